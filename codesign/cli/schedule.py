@@ -1,0 +1,136 @@
+"""`codesign schedule`: how a whole network runs on one accelerator, by one of several schedulers.
+
+The schedulers come in families, one module each (`schedule_soma`, `schedule_cosma`), that say which
+names they answer to and which options they read. An option that the chosen scheduler would not read is refused.
+"""
+
+import importlib
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Protocol, cast
+
+import typer
+
+from codesign.core.errors import UserError, unknown_name
+
+
+@dataclass(frozen=True)
+class ScheduleOptions:
+    """What was given on the command line; None where nothing was."""
+
+    scheduler: str
+    output_format: str
+    network: str | None = None
+    arch: str | None = None
+    phase: str | None = None
+    seq: int | None = None
+    batch: int | None = None
+    capacity: str | None = None
+    buffers: Path | None = None
+    parameters: bool | None = None
+    unfused: bool | None = None
+    route: str | None = None
+    mode: str | None = None
+    evaluate: Path | None = None
+    objective: str | None = None
+    time_limit: float | None = None
+    evaluations: int | None = None
+    chains: int | None = None
+    workers: int | None = None
+    seed: int | None = None
+    html: Path | None = None
+    out: Path | None = None
+
+
+class SchedulerFamily(Protocol):
+    """What a module `codesign.cli.schedule_*` offers."""
+
+    SCHEDULERS: dict[str, frozenset[str]]
+    """Scheduler name -> names of the `ScheduleOptions` fields it reads besides scheduler and output_format."""
+
+    def run(self, options: ScheduleOptions) -> None:
+        """Schedule and print."""
+
+
+FAMILIES = ("schedule_soma", "schedule_cosma")
+
+
+def _families() -> dict[str, SchedulerFamily]:
+    found: dict[str, SchedulerFamily] = {}
+    for module_name in FAMILIES:
+        family = cast(SchedulerFamily, importlib.import_module(f"codesign.cli.{module_name}"))
+        found.update(dict.fromkeys(family.SCHEDULERS, family))
+    return found
+
+
+def _dispatch(options: ScheduleOptions) -> None:
+    families = _families()
+    if options.scheduler not in families:
+        raise unknown_name("scheduler", options.scheduler, families)
+    family = families[options.scheduler]
+    reads = family.SCHEDULERS[options.scheduler] | {"scheduler", "output_format"}
+    for option in fields(options):
+        if option.name not in reads and getattr(options, option.name) is not None:
+            flag = "--" + option.name.replace("_", "-")
+            raise UserError(f"{flag} is not used by scheduler {options.scheduler!r}", hint="leave it out")
+    family.run(options)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+
+    @app.command()
+    def schedule(
+        network: Annotated[str | None, typer.Option(help="Zoo name, ONNX file, or a graph as JSON.")] = None,
+        scheduler: Annotated[
+            str,
+            typer.Option(
+                help="soma, cocco, unfused (fusion and DRAM timing); cosma (order, scratchpad, spills); allocate (addresses only)."
+            ),
+        ] = "soma",
+        arch: Annotated[str | None, typer.Option(help="Preset name or YAML file, e.g. soma-edge.")] = None,
+        phase: Annotated[str | None, typer.Option(help="prefill or decode, for language models.")] = None,
+        seq: Annotated[int | None, typer.Option(help="Sequence length (decode: cached tokens).")] = None,
+        batch: Annotated[int | None, typer.Option(help="Samples processed together.")] = None,
+        capacity: Annotated[
+            str | None, typer.Option(help="Scratchpad size: bytes, 512KiB, 8MiB, or M_R, M_H, M_P.")
+        ] = None,
+        buffers: Annotated[
+            Path | None, typer.Option(help="CSV of buffers (id, lower, upper, size) for `allocate`.")
+        ] = None,
+        parameters: Annotated[
+            bool | None, typer.Option("--parameters", help="Weights take part in the scratchpad too.")
+        ] = None,
+        unfused: Annotated[
+            bool | None,
+            typer.Option("--unfused-graph", help="Keep conv, norm and activation as separate operators."),
+        ] = None,
+        route: Annotated[str | None, typer.Option(help="How to solve: decomposed (default) or monolithic.")] = None,
+        mode: Annotated[
+            str | None, typer.Option(help="reference (published model) or default (its defects mended).")
+        ] = None,
+        evaluate: Annotated[
+            Path | None, typer.Option(help="Evaluate the encodings in this file instead of searching.")
+        ] = None,
+        objective: Annotated[str | None, typer.Option(help="What to minimise; see docs.")] = None,
+        time_limit: Annotated[float | None, typer.Option(help="Seconds of search.")] = None,
+        evaluations: Annotated[int | None, typer.Option(help="Schemes scored at most.")] = None,
+        chains: Annotated[int | None, typer.Option(help="Independent annealing chains.")] = None,
+        workers: Annotated[int | None, typer.Option(help="Processes.")] = None,
+        seed: Annotated[int | None, typer.Option(help="Seed of every random choice.")] = None,
+        html: Annotated[Path | None, typer.Option(help="Write the picture of the schedule to this page.")] = None,
+        out: Annotated[
+            Path | None, typer.Option(help="Write the schedule (and its instruction list) to this JSON file.")
+        ] = None,
+        output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
+    ) -> None:
+        """Schedule a whole network on one accelerator: fusion, order, DRAM traffic, scratchpad addresses."""
+        if output_format not in ("text", "json"):
+            raise UserError(f"--format must be text or json, got {output_format!r}")
+        _dispatch(
+            ScheduleOptions(
+                scheduler=scheduler, output_format=output_format, network=network, arch=arch, phase=phase, seq=seq, batch=batch,
+                capacity=capacity, buffers=buffers, parameters=parameters, unfused=unfused, route=route, mode=mode, evaluate=evaluate,
+                objective=objective, time_limit=time_limit, evaluations=evaluations, chains=chains, workers=workers, seed=seed, html=html, out=out,
+            )
+        )  # fmt: skip

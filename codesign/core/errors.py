@@ -1,0 +1,68 @@
+"""The error tree, one page.
+
+`UserError` is a mistake of the person at the keyboard: the command line prints its message and
+exits with code 2, never with a traceback. Anything else that escapes is a fault of ours (exit
+code 1). An infeasible design or mapping is *not* an error: it is a value (see
+`codesign.evaluation`).
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class CodesignError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class UserError(CodesignError, ValueError):
+    """Input that cannot be used: a malformed file, an unknown name, a contradiction.
+
+    The message says which field, what was expected, what came, where, and the mend.
+
+    Args:
+        message: One sentence naming the field, what was expected and what came.
+        where: The file, level, layer or tensor the field belongs to; outermost first once
+            several callers have added theirs with `within`.
+        hint: How to mend it.
+    """
+
+    def __init__(self, message: str, *, where: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.hint = hint
+
+    def within(self, where: str) -> "UserError":
+        """The same error with the enclosing place put in front (`file.yaml: level 'pe'`)."""
+        place = where if self.where is None else f"{where}: {self.where}"
+        return type(self)(self.message, where=place, hint=self.hint)
+
+    def __str__(self) -> str:
+        text = self.message
+        if self.where is not None:
+            text += f" ({self.where})"
+        if self.hint is not None:
+            text += f"; {self.hint}"
+        return text
+
+
+class MissingDependencyError(UserError):
+    """An optional package is needed for what was asked and is not installed."""
+
+
+def closest(name: str, options: Iterable[str]) -> str | None:
+    """The option most like `name`, or None when nothing is near.
+
+    >>> closest("resnet5", ["resnet50", "vgg16"])
+    'resnet50'
+    """
+    matches = difflib.get_close_matches(name, list(options), n=1, cutoff=0.6)
+    return matches[0] if matches else None
+
+
+def unknown_name(kind: str, name: str, options: Iterable[str], *, where: str | None = None) -> UserError:
+    """The error for a name that is not among the known ones, with the nearest one offered."""
+    known = sorted(options)
+    near = closest(name, known)
+    hint = f"did you mean {near!r}? " if near else ""
+    return UserError(f"unknown {kind} {name!r}", where=where, hint=f"{hint}known: {', '.join(known)}")
