@@ -1,0 +1,267 @@
+"""The hardware value: an ordered memory hierarchy with fan-outs, ending in multiply-accumulate units.
+
+Levels are listed outermost (DRAM) to innermost. Each level has a fan-out: one of its instances
+feeds ``fanout_x * fanout_y`` instances of the next level in, the innermost level feeds the MACs.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import cached_property
+
+from codesign.core.errors import UserError, unknown_name
+
+
+class LevelKind(Enum):
+    """What a level is built from; decides which technology constants apply."""
+
+    DRAM = "dram"
+    SRAM = "sram"
+    REGISTERS = "registers"
+
+
+class Links(Enum):
+    """How the children of one fan-out are connected (HASCO's linkPEs; rules N1-N4 in docs/cost-model.md).
+
+    NONE: unicast. Every child is served by its own read of the parent, partial sums are written back one by one.
+    SYSTOLIC: words are handed from child to child, so equal words are read once; each hand-over is one hop.
+    MULTICAST: a bus. Equal words are read once and reach all children; each word drives the whole bus.
+    PEER: a bus, and a child also takes from its neighbours the words they held one step before.
+    """
+
+    NONE = "none"
+    SYSTOLIC = "systolic"
+    MULTICAST = "multicast"
+    PEER = "peer"
+
+
+@dataclass(frozen=True)
+class AccessEnergy:
+    """Energy of one access of one word, in picojoules.
+
+    Args:
+        read_pj: A word read and sent inwards.
+        fill_pj: A word written on arrival from the parent.
+        update_pj: A word written on arrival from a child (partial sums).
+    """
+
+    read_pj: float
+    fill_pj: float
+    update_pj: float
+
+    def __post_init__(self) -> None:
+        for name in ("read_pj", "fill_pj", "update_pj"):
+            _at_least(0.0, name, getattr(self, name))
+
+
+@dataclass(frozen=True)
+class Fanout:
+    """The network from one instance of a level to its children.
+
+    Args:
+        x: Children along X.
+        y: Children along Y.
+        links: Interconnect of the children.
+        hop_pj_per_bit: Energy to move one bit by one hop (the pitch of one child).
+    """
+
+    x: int = 1
+    y: int = 1
+    links: Links = Links.MULTICAST
+    hop_pj_per_bit: float = 0.0
+
+    def __post_init__(self) -> None:
+        _at_least(1, "fanout x", self.x)
+        _at_least(1, "fanout y", self.y)
+        _at_least(0.0, "hop_pj_per_bit", self.hop_pj_per_bit)
+
+    @property
+    def size(self) -> int:
+        """Number of children."""
+        return self.x * self.y
+
+
+@dataclass(frozen=True)
+class StorageLevel:
+    """One level of the memory hierarchy.
+
+    Args:
+        name: Unique within the architecture.
+        kind: DRAM, SRAM or registers.
+        capacity_bytes: Bytes of one instance; None is unbounded.
+        word_bits: Width of one physical access; energy and bandwidth are per such word.
+        one_element_per_word: If true, every tensor element takes one whole word whatever its
+            width (Timeloop's files with block-size 1); else elements are packed.
+        keep: Roles (``input``, ``weight``, ``output``) or tensor names this level may hold.
+        read_bandwidth_words_per_cycle: Per instance; None is unlimited.
+        write_bandwidth_words_per_cycle: Per instance; None is unlimited.
+        banks: Number of banks (a technology makes area and energy from it).
+        energy: Per word access; None until a technology fills it in.
+        area_mm2: Of one instance; None until a technology fills it in.
+        leakage_mw: Of one instance; None until a technology fills it in.
+        fanout: Network to the next level in.
+    """
+
+    name: str
+    kind: LevelKind = LevelKind.SRAM
+    capacity_bytes: float | None = None
+    word_bits: int = 16
+    one_element_per_word: bool = False
+    keep: frozenset[str] = frozenset({"input", "weight", "output"})
+    read_bandwidth_words_per_cycle: float | None = None
+    write_bandwidth_words_per_cycle: float | None = None
+    banks: int = 1
+    energy: AccessEnergy | None = None
+    area_mm2: float | None = None
+    leakage_mw: float | None = None
+    fanout: Fanout = field(default_factory=Fanout)
+
+    def __post_init__(self) -> None:
+        try:
+            _at_least(1, "word_bits", self.word_bits)
+            _at_least(1, "banks", self.banks)
+            for name in ("read_bandwidth_words_per_cycle", "write_bandwidth_words_per_cycle", "capacity_bytes"):
+                value = getattr(self, name)
+                if value is not None and not value > 0:
+                    raise UserError(f"`{name}` must be > 0, got {value}", hint="leave it out for unlimited")
+            for name in ("area_mm2", "leakage_mw"):
+                if getattr(self, name) is not None:
+                    _at_least(0.0, name, getattr(self, name))
+        except UserError as error:
+            raise error.within(f"level {self.name!r}") from None
+
+    @property
+    def capacity_bits(self) -> int | None:
+        """Bits of one instance; None is unbounded."""
+        return None if self.capacity_bytes is None else round(self.capacity_bytes * 8)
+
+    def element_bits(self, bits: int) -> int:
+        """Bits that a tensor element of width `bits` occupies here."""
+        return self.word_bits if self.one_element_per_word else bits
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """The multiply-accumulate units under the innermost level, one MAC per unit and cycle.
+
+    Args:
+        bits: Operand width.
+        energy_pj: Energy of one MAC; None until a technology fills it in.
+        area_mm2: Of one unit; None until a technology fills it in.
+        leakage_mw: Of one unit; None until a technology fills it in.
+        name: As other tools' files call it.
+    """
+
+    bits: int = 8
+    energy_pj: float | None = None
+    area_mm2: float | None = None
+    leakage_mw: float | None = None
+    name: str = "MAC"
+
+    def __post_init__(self) -> None:
+        _at_least(1, "mac bits", self.bits)
+        for name in ("energy_pj", "area_mm2", "leakage_mw"):
+            if getattr(self, name) is not None:
+                _at_least(0.0, f"mac {name}", getattr(self, name))
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A tensor accelerator.
+
+    Args:
+        name: A label for people.
+        levels: Storage levels, outermost first; at least one.
+        mac: The arithmetic units.
+        clock_hz: Cycles per second.
+        technology: Name of the technology that filled in energies and areas, if one did.
+        extra_area_mm2: Area outside levels and MACs (interconnect, DMA, control).
+        extra_leakage_mw: Their leakage.
+    """
+
+    name: str
+    levels: tuple[StorageLevel, ...]
+    mac: Arithmetic = field(default_factory=Arithmetic)
+    clock_hz: float = 1e9
+    technology: str | None = None
+    extra_area_mm2: float = 0.0
+    extra_leakage_mw: float = 0.0
+
+    def __post_init__(self) -> None:
+        where = f"architecture {self.name!r}"
+        if not self.levels:
+            raise UserError("an architecture needs at least one storage level", where=where)
+        names = [level.name for level in self.levels]
+        if len(set(names)) != len(names):
+            twice = next(n for n in names if names.count(n) > 1)
+            raise UserError(f"two levels are named {twice!r}", where=where)
+        if not self.clock_hz > 0:
+            raise UserError(f"`clock_hz` must be > 0, got {self.clock_hz}", where=where)
+
+    @cached_property
+    def level_index(self) -> dict[str, int]:
+        """Position of each level, 0 outermost."""
+        return {level.name: i for i, level in enumerate(self.levels)}
+
+    def level(self, name: str) -> StorageLevel:
+        """The level of that name.
+
+        Raises:
+            UserError: There is none.
+        """
+        if name not in self.level_index:
+            raise unknown_name("level", name, self.level_index, where=f"architecture {self.name!r}")
+        return self.levels[self.level_index[name]]
+
+    @cached_property
+    def instances(self) -> tuple[int, ...]:
+        """Instances of each level in the machine, outermost (1) first."""
+        counts = [1]
+        for level in self.levels[:-1]:
+            counts.append(counts[-1] * level.fanout.size)
+        return tuple(counts)
+
+    @cached_property
+    def mac_units(self) -> int:
+        """Number of MAC units."""
+        return math.prod(level.fanout.size for level in self.levels)
+
+    @property
+    def mesh(self) -> tuple[int, int]:
+        """Extent of the MAC array along X and Y."""
+        return math.prod(v.fanout.x for v in self.levels), math.prod(v.fanout.y for v in self.levels)
+
+    @property
+    def area_mm2(self) -> float | None:
+        """Sum over on-chip levels, MACs and the rest; None while some part has no figure. DRAM is off chip."""
+        total = self.extra_area_mm2
+        for level, count in zip(self.levels, self.instances, strict=True):
+            if level.kind is LevelKind.DRAM:
+                continue
+            if level.area_mm2 is None:
+                return None
+            total += level.area_mm2 * count
+        return None if self.mac.area_mm2 is None else total + self.mac.area_mm2 * self.mac_units
+
+    @property
+    def leakage_w(self) -> float:
+        """Static power of everything that has a leakage figure (DRAM's background power included if given)."""
+        milliwatts = self.extra_leakage_mw + (self.mac.leakage_mw or 0.0) * self.mac_units
+        for level, count in zip(self.levels, self.instances, strict=True):
+            milliwatts += (level.leakage_mw or 0.0) * count
+        return milliwatts * 1e-3
+
+    def with_level(self, name: str, **changes: object) -> "Architecture":
+        """The same architecture with fields of one level replaced."""
+        self.level(name)
+        levels = tuple(replace(v, **changes) if v.name == name else v for v in self.levels)  # type: ignore[arg-type]
+        return replace(self, levels=levels)
+
+
+def _at_least(least: float, name: str, value: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise UserError(f"`{name}` must be a number, got {value!r}")
+    if isinstance(least, int) and not isinstance(value, int):
+        raise UserError(f"`{name}` must be an integer, got {value!r}")
+    if not value >= least or value == math.inf:
+        raise UserError(f"`{name}` must be >= {least} and finite, got {value}")

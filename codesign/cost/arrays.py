@@ -1,0 +1,225 @@
+"""What the kernel works on: (computation, architecture) and a mapping as small integer arrays.
+
+Shapes use the project's letters: T tensors (inputs in order, the output last), D dimensions, L levels
+(0 outermost), A axes of the widest tensor, N loops.
+"""
+
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from codesign.arch.architecture import Architecture, Links
+from codesign.core.errors import UserError
+from codesign.mapping.mapping import Mapping, Spatial, Storage, Temporal
+from codesign.workloads.computation import Computation, Tensor
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+UNBOUNDED = 1 << 62
+BYPASSED = -1
+TEMPORAL, SPATIAL_X, SPATIAL_Y = 0, 1, 2
+
+
+class Reuse(Enum):
+    """What a buffer that moves to its next tile need not fetch again (rules R1-R4 in docs/cost-model.md).
+
+    TIMELOOP: overlap with the previous tile while the window keeps sliding the same way, with that
+        tool's extrapolation of every loop from its first two iterations.
+    WALK: the same rule walked truly.
+    RESIDENT: whatever is still in the buffer.
+    """
+
+    TIMELOOP = 0
+    WALK = 1
+    RESIDENT = 2
+
+
+class Problem(NamedTuple):
+    """A computation on an architecture.
+
+    Attributes:
+        bounds: ``D``.
+        coef: ``T x A x D`` coefficient of each dimension on each axis.
+        axes: ``T`` number of axes.
+        relevant: ``T x D`` 1 where the dimension indexes the tensor.
+        entangled: ``T`` 1 where one dimension stands on two axes of the tensor.
+        tensor_words: ``T`` words of the whole tensor, holes included.
+        element_bits: ``L x T`` bits one element occupies.
+        capacity_bits: ``L`` (`UNBOUNDED` where there is no limit).
+        energy: ``L x T x 3`` pJ per element: read, fill, update.
+        bandwidth: ``L x 2`` words per cycle and instance: read, write; 0 is unlimited.
+        words: ``L x T`` words one element takes (for bandwidth).
+        fanout: ``L x 2`` children along X and Y.
+        shares: ``L`` 1 where equal words are read once for all children.
+        peers: ``L`` 1 where children take words from their neighbours.
+        hops: ``L x 2`` hops per word sent: constant part, part per copy.
+        hop_energy: ``L x T`` pJ per element and hop.
+        keepable: ``L x T`` 1 where the level may keep the tensor.
+        mac_energy: pJ.
+        macs: multiply-accumulates.
+        reuse: value of `Reuse`.
+    """
+
+    bounds: IntArray
+    coef: IntArray
+    axes: IntArray
+    relevant: IntArray
+    entangled: IntArray
+    tensor_words: IntArray
+    element_bits: IntArray
+    capacity_bits: IntArray
+    energy: FloatArray
+    bandwidth: FloatArray
+    words: FloatArray
+    fanout: IntArray
+    shares: IntArray
+    peers: IntArray
+    hops: FloatArray
+    hop_energy: FloatArray
+    keepable: IntArray
+    mac_energy: float
+    macs: int
+    reuse: int
+
+
+class Nest(NamedTuple):
+    """A mapping. Loops outermost first, factors > 1.
+
+    Attributes:
+        dim: ``N`` dimension of each loop.
+        factor: ``N``.
+        kind: ``N`` `TEMPORAL`, `SPATIAL_X` or `SPATIAL_Y`.
+        level: ``N`` level whose fan-out a spatial loop uses; -1 for temporal loops.
+        position: ``L x T`` number of loops outside the storage node; `BYPASSED` where there is none.
+    """
+
+    dim: IntArray
+    factor: IntArray
+    kind: IntArray
+    level: IntArray
+    position: IntArray
+
+
+def may_keep(keep: frozenset[str], tensor: Tensor) -> bool:
+    """Whether a level's keep set, of roles and tensor names, admits a tensor."""
+    return tensor.name in keep or tensor.role.value in keep
+
+
+def encode_problem(computation: Computation, architecture: Architecture, reuse: Reuse = Reuse.TIMELOOP) -> Problem:
+    """The arrays of a computation on an architecture.
+
+    Raises:
+        UserError: A level has no energy figures yet, or the output is indexed by a sum of dimensions.
+    """
+    _check_output(computation)
+    dims, tensors, levels = computation.dims, computation.tensors, architecture.levels
+    n_axes = max(1, max(len(t.axes) for t in tensors))
+    coef = np.zeros((len(tensors), n_axes, len(dims)), np.int64)
+    for t, tensor in enumerate(tensors):
+        for a, axis in enumerate(tensor.axes):
+            for dim, coefficient in axis.terms:
+                coef[t, a, dims.index(dim)] = coefficient
+    element_bits = np.zeros((len(levels), len(tensors)), np.int64)
+    energy = np.zeros((len(levels), len(tensors), 3))
+    words = np.zeros((len(levels), len(tensors)))
+    hop_energy = np.zeros((len(levels), len(tensors)))
+    for v, level in enumerate(levels):
+        if level.energy is None:
+            raise UserError(
+                f"level {level.name!r} has no energy per access",
+                where=f"architecture {architecture.name!r}",
+                hint="give `energy`, or name a technology that fills it in",
+            )
+        per_word = (level.energy.read_pj, level.energy.fill_pj, level.energy.update_pj)
+        for t, tensor in enumerate(tensors):
+            # partial sums are as wide as the accumulator everywhere but in the outermost level (rule C3)
+            bits = level.element_bits(tensor.bits if v == 0 else tensor.partial_bits)
+            element_bits[v, t] = bits
+            words[v, t] = bits / level.word_bits
+            energy[v, t] = [e * bits / level.word_bits for e in per_word]
+            hop_energy[v, t] = level.fanout.hop_pj_per_bit * (tensor.bits if v == 0 else tensor.partial_bits)
+    if architecture.mac.energy_pj is None:
+        raise UserError(
+            "the MAC has no energy figure",
+            where=f"architecture {architecture.name!r}",
+            hint="give `mac: {energy_pj: ...}`, or name a technology that fills it in",
+        )
+    return Problem(
+        bounds=np.array(computation.bounds, np.int64),
+        coef=coef,
+        axes=np.array([len(t.axes) for t in tensors], np.int64),
+        relevant=(coef.sum(axis=1) > 0).astype(np.int64),
+        entangled=((coef > 0).sum(axis=1).max(axis=1) > 1).astype(np.int64),
+        tensor_words=np.array([computation.tensor_words(t) for t in tensors], np.int64),
+        element_bits=element_bits,
+        capacity_bits=np.array([UNBOUNDED if v.capacity_bits is None else v.capacity_bits for v in levels], np.int64),
+        energy=energy,
+        bandwidth=np.array(
+            [[v.read_bandwidth_words_per_cycle or 0.0, v.write_bandwidth_words_per_cycle or 0.0] for v in levels]
+        ),
+        words=words,
+        fanout=np.array([[v.fanout.x, v.fanout.y] for v in levels], np.int64),
+        shares=np.array([v.fanout.links is not Links.NONE for v in levels], np.int64),
+        peers=np.array([v.fanout.links is Links.PEER for v in levels], np.int64),
+        hops=np.array([_hops(v.fanout.x, v.fanout.y, v.fanout.links) for v in levels]),
+        hop_energy=hop_energy,
+        keepable=np.array([[may_keep(v.keep, t) for t in tensors] for v in levels], np.int64),
+        mac_energy=architecture.mac.energy_pj,
+        macs=computation.macs,
+        reuse=reuse.value,
+    )
+
+
+def _hops(x: int, y: int, links: Links) -> tuple[float, float]:
+    """Hops of one word sent: (constant, per copy). Rules N1-N3 in docs/cost-model.md."""
+    if x * y == 1:
+        return 0.0, 0.0
+    if links is Links.SYSTOLIC:
+        return 0.0, 1.0
+    if links is Links.NONE:
+        return (x + y) / 2.0, 0.0
+    return float(x + y), 0.0
+
+
+def _check_output(computation: Computation) -> None:
+    for axis in computation.output.axes:
+        if len(axis.terms) != 1 or axis.terms[0][1] != 1:
+            raise UserError(
+                f"output index {axis} must be a single dimension",
+                where=str(computation),
+                hint="write the computation as a gather: sums of dimensions belong into the inputs",
+            )
+    names = [axis.terms[0][0] for axis in computation.output.axes]
+    if len(set(names)) != len(names):
+        raise UserError("a dimension indexes two axes of the output", where=str(computation))
+
+
+def encode_nest(computation: Computation, architecture: Architecture, mapping: Mapping) -> Nest:
+    """The arrays of a mapping that `codesign.mapping.validate.check_mapping` has passed."""
+    loops = mapping.loops
+    dims = {d: i for i, d in enumerate(computation.dims)}
+    tensors = {t.name: i for i, t in enumerate(computation.tensors)}
+    position = np.full((len(architecture.levels), len(computation.tensors)), BYPASSED, np.int64)
+    seen = 0
+    for node in mapping.nodes:
+        if isinstance(node, Storage):
+            position[architecture.level_index[node.level], tensors[node.tensor]] = seen
+        else:
+            seen += 1
+    kinds = [TEMPORAL if isinstance(n, Temporal) else SPATIAL_X if n.axis == "x" else SPATIAL_Y for n in loops]
+    levels = [architecture.level_index[n.level] if isinstance(n, Spatial) else -1 for n in loops]
+    return Nest(
+        dim=np.array([dims[n.dim] for n in loops], np.int64),
+        factor=np.array([n.factor for n in loops], np.int64),
+        kind=np.array(kinds, np.int64),
+        level=np.array(levels, np.int64),
+        position=position,
+    )
+
+
+def max_children(architecture: Architecture) -> int:
+    """The largest fan-out, which sizes the kernel's scratch space."""
+    return max(level.fanout.size for level in architecture.levels)

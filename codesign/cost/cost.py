@@ -1,0 +1,269 @@
+"""The readable cost of one mapping, built from the kernel's arrays."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from codesign.arch.architecture import Architecture
+from codesign.cost.arrays import BYPASSED, Nest, Problem, Reuse, encode_nest, encode_problem, max_children
+from codesign.cost.kernel import FILLS, OVER_CAPACITY, READS, TILE, UPDATES, VALID, Scratch, make_scratch, score
+from codesign.mapping.mapping import Mapping, format_nest
+from codesign.mapping.validate import check_mapping
+from codesign.workloads.computation import Computation
+
+
+@dataclass(frozen=True)
+class TensorTraffic:
+    """What one tensor does at one level. Counts are elements, totals over all instances in use.
+
+    Args:
+        tensor: Its name.
+        tile_words: Elements one instance holds at a time.
+        reads: Elements read (sent inwards; for outputs also old partial sums read to be added to).
+        fills: Elements that arrived from the parent.
+        updates: Elements that arrived from below (partial sums).
+        energy_pj: Of these accesses.
+    """
+
+    tensor: str
+    tile_words: int
+    reads: int
+    fills: int
+    updates: int
+    energy_pj: float
+
+
+@dataclass(frozen=True)
+class LevelCost:
+    """What happens at one level.
+
+    Args:
+        level: Its name.
+        instances: Instances in use.
+        tensors: Those kept here.
+        energy_pj: Of all their accesses.
+        network_pj: Energy of the interconnect below this level.
+        cycles: Cycles this level's bandwidth needs (the compute cycles when it does not limit).
+        used_bytes: Bytes one instance holds.
+        capacity_bytes: Bytes one instance has; None is unbounded.
+    """
+
+    level: str
+    instances: int
+    tensors: tuple[TensorTraffic, ...]
+    energy_pj: float
+    network_pj: float
+    cycles: int
+    used_bytes: float
+    capacity_bytes: float | None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Access counts, energy and latency of one mapping.
+
+    Args:
+        latency_cycles: The slowest of compute and every level's bandwidth.
+        compute_cycles: MACs over MAC units in use.
+        energy_pj: Dynamic energy: MACs, accesses, interconnect.
+        macs: Multiply-accumulates.
+        mac_energy_pj: Their energy.
+        mac_units: MAC units of the architecture.
+        levels: One entry a level, outermost first.
+        dram_bytes: Bytes that cross the port of the outermost level.
+        loop_nest: The mapping as text.
+    """
+
+    latency_cycles: int
+    compute_cycles: int
+    energy_pj: float
+    macs: int
+    mac_energy_pj: float
+    mac_units: int
+    levels: tuple[LevelCost, ...]
+    dram_bytes: float
+    loop_nest: str
+
+    @property
+    def edp(self) -> float:
+        """Energy-delay product in pJ x cycle."""
+        return self.energy_pj * self.latency_cycles
+
+    @property
+    def utilization(self) -> float:
+        """MACs per MAC unit and cycle."""
+        return self.macs / (self.latency_cycles * self.mac_units)
+
+    @property
+    def bottleneck(self) -> str:
+        """What bounds the latency: ``compute`` or the level whose bandwidth does."""
+        if self.latency_cycles <= self.compute_cycles:
+            return "compute"
+        return max(self.levels, key=lambda v: v.cycles).level
+
+    def to_json(self) -> dict[str, Any]:
+        """The form `codesign evaluate --format json` prints."""
+        return {
+            "status": "ok",
+            "latency_cycles": self.latency_cycles,
+            "utilization": self.utilization,
+            "energy_pj": self.energy_pj,
+            "edp": self.edp,
+            "bottleneck": self.bottleneck,
+            "dram_bytes": self.dram_bytes,
+            "compute": {"macs": self.macs, "energy_pj": self.mac_energy_pj, "cycles": self.compute_cycles},
+            "levels": {v.level: _level_json(v) for v in self.levels},
+            "loopnest": self.loop_nest,
+        }
+
+
+def _level_json(level: LevelCost) -> dict[str, Any]:
+    tensors = {
+        t.tensor: {
+            "reads": t.reads,
+            "fills": t.fills,
+            "updates": t.updates,
+            "tile_words": t.tile_words,
+            "energy_pj": t.energy_pj,
+        }
+        for t in level.tensors
+    }
+    return {
+        "energy_pj": level.energy_pj,
+        "network_pj": level.network_pj,
+        "cycles": level.cycles,
+        "instances": level.instances,
+        "used_bytes": level.used_bytes,
+        "capacity_bytes": level.capacity_bytes,
+        "tensors": tensors,
+    }
+
+
+@dataclass(frozen=True)
+class Infeasible:
+    """Why something cannot be: the resource, what was demanded of it, what there is.
+
+    Args:
+        resource: E.g. ``capacity of level 'GlobalBuffer'``.
+        demand: What was needed.
+        limit: What there is.
+        unit: Of both.
+        detail: One more sentence.
+    """
+
+    resource: str
+    demand: float
+    limit: float
+    unit: str
+    detail: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The form every command prints for an infeasible result."""
+        return {
+            "status": "infeasible",
+            "resource": self.resource,
+            "demand": self.demand,
+            "limit": self.limit,
+            "unit": self.unit,
+            "detail": self.detail,
+        }
+
+    def __str__(self) -> str:
+        text = f"{self.resource}: needs {self.demand:g} {self.unit}, has {self.limit:g}"
+        return f"{text} ({self.detail})" if self.detail else text
+
+
+def evaluate(
+    computation: Computation, architecture: Architecture, mapping: Mapping, *, reuse: Reuse = Reuse.TIMELOOP
+) -> Cost | Infeasible:
+    """Score a mapping.
+
+    Args:
+        computation: The operator.
+        architecture: The hardware, energies filled in.
+        mapping: A nest for the two.
+        reuse: What a buffer need not fetch again; see `Reuse`.
+
+    Returns:
+        The cost, or why a tile does not fit.
+
+    Raises:
+        UserError: The mapping is malformed, or the architecture lacks energies.
+    """
+    check_mapping(computation, architecture, mapping)
+    problem = encode_problem(computation, architecture, reuse)
+    nest = encode_nest(computation, architecture, mapping)
+    count = nest.dim.shape[0]
+    scratch = make_scratch(problem, count, max_children(architecture))
+    status, energy_pj, cycles = score(problem, nest, count, scratch)
+    if status != VALID:
+        return _infeasible(computation, architecture, problem, nest, scratch, status)
+    return _build(computation, architecture, mapping, problem, nest, scratch, energy_pj, round(cycles))
+
+
+def _infeasible(
+    computation: Computation, architecture: Architecture, problem: Problem, nest: Nest, scratch: Scratch, status: int
+) -> Infeasible:
+    level_index, reason = divmod(status, 4)
+    level = architecture.levels[level_index]
+    if reason == OVER_CAPACITY:
+        kept = [t for t in range(len(computation.tensors)) if nest.position[level_index, t] != BYPASSED]
+        tiles = {t: int(scratch.counts[level_index, t, TILE]) for t in kept}
+        demand = sum(words * int(problem.element_bits[level_index, t]) for t, words in tiles.items()) / 8
+        detail = "tiles: " + ", ".join(f"{computation.tensors[t].name} {words} elements" for t, words in tiles.items())
+        return Infeasible(f"capacity of level {level.name!r}", demand, level.capacity_bytes or 0.0, "bytes", detail)
+    used = 1
+    for i in range(int(scratch.span[level_index, 0]), int(scratch.span[level_index, 1])):
+        used *= int(nest.factor[i])
+    return Infeasible(f"fan-out of level {level.name!r}", used, level.fanout.size, "children")
+
+
+def _build(
+    computation: Computation,
+    architecture: Architecture,
+    mapping: Mapping,
+    problem: Problem,
+    nest: Nest,
+    scratch: Scratch,
+    energy_pj: float,
+    cycles: int,
+) -> Cost:
+    levels = []
+    dram_bytes = 0.0
+    for v, level in enumerate(architecture.levels):
+        traffic = []
+        used_bits = 0
+        for t, tensor in enumerate(computation.tensors):
+            if nest.position[v, t] == BYPASSED:
+                continue
+            counts = [int(c) for c in scratch.counts[v, t]]
+            accesses = zip(problem.energy[v, t], (counts[READS], counts[FILLS], counts[UPDATES]), strict=True)
+            energy = float(sum(e * n for e, n in accesses))
+            traffic.append(
+                TensorTraffic(tensor.name, counts[TILE], counts[READS], counts[FILLS], counts[UPDATES], energy)
+            )
+            used_bits += counts[TILE] * int(problem.element_bits[v, t])
+            if v == 0:
+                dram_bytes += (counts[READS] + counts[UPDATES]) * int(problem.element_bits[v, t]) / 8
+        levels.append(
+            LevelCost(
+                level=level.name,
+                instances=int(scratch.instances[v]),
+                tensors=tuple(traffic),
+                energy_pj=sum(x.energy_pj for x in traffic),
+                network_pj=float(scratch.network[v]),
+                cycles=round(float(scratch.cycles[v])),
+                used_bytes=used_bits / 8,
+                capacity_bytes=level.capacity_bytes,
+            )
+        )
+    return Cost(
+        latency_cycles=cycles,
+        compute_cycles=computation.macs // mapping.spatial_iterations,
+        energy_pj=energy_pj,
+        macs=computation.macs,
+        mac_energy_pj=computation.macs * problem.mac_energy,
+        mac_units=architecture.mac_units,
+        levels=tuple(levels),
+        dram_bytes=dram_bytes,
+        loop_nest=format_nest(mapping, [t.name for t in computation.tensors]),
+    )

@@ -1,0 +1,133 @@
+"""The interface every mapper has: a problem, an objective and a budget go in, the best mapping comes out."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol
+
+from codesign.core.errors import UserError, unknown_name
+from codesign.cost.arrays import Reuse
+from codesign.cost.cost import Cost, Infeasible
+from codesign.mapping.constraints import MappingProblem
+from codesign.mapping.files import mapping_to_json
+from codesign.mapping.mapping import Mapping
+
+
+class Objective(Enum):
+    """What a mapper minimises: pJ, cycles, or their product."""
+
+    ENERGY = "energy"
+    LATENCY = "latency"
+    EDP = "edp"
+
+    @classmethod
+    def parse(cls, name: str) -> "Objective":
+        """The objective of that name.
+
+        Raises:
+            UserError: There is none.
+        """
+        try:
+            return cls(name)
+        except ValueError:
+            raise unknown_name("objective", name, [o.value for o in cls]) from None
+
+    def of(self, cost: Cost) -> float:
+        """Its value for a cost."""
+        if self is Objective.ENERGY:
+            return cost.energy_pj
+        if self is Objective.LATENCY:
+            return float(cost.latency_cycles)
+        return cost.edp
+
+
+class Proof(Enum):
+    """What is known of a result: it is the optimum, it is within `gap` of it, or nothing."""
+
+    OPTIMAL = "optimal"
+    GAP = "gap"
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When a mapper stops. At least one limit must be given to those that would go on for ever.
+
+    Args:
+        time_limit_s: Wall-clock seconds.
+        evaluations: Mappings scored.
+    """
+
+    time_limit_s: float | None = None
+    evaluations: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.time_limit_s is not None and not self.time_limit_s > 0:
+            raise UserError(f"the time limit must be > 0 seconds, got {self.time_limit_s}")
+        if self.evaluations is not None and self.evaluations < 1:
+            raise UserError(f"evaluations must be >= 1, got {self.evaluations}")
+
+
+@dataclass(frozen=True)
+class MapResult:
+    """What a mapper found.
+
+    Args:
+        mapping: The best mapping; None when there is none.
+        cost: Its cost under the kernel.
+        infeasible: Why there is no mapping.
+        evaluated: Mappings scored.
+        seconds: Wall-clock time.
+        proof: What is known of optimality.
+        gap: (value - bound) / bound when `proof` is GAP; 0 when optimal; None when nothing is known.
+        seed: Of the random choices; None for mappers that make none.
+    """
+
+    mapping: Mapping | None
+    cost: Cost | None
+    infeasible: Infeasible | None
+    evaluated: int
+    seconds: float
+    proof: Proof = Proof.NONE
+    gap: float | None = None
+    seed: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The form `codesign map --format json` prints."""
+        tail = {
+            "evaluated": self.evaluated,
+            "seconds": self.seconds,
+            "proof": self.proof.value,
+            "gap": self.gap,
+            "seed": self.seed,
+        }
+        if self.cost is None or self.mapping is None:
+            reason = self.infeasible.to_json() if self.infeasible is not None else {"status": "infeasible"}
+            return {**reason, "latency_cycles": None, "energy_pj": None, "edp": None, **tail, "mapping": None}
+        return {
+            "status": "ok",
+            "latency_cycles": self.cost.latency_cycles,
+            "energy_pj": self.cost.energy_pj,
+            "edp": self.cost.edp,
+            "utilization": self.cost.utilization,
+            **tail,
+            "mapping": mapping_to_json(self.mapping),
+        }
+
+
+class Mapper(Protocol):
+    """Finds a mapping. Implementations are frozen dataclasses whose fields are their own options."""
+
+    @property
+    def name(self) -> str:
+        """What the command line calls it."""
+
+    def map(
+        self,
+        problem: MappingProblem,
+        objective: Objective,
+        *,
+        budget: Budget,
+        seed: int,
+        reuse: Reuse = Reuse.TIMELOOP,
+    ) -> MapResult:
+        """The best mapping found within the budget; never an invalid one."""

@@ -1,0 +1,130 @@
+"""What a mapper may not change: keep/bypass decisions, fixed factors, fixed loop orders.
+
+The same things Timeloop's constraint files say, as one value.
+"""
+
+from collections.abc import Mapping as MappingABC
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+
+from codesign.arch.architecture import Architecture
+from codesign.core.errors import UserError, unknown_name
+from codesign.workloads.computation import Computation, Tensor
+
+
+class Keep(Enum):
+    """Whether a level holds a tensor."""
+
+    YES = "keep"
+    NO = "bypass"
+    FREE = "free"
+
+
+@dataclass(frozen=True)
+class LevelConstraints:
+    """Constraints on one level. Empty or None means unconstrained.
+
+    Args:
+        level: Its name.
+        keep: Tensors that must be held here.
+        bypass: Tensors that must not be held here.
+        temporal: Pairs (dimension, factor) of temporal loops; the factor is exact.
+        spatial: Pairs (dimension, factor) of spatial loops below this level; the factor is exact.
+        order: Dimensions of the innermost temporal loops, innermost first (Timeloop's permutation).
+        along_x: Dimensions whose spatial loops lie along X; the others along Y. None: either.
+    """
+
+    level: str
+    keep: frozenset[str] = frozenset()
+    bypass: frozenset[str] = frozenset()
+    temporal: tuple[tuple[str, int], ...] = ()
+    spatial: tuple[tuple[str, int], ...] = ()
+    order: tuple[str, ...] = ()
+    along_x: frozenset[str] | None = None
+
+    def __post_init__(self) -> None:
+        both = self.keep & self.bypass
+        if both:
+            raise UserError(
+                f"{sorted(both)[0]!r} must be both kept and bypassed", where=f"constraints of level {self.level!r}"
+            )
+        for dim, factor in (*self.temporal, *self.spatial):
+            if factor < 1:
+                raise UserError(
+                    f"factor of {dim!r} must be >= 1, got {factor}", where=f"constraints of level {self.level!r}"
+                )
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """Constraints of a map space.
+
+    Args:
+        levels: At most one entry a level.
+        free_bypass: Whether a mapper may bypass a tensor at a level that may keep it and about which
+            nothing is said. If false such tensors are kept wherever they may be.
+    """
+
+    levels: tuple[LevelConstraints, ...] = ()
+    free_bypass: bool = False
+
+    def __post_init__(self) -> None:
+        names = [item.level for item in self.levels]
+        if len(set(names)) != len(names):
+            twice = next(n for n in names if names.count(n) > 1)
+            raise UserError(f"two entries for level {twice!r}", where="constraints")
+
+    @cached_property
+    def by_level(self) -> MappingABC[str, LevelConstraints]:
+        """The entries by level name."""
+        return {item.level: item for item in self.levels}
+
+    def check(self, computation: Computation, architecture: Architecture) -> None:
+        """Refuse names that the computation or the architecture does not have.
+
+        Raises:
+            UserError: With the nearest known name.
+        """
+        tensors = [t.name for t in computation.tensors]
+        for item in self.levels:
+            where = f"constraints of level {item.level!r}"
+            if item.level not in architecture.level_index:
+                raise unknown_name("level", item.level, architecture.level_index, where="constraints")
+            for tensor in item.keep | item.bypass:
+                if tensor not in tensors:
+                    raise unknown_name("tensor", tensor, tensors, where=where)
+            named = [d for d, _ in (*item.temporal, *item.spatial)] + list(item.order) + sorted(item.along_x or ())
+            for dim in named:
+                if dim not in computation.dims:
+                    raise unknown_name("dimension", dim, computation.dims, where=where)
+
+    def decision(self, architecture: Architecture, level: str, tensor: Tensor) -> Keep:
+        """Whether a level keeps a tensor. The outermost level keeps all."""
+        if architecture.level_index[level] == 0:
+            return Keep.YES
+        item = self.by_level.get(level)
+        if item is not None and tensor.name in item.keep:
+            return Keep.YES
+        if item is not None and tensor.name in item.bypass:
+            return Keep.NO
+        allowed = architecture.level(level).keep
+        if tensor.name not in allowed and tensor.role.value not in allowed:
+            return Keep.NO
+        return Keep.FREE if self.free_bypass else Keep.YES
+
+
+NO_CONSTRAINTS = Constraints()
+"""Every level keeps what it may keep; tilings and orders are free."""
+
+
+@dataclass(frozen=True)
+class MappingProblem:
+    """What a mapper solves: place this computation on that hardware, obeying these constraints."""
+
+    computation: Computation
+    architecture: Architecture
+    constraints: Constraints = field(default_factory=Constraints)
+
+    def __post_init__(self) -> None:
+        self.constraints.check(self.computation, self.architecture)

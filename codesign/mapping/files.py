@@ -1,0 +1,75 @@
+"""The project's own mapping file: the nest, one node a line, as YAML or JSON.
+
+```yaml
+mapping:
+- {store: DRAM, tensors: [Inputs, Weights, Outputs]}
+- {for: P, factor: 4}
+- {store: GlobalBuffer, tensors: [Inputs, Outputs]}
+- {parallel: K, factor: 4, axis: x, level: GlobalBuffer}
+```
+"""
+
+from typing import Any
+
+from codesign.core.errors import UserError, closest
+from codesign.mapping.mapping import Mapping, Node, Spatial, Storage, Temporal
+
+_FIELDS = {
+    "store": {"store", "tensors"},
+    "for": {"for", "factor"},
+    "parallel": {"parallel", "factor", "axis", "level"},
+}
+
+
+def mapping_to_json(mapping: Mapping) -> list[dict[str, Any]]:
+    """The nodes as plain values; storage of one level that stands together makes one entry."""
+    nodes: list[dict[str, Any]] = []
+    for node in mapping.nodes:
+        if isinstance(node, Storage):
+            if nodes and nodes[-1].get("store") == node.level:
+                nodes[-1]["tensors"].append(node.tensor)
+            else:
+                nodes.append({"store": node.level, "tensors": [node.tensor]})
+        elif isinstance(node, Temporal):
+            nodes.append({"for": node.dim, "factor": node.factor})
+        else:
+            nodes.append({"parallel": node.dim, "factor": node.factor, "axis": node.axis, "level": node.level})
+    return nodes
+
+
+def mapping_from_json(value: Any, where: str = "mapping") -> Mapping:
+    """The mapping of a list of nodes.
+
+    Raises:
+        UserError: A node has an unknown or missing key, or a value of the wrong kind.
+    """
+    if not isinstance(value, list):
+        raise UserError(f"expected a list of nodes, got {type(value).__name__}", where=where)
+    nodes: list[Node] = []
+    for position, item in enumerate(value):
+        place = f"{where}, node {position + 1}"
+        kind = next((k for k in _FIELDS if isinstance(item, dict) and k in item), None)
+        if kind is None:
+            raise UserError(f"expected a node with `store`, `for` or `parallel`, got {item!r}", where=place)
+        for key in item:
+            if key not in _FIELDS[kind]:
+                near = closest(str(key), _FIELDS[kind])
+                raise UserError(f"unknown key {key!r}", where=place, hint=f"did you mean {near!r}?" if near else None)
+        missing = sorted(_FIELDS[kind] - set(item))
+        if missing:
+            raise UserError(f"`{missing[0]}` is missing", where=place)
+        try:
+            nodes.extend(_read_node(kind, item))
+        except UserError as error:
+            raise error.within(place) from None
+    return Mapping(tuple(nodes))
+
+
+def _read_node(kind: str, item: dict[str, Any]) -> list[Node]:
+    if kind == "store":
+        if not isinstance(item["tensors"], list):
+            raise UserError(f"`tensors` must be a list of names, got {item['tensors']!r}")
+        return [Storage(str(tensor), str(item["store"])) for tensor in item["tensors"]]
+    if kind == "for":
+        return [Temporal(str(item["for"]), item["factor"])]
+    return [Spatial(str(item["parallel"]), item["factor"], item["axis"], str(item["level"]))]

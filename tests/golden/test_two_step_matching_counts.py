@@ -1,0 +1,57 @@
+"""Counts of tensorize choices against the reference data, for every pair in the file, and the time they take."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from codesign.tensorize.diagnosis import nearest_miss
+from codesign.tensorize.intrinsics import intrinsic
+from codesign.tensorize.matching import Condition, printed_matches
+from codesign.workloads.computation import Computation
+
+DATA = (
+    Path(os.environ.get("CODESIGN_REFERENCE", Path(__file__).parents[1] / "data")) / "hasco" / "two_step_matching.json"
+)
+NOTATIONS = {  # HASCO Table I and Sec. VII-B
+    "DOT": "S[] += A[i] * B[i]",
+    "GEMV": "C[i] += A[i,j] * B[j]",
+    "GEMM": "L[i,j] += M[i,k] * N[k,j]",
+    "TTM": "C[i,j,k] += A[i,j,l] * B[l,k]",
+    "CONV2D": "C[k,x,y] += A[c,x+r,y+s] * B[k,c,r,s]",
+    "MTTKRP(flat)": "D[i,j] += A[i,k,l] * B[l,j] * C[k,j]",
+    "MTTKRP stage1 E=A*B": "E[i,k,j] += A[i,k,l] * B[l,j]",
+    "MTTKRP stage2 D=E*C": "D[i,j] += E[i,k,j] * C[k,j]",
+}
+COUNTS = json.loads(DATA.read_text())["counts"]
+MATCHING_SECONDS = 0.050  # the target for any pair
+
+
+def _computation(name: str) -> Computation:
+    dims = dict.fromkeys("ijklcxyrs", 8)
+    notation = NOTATIONS[name]
+    return Computation.parse(notation, {d: b for d, b in dims.items() if d in notation.replace("C[", "[")})
+
+
+@pytest.mark.parametrize("pair", COUNTS)
+def test_counts_and_index_maps(pair: str) -> None:
+    ours, theirs = pair.split(" <- ")
+    matches = printed_matches(_computation(ours), intrinsic(theirs))
+    assert len(matches) == COUNTS[pair]["literal_two_step"]
+    typed = [m for m in matches if m.failed is not Condition.ITERATION_TYPES]
+    assert len(typed) == COUNTS[pair]["plus_iter_type"]
+    sound = {frozenset(m.index_map) for m in matches if m.is_sound}
+    assert len(sound) == COUNTS[pair]["sound"]
+    assert sound == {frozenset(m.items()) for m in COUNTS[pair]["sound_index_maps"]}
+
+
+@pytest.mark.parametrize("pair", COUNTS)
+def test_matching_and_diagnosis_are_quick(pair: str) -> None:
+    ours, theirs = pair.split(" <- ")
+    computation, unit = _computation(ours), intrinsic(theirs)
+    start = time.process_time()
+    printed_matches(computation, unit)
+    nearest_miss(computation, unit)
+    assert time.process_time() - start < MATCHING_SECONDS
