@@ -1,0 +1,130 @@
+"""What an optimiser needs of a search space, and the values optimisers and their shell exchange.
+
+Nothing here knows what a design means: a design is a row of choice indices (``n x d`` integers). `spaces.Space`
+satisfies `SearchSpace`; so may a user's own class.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codesign.optim.outcomes import OutcomeConstraint
+
+Indices = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+class SearchSpace(Protocol):
+    """A finite space of designs with known validity rules."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parameter names, in column order."""
+
+    @property
+    def cardinalities(self) -> tuple[int, ...]:
+        """The number of choices of each parameter."""
+
+    @property
+    def ordered(self) -> tuple[bool, ...]:
+        """Which parameters have an order."""
+
+    @property
+    def cardinality_bound(self) -> int:
+        """An upper bound on the number of designs."""
+
+    @property
+    def presets(self) -> Sequence[Mapping[str, Any]]:
+        """Designs worth trying first."""
+
+    @property
+    def feature_owners(self) -> tuple[int, ...]:
+        """The parameter each feature describes: ``f``."""
+
+    def to_indices(self, points: Sequence[Mapping[str, object]], where: str = "design") -> Indices:
+        """Dicts as canonical rows: ``n x d``."""
+
+    def to_points(self, indices: Indices) -> list[dict[str, Any]]:
+        """Rows as dicts."""
+
+    def canonical(self, indices: Indices) -> Indices:
+        """Rows with index 0 where a parameter does not exist: ``n x d``."""
+
+    def is_valid(self, indices: Indices) -> Bools:
+        """Which rows obey the known rules: ``n``."""
+
+    def features(self, indices: Indices) -> Floats:
+        """Rows as points of the unit cube: ``n x f``."""
+
+    def neighbours(self, row: Indices) -> Indices:
+        """The valid rows one change away: ``m x d``."""
+
+    def sample(self, count: int, rng: np.random.Generator) -> Indices:
+        """Valid rows drawn at random, repeats possible: ``count x d``."""
+
+    def enumerate(self, limit: int = ...) -> Indices:
+        """All valid rows: ``n x d``; a UserError where there are more combinations than `limit`."""
+
+
+class Evaluated(NamedTuple):
+    """A design with its metrics."""
+
+    point: dict[str, Any]
+    values: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is searched, and for what.
+
+    Args:
+        space: The designs.
+        objectives: Names of the metrics to minimise, in column order.
+        constraints: Bounds on other metrics.
+        reference_point: In objective units, one per objective; None where it is to be inferred.
+        seed: Base of every random choice.
+        warm_start: Designs of earlier studies with their metrics.
+        noisy: True where evaluating a design again may give other numbers.
+    """
+
+    space: SearchSpace
+    objectives: tuple[str, ...]
+    constraints: tuple[OutcomeConstraint, ...] = ()
+    reference_point: tuple[float, ...] | None = None
+    seed: int = 0
+    warm_start: tuple[Evaluated, ...] = ()
+    noisy: bool = False
+
+
+@dataclass(frozen=True)
+class History:
+    """What is known when designs are proposed; rows in the order they were told.
+
+    Args:
+        indices: Evaluated designs: ``n x d``.
+        objectives: Their objectives, NaN where a design failed: ``n x m``.
+        outcomes: Their constrained metrics, NaN where unknown: ``n x c``.
+        valid: Which were told as feasible: ``n``.
+        pending: Designs being evaluated: ``p x d``.
+    """
+
+    indices: Indices
+    objectives: Floats
+    outcomes: Floats
+    valid: Bools
+    pending: Indices
+
+    def known(self) -> Indices:
+        """Evaluated and pending designs: ``(n + p) x d``."""
+        return np.concatenate([self.indices, self.pending])
+
+
+class Strategy(Protocol):
+    """A way to choose the next designs: a function of the history and a random generator."""
+
+    def propose(self, history: History, count: int, rng: np.random.Generator) -> Indices:
+        """Up to `count` designs: ``k x d``. The shell replaces repeats and fills what is missing."""
