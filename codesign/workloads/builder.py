@@ -1,0 +1,459 @@
+"""Builds a network step by step: the zoo writes models with it, the ONNX importer its operators."""
+
+import math
+from collections.abc import Sequence
+
+from codesign.core.errors import UserError
+from codesign.workloads import operators
+from codesign.workloads.computation import Computation
+from codesign.workloads.network import Network, NetworkTensor, Operator, OperatorKind, Window
+
+Pair = int | tuple[int, int]
+
+OPERATIONS_PER_ELEMENT = {
+    "identity": 0,
+    "relu": 1,
+    "relu6": 2,
+    "clip": 2,
+    "leaky_relu": 2,
+    "prelu": 2,
+    "elu": 4,
+    "selu": 4,
+    "softplus": 3,
+    "sigmoid": 4,
+    "hard_sigmoid": 4,
+    "swish": 5,
+    "hard_swish": 5,
+    "mish": 5,
+    "tanh": 1,
+    "gelu": 5,
+    "gelu_tanh": 8,
+    "erf": 1,
+    "softmax": 5,
+    "log_softmax": 5,
+    "layer_norm": 7,
+    "rms_norm": 4,
+    "group_norm": 7,
+    "instance_norm": 7,
+    "batch_norm": 2,
+    "l2_norm": 4,
+}
+"""Operations of the vector unit for one element (rule W6): an addition, a multiplication, a comparison or one
+evaluation of exp, erf, tanh, division, square root counts one. `gelu` is x/2*(1+erf(x/sqrt 2)), `softmax`
+max, subtract, exp, sum, divide, `layer_norm` sum, subtract, square, sum, scale, gain, bias. Functions that are not listed count one."""
+
+
+def conv_output(length: int, kernel: int, stride: int, padding: int, dilation: int = 1, ceil_mode: bool = False) -> int:
+    """Length of an axis after a sliding window; `padding` is the sum of both ends."""
+    free = length + padding - dilation * (kernel - 1) - 1
+    return (-(-free // stride) if ceil_mode else free // stride) + 1
+
+
+class NetworkBuilder:
+    """Collects operators and tensors; every method adds one operator and returns the name of its output.
+
+    Args:
+        name: Of the network.
+        batch: Inferences that run together.
+        bits: Width of every element.
+        partial_bits: Width of partial sums; default `bits`.
+    """
+
+    def __init__(self, name: str, batch: int = 1, bits: int = 8, partial_bits: int | None = None) -> None:
+        if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
+            raise UserError(f"`batch` must be an integer >= 1, got {batch!r}", where=f"network {name!r}")
+        self.name = name
+        self.batch = batch
+        self.bits = bits
+        self.partial_bits = partial_bits
+        self.tensors: dict[str, NetworkTensor] = {}
+        self.operators: list[Operator] = []
+        self.inputs: list[str] = []
+        self._counts: dict[str, int] = {}
+
+    # ---- names and tensors -------------------------------------------------------------------
+
+    def unique(self, stem: str) -> str:
+        """`stem`, or `stem_1`, `stem_2`, ... when it was given out before."""
+        count = self._counts.get(stem, 0)
+        self._counts[stem] = count + 1
+        return stem if count == 0 else f"{stem}_{count}"
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a tensor."""
+        return self.tensors[name].shape
+
+    def tensor(
+        self, name: str, shape: Sequence[int], *, is_parameter: bool = False, batch_axis: int | None = None
+    ) -> str:
+        """Declare a tensor."""
+        self.tensors[name] = NetworkTensor(name, tuple(shape), self.bits, is_parameter, batch_axis)
+        return name
+
+    def input(self, name: str, shape: Sequence[int], batch_axis: int | None = 0) -> str:
+        """Declare an input of the network."""
+        self.inputs.append(name)
+        return self.tensor(name, shape, batch_axis=batch_axis)
+
+    def parameter(self, name: str, shape: Sequence[int]) -> str:
+        """Declare a parameter."""
+        return self.tensor(name, shape, is_parameter=True)
+
+    def add(self, operator: Operator) -> str:
+        """Add a finished operator; its tensors are declared already."""
+        self.operators.append(operator)
+        return operator.outputs[0]
+
+    # ---- matrix operators --------------------------------------------------------------------
+
+    def conv(
+        self,
+        x: str,
+        out_channels: int,
+        kernel: Pair,
+        *,
+        stride: Pair = 1,
+        padding: Pair | str = "same",
+        dilation: Pair = 1,
+        groups: int = 1,
+        bias: bool = False,
+        name: str = "conv",
+    ) -> str:
+        """A convolution of an image ``batch x C x H x W``.
+
+        Args:
+            x: The image.
+            out_channels: Channels of the output.
+            kernel: Height and width of the filter.
+            stride: Of height and width.
+            padding: At each end of both axes, or ``"same"`` (output = input / stride, rounded up; the odd element at
+                the end, as TensorFlow does; with stride 1 and odd filters everybody does) or ``"valid"`` (none).
+            dilation: Of height and width.
+            groups: Groups of channels.
+            bias: Whether a bias is added.
+            name: Of the operator.
+        """
+        n, channels, height, width = self.shape(x)
+        window = self._window((height, width), kernel, stride, padding, dilation)
+        out = tuple(
+            conv_output(size, k, s, sum(p), d)
+            for size, k, s, p, d in zip(
+                (height, width), window.kernel, window.stride, window.padding, window.dilation, strict=True
+            )
+        )
+        name = self.unique(name)
+        r, s = window.kernel
+        computation = operators.conv2d(
+            N=n,
+            K=out_channels,
+            C=channels,
+            P=out[0],
+            Q=out[1],
+            R=r,
+            S=s,
+            G=groups,
+            stride=(window.stride[0], window.stride[1]),
+            dilation=(window.dilation[0], window.dilation[1]),
+            bits=self.bits,
+            partial_bits=self.partial_bits,
+            name=name,
+        )
+        weight = self.parameter(f"{name}.weight", (out_channels, channels // groups, r, s))
+        extra = (self.parameter(f"{name}.bias", (out_channels,)),) if bias else ()
+        y = self.tensor(name, (n, out_channels, *out), batch_axis=self.tensors[x].batch_axis)
+        return self.add(
+            Operator(
+                name,
+                OperatorKind.CONV,
+                (x, weight, *extra),
+                (y,),
+                computation,
+                (x, weight, y),
+                "N" if self.tensors[x].batch_axis == 0 else None,
+                math.prod(self.shape(y)) if bias else 0,
+                window,
+            )
+        )
+
+    def linear(self, x: str, out_features: int, *, bias: bool = True, name: str = "linear") -> str:
+        """A fully connected layer over the last axis; all other axes are rows of the product."""
+        name = self.unique(name)
+        *rows, features = self.shape(x)
+        computation = operators.gemm(
+            M=math.prod(rows),
+            N=out_features,
+            K=features,
+            bits=self.bits,
+            partial_bits=self.partial_bits,
+            name=name,
+        )
+        weight = self.parameter(f"{name}.weight", (features, out_features))
+        extra = (self.parameter(f"{name}.bias", (out_features,)),) if bias else ()
+        axis = self.tensors[x].batch_axis
+        y = self.tensor(name, (*rows, out_features), batch_axis=axis)
+        batch_dim = "M" if axis is not None else None
+        work = math.prod(self.shape(y)) if bias else 0
+        return self.add(
+            Operator(name, OperatorKind.MATMUL, (x, weight, *extra), (y,), computation, (x, weight, y), batch_dim, work)
+        )
+
+    def matmul(self, a: str, b: str, *, name: str = "matmul") -> str:
+        """Product of two activations, broadcast over the leading axes as NumPy does."""
+        name = self.unique(name)
+        computation, shape = matmul_computation(
+            self.shape(a), self.shape(b), bits=self.bits, partial_bits=self.partial_bits, name=name
+        )
+        axis = self.tensors[a].batch_axis
+        y = self.tensor(name, shape, batch_axis=axis)
+        batch_dim = None if axis is None else ("B" if "B" in computation.dims else "M")
+        return self.add(Operator(name, OperatorKind.MATMUL, (a, b), (y,), computation, (a, b, y), batch_dim))
+
+    # ---- vector operators --------------------------------------------------------------------
+
+    def pool(
+        self,
+        x: str,
+        kernel: Pair,
+        *,
+        stride: Pair | None = None,
+        padding: Pair | str = 0,
+        function: str = "max",
+        ceil_mode: bool = False,
+        name: str = "pool",
+    ) -> str:
+        """A pooling of an image: one operation per tap."""
+        n, channels, height, width = self.shape(x)
+        window = self._window((height, width), kernel, kernel if stride is None else stride, padding, 1)
+        out = tuple(
+            conv_output(size, k, s, sum(p), ceil_mode=ceil_mode)
+            for size, k, s, p in zip((height, width), window.kernel, window.stride, window.padding, strict=True)
+        )
+        shape = (n, channels, *out)
+        work = math.prod(shape) * math.prod(window.kernel)
+        return self.vector(OperatorKind.POOL, (x,), shape, function, work, name=name, window=window)
+
+    def global_pool(self, x: str, *, name: str = "pool") -> str:
+        """Average over the whole image: ``batch x C x 1 x 1``."""
+        return self.pool(x, (self.shape(x)[2], self.shape(x)[3]), function="average", name=name)
+
+    def activation(self, x: str, function: str, *, name: str | None = None) -> str:
+        """A function of every element."""
+        return self._elementwise_function(OperatorKind.ACTIVATION, x, function, (), name or function)
+
+    def relu(self, x: str) -> str:
+        """max(x, 0)."""
+        return self.activation(x, "relu")
+
+    def batch_norm(self, x: str, *, name: str = "bn") -> str:
+        """Inference form: scale and shift of every channel (axis 1), four parameters each."""
+        name = self.unique(name)
+        channels = self.shape(x)[1]
+        parameters = tuple(self.parameter(f"{name}.{p}", (channels,)) for p in ("scale", "shift", "mean", "variance"))
+        return self._elementwise_function(OperatorKind.NORMALIZATION, x, "batch_norm", parameters, name, named=True)
+
+    def layer_norm(self, x: str, *, name: str = "layer_norm") -> str:
+        """Normalisation over the last axis with gain and bias."""
+        name = self.unique(name)
+        features = self.shape(x)[-1]
+        parameters = tuple(self.parameter(f"{name}.{p}", (features,)) for p in ("weight", "bias"))
+        return self._elementwise_function(OperatorKind.NORMALIZATION, x, "layer_norm", parameters, name, named=True)
+
+    def softmax(self, x: str, *, name: str = "softmax") -> str:
+        """Softmax over the last axis."""
+        return self._elementwise_function(OperatorKind.SOFTMAX, x, "softmax", (), name)
+
+    def elementwise(self, function: str, *xs: str, name: str | None = None) -> str:
+        """A function of several tensors, broadcast; one operation per element and operand after the first."""
+        shape = broadcast_shape(*(self.shape(x) for x in xs))
+        work = math.prod(shape) * (len(xs) - 1)
+        return self.vector(OperatorKind.ELEMENTWISE, xs, shape, function, work, name=name or function)
+
+    def residual(self, *xs: str, name: str = "add") -> str:
+        """Sum of equally shaped tensors."""
+        return self.elementwise("add", *xs, name=name)
+
+    def concat(self, *xs: str, axis: int = 1, name: str = "concat") -> str:
+        """Concatenation along one axis."""
+        shape = list(self.shape(xs[0]))
+        shape[axis] = sum(self.shape(x)[axis] for x in xs)
+        return self.vector(OperatorKind.CONCAT, xs, shape, "concat", 0, name=name)
+
+    def append(self, cache: str, new: str, *, axis: int, name: str = "append") -> str:
+        """A cache grown in place along one axis: only the new part moves."""
+        shape = list(self.shape(cache))
+        shape[axis] += self.shape(new)[axis]
+        return self.vector(OperatorKind.APPEND, (cache, new), shape, "append", 0, name=name)
+
+    def reshape(self, x: str, shape: Sequence[int], *, batch_axis: int | None = 0, name: str = "reshape") -> str:
+        """The same elements in the same order under another shape: nothing moves."""
+        if math.prod(shape) != self.tensors[x].elements:
+            raise UserError(f"cannot reshape {list(self.shape(x))} to {list(shape)}", where=f"tensor {x!r}")
+        return self.vector(OperatorKind.RESHAPE, (x,), shape, "reshape", 0, name=name, batch_axis=batch_axis)
+
+    def flatten(self, x: str, *, name: str = "flatten") -> str:
+        """``batch x (everything else)``."""
+        n, *rest = self.shape(x)
+        return self.reshape(x, (n, math.prod(rest)), name=name)
+
+    def transpose(self, x: str, permutation: Sequence[int], *, name: str = "transpose") -> str:
+        """Axes in another order: every element moves."""
+        shape = tuple(self.shape(x)[axis] for axis in permutation)
+        old_axis = self.tensors[x].batch_axis
+        axis = None if old_axis is None else tuple(permutation).index(old_axis)
+        return self.vector(
+            OperatorKind.TRANSPOSE,
+            (x,),
+            shape,
+            "transpose",
+            0,
+            name=name,
+            batch_axis=axis,
+            permutation=tuple(permutation),
+        )
+
+    def take(self, x: str, shape: Sequence[int], *, name: str = "slice") -> str:
+        """A part of a tensor; the batch stays on its axis."""
+        return self.vector(
+            OperatorKind.SLICE, (x,), shape, "slice", 0, name=name, batch_axis=self.tensors[x].batch_axis
+        )
+
+    def embedding(self, ids: str, rows: int, features: int, *, name: str = "embedding") -> str:
+        """Rows of a table chosen by index."""
+        name = self.unique(name)
+        table = self.parameter(f"{name}.table", (rows, features))
+        shape = (*self.shape(ids), features)
+        axis = self.tensors[ids].batch_axis
+        return self.vector(
+            OperatorKind.GATHER, (table, ids), shape, "gather", 0, name=name, named=True, batch_axis=axis
+        )
+
+    def vector(
+        self,
+        kind: OperatorKind,
+        inputs: Sequence[str],
+        shape: Sequence[int],
+        function: str,
+        operations: int,
+        *,
+        name: str,
+        named: bool = False,
+        window: Window | None = None,
+        batch_axis: int | None = 0,
+        permutation: tuple[int, ...] = (),
+    ) -> str:
+        """Any vector operator; `named` says that `name` is unique already."""
+        name = name if named else self.unique(name)
+        dependent = any(self.tensors[x].batch_axis is not None for x in inputs)
+        y = self.tensor(name, shape, batch_axis=batch_axis if dependent else None)
+        return self.add(
+            Operator(
+                name,
+                kind,
+                tuple(inputs),
+                (y,),
+                operations=operations,
+                window=window,
+                function=function,
+                permutation=permutation,
+            )
+        )
+
+    def build(self, *outputs: str) -> Network:
+        """The finished network."""
+        return Network.sorted(self.name, self.operators, self.tensors.values(), self.inputs, outputs, self.batch)
+
+    # ---- inside ------------------------------------------------------------------------------
+
+    def _elementwise_function(
+        self,
+        kind: OperatorKind,
+        x: str,
+        function: str,
+        parameters: tuple[str, ...],
+        name: str,
+        *,
+        named: bool = False,
+    ) -> str:
+        work = self.tensors[x].elements * OPERATIONS_PER_ELEMENT.get(function, 1)
+        axis = self.tensors[x].batch_axis
+        return self.vector(
+            kind, (x, *parameters), self.shape(x), function, work, name=name, named=named, batch_axis=axis
+        )
+
+    def _window(self, size: tuple[int, int], kernel: Pair, stride: Pair, padding: Pair | str, dilation: Pair) -> Window:
+        kernels, strides, dilations = _pair(kernel), _pair(stride), _pair(dilation)
+        if padding == "same":
+            ends = []
+            for length, k, s, d in zip(size, kernels, strides, dilations, strict=True):
+                total = max(0, (-(-length // s) - 1) * s + d * (k - 1) + 1 - length)
+                ends.append((total // 2, total - total // 2))
+        elif padding == "valid":
+            ends = [(0, 0), (0, 0)]
+        elif isinstance(padding, str):
+            raise UserError(f"`padding` must be 'same', 'valid' or numbers, got {padding!r}", where=self.name)
+        else:
+            ends = [(p, p) for p in _pair(padding)]
+        return Window(kernels, strides, dilations, tuple(ends))
+
+
+def broadcast_shape(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The common shape of tensors broadcast against each other, as NumPy does.
+
+    Raises:
+        UserError: They cannot be.
+    """
+    rank = max(len(s) for s in shapes)
+    padded = [(1,) * (rank - len(s)) + tuple(s) for s in shapes]
+    out = []
+    for lengths in zip(*padded, strict=True):
+        wide = {length for length in lengths if length != 1}
+        if len(wide) > 1:
+            raise UserError(f"shapes {' and '.join(str(list(s)) for s in shapes)} cannot be broadcast")
+        out.append(wide.pop() if wide else 1)
+    return tuple(out)
+
+
+def matmul_computation(
+    a: Sequence[int], b: Sequence[int], *, bits: int, partial_bits: int | None = None, name: str = ""
+) -> tuple[Computation, tuple[int, ...]]:
+    """The computation of a NumPy-style matrix product, and the shape of its result.
+
+    Args:
+        a: Shape of the first operand; a vector is a row.
+        b: Shape of the second; a vector is a column.
+        bits: Width of an element.
+        partial_bits: Width of a partial sum; default `bits`.
+        name: A label for people.
+
+    Raises:
+        UserError: The shapes do not fit.
+    """
+    rows, columns = tuple(a), tuple(b)
+    if not rows or not columns:
+        raise UserError("a matrix product needs operands of at least one axis", where=name)
+    left = (1, *rows) if len(rows) == 1 else rows
+    right = (*columns, 1) if len(columns) == 1 else columns
+    if left[-1] != right[-2]:
+        raise UserError(f"cannot multiply {list(a)} by {list(b)}: {left[-1]} is not {right[-2]}", where=name)
+    batch = broadcast_shape(left[:-2], right[:-2])
+    rank = len(batch)
+    left_batch = (1,) * (rank - len(left) + 2) + left[:-2]
+    right_batch = (1,) * (rank - len(right) + 2) + right[:-2]
+    pairs = list(zip(left_batch, right_batch, strict=True))
+    computation = operators.broadcast_matmul(
+        M=left[-2],
+        N=right[-1],
+        K=left[-1],
+        shared=math.prod(x for x, y in pairs if x == y),
+        input_only=math.prod(x for x, y in pairs if x != y and y == 1),
+        weight_only=math.prod(y for x, y in pairs if x != y and x == 1),
+        bits=bits,
+        partial_bits=partial_bits,
+        name=name,
+    )
+    shape = (*batch, *left[-2:-1][: len(rows) > 1], *right[-1:][: len(columns) > 1])
+    return computation, shape
+
+
+def _pair(value: Pair) -> tuple[int, int]:
+    return (value, value) if isinstance(value, int) else value

@@ -1,0 +1,124 @@
+"""Networks as accelerators run them: views removed, normalisation folded, cheap functions applied on the way out.
+
+Rules W3 to W5 in `docs/workloads.md`.
+"""
+
+from dataclasses import replace
+
+from codesign.workloads.network import MATRIX_KINDS, Network, NetworkTensor, Operator, OperatorKind
+
+FUSED_FUNCTIONS = frozenset({"relu", "relu6", "clip", "leaky_relu", "prelu"})
+"""Functions of one comparison or two per element, which every accelerator applies to a result before it is written."""
+
+_AFFINE = frozenset({"batch_norm", "add", "sub", "mul", "div"})
+_HOSTS = MATRIX_KINDS | {OperatorKind.ELEMENTWISE}
+
+
+def fuse(network: Network, functions: frozenset[str] = FUSED_FUNCTIONS) -> Network:
+    """The network without views, with batch normalisation folded and `functions` fused into their producers.
+
+    - A RESHAPE moves nothing: its consumers read its input.
+    - A scale and shift by parameters (batch normalisation, `mul` and `add` with one activation operand) directly after a
+      convolution or product with parameter weights is folded into weights and bias: one bias remains.
+    - A function in `functions`, or a scale and shift that cannot be folded, is applied by the producer before it writes.
+
+    The producer must be a matrix or element-wise operator whose result nobody else reads.
+    MACs and the elements of all results are unchanged.
+
+    Args:
+        network: Any network.
+        functions: Element functions that the producer can apply.
+    """
+    return _Fuser(network, functions).result()
+
+
+class _Fuser:
+    """The state of one pass over the operators in order."""
+
+    def __init__(self, network: Network, functions: frozenset[str]) -> None:
+        self.network = network
+        self.functions = functions
+        self.tensors = dict(network.tensor_by_name)
+        self.alias: dict[str, str] = {}
+        self.done: dict[str, Operator] = {}  # by the name of the operator
+        self.producer: dict[str, str] = {}  # tensor -> name of the operator in `done`
+        self.readers = {name: len(ops) for name, ops in network.consumers.items()}
+
+    def result(self) -> Network:
+        """Run the pass."""
+        for original in self.network.operators:
+            operator = self._rename(original)
+            if operator.kind is OperatorKind.RESHAPE:
+                source = operator.inputs[0]
+                self.readers[source] += self.readers[operator.outputs[0]] - 1
+                self.alias[operator.outputs[0]] = source
+                continue
+            host = self._host(operator)
+            self._place(operator if host is None else self._merge(host, operator))
+        outputs = tuple(self.alias.get(name, name) for name in self.network.outputs)
+        operators = tuple(self.done.values())
+        used = {n for o in operators for n in (*o.inputs, *o.outputs)} | {*self.network.inputs, *outputs}
+        return replace(
+            self.network,
+            operators=operators,
+            tensors=tuple(t for t in self.tensors.values() if t.name in used),
+            outputs=outputs,
+        )
+
+    def _rename(self, operator: Operator) -> Operator:
+        def current(names: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(self.alias.get(n, n) for n in names)
+
+        return replace(operator, inputs=current(operator.inputs), operands=current(operator.operands))
+
+    def _place(self, operator: Operator) -> None:
+        self.done[operator.name] = operator
+        for name in operator.outputs:
+            self.producer[name] = operator.name
+
+    def _host(self, operator: Operator) -> Operator | None:
+        """The producer that can absorb `operator`, if any."""
+        source = self._single_activation(operator)
+        if source is None or operator.window is not None:
+            return None
+        if operator.function not in self.functions and operator.function not in _AFFINE:
+            return None
+        host_name = self.producer.get(source)
+        if host_name is None or self.readers[source] != 1 or source in self.network.outputs:
+            return None
+        host = self.done[host_name]
+        shapes_agree = self.tensors[source].elements == self.tensors[operator.outputs[0]].elements
+        return host if host.kind in _HOSTS and len(host.outputs) == 1 and shapes_agree else None
+
+    def _single_activation(self, operator: Operator) -> str | None:
+        activations = [n for n in operator.inputs if not self.tensors[n].is_parameter]
+        return activations[0] if len(activations) == 1 else None
+
+    def _merge(self, host: Operator, operator: Operator) -> Operator:
+        output = operator.outputs
+        fused = (*host.fused, operator.function)
+        operands = (*host.operands[:-1], output[0]) if host.computation is not None else ()
+        merged = replace(host, outputs=output, operands=operands, fused=fused)
+        foldable = operator.function in _AFFINE and set(host.fused) <= _AFFINE and self._has_parameter_weights(host)
+        if not foldable:
+            parameters = tuple(n for n in operator.inputs if self.tensors[n].is_parameter)
+            return replace(merged, inputs=(*host.inputs, *parameters), operations=host.operations + operator.operations)
+        if len([n for n in host.inputs if self.tensors[n].is_parameter]) > 1:
+            return merged  # there is a bias already, it takes the shift
+        bias = self._bias(host)
+        return replace(
+            merged, inputs=(*host.inputs, bias.name), operations=host.operations + self.tensors[output[0]].elements
+        )
+
+    def _has_parameter_weights(self, host: Operator) -> bool:
+        return host.kind in MATRIX_KINDS and any(self.tensors[n].is_parameter for n in host.operands[:-1])
+
+    def _bias(self, host: Operator) -> NetworkTensor:
+        shape = self.tensors[host.outputs[0]].shape
+        channels = shape[1] if host.kind is OperatorKind.CONV else shape[-1]
+        weight = next(self.tensors[n] for n in host.operands[:-1] if self.tensors[n].is_parameter)
+        name = f"{host.name}.bias"
+        while name in self.tensors:
+            name += "_"
+        self.tensors[name] = NetworkTensor(name, (channels,), weight.bits, True)
+        return self.tensors[name]

@@ -1,0 +1,76 @@
+"""One door for every way to name a network: the zoo, an ONNX file, the project's own JSON or YAML."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from codesign.core.errors import UserError, closest
+from codesign.core.files import read_structured
+from codesign.workloads.fuse import fuse as fuse_network
+from codesign.workloads.network import Network
+from codesign.workloads.network_json import network_from_json
+from codesign.workloads.zoo import ZOO, build_model, is_zoo_name, normalized
+
+_STRUCTURED = (".json", ".yaml", ".yml")
+
+
+def load_network(
+    name_or_path: str | Path,
+    *,
+    batch: int = 1,
+    seq: int | None = None,
+    phase: str | None = None,
+    bits: int = 8,
+    partial_bits: int | None = None,
+    dims: Mapping[str, int] | None = None,
+    fuse: bool = True,
+) -> Network:
+    """A network of the zoo by name, or from a file.
+
+    Args:
+        name_or_path: A name of the zoo (``resnet50``, ``MobileNet-v2``), or a path that ends in ``.onnx``, ``.json``,
+            ``.yaml``.
+        batch: Inferences that run together.
+        seq: Sequence length: of a zoo model that has one, or of the symbolic sequence axes of an ONNX file.
+        phase: ``prefill`` or ``decode``, for zoo models that have phases.
+        bits: Width of every element of memory.
+        partial_bits: Width of partial sums; default `bits`.
+        dims: Values of symbolic dimensions of an ONNX file, by name.
+        fuse: Whether normalisation is folded and cheap functions are fused into their producers (rules W3 to W5).
+
+    Raises:
+        UserError: An unknown name (the nearest is offered), a file that cannot be used, an option that does not apply.
+
+    >>> load_network("resnet50").macs
+    4089184256
+    """
+    text = str(name_or_path)
+    suffix = Path(text).suffix.lower()
+    if suffix == ".onnx":
+        if phase is not None:
+            raise UserError("`phase` applies to zoo networks, not to an ONNX file", where=text)
+        from codesign.workloads.onnx_import import load_onnx
+
+        network = load_onnx(text, batch=batch, seq=seq, dims=dims, bits=bits, partial_bits=partial_bits)
+    elif suffix in _STRUCTURED:
+        for field, value in (("seq", seq), ("phase", phase), ("dims", dims or None)):
+            if value is not None:
+                raise UserError(f"`{field}` does not apply to a network file with fixed shapes", where=text)
+        network = network_from_json(read_structured(text), where=text).with_batch(batch).with_bits(bits, partial_bits)
+    elif is_zoo_name(text):
+        if dims:
+            raise UserError("`dims` applies to ONNX files, not to a zoo network", where=text)
+        network = build_model(text, batch=batch, seq=seq, phase=phase, bits=bits, partial_bits=partial_bits)
+    else:
+        raise _unknown(text)
+    return fuse_network(network) if fuse else network
+
+
+def _unknown(text: str) -> UserError:
+    near = closest(normalized(text), [normalized(n) for n in ZOO])
+    hint = next((f"did you mean {n!r}? " for n in ZOO if normalized(n) == near), "")
+    if Path(text).exists():
+        hint = "a file must end in .onnx, .json or .yaml. "
+    return UserError(
+        f"unknown network {text!r}",
+        hint=f"{hint}known: {', '.join(sorted(ZOO))}; or a file ending in .onnx, .json or .yaml",
+    )

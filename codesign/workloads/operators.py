@@ -1,0 +1,294 @@
+"""The named operators as computations: convolution, products of matrices and tensors.
+
+Dimensions and tensors carry the names that Timeloop's problem shapes use (N, K, C, P, Q, R, S;
+M, N, K; Inputs, Weights, Outputs), because the mappings and constraints of other tools name them so.
+P and R run along the height, Q and S along the width of an image.
+"""
+
+from codesign.core.errors import UserError
+from codesign.workloads.computation import Computation, Role
+
+Pair = int | tuple[int, int]
+
+_SPATIAL = {1: (("P",), ("R",)), 2: (("P", "Q"), ("R", "S")), 3: (("D", "P", "Q"), ("T", "R", "S"))}
+"""Names of the output axes and of the filter axes, by their number."""
+
+_ROLES = {"Inputs": Role.INPUT, "Weights": Role.WEIGHT}
+
+
+def conv2d(
+    *,
+    K: int,
+    C: int,
+    P: int,
+    Q: int,
+    R: int = 1,
+    S: int = 1,
+    N: int = 1,
+    G: int = 1,
+    stride: Pair = 1,
+    dilation: Pair = 1,
+    bits: int = 8,
+    partial_bits: int | None = None,
+    name: str = "",
+) -> Computation:
+    """A two-dimensional convolution, by its *output* size.
+
+    The inputs span ``(P-1)*stride + (R-1)*dilation + 1`` rows (and the same of columns): positions
+    that fall into the padding are indexed like all others, as Timeloop does.
+
+    Args:
+        K: Output channels of the whole layer.
+        C: Input channels of the whole layer.
+        P: Output height.
+        Q: Output width.
+        R: Filter height.
+        S: Filter width.
+        N: Batch.
+        G: Groups; divides K and C. With ``1 < G < C`` or a channel multiplier the computation has a dimension
+            G and *per-group* K and C; depthwise (G = C = K) has the one channel dimension C.
+        stride: Of height and width.
+        dilation: Of height and width.
+        bits: Width of an element.
+        partial_bits: Width of a partial sum; default `bits`.
+        name: A label for people.
+
+    Raises:
+        UserError: A size below 1, or G does not divide K and C.
+
+    >>> layer = conv2d(K=64, C=64, P=56, Q=56, R=3, S=3, stride=2)
+    >>> str(layer)
+    'Outputs[N,K,P,Q] += Inputs[N,C,2*P+R,2*Q+S] * Weights[K,C,R,S]'
+    """
+    where = name or "conv"
+    return conv_nd(
+        K=K,
+        C=C,
+        output=(P, Q),
+        kernel=(R, S),
+        N=N,
+        G=G,
+        stride=_pair(stride, "stride", where),
+        dilation=_pair(dilation, "dilation", where),
+        bits=bits,
+        partial_bits=partial_bits,
+        name=name,
+    )
+
+
+def conv_nd(
+    *,
+    K: int,
+    C: int,
+    output: tuple[int, ...],
+    kernel: tuple[int, ...],
+    N: int = 1,
+    G: int = 1,
+    stride: tuple[int, ...] | None = None,
+    dilation: tuple[int, ...] | None = None,
+    bits: int = 8,
+    partial_bits: int | None = None,
+    name: str = "",
+) -> Computation:
+    """A convolution over one, two or three axes.
+
+    Args:
+        K: Output channels of the whole layer.
+        C: Input channels of the whole layer.
+        output: Length of the output axes: (P), (P, Q), or (D, P, Q) with a depth.
+        kernel: Taps along them: (R), (R, S) or (T, R, S).
+        N: Batch.
+        G: Groups, as in `conv2d`.
+        stride: Of each axis; default 1.
+        dilation: Of each axis; default 1.
+        bits: Width of an element.
+        partial_bits: Width of a partial sum; default `bits`.
+        name: A label for people.
+
+    Raises:
+        UserError: A size below 1, axes that do not agree in number, or G does not divide K and C.
+    """
+    where = name or "conv"
+    _require_positive(where, K=K, C=C, G=G)
+    rank = len(output)
+    strides, dilations = stride or (1,) * rank, dilation or (1,) * rank
+    if rank not in _SPATIAL or not len(kernel) == len(strides) == len(dilations) == rank:
+        raise UserError(
+            f"expected 1 to 3 output axes and as many taps, strides and dilations, got {output}, {kernel}, {strides}, {dilations}",
+            where=where,
+        )
+    if K % G or C % G:
+        field, value = ("K", K) if K % G else ("C", C)
+        raise UserError(f"`G` must divide {field}, got G={G} and {field}={value}", where=where)
+    outs, taps = _SPATIAL[rank]
+    for s, d in zip(strides, dilations, strict=True):
+        _require_positive(where, stride=s, dilation=d)
+    window = ",".join(f"{_term(strides[i], outs[i])}+{_term(dilations[i], taps[i])}" for i in range(rank))
+    out, tap = ",".join(outs), ",".join(taps)
+    bounds = {"N": N, "K": K // G, "C": C // G} | dict(zip(outs, output, strict=True))
+    bounds |= dict(zip(taps, kernel, strict=True))
+    if G == 1:
+        notation = f"Outputs[N,K,{out}] += Inputs[N,C,{window}] * Weights[K,C,{tap}]"
+    elif G == K == C:
+        notation = f"Outputs[N,C,{out}] += Inputs[N,C,{window}] * Weights[C,{tap}]"
+        del bounds["K"]
+        bounds["C"] = G
+    else:
+        notation = f"Outputs[N,G,K,{out}] += Inputs[N,G,C,{window}] * Weights[G,K,C,{tap}]"
+        bounds["G"] = G
+    return _make(notation, bounds, bits, partial_bits, name)
+
+
+def transposed_conv2d(
+    *,
+    K: int,
+    C: int,
+    P: int,
+    Q: int,
+    R: int,
+    S: int,
+    N: int = 1,
+    stride: Pair = 1,
+    bits: int = 8,
+    partial_bits: int | None = None,
+    name: str = "",
+) -> Computation:
+    """A transposed convolution as the stride*stride ordinary convolutions it consists of.
+
+    Output pixel ``(stride*p + a, stride*q + b)`` of phase (A=a, B=b) needs the filter taps of that phase alone:
+    ``ceil(R/stride) x ceil(S/stride)`` of them. So the MACs are exact when the strides divide R and S.
+
+    Args:
+        K: Output channels.
+        C: Input channels.
+        P: Output height (divided by the stride inside; rounded up).
+        Q: Output width.
+        R: Filter height of the whole filter.
+        S: Filter width of the whole filter.
+        N: Batch.
+        stride: Of height and width.
+        bits: Width of an element.
+        partial_bits: Width of a partial sum; default `bits`.
+        name: A label for people.
+    """
+    stride_p, stride_q = _pair(stride, "stride", name or "transposed conv")
+    bounds = {
+        "N": N,
+        "K": K,
+        "C": C,
+        "A": stride_p,
+        "B": stride_q,
+        "P": -(-P // stride_p),
+        "Q": -(-Q // stride_q),
+        "R": -(-R // stride_p),
+        "S": -(-S // stride_q),
+    }
+    return _make("Outputs[N,K,A,P,B,Q] += Inputs[N,C,P+R,Q+S] * Weights[K,C,A,B,R,S]", bounds, bits, partial_bits, name)
+
+
+def gemm(*, M: int, N: int, K: int, bits: int = 8, partial_bits: int | None = None, name: str = "") -> Computation:
+    """Product of an M x K matrix of inputs and a K x N matrix of weights."""
+    notation = "Outputs[M,N] += Inputs[M,K] * Weights[K,N]"
+    return _make(notation, {"M": M, "N": N, "K": K}, bits, partial_bits, name)
+
+
+def gemv(*, M: int, K: int, bits: int = 8, partial_bits: int | None = None, name: str = "") -> Computation:
+    """Product of an M x K matrix of weights and a vector of K inputs."""
+    return _make("Outputs[M] += Inputs[K] * Weights[M,K]", {"M": M, "K": K}, bits, partial_bits, name)
+
+
+def batched_matmul(
+    *, B: int, M: int, N: int, K: int, bits: int = 8, partial_bits: int | None = None, name: str = ""
+) -> Computation:
+    """B independent products of an M x K and a K x N matrix."""
+    notation = "Outputs[B,M,N] += Inputs[B,M,K] * Weights[B,K,N]"
+    return _make(notation, {"B": B, "M": M, "N": N, "K": K}, bits, partial_bits, name)
+
+
+def broadcast_matmul(
+    *,
+    M: int,
+    N: int,
+    K: int,
+    shared: int = 1,
+    input_only: int = 1,
+    weight_only: int = 1,
+    bits: int = 8,
+    partial_bits: int | None = None,
+    name: str = "",
+) -> Computation:
+    """A matrix product whose batch axes are broadcast between its operands, with the fewest dimensions that say so.
+
+    Args:
+        M: Rows of the first operand.
+        N: Columns of the second.
+        K: The summed dimension.
+        shared: Product of the batch axes both operands have (dimension B).
+        input_only: Product of the batch axes of the first operand alone (dimension A; with ``shared == 1`` they are rows of M).
+        weight_only: Product of the batch axes of the second operand alone (dimension E).
+        bits: Width of an element.
+        partial_bits: Width of a partial sum; default `bits`.
+        name: A label for people.
+    """
+    if shared == 1:
+        M, input_only = M * input_only, 1
+    batch = {"B": shared, "A": input_only, "E": weight_only}
+    kept = [d for d in "BAE" if batch[d] > 1]
+    of_input = [d for d in kept if d != "E"]
+    of_weight = [d for d in kept if d != "A"]
+    notation = (
+        f"Outputs[{','.join([*kept, 'M', 'N'])}] += "
+        f"Inputs[{','.join([*of_input, 'M', 'K'])}] * Weights[{','.join([*of_weight, 'K', 'N'])}]"
+    )
+    bounds = {d: batch[d] for d in kept} | {"M": M, "N": N, "K": K}
+    return _make(notation, bounds, bits, partial_bits, name)
+
+
+def dot(*, K: int, bits: int = 8, partial_bits: int | None = None, name: str = "") -> Computation:
+    """Inner product of two vectors of K elements; the output is one scalar."""
+    return _make("Outputs[] += Inputs[K] * Weights[K]", {"K": K}, bits, partial_bits, name)
+
+
+def ttm(
+    *, M: int, N: int, K: int, L: int, bits: int = 8, partial_bits: int | None = None, name: str = ""
+) -> Computation:
+    """Tensor times matrix, ``C[m,n,k] = sum_l A[m,n,l] B[l,k]``."""
+    notation = "Outputs[M,N,K] += Inputs[M,N,L] * Weights[L,K]"
+    return _make(notation, {"M": M, "N": N, "K": K, "L": L}, bits, partial_bits, name)
+
+
+def mttkrp(
+    *, M: int, N: int, K: int, L: int, bits: int = 8, partial_bits: int | None = None, name: str = ""
+) -> Computation:
+    """Matricised tensor times Khatri-Rao product, ``D[m,n] = sum_kl A[m,k,l] B[k,n] C[l,n]``: three inputs."""
+    return Computation.parse(
+        "Outputs[M,N] += Inputs[M,K,L] * WeightsB[K,N] * WeightsC[L,N]",
+        {"M": M, "N": N, "K": K, "L": L},
+        name=name,
+        bits=bits,
+        partial_bits=partial_bits,
+        roles={"Inputs": Role.INPUT, "WeightsB": Role.WEIGHT, "WeightsC": Role.WEIGHT},
+    )
+
+
+def _make(notation: str, bounds: dict[str, int], bits: int, partial_bits: int | None, name: str) -> Computation:
+    return Computation.parse(notation, bounds, name=name, bits=bits, partial_bits=partial_bits, roles=_ROLES)
+
+
+def _term(coefficient: int, dim: str) -> str:
+    return dim if coefficient == 1 else f"{coefficient}*{dim}"
+
+
+def _pair(value: Pair, field: str, where: str) -> tuple[int, int]:
+    pair = (value, value) if isinstance(value, int) else value
+    if len(pair) != 2:
+        raise UserError(f"`{field}` must be one number or two (height, width), got {value!r}", where=where)
+    _require_positive(where, **{field: pair[0]})
+    _require_positive(where, **{field: pair[1]})
+    return pair
+
+
+def _require_positive(where: str, **sizes: int) -> None:
+    for field, value in sizes.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise UserError(f"`{field}` must be an integer >= 1, got {value!r}", where=where)

@@ -1,0 +1,96 @@
+"""Networks by name, built from their papers; every model's file names its source."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from codesign.core.errors import UserError, unknown_name
+from codesign.workloads.builder import NetworkBuilder
+from codesign.workloads.network import Network
+from codesign.workloads.zoo import resnet
+
+
+@dataclass(frozen=True)
+class ZooEntry:
+    """A model of the zoo.
+
+    Args:
+        name: As it is printed.
+        build: Adds the model to a builder and returns its output. A model with a sequence takes `seq`, one with
+            phases `phase` as well.
+        default_seq: Sequence length when none is given; None for models without a sequence.
+        phases: What `phase` may be; the first is the default.
+    """
+
+    name: str
+    build: Callable[..., str]
+    default_seq: int | None = None
+    phases: tuple[str, ...] = ()
+
+
+_ENTRIES = (
+    ZooEntry("resnet18", lambda net: resnet.resnet(net, 18)),
+    ZooEntry("resnet34", lambda net: resnet.resnet(net, 34)),
+    ZooEntry("resnet50", lambda net: resnet.resnet(net, 50)),
+    ZooEntry("resnet50_v1", lambda net: resnet.resnet(net, 50, stride_first=True)),
+    ZooEntry("resnet101", lambda net: resnet.resnet(net, 101)),
+    ZooEntry("resnext50", resnet.resnext50),
+)
+
+ZOO = {entry.name: entry for entry in _ENTRIES}
+
+
+def normalized(name: str) -> str:
+    """The name without case and separators, by which models are looked up: ``MobileNet-v2`` is ``mobilenetv2``."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+_BY_NORMALIZED = {normalized(name): entry for name, entry in ZOO.items()}
+
+
+def is_zoo_name(name: str) -> bool:
+    """Whether the zoo has a model of that name."""
+    return normalized(name) in _BY_NORMALIZED
+
+
+def build_model(
+    name: str,
+    *,
+    batch: int = 1,
+    seq: int | None = None,
+    phase: str | None = None,
+    bits: int = 8,
+    partial_bits: int | None = None,
+) -> Network:
+    """A network of the zoo, as its paper draws it (nothing fused).
+
+    Args:
+        name: Its name; case and separators do not matter.
+        batch: Inferences that run together.
+        seq: Sequence length, for models that have one. When decoding, the tokens attended to, the new one included.
+        phase: ``prefill`` or ``decode``, for models that have phases.
+        bits: Width of every element.
+        partial_bits: Width of partial sums; default `bits`.
+
+    Raises:
+        UserError: Unknown name, or an option that the model does not have.
+    """
+    entry = _BY_NORMALIZED.get(normalized(name))
+    if entry is None:
+        raise unknown_name("network", name, ZOO)
+    where = f"network {entry.name!r}"
+    options: dict[str, int | str] = {}
+    if entry.default_seq is not None:
+        options["seq"] = entry.default_seq if seq is None else seq
+        if isinstance(options["seq"], bool) or not isinstance(options["seq"], int) or options["seq"] < 1:
+            raise UserError(f"`seq` must be an integer >= 1, got {seq!r}", where=where)
+    elif seq is not None:
+        raise UserError("`seq` was given, but this network has no sequence", where=where)
+    if entry.phases:
+        options["phase"] = phase or entry.phases[0]
+        if options["phase"] not in entry.phases:
+            raise unknown_name("phase", str(phase), entry.phases, where=where)
+    elif phase is not None:
+        raise UserError("`phase` was given, but this network has no phases", where=where)
+    net = NetworkBuilder(entry.name, batch, bits, partial_bits)
+    return net.build(entry.build(net, **options))
