@@ -1,0 +1,145 @@
+"""`codesign tensorize`: which part of a computation one call of an intrinsic may take."""
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from codesign.core.errors import UserError
+
+if TYPE_CHECKING:
+    from codesign.tensorize.choice import TensorizeChoice
+    from codesign.tensorize.intrinsics import Intrinsic
+    from codesign.workloads.computation import Computation
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+
+    @app.command()
+    def tensorize(
+        notation: Annotated[str, typer.Argument(help='E.g. "C[k,x,y] += A[c,x+r,y+s]*B[k,c,r,s]".')],
+        bounds: Annotated[str, typer.Option(help="Bound of each dimension: k=64,c=64,x=56,y=56,r=3,s=3.")],
+        intrinsic: Annotated[str, typer.Option(help="dot, gemv, gemm, conv2d, or notation of your own.")],
+        size: Annotated[
+            str | None, typer.Option(help="Size of the intrinsic: 16x16x16 in order of appearance, or i=16,j=16,k=16.")
+        ] = None,
+        partial: Annotated[
+            bool, typer.Option("--partial", help="Also choices that leave indices of the intrinsic unused.")
+        ] = False,
+        unsound: Annotated[
+            bool, typer.Option("--unsound", help="Also choices that only the rule as printed in the paper accepts.")
+        ] = False,
+        prove: Annotated[
+            bool, typer.Option(help="Run every choice on a small instance and compare with einsum.")
+        ] = True,
+        trees: Annotated[bool, typer.Option("--trees", help="Print the tensor syntax trees.")] = False,
+        output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
+    ) -> None:
+        """List the tensorize choices of a computation on an intrinsic: loop nest, padding waste, reuse."""
+        from codesign.tensorize.diagnosis import no_match_error
+        from codesign.tensorize.intrinsics import intrinsic as make_intrinsic
+        from codesign.tensorize.intrinsics import parse_bounds
+        from codesign.tensorize.stages import split_stages
+        from codesign.workloads.computation import Computation
+
+        if output_format not in ("text", "json"):
+            raise UserError(f"--format must be text or json, got {output_format!r}")
+        computation = Computation.parse(notation, parse_bounds(bounds))
+        unit = make_intrinsic(intrinsic, size)
+        stages = split_stages(computation)
+        parts = [computation] if len(stages) == 1 else [computation, *stages]
+        reports = [_report(part, unit, partial=partial, unsound=unsound, prove=prove) for part in parts]
+        if not any(report["choices"] for report in reports):
+            raise no_match_error(computation, unit)
+        if output_format == "json":
+            document = {"status": "ok", **reports[0], "stages": reports[1:]}
+            if trees:
+                document["trees"] = _trees(computation, unit)
+            typer.echo(json.dumps(document, indent=1))
+            return
+        if trees:
+            for name, tree in _trees(computation, unit).items():
+                typer.echo(f"tree of the {name}\n{_indent(tree)}")
+        typer.echo(f"intrinsic    {unit.name}: {unit.computation}, size {unit.size_text}")
+        for number, report in enumerate(reports):
+            _print_report(report, f"stage {number}" if number else "computation")
+
+
+def _report(
+    computation: "Computation", unit: "Intrinsic", *, partial: bool, unsound: bool, prove: bool
+) -> dict[str, Any]:
+    from codesign.tensorize.choice import choices
+    from codesign.tensorize.diagnosis import nearest_miss
+    from codesign.tensorize.matching import printed_matches
+
+    printed = printed_matches(computation, unit)
+    miss = nearest_miss(computation, unit)
+    found = choices(computation, unit, partial=partial, unsound=unsound)
+    return {
+        "computation": str(computation),
+        "bounds": computation.sizes,
+        "intrinsic": str(unit.computation),
+        "size": unit.computation.sizes,
+        "sound_choices": sum(m.is_sound for m in printed),
+        "printed_rule_choices": len(printed),
+        "nearest_miss": None if miss is None else str(miss),
+        "choices": [_choice_json(choice, prove) for choice in found],
+    }
+
+
+def _choice_json(choice: "TensorizeChoice", prove: bool) -> dict[str, Any]:
+    from codesign.tensorize.execute import proves_equal
+
+    document = choice.to_json()
+    document["equals_einsum"] = proves_equal(choice) if prove else None
+    return document
+
+
+def _trees(computation: "Computation", unit: "Intrinsic") -> dict[str, str]:
+    from codesign.tensorize.trees import syntax_tree
+
+    return {"intrinsic": syntax_tree(unit.computation).render(), "computation": syntax_tree(computation).render()}
+
+
+def _print_report(report: dict[str, Any], title: str) -> None:
+    bounds = ", ".join(f"{d}={b}" for d, b in report["bounds"].items())
+    typer.echo(f"{title:<12} {report['computation']}, {bounds}")
+    typer.echo(
+        f"{'choices':<12} {report['sound_choices']} sound (the rule as printed accepts {report['printed_rule_choices']})"
+    )
+    if report["nearest_miss"] is not None:
+        typer.echo(f"{'no match':<12} {report['nearest_miss']}")
+    for number, choice in enumerate(report["choices"], start=1):
+        typer.echo("")
+        typer.echo(_indent(_choice_text(number, choice)))
+    typer.echo("")
+
+
+def _choice_text(number: int, choice: dict[str, Any]) -> str:
+    padded = ", ".join(f"{d} {bound} -> {choice['padded_bounds'][d]}" for d, bound in choice["padded_dims"].items())
+    note = f" ({padded})" if padded else ""
+    lines = [
+        f"#{number}  {', '.join(f'{i}->{d}' for i, d in choice['index_map'].items())}",
+        f"    {choice['calls']} calls, padding waste {choice['padding_waste']:.1%}{note}, "
+        f"{choice['macs_per_word']:.2f} MACs per element in a call",
+    ]
+    if choice["equals_einsum"] is not None:
+        lines.append("    run on numbers: " + ("equals einsum" if choice["equals_einsum"] else "DIFFERS from einsum"))
+    if not choice["sound"]:
+        lines.append(f"    not sound: {choice['failed_condition']}: {choice['reason']}")
+    if choice["unmaskable"]:
+        lines.append(f"    not usable at this size: it must divide the bound of {', '.join(choice['unmaskable'])}")
+    if choice["scalars"]:
+        lines.append(f"    each result is scaled by one element of {', '.join(choice['scalars'])}")
+    lines.append("    tensor    elements/call  MACs/element  calls on same tile  contiguous run")
+    for name, reuse in choice["reuse"].items():
+        lines.append(
+            f"    {name:<9} {reuse['words_per_call']:>13}  {reuse['macs_per_word']:>12.2f}  "
+            f"{reuse['calls_per_tile']:>18}  {reuse['contiguous_words']:>14}"
+        )
+    return "\n".join([*lines, _indent(choice["loopnest"])])
+
+
+def _indent(text: str) -> str:
+    return "\n".join("    " + line for line in text.splitlines())

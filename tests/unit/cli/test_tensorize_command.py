@@ -1,0 +1,77 @@
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from codesign.cli import tensorize
+from codesign.core.errors import UserError
+
+CONV = ["C[k,x,y] += A[c,x+r,y+s]*B[k,c,r,s]", "--bounds", "k=64,c=64,x=56,y=56,r=3,s=3"]
+MTTKRP = ["D[i,j] += A[i,k,l]*B[l,j]*C[k,j]", "--bounds", "i=8,j=8,k=8,l=8"]
+
+
+def run(*arguments: str) -> str:
+    app = typer.Typer()
+    app.callback()(lambda: None)
+    tensorize.register(app)
+    result = CliRunner().invoke(app, ["tensorize", *arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_text_lists_every_choice_with_nest_waste_and_reuse() -> None:
+    text = run(*CONV, "--intrinsic", "gemm", "--size", "16x16x16")
+    assert "8 sound (the rule as printed accepts 42)" in text
+    assert "#8 " in text and "#9 " not in text
+    assert "32256 calls, padding waste 12.5% (x 56 -> 64), 5.33 MACs per element in a call" in text
+    assert text.count("equals einsum") == 8
+    assert "C[(k:16),(x:16),y] += gemm(A[(c:16),(x:16)+r,y+s], B[(k:16),(c:16),r,s])" in text
+
+
+def test_json_is_one_document() -> None:
+    document = json.loads(run(*CONV, "--intrinsic", "gemm", "--size", "16x16x16", "--unsound", "--format", "json"))
+    assert (document["status"], document["sound_choices"], document["printed_rule_choices"]) == ("ok", 8, 42)
+    assert [c["equals_einsum"] for c in document["choices"]] == [True] * 8 + [False] * 34
+    assert document["choices"][-1]["reason"]
+    assert document["stages"] == []
+
+
+def test_stages_are_listed_for_a_chain() -> None:
+    document = json.loads(run(*MTTKRP, "--intrinsic", "gemm", "--size", "4x4x4", "--format", "json"))
+    assert document["sound_choices"] == 0
+    assert "coverage" in document["nearest_miss"]
+    assert [s["sound_choices"] for s in document["stages"]] == [4, 0]
+
+
+def test_partial_choices_and_trees() -> None:
+    depthwise = ["C[c,x] += A[c,x+r]*B[c,r]", "--bounds", "c=4,x=8,r=3", "--intrinsic", "gemm", "--trees", "--no-prove"]
+    text = run(*depthwise, "--partial")
+    assert "tree of the intrinsic" in text and "multiply" in text
+    assert "0 sound" in text and "einsum" not in text
+    with pytest.raises(UserError, match="condition 3"):
+        run(*depthwise)
+    assert set(json.loads(run(*depthwise, "--partial", "--format", "json"))["trees"]) == {"intrinsic", "computation"}
+
+
+def test_scaled_results_are_said() -> None:
+    assert "scaled by one element of B" in run(*MTTKRP, "--intrinsic", "gemv", "--size", "4x4")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (
+            ["C[k,x] += A[c;x]*B[k,c]", "--bounds", "k=1", "--intrinsic", "gemm"],
+            "unexpected character ';' at character 14",
+        ),
+        (["C[k] += A[k]", "--bounds", "k=1,z=2", "--intrinsic", "gemm"], "'z', which indexes no tensor"),
+        ([*CONV, "--intrinsic", "gemms"], "unknown intrinsic 'gemms'"),
+        ([*CONV, "--intrinsic", "gemm", "--format", "yaml"], "--format must be text or json"),
+        (["C[k] += A[k,l]*B[l]", "--bounds", "k=4,l=4", "--intrinsic", "gemm"], "condition 1 (index matching)"),
+    ],
+)
+def test_mistakes_are_explained(arguments: list[str], text: str) -> None:
+    with pytest.raises(UserError) as caught:
+        run(*arguments)
+    assert text in str(caught.value)
