@@ -1,0 +1,391 @@
+"""What an encoding costs: tiles, tensors, buffer occupancy, timing, energy, bounds; and why an invalid one cannot run."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+
+from codesign.core.errors import UserError
+from codesign.scheduling.soma import kernel_fusion as kf
+from codesign.scheduling.soma import kernel_tile as kt
+from codesign.scheduling.soma import kernel_timing as tm
+from codesign.scheduling.soma.hardware import SomaHardware
+from codesign.scheduling.soma.model import ModelOptions
+from codesign.scheduling.soma.network import IntArray, LayerGraph
+from codesign.scheduling.soma.notation import STATUS_BY_CODE, DramScheme, Encoding, FusionScheme, Status
+
+KIND, LAYER, TILE, SOURCE, BYTES, START, END, USE = range(8)
+
+
+class TensorKind(IntEnum):
+    """What a tensor is; names as in the reference data."""
+
+    IFM = kf.LOAD_IFMAP
+    WGT = kf.LOAD_WEIGHT
+    OFM_DRAM = kf.STORE
+    OFM_LOCAL = kf.LOCAL
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is scheduled on what, and how it is scored.
+
+    Args:
+        graph: The network.
+        batch: Samples processed together.
+        hardware: The accelerator.
+        options: Which model.
+        buffer_bytes: Limit on the global buffer's occupancy; None: its capacity.
+    """
+
+    graph: LayerGraph
+    batch: int
+    hardware: SomaHardware
+    options: ModelOptions
+    buffer_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.batch, bool) or not isinstance(self.batch, int) or self.batch < 1:
+            raise UserError(f"`batch` must be an integer >= 1, got {self.batch!r}")
+        if self.buffer_bytes is not None and self.buffer_bytes < 1:
+            raise UserError(f"`capacity` must be >= 1 byte, got {self.buffer_bytes}")
+
+    @property
+    def limit_bytes(self) -> int:
+        """Bytes the buffer may hold."""
+        return self.hardware.gbuf.capacity_bytes if self.buffer_bytes is None else self.buffer_bytes
+
+    @property
+    def ideal_engine_cycles(self) -> float:
+        """Cycles if every unit were always busy: matrix operations over MACs plus vector operations over lanes."""
+        matrix = sum(layer.ops for layer in self.graph.layers if layer.is_matrix)
+        vector = sum(layer.ops for layer in self.graph.layers if not layer.is_matrix)
+        return self.batch * (matrix / self.hardware.macs + vector / self.hardware.vector_unit_lanes)
+
+
+@dataclass(frozen=True)
+class LayerTiles:
+    """Tiles of one layer under a scheme."""
+
+    layer: int
+    group: int
+    fine_group: int
+    tiles: int
+    shape: tuple[int, int, int, int]
+    first: int
+    last: int
+    cycles: int
+    energy_pj: float
+    gbuf_pj: float
+    local_pj: float
+    bus_pj: float
+    op_pj: float
+
+
+@dataclass(frozen=True)
+class Invalid:
+    """A scheme that cannot run: the reason and the place."""
+
+    status: Status
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Parsed:
+    """Tiles and tensors of a fusion scheme.
+
+    Args:
+        problem: What was parsed for.
+        fusion: The scheme.
+        layers: Tiles of each layer in computing order.
+        tile_layer: ``T`` layer id of each position.
+        tile_index: ``T`` tile number within the layer.
+        tile_cycles: ``T`` cycles of each position.
+        tensors: ``n x 8`` rows kind, layer, tile, source, bytes, start, end, use; defaults of the living durations.
+    """
+
+    problem: Problem
+    fusion: FusionScheme
+    layers: tuple[LayerTiles, ...]
+    tile_layer: IntArray
+    tile_index: IntArray
+    tile_cycles: IntArray
+    tensors: IntArray
+
+    @cached_property
+    def dram_ids(self) -> IntArray:
+        """Numbers of the tensors that cross the DRAM channel."""
+        return np.flatnonzero(self.tensors[:, KIND] != kf.LOCAL).astype(np.int64)
+
+    @cached_property
+    def default_order(self) -> IntArray:
+        """Double-buffer DRAM order: by start, weights first, by end, loads before stores, by number."""
+        rows = self.tensors[self.dram_ids]
+        keys = (rows[:, KIND] == kf.STORE, rows[:, END], rows[:, KIND] != kf.LOAD_WEIGHT, rows[:, START])
+        return self.dram_ids[np.lexsort(keys)]
+
+    @cached_property
+    def transfer_cycles(self) -> IntArray:
+        """``n`` channel cycles of each tensor (0 for local ones)."""
+        channels = self.problem.options.dram_channels
+        size = self.tensors[:, BYTES] * channels
+        cycles = -(-size // self.problem.hardware.dram_bytes_per_cycle)
+        return np.where(self.tensors[:, KIND] == kf.LOCAL, 0, cycles)
+
+    @cached_property
+    def dram_bytes(self) -> dict[str, int]:
+        """Bytes over the DRAM channel by kind, and the total."""
+        kinds, size = self.tensors[:, KIND], self.tensors[:, BYTES]
+        parts = {
+            "weights": int(size[kinds == kf.LOAD_WEIGHT].sum()),
+            "ifmaps": int(size[kinds == kf.LOAD_IFMAP].sum()),
+            "ofmaps": int(size[kinds == kf.STORE].sum()),
+        }
+        return {**parts, "total": sum(parts.values())}
+
+    @cached_property
+    def energy_pj(self) -> float:
+        """Energy of all tiles and all DRAM traffic; the DRAM attributes do not change it."""
+        tiles = sum(layer.tiles * layer.energy_pj for layer in self.layers)
+        return tiles + self.dram_bytes["total"] * self.problem.hardware.dram_pj_per_byte
+
+    @property
+    def compute_cycles(self) -> int:
+        """Cycles of all tiles."""
+        return int(self.tile_cycles.sum())
+
+    @property
+    def channel_cycles(self) -> int:
+        """Cycles of all transfers on one channel's share of the bandwidth, spread over the channels."""
+        return int(-(-self.transfer_cycles.sum() // self.problem.options.dram_channels))
+
+    @property
+    def bound_cycles(self) -> int:
+        """No-stall bound: the busier of the compute engine and the DRAM channels."""
+        return max(self.compute_cycles, self.channel_cycles)
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """An encoding that runs, with its timeline.
+
+    Args:
+        parsed: Tiles and tensors.
+        start: ``n`` start of the living duration of every tensor.
+        end: ``n`` end of it.
+        order: ``D`` DRAM order.
+        latency_cycles: Cycles of the whole batch.
+        tile_start: ``T`` start cycle of each position.
+        transfer_start: ``n`` start cycle of each DRAM tensor's transfer (0 for local ones).
+        usage_bytes: ``T+1`` bytes in the buffer at positions -1..T-1.
+    """
+
+    parsed: Parsed
+    start: IntArray
+    end: IntArray
+    order: IntArray
+    latency_cycles: int
+    tile_start: IntArray
+    transfer_start: IntArray
+    usage_bytes: IntArray
+
+    @property
+    def energy_pj(self) -> float:
+        """Energy of the whole batch."""
+        return self.parsed.energy_pj
+
+    @property
+    def edp(self) -> float:
+        """Energy times latency, pJ cycles."""
+        return self.energy_pj * self.latency_cycles
+
+    @property
+    def peak_buffer_bytes(self) -> int:
+        """Largest occupancy of the global buffer."""
+        return int(self.usage_bytes.max())
+
+    @property
+    def utilisation(self) -> float:
+        """Share of the latency that fully busy units would need (vector work counts at the vector unit's rate)."""
+        return self.parsed.problem.ideal_engine_cycles / self.latency_cycles
+
+    def encoding(self, name: str = "scheme") -> Encoding:
+        """All six attributes of this schedule."""
+        rows = self.parsed.tensors
+        edits = []
+        for t in self.parsed.dram_ids.tolist():
+            start = int(self.start[t]) if self.start[t] != rows[t, START] else None
+            end = int(self.end[t]) if self.end[t] != rows[t, END] else None
+            if start is not None or end is not None:
+                edits.append((t, start, end))
+        return Encoding(self.parsed.fusion, DramScheme(tuple(self.order.tolist()), tuple(edits)), name)
+
+
+def parse(problem: Problem, fusion: FusionScheme) -> Parsed | Invalid:
+    """Tiles and tensors of a fusion scheme, or why there are none.
+
+    Raises:
+        UserError: The scheme orders another number of layers.
+    """
+    graph = problem.graph
+    if len(fusion.order) != len(graph.layers):
+        raise UserError(
+            f"the scheme orders {len(fusion.order)} layers, network {graph.name!r} has {len(graph.layers)}",
+            hint="it was made for another network",
+        )
+    order, cut, tiles = fusion.arrays()
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    if not kf.order_is_legal(order, place, graph.producers):
+        return Invalid(Status.LAYER_ORDER_DEPENDENCY, _order_fault(graph, place))
+    shape = np.zeros((len(order), 6), np.int64)
+    bounds = (*fusion.starts, len(order))
+    flags = problem.options.flags
+    for a, b, n in zip(bounds, bounds[1:], fusion.tiling, strict=False):
+        code = kf.shape_group(
+            a, b, n, order, place, problem.batch, flags, graph.table, graph.producers, graph.consumers, shape
+        )
+        if code != kf.OK:
+            names = ", ".join(graph.layers[i].name for i in fusion.order[a:b][:4])
+            return Invalid(
+                STATUS_BY_CODE[code], f"{n} tiles are too many for the group of {names} (batch {problem.batch})"
+            )
+    groups = tuple(np.zeros(len(order), np.int64) for _ in range(6))
+    total = kf.locate_groups(cut, tiles, *groups)
+    layers = _layer_tiles(problem, fusion, shape, groups)
+    if isinstance(layers, Invalid):
+        return layers
+    arguments = (
+        order, place, groups, shape, graph.table, graph.producers, graph.consumers, graph.externals, flags, total,
+    )  # fmt: skip
+    count = kf.list_tensors(*arguments, np.empty((0, 8), np.int64))
+    tensors = np.zeros((count, 8), np.int64)
+    kf.list_tensors(*arguments, tensors)
+    positions = np.zeros((3, total), np.int64)
+    for entry in layers:
+        where = slice(entry.first, entry.last + 1, int(groups[4][place[entry.layer]]))
+        positions[0, where] = entry.layer
+        positions[1, where] = np.arange(entry.tiles)
+        positions[2, where] = entry.cycles
+    return Parsed(problem, fusion, layers, positions[0], positions[1], positions[2], tensors)
+
+
+def _order_fault(graph: LayerGraph, place: IntArray) -> str:
+    for index, layer in enumerate(graph.layers):
+        for producer in (*layer.ifm_prevs, *layer.wgt_prevs):
+            if place[producer] > place[index]:
+                return f"layer {layer.name!r} comes before its producer {graph.layers[producer].name!r}"
+    return "a layer comes before its producer"
+
+
+def _layer_tiles(
+    problem: Problem, fusion: FusionScheme, shape: IntArray, groups: tuple[IntArray, ...]
+) -> tuple[LayerTiles, ...] | Invalid:
+    flg_end, _lg_end, lg_of, n_tiles, step, first = groups
+    ints, reals = problem.hardware.integers(), problem.hardware.reals()
+    result = np.zeros(kt.N_COST)
+    layers: list[LayerTiles] = []
+    fine = -1
+    last_end = -1
+    for i, layer in enumerate(fusion.order):
+        b, c, h, w = (int(v) for v in shape[layer, :4])
+        kt.tile_cost(problem.graph.table[layer], b, c, h, w, ints, reals, problem.options.flags, result)
+        if result[kt.TIME] < 0:
+            name = problem.graph.layers[layer].name
+            return Invalid(
+                Status.NO_INTRA_CORE_MAPPING, f"no part of tile {b}x{c}x{h}x{w} of {name!r} fits a PE's buffers"
+            )
+        if flg_end[i] != last_end:
+            fine += 1
+            last_end = flg_end[i]
+        begin, count = int(first[i]), int(n_tiles[i])
+        layers.append(
+            LayerTiles(
+                layer, int(lg_of[i]), fine, count, (b, c, h, w), begin, begin + (count - 1) * int(step[i]),
+                int(result[kt.TIME]), *(float(v) for v in result[kt.ENERGY : kt.N_COST]),
+            )
+        )  # fmt: skip
+    return tuple(layers)
+
+
+def evaluate(problem: Problem, encoding: Encoding) -> Schedule | Invalid:
+    """Parse and run an encoding.
+
+    Raises:
+        UserError: The encoding is of another network or names tensors that are not DRAM tensors.
+    """
+    parsed = parse(problem, encoding.fusion)
+    return parsed if isinstance(parsed, Invalid) else run(parsed, encoding.dram)
+
+
+def run(parsed: Parsed, dram: DramScheme) -> Schedule | Invalid:
+    """The schedule of parsed tiles under DRAM attributes.
+
+    Raises:
+        UserError: `dram` names tensors that are not DRAM tensors, or not all of them.
+    """
+    start, end = parsed.tensors[:, START].copy(), parsed.tensors[:, END].copy()
+    _apply_durations(parsed, dram, start, end)
+    order = parsed.default_order
+    if dram.order is not None:
+        order = np.array(dram.order, np.int64)
+        if sorted(order.tolist()) != parsed.dram_ids.tolist():
+            raise UserError(
+                f"`order` must name each of the {len(parsed.dram_ids)} DRAM tensors once, got {len(order)} numbers",
+                hint="tensors are numbered layer by layer: inputs, weights, outputs; local tensors have no place in the order",
+            )
+    return schedule(parsed, start, end, order)
+
+
+def _apply_durations(parsed: Parsed, dram: DramScheme, start: IntArray, end: IntArray) -> None:
+    total = len(parsed.tile_layer)
+    for tensor, new_start, new_end in dram.durations:
+        if not 0 <= tensor < len(parsed.tensors):
+            raise UserError(f"edit of tensor {tensor}: the scheme has tensors 0..{len(parsed.tensors) - 1}")
+        if new_start is not None:
+            if not -1 <= new_start < total:
+                raise UserError(f"`start` of tensor {tensor} must lie in -1..{total - 1}, got {new_start}")
+            start[tensor] = new_start
+        if new_end is not None:
+            if not 0 <= new_end <= total:
+                raise UserError(f"`end` of tensor {tensor} must lie in 0..{total}, got {new_end}")
+            end[tensor] = new_end
+
+
+def schedule(parsed: Parsed, start: IntArray, end: IntArray, order: IntArray) -> Schedule | Invalid:
+    """The schedule with these living durations (``n`` each) and this DRAM order, or why it cannot run."""
+    rows = parsed.tensors
+    usage = np.zeros(len(parsed.tile_layer) + 1, np.int64)
+    peak = tm.buffer_usage(rows[:, BYTES], start, end, usage)
+    limit = parsed.problem.limit_bytes
+    if peak > limit:
+        place = int(usage.argmax()) - 1
+        return Invalid(
+            Status.BUFFER_OVERFLOW, f"the buffer would hold {peak} bytes at position {place} ({_position_name(parsed, place)}), limit {limit}"
+        )  # fmt: skip
+    tile_start = np.zeros(len(parsed.tile_layer), np.int64)
+    transfer_start = np.zeros(len(rows), np.int64)
+    code, latency = tm.simulate(
+        parsed.tile_cycles, rows[:, KIND], rows[:, USE], start, end, parsed.transfer_cycles, order,
+        parsed.problem.options.dram_channels, tile_start, transfer_start,
+    )  # fmt: skip
+    if code == kf.OK and parsed.problem.options.store_before_load:
+        scratch = np.zeros(len(parsed.layers), np.int64)
+        code = tm.stored_before_loaded(order, rows[:, KIND], rows[:, LAYER], rows[:, SOURCE], scratch)
+    if code != kf.OK:
+        return Invalid(STATUS_BY_CODE[code], _REASONS[code])
+    return Schedule(parsed, start, end, order, int(latency), tile_start, transfer_start, usage)
+
+
+_REASONS = {
+    kf.BAD_TENSOR_ORDER: "a tile needs a DRAM tensor that, in this order and with these living durations, cannot be transferred in time",
+    kf.LOAD_BEFORE_STORE: "a tensor is loaded before its producer has stored all of it",
+}
+
+
+def _position_name(parsed: Parsed, position: int) -> str:
+    if position < 0:
+        return "before the first tile"
+    layer = parsed.problem.graph.layers[int(parsed.tile_layer[position])].name
+    return f"layer {layer!r} tile {int(parsed.tile_index[position])}"
