@@ -37,10 +37,11 @@ OPERATIONS_PER_ELEMENT = {
     "instance_norm": 7,
     "batch_norm": 2,
     "l2_norm": 4,
+    "local_response_norm": 13,
 }
 """Operations of the vector unit for one element (rule W6): an addition, a multiplication, a comparison or one
 evaluation of exp, erf, tanh, division, square root counts one. `gelu` is x/2*(1+erf(x/sqrt 2)), `softmax`
-max, subtract, exp, sum, divide, `layer_norm` sum, subtract, square, sum, scale, gain, bias. Functions that are not listed count one."""
+max, subtract, exp, sum, divide, `local_response_norm` over 5 channels 5 squares, 5 sums, scale, power, division, `layer_norm` sum, subtract, square, sum, scale, gain, bias. Functions that are not listed count one."""
 
 
 def conv_output(length: int, kernel: int, stride: int, padding: int, dilation: int = 1, ceil_mode: bool = False) -> int:
@@ -175,8 +176,18 @@ class NetworkBuilder:
             )
         )
 
-    def linear(self, x: str, out_features: int, *, bias: bool = True, name: str = "linear") -> str:
-        """A fully connected layer over the last axis; all other axes are rows of the product."""
+    def linear(
+        self, x: str, out_features: int, *, bias: bool = True, weight: str | None = None, name: str = "linear"
+    ) -> str:
+        """A fully connected layer over the last axis; all other axes are rows of the product.
+
+        Args:
+            x: ``... x features``.
+            out_features: Length of the last axis of the result.
+            bias: Whether a bias is added.
+            weight: A parameter declared before, for layers that share it; default one of its own.
+            name: Of the operator.
+        """
         name = self.unique(name)
         *rows, features = self.shape(x)
         computation = operators.gemm(
@@ -187,7 +198,7 @@ class NetworkBuilder:
             partial_bits=self.partial_bits,
             name=name,
         )
-        weight = self.parameter(f"{name}.weight", (features, out_features))
+        weight = weight or self.parameter(f"{name}.weight", (features, out_features))
         extra = (self.parameter(f"{name}.bias", (out_features,)),) if bias else ()
         axis = self.tensors[x].batch_axis
         y = self.tensor(name, (*rows, out_features), batch_axis=axis)
@@ -277,6 +288,11 @@ class NetworkBuilder:
         shape = list(self.shape(xs[0]))
         shape[axis] = sum(self.shape(x)[axis] for x in xs)
         return self.vector(OperatorKind.CONCAT, xs, shape, "concat", 0, name=name)
+
+    def vector_concat(self, x: str, parameter: str, shape: Sequence[int], *, name: str) -> str:
+        """A parameter joined to an activation, repeated over the batch; `shape` is that of the result."""
+        axis = self.tensors[x].batch_axis
+        return self.vector(OperatorKind.CONCAT, (parameter, x), shape, "concat", 0, name=name, batch_axis=axis)
 
     def append(self, cache: str, new: str, *, axis: int, name: str = "append") -> str:
         """A cache grown in place along one axis: only the new part moves."""

@@ -17,7 +17,8 @@ _HOSTS = MATRIX_KINDS | {OperatorKind.ELEMENTWISE}
 def fuse(network: Network, functions: frozenset[str] = FUSED_FUNCTIONS) -> Network:
     """The network without views, with batch normalisation folded and `functions` fused into their producers.
 
-    - A RESHAPE moves nothing: its consumers read its input.
+    - A RESHAPE moves nothing: its consumers read its input. So does a TRANSPOSE that only matrix products read: they
+      address their operands with strides.
     - A scale and shift by parameters (batch normalisation, `mul` and `add` with one activation operand) directly after a
       convolution or product with parameter weights is folded into weights and bias: one bias remains.
     - A function in `functions`, or a scale and shift that cannot be folded, is applied by the producer before it writes.
@@ -48,7 +49,7 @@ class _Fuser:
         """Run the pass."""
         for original in self.network.operators:
             operator = self._rename(original)
-            if operator.kind is OperatorKind.RESHAPE:
+            if operator.kind is OperatorKind.RESHAPE or self._is_strided_read(original):
                 source = operator.inputs[0]
                 self.readers[source] += self.readers[operator.outputs[0]] - 1
                 self.alias[operator.outputs[0]] = source
@@ -64,6 +65,23 @@ class _Fuser:
             tensors=tuple(t for t in self.tensors.values() if t.name in used),
             outputs=outputs,
         )
+
+    def _is_strided_read(self, operator: Operator) -> bool:
+        """Whether a transposition, through views and others of its kind, is read by matrix products alone."""
+        if operator.kind is not OperatorKind.TRANSPOSE or operator.function != "transpose":
+            return False
+        pending = list(operator.outputs)
+        while pending:
+            name = pending.pop()
+            readers = self.network.consumers[name]
+            if name in self.network.outputs or not readers:
+                return False
+            for reader in readers:
+                if reader.kind in (OperatorKind.RESHAPE, OperatorKind.TRANSPOSE):
+                    pending.extend(reader.outputs)
+                elif reader.kind is not OperatorKind.MATMUL:
+                    return False
+        return True
 
     def _rename(self, operator: Operator) -> Operator:
         def current(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from codesign.core.errors import UserError, unknown_name
 from codesign.workloads.builder import NetworkBuilder
 from codesign.workloads.network import Network
-from codesign.workloads.zoo import resnet
+from codesign.workloads.zoo import branching, deepbench, plain, resnet, separable, transformers
 
 
 @dataclass(frozen=True)
@@ -16,25 +16,47 @@ class ZooEntry:
 
     Args:
         name: As it is printed.
-        build: Adds the model to a builder and returns its output. A model with a sequence takes `seq`, one with
-            phases `phase` as well.
+        build: Adds the model to a builder and returns its output or outputs. A model with a sequence takes `seq`, one
+            with phases `phase` as well.
         default_seq: Sequence length when none is given; None for models without a sequence.
         phases: What `phase` may be; the first is the default.
     """
 
     name: str
-    build: Callable[..., str]
+    build: Callable[..., str | tuple[str, ...]]
     default_seq: int | None = None
     phases: tuple[str, ...] = ()
 
 
+_GPT2_PHASES = ("prefill", "decode")
+
 _ENTRIES = (
+    ZooEntry("alexnet", plain.alexnet),
+    ZooEntry("zfnet", plain.zfnet),
+    ZooEntry("vgg16", lambda net: plain.vgg(net, 16)),
+    ZooEntry("vgg19", lambda net: plain.vgg(net, 19)),
+    ZooEntry("darknet19", plain.darknet19),
+    ZooEntry("squeezenet", plain.squeezenet),
+    ZooEntry("googlenet", branching.googlenet),
     ZooEntry("resnet18", lambda net: resnet.resnet(net, 18)),
     ZooEntry("resnet34", lambda net: resnet.resnet(net, 34)),
     ZooEntry("resnet50", lambda net: resnet.resnet(net, 50)),
     ZooEntry("resnet50_v1", lambda net: resnet.resnet(net, 50, stride_first=True)),
     ZooEntry("resnet101", lambda net: resnet.resnet(net, 101)),
+    ZooEntry("resnet101_v1", lambda net: resnet.resnet(net, 101, stride_first=True)),
     ZooEntry("resnext50", resnet.resnext50),
+    ZooEntry("densenet121", branching.densenet121),
+    ZooEntry("inception_resnet_v1", branching.inception_resnet_v1),
+    ZooEntry("mobilenet_v1", separable.mobilenet_v1),
+    ZooEntry("mobilenet_v2", separable.mobilenet_v2),
+    ZooEntry("xception", separable.xception),
+    ZooEntry("shufflenet_v1", separable.shufflenet_v1),
+    ZooEntry("bert_base", transformers.bert_base, default_seq=128),
+    ZooEntry("vit_b16", transformers.vit_b16),
+    ZooEntry("gpt2_small", lambda net, **o: transformers.gpt2(net, "small", **o), default_seq=512, phases=_GPT2_PHASES),
+    ZooEntry("gpt2_xl", lambda net, **o: transformers.gpt2(net, "xl", **o), default_seq=1024, phases=_GPT2_PHASES),
+    ZooEntry("deepbench_conv", deepbench.deepbench_conv),
+    ZooEntry("deepbench_gemm", deepbench.deepbench_gemm),
 )
 
 ZOO = {entry.name: entry for entry in _ENTRIES}
@@ -93,4 +115,5 @@ def build_model(
     elif phase is not None:
         raise UserError("`phase` was given, but this network has no phases", where=where)
     net = NetworkBuilder(entry.name, batch, bits, partial_bits)
-    return net.build(entry.build(net, **options))
+    outputs = entry.build(net, **options)
+    return net.build(*((outputs,) if isinstance(outputs, str) else outputs))

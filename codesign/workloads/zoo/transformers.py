@@ -1,0 +1,152 @@
+"""Transformers: BERT, ViT and GPT-2, the latter as prefill or as one step of decoding with a key-value cache.
+
+Attention: queries, keys and values are three products; the heads are views of their results (a product reads rows of
+one head with a stride); the scale 1/sqrt(d) belongs to the query weights, the causal mask to the softmax.
+"""
+
+import math
+from dataclasses import dataclass
+
+from codesign.workloads.builder import NetworkBuilder
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """Layers, heads, width of the model and of the feed-forward layer."""
+
+    layers: int
+    heads: int
+    width: int
+    hidden: int
+
+
+_BERT_BASE = _Shape(12, 12, 768, 3072)
+_GPT2 = {"small": _Shape(12, 12, 768, 3072), "xl": _Shape(48, 25, 1600, 6400)}
+
+
+def _heads(net: NetworkBuilder, x: str, heads: int) -> str:
+    batch, tokens, width = net.shape(x)
+    return net.reshape(x, (batch, heads, tokens, width // heads), name="split_heads")
+
+
+def _attention(
+    net: NetworkBuilder, x: str, heads: int, name: str, caches: tuple[str, str] | None = None
+) -> tuple[str, tuple[str, ...]]:
+    """Multi-head attention of the tokens in `x` to themselves and, when decoding, to the cached ones.
+
+    Args:
+        net: Where to build.
+        x: ``batch x tokens x width``.
+        heads: Attention heads.
+        name: Of the layer.
+        caches: Cached keys ``batch x heads x d x past`` and values ``batch x heads x past x d``.
+
+    Returns:
+        The projected result, and the grown caches.
+    """
+    batch, tokens, width = net.shape(x)
+    d = width // heads
+    queries = _heads(net, net.linear(x, width, name=f"{name}.q"), heads)
+    keys = net.reshape(net.linear(x, width, name=f"{name}.k"), (batch, heads, d, tokens), name="split_heads")
+    values = _heads(net, net.linear(x, width, name=f"{name}.v"), heads)
+    grown: tuple[str, ...] = ()
+    if caches is not None:
+        keys = net.append(caches[0], keys, axis=3, name=f"{name}.keys")
+        values = net.append(caches[1], values, axis=2, name=f"{name}.values")
+        grown = (keys, values)
+    scores = net.softmax(net.matmul(queries, keys, name=f"{name}.qk"), name=f"{name}.softmax")
+    context = net.matmul(scores, values, name=f"{name}.pv")
+    merged = net.reshape(context, (batch, tokens, width), name="merge_heads")
+    return net.linear(merged, width, name=f"{name}.out"), grown
+
+
+def _feed_forward(net: NetworkBuilder, x: str, hidden: int, function: str, name: str) -> str:
+    y = net.activation(net.linear(x, hidden, name=f"{name}.up"), function, name=f"{name}.{function}")
+    return net.linear(y, net.shape(x)[-1], name=f"{name}.down")
+
+
+def bert_base(net: NetworkBuilder, seq: int) -> str:
+    """BERT-base encoder with pooler (Devlin et al., NAACL 2019): 12 layers, normalisation after each part."""
+    shape = _BERT_BASE
+    tokens = net.input("tokens", (net.batch, seq))
+    segments = net.input("segments", (net.batch, seq))
+    x = net.elementwise(
+        "add",
+        net.embedding(tokens, 30522, shape.width, name="word_embedding"),
+        net.embedding(segments, 2, shape.width, name="segment_embedding"),
+        net.parameter("position_embedding", (seq, shape.width)),
+        name="embedding_sum",
+    )
+    x = net.layer_norm(x, name="embedding_norm")
+    for layer in range(1, shape.layers + 1):
+        attended, _ = _attention(net, x, shape.heads, f"layer{layer}.attention")
+        x = net.layer_norm(net.residual(x, attended, name=f"layer{layer}.add1"), name=f"layer{layer}.norm1")
+        fed = _feed_forward(net, x, shape.hidden, "gelu", f"layer{layer}.ffn")
+        x = net.layer_norm(net.residual(x, fed, name=f"layer{layer}.add2"), name=f"layer{layer}.norm2")
+    first = net.take(x, (net.batch, shape.width), name="first_token")
+    return net.activation(net.linear(first, shape.width, name="pooler"), "tanh")
+
+
+def vit_b16(net: NetworkBuilder) -> str:
+    """ViT-B/16 at 224 x 224 (Dosovitskiy et al., ICLR 2021): 196 patches and a class token."""
+    shape = _BERT_BASE
+    image = net.input("image", (net.batch, 3, 224, 224))
+    patches = net.conv(image, shape.width, 16, stride=16, padding="valid", bias=True, name="patches")
+    count = math.prod(net.shape(patches)[2:])
+    flat = net.reshape(patches, (net.batch, shape.width, count))
+    x = net.transpose(flat, (0, 2, 1), name="patches_to_tokens")
+    token = net.parameter("class_token", (1, shape.width))
+    x = net.vector_concat(x, token, (net.batch, count + 1, shape.width), name="prepend_class")
+    x = net.elementwise("add", x, net.parameter("position_embedding", (count + 1, shape.width)), name="add_positions")
+    for layer in range(1, shape.layers + 1):
+        attended, _ = _attention(
+            net, net.layer_norm(x, name=f"layer{layer}.norm1"), shape.heads, f"layer{layer}.attention"
+        )
+        x = net.residual(x, attended, name=f"layer{layer}.add1")
+        fed = _feed_forward(
+            net, net.layer_norm(x, name=f"layer{layer}.norm2"), shape.hidden, "gelu", f"layer{layer}.ffn"
+        )
+        x = net.residual(x, fed, name=f"layer{layer}.add2")
+    x = net.layer_norm(x, name="final_norm")
+    return net.linear(net.take(x, (net.batch, shape.width), name="class_token_out"), 1000, name="head")
+
+
+def gpt2(net: NetworkBuilder, size: str, seq: int, phase: str) -> str | tuple[str, ...]:
+    """GPT-2 (Radford et al., 2019): normalisation before each part, one shared table for embedding and output.
+
+    Args:
+        net: Where to build.
+        size: ``small`` (12 layers of width 768) or ``xl`` (48 of 1600).
+        seq: Tokens read at once (prefill), or attended to, the new one included (decode).
+        phase: ``prefill`` fills the cache and predicts the next token; ``decode`` predicts one from a cache of ``seq - 1``.
+
+    Returns:
+        The logits of the last token, then the key-value caches of every layer.
+    """
+    shape = _GPT2[size]
+    decoding = phase == "decode"
+    tokens = net.input("tokens", (net.batch, 1 if decoding else seq))
+    count = net.shape(tokens)[1]
+    x = net.embedding(tokens, 50257, shape.width, name="word_embedding")
+    x = net.elementwise("add", x, net.parameter("position_embedding", (count, shape.width)), name="add_positions")
+    d = shape.width // shape.heads
+    kept: list[str] = []
+    for layer in range(1, shape.layers + 1):
+        name = f"layer{layer}"
+        caches = None
+        if decoding and seq > 1:
+            caches = (
+                net.input(f"{name}.key_cache", (net.batch, shape.heads, d, seq - 1)),
+                net.input(f"{name}.value_cache", (net.batch, shape.heads, seq - 1, d)),
+            )
+        normed = net.layer_norm(x, name=f"{name}.norm1")
+        attended, grown = _attention(net, normed, shape.heads, f"{name}.attention", caches)
+        kept.extend(grown or (f"{name}.attention.k", f"{name}.attention.v"))
+        x = net.residual(x, attended, name=f"{name}.add1")
+        fed = _feed_forward(net, net.layer_norm(x, name=f"{name}.norm2"), shape.hidden, "gelu_tanh", f"{name}.ffn")
+        x = net.residual(x, fed, name=f"{name}.add2")
+    last = x if decoding else net.take(x, (net.batch, 1, shape.width), name="last_token")
+    logits = net.linear(
+        net.layer_norm(last, name="final_norm"), 50257, bias=False, weight="word_embedding.table", name="head"
+    )
+    return (logits, *kept)
