@@ -1,4 +1,4 @@
-"""The project's own mapping file: the nest, one node a line, as YAML or JSON.
+"""The project's own mapping file, the nest, one node a line, and its constraint file.
 
 ```yaml
 mapping:
@@ -12,6 +12,8 @@ mapping:
 from typing import Any
 
 from codesign.core.errors import UserError, closest
+from codesign.core.fields import Fields
+from codesign.mapping.constraints import Constraints, LevelConstraints
 from codesign.mapping.mapping import Mapping, Node, Spatial, Storage, Temporal
 
 _FIELDS = {
@@ -73,3 +75,59 @@ def _read_node(kind: str, item: dict[str, Any]) -> list[Node]:
     if kind == "for":
         return [Temporal(str(item["for"]), item["factor"])]
     return [Spatial(str(item["parallel"]), item["factor"], item["axis"], str(item["level"]))]
+
+
+def constraints_to_json(constraints: Constraints) -> dict[str, Any]:
+    """What stands under `constraints:` in the project's own file."""
+    levels = []
+    for item in constraints.levels:
+        entry: dict[str, Any] = {"level": item.level}
+        entry |= {name: sorted(getattr(item, name)) for name in ("keep", "bypass") if getattr(item, name)}
+        entry |= {name: dict(getattr(item, name)) for name in ("temporal", "spatial") if getattr(item, name)}
+        entry |= {"order": list(item.order)} if item.order else {}
+        entry |= {"along_x": sorted(item.along_x)} if item.along_x is not None else {}
+        levels.append(entry)
+    return {"free_bypass": constraints.free_bypass, "levels": levels}
+
+
+def constraints_from_json(value: Any, where: str = "constraints") -> Constraints:
+    """The constraints of what stands under `constraints:`.
+
+    Args:
+        value: ``{free_bypass: false, levels: [{level, keep, bypass, temporal, spatial, order, along_x}]}``, or the list of levels alone.
+        where: The file, for messages.
+
+    Raises:
+        UserError: A key is unknown or missing, or a value is of the wrong kind.
+    """
+    fields = Fields({"levels": value} if isinstance(value, list) else value, f"{where}: constraints")
+    free_bypass = fields.flag("free_bypass", False)
+    entries = fields.items("levels", [])
+    fields.finish()
+    try:
+        levels = tuple(_read_level(item, f"constraints, entry {i + 1}") for i, item in enumerate(entries))
+        return Constraints(levels, free_bypass)
+    except UserError as error:
+        raise error.within(where) from None
+
+
+def _read_level(value: Any, where: str) -> LevelConstraints:
+    fields = Fields(value, where)
+    level = fields.text("level")
+    fields.where = f"constraints of level {level!r}"
+    along_x = fields.names("along_x", None)
+    entry = LevelConstraints(
+        level=level,
+        keep=frozenset(fields.names("keep", [])),
+        bypass=frozenset(fields.names("bypass", [])),
+        temporal=_read_factors(fields.child("temporal")),
+        spatial=_read_factors(fields.child("spatial")),
+        order=tuple(fields.names("order", [])),
+        along_x=None if along_x is None else frozenset(along_x),
+    )
+    fields.finish()
+    return entry
+
+
+def _read_factors(fields: Fields) -> tuple[tuple[str, int], ...]:
+    return tuple((dim, fields.integer(dim, least=1)) for dim in fields.rest())

@@ -1,0 +1,101 @@
+"""A cost as text: the loop nest, what bounds the latency, a table by level and tensor."""
+
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from codesign.arch.architecture import Architecture
+from codesign.workloads.computation import Computation
+
+if TYPE_CHECKING:
+    from codesign.cost.cost import Cost
+
+MIN_WIDTH = 110
+"""Columns when the output is no terminal; tables would be cut at 80."""
+
+
+def make_console() -> Console:
+    """A console on stdout wide enough for the tables."""
+    console = Console(highlight=False)
+    if console.width < MIN_WIDTH and not console.is_terminal:
+        console = Console(highlight=False, width=MIN_WIDTH)
+    return console
+
+
+def print_cost(computation: Computation, architecture: Architecture, cost: "Cost") -> None:
+    """Print a cost for people."""
+    console = make_console()
+    bounds = ", ".join(f"{d}={b}" for d, b in computation.sizes.items())
+    console.print(f"{computation}\n{bounds}\non {architecture.name}\n", markup=False)
+    console.print(cost.loop_nest, markup=False, soft_wrap=True)
+    console.print()
+    seconds = cost.latency_cycles / architecture.clock_hz
+    console.print(
+        f"latency      {cost.latency_cycles:,} cycles = {seconds:.4g} s at {architecture.clock_hz / 1e6:g} MHz"
+    )
+    console.print(f"             bound by {_bound(cost)}")
+    used = cost.macs // cost.compute_cycles
+    console.print(
+        f"utilization  {cost.utilization:.2%} of {cost.mac_units:,} MAC units over the whole run; {used:,} are mapped to"
+    )
+    console.print(f"energy       {cost.energy_pj:.6g} pJ ({cost.energy_pj / cost.macs:.4g} pJ per MAC)")
+    console.print(f"EDP          {cost.edp:.6g} pJ x cycle")
+    console.print(f"DRAM         {cost.dram_bytes:,.0f} bytes moved at {architecture.levels[0].name}")
+    console.print()
+    console.print(_traffic_table(cost))
+    console.print(_level_table(cost))
+
+
+def _bound(cost: "Cost") -> str:
+    if cost.bottleneck == "compute":
+        return f"compute: {cost.macs:,} MACs on {cost.macs // cost.compute_cycles:,} units"
+    level = next(v for v in cost.levels if v.level == cost.bottleneck)
+    ratio = cost.latency_cycles / cost.compute_cycles
+    return f"the bandwidth of {level.level}; compute alone needs {cost.compute_cycles:,} cycles ({ratio:.3g}x fewer)"
+
+
+def _traffic_table(cost: "Cost") -> Table:
+    table = Table(
+        title="Accesses: elements, totals over all instances (tile: of one instance)",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+    )
+    table.add_column("level", no_wrap=True)
+    table.add_column("tensor", no_wrap=True)
+    for header in ("tile", "reads", "fills", "updates", "energy (pJ)", "share"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for level in cost.levels:
+        for tensor in level.tensors:
+            counts = [f"{n:,}" for n in (tensor.tile_words, tensor.reads, tensor.fills, tensor.updates)]
+            table.add_row(level.level, tensor.tensor, *counts, *_energy(tensor.energy_pj, cost))
+        if level.network_pj:
+            table.add_row(level.level, "network below", "", "", "", "", *_energy(level.network_pj, cost))
+        table.add_section()
+    table.add_row("MAC", f"{cost.macs:,} MACs", "", "", "", "", *_energy(cost.mac_energy_pj, cost))
+    return table
+
+
+def _energy(energy_pj: float, cost: "Cost") -> tuple[str, str]:
+    share = energy_pj / cost.energy_pj if cost.energy_pj else 0.0
+    return f"{energy_pj:,.1f}", f"{share:.1%}"
+
+
+def _level_table(cost: "Cost") -> Table:
+    table = Table(
+        title="Levels: cycles each needs, at least those of the computing; the largest is the latency",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+    )
+    table.add_column("level", no_wrap=True)
+    for header in ("instances used", "bytes used", "bytes available", "cycles", ""):
+        table.add_column(header, justify="right")
+    for level in cost.levels:
+        capacity = "unbounded" if level.capacity_bytes is None else f"{level.capacity_bytes:,.0f}"
+        mark = "<- bounds" if level.level == cost.bottleneck else ""
+        row = (level.level, f"{level.instances:,}", f"{level.used_bytes:,.0f}", capacity, f"{level.cycles:,}", mark)
+        table.add_row(*row)
+    mark = "<- bounds" if cost.bottleneck == "compute" else ""
+    table.add_row("MAC", f"{cost.macs // cost.compute_cycles:,}", "", "", f"{cost.compute_cycles:,}", mark)
+    return table

@@ -1,0 +1,109 @@
+"""What `evaluate`, `map` and `convert` share: arguments that are files, preset names or layers."""
+
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codesign.core.errors import UserError
+
+if TYPE_CHECKING:
+    from codesign.arch.architecture import Architecture
+    from codesign.cost.arrays import Reuse
+    from codesign.mapping.load import Inputs
+    from codesign.workloads.computation import Computation
+
+
+def check_format(output_format: str) -> None:
+    """Refuse a `--format` other than text and json.
+
+    Raises:
+        UserError: It is another.
+    """
+    if output_format not in ("text", "json"):
+        raise UserError(f"--format must be text or json, got {output_format!r}")
+
+
+def warnings_to_stderr() -> None:
+    """Show the warnings of file readers as plain lines on stderr, so that stdout holds the result alone."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("warning: %(message)s"))
+    logger = logging.getLogger("codesign")
+    logger.handlers[:] = [handler]
+    logger.propagate = False
+
+
+def parse_reuse(name: str) -> "Reuse":
+    """The reuse rule of that name.
+
+    Raises:
+        UserError: There is none.
+    """
+    from codesign.core.errors import unknown_name
+    from codesign.cost.arrays import Reuse
+
+    try:
+        return Reuse[name.upper()]
+    except KeyError:
+        raise unknown_name("reuse rule", name, [r.name.lower() for r in Reuse]) from None
+
+
+def resolve(
+    arguments: Sequence[str], *, arch: str | None = None, layer: str | None = None, clock_hz: float | None = None
+) -> "Inputs":
+    """The values that the arguments name.
+
+    Args:
+        arguments: Files in any order; an argument that is no file and has no suffix is a preset, one with ``=`` a layer.
+        arch: A preset name or an architecture file.
+        layer: A layer string or a problem file.
+        clock_hz: Overrides the clock.
+
+    Raises:
+        UserError: A file, preset or layer is unknown or malformed, or something is given twice.
+    """
+    from codesign.mapping.load import load_inputs
+
+    if clock_hz is not None and not clock_hz > 0:
+        raise UserError(f"--clock-hz must be > 0, got {clock_hz:g}")
+    paths: list[str] = []
+    presets: list[str] = []
+    layers: list[str] = []
+    for text, kind in [*((a, "") for a in arguments), (arch or "", "arch"), (layer or "", "layer")]:
+        if not text:
+            continue
+        if _is_file(text):
+            paths.append(text)
+        elif kind == "layer" or (kind == "" and "=" in text):
+            layers.append(text)
+        else:
+            presets.append(text)
+    for what, found in (("architecture", presets), ("layer", layers)):
+        if len(found) > 1:
+            raise UserError(f"two names for the {what}: {found[0]!r} and {found[1]!r}; give one")
+    return load_inputs(
+        paths,
+        architecture=_preset(presets[0]) if presets else None,
+        computation=_layer(layers[0]) if layers else None,
+        clock_hz=clock_hz,
+    )
+
+
+def _is_file(text: str) -> bool:
+    path = Path(text)
+    if "=" in text and not path.exists():
+        return False
+    return path.exists() or bool(path.suffix) or "/" in text
+
+
+def _preset(name: str) -> "Architecture":
+    from codesign.arch.presets import load_preset
+
+    return load_preset(name)
+
+
+def _layer(text: str) -> "Computation":
+    from codesign.workloads.layer_string import parse_layer
+
+    return parse_layer(text)

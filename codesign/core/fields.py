@@ -1,0 +1,187 @@
+"""Typed access to the keys of a file being read: every refusal names the place, the field, what was expected and what came."""
+
+import math
+from typing import Any, Final
+
+from codesign.core.errors import UserError, closest
+
+_REQUIRED: Final = object()
+
+
+class Fields:
+    """One mapping (dictionary) of a file.
+
+    Keys are asked for one by one; `finish` then refuses those that nobody asked for, with the nearest known key.
+
+    Args:
+        value: What stands in the file.
+        where: The file, and the place in it.
+        loose: Whether `-` and `_` in keys are the same (Timeloop writes both `word-bits` and `word_bits`).
+    """
+
+    def __init__(self, value: Any, where: str, *, loose: bool = False) -> None:
+        if not isinstance(value, dict):
+            raise UserError(f"expected keys and values, got {describe(value)}", where=where)
+        self.where = where
+        self._loose = loose
+        self._given: dict[str, Any] = {}
+        for key, item in value.items():
+            name = str(key).replace("-", "_") if loose else str(key)
+            if name in self._given:
+                raise UserError(f"`{name}` is given twice", where=where)
+            self._given[name] = item
+        self._asked: set[str] = set()
+
+    def has(self, key: str) -> bool:
+        """Whether the key is there and holds something."""
+        self._asked.add(key)
+        return self._given.get(key) is not None
+
+    def first_of(self, *keys: str) -> str:
+        """The one of several names of a field that is given; the first name if none is.
+
+        Raises:
+            UserError: More than one is given.
+        """
+        given = [key for key in keys if self.has(key)]
+        if len(given) > 1:
+            raise UserError(f"`{given[0]}` and `{given[1]}` say the same thing; give one", where=self.where)
+        return given[0] if given else keys[0]
+
+    def raw(self, key: str, default: Any = _REQUIRED) -> Any:
+        """Whatever stands under the key.
+
+        Raises:
+            UserError: Nothing does, and there is no default.
+        """
+        self._asked.add(key)
+        value = self._given.get(key)
+        if value is not None:
+            return value
+        if default is _REQUIRED:
+            raise self._missing(key)
+        return default
+
+    def text(self, key: str, default: Any = _REQUIRED) -> Any:
+        """A string; numbers are taken as written."""
+        value = self.raw(key, default)
+        if value is default:
+            return value
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+            raise self._wrong(key, "a name", value)
+        return str(value)
+
+    def number(
+        self, key: str, default: Any = _REQUIRED, *, least: float | None = None, above: float | None = None
+    ) -> Any:
+        """A finite number; `1e9`, which YAML takes for a string, counts as one."""
+        value = self.raw(key, default)
+        if value is default:
+            return value
+        number = as_number(value)
+        bound = f" >= {least:g}" if least is not None else f" > {above:g}" if above is not None else ""
+        wrong = number is None or (least is not None and number < least) or (above is not None and number <= above)
+        if wrong:
+            raise self._wrong(key, f"a number{bound}", value)
+        return number
+
+    def integer(self, key: str, default: Any = _REQUIRED, *, least: int | None = None) -> Any:
+        """An integer; `16.0` counts as one."""
+        value = self.raw(key, default)
+        if value is default:
+            return value
+        number = as_number(value)
+        if number is None or number != int(number) or (least is not None and number < least):
+            raise self._wrong(key, "an integer" + (f" >= {least}" if least is not None else ""), value)
+        return int(number)
+
+    def flag(self, key: str, default: Any = _REQUIRED) -> Any:
+        """True or false."""
+        value = self.raw(key, default)
+        if value is default:
+            return value
+        if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+            return value.strip().lower() == "true"
+        if not isinstance(value, bool):
+            raise self._wrong(key, "true or false", value)
+        return value
+
+    def items(self, key: str, default: Any = _REQUIRED) -> Any:
+        """A list."""
+        value = self.raw(key, default)
+        if value is default:
+            return value
+        if not isinstance(value, list):
+            raise self._wrong(key, "a list", value)
+        return value
+
+    def names(self, key: str, default: Any = _REQUIRED) -> Any:
+        """A list of names."""
+        value = self.items(key, default)
+        if value is default:
+            return value
+        for item in value:
+            if isinstance(item, (bool, list, dict)) or item is None:
+                raise self._wrong(key, "a list of names", value)
+        return [str(item) for item in value]
+
+    def child(self, key: str) -> "Fields":
+        """The keys and values under a key; none when it is absent."""
+        return Fields(self.raw(key, {}), f"{self.where}, `{key}`", loose=self._loose)
+
+    def rest(self) -> dict[str, Any]:
+        """What nobody asked for; `finish` passes afterwards."""
+        left = {key: value for key, value in self._given.items() if key not in self._asked}
+        self._asked.update(left)
+        return left
+
+    def finish(self) -> None:
+        """Refuse keys that nobody asked for.
+
+        Raises:
+            UserError: With the nearest known key.
+        """
+        for key in self._given:
+            if key not in self._asked:
+                near = closest(key, self._asked)
+                known = f"known: {', '.join(sorted(self._asked))}"
+                raise UserError(
+                    f"unknown key {key!r}", where=self.where, hint=f"did you mean {near!r}? {known}" if near else known
+                )
+
+    def _missing(self, key: str) -> UserError:
+        near = closest(key, [name for name in self._given if name not in self._asked])
+        return UserError(f"`{key}` is missing", where=self.where, hint=f"is {near!r} meant?" if near else None)
+
+    def _wrong(self, key: str, expected: str, value: Any) -> UserError:
+        return UserError(f"`{key}` must be {expected}, got {describe(value)}", where=self.where)
+
+
+def as_number(value: Any) -> float | None:
+    """The finite number a value of a file stands for; None when it is not one.
+
+    >>> as_number("1e9"), as_number(True), as_number("many")
+    (1000000000.0, None, None)
+    """
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    return value
+
+
+def describe(value: Any) -> str:
+    """A value of a file in a message: short, and in the words of files rather than of Python."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return f"keys {', '.join(str(k) for k in list(value)[:4])}" if value else "an empty mapping"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
