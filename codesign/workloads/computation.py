@@ -12,7 +12,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
-from codesign.core.errors import UserError
+from codesign.core.errors import UserError, unknown_name
 
 
 class Role(Enum):
@@ -132,7 +132,7 @@ class Computation:
         for tensor in self.tensors:
             if tensor.name == name:
                 return tensor
-        raise UserError(f"unknown tensor {name!r}", where=str(self), hint=f"known: {[t.name for t in self.tensors]}")
+        raise unknown_name("tensor", name, [t.name for t in self.tensors], where=str(self))
 
     def tensor_words(self, tensor: Tensor) -> int:
         """Elements of the bounding box of a tensor, holes of strides included (Timeloop's data-space size)."""
@@ -140,13 +140,9 @@ class Computation:
 
     def with_bounds(self, **bounds: int) -> "Computation":
         """The same computation with some bounds replaced."""
-        unknown = set(bounds) - set(self.dims)
-        if unknown:
-            raise UserError(
-                f"unknown dimension {sorted(unknown)[0]!r}",
-                where=str(self),
-                hint=f"known: {', '.join(self.dims)}",
-            )
+        for dim in bounds:
+            if dim not in self.dims:
+                raise unknown_name("dimension", dim, self.dims, where=str(self))
         return replace(self, bounds=tuple(bounds.get(d, b) for d, b in self.sizes.items()))
 
     def with_bits(self, bits: int, partial_bits: int | None = None) -> "Computation":
@@ -184,8 +180,8 @@ class Computation:
                 called W, Weight(s) a weight, else the first operand is the input and the others are weights.
 
         Raises:
-            UserError: The notation does not parse (the message points at the character), or a
-                bound is missing, superfluous or not a positive integer.
+            UserError: The notation does not parse (the message points at the character), a bound is
+                missing, superfluous or not a positive integer, or a role names no input.
 
         >>> gemm = Computation.parse("C[m,n] += A[m,k] * B[k,n]", m=4, n=8, k=16)
         >>> gemm.macs, gemm.reduced_dims
@@ -194,6 +190,9 @@ class Computation:
         parsed = _parse_notation(notation)
         known_roles = dict(roles or {})
         out_name, out_axes = parsed[0]
+        for tensor_name in known_roles:
+            if tensor_name not in {operand for operand, _ in parsed[1:]}:
+                raise unknown_name("input", tensor_name, [operand for operand, _ in parsed[1:]], where=notation)
         tensors = []
         for position, (tensor_name, axes) in enumerate(parsed[1:]):
             default = Role.INPUT if position == 0 else Role.WEIGHT
@@ -235,6 +234,9 @@ def _check(computation: Computation) -> None:
     outputs = [t for t in computation.tensors if t.is_output]
     if len(outputs) != 1 or not computation.tensors[-1].is_output or len(computation.tensors) < 2:
         raise UserError("expected one or more inputs followed by one output", where=where)
+    if len(set(computation.dims)) != len(computation.dims):
+        twice = next(d for d in computation.dims if computation.dims.count(d) > 1)
+        raise UserError(f"dimension {twice!r} is named twice", where=where)
     used = {d for t in computation.tensors for d in t.dims}
     for dim in computation.dims:
         if dim not in used:
@@ -245,9 +247,11 @@ def _check(computation: Computation) -> None:
             raise UserError(
                 f"tensor {tensor.name!r} is indexed by unknown dimension {sorted(unknown)[0]!r}", where=where
             )
-        if tensor.bits < 1 or tensor.partial_bits < tensor.bits:
+        widths = (tensor.bits, tensor.partial_bits)
+        is_whole = all(isinstance(w, int) and not isinstance(w, bool) for w in widths)
+        if not is_whole or not 1 <= tensor.bits <= tensor.partial_bits:
             raise UserError(
-                f"tensor {tensor.name!r} needs 1 <= bits <= partial_bits, got {tensor.bits} and {tensor.partial_bits}",
+                f"tensor {tensor.name!r} needs integers 1 <= bits <= partial_bits, got {widths[0]!r} and {widths[1]!r}",
                 where=where,
             )
 

@@ -43,7 +43,8 @@ class _Fuser:
         self.alias: dict[str, str] = {}
         self.done: dict[str, Operator] = {}  # by the name of the operator
         self.producer: dict[str, str] = {}  # tensor -> name of the operator in `done`
-        self.readers = {name: len(ops) for name, ops in network.consumers.items()}
+        outside = set(network.outputs)  # whoever takes the results reads them too
+        self.readers = {name: len(ops) + (name in outside) for name, ops in network.consumers.items()}
 
     def result(self) -> Network:
         """Run the pass."""
@@ -56,7 +57,7 @@ class _Fuser:
                 continue
             host = self._host(operator)
             self._place(operator if host is None else self._merge(host, operator))
-        outputs = tuple(self.alias.get(name, name) for name in self.network.outputs)
+        outputs = tuple(dict.fromkeys(self.alias.get(name, name) for name in self.network.outputs))
         operators = tuple(self.done.values())
         used = {n for o in operators for n in (*o.inputs, *o.outputs)} | {*self.network.inputs, *outputs}
         return replace(
@@ -102,7 +103,7 @@ class _Fuser:
         if operator.function not in self.functions and operator.function not in _AFFINE:
             return None
         host_name = self.producer.get(source)
-        if host_name is None or self.readers[source] != 1 or source in self.network.outputs:
+        if host_name is None or self.readers[source] != 1:
             return None
         host = self.done[host_name]
         shapes_agree = self.tensors[source].elements == self.tensors[operator.outputs[0]].elements
@@ -117,8 +118,7 @@ class _Fuser:
         fused = (*host.fused, operator.function)
         operands = (*host.operands[:-1], output[0]) if host.computation is not None else ()
         merged = replace(host, outputs=output, operands=operands, fused=fused)
-        foldable = operator.function in _AFFINE and set(host.fused) <= _AFFINE and self._has_parameter_weights(host)
-        if not foldable:
+        if not self._is_foldable(host, operator):
             parameters = tuple(n for n in operator.inputs if self.tensors[n].is_parameter)
             return replace(merged, inputs=(*host.inputs, *parameters), operations=host.operations + operator.operations)
         if len([n for n in host.inputs if self.tensors[n].is_parameter]) > 1:
@@ -128,8 +128,23 @@ class _Fuser:
             merged, inputs=(*host.inputs, bias.name), operations=host.operations + self.tensors[output[0]].elements
         )
 
-    def _has_parameter_weights(self, host: Operator) -> bool:
-        return host.kind in MATRIX_KINDS and any(self.tensors[n].is_parameter for n in host.operands[:-1])
+    def _is_foldable(self, host: Operator, operator: Operator) -> bool:
+        """Whether `operator` scales and shifts whole channels of a product with parameter weights, and nothing came between."""
+        if operator.function not in _AFFINE or host.kind not in MATRIX_KINDS or not set(host.fused) <= _AFFINE:
+            return False
+        if not any(self.tensors[n].is_parameter for n in host.operands[:-1]):
+            return False
+        rank = len(self.tensors[operator.outputs[0]].shape)
+        channel_axis = 1 if host.kind is OperatorKind.CONV else rank - 1
+        if operator.function == "batch_norm":
+            return channel_axis == 1
+        for name in operator.inputs:
+            if self.tensors[name].is_parameter:
+                shape = self.tensors[name].shape
+                aligned = (1,) * (rank - len(shape)) + shape
+                if any(length != 1 for axis, length in enumerate(aligned) if axis != channel_axis):
+                    return False
+        return True
 
     def _bias(self, host: Operator) -> NetworkTensor:
         shape = self.tensors[host.outputs[0]].shape

@@ -224,7 +224,13 @@ class Network:
         Raises:
             UserError: As the class; a cycle is named operator by operator.
         """
-        ordered = topological_order(tuple(operators), where=f"network {name!r}")
+        where = f"network {name!r}"
+        given = tuple(operators)
+        try:
+            _check_unique("operator", [o.name for o in given])
+        except UserError as error:
+            raise error.within(where) from None
+        ordered = topological_order(given, where)
         return cls(name, ordered, tuple(tensors), tuple(inputs), tuple(outputs), batch, fixed_batch, tuple(warnings))
 
     @cached_property

@@ -113,7 +113,7 @@ def computation_from_json(value: object, *, where: str = "computation") -> Compu
         UserError: An unknown or missing field, or what `Computation.parse` refuses.
     """
     fields = _Fields(value, where, {"notation", "bounds", "roles", "bits", "partial_bits", "name"})
-    roles = {tensor: _enum(Role, text, where) for tensor, text in fields.get("roles", _dictionary, {}).items()}
+    roles = {tensor: _enum(Role, "role", text, where) for tensor, text in fields.get("roles", _dictionary, {}).items()}
     bounds = fields.require("bounds", _dictionary)
     try:
         computation = Computation.parse(
@@ -200,7 +200,7 @@ def _operator_from_json(value: object, index: int) -> Operator:
     computation = fields.get("computation", lambda v: computation_from_json(v, where=where), None)
     return Operator(
         name,
-        _enum(OperatorKind, fields.require("kind", _string), where),
+        _enum(OperatorKind, "kind", fields.require("kind", _string), where),
         fields.require("inputs", _strings),
         fields.require("outputs", _strings),
         computation,
@@ -272,11 +272,11 @@ def _describe(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _enum(kind: type[Any], text: object, where: str) -> Any:
+def _enum(kind: type[Any], label: str, text: object, where: str) -> Any:
     try:
         return kind(text)
     except ValueError:
-        raise unknown_name(kind.__name__.lower(), str(text), [m.value for m in kind], where=where) from None
+        raise unknown_name(label, str(text), [m.value for m in kind], where=where) from None
 
 
 def _string(value: object) -> str:

@@ -152,7 +152,7 @@ def convert(walk: "GraphWalk", node: Any) -> None:
     rule = _RULES.get(node.op_type)
     if rule is None:
         outside = f"{node.domain}::" if node.domain not in ("", "ai.onnx") else ""
-        walk.warn(f"operator {outside}{node.op_type} is not understood; kept as a vector operator")
+        walk.warn(f"operator {outside}{node.op_type} is not understood; kept as a vector operator, without MACs")
         work = sum(math.prod(walk.output(node, i).shape) for i, name in enumerate(node.output) if name)
         _emit_vector(walk, node, OperatorKind.OPAQUE, node.op_type, work)
         return
@@ -380,6 +380,8 @@ def _per_element(walk: "GraphWalk", node: Any, kind: OperatorKind, function: str
 def _elementwise(walk: "GraphWalk", node: Any) -> None:
     operands = max(1, sum(1 for n in node.input if n) - 1)
     function = {"Sum": "add"}.get(node.op_type, node.op_type.lower())
+    if node.op_type == "Div" and _needed(walk.inputs(node), 0).constant:
+        function = "reciprocal"  # unlike a division by a constant, not a scaling
     kind = OperatorKind.ELEMENTWISE
     _emit_vector(walk, node, kind, function, math.prod(walk.output(node).shape) * operands)
 
@@ -448,7 +450,7 @@ def _emit_vector(
         Operator(
             node.name or node.output[0],
             kind,
-            tuple(dict.fromkeys(read)),
+            tuple(read),
             tuple(written),
             operations=operations,
             window=window,
