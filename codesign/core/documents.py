@@ -17,6 +17,7 @@ import yaml
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import describe
 from codesign.core.files import read_text
+from codesign.core.maestro import only_layer
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class Document:
     Args:
         kind: What it describes.
         dialect: Whose form it has.
-        value: What stands under its key, as plain values (MAESTRO: the text).
+        value: What stands under its key, as plain values (MAESTRO: a `codesign.core.maestro.Layer`).
         where: The file.
     """
 
@@ -124,7 +125,9 @@ def read_documents(path: str | Path) -> list[Document]:
     where = str(path)
     text = read_text(path)
     if _MAESTRO.search(text):
-        return [Document(Kind.MAPPING, Dialect.MAESTRO, text, where)]
+        layer = only_layer(text, where)
+        problem = [Document(Kind.PROBLEM, Dialect.MAESTRO, layer, where)] if layer.dimensions else []
+        return [*problem, *([Document(Kind.MAPPING, Dialect.MAESTRO, layer, where)] if layer.dataflow else [])]
     values = parse_yaml(text, where)
     if not values:
         raise UserError("the file is empty", where=where)
@@ -186,7 +189,7 @@ def recognise(value: Any, where: str) -> list[Document]:
 def _recognise_list(value: list[Any], where: str) -> Document:
     first = value[0] if value and isinstance(value[0], dict) else {}
     if "spatial_mapping" in first or "memory_operand_links" in first or "temporal_ordering" in first:
-        return Document(Kind.MAPPING, Dialect.ZIGZAG, value, where)
+        return Document(Kind.CONSTRAINTS, Dialect.ZIGZAG, value, where)
     if "equation" in first or "loop_dims" in first:
         return Document(Kind.PROBLEM, Dialect.ZIGZAG, value, where)
     if {"store", "for", "parallel"} & set(first):
@@ -215,3 +218,20 @@ def _dialect(kind: Kind, key: str, content: Any) -> Dialect:
         return Dialect.TIMELOOP
     first = entries[0] if isinstance(entries, list) and entries and isinstance(entries[0], dict) else {}
     return Dialect.TIMELOOP if "target" in first or "type" in first else Dialect.OWN
+
+
+def dump_yaml(value: Any, *, comment: str = "") -> str:
+    """A value as YAML, innermost lists and mappings on one line, after a comment line if one is given."""
+    text: str = yaml.safe_dump(_tidy(value), sort_keys=False, default_flow_style=None, width=200, allow_unicode=True)
+    return f"# {comment}\n{text}" if comment else text
+
+
+def _tidy(value: Any) -> Any:
+    """The value with whole numbers written without a fraction, and no aliases (`&id001`) for what occurs twice."""
+    if isinstance(value, dict):
+        return {key: _tidy(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_tidy(item) for item in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    return value

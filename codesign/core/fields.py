@@ -1,7 +1,7 @@
 """Typed access to the keys of a file being read: every refusal names the place, the field, what was expected and what came."""
 
 import math
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from codesign.core.errors import UserError, closest
 
@@ -83,7 +83,7 @@ class Fields:
         wrong = number is None or (least is not None and number < least) or (above is not None and number <= above)
         if wrong:
             raise self._wrong(key, f"a number{bound}", value)
-        return number
+        return float(cast(float, number))
 
     def integer(self, key: str, default: Any = _REQUIRED, *, least: int | None = None) -> Any:
         """An integer; `16.0` counts as one."""

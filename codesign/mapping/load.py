@@ -9,16 +9,21 @@ from codesign.arch.architecture import Architecture
 from codesign.arch.energy_table import apply_energy_table
 from codesign.arch.files import architecture_from_json
 from codesign.arch.timeloop import architecture_from_timeloop, embedded_constraints, spatial_aliases
+from codesign.arch.zigzag import architecture_from_zigzag
 from codesign.core.documents import Dialect, Document, Kind, read_all_documents
 from codesign.core.errors import UserError
 from codesign.mapping.constraints import Constraints, LevelConstraints
 from codesign.mapping.files import constraints_from_json, mapping_from_json
+from codesign.mapping.maestro import mapping_from_maestro
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.timeloop import constraints_from_timeloop, mapping_from_timeloop
 from codesign.mapping.validate import check_mapping
+from codesign.mapping.zigzag import constraints_from_zigzag
 from codesign.workloads.computation import Computation
 from codesign.workloads.files import computation_from_json
+from codesign.workloads.maestro import computation_from_maestro
 from codesign.workloads.timeloop import computation_from_timeloop
+from codesign.workloads.zigzag import computation_from_zigzag
 
 _log = logging.getLogger(__name__)
 
@@ -140,6 +145,8 @@ def read_architecture(document: Document) -> Architecture:
     """
     if document.dialect is Dialect.OWN:
         return architecture_from_json(document.value, document.where)
+    if document.dialect is Dialect.ZIGZAG:
+        return architecture_from_zigzag(document.value, document.where)
     return architecture_from_timeloop(document.value, document.where)
 
 
@@ -151,6 +158,10 @@ def read_computation(document: Document) -> Computation:
     """
     if document.dialect is Dialect.OWN:
         return computation_from_json(document.value, document.where)
+    if document.dialect is Dialect.ZIGZAG:
+        return computation_from_zigzag(document.value, document.where)
+    if document.dialect is Dialect.MAESTRO:
+        return computation_from_maestro(document.value, document.where)
     return computation_from_timeloop(document.value, document.where)
 
 
@@ -164,6 +175,8 @@ def read_mapping(
     """
     if document.dialect is Dialect.OWN:
         return mapping_from_json(document.value, document.where)
+    if document.dialect is Dialect.MAESTRO:
+        return mapping_from_maestro(document.value, computation, architecture, document.where)
     return mapping_from_timeloop(document.value, computation, architecture, document.where, aliases=aliases)
 
 
@@ -193,6 +206,8 @@ def _all_constraints(
             found = constraints_from_json(document.value, document.where)
             if first:  # an own file says itself whether undecided bypasses are free
                 constraints = replace(constraints, free_bypass=found.free_bypass)
+        elif document.dialect is Dialect.ZIGZAG:
+            found = constraints_from_zigzag(document.value, computation, architecture, document.where)
         else:
             found = constraints_from_timeloop(
                 document.value, computation, architecture, document.where, aliases=aliases

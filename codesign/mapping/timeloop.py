@@ -16,7 +16,7 @@ from typing import Any
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields, describe
-from codesign.mapping.constraints import Constraints, LevelConstraints
+from codesign.mapping.constraints import Constraints, Keep, LevelConstraints
 from codesign.mapping.mapping import Axis, LevelMapping, Mapping, Spatial, Temporal
 from codesign.workloads.computation import Computation
 
@@ -378,23 +378,31 @@ def _uneven(reason: str) -> UserError:
     return UserError(f"{reason}; Timeloop's files have one place per level", where="mapping")
 
 
-def constraints_to_timeloop(constraints: Constraints, computation: Computation) -> list[dict[str, Any]]:
-    """The directives under `mapspace_constraints:`.
+def constraints_to_timeloop(
+    constraints: Constraints, computation: Computation, architecture: Architecture
+) -> list[dict[str, Any]]:
+    """The directives under `mapspace_constraints:`, with what each level may keep written out.
 
     Args:
-        constraints: What to write. Without `free_bypass`, say what is kept through `settle_bypass` first.
-        computation: Names the dimensions in the order written.
+        constraints: What to write.
+        computation: Names the dimensions and tensors.
+        architecture: Its keep sets decide where the constraints say nothing.
     """
     entries: list[dict[str, Any]] = []
-    for item in constraints.levels:
-        if item.keep or item.bypass:
-            kept = {"keep": sorted(item.keep), "bypass": sorted(item.bypass)}
-            entries.append({"target": item.level, "type": "bypass", **kept})
+    for level in architecture.levels:
+        item = constraints.by_level.get(level.name, LevelConstraints(level.name))
+        kept: dict[str, list[str]] = {"keep": [], "bypass": []}
+        for tensor in computation.tensors:
+            decision = constraints.decision(architecture, level.name, tensor)
+            if decision is not Keep.FREE:
+                kept[decision.value].append(tensor.name)
+        if kept["keep"] or kept["bypass"]:
+            entries.append({"target": level.name, "type": "bypass", **kept})
         if item.temporal or item.order:
             order = {"permutation": " ".join(item.order)} if item.order else {}
-            entries.append({"target": item.level, "type": "temporal", **_exact(item.temporal), **order})
+            entries.append({"target": level.name, "type": "temporal", **_exact(item.temporal), **order})
         if item.spatial or item.along_x is not None:
-            entry: dict[str, Any] = {"target": item.level, "type": "spatial", **_exact(item.spatial)}
+            entry: dict[str, Any] = {"target": level.name, "type": "spatial", **_exact(item.spatial)}
             if item.along_x is not None:
                 first = [d for d in computation.dims if d in item.along_x]
                 entry["permutation"] = " ".join([*first, *(d for d in computation.dims if d not in item.along_x)])

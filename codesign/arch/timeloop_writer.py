@@ -1,0 +1,92 @@
+"""An architecture as Timeloop's v0.3 files: the flat hierarchy and its energy table."""
+
+import logging
+from collections.abc import Mapping as MappingABC
+from typing import Any
+
+from codesign.arch.architecture import Architecture, LevelKind, Links, StorageLevel
+
+_log = logging.getLogger(__name__)
+
+
+def architecture_to_timeloop(architecture: Architecture, element_bits: MappingABC[str, int]) -> dict[str, Any]:
+    """What stands under `architecture:`, inner to outer.
+
+    One Timeloop word is one tensor element: capacities, bandwidths and energies are restated per element.
+
+    Args:
+        architecture: What to write; its clock, areas, leakage and wires have no place there (a warning says so).
+        element_bits: Width of an element at each level.
+    """
+    _warn_of_losses(architecture)
+    x, y = 1, 1
+    storage = []
+    for level in architecture.levels:
+        storage.append(_write_storage(level, element_bits[level.name], (x, y)))
+        x, y = x * level.fanout.x, y * level.fanout.y
+    mac = {
+        "name": architecture.mac.name,
+        "instances": x * y,
+        "meshX": x,
+        "meshY": y,
+        "word-bits": architecture.mac.bits,
+    }
+    return {"arithmetic": mac, "storage": storage[::-1]}
+
+
+def _write_storage(level: StorageLevel, bits: int, mesh: tuple[int, int]) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": level.name, "instances": mesh[0] * mesh[1], "meshX": mesh[0], "meshY": mesh[1]}
+    entry |= {"word-bits": bits, "block-size": 1, "cluster-size": 1}
+    if level.kind is LevelKind.DRAM:
+        entry["technology"] = "DRAM"
+    if level.capacity_bits is not None:
+        entry["entries"] = level.capacity_bits // bits
+    per_element = bits / level.word_bits
+    for key in ("read_bandwidth", "write_bandwidth"):
+        words = getattr(level, f"{key}_words_per_cycle")
+        if words is not None:
+            entry[key] = words / per_element
+    return entry
+
+
+def energy_table_of(architecture: Architecture, element_bits: MappingABC[str, int]) -> dict[str, Any] | None:
+    """What stands under `ERT:`; None while the architecture lacks energies.
+
+    Args:
+        architecture: What to write.
+        element_bits: Width of an element at each level.
+    """
+    if architecture.mac.energy_pj is None or any(level.energy is None for level in architecture.levels):
+        return None
+    tables = []
+    for level in architecture.levels:
+        if level.energy is None:
+            continue
+        per_element = element_bits[level.name] / level.word_bits
+        energies = {
+            "random_read": level.energy.read_pj,
+            "random_fill": level.energy.fill_pj,
+            "random_update": level.energy.update_pj,
+        }
+        actions = [{"name": name, "energy": energy * per_element} for name, energy in energies.items()]
+        tables.append({"name": f"system.{level.name}", "actions": actions})
+    mac_actions = [{"name": "mac_random", "energy": architecture.mac.energy_pj}]
+    mac_actions += [{"name": name, "energy": 0.0} for name in ("mac_gated", "mac_skipped")]
+    tables.append({"name": f"system.{architecture.mac.name}", "actions": mac_actions})
+    return {"version": 0.3, "tables": tables}
+
+
+def _warn_of_losses(architecture: Architecture) -> None:
+    where = f"architecture {architecture.name!r}"
+    for level in architecture.levels:
+        fanout = level.fanout
+        if fanout.size > 1 and fanout.links is not Links.MULTICAST:
+            _log.warning("%s: links %r below %r become multicast", where, fanout.links.value, level.name)
+        if fanout.hop_pj_per_bit:
+            _log.warning("%s: the energy of the wires below %r is left out", where, level.name)
+    mac = architecture.mac
+    figures = [f for level in architecture.levels for f in (level.area_mm2, level.leakage_mw)]
+    if any((*figures, mac.area_mm2, mac.leakage_mw, architecture.extra_area_mm2, architecture.extra_leakage_mw)):
+        _log.warning("%s: areas and leakage are left out", where)
+    if architecture.clock_hz != 1e9:
+        _log.warning("%s: the clock of %g Hz is left out", where, architecture.clock_hz)

@@ -1,0 +1,47 @@
+"""`codesign convert`: other tools' files into the project's own, and back into Timeloop's."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from codesign.core.errors import UserError, unknown_name
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+
+    @app.command()
+    def convert(
+        files: Annotated[
+            list[str],
+            typer.Argument(
+                help="Architecture, problem, mapping, constraints, energy table, in any order: the project's own, Timeloop's, "
+                "ZigZag's or MAESTRO's. A preset name or a layer may stand for a file."
+            ),
+        ],
+        to: Annotated[str, typer.Option(help="own or timeloop.")],
+        out: Annotated[Path, typer.Option(help="Folder to write arch.yaml, problem.yaml, mapping.yaml ... to.")],
+        clock_hz: Annotated[
+            float | None,
+            typer.Option(help="Cycles per second; overrides the architecture's (Timeloop's files: 1 GHz)."),
+        ] = None,
+    ) -> None:
+        """Convert files; what the other form cannot say is refused or warned about."""
+        from codesign.cli.inputs import resolve, warnings_to_stderr
+        from codesign.core.documents import Dialect
+        from codesign.core.files import write_atomic
+        from codesign.mapping.convert import to_files
+
+        targets = {d.value: d for d in (Dialect.OWN, Dialect.TIMELOOP)}
+        if to not in targets:
+            raise unknown_name("form", to, targets, where="--to")
+        warnings_to_stderr()
+        texts = to_files(resolve(files, clock_hz=clock_hz), targets[to])
+        if not texts:
+            raise UserError(
+                "nothing to write", where=", ".join(files), hint="constraints and energies need an architecture"
+            )
+        for name, text in texts.items():
+            write_atomic(out / name, text)
+            typer.echo(str(out / name))

@@ -1,0 +1,119 @@
+"""`codesign map`: the best mapping of one operator on one accelerator that a mapper finds."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from codesign.core.errors import UserError
+
+if TYPE_CHECKING:
+    from codesign.mappers.base import MapResult
+    from codesign.mapping.load import Inputs
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+
+    @app.command("map")
+    def map_command(
+        files: Annotated[
+            list[str] | None,
+            typer.Argument(
+                help="Architecture, problem, constraints and energy table (ERT), in any order; the project's own files or Timeloop's."
+            ),
+        ] = None,
+        arch: Annotated[str | None, typer.Option(help="Preset name, e.g. simba, or an architecture file.")] = None,
+        layer: Annotated[
+            str | None, typer.Option(help='E.g. "conv K=64 C=64 P=56 Q=56 R=3 S=3", "gemm M=128 N=768 K=768".')
+        ] = None,
+        mapper: Annotated[str, typer.Option(help="How to search; an unknown name lists them.")] = "anneal",
+        objective: Annotated[str, typer.Option(help="energy, latency or edp (energy x latency).")] = "edp",
+        time_limit: Annotated[float | None, typer.Option(help="Seconds of search.")] = None,
+        evaluations: Annotated[int | None, typer.Option(help="Mappings scored at most.")] = None,
+        seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0,
+        option: Annotated[
+            list[str] | None, typer.Option(help="NAME=VALUE, an option of the mapper's own; may be repeated.")
+        ] = None,
+        free_bypass: Annotated[
+            bool, typer.Option("--free-bypass", help="Let the mapper bypass levels where no constraint decides.")
+        ] = False,
+        reuse: Annotated[
+            str, typer.Option(help="What a buffer need not fetch again: timeloop, walk or resident.")
+        ] = "timeloop",
+        clock_hz: Annotated[
+            float | None,
+            typer.Option(help="Cycles per second; overrides the architecture's (Timeloop's files: 1 GHz)."),
+        ] = None,
+        output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
+        out: Annotated[Path | None, typer.Option(help="Write the mapping to this YAML file.")] = None,
+    ) -> None:
+        """Find the best mapping of one operator on one accelerator."""
+        from codesign.cli.inputs import check_format, parse_reuse, resolve, warnings_to_stderr
+
+        check_format(output_format)
+        warnings_to_stderr()
+        rule = parse_reuse(reuse)
+        options = dict(_parse_option(text) for text in option or [])
+        from codesign.mappers.base import Budget, Objective
+        from codesign.mappers.registry import create
+        from codesign.mapping.constraints import MappingProblem
+
+        goal, budget = Objective.parse(objective), Budget(time_limit, evaluations)
+        if seed < 0:
+            raise UserError(f"--seed must be >= 0, got {seed}")
+        searcher = create(mapper, **options)
+        inputs = resolve(files or [], arch=arch, layer=layer, clock_hz=clock_hz)
+        constraints = replace(inputs.constraints, free_bypass=True) if free_bypass else inputs.constraints
+        problem = MappingProblem(inputs.need_computation(), inputs.need_architecture(), constraints)
+        result = searcher.map(problem, goal, budget=budget, seed=seed, reuse=rule)
+        if out is not None:
+            _write(out, result, mapper, goal.value)
+        if output_format == "json":
+            document = {**result.to_json(), "mapper": mapper, "objective": goal.value, "reuse": rule.name.lower()}
+            typer.echo(json.dumps(document, indent=1))
+        else:
+            _print(inputs, result, out)
+
+
+def _parse_option(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise UserError(f"--option must be NAME=VALUE, got {text!r}")
+    try:
+        return name.replace("-", "_"), json.loads(value)
+    except json.JSONDecodeError:
+        return name.replace("-", "_"), value
+
+
+def _write(out: Path, result: "MapResult", mapper: str, objective: str) -> None:
+    from codesign.core.documents import dump_yaml
+    from codesign.core.files import write_atomic
+    from codesign.mapping.files import mapping_to_json
+
+    if result.mapping is None or result.cost is None:
+        typer.echo(f"no mapping was found; {out} is not written", err=True)
+        return
+    cost = result.cost
+    comment = (
+        f"{mapper}, {objective}: {cost.latency_cycles} cycles, {cost.energy_pj:.6g} pJ, EDP {cost.edp:.6g} pJ x cycle"
+    )
+    write_atomic(out, dump_yaml({"mapping": mapping_to_json(result.mapping)}, comment=comment))
+
+
+def _print(inputs: "Inputs", result: "MapResult", out: Path | None) -> None:
+    from codesign.cli.cost_text import print_cost
+    from codesign.cli.evaluate import print_infeasible
+
+    if result.cost is not None:
+        print_cost(inputs.need_computation(), inputs.need_architecture(), result.cost)
+    elif result.infeasible is not None:
+        print_infeasible(result.infeasible)
+    else:
+        typer.echo("infeasible: no mapping exists")
+    gap = f", gap {result.gap:.3%}" if result.gap is not None else ""
+    typer.echo(f"{result.evaluated:,} mappings scored in {result.seconds:.2f} s; proof: {result.proof.value}{gap}")
+    if out is not None and result.mapping is not None:
+        typer.echo(f"mapping written to {out}")
