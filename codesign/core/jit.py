@@ -1,20 +1,89 @@
-"""Numba's compiler behind a typed decorator, so that mypy keeps the signatures."""
+"""Numba's compiler behind typed decorators, with a disk cache that notices changed dependencies.
 
+Numba caches a compiled function under the time stamp of its own file only, so a change in a function it
+calls would go unnoticed. Here the cache folder is named by the contents of every file of this project whose
+names the function's module uses, directly or through other modules.
+"""
+
+import hashlib
+import os
+import sys
+import tempfile
 from collections.abc import Callable
+from functools import cache, lru_cache
+from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_PROJECT = ("codesign", "spaces", "envs", "experiments")
+
 
 def njit(function: F) -> F:
     """Compile `function` to machine code on its first call and cache the result on disk."""
-    import numba
-
-    return cast(F, numba.njit(cache=True, nogil=True)(function))
+    return _compile(function, parallel=False)
 
 
 def njit_parallel(function: F) -> F:
     """Like `njit`, with `numba.prange` loops run on all cores."""
+    return _compile(function, parallel=True)
+
+
+def _compile(function: F, *, parallel: bool) -> F:
     import numba
 
-    return cast(F, numba.njit(cache=True, nogil=True, parallel=True)(function))
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(_cache_folder(function))
+    try:
+        return cast(F, numba.njit(cache=True, nogil=True, parallel=parallel)(function))
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+def _cache_folder(function: Callable[..., Any]) -> Path:
+    digest = hashlib.sha256()
+    for path in sorted(_sources(sys.modules[function.__module__])):
+        digest.update(_file_digest(path))
+    folder = _cache_root() / digest.hexdigest()[:16]
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _sources(module: ModuleType) -> set[str]:
+    """Files of the project's modules that define something this module's names refer to, itself included."""
+    found: set[str] = set()
+    pending = [module]
+    while pending:
+        current = pending.pop()
+        path = getattr(current, "__file__", None)
+        if path is None or path in found:
+            continue
+        found.add(path)
+        for value in list(vars(current).values()):
+            name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+            if isinstance(name, str) and name.split(".")[0] in _PROJECT and name in sys.modules:
+                pending.append(sys.modules[name])
+    return found
+
+
+@cache
+def _file_digest(path: str) -> bytes:
+    return hashlib.sha256(Path(path).read_bytes()).digest()
+
+
+@lru_cache(maxsize=1)
+def _cache_root() -> Path:
+    """`$CODESIGN_CACHE`, else the user's cache folder, else a temporary one; the first that can be written."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    for root in (os.environ.get("CODESIGN_CACHE"), str(Path(base) / "codesign")):
+        if root is None:
+            continue
+        folder = Path(root) / "numba"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                return folder
+        except OSError:
+            continue
+    return Path(tempfile.mkdtemp(prefix="codesign-numba-"))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from codesign.arch.architecture import Architecture, Links
 from codesign.core.errors import UserError
-from codesign.mapping.mapping import Mapping, Spatial, Storage, Temporal
+from codesign.mapping.mapping import Axis, Mapping, Spatial, Storage, Temporal
 from codesign.workloads.computation import Computation, Tensor
 
 IntArray = npt.NDArray[np.int64]
@@ -20,6 +20,7 @@ FloatArray = npt.NDArray[np.float64]
 
 UNBOUNDED = 1 << 62
 BYPASSED = -1
+DIM, FACTOR, KIND, LEVEL = 0, 1, 2, 3
 TEMPORAL, SPATIAL_X, SPATIAL_Y = 0, 1, 2
 
 
@@ -42,9 +43,12 @@ class Problem(NamedTuple):
 
     Attributes:
         bounds: ``D``.
-        coef: ``T x A x D`` coefficient of each dimension on each axis.
         axes: ``T`` number of axes.
-        relevant: ``T x D`` 1 where the dimension indexes the tensor.
+        terms: ``K x 2`` (dimension, coefficient) of every term of every axis, tensor by tensor, axis by axis.
+        first_term: ``T x (A + 1)`` where the terms of each axis start; the next entry is where they end.
+        axis_of: ``T x D`` the axis a dimension moves the tensor along, -1 if none (the first one if entangled).
+        step_of: ``T x D`` its coefficient there, 0 if none.
+        coef: ``T x A x D`` coefficient of each dimension on each axis, for entangled tensors.
         entangled: ``T`` 1 where one dimension stands on two axes of the tensor.
         tensor_words: ``T`` words of the whole tensor, holes included.
         element_bits: ``L x T`` bits one element occupies.
@@ -64,9 +68,12 @@ class Problem(NamedTuple):
     """
 
     bounds: IntArray
-    coef: IntArray
     axes: IntArray
-    relevant: IntArray
+    terms: IntArray
+    first_term: IntArray
+    axis_of: IntArray
+    step_of: IntArray
+    coef: IntArray
     entangled: IntArray
     tensor_words: IntArray
     element_bits: IntArray
@@ -89,17 +96,12 @@ class Nest(NamedTuple):
     """A mapping. Loops outermost first, factors > 1.
 
     Attributes:
-        dim: ``N`` dimension of each loop.
-        factor: ``N``.
-        kind: ``N`` `TEMPORAL`, `SPATIAL_X` or `SPATIAL_Y`.
-        level: ``N`` level whose fan-out a spatial loop uses; -1 for temporal loops.
+        loops: ``N x 4``, columns `DIM`, `FACTOR`, `KIND` (`TEMPORAL`, `SPATIAL_X`, `SPATIAL_Y`), `LEVEL` (whose
+            fan-out a spatial loop uses; -1 for temporal loops).
         position: ``L x T`` number of loops outside the storage node; `BYPASSED` where there is none.
     """
 
-    dim: IntArray
-    factor: IntArray
-    kind: IntArray
-    level: IntArray
+    loops: IntArray
     position: IntArray
 
 
@@ -118,10 +120,18 @@ def encode_problem(computation: Computation, architecture: Architecture, reuse: 
     dims, tensors, levels = computation.dims, computation.tensors, architecture.levels
     n_axes = max(1, max(len(t.axes) for t in tensors))
     coef = np.zeros((len(tensors), n_axes, len(dims)), np.int64)
+    first_term = np.zeros((len(tensors), n_axes + 1), np.int64)
+    axis_of = np.full((len(tensors), len(dims)), -1, np.int64)
+    terms: list[tuple[int, int]] = []
     for t, tensor in enumerate(tensors):
         for a, axis in enumerate(tensor.axes):
+            first_term[t, a] = len(terms)
             for dim, coefficient in axis.terms:
-                coef[t, a, dims.index(dim)] = coefficient
+                d = dims.index(dim)
+                coef[t, a, d] = coefficient
+                axis_of[t, d] = a if axis_of[t, d] < 0 else axis_of[t, d]
+                terms.append((d, coefficient))
+        first_term[t, len(tensor.axes) :] = len(terms)
     element_bits = np.zeros((len(levels), len(tensors)), np.int64)
     energy = np.zeros((len(levels), len(tensors), 3))
     words = np.zeros((len(levels), len(tensors)))
@@ -149,9 +159,12 @@ def encode_problem(computation: Computation, architecture: Architecture, reuse: 
         )
     return Problem(
         bounds=np.array(computation.bounds, np.int64),
-        coef=coef,
         axes=np.array([len(t.axes) for t in tensors], np.int64),
-        relevant=(coef.sum(axis=1) > 0).astype(np.int64),
+        terms=np.array(terms, np.int64).reshape(-1, 2),
+        first_term=first_term,
+        axis_of=axis_of,
+        step_of=np.where(axis_of >= 0, np.take_along_axis(coef, np.maximum(axis_of, 0)[:, None, :], axis=1)[:, 0], 0),
+        coef=coef,
         entangled=((coef > 0).sum(axis=1).max(axis=1) > 1).astype(np.int64),
         tensor_words=np.array([computation.tensor_words(t) for t in tensors], np.int64),
         element_bits=element_bits,
@@ -209,17 +222,30 @@ def encode_nest(computation: Computation, architecture: Architecture, mapping: M
             position[architecture.level_index[node.level], tensors[node.tensor]] = seen
         else:
             seen += 1
-    kinds = [TEMPORAL if isinstance(n, Temporal) else SPATIAL_X if n.axis == "x" else SPATIAL_Y for n in loops]
-    levels = [architecture.level_index[n.level] if isinstance(n, Spatial) else -1 for n in loops]
-    return Nest(
-        dim=np.array([dims[n.dim] for n in loops], np.int64),
-        factor=np.array([n.factor for n in loops], np.int64),
-        kind=np.array(kinds, np.int64),
-        level=np.array(levels, np.int64),
-        position=position,
-    )
+    rows = []
+    for node in loops:
+        if isinstance(node, Temporal):
+            rows.append((dims[node.dim], node.factor, TEMPORAL, -1))
+        else:
+            kind = SPATIAL_X if node.axis == "x" else SPATIAL_Y
+            rows.append((dims[node.dim], node.factor, kind, architecture.level_index[node.level]))
+    return Nest(np.array(rows, np.int64).reshape(-1, 4), position)
 
 
-def max_children(architecture: Architecture) -> int:
-    """The largest fan-out, which sizes the kernel's scratch space."""
-    return max(level.fanout.size for level in architecture.levels)
+def decode_nest(computation: Computation, architecture: Architecture, nest: Nest, count: int) -> Mapping:
+    """The mapping of the first `count` loops of a nest; the inverse of `encode_nest`."""
+    nodes: list[Temporal | Spatial | Storage] = []
+    for i in range(count + 1):
+        for v, level in enumerate(architecture.levels):
+            for t, tensor in enumerate(computation.tensors):
+                if nest.position[v, t] == i:
+                    nodes.append(Storage(tensor.name, level.name))
+        if i == count:
+            break
+        dim, factor, kind, v = (int(x) for x in nest.loops[i])
+        if kind == TEMPORAL:
+            nodes.append(Temporal(computation.dims[dim], factor))
+        else:
+            axis: Axis = "x" if kind == SPATIAL_X else "y"
+            nodes.append(Spatial(computation.dims[dim], factor, axis, architecture.levels[v].name))
+    return Mapping(tuple(nodes))

@@ -1,11 +1,25 @@
 """The readable cost of one mapping, built from the kernel's arrays."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from codesign.arch.architecture import Architecture
-from codesign.cost.arrays import BYPASSED, Nest, Problem, Reuse, encode_nest, encode_problem, max_children
-from codesign.cost.kernel import FILLS, OVER_CAPACITY, READS, TILE, UPDATES, VALID, Scratch, make_scratch, score
+from codesign.cost.arrays import BYPASSED, FACTOR, LEVEL, Nest, Problem, Reuse, encode_nest, encode_problem
+from codesign.cost.kernel import (
+    CYCLES,
+    FILLS,
+    INSTANCES,
+    NETWORK,
+    OVER_CAPACITY,
+    READS,
+    TILE,
+    UPDATES,
+    VALID,
+    Kernel,
+    make_kernel,
+    score,
+)
 from codesign.mapping.mapping import Mapping, format_nest
 from codesign.mapping.validate import check_mapping
 from codesign.workloads.computation import Computation
@@ -192,28 +206,26 @@ def evaluate(
     check_mapping(computation, architecture, mapping)
     problem = encode_problem(computation, architecture, reuse)
     nest = encode_nest(computation, architecture, mapping)
-    count = nest.dim.shape[0]
-    scratch = make_scratch(problem, count, max_children(architecture))
-    status, energy_pj, cycles = score(problem, nest, count, scratch)
+    count = nest.loops.shape[0]
+    kernel = make_kernel(problem, count)
+    status, energy_pj, cycles = score(kernel, nest, count)
     if status != VALID:
-        return _infeasible(computation, architecture, problem, nest, scratch, status)
-    return _build(computation, architecture, mapping, problem, nest, scratch, energy_pj, round(cycles))
+        return _infeasible(computation, architecture, problem, nest, kernel, status)
+    return _build(computation, architecture, mapping, problem, nest, kernel, energy_pj, round(cycles))
 
 
 def _infeasible(
-    computation: Computation, architecture: Architecture, problem: Problem, nest: Nest, scratch: Scratch, status: int
+    computation: Computation, architecture: Architecture, problem: Problem, nest: Nest, kernel: Kernel, status: int
 ) -> Infeasible:
     level_index, reason = divmod(status, 4)
     level = architecture.levels[level_index]
     if reason == OVER_CAPACITY:
         kept = [t for t in range(len(computation.tensors)) if nest.position[level_index, t] != BYPASSED]
-        tiles = {t: int(scratch.counts[level_index, t, TILE]) for t in kept}
+        tiles = {t: int(kernel.counts[level_index, t, TILE]) for t in kept}
         demand = sum(words * int(problem.element_bits[level_index, t]) for t, words in tiles.items()) / 8
         detail = "tiles: " + ", ".join(f"{computation.tensors[t].name} {words} elements" for t, words in tiles.items())
         return Infeasible(f"capacity of level {level.name!r}", demand, level.capacity_bytes or 0.0, "bytes", detail)
-    used = 1
-    for i in range(int(scratch.span[level_index, 0]), int(scratch.span[level_index, 1])):
-        used *= int(nest.factor[i])
+    used = math.prod(int(row[FACTOR]) for row in nest.loops if row[LEVEL] == level_index)
     return Infeasible(f"fan-out of level {level.name!r}", used, level.fanout.size, "children")
 
 
@@ -223,7 +235,7 @@ def _build(
     mapping: Mapping,
     problem: Problem,
     nest: Nest,
-    scratch: Scratch,
+    kernel: Kernel,
     energy_pj: float,
     cycles: int,
 ) -> Cost:
@@ -235,7 +247,7 @@ def _build(
         for t, tensor in enumerate(computation.tensors):
             if nest.position[v, t] == BYPASSED:
                 continue
-            counts = [int(c) for c in scratch.counts[v, t]]
+            counts = [int(c) for c in kernel.counts[v, t]]
             accesses = zip(problem.energy[v, t], (counts[READS], counts[FILLS], counts[UPDATES]), strict=True)
             energy = float(sum(e * n for e, n in accesses))
             traffic.append(
@@ -247,11 +259,11 @@ def _build(
         levels.append(
             LevelCost(
                 level=level.name,
-                instances=int(scratch.instances[v]),
+                instances=int(kernel.use[v, INSTANCES]),
                 tensors=tuple(traffic),
                 energy_pj=sum(x.energy_pj for x in traffic),
-                network_pj=float(scratch.network[v]),
-                cycles=round(float(scratch.cycles[v])),
+                network_pj=float(kernel.spent[v, NETWORK]),
+                cycles=round(float(kernel.spent[v, CYCLES])),
                 used_bytes=used_bits / 8,
                 capacity_bytes=level.capacity_bytes,
             )

@@ -1,8 +1,11 @@
 """The one place that holds the formulas: access counts, energy and cycles of one mapping.
 
-Allocation-free compiled functions on the arrays of `codesign.cost.arrays`. The rules (R, S, O, L, N
-numbers in the comments) are written down in docs/cost-model.md; they restate what was measured of
-Timeloop v3.0.3 (Parashar et al., ISPASS 2019) as closed forms, so no iteration is walked.
+Allocation-free compiled functions. The rules (C, R, S, T, O, L, N numbers in the comments) are written down
+in docs/cost-model.md; they restate what was measured of Timeloop v3.0.3 (Parashar et al., ISPASS 2019) as
+closed forms, so no iteration is walked.
+
+Arrays are packed into few, and handed to the helpers one by one: unpacking a tuple of arrays costs atomic
+reference counts, which dominated when every helper took the whole tuple.
 """
 
 from typing import NamedTuple
@@ -12,10 +15,12 @@ import numpy as np
 from codesign.core.jit import njit
 from codesign.cost.arrays import (
     BYPASSED,
+    DIM,
+    FACTOR,
+    KIND,
+    LEVEL,
     SPATIAL_X,
-    SPATIAL_Y,
     TEMPORAL,
-    UNBOUNDED,
     FloatArray,
     IntArray,
     Nest,
@@ -25,54 +30,175 @@ from codesign.cost.arrays import (
 TILE, READS, FILLS, UPDATES = 0, 1, 2, 3
 VALID, OVER_CAPACITY, OVER_MESH = 0, 1, 2
 
+# columns of the packed arrays
+_AXIS, _STEP = 0, 1
+_AXES, _ENTANGLED, _WORDS = 0, 1, 2
+_READ, _FILL, _UPDATE, _WIDTH, _HOP = 0, 1, 2, 3, 4
+_CAPACITY, _FAN_X, _FAN_Y, _SHARES, _PEERS = 0, 1, 2, 3, 4
+_READ_BANDWIDTH, _WRITE_BANDWIDTH, _HOPS, _HOPS_PER_COPY = 0, 1, 2, 3
+_BEFORE, _NEAREST = 0, 1
+START, STOP, CHILDREN, INSTANCES = 0, 1, 2, 3
+NETWORK, CYCLES = 0, 1
 
-class Scratch(NamedTuple):
-    """Space the kernel writes to; one per thread, made by `make_scratch`.
+
+class Kernel(NamedTuple):
+    """A problem packed for scoring, and the space scoring writes to. One per thread, made by `make_kernel`.
 
     Attributes:
+        bounds: ``D``.
+        terms: ``K x 2`` (dimension, coefficient) of every term of every axis.
+        first_term: ``T x (A + 1)`` where the terms of each axis start.
+        motion: ``T x D x 2`` axis a dimension moves the tensor along (-1 none), coefficient.
+        coef: ``T x A x D``.
+        tensor: ``T x 3`` number of axes, 1 if a dimension stands on two axes, words of the whole tensor.
+        element_bits: ``L x T``.
+        pair: ``L x T x 5`` pJ per element read, filled, updated; words per element; pJ per element and hop.
+        level_int: ``L x 5`` capacity in bits, fan-out x, y, 1 if equal words are shared, 1 if peers forward.
+        level: ``L x 4`` read and write bandwidth in words per cycle (0 unlimited), hops: constant, per copy.
+        macs: multiply-accumulates.
+        mac_energy: pJ.
+        reuse: value of `codesign.cost.arrays.Reuse`.
         inner: ``(N + 1) x D`` product of the factors of loops i.. of each dimension.
-        span: ``L x 2`` first and past-the-last loop of each level's fan-out.
-        instances: ``L`` instances in use.
+        outside: ``(N + 1) x 2`` product of the temporal factors outside loop i, the innermost of those loops (-1 none).
+        use: ``L x 4`` first and past-the-last spatial loop, children in use per instance, instances in use.
+        extent: ``L x T x A`` tile extents.
         counts: ``L x T x 4`` tile words, reads, fills, updates; totals over instances (tile: of one).
-        network: ``L`` energy of each fan-out's interconnect in pJ.
-        extent: ``A`` tile extents.
-        shift: ``A`` sum of the inner loops' shifts.
-        last: ``A`` shift of the innermost loop.
+        spent: ``L x 2`` energy of the network below the level in pJ, cycles its bandwidth needs.
+        shift: ``A`` how far the inner loops have moved the tile when a loop steps.
         offsets: room to enumerate the children of one fan-out.
-        forwarded: ``L x T`` words that children took from their neighbours.
-        cycles: ``L`` cycles each level's bandwidth needs.
     """
 
+    bounds: IntArray
+    terms: IntArray
+    first_term: IntArray
+    motion: IntArray
+    coef: IntArray
+    tensor: IntArray
+    element_bits: IntArray
+    pair: FloatArray
+    level_int: IntArray
+    level: FloatArray
+    macs: int
+    mac_energy: float
+    reuse: int
     inner: IntArray
-    span: IntArray
-    instances: IntArray
-    counts: IntArray
-    network: FloatArray
+    outside: IntArray
+    use: IntArray
     extent: IntArray
+    counts: IntArray
+    spent: FloatArray
     shift: IntArray
-    last: IntArray
     offsets: IntArray
-    forwarded: IntArray
-    cycles: FloatArray
 
 
-def make_scratch(problem: Problem, max_loops: int, max_children: int) -> Scratch:
-    """Room for nests of up to `max_loops` loops and fan-outs of up to `max_children`."""
+def make_kernel(problem: Problem, max_loops: int) -> Kernel:
+    """Pack a problem, with room for nests of up to `max_loops` loops."""
     n_tensors, n_axes, n_dims = problem.coef.shape
     n_levels = problem.fanout.shape[0]
-    return Scratch(
+    columns = (problem.capacity_bits, *problem.fanout.T, problem.shares, problem.peers)
+    return Kernel(
+        bounds=problem.bounds,
+        terms=problem.terms,
+        first_term=problem.first_term,
+        motion=np.ascontiguousarray(np.stack([problem.axis_of, problem.step_of], axis=-1)),
+        coef=problem.coef,
+        tensor=np.ascontiguousarray(np.stack([problem.axes, problem.entangled, problem.tensor_words], axis=-1)),
+        element_bits=problem.element_bits,
+        pair=np.ascontiguousarray(
+            np.concatenate([problem.energy, problem.words[..., None], problem.hop_energy[..., None]], axis=-1)
+        ),
+        level_int=np.ascontiguousarray(np.stack(columns, axis=-1)),
+        level=np.ascontiguousarray(np.concatenate([problem.bandwidth, problem.hops], axis=-1)),
+        macs=problem.macs,
+        mac_energy=problem.mac_energy,
+        reuse=problem.reuse,
         inner=np.ones((max_loops + 1, n_dims), np.int64),
-        span=np.zeros((n_levels, 2), np.int64),
-        instances=np.ones(n_levels, np.int64),
+        outside=np.ones((max_loops + 1, 2), np.int64),
+        use=np.ones((n_levels, 4), np.int64),
+        extent=np.zeros((n_levels, n_tensors, n_axes), np.int64),
         counts=np.zeros((n_levels, n_tensors, 4), np.int64),
-        network=np.zeros(n_levels),
-        extent=np.zeros(n_axes, np.int64),
+        spent=np.zeros((n_levels, 2)),
         shift=np.zeros(n_axes, np.int64),
-        last=np.zeros(n_axes, np.int64),
-        offsets=np.zeros(max_children, np.int64),
-        forwarded=np.zeros((n_levels, n_tensors), np.int64),
-        cycles=np.zeros(n_levels),
+        offsets=np.zeros(int(problem.fanout.prod(axis=1).max()), np.int64),
     )
+
+
+@njit
+def _scan_loops(
+    loops: IntArray, count: int, level_int: IntArray, inner: IntArray, outside: IntArray, use: IntArray
+) -> int:
+    """Fill `inner`, `outside`, `use`; returns `OVER_MESH` + 4 * level when a fan-out is too small."""
+    n_dims = inner.shape[1]
+    for v in range(use.shape[0]):
+        use[v, START] = 0
+        use[v, STOP] = 0
+    temporal, latest = 1, -1
+    for i in range(count):
+        outside[i, _BEFORE] = temporal
+        outside[i, _NEAREST] = latest
+        if loops[i, KIND] == TEMPORAL:
+            temporal *= loops[i, FACTOR]
+            latest = i
+        else:
+            v = loops[i, LEVEL]
+            if use[v, STOP] == 0:
+                use[v, START] = i
+            use[v, STOP] = i + 1
+    outside[count, _BEFORE] = temporal
+    outside[count, _NEAREST] = latest
+    for d in range(n_dims):
+        inner[count, d] = 1
+    for i in range(count - 1, -1, -1):
+        for d in range(n_dims):
+            inner[i, d] = inner[i + 1, d]
+        inner[i, loops[i, DIM]] *= loops[i, FACTOR]
+    instances = 1
+    for v in range(use.shape[0]):
+        use[v, INSTANCES] = instances
+        used_x, used_y = 1, 1
+        for i in range(use[v, START], use[v, STOP]):
+            if loops[i, KIND] == SPATIAL_X:
+                used_x *= loops[i, FACTOR]
+            else:
+                used_y *= loops[i, FACTOR]
+        if used_x > level_int[v, _FAN_X] or used_y > level_int[v, _FAN_Y]:
+            return OVER_MESH + 4 * v
+        use[v, CHILDREN] = used_x * used_y
+        instances *= used_x * used_y
+    return VALID
+
+
+@njit
+def _fill_tiles(
+    position: IntArray,
+    terms: IntArray,
+    first_term: IntArray,
+    tensor: IntArray,
+    element_bits: IntArray,
+    level_int: IntArray,
+    inner: IntArray,
+    extent: IntArray,
+    counts: IntArray,
+) -> int:
+    """Tile of every kept tensor (rule C1); returns `OVER_CAPACITY` + 4 * level when they do not fit (rule C2)."""
+    for v in range(position.shape[0]):
+        bits = 0
+        for t in range(position.shape[1]):
+            place = position[v, t]
+            if place == BYPASSED:
+                continue
+            words = 1
+            for a in range(tensor[t, _AXES]):
+                length = 1
+                for k in range(first_term[t, a], first_term[t, a + 1]):
+                    length += terms[k, 1] * (inner[place, terms[k, 0]] - 1)
+                extent[v, t, a] = length
+                words *= length
+            counts[v, t, TILE] = words
+            bits += words * element_bits[v, t]
+        if bits > level_int[v, _CAPACITY]:
+            return OVER_CAPACITY + 4 * v
+    return VALID
 
 
 @njit
@@ -83,8 +209,41 @@ def _gcd(a: int, b: int) -> int:
 
 
 @njit
-def _count_unique(values: IntArray, count: int) -> int:
-    part = values[:count]
+def _enumerate_distinct(
+    loops: IntArray,
+    start: int,
+    stop: int,
+    t: int,
+    bounds: IntArray,
+    terms: IntArray,
+    first_term: IntArray,
+    motion: IntArray,
+    coef: IntArray,
+    inner: IntArray,
+    offsets: IntArray,
+) -> int:
+    """Different offset vectors among a level's children by listing them (rule S2)."""
+    count = 1
+    offsets[0] = 0
+    for i in range(start, stop):
+        d = loops[i, DIM]
+        if motion[t, d, _AXIS] < 0:
+            continue
+        # a vector as one number: axis a counts in units of the product of the inner axes' extents in the tensor
+        step = 0
+        unit = 1
+        for a in range(coef.shape[1]):
+            step += unit * coef[t, a, d] * inner[i + 1, d]
+            reach = 1
+            for k in range(first_term[t, a], first_term[t, a + 1]):
+                reach += terms[k, 1] * (bounds[terms[k, 0]] - 1)
+            unit *= reach
+        factor = loops[i, FACTOR]
+        for f in range(1, factor):
+            for c in range(count):
+                offsets[f * count + c] = offsets[c] + f * step
+        count *= factor
+    part = offsets[:count]
     part.sort()
     unique = 1
     for i in range(1, count):
@@ -94,317 +253,259 @@ def _count_unique(values: IntArray, count: int) -> int:
 
 
 @njit
-def _enumerate_distinct(problem: Problem, nest: Nest, scratch: Scratch, level: int, t: int, axis: int) -> int:
-    """Different offset vectors among a level's children by listing them; one axis, or all when `axis` is -1 (S2)."""
-    count = 1
-    scratch.offsets[0] = 0
-    first_axis = 0 if axis < 0 else axis
-    past_axis = problem.axes[t] if axis < 0 else axis + 1
-    for i in range(scratch.span[level, 0], scratch.span[level, 1]):
-        d = nest.dim[i]
-        if problem.relevant[t, d] == 0:
-            continue
-        # a vector as one number: axis a counts in units of the product of the inner axes' tensor extents
-        step = 0
-        unit = 1
-        for a in range(first_axis, past_axis):
-            step += unit * problem.coef[t, a, d] * scratch.inner[i + 1, d]
-            reach = 1
-            for e in range(problem.bounds.shape[0]):
-                reach += problem.coef[t, a, e] * (problem.bounds[e] - 1)
-            unit *= reach
-        factor = nest.factor[i]
-        for f in range(1, factor):
-            for c in range(count):
-                scratch.offsets[f * count + c] = scratch.offsets[c] + f * step
-        count *= factor
-    return _count_unique(scratch.offsets, count)
+def _partners(loops: IntArray, start: int, stop: int, t: int, motion: IntArray) -> tuple[int, int, int]:
+    """How many pairs of spatial loops move the tensor along one axis, and the last such pair."""
+    pairs, first, second = 0, 0, 0
+    for i in range(start, stop):
+        axis = motion[t, loops[i, DIM], _AXIS]
+        for j in range(i + 1, stop):
+            if axis >= 0 and motion[t, loops[j, DIM], _AXIS] == axis:
+                pairs += 1
+                first, second = i, j
+    return pairs, first, second
 
 
 @njit
-def _distinct_children(problem: Problem, nest: Nest, scratch: Scratch, level: int, t: int) -> int:
-    """Number of different tiles of a tensor among the children of one fan-out (rules S1-S3)."""
-    start, stop = scratch.span[level, 0], scratch.span[level, 1]
-    if problem.shares[level] == 0:
-        total = 1
-        for i in range(start, stop):
-            total *= nest.factor[i]
-        return total
-    if stop == start:
-        return 1
-    if problem.entangled[t] == 1:
-        return _enumerate_distinct(problem, nest, scratch, level, t, -1)
-    distinct = 1
-    for a in range(problem.axes[t]):
-        terms = 0
-        f1, s1, f2, s2 = 1, 0, 1, 0
-        for i in range(start, stop):
-            c = problem.coef[t, a, nest.dim[i]]
-            if c == 0:
-                continue
-            terms += 1
-            if terms == 1:
-                f1, s1 = nest.factor[i], c * scratch.inner[i + 1, nest.dim[i]]
-            else:
-                f2, s2 = nest.factor[i], c * scratch.inner[i + 1, nest.dim[i]]
-        if terms == 1:
-            distinct *= f1
-        elif terms == 2:
-            g = _gcd(s1, s2)
-            distinct *= f1 * f2 - max(0, f1 - s2 // g) * max(0, f2 - s1 // g)
-        elif terms > 2:
-            distinct *= _enumerate_distinct(problem, nest, scratch, level, t, a)
-    return distinct
+def _diagonal(loops: IntArray, i: int, j: int, t: int, motion: IntArray, inner: IntArray) -> int:
+    """Different offsets of two spatial loops on one axis, the row-stationary diagonal (rule S3)."""
+    f1, f2 = loops[i, FACTOR], loops[j, FACTOR]
+    s1 = motion[t, loops[i, DIM], _STEP] * inner[i + 1, loops[i, DIM]]
+    s2 = motion[t, loops[j, DIM], _STEP] * inner[j + 1, loops[j, DIM]]
+    g = _gcd(s1, s2)
+    return f1 * f2 - max(0, f1 - s2 // g) * max(0, f2 - s1 // g)  # type: ignore[no-any-return]
 
 
 @njit
-def _words_in(problem: Problem, nest: Nest, scratch: Scratch, position: int, t: int, full: int) -> int:
-    """Words that enter one instance over the whole run (rules R1-R4); `scratch.extent` holds its tile.
+def _words_in(
+    loops: IntArray,
+    v: int,
+    t: int,
+    last: int,
+    motion: IntArray,
+    reuse: int,
+    inner: IntArray,
+    outside: IntArray,
+    extent: IntArray,
+    full: int,
+) -> int:
+    """Words that enter one instance over the whole run (rules R1-R3).
 
-    The temporal loops outside the instance's storage node are taken from inner to outer. Loop i makes
+    The temporal loops outside the storage node are taken from inner (`last`) to outer. Loop i makes
     N_i = (f_i - 1) * prod_{j<i} f_j steps, each moving the tile by the vector
-    T_i = v_i - sum_{j>i} (what the inner loops had moved it), v_i = coefficient * step.
+    T_i = v_i - (what the inner loops had moved it), v_i = coefficient * step.
+    A step with the translation of the innermost loop keeps the overlap, any other fetches the whole tile.
+
+    Here every dimension moves one axis. The inner loops' shift is >= 0 on every axis, so a later loop can
+    repeat the innermost translation only while the shift lies on that loop's own axis.
     """
-    axes = problem.axes[t]
-    inner_most = position - 1
-    while inner_most >= 0 and nest.kind[inner_most] != TEMPORAL:
-        inner_most -= 1
-    if inner_most < 0:
-        return full
-    outer = 1
-    for j in range(inner_most):
-        if nest.kind[j] == TEMPORAL:
-            outer *= nest.factor[j]
-    d = nest.dim[inner_most]
-    overlap = 1
-    moved = False
+    d = loops[last, DIM]
+    factor = loops[last, FACTOR]
+    axis = motion[t, d, _AXIS]
+    step = motion[t, d, _STEP] * inner[last + 1, d]
+    delta = 0
+    if axis >= 0:
+        delta = full - full // extent[v, t, axis] * max(0, extent[v, t, axis] - step)
+    total = full + (factor - 1) * outside[last, _BEFORE] * delta
+    shift = step if reuse == 0 else step * (factor - 1)
+    i = outside[last, _NEAREST]
+    while i >= 0:
+        d = loops[i, DIM]
+        factor = loops[i, FACTOR]
+        moved = motion[t, d, _AXIS]
+        travel = motion[t, d, _STEP] * inner[i + 1, d]
+        same = moved == axis and travel - shift == step
+        if moved >= 0 and axis >= 0 and moved != axis:
+            # a second axis has moved: from here outwards nothing repeats the innermost translation
+            return total + (outside[i, _BEFORE] * factor - 1) * full  # type: ignore[no-any-return]
+        total += (factor - 1) * outside[i, _BEFORE] * (delta if same else full)
+        if moved >= 0:
+            axis = moved
+            shift += travel if reuse == 0 else travel * (factor - 1)
+        i = outside[i, _NEAREST]
+    return total  # type: ignore[no-any-return]
+
+
+@njit
+def _words_in_general(
+    loops: IntArray,
+    v: int,
+    t: int,
+    last: int,
+    axes: int,
+    coef: IntArray,
+    reuse: int,
+    inner: IntArray,
+    outside: IntArray,
+    extent: IntArray,
+    full: int,
+    shift: IntArray,
+) -> int:
+    """`_words_in` for tensors with a dimension on two axes, and for reuse of whatever is resident (rule R4)."""
+    total = full
+    delta = 0
     for a in range(axes):
-        v = problem.coef[t, a, d] * scratch.inner[inner_most + 1, d]
-        scratch.last[a] = v
-        travel = v if problem.reuse == 0 else v * (nest.factor[inner_most] - 1)
-        scratch.shift[a] = travel
-        moved = moved or v != 0
-        overlap *= max(0, scratch.extent[a] - v)
-    delta = full - overlap if moved else 0
-    total = int(full + (nest.factor[inner_most] - 1) * outer * delta)
-    for i in range(inner_most - 1, -1, -1):
-        if nest.kind[i] != TEMPORAL:
-            continue
-        factor = nest.factor[i]
-        outer //= factor
-        steps = (factor - 1) * outer
-        d = nest.dim[i]
-        same = True
+        shift[a] = 0
+    i = last
+    while i >= 0:
+        d = loops[i, DIM]
+        factor = loops[i, FACTOR]
         overlap = 1
+        same = True
         for a in range(axes):
-            v = problem.coef[t, a, d] * scratch.inner[i + 1, d]
-            translation = v - scratch.shift[a]
-            if translation != scratch.last[a]:
-                same = False
-            overlap *= max(0, scratch.extent[a] - abs(translation))
-            scratch.shift[a] += v if problem.reuse == 0 else v * (factor - 1)
-        if problem.reuse == 2:
-            total += steps * (full - overlap)
-        elif same:
-            total += steps * delta
-        else:
-            total += steps * full
+            travel = coef[t, a, d] * inner[i + 1, d]
+            translation = travel - shift[a]
+            same = same and translation == coef[t, a, loops[last, DIM]] * inner[last + 1, loops[last, DIM]]
+            overlap *= max(0, extent[v, t, a] - abs(translation))
+            shift[a] += travel if reuse == 0 else travel * (factor - 1)
+        if i == last:
+            delta = full - overlap
+        moved = full - overlap if reuse == 2 else (delta if same else full)
+        total += (factor - 1) * outside[i, _BEFORE] * moved
+        i = outside[i, _NEAREST]
     return total
 
 
 @njit
-def _scan_loops(problem: Problem, nest: Nest, scratch: Scratch, count: int) -> int:
-    """Fill `inner`, `span` and `instances`; returns `OVER_MESH` + 4 * level when a fan-out is too small."""
-    n_dims = problem.bounds.shape[0]
-    n_levels = problem.fanout.shape[0]
-    for d in range(n_dims):
-        scratch.inner[count, d] = 1
-    for v in range(n_levels):
-        scratch.span[v, 0] = 0
-        scratch.span[v, 1] = 0
-    for i in range(count - 1, -1, -1):
-        for d in range(n_dims):
-            scratch.inner[i, d] = scratch.inner[i + 1, d]
-        scratch.inner[i, nest.dim[i]] *= nest.factor[i]
-        if nest.kind[i] != TEMPORAL:
-            v = nest.level[i]
-            if scratch.span[v, 1] == 0:
-                scratch.span[v, 1] = i + 1
-            scratch.span[v, 0] = i
-    instances = 1
-    for v in range(n_levels):
-        scratch.instances[v] = instances
-        used_x, used_y = 1, 1
-        for i in range(scratch.span[v, 0], scratch.span[v, 1]):
-            if nest.kind[i] == SPATIAL_X:
-                used_x *= nest.factor[i]
-            elif nest.kind[i] == SPATIAL_Y:
-                used_y *= nest.factor[i]
-        if used_x > problem.fanout[v, 0] or used_y > problem.fanout[v, 1]:
-            return OVER_MESH + 4 * v
-        instances *= used_x * used_y
-    return VALID
-
-
-@njit
-def _fill_tiles(problem: Problem, nest: Nest, scratch: Scratch) -> int:
-    """Tile words of every kept tensor (rule C1); returns `OVER_CAPACITY` + 4 * level when they do not fit (rule C2)."""
-    n_levels, n_tensors = nest.position.shape
-    n_dims = problem.bounds.shape[0]
-    for v in range(n_levels):
-        bits = 0
-        for t in range(n_tensors):
-            position = nest.position[v, t]
-            if position == BYPASSED:
-                continue
-            words = 1
-            for a in range(problem.axes[t]):
-                extent = 1
-                for d in range(n_dims):
-                    c = problem.coef[t, a, d]
-                    if c != 0:
-                        extent += c * (scratch.inner[position, d] - 1)
-                words *= extent
-            scratch.counts[v, t, TILE] = words
-            bits += words * problem.element_bits[v, t]
-        if problem.capacity_bits[v] < UNBOUNDED and bits > problem.capacity_bits[v]:
-            return OVER_CAPACITY + 4 * v
-    return VALID
-
-
-@njit
-def _set_extent(problem: Problem, scratch: Scratch, position: int, t: int) -> None:
-    for a in range(problem.axes[t]):
-        extent = 1
-        for d in range(problem.bounds.shape[0]):
-            c = problem.coef[t, a, d]
-            if c != 0:
-                extent += c * (scratch.inner[position, d] - 1)
-        scratch.extent[a] = extent
-
-
-@njit
-def _share_words(problem: Problem, nest: Nest, scratch: Scratch, level: int, output: int) -> int:
+def _share_words(loops: IntArray, v: int, output: int, motion: IntArray, tensor: IntArray, use: IntArray) -> int:
     """Output words one instance is responsible for over the run (rule O3)."""
-    words = int(problem.tensor_words[output])
-    for m in range(level):
-        for i in range(scratch.span[m, 0], scratch.span[m, 1]):
-            if problem.relevant[output, nest.dim[i]] == 1:
-                words //= nest.factor[i]
-    return words
+    words = tensor[output, _WORDS]
+    for m in range(v):
+        for i in range(use[m, START], use[m, STOP]):
+            if motion[output, loops[i, DIM], _AXIS] >= 0:
+                words //= loops[i, FACTOR]
+    return words  # type: ignore[no-any-return]
 
 
 @njit
-def _count_tensor(problem: Problem, nest: Nest, scratch: Scratch, count: int, t: int) -> float:
-    """Reads, fills and updates of one tensor at every level, words sent; returns energy in pJ (rules T1-T4, O1-O4)."""
-    n_levels, n_tensors = nest.position.shape
-    is_output = t == n_tensors - 1
-    used = 1
-    for i in range(count):
-        if nest.kind[i] != TEMPORAL:
-            used *= nest.factor[i]
-    below = problem.macs // used  # the MAC takes one word a cycle and remembers nothing (rule T1)
-    inner_level = n_levels
-    energy = 0.0
-    for v in range(n_levels - 1, -1, -1):
-        position = nest.position[v, t]
-        if position == BYPASSED:
-            continue
-        traffic = below
-        for m in range(inner_level - 1, v - 1, -1):
-            distinct = _distinct_children(problem, nest, scratch, m, t)
-            traffic *= distinct
-            children = 1
-            for i in range(scratch.span[m, 0], scratch.span[m, 1]):
-                children *= nest.factor[i]
-            hops = problem.hops[m, 0] + problem.hops[m, 1] * children / distinct
-            network = traffic * scratch.instances[m] * hops * problem.hop_energy[m, t]
-            scratch.network[m] += network
-            energy += network
-        outermost = True
-        for m in range(v):
-            if nest.position[m, t] != BYPASSED:
-                outermost = False
-                break
-        full = scratch.counts[v, t, TILE]
-        words = full
-        if not outermost:
-            _set_extent(problem, scratch, position, t)
-            words = _words_in(problem, nest, scratch, position, t, full)
-        instances = scratch.instances[v]
-        if is_output:
-            share = _share_words(problem, nest, scratch, v, t)
-            reads = traffic - share
-            fills = 0 if outermost else words - share
-            updates = traffic
-        else:
-            reads = traffic
-            fills = 0 if outermost else words
-            updates = 0
-        scratch.counts[v, t, READS] = reads * instances
-        scratch.counts[v, t, FILLS] = fills * instances
-        scratch.counts[v, t, UPDATES] = updates * instances
-        energy += (
-            reads * problem.energy[v, t, 0] + fills * problem.energy[v, t, 1] + updates * problem.energy[v, t, 2]
-        ) * instances
-        below = words
-        inner_level = v
-    return energy
-
-
-@njit
-def _throttled_cycles(problem: Problem, nest: Nest, scratch: Scratch, compute_cycles: int) -> float:
+def _throttled_cycles(
+    position: IntArray,
+    pair: FloatArray,
+    level: FloatArray,
+    use: IntArray,
+    counts: IntArray,
+    spent: FloatArray,
+    compute_cycles: int,
+) -> float:
     """Cycles with every level's bandwidth obeyed: rates are summed per tensor, in this order (rule L2)."""
     worst = float(compute_cycles)
-    for v in range(nest.position.shape[0]):
-        read_rate, write_rate = 0.0, 0.0
-        scratch.cycles[v] = compute_cycles
-        if problem.bandwidth[v, 0] == 0.0 and problem.bandwidth[v, 1] == 0.0:
+    for v in range(position.shape[0]):
+        spent[v, CYCLES] = compute_cycles
+        if level[v, _READ_BANDWIDTH] == 0.0 and level[v, _WRITE_BANDWIDTH] == 0.0:
             continue
-        instances = scratch.instances[v]
-        for t in range(nest.position.shape[1]):
-            if nest.position[v, t] == BYPASSED:
+        read_rate, write_rate = 0.0, 0.0
+        instances = use[v, INSTANCES]
+        for t in range(position.shape[1]):
+            if position[v, t] == BYPASSED:
                 continue
-            reads = scratch.counts[v, t, READS] // instances
-            writes = (scratch.counts[v, t, UPDATES] + scratch.counts[v, t, FILLS]) // instances
-            read_rate += problem.words[v, t] * reads / compute_cycles
-            write_rate += problem.words[v, t] * writes / compute_cycles
+            reads = counts[v, t, READS] // instances
+            writes = (counts[v, t, UPDATES] + counts[v, t, FILLS]) // instances
+            read_rate += pair[v, t, _WIDTH] * reads / compute_cycles
+            write_rate += pair[v, t, _WIDTH] * writes / compute_cycles
         slowdown = 1.0
-        if problem.bandwidth[v, 0] > 0.0 and read_rate > 0.0:
-            slowdown = min(slowdown, problem.bandwidth[v, 0] / read_rate)
-        if problem.bandwidth[v, 1] > 0.0 and write_rate > 0.0:
-            slowdown = min(slowdown, problem.bandwidth[v, 1] / write_rate)
-        scratch.cycles[v] = np.ceil(compute_cycles / slowdown)
-        worst = max(worst, scratch.cycles[v])
+        if level[v, _READ_BANDWIDTH] > 0.0 and read_rate > 0.0:
+            slowdown = min(slowdown, level[v, _READ_BANDWIDTH] / read_rate)
+        if level[v, _WRITE_BANDWIDTH] > 0.0 and write_rate > 0.0:
+            slowdown = min(slowdown, level[v, _WRITE_BANDWIDTH] / write_rate)
+        spent[v, CYCLES] = np.ceil(compute_cycles / slowdown)
+        worst = max(worst, spent[v, CYCLES])
     return worst
 
 
 @njit
-def score(problem: Problem, nest: Nest, count: int, scratch: Scratch) -> tuple[int, float, float]:
+def score(kernel: Kernel, nest: Nest, count: int) -> tuple[int, float, float]:
     """Score one mapping.
 
     Args:
-        problem: Computation and architecture.
+        kernel: The packed problem; its scratch part is overwritten and afterwards holds the counts.
         nest: The mapping; only its first `count` loops are read.
         count: Number of loops.
-        scratch: Overwritten; afterwards holds the counts.
 
     Returns:
         (status, energy_pj, latency_cycles). Status is `VALID`, or `OVER_CAPACITY` or `OVER_MESH` plus
         4 times the level; energy and cycles are then infinite.
     """
-    status = _scan_loops(problem, nest, scratch, count)
+    loops, position = nest.loops, nest.position
+    terms, first_term, motion, coef, tensor = kernel.terms, kernel.first_term, kernel.motion, kernel.coef, kernel.tensor
+    level_int, level, pair = kernel.level_int, kernel.level, kernel.pair
+    inner, outside, use = kernel.inner, kernel.outside, kernel.use
+    extent, counts, spent = kernel.extent, kernel.counts, kernel.spent
+    status = _scan_loops(loops, count, level_int, inner, outside, use)
     if status == VALID:
-        status = _fill_tiles(problem, nest, scratch)
+        status = _fill_tiles(position, terms, first_term, tensor, kernel.element_bits, level_int, inner, extent, counts)
     if status != VALID:
         return status, np.inf, np.inf
-    energy = problem.macs * problem.mac_energy
-    scratch.network[:] = 0.0
-    for t in range(nest.position.shape[1]):
-        energy += _count_tensor(problem, nest, scratch, count, t)
+    n_levels, n_tensors = position.shape
     used = 1
-    for i in range(count):
-        if nest.kind[i] != TEMPORAL:
-            used *= nest.factor[i]
-    cycles = _throttled_cycles(problem, nest, scratch, problem.macs // used)
-    return VALID, energy, cycles
+    for v in range(n_levels):
+        used *= use[v, CHILDREN]
+        spent[v, NETWORK] = 0.0
+    compute_cycles = kernel.macs // used
+    energy = kernel.macs * kernel.mac_energy
+    for t in range(n_tensors):
+        outermost = 0
+        while position[outermost, t] == BYPASSED:
+            outermost += 1
+        below = compute_cycles  # a MAC takes one word a cycle and remembers nothing (rule T1)
+        inner_level = n_levels
+        for v in range(n_levels - 1, outermost - 1, -1):
+            place = position[v, t]
+            if place == BYPASSED:
+                continue
+            traffic = below
+            for m in range(inner_level - 1, v - 1, -1):
+                distinct = use[m, CHILDREN]
+                if distinct > 1 and level_int[m, _SHARES] == 1:
+                    start, stop = use[m, START], use[m, STOP]
+                    for i in range(start, stop):
+                        if motion[t, loops[i, DIM], _AXIS] < 0:
+                            distinct //= loops[i, FACTOR]
+                    pairs, first, second = _partners(loops, start, stop, t, motion)
+                    if pairs > 1 or tensor[t, _ENTANGLED] == 1:
+                        distinct = _enumerate_distinct(
+                            loops, start, stop, t, kernel.bounds, terms, first_term, motion, coef, inner, kernel.offsets
+                        )
+                    elif pairs == 1:
+                        distinct //= loops[first, FACTOR] * loops[second, FACTOR]
+                        distinct *= _diagonal(loops, first, second, t, motion, inner)
+                traffic *= distinct
+                if pair[m, t, _HOP] > 0.0:  # rules N1-N4
+                    hops = level[m, _HOPS] + level[m, _HOPS_PER_COPY] * use[m, CHILDREN] / distinct
+                    network = traffic * use[m, INSTANCES] * hops * pair[m, t, _HOP]
+                    spent[m, NETWORK] += network
+                    energy += network
+            words = counts[v, t, TILE]
+            last = outside[place, _NEAREST]
+            if last >= 0:
+                if tensor[t, _ENTANGLED] == 1 or kernel.reuse == 2:
+                    words = _words_in_general(
+                        loops,
+                        v,
+                        t,
+                        last,
+                        tensor[t, _AXES],
+                        coef,
+                        kernel.reuse,
+                        inner,
+                        outside,
+                        extent,
+                        words,
+                        kernel.shift,
+                    )
+                else:
+                    words = _words_in(loops, v, t, last, motion, kernel.reuse, inner, outside, extent, words)
+            reads, fills, updates = traffic, words, 0
+            if t == n_tensors - 1:
+                share = _share_words(loops, v, t, motion, tensor, use)
+                reads, fills, updates = traffic - share, words - share, traffic
+            if v == outermost:
+                fills = 0
+            instances = use[v, INSTANCES]
+            counts[v, t, READS] = reads * instances
+            counts[v, t, FILLS] = fills * instances
+            counts[v, t, UPDATES] = updates * instances
+            energy += (
+                reads * pair[v, t, _READ] + fills * pair[v, t, _FILL] + updates * pair[v, t, _UPDATE]
+            ) * instances
+            below = words
+            inner_level = v
+    return VALID, energy, _throttled_cycles(position, pair, level, use, counts, spent, compute_cycles)

@@ -1,0 +1,187 @@
+"""Simulated annealing over tilings, loop orders, spatial choices and bypass, in compiled code.
+
+Kirkpatrick, Gelatt and Vecchi, Science 1983. The energy of the annealing is the logarithm of the
+objective, so a temperature is a relative worsening and needs no scaling to the problem; a move is
+accepted with probability min(1, (old / new) ** (1 / T)).
+"""
+
+import math
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+from codesign.core.errors import UserError
+from codesign.core.jit import njit
+from codesign.core.rng import RandomState, below, make_state, uniform
+from codesign.cost.arrays import IntArray, Nest, Reuse
+from codesign.cost.kernel import VALID, Kernel, score
+from codesign.mappers.base import Budget, MapResult, Objective
+from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
+from codesign.mapping.constraints import MappingProblem
+from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state, factor_table, outermost_state
+
+
+@njit
+def value_of(objective: int, energy: float, cycles: float) -> float:
+    """The objective's value: 0 energy, 1 latency, 2 energy-delay product."""
+    if objective == 0:
+        return energy
+    if objective == 1:
+        return cycles + energy * 1e-18  # equal latencies: the cheaper one
+    return energy * cycles
+
+
+@njit
+def _move(space: MapSpace, state: MapState, random: RandomState) -> None:
+    """Change one thing: a prime's slot, two primes' slots, the place of a dimension in a level's order, a bypass."""
+    kind = uniform(random)
+    n_movable = space.movable.shape[0]
+    if space.free.shape[0] > 0 and kind < 0.12:
+        i = below(random, space.free.shape[0])
+        v, t = space.free[i, 0], space.free[i, 1]
+        state.keep[v, t] = 1 - state.keep[v, t]
+        return
+    if n_movable > 0 and kind < 0.55:
+        p = space.movable[below(random, n_movable)]
+        state.slot[p] = space.choices[p, below(random, space.n_choices[p])]
+        if kind < 0.30:  # a second prime follows, mostly into the slot the first one left
+            q = space.movable[below(random, n_movable)]
+            state.slot[q] = space.choices[q, below(random, space.n_choices[q])]
+        return
+    if n_movable > 1 and kind < 0.70:
+        p = space.movable[below(random, n_movable)]
+        q = space.movable[below(random, n_movable)]
+        if _allows(space, p, state.slot[q]) and _allows(space, q, state.slot[p]):
+            state.slot[p], state.slot[q] = state.slot[q], state.slot[p]
+        return
+    v = below(random, space.order.shape[0])
+    n = space.n_free[v]
+    if n < 2:
+        return
+    source, target = below(random, n), below(random, n)
+    dim = state.order[v, source]
+    step = 1 if target > source else -1
+    for i in range(source, target, step):
+        state.order[v, i] = state.order[v, i + step]
+    state.order[v, target] = dim
+
+
+@njit
+def _allows(space: MapSpace, prime: int, slot: int) -> bool:
+    found = False
+    for i in range(space.n_choices[prime]):
+        found = found or space.choices[prime, i] == slot
+    return found
+
+
+@njit
+def anneal(
+    kernel: Kernel,
+    space: MapSpace,
+    state: MapState,
+    trial: MapState,
+    best: MapState,
+    values: tuple[float, float],
+    nest: Nest,
+    table: IntArray,
+    random: RandomState,
+    moves: int,
+    temperatures: tuple[float, float],
+    objective: int,
+) -> tuple[float, float]:
+    """Run `moves` moves from `state`, cooling geometrically between the two temperatures.
+
+    `values` are those of `state` and `best`; `state` and `best` are overwritten.
+
+    Returns:
+        The values of `state` and `best` afterwards.
+    """
+    current, best_value = values
+    temperature = temperatures[0]
+    cooling = (temperatures[1] / temperatures[0]) ** (1.0 / max(1, moves - 1))
+    for _ in range(moves):
+        copy_state(state, trial)
+        _move(space, trial, random)
+        count = build_nest(space, trial, table, nest)
+        status, energy, cycles = score(kernel, nest, count)
+        temperature *= cooling
+        if status != VALID:
+            continue
+        value = value_of(objective, energy, cycles)
+        if value <= current or uniform(random) < (current / value) ** (1.0 / temperature):
+            current = value
+            copy_state(trial, state)
+            if value < best_value:
+                best_value = value
+                copy_state(trial, best)
+    return current, best_value
+
+
+@dataclass(frozen=True)
+class AnnealingMapper:
+    """Annealing with restarts; each restart cools from `hot` to `cold`, every other one from the best so far.
+
+    Args:
+        moves: Moves of one run.
+        runs: Runs when the budget sets no limit.
+        hot: First temperature: relative worsening accepted with probability 1/e.
+        cold: Last temperature.
+    """
+
+    moves: int = 6_000
+    runs: int = 5
+    hot: float = 0.5
+    cold: float = 0.003
+    name: ClassVar[str] = "anneal"
+
+    def __post_init__(self) -> None:
+        if self.moves < 1 or self.runs < 1:
+            raise UserError(f"moves and runs must be >= 1, got {self.moves} and {self.runs}")
+        if not 0 < self.cold <= self.hot:
+            raise UserError(f"temperatures must satisfy 0 < cold <= hot, got {self.cold} and {self.hot}")
+
+    def map(
+        self,
+        problem: MappingProblem,
+        objective: Objective,
+        *,
+        budget: Budget,
+        seed: int,
+        reuse: Reuse = Reuse.TIMELOOP,
+    ) -> MapResult:
+        """See `codesign.mappers.base.Mapper`. Without a budget, ``runs * moves`` mappings are scored."""
+        started = time.perf_counter()
+        encoded = Encoded.of(problem, reuse)
+        space, table = encoded.space, factor_table(encoded.space)
+        best, trial = outermost_state(space), outermost_state(space)
+        code = OBJECTIVE_CODE[objective]
+        count = build_nest(space, best, table, encoded.nest)
+        status, energy, cycles = score(encoded.kernel, encoded.nest, count)
+        if status != VALID:
+            return encoded.result(None, 1, started, seed)
+        first_value = best_value = value_of(code, energy, cycles)
+        wanted = budget.evaluations
+        if wanted is None and budget.time_limit_s is None:
+            wanted = self.runs * self.moves
+        evaluated, run = 1, 0
+        while wanted is None or evaluated < wanted:
+            # later restarts of an open-ended run are longer: what short ones find is then known
+            moves = self.moves * (1 if wanted is not None else 1 + run // 4)
+            moves = moves if wanted is None else min(moves, wanted - evaluated)
+            from_best = run % 2 == 1
+            state = outermost_state(space)
+            if from_best:
+                copy_state(best, state)
+            hot = self.hot if not from_best else max(self.cold, 0.2 * self.hot)
+            values = (best_value if from_best else first_value, best_value)
+            _, best_value = anneal(
+                encoded.kernel, space, state, trial, best, values, encoded.nest, table,
+                make_state(seed, run), moves, (hot, self.cold), code,
+            )  # fmt: skip
+            evaluated += moves
+            run += 1
+            if budget.time_limit_s is not None and time.perf_counter() - started >= budget.time_limit_s:
+                break
+        if not math.isfinite(best_value):
+            return encoded.result(None, evaluated, started, seed)
+        return encoded.result(best, evaluated, started, seed)

@@ -1,0 +1,52 @@
+"""What stochastic mappers share: encoding once, running compiled chunks until the budget is spent, building the result."""
+
+import time
+from dataclasses import dataclass
+
+from codesign.cost.arrays import Nest, Reuse, decode_nest, encode_problem
+from codesign.cost.cost import Cost, Infeasible, evaluate
+from codesign.cost.kernel import Kernel, make_kernel
+from codesign.mappers.base import MapResult, Objective
+from codesign.mapping.constraints import MappingProblem
+from codesign.mapping.space import MapSpace, MapState, build_nest, empty_nest, factor_table, make_space, outermost_state
+
+OBJECTIVE_CODE = {Objective.ENERGY: 0, Objective.LATENCY: 1, Objective.EDP: 2}
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A mapping problem ready for compiled search."""
+
+    source: MappingProblem
+    reuse: Reuse
+    kernel: Kernel
+    space: MapSpace
+    nest: Nest
+
+    @classmethod
+    def of(cls, source: MappingProblem, reuse: Reuse) -> "Encoded":
+        """Encode a problem."""
+        problem = encode_problem(source.computation, source.architecture, reuse)
+        space = make_space(source)
+        nest = empty_nest(space)
+        return cls(source, reuse, make_kernel(problem, nest.loops.shape[0]), space, nest)
+
+    def cost_of(self, state: MapState) -> tuple[Cost | Infeasible, Nest, int]:
+        """The readable cost of a state."""
+        count = build_nest(self.space, state, factor_table(self.space), self.nest)
+        mapping = decode_nest(self.source.computation, self.source.architecture, self.nest, count)
+        cost = evaluate(self.source.computation, self.source.architecture, mapping, reuse=self.reuse)
+        return cost, self.nest, count
+
+    def result(self, best: MapState | None, evaluated: int, started: float, seed: int | None) -> MapResult:
+        """The result for the best state found; without one, why even the smallest tiles do not fit."""
+        seconds = time.perf_counter() - started
+        state = outermost_state(self.space) if best is None else best
+        cost, nest, count = self.cost_of(state)
+        if isinstance(cost, Infeasible):
+            return MapResult(None, None, cost, evaluated, seconds, seed=seed)
+        if best is None:
+            reason = Infeasible("mappings drawn", evaluated, 0, "valid mappings", "none of those drawn fits; draw more")
+            return MapResult(None, None, reason, evaluated, seconds, seed=seed)
+        mapping = decode_nest(self.source.computation, self.source.architecture, nest, count)
+        return MapResult(mapping, cost, None, evaluated, seconds, seed=seed)

@@ -1,0 +1,90 @@
+"""Random search: draw mappings, keep the best valid one (the baseline of the CoSA and SALSA papers)."""
+
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from codesign.core.jit import njit
+from codesign.core.rng import RandomState, make_state
+from codesign.cost.arrays import IntArray, Nest, Reuse
+from codesign.cost.kernel import VALID, Kernel, score
+from codesign.mappers.annealing import value_of
+from codesign.mappers.base import Budget, MapResult, Objective
+from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
+from codesign.mapping.constraints import MappingProblem
+from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state, draw_state, factor_table, outermost_state
+
+
+@njit
+def _search(
+    kernel: Kernel,
+    space: MapSpace,
+    state: MapState,
+    best: MapState,
+    best_value: float,
+    nest: Nest,
+    table: IntArray,
+    random: RandomState,
+    draws: int,
+    objective: int,
+) -> tuple[float, int]:
+    """Draw `draws` states; returns the best value and how many were valid."""
+    valid = 0
+    for _ in range(draws):
+        draw_state(space, state, random)
+        count = build_nest(space, state, table, nest)
+        status, energy, cycles = score(kernel, nest, count)
+        if status != VALID:
+            continue
+        valid += 1
+        value = value_of(objective, energy, cycles)
+        if value < best_value:
+            best_value = value
+            copy_state(state, best)
+    return best_value, valid
+
+
+@dataclass(frozen=True)
+class RandomMapper:
+    """Uniform random slots, orders and bypasses; `evaluated` counts valid mappings only, as the papers do.
+
+    Args:
+        max_draws: Give up after this many draws in all, valid or not, when a budget counts valid mappings.
+    """
+
+    max_draws: int = 50_000_000
+    name: ClassVar[str] = "random"
+
+    def map(
+        self,
+        problem: MappingProblem,
+        objective: Objective,
+        *,
+        budget: Budget,
+        seed: int,
+        reuse: Reuse = Reuse.TIMELOOP,
+    ) -> MapResult:
+        """See `codesign.mappers.base.Mapper`. Without a budget, 10,000 valid mappings are scored."""
+        started = time.perf_counter()
+        encoded = Encoded.of(problem, reuse)
+        random = make_state(seed)
+        state, best = outermost_state(encoded.space), outermost_state(encoded.space)
+        table = factor_table(encoded.space)
+        wanted = budget.evaluations
+        if wanted is None and budget.time_limit_s is None:
+            wanted = 10_000
+        best_value = np.inf
+        valid = draws = 0
+        while (wanted is None or valid < wanted) and draws < self.max_draws:
+            chunk = 2_000 if wanted is None else min(2_000, wanted - valid)
+            best_value, found = _search(
+                encoded.kernel, encoded.space, state, best, best_value, encoded.nest, table,
+                random, chunk, OBJECTIVE_CODE[objective],
+            )  # fmt: skip
+            valid += found
+            draws += chunk
+            if budget.time_limit_s is not None and time.perf_counter() - started >= budget.time_limit_s:
+                break
+        return encoded.result(best if np.isfinite(best_value) else None, valid, started, seed)

@@ -1,0 +1,38 @@
+"""The mappers by name. Each is imported only when asked for."""
+
+import importlib
+from dataclasses import fields
+from typing import Any, cast
+
+from codesign.core.errors import UserError, closest, unknown_name
+from codesign.mappers.base import Mapper
+
+MAPPERS: dict[str, tuple[str, str]] = {
+    "anneal": (
+        "codesign.mappers.annealing:AnnealingMapper",
+        "simulated annealing over tilings, orders, spatial choices",
+    ),
+    "random": ("codesign.mappers.random_search:RandomMapper", "random mappings; the baseline of every paper"),
+}
+"""Name -> (module:class, one line for `--help`)."""
+
+
+def create(name: str, **options: Any) -> Mapper:
+    """The mapper of that name with its own options set.
+
+    Raises:
+        UserError: The name or an option is unknown.
+    """
+    if name not in MAPPERS:
+        raise unknown_name("mapper", name, MAPPERS)
+    module, _, class_name = MAPPERS[name][0].partition(":")
+    mapper_class = getattr(importlib.import_module(module), class_name)
+    known = [f.name for f in fields(mapper_class)]
+    for option in options:
+        if option not in known:
+            near = closest(option, known)
+            raise UserError(
+                f"mapper {name!r} has no option {option!r}",
+                hint=f"did you mean {near!r}?" if near else f"known: {known}",
+            )
+    return cast(Mapper, mapper_class(**options))

@@ -1,0 +1,238 @@
+"""The even mappings of a problem as a small combinatorial space: where each prime factor goes, and in what order.
+
+A mapping is (1) a slot for every prime factor of every bound, a slot being the temporal loops of a level
+or one axis of its fan-out, (2) an order of the dimensions at every level, (3) a yes or no for every
+(level, tensor) whose bypass is free. Every such state is a perfect factorisation by construction.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from codesign.core.errors import UserError
+from codesign.core.jit import njit
+from codesign.core.rng import RandomState, below
+from codesign.cost.arrays import BYPASSED, DIM, FACTOR, KIND, LEVEL, TEMPORAL, IntArray, Nest
+from codesign.mapping.constraints import Constraints, Keep, LevelConstraints, MappingProblem
+
+
+class MapSpace(NamedTuple):
+    """What may vary. Slot ``v`` is the temporal loops of level v, slot ``L + 2 v`` (``+ 1``) its fan-out along x (y).
+
+    Attributes:
+        prime: ``P`` the prime factors of all bounds.
+        prime_dim: ``P`` the dimension each belongs to.
+        choices: ``P x S`` allowed slots, the first ``n_choices`` entries of each row.
+        n_choices: ``P``.
+        movable: primes with more than one choice.
+        order: ``L x D`` dimensions, outermost first; the first ``n_free`` of a row may be permuted.
+        n_free: ``L``.
+        keep: ``L x T`` 1 where a tensor is (or, if free, may be) kept.
+        free: ``F x 2`` pairs (level, tensor) whose bypass is free.
+    """
+
+    prime: IntArray
+    prime_dim: IntArray
+    choices: IntArray
+    n_choices: IntArray
+    movable: IntArray
+    order: IntArray
+    n_free: IntArray
+    keep: IntArray
+    free: IntArray
+
+
+class MapState(NamedTuple):
+    """One point of a `MapSpace`: ``slot`` per prime, ``order`` per level, ``keep`` per (level, tensor)."""
+
+    slot: IntArray
+    order: IntArray
+    keep: IntArray
+
+
+def prime_factors(number: int) -> list[int]:
+    """Prime factors in ascending order, with repetition.
+
+    >>> prime_factors(360)
+    [2, 2, 2, 3, 3, 5]
+    """
+    factors = []
+    divisor = 2
+    while divisor * divisor <= number:
+        while number % divisor == 0:
+            factors.append(divisor)
+            number //= divisor
+        divisor += 1
+    if number > 1:
+        factors.append(number)
+    return factors
+
+
+def make_space(problem: MappingProblem) -> MapSpace:
+    """The map space of a problem.
+
+    Raises:
+        UserError: The constraints contradict each other or the bounds (a factor that does not divide).
+    """
+    computation, architecture, constraints = problem.computation, problem.architecture, problem.constraints
+    n_levels, n_dims = len(architecture.levels), len(computation.dims)
+    keep = np.zeros((n_levels, len(computation.tensors)), np.int64)
+    free = []
+    for v, level in enumerate(architecture.levels):
+        for t, tensor in enumerate(computation.tensors):
+            decision = constraints.decision(architecture, level.name, tensor)
+            keep[v, t] = decision is not Keep.NO
+            if decision is Keep.FREE:
+                free.append((v, t))
+    primes, prime_dims, choices = [], [], []
+    for d, dim in enumerate(computation.dims):
+        for prime, slots in _place_dimension(problem, dim, keep):
+            primes.append(prime)
+            prime_dims.append(d)
+            choices.append(slots)
+    width = max((len(c) for c in choices), default=1)
+    order = np.zeros((n_levels, n_dims), np.int64)
+    n_free = np.full(n_levels, n_dims, np.int64)
+    for v, level in enumerate(architecture.levels):
+        item = constraints.by_level.get(level.name)
+        fixed = [computation.dims.index(d) for d in item.order] if item else []
+        order[v] = [d for d in range(n_dims) if d not in fixed] + fixed[::-1]
+        n_free[v] = n_dims - len(fixed)
+    return MapSpace(
+        prime=np.array(primes, np.int64),
+        prime_dim=np.array(prime_dims, np.int64),
+        choices=np.array([c + [0] * (width - len(c)) for c in choices], np.int64).reshape(len(primes), width),
+        n_choices=np.array([len(c) for c in choices], np.int64),
+        movable=np.array([i for i, c in enumerate(choices) if len(c) > 1], np.int64),
+        order=order,
+        n_free=n_free,
+        keep=keep,
+        free=np.array(free, np.int64).reshape(-1, 2),
+    )
+
+
+def _place_dimension(problem: MappingProblem, dim: str, keep: IntArray) -> list[tuple[int, list[int]]]:
+    """(prime, allowed slots) of every prime factor of one dimension; exact factors take their primes first."""
+    levels = problem.architecture.levels
+    constraints = problem.constraints
+    remaining = prime_factors(problem.computation.sizes[dim])
+    placed: list[tuple[int, list[int]]] = []
+    open_slots = []
+    for v, level in enumerate(levels):
+        item = constraints.by_level.get(level.name, LevelConstraints(level.name))
+        temporal = dict(item.temporal).get(dim)
+        spatial = dict(item.spatial).get(dim)
+        axes = _allowed_axes(constraints, level.name, dim, level.fanout.x, level.fanout.y)
+        for factor, slots in ((temporal, [v]), (spatial, [len(levels) + 2 * v + a for a in axes])):
+            if factor is None:
+                continue
+            for prime in prime_factors(factor):
+                if prime not in remaining or not slots:
+                    raise UserError(
+                        f"factor {factor} of dimension {dim!r} does not divide what is left of its bound "
+                        f"{problem.computation.sizes[dim]} or has no fan-out",
+                        where=f"constraints of level {level.name!r}",
+                    )
+                remaining.remove(prime)
+                placed.append((prime, slots))
+        if temporal is None and (v == 0 or keep[v].any()):
+            open_slots.append(v)
+        if spatial is None:
+            open_slots.extend(len(levels) + 2 * v + a for a in axes)
+    if remaining and not open_slots:
+        raise UserError(
+            f"the factors fixed for dimension {dim!r} do not multiply to its bound {problem.computation.sizes[dim]}",
+            where="constraints",
+        )
+    limits = {len(levels) + 2 * v + a: n for v, x in enumerate(levels) for a, n in ((0, x.fanout.x), (1, x.fanout.y))}
+    for prime in remaining:
+        fitting = [s for s in open_slots if s < len(levels) or prime <= limits[s]]
+        placed.append((prime, fitting or open_slots))
+    return placed
+
+
+def _allowed_axes(constraints: Constraints, level: str, dim: str, x: int, y: int) -> list[int]:
+    item = constraints.by_level.get(level)
+    axes = [a for a, n in ((0, x), (1, y)) if n > 1]
+    if item is not None and item.along_x is not None:
+        wanted = 0 if dim in item.along_x else 1
+        axes = [a for a in axes if a == wanted]
+    return axes
+
+
+def outermost_state(space: MapSpace) -> MapState:
+    """The state with every free prime as far out as it may go: every tile is as small as it can be."""
+    return MapState(space.choices[:, 0].copy(), space.order.copy(), space.keep.copy())
+
+
+def empty_nest(space: MapSpace) -> Nest:
+    """Room for any nest of the space."""
+    loops = np.zeros((max(1, space.prime.shape[0]), 4), np.int64)
+    return Nest(loops, np.full(space.keep.shape, BYPASSED, np.int64))
+
+
+def factor_table(space: MapSpace) -> IntArray:
+    """Room for `build_nest`: ``S x D`` factors by slot and dimension."""
+    return np.ones((3 * space.order.shape[0], space.order.shape[1]), np.int64)
+
+
+@njit
+def build_nest(space: MapSpace, state: MapState, table: IntArray, nest: Nest) -> int:
+    """Write the nest of a state; returns its number of loops. `table` is scratch space of `factor_table`."""
+    n_levels, n_dims = space.order.shape
+    table[:] = 1
+    for p in range(space.prime.shape[0]):
+        table[state.slot[p], space.prime_dim[p]] *= space.prime[p]
+    count = 0
+    for v in range(n_levels):
+        for t in range(space.keep.shape[1]):
+            nest.position[v, t] = count if state.keep[v, t] == 1 else BYPASSED
+        for i in range(n_dims):
+            d = state.order[v, i]
+            if table[v, d] > 1:
+                nest.loops[count, DIM] = d
+                nest.loops[count, FACTOR] = table[v, d]
+                nest.loops[count, KIND] = TEMPORAL
+                nest.loops[count, LEVEL] = -1
+                count += 1
+        for axis in range(2):
+            slot = n_levels + 2 * v + axis
+            for d in range(n_dims):
+                if table[slot, d] > 1:
+                    nest.loops[count, DIM] = d
+                    nest.loops[count, FACTOR] = table[slot, d]
+                    nest.loops[count, KIND] = 1 + axis
+                    nest.loops[count, LEVEL] = v
+                    count += 1
+    return count
+
+
+@njit
+def shuffle(values: IntArray, count: int, random: RandomState) -> None:
+    """Permute the first `count` values in place (Fisher-Yates)."""
+    for i in range(count - 1, 0, -1):
+        j = below(random, i + 1)
+        values[i], values[j] = values[j], values[i]
+
+
+@njit
+def draw_state(space: MapSpace, state: MapState, random: RandomState) -> None:
+    """Overwrite `state` with a random point: every choice uniform, validity not considered."""
+    for p in range(space.prime.shape[0]):
+        state.slot[p] = space.choices[p, below(random, space.n_choices[p])]
+    for v in range(space.order.shape[0]):
+        shuffle(state.order[v], space.n_free[v], random)
+    for i in range(space.free.shape[0]):
+        state.keep[space.free[i, 0], space.free[i, 1]] = below(random, 2)
+
+
+@njit
+def copy_state(source: MapState, target: MapState) -> None:
+    """Overwrite `target`."""
+    for p in range(source.slot.shape[0]):
+        target.slot[p] = source.slot[p]
+    for v in range(source.order.shape[0]):
+        for i in range(source.order.shape[1]):
+            target.order[v, i] = source.order[v, i]
+        for t in range(source.keep.shape[1]):
+            target.keep[v, t] = source.keep[v, t]
