@@ -29,6 +29,7 @@ OPERATIONS_PER_ELEMENT = {
     "gelu": 5,
     "gelu_tanh": 8,
     "erf": 1,
+    "rotary": 3,
     "softmax": 5,
     "log_softmax": 5,
     "layer_norm": 7,

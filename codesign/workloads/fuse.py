@@ -59,6 +59,8 @@ class _Fuser:
             self._place(operator if host is None else self._merge(host, operator))
         outputs = tuple(dict.fromkeys(self.alias.get(name, name) for name in self.network.outputs))
         operators = tuple(self.done.values())
+        if not operators:  # nothing but views: there is no smaller network to return
+            return self.network
         used = {n for o in operators for n in (*o.inputs, *o.outputs)} | {*self.network.inputs, *outputs}
         return replace(
             self.network,

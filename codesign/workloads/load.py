@@ -16,7 +16,7 @@ _STRUCTURED = (".json", ".yaml", ".yml")
 def load_network(
     name_or_path: str | Path,
     *,
-    batch: int = 1,
+    batch: int | None = None,
     seq: int | None = None,
     phase: str | None = None,
     bits: int = 8,
@@ -29,7 +29,7 @@ def load_network(
     Args:
         name_or_path: A name of the zoo (``resnet50``, ``MobileNet-v2``), or a path that ends in ``.onnx``, ``.json``,
             ``.yaml``.
-        batch: Inferences that run together.
+        batch: Inferences that run together; default: what a file says, else 1.
         seq: Sequence length: of a zoo model that has one, or of the symbolic sequence axes of an ONNX file.
         phase: ``prefill`` or ``decode``, for zoo models that have phases.
         bits: Width of every element of memory.
@@ -55,11 +55,14 @@ def load_network(
         for field, value in (("seq", seq), ("phase", phase), ("dims", dims or None)):
             if value is not None:
                 raise UserError(f"`{field}` does not apply to a network file with fixed shapes", where=text)
-        network = network_from_json(read_structured(text), where=text).with_batch(batch).with_bits(bits, partial_bits)
+        network = network_from_json(read_structured(text), where=text).with_bits(bits, partial_bits)
+        network = network if batch is None else network.with_batch(batch)
     elif is_zoo_name(text):
         if dims:
             raise UserError("`dims` applies to ONNX files, not to a zoo network", where=text)
-        network = build_model(text, batch=batch, seq=seq, phase=phase, bits=bits, partial_bits=partial_bits)
+        network = build_model(
+            text, batch=1 if batch is None else batch, seq=seq, phase=phase, bits=bits, partial_bits=partial_bits
+        )
     else:
         raise _unknown(text)
     return fuse_network(network) if fuse else network

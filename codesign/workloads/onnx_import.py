@@ -5,6 +5,7 @@ The graph is walked once per batch size with concrete shapes (`onnx_walk`), each
 reshapes lie between.
 """
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import Any
 from codesign.core.errors import UserError, unknown_name
 from codesign.workloads.network import Network, NetworkTensor, Operator
 from codesign.workloads.onnx_walk import GraphWalk, Settings
+
+_log = logging.getLogger(__name__)
 
 _PROBE_BATCHES = (5, 7)
 """Lengths that no other axis is likely to have, so that a broadcast by accident does not go unnoticed."""
@@ -39,6 +42,8 @@ def load_onnx(
 ) -> Network:
     """The network of an ONNX file. Weights are not read: they may be absent or in external files.
 
+    What is not understood is kept as a vector operator, named in `Network.warnings` and logged.
+
     Args:
         path: The file.
         batch: Length of the first axis of every input; default: what the file says, 1 when it leaves it open.
@@ -53,9 +58,12 @@ def load_onnx(
             contradicts an operator.
     """
     try:
-        return _load(Path(path), batch, seq, dict(dims or {}), bits, partial_bits)
+        network = _load(Path(path), batch, seq, dict(dims or {}), bits, partial_bits)
     except UserError as error:
         raise error.within(str(path)) from None
+    for warning in network.warnings:
+        _log.warning("%s: %s", path, warning)
+    return network
 
 
 def _load(

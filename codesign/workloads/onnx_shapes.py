@@ -57,6 +57,10 @@ def _infer_by_onnx(walk: "GraphWalk", node: Any) -> dict[str, tuple[tuple[int, .
         )
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError) as error:
         problem = str(error).strip().splitlines()[0]
+        if "TypeInferenceError" in problem:
+            return {}  # sequences, maps and optional values, which are not tensors
+        if walk.guessed:
+            return {}
         raise UserError(f"the shapes contradict {node.op_type}: {problem}") from None
     return {name: _read_type(proto) for name, proto in found.items()}
 
@@ -84,7 +88,7 @@ def _infer_by_rule(walk: "GraphWalk", node: Any, index: int) -> tuple[int, ...]:
     """Own rules for operators that ONNX does not know, and for shapes that depend on data."""
     inputs = [v for v in walk.inputs(node) if v is not None]
     if node.op_type == "FusedMatMul":
-        from codesign.workloads.onnx_operators import attributes
+        from codesign.workloads.onnx_emit import attributes
 
         flags = attributes(node)
         a, b = inputs[0].shape, inputs[1].shape
@@ -95,12 +99,15 @@ def _infer_by_rule(walk: "GraphWalk", node: Any, index: int) -> tuple[int, ...]:
         return broadcast_shape(inputs[0].shape, inputs[1].shape)
     if inputs and node.op_type in ("Gelu", "FastGelu", "QuickGelu", "SimplifiedLayerNormalization") and index == 0:
         return inputs[0].shape
+    if node.op_type == "MultiHeadAttention" and index == 0:
+        return (*inputs[0].shape[:-1], inputs[2].shape[-1])
     stated = _stated_shape(walk, node.output[index])
     if stated is not None:
         return stated
     guess = inputs[0].shape if inputs else ()
+    walk.guessed = True
     if node.output[index] in walk.used:
-        walk.warn(f"shape of {node.output[index]!r} ({node.op_type}) cannot be inferred; taken to be {list(guess)}")
+        walk.warn(f"shape of {node.output[index]!r} ({node.op_type}) cannot be inferred; taken to be its first input's")
     return guess
 
 

@@ -95,12 +95,14 @@ class GraphWalk:
         self.tensors: dict[str, NetworkTensor] = {}
         self.operators: list[Operator] = []
         self.warnings: list[str] = []
+        self.guessed = False
         self.used = {n for node in model.graph.node for n in node.input} | {o.name for o in model.graph.output}
         self._operator_names: set[str] = set()
         self._input_shapes = input_shapes
 
     def network(self) -> Network:
         """Walk the graph and collect the network."""
+        from codesign.workloads.onnx_emit import emit_opaque
         from codesign.workloads.onnx_operators import convert
 
         inputs = self._enter()
@@ -111,7 +113,9 @@ class GraphWalk:
                     self._infer(node)
                     convert(self, node)
             except UserError as error:
-                raise error.within(f"node {label!r}") from None
+                if not self.guessed:
+                    raise error.within(f"node {label!r}") from None
+                emit_opaque(self, node)  # a shape guessed before may be what contradicts it
         outputs = [self.values[o.name] for o in self.model.graph.output if o.name in self.values]
         if not self.operators:
             raise UserError("every result of this graph is constant: there is nothing to run")
@@ -124,7 +128,7 @@ class GraphWalk:
             [n for n in inputs if n in used],
             names,
             self.settings.batch,
-            warnings=dict.fromkeys(self.warnings),
+            warnings=self.warnings,
         )
 
     # ---- used by the rules of the operators --------------------------------------------------
@@ -144,10 +148,9 @@ class GraphWalk:
         return self.values[node.output[index]]
 
     def warn(self, message: str) -> None:
-        """Keep a warning with the network, and log it."""
+        """Keep a warning with the network."""
         if message not in self.warnings:
             self.warnings.append(message)
-            _log.warning("%s: %s", self.settings.name, message)
 
     def alias(self, node: Any, source: Value) -> None:
         """The first output of the node is its input: nothing runs."""

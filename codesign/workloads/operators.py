@@ -109,7 +109,6 @@ def conv_nd(
         UserError: A size below 1, axes that do not agree in number, or G does not divide K and C.
     """
     where = name or "conv"
-    _require_positive(where, K=K, C=C, G=G)
     rank = len(output)
     strides, dilations = stride or (1,) * rank, dilation or (1,) * rank
     if rank not in _SPATIAL or not len(kernel) == len(strides) == len(dilations) == rank:
@@ -117,9 +116,7 @@ def conv_nd(
             f"expected 1 to 3 output axes and as many taps, strides and dilations, got {output}, {kernel}, {strides}, {dilations}",
             where=where,
         )
-    if K % G or C % G:
-        field, value = ("K", K) if K % G else ("C", C)
-        raise UserError(f"`G` must divide {field}, got G={G} and {field}={value}", where=where)
+    _check_groups(where, K, C, G)
     outs, taps = _SPATIAL[rank]
     for s, d in zip(strides, dilations, strict=True):
         _require_positive(where, stride=s, dilation=d)
@@ -148,6 +145,7 @@ def transposed_conv2d(
     R: int,
     S: int,
     N: int = 1,
+    G: int = 1,
     stride: Pair = 1,
     bits: int = 8,
     partial_bits: int | None = None,
@@ -166,16 +164,19 @@ def transposed_conv2d(
         R: Filter height of the whole filter.
         S: Filter width of the whole filter.
         N: Batch.
+        G: Groups; above 1 the computation has a dimension G and per-group K and C.
         stride: Of height and width.
         bits: Width of an element.
         partial_bits: Width of a partial sum; default `bits`.
         name: A label for people.
     """
-    stride_p, stride_q = _pair(stride, "stride", name or "transposed conv")
+    where = name or "transposed conv"
+    stride_p, stride_q = _pair(stride, "stride", where)
+    _check_groups(where, K, C, G)
     bounds = {
         "N": N,
-        "K": K,
-        "C": C,
+        "K": K // G,
+        "C": C // G,
         "A": stride_p,
         "B": stride_q,
         "P": -(-P // stride_p),
@@ -183,7 +184,11 @@ def transposed_conv2d(
         "R": -(-R // stride_p),
         "S": -(-S // stride_q),
     }
-    return _make("Outputs[N,K,A,P,B,Q] += Inputs[N,C,P+R,Q+S] * Weights[K,C,A,B,R,S]", bounds, bits, partial_bits, name)
+    notation = "Outputs[N,K,A,P,B,Q] += Inputs[N,C,P+R,Q+S] * Weights[K,C,A,B,R,S]"
+    if G > 1:
+        notation = "Outputs[N,G,K,A,P,B,Q] += Inputs[N,G,C,P+R,Q+S] * Weights[G,K,C,A,B,R,S]"
+        bounds["G"] = G
+    return _make(notation, bounds, bits, partial_bits, name)
 
 
 def gemm(*, M: int, N: int, K: int, bits: int = 8, partial_bits: int | None = None, name: str = "") -> Computation:
@@ -286,6 +291,13 @@ def _pair(value: Pair, field: str, where: str) -> tuple[int, int]:
     _require_positive(where, **{field: pair[0]})
     _require_positive(where, **{field: pair[1]})
     return pair
+
+
+def _check_groups(where: str, K: int, C: int, G: int) -> None:
+    _require_positive(where, K=K, C=C, G=G)
+    if K % G or C % G:
+        field, value = ("K", K) if K % G else ("C", C)
+        raise UserError(f"`G` must divide {field}, got G={G} and {field}={value}", where=where)
 
 
 def _require_positive(where: str, **sizes: int) -> None:
