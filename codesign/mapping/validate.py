@@ -39,6 +39,13 @@ def _check_names(computation: Computation, architecture: Architecture, mapping: 
             raise unknown_name("dimension", node.dim, computation.dims, where="mapping")
         if isinstance(node, (Storage, Spatial)) and node.level not in architecture.level_index:
             raise unknown_name("level", node.level, architecture.level_index, where="mapping")
+        if isinstance(node, Storage) and architecture.level_index[node.level] > 0:
+            keep, tensor = architecture.level(node.level).keep, computation.tensor(node.tensor)
+            if tensor.name not in keep and tensor.role.value not in keep:
+                raise UserError(
+                    f"level {node.level!r} may keep {', '.join(sorted(keep))}, not {tensor.name!r} ({tensor.role.value})",
+                    where="mapping",
+                )
 
 
 def _check_mesh(architecture: Architecture, mapping: Mapping) -> None:

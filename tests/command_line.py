@@ -1,0 +1,40 @@
+"""Runs the `codesign` command inside the test process, through the same entry as the installed script."""
+
+import contextlib
+import io
+import json
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from codesign.cli.app import main
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Standard output as one JSON document."""
+        return json.loads(self.out)
+
+
+def run(*arguments: object) -> Outcome:
+    """Run `codesign ARGUMENTS`."""
+    out, err = io.StringIO(), io.StringIO()
+    before = sys.argv
+    sys.argv = ["codesign", *(str(a) for a in arguments)]
+    code = 0
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            main()
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    finally:
+        sys.argv = before
+    return Outcome(code, out.getvalue(), err.getvalue())
