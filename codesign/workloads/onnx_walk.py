@@ -116,6 +116,10 @@ class GraphWalk:
                 if not self.guessed:
                     raise error.within(f"node {label!r}") from None
                 emit_opaque(self, node)  # a shape guessed before may be what contradicts it
+            except (IndexError, ValueError):
+                if not self.guessed:
+                    raise
+                emit_opaque(self, node)  # the same, for a rank
         outputs = [self.values[o.name] for o in self.model.graph.output if o.name in self.values]
         if not self.operators:
             raise UserError("every result of this graph is constant: there is nothing to run")
