@@ -26,6 +26,7 @@ from codesign.cost.arrays import (
     Nest,
     Problem,
 )
+from codesign.cost.peers import peer_words
 
 TILE, READS, FILLS, UPDATES = 0, 1, 2, 3
 VALID, OVER_CAPACITY, OVER_MESH = 0, 1, 2
@@ -468,6 +469,23 @@ def score(kernel: Kernel, nest: Nest, count: int) -> tuple[int, float, float]:
                         distinct //= loops[first, FACTOR] * loops[second, FACTOR]
                         distinct *= _diagonal(loops, first, second, t, motion, inner)
                 traffic *= distinct
+                given = 0
+                if (
+                    level_int[m, _PEERS] == 1
+                    and m == v
+                    and inner_level == v + 1
+                    and inner_level < n_levels
+                    and t < n_tensors - 1
+                ):
+                    traffic, given = peer_words(
+                        loops, use[m, START], use[m, STOP], t, outside[position[inner_level, t], _NEAREST],
+                        tensor[t, _AXES], coef, kernel.reuse, inner, outside, extent[inner_level, t],
+                        counts[inner_level, t, TILE],
+                    )  # fmt: skip
+                    given *= use[m, INSTANCES]
+                    counts[inner_level, t, READS] += given
+                    energy += given * (pair[inner_level, t, _READ] + pair[m, t, _HOP])
+                    spent[m, NETWORK] += given * pair[m, t, _HOP]
                 if pair[m, t, _HOP] > 0.0:  # rules N1-N4
                     hops = level[m, _HOPS] + level[m, _HOPS_PER_COPY] * use[m, CHILDREN] / distinct
                     network = traffic * use[m, INSTANCES] * hops * pair[m, t, _HOP]

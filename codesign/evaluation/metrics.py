@@ -1,0 +1,79 @@
+"""What a design is judged by: latency, energy, power, area, or why it cannot be built or run."""
+
+import math
+from dataclasses import dataclass
+
+from codesign.core.errors import unknown_name
+
+OBJECTIVES: dict[str, str] = {
+    "latency": "latency_s",
+    "energy": "energy_j",
+    "power": "power_w",
+    "area": "area_mm2",
+    "edp": "edp_js",
+}
+"""Short name on the command line -> field of `Metrics`. All are minimised."""
+
+UNITS: dict[str, str] = {"latency_s": "s", "energy_j": "J", "power_w": "W", "area_mm2": "mm²", "edp_js": "J·s"}
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Figures of one design on one workload.
+
+    Args:
+        latency_s: Time of one run of the workload.
+        energy_j: Dynamic energy of that run plus leakage over its time.
+        area_mm2: Of the chip, DRAM apart.
+        leakage_w: Static power.
+    """
+
+    latency_s: float
+    energy_j: float
+    area_mm2: float
+    leakage_w: float
+
+    @property
+    def power_w(self) -> float:
+        """Average power while running: energy over time, leakage included."""
+        return self.energy_j / self.latency_s
+
+    @property
+    def edp_js(self) -> float:
+        """Energy-delay product."""
+        return self.energy_j * self.latency_s
+
+    def to_dict(self) -> dict[str, float]:
+        """Every figure by field name."""
+        return {
+            "latency_s": self.latency_s,
+            "energy_j": self.energy_j,
+            "power_w": self.power_w,
+            "area_mm2": self.area_mm2,
+            "edp_js": self.edp_js,
+            "leakage_w": self.leakage_w,
+        }
+
+
+def metric_field(name: str) -> str:
+    """The `Metrics` field of an objective, by its short or its full name.
+
+    Raises:
+        UserError: Neither.
+    """
+    if name in OBJECTIVES:
+        return OBJECTIVES[name]
+    if name in UNITS:
+        return name
+    raise unknown_name("objective", name, [*OBJECTIVES, *UNITS])
+
+
+def format_si(value: float, unit: str) -> str:
+    """A number with an SI prefix: ``format_si(0.00162, 's') == '1.62 ms'``; areas keep their unit."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g} {unit}"
+    if unit.startswith("mm"):
+        return f"{value:.3g} {unit}"
+    prefixes = {0: "", -1: "m", -2: "µ", -3: "n", -4: "p", 1: "k", 2: "M", 3: "G", 4: "T"}
+    power = max(-4, min(4, math.floor(math.log10(abs(value)) / 3)))
+    return f"{value / 1000.0**power:.3g} {prefixes[power]}{unit}"

@@ -1,0 +1,339 @@
+"""A whole workload on one architecture: every distinct layer mapped once, vector operators costed, sums taken.
+
+The rules are E1-E6 in docs/evaluation.md; what each operator moves and computes is in docs/workloads.md.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from codesign.arch.architecture import Architecture, LevelKind
+from codesign.core.errors import UserError
+from codesign.cost.arrays import Reuse
+from codesign.cost.cost import Cost, Infeasible
+from codesign.evaluation.metrics import Metrics
+from codesign.mappers.base import Budget, Mapper, MapResult, Objective
+from codesign.mapping.constraints import Constraints, MappingProblem
+from codesign.mapping.files import mapping_to_json
+from codesign.workloads.computation import Computation
+from codesign.workloads.network import Network, Operator
+from codesign.workloads.traffic import (
+    Activations,
+    OperatorTraffic,
+    TrafficRules,
+    Weights,
+    kept_tensors,
+    operator_traffic,
+)
+from codesign.workloads.workload import Workload
+
+
+@dataclass(frozen=True)
+class EvaluationOptions:
+    """How a workload is judged.
+
+    Args:
+        objective: What the mapping of each layer minimises.
+        budget: Of each layer's mapping search.
+        seed: Of stochastic mappers.
+        reuse: What buffers need not fetch again.
+        rules: What happens to activations and weights between layers.
+        activation_bytes: On-chip memory set aside for activations when they are kept.
+        constraints: On every layer's mapping.
+    """
+
+    objective: Objective = Objective.EDP
+    budget: Budget = field(default_factory=Budget)
+    seed: int = 0
+    reuse: Reuse = Reuse.TIMELOOP
+    rules: TrafficRules = field(default_factory=TrafficRules)
+    activation_bytes: int = 0
+    constraints: Constraints = field(default_factory=Constraints)
+
+
+@dataclass(frozen=True)
+class LayerResult:
+    """One distinct layer on the architecture.
+
+    Args:
+        name: Of the first operator with this computation.
+        notation: The computation.
+        bounds: Its dimensions.
+        count: How many operators have it (weights of networks included).
+        result: The mapping found and its cost.
+        latency_cycles: Of one such operator under the between-layer rules.
+        energy_pj: Likewise, dynamic.
+    """
+
+    name: str
+    notation: str
+    bounds: dict[str, int]
+    count: float
+    result: MapResult
+    latency_cycles: float
+    energy_pj: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for the trial record and the report."""
+        cost = self.result.cost
+        assert cost is not None and self.result.mapping is not None
+        return {
+            "name": self.name,
+            "notation": self.notation,
+            "bounds": self.bounds,
+            "count": self.count,
+            "macs": cost.macs,
+            "latency_cycles": self.latency_cycles,
+            "energy_pj": self.energy_pj,
+            "utilization": cost.utilization,
+            "bottleneck": cost.bottleneck,
+            "dram_bytes": cost.dram_bytes,
+            "energy_by_level_pj": energy_by_level(cost),
+            "proof": self.result.proof.value,
+            "gap": self.result.gap,
+            "loopnest": cost.loop_nest,
+            "mapping": mapping_to_json(self.result.mapping),
+        }
+
+
+@dataclass(frozen=True)
+class VectorResult:
+    """All vector operators together.
+
+    Args:
+        latency_cycles: Sum over operators.
+        energy_pj: Sum, dynamic.
+        dram_bytes: What they move.
+        operations: What they compute.
+    """
+
+    latency_cycles: float
+    energy_pj: float
+    dram_bytes: float
+    operations: float
+
+
+@dataclass(frozen=True)
+class WorkloadResult:
+    """A workload on an architecture.
+
+    Args:
+        metrics: The figures a design is judged by.
+        layers: Every distinct layer.
+        vector: The rest.
+        evaluated: Mappings scored.
+    """
+
+    metrics: Metrics
+    layers: tuple[LayerResult, ...]
+    vector: VectorResult
+    evaluated: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for the trial record and the report."""
+        return {
+            "metrics": self.metrics.to_dict(),
+            "evaluated": self.evaluated,
+            "layers": [layer.to_json() for layer in self.layers],
+            "vector": {
+                "latency_cycles": self.vector.latency_cycles,
+                "energy_pj": self.vector.energy_pj,
+                "dram_bytes": self.vector.dram_bytes,
+                "operations": self.vector.operations,
+            },
+        }
+
+
+def energy_by_level(cost: Cost) -> dict[str, float]:
+    """Dynamic energy by level, interconnect and arithmetic, in pJ."""
+    parts = {level.level: level.energy_pj for level in cost.levels}
+    network = sum(level.network_pj for level in cost.levels)
+    return {**parts, "network": network, "MAC": cost.mac_energy_pj}
+
+
+Progress = Callable[[int, int], None]
+"""Called with (layers done, layers in all)."""
+
+
+def evaluate_workload(
+    workload: Workload | Network,
+    architecture: Architecture,
+    mapper: Mapper,
+    options: EvaluationOptions | None = None,
+    progress: Progress | None = None,
+) -> WorkloadResult | Infeasible:
+    """Judge an architecture by a workload, every layer with the best mapping the mapper finds (rules E1-E6).
+
+    Args:
+        workload: One network or several with weights.
+        architecture: Energies and areas filled in.
+        mapper: The inner search.
+        options: How to judge; default: each layer's EDP, activations through DRAM.
+        progress: Told as layers are done.
+
+    Returns:
+        The result, or the first layer without a valid mapping and the reason.
+
+    Raises:
+        UserError: The architecture has parts without energy or area.
+    """
+    options = options or EvaluationOptions()
+    workload = workload if isinstance(workload, Workload) else Workload.of([workload])
+    area_mm2 = architecture.area_mm2
+    if area_mm2 is None:
+        raise UserError("some part has no area", where=f"architecture {architecture.name!r}", hint="name a technology")
+    hardware = _reserve_activations(architecture, options)
+    if isinstance(hardware, Infeasible):
+        return hardware
+    groups = _group_layers(workload, options)
+    layers: list[LayerResult] = []
+    mapped: dict[Computation, MapResult] = {}
+    for done, group in enumerate(groups):
+        if group.computation not in mapped:
+            problem = MappingProblem(group.computation, hardware, options.constraints)
+            found = mapper.map(
+                problem, options.objective, budget=options.budget, seed=options.seed, reuse=options.reuse
+            )
+            if found.cost is None:
+                reason = found.infeasible or Infeasible("mapping", 1, 0, "mappings", "the mapper found none")
+                detail = f"layer {group.operator!r}: {reason.detail}".rstrip(": ")
+                return Infeasible(reason.resource, reason.demand, reason.limit, reason.unit, detail)
+            mapped[group.computation] = found
+        layers.append(_layer_result(group, mapped[group.computation], hardware))
+        if progress is not None:
+            progress(done + 1, len(groups))
+    vector = _vector_result(workload, architecture, options)
+    cycles = sum(x.latency_cycles * x.count for x in layers) + vector.latency_cycles
+    dynamic_pj = sum(x.energy_pj * x.count for x in layers) + vector.energy_pj
+    latency_s = cycles / architecture.clock_hz
+    energy_j = dynamic_pj * 1e-12 + architecture.leakage_w * latency_s
+    metrics = Metrics(latency_s, energy_j, area_mm2, architecture.leakage_w)
+    return WorkloadResult(metrics, tuple(layers), vector, sum(r.evaluated for r in mapped.values()))
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Operators that cost the same: equal computations whose operands are on chip alike."""
+
+    computation: Computation
+    on_chip: frozenset[str]
+    operator: str
+    count: float
+
+
+def _group_layers(workload: Workload, options: EvaluationOptions) -> list[_Group]:
+    counts: dict[tuple[Computation, frozenset[str]], float] = {}
+    first: dict[tuple[Computation, frozenset[str]], str] = {}
+    for network, weight in zip(workload.networks, workload.weights, strict=True):
+        kept: frozenset[str] = frozenset()
+        if options.rules.activations is Activations.KEPT:
+            kept = kept_tensors(network, options.activation_bytes, options.rules)
+        for operator in network.operators:
+            if operator.computation is None:
+                continue
+            key = (operator.computation, _on_chip(network, operator, kept, options.rules))
+            counts[key] = counts.get(key, 0) + weight
+            first.setdefault(key, operator.name)
+    return [_Group(c, on, first[c, on], n) for (c, on), n in counts.items()]
+
+
+def _on_chip(network: Network, operator: Operator, kept: frozenset[str], rules: TrafficRules) -> frozenset[str]:
+    """Tensors of the operator's computation that need not cross the DRAM interface (rules W9, W10)."""
+    assert operator.computation is not None
+    found = set()
+    for tensor, name in zip(operator.computation.tensors, operator.operands, strict=True):
+        resident = network.tensor_by_name[name].is_parameter and rules.weights is Weights.RESIDENT
+        if name in kept or resident:
+            found.add(tensor.name)
+    return frozenset(found)
+
+
+def _reserve_activations(architecture: Architecture, options: EvaluationOptions) -> Architecture | Infeasible:
+    """The architecture with the memory for kept activations taken from its outermost on-chip level (rule E4)."""
+    if options.rules.activations is Activations.DRAM:
+        return architecture
+    level = next((v for v in architecture.levels if v.kind is not LevelKind.DRAM), None)
+    if level is None or level.capacity_bytes is None:
+        return architecture
+    left = level.capacity_bytes - options.activation_bytes
+    if left <= 0:
+        return Infeasible(
+            f"capacity of level {level.name!r}",
+            options.activation_bytes,
+            level.capacity_bytes,
+            "bytes",
+            "the memory set aside for activations leaves none for mappings",
+        )
+    return architecture.with_level(level.name, capacity_bytes=left)
+
+
+def _layer_result(group: _Group, result: MapResult, architecture: Architecture) -> LayerResult:
+    cost = result.cost
+    assert cost is not None
+    cycles, energy = float(cost.latency_cycles), cost.energy_pj
+    if group.on_chip:
+        cycles, energy = _without_dram(cost, group, architecture)
+    computation = group.computation
+    return LayerResult(group.operator, str(computation), dict(computation.sizes), group.count, result, cycles, energy)
+
+
+def _without_dram(cost: Cost, group: _Group, architecture: Architecture) -> tuple[float, float]:
+    """Cycles and energy when some tensors come from and go to the next level in instead of DRAM (rule E5)."""
+    if len(architecture.levels) < 2:
+        return float(cost.latency_cycles), cost.energy_pj
+    dram, near = architecture.levels[0], architecture.levels[1]
+    assert dram.energy is not None and near.energy is not None
+    energy = cost.energy_pj
+    read_words = written_words = 0.0
+    for traffic in cost.levels[0].tensors:
+        tensor = group.computation.tensor(traffic.tensor)
+        dram_words = dram.element_bits(tensor.bits) / dram.word_bits
+        if traffic.tensor in group.on_chip:
+            near_words = near.element_bits(tensor.partial_bits) / near.word_bits
+            energy -= traffic.energy_pj
+            energy += near_words * (traffic.reads * near.energy.read_pj + traffic.updates * near.energy.update_pj)
+        else:
+            read_words += traffic.reads * dram_words
+            written_words += traffic.updates * dram_words
+    cycles = [float(cost.compute_cycles), *(float(v.cycles) for v in cost.levels[1:])]
+    if dram.read_bandwidth_words_per_cycle is not None:
+        cycles.append(math.ceil(read_words / dram.read_bandwidth_words_per_cycle))
+    if dram.write_bandwidth_words_per_cycle is not None:
+        cycles.append(math.ceil(written_words / dram.write_bandwidth_words_per_cycle))
+    return max(cycles), energy
+
+
+def _vector_result(workload: Workload, architecture: Architecture, options: EvaluationOptions) -> VectorResult:
+    """Vector operators, and the fused functions of matrix operators (rule E6)."""
+    dram = architecture.levels[0]
+    lanes = max(architecture.mesh)
+    cycles = energy = moved = operations = 0.0
+    for network, weight in zip(workload.networks, workload.weights, strict=True):
+        traffic = operator_traffic(network, options.rules, options.activation_bytes)
+        for operator, item in zip(network.operators, traffic, strict=True):
+            operations += weight * item.operations
+            energy += weight * item.operations * (architecture.mac.energy_pj or 0.0)
+            if not operator.is_vector:
+                continue  # its functions run while results are drained, at no extra time
+            compute = item.operations / lanes
+            read, written = _vector_bytes(item)
+            busy = max(
+                compute,
+                _transfer_cycles(read, dram.read_bandwidth_words_per_cycle, dram.word_bits),
+                _transfer_cycles(written, dram.write_bandwidth_words_per_cycle, dram.word_bits),
+            )
+            cycles += weight * math.ceil(busy)
+            moved += weight * (read + written)
+            if dram.energy is not None:
+                words_read, words_written = read * 8 / dram.word_bits, written * 8 / dram.word_bits
+                energy += weight * (words_read * dram.energy.read_pj + words_written * dram.energy.update_pj)
+    return VectorResult(cycles, energy, moved, operations)
+
+
+def _vector_bytes(item: OperatorTraffic) -> tuple[int, int]:
+    return item.input_bytes + item.parameter_bytes, item.output_bytes
+
+
+def _transfer_cycles(size_bytes: float, words_per_cycle: float | None, word_bits: int) -> float:
+    return 0.0 if words_per_cycle is None else size_bytes * 8 / word_bits / words_per_cycle

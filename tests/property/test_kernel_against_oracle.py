@@ -1,0 +1,104 @@
+"""The kernel equals the interpreter on random computations, hierarchies and mappings, for every reuse rule."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, Links, StorageLevel
+from codesign.cost.arrays import Reuse, decode_nest, encode_nest
+from codesign.cost.cost import Cost, evaluate
+from codesign.cost.interpreter import execute, interpret, reference_result
+from codesign.mapping.mapping import Mapping, Node, Spatial, Storage, Temporal
+from codesign.mapping.space import prime_factors
+from codesign.workloads.computation import Computation
+
+NOTATIONS = [
+    "O[m,n] += I[m,k] * W[k,n]",
+    "O[p] += I[p+r] * W[r]",
+    "O[p] += I[2*p+r] * W[r]",
+    "O[k,p] += I[p+2*r] * W[k,r]",
+    "O[p,q] += I[p+r,q+s] * W[r,s]",
+    "O[p,q] += I[2*p+r,q+2*s] * W[r,s]",
+    "O[c,p] += I[c,3*p+r] * W[c,r]",
+    "O[k,p,q] += I[p,2*q] * W[k]",
+    "O[i,j] += A[i,k,l] * B[k,j] * C[l,j]",
+    "O[] += A[i] * B[i]",
+    "O[i] += A[i+j,i] * B[j]",
+    "O[i] += A[i,i+j+k]",
+]
+SIZES = [1, 2, 3, 4, 6]
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[Computation, Architecture, Mapping]:
+    notation = draw(st.sampled_from(NOTATIONS))
+    dims = sorted({c for c in notation if c.islower()})
+    bounds = {d: draw(st.sampled_from(SIZES)) for d in dims}
+    while np.prod(list(bounds.values())) > 200:
+        bounds[max(bounds, key=bounds.__getitem__)] = 1
+    computation = Computation.parse(notation, bounds)
+    n_levels = draw(st.integers(2, 5))
+    links = draw(st.lists(st.sampled_from(list(Links)), min_size=n_levels, max_size=n_levels))
+    where: list[list[Node]] = [[] for _ in range(n_levels)]
+    spatial: list[list[Spatial]] = [[] for _ in range(n_levels)]
+    for dim, bound in bounds.items():
+        for prime in prime_factors(bound):
+            level = draw(st.integers(0, n_levels - 1))
+            kind = draw(st.sampled_from(["t", "t", "x", "y"]))
+            if kind == "t":
+                where[level].append(Temporal(dim, prime))
+            else:
+                spatial[level].append(Spatial(dim, prime, "x" if kind == "x" else "y", f"L{level}"))
+    nodes: list[Node] = []
+    for v in range(n_levels):
+        kept = [t.name for t in computation.tensors if v == 0 or draw(st.booleans())]
+        nodes += [Storage(name, f"L{v}") for name in kept]
+        nodes += draw(st.permutations(where[v]))
+        nodes += draw(st.permutations(spatial[v]))
+    levels = []
+    for v in range(n_levels):
+        x = int(np.prod([s.factor for s in spatial[v] if s.axis == "x"], initial=1))
+        y = int(np.prod([s.factor for s in spatial[v] if s.axis == "y"], initial=1))
+        energy = AccessEnergy(10.0 / (v + 1), 11.0 / (v + 1), 12.0 / (v + 1))
+        fanout = Fanout(x + draw(st.integers(0, 1)), y, links[v])
+        levels.append(StorageLevel(f"L{v}", capacity_bytes=1e9, energy=energy, fanout=fanout))
+    return computation, Architecture("random", tuple(levels), Arithmetic(energy_pj=1.0)), Mapping(tuple(nodes))
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(problems(), st.sampled_from(list(Reuse)))
+def test_counts_equal(problem: tuple[Computation, Architecture, Mapping], reuse: Reuse) -> None:
+    computation, architecture, mapping = problem
+    cost = evaluate(computation, architecture, mapping, reuse=reuse)
+    assert isinstance(cost, Cost)
+    walked = interpret(computation, architecture, mapping, reuse)
+    got = {
+        (level.level, t.tensor): (t.tile_words, t.reads, t.fills, t.updates)
+        for level in cost.levels
+        for t in level.tensors
+    }
+    expected = {key: (c.tile_words, c.reads, c.fills, c.updates) for key, c in walked.items()}
+    assert got == expected, str(computation)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(problems(), st.integers(0, 2**32 - 1))
+def test_mappings_compute_the_einsum(problem: tuple[Computation, Architecture, Mapping], seed: int) -> None:
+    computation, architecture, mapping = problem
+    rng = np.random.default_rng(seed)
+    operands = {
+        t.name: rng.normal(size=tuple(axis.extent(computation.sizes) for axis in t.axes)) for t in computation.inputs
+    }
+    result = execute(computation, architecture, mapping, operands)
+    assert result == pytest.approx(reference_result(computation, operands))
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(problems())
+def test_a_nest_survives_encoding(problem: tuple[Computation, Architecture, Mapping]) -> None:
+    computation, architecture, mapping = problem
+    nest = encode_nest(computation, architecture, mapping)
+    again = decode_nest(computation, architecture, nest, nest.loops.shape[0])
+    assert again.loops == mapping.loops
+    assert sorted(again.storage, key=str) == sorted(mapping.storage, key=str)
