@@ -66,7 +66,9 @@ def columns_of(pieces: int, h: int, w: int) -> int:
 
 
 @njit
-def split_output(row: IntArray, batch: int, tiles: int, keep_h: bool, keep_w: bool) -> tuple[int, int, int, int, int]:
+def split_output(
+    table: IntArray, layer: int, batch: int, tiles: int, keep_h: bool, keep_w: bool
+) -> tuple[int, int, int, int, int]:
     """Tile of an output layer of a fine-grained group.
 
     Batch is cut first (by the greatest common divisor), then height and width; `keep_h`, `keep_w` forbid one.
@@ -83,11 +85,11 @@ def split_output(row: IntArray, batch: int, tiles: int, keep_h: bool, keep_w: bo
         elif keep_w:
             cuts_h = rest
         else:
-            cuts_w = columns_of(rest, row[_H], row[_W])
+            cuts_w = columns_of(rest, table[layer, _H], table[layer, _W])
             cuts_h = rest // cuts_w
-    if row[_H] < cuts_h or row[_W] < cuts_w:
+    if table[layer, _H] < cuts_h or table[layer, _W] < cuts_w:
         return 0, 0, 0, cuts_h, cuts_w
-    return batch // samples, -(-row[_H] // cuts_h), -(-row[_W] // cuts_w), cuts_h, cuts_w
+    return batch // samples, -(-table[layer, _H] // cuts_h), -(-table[layer, _W] // cuts_w), cuts_h, cuts_w
 
 
 @njit
@@ -105,27 +107,45 @@ def window_extent(extent: int, full: int, kernel: int, stride: int, pad: int, li
 
 @njit
 def requirement(
-    row: IntArray, weight_edge: bool, b: int, c: int, h: int, w: int, cuts_h: int, cuts_w: int, flags: int
+    table: IntArray, layer: int, weight_edge: bool, b: int, c: int, h: int, w: int, cuts_h: int, cuts_w: int, flags: int
 ) -> tuple[int, int, int, int]:
     """What a tile ``b x c x h x w`` of a layer needs of one producer: ``(b, c, h, w)`` of the producer's output."""
-    kind = row[_TYPE]
+    kind = table[layer, _TYPE]
     if weight_edge:
-        return b, c, row[_CG], row[_R] * row[_S]
+        return b, c, table[layer, _CG], table[layer, _R] * table[layer, _S]
     if kind == _FC:
-        return b, row[_C], row[_R], row[_S]
+        return b, table[layer, _C], table[layer, _R], table[layer, _S]
     if kind in (_CONV, _GROUP_CONV, _POOL):
-        h_in = window_extent(h, row[_H], row[_R], row[_SH], row[_PH], row[_HIN], cuts_h, flags)
-        w_in = window_extent(w, row[_W], row[_S], row[_SW], row[_PW], row[_WIN], cuts_w, flags)
+        h_in = window_extent(
+            h,
+            table[layer, _H],
+            table[layer, _R],
+            table[layer, _SH],
+            table[layer, _PH],
+            table[layer, _HIN],
+            cuts_h,
+            flags,
+        )
+        w_in = window_extent(
+            w,
+            table[layer, _W],
+            table[layer, _S],
+            table[layer, _SW],
+            table[layer, _PW],
+            table[layer, _WIN],
+            cuts_w,
+            flags,
+        )
         if kind == _POOL:
             return b, c, h_in, w_in
         if kind == _CONV:
-            return b, row[_C], h_in, w_in
-        return b, -(-c // row[_KG]) * row[_CG], h_in, w_in
+            return b, table[layer, _C], h_in, w_in
+        return b, -(-c // table[layer, _KG]) * table[layer, _CG], h_in, w_in
     if kind == _TRANSPOSE:
         out = (c, h, w)
         c_in, h_in, w_in = c, h, w
         for j in range(3):
-            source = row[_O0 + j]
+            source = table[layer, _O0 + j]
             if source == 0:
                 c_in = out[j]
             elif source == 1:
@@ -134,7 +154,7 @@ def requirement(
                 w_in = out[j]
         return b, c_in, h_in, w_in
     if kind == _UPSAMPLE:
-        return b, c, -(-h * row[_HIN] // row[_H]), -(-w * row[_WIN] // row[_W])
+        return b, c, -(-h * table[layer, _HIN] // table[layer, _H]), -(-w * table[layer, _WIN] // table[layer, _W])
     return b, c, h, w
 
 
@@ -184,24 +204,31 @@ def shape_group(
     keep_h, keep_w = forbidden_cuts(a, b, order, place, table, prod_start, prod_id)
     for i in range(b - 1, a - 1, -1):
         layer = order[i]
-        row = table[layer]
         tb, tc, th, tw, ch, cw = 0, 0, 0, 0, 1, 1
         for e in range(cons_start[layer], cons_start[layer + 1]):
             user = cons_id[e]
             if i < place[user] < b:
-                u = shape[user]
                 nb, nc, nh, nw_ = requirement(
-                    table[user], cons_kind[e] == _WEIGHT_EDGE, u[0], u[1], u[2], u[3], u[4], u[5], flags
+                    table,
+                    user,
+                    cons_kind[e] == _WEIGHT_EDGE,
+                    shape[user, 0],
+                    shape[user, 1],
+                    shape[user, 2],
+                    shape[user, 3],
+                    shape[user, 4],
+                    shape[user, 5],
+                    flags,
                 )
                 tb, tc, th, tw = max(tb, nb), max(tc, nc), max(th, nh), max(tw, nw_)
-                ch, cw = max(ch, u[4]), max(cw, u[5])
+                ch, cw = max(ch, shape[user, 4]), max(cw, shape[user, 5])
         if tb == 0:
-            tb, th, tw, ch, cw = split_output(row, batch, tiles, keep_h, keep_w)
-            tc = row[_K]
+            tb, th, tw, ch, cw = split_output(table, layer, batch, tiles, keep_h, keep_w)
+            tc = table[layer, _K]
             if tb == 0:
                 return TOO_MANY_TILES
         elif flags & _CLAMP:
-            tc, th, tw = min(tc, row[_K]), min(th, row[_H]), min(tw, row[_W])
+            tc, th, tw = min(tc, table[layer, _K]), min(th, table[layer, _H]), min(tw, table[layer, _W])
         shape[layer, 0] = tb
         shape[layer, 1] = tc
         shape[layer, 2] = th
@@ -327,14 +354,13 @@ def list_tensors(
     count = 0
     for i in range(order.shape[0]):
         layer = order[i]
-        row = table[layer]
         u = batch_shape[layer]
         n, f, s = n_tiles[i], first[i], step[i]
         for e in range(prod_start[layer], prod_start[layer + 1]):
             source = prod_id[e]
             if lg_of[place[source]] != lg_of[i]:
                 nb, _c, nh, nw_ = requirement(
-                    row, prod_kind[e] == _WEIGHT_EDGE, u[0], u[1], u[2], u[3], u[4], u[5], flags
+                    table, layer, prod_kind[e] == _WEIGHT_EDGE, u[0], u[1], u[2], u[3], u[4], u[5], flags
                 )
                 size = nb * table[source, _K] * nh * nw_
                 if write:
@@ -343,16 +369,16 @@ def list_tensors(
                         put(out, count + t, LOAD_IFMAP, layer, t, source, size, q - 1, q + 1, q)
                 count += n
         for e in range(ext_start[layer], ext_start[layer + 1]):
-            nb, _c, nh, nw_ = requirement(row, False, u[0], u[1], u[2], u[3], u[4], u[5], flags)
+            nb, _c, nh, nw_ = requirement(table, layer, False, u[0], u[1], u[2], u[3], u[4], u[5], flags)
             size = nb * ext_channels[e] * nh * nw_
             if write:
                 for t in range(n):
                     q = f + t * s
                     put(out, count + t, LOAD_IFMAP, layer, t, -1 - ext_id[e], size, q - 1, q + 1, q)
             count += n
-        if row[_WB] > 0:
+        if table[layer, _WB] > 0:
             if write:
-                put(out, count, LOAD_WEIGHT, layer, -1, 0, row[_WB], f - 1, f + (n - 1) * s + 1, f)
+                put(out, count, LOAD_WEIGHT, layer, -1, 0, table[layer, _WB], f - 1, f + (n - 1) * s + 1, f)
             count += 1
         if write:
             stored, hold, gap = ofmap_life(i, order, place, flg_end, lg_end, lg_of, n_tiles, step, first, consumers)
