@@ -1,0 +1,230 @@
+"""Technology tables as files: the built-in ones and a user's own (same fields; docs/technology.md lists them)."""
+
+import math
+import re
+from dataclasses import fields as dataclass_fields
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from codesign.arch.dram import DramType
+from codesign.arch.logic import ArithmeticPoint, ArithmeticTable, Registers, Wires
+from codesign.arch.scaling import area_factor, energy_factor, leakage_factor, wire_energy_factor
+from codesign.arch.sram import AccessFit, AreaFit, FittedSram, LeakageFit, SramModel, SramStep, SteppedSram
+from codesign.arch.technology import Technology
+from codesign.core.errors import UserError, unknown_name
+from codesign.core.fields import Fields
+from codesign.core.files import read_structured
+
+_FOLDER = Path(__file__).parent / "technologies"
+_CMOS_NAME = re.compile(r"cmos-(\d+(?:\.\d+)?)nm")
+
+Fit = TypeVar("Fit", AreaFit, AccessFit, LeakageFit)
+
+
+def technology_names() -> tuple[str, ...]:
+    """The built-in tables; ``cmos-<node>nm`` also takes any other node between 7 and 130 nm."""
+    return ("cmos-22nm", "cmos-45nm", "maestro-28nm")
+
+
+@cache
+def load_technology(name: str) -> Technology:
+    """A technology by name or file.
+
+    Args:
+        name: One of `technology_names`, ``cmos-<node>nm``, or the path of a YAML or JSON file.
+
+    Raises:
+        UserError: No such table, or the file is malformed.
+    """
+    match = _CMOS_NAME.fullmatch(name)
+    if match:
+        table = read_structured(_FOLDER / "cmos.yaml")
+        table["technology"] |= {"name": name, "node_nm": float(match.group(1))}
+        return technology_from_json(table["technology"], f"technology {name!r}")
+    if name in technology_names():
+        return read_technology(_FOLDER / f"{name}.yaml")
+    if Path(name).suffix or Path(name).exists():
+        return read_technology(name)
+    raise unknown_name("technology", name, technology_names())
+
+
+def read_technology(path: str | Path) -> Technology:
+    """The technology of a file with one key, ``technology``.
+
+    Raises:
+        UserError: The file is missing or malformed.
+    """
+    fields = Fields(read_structured(path), str(path))
+    value = fields.raw("technology")
+    fields.finish()
+    return technology_from_json(value, str(path))
+
+
+def technology_from_json(value: Any, where: str = "technology") -> Technology:
+    """The technology of what stands under ``technology:``. Parts given at another node are scaled to its node.
+
+    Raises:
+        UserError: A key is unknown or missing, or a value is of the wrong kind or out of range.
+    """
+    table = Fields(value, where)
+    try:
+        name = table.text("name")
+        node_nm = table.number("node_nm", above=0)
+        dram = _read_dram(table.items("dram", None), where)
+        technology = Technology(
+            name=name,
+            node_nm=node_nm,
+            sram=_read_sram(table, node_nm),
+            arithmetic=_read_arithmetic(table.child("arithmetic"), node_nm),
+            registers=_read_registers(table.child("registers"), node_nm),
+            wires=_read_wires(table.child("wires"), node_nm),
+            dram=dram,
+            default_dram=table.text("default_dram", dram[0].name),
+        )
+    except UserError as error:
+        raise (error if error.where and where in error.where else error.within(where)) from None
+    table.finish()
+    return technology
+
+
+def _read_sram(table: Fields, node_nm: float) -> SramModel:
+    """The section nearest to the node, scaled to it; sections may be one or a list."""
+    value = table.raw("sram")
+    entries = value if isinstance(value, list) else [value]
+    if not entries:
+        raise UserError("`sram` must hold at least one section", where=table.where)
+    models = [_read_sram_section(Fields(entry, f"{table.where}, `sram`")) for entry in entries]
+    nearest = min(models, key=lambda m: abs(math.log(m.node_nm / node_nm)))
+    return replace(
+        nearest,
+        energy_scale=energy_factor(nearest.node_nm, node_nm) if nearest.node_nm != node_nm else 1.0,
+        area_scale=area_factor(nearest.node_nm, node_nm) if nearest.node_nm != node_nm else 1.0,
+        leakage_scale=leakage_factor(nearest.node_nm, node_nm) if nearest.node_nm != node_nm else 1.0,
+    )
+
+
+def _read_sram_section(section: Fields) -> FittedSram | SteppedSram:
+    node_nm, source = section.number("node_nm", above=0), section.text("source")
+    model: FittedSram | SteppedSram
+    if section.has("steps"):
+        steps = tuple(_read_step(Fields(item, f"{section.where}, step")) for item in section.items("steps"))
+        model = SteppedSram(node_nm, source, steps)
+    else:
+        model = FittedSram(
+            node_nm,
+            source,
+            area=_read_fit(section.child("area"), AreaFit),
+            read=_read_fit(section.child("read"), AccessFit),
+            write=_read_fit(section.child("write"), AccessFit),
+            leakage=_read_fit(section.child("leakage"), LeakageFit),
+        )
+    section.finish()
+    return model
+
+
+def _read_step(item: Fields) -> SramStep:
+    step = SramStep(
+        up_to_bytes=item.number("up_to_bytes", None, above=0),
+        read_pj_per_bit=item.number("read_pj_per_bit", least=0),
+        write_pj_per_bit=item.number("write_pj_per_bit", least=0),
+        area_um2_per_byte=item.number("area_um2_per_byte", least=0),
+        leakage_mw_per_byte=item.number("leakage_mw_per_byte", 0.0, least=0),
+    )
+    item.finish()
+    return step
+
+
+def _read_fit(section: Fields, kind: type[Fit]) -> Fit:
+    fit = kind(**{item.name: section.number(item.name, least=0) for item in dataclass_fields(kind)})
+    section.finish()
+    return fit
+
+
+def _read_arithmetic(section: Fields, node_nm: float) -> ArithmeticTable:
+    from_nm = section.number("node_nm", above=0)
+    energy, area = _factors(from_nm, node_nm)
+    table = ArithmeticTable(
+        node_nm=node_nm,
+        source=section.text("source"),
+        add=_read_points(section, "add", energy, area),
+        multiply=_read_points(section, "multiply", energy, area),
+        leakage_nw_per_um2=section.number("leakage_nw_per_um2", least=0) * energy / area,
+    )
+    section.finish()
+    return table
+
+
+def _read_points(section: Fields, key: str, energy: float, area: float) -> tuple[ArithmeticPoint, ...]:
+    points = []
+    for value in section.items(key):
+        item = Fields(value, f"{section.where}, `{key}`")
+        points.append(
+            ArithmeticPoint(
+                bits=item.integer("bits", least=1),
+                energy_pj=item.number("energy_pj", least=0) * energy,
+                area_um2=item.number("area_um2", least=0) * area,
+            )
+        )
+        item.finish()
+    return tuple(points)
+
+
+def _read_registers(section: Fields, node_nm: float) -> Registers:
+    energy, area = _factors(section.number("node_nm", above=0), node_nm)
+    registers = Registers(
+        node_nm=node_nm,
+        source=section.text("source"),
+        energy_pj_per_bit=section.number("energy_pj_per_bit", least=0) * energy,
+        area_um2_per_bit=section.number("area_um2_per_bit", least=0) * area,
+        leakage_nw_per_um2=section.number("leakage_nw_per_um2", least=0) * energy / area,
+        multiplexer_share=section.number("multiplexer_share", least=0),
+        gate_area_um2=section.number("gate_area_um2", least=0) * area,
+    )
+    section.finish()
+    return registers
+
+
+def _read_wires(section: Fields, node_nm: float) -> Wires:
+    from_nm = section.number("node_nm", above=0)
+    pitch_node_nm = section.number("pitch_node_nm", from_nm, above=0)
+    wires = Wires(
+        node_nm=node_nm,
+        source=section.text("source"),
+        energy_pj_per_bit_mm=section.number("energy_pj_per_bit_mm", least=0) * wire_energy_factor(from_nm, node_nm),
+        pitch_um=section.number("pitch_um", least=0) * node_nm / pitch_node_nm,
+    )
+    section.finish()
+    return wires
+
+
+def _read_dram(entries: Any, where: str) -> tuple[DramType, ...]:
+    """The DRAM types of a table; those of `dram.yaml` when it has none."""
+    if entries is None:
+        path = _FOLDER / "dram.yaml"
+        entries, where = read_structured(path)["dram"], str(path)
+    if not entries:
+        raise UserError("`dram` must hold at least one type", where=where)
+    types = []
+    for value in entries:
+        item = Fields(value, f"{where}, `dram`")
+        types.append(
+            DramType(
+                name=item.text("name"),
+                energy_pj_per_bit=item.number("energy_pj_per_bit", least=0),
+                row_pj=item.number("row_pj", 0.0, least=0),
+                row_bytes=item.integer("row_bytes", 1024, least=1),
+                atom_bytes=item.integer("atom_bytes", 1, least=1),
+                source=item.text("source"),
+            )
+        )
+        item.finish()
+    return tuple(types)
+
+
+def _factors(from_nm: float, to_nm: float) -> tuple[float, float]:
+    """Factors of energy and area between nodes."""
+    if from_nm == to_nm:
+        return 1.0, 1.0
+    return energy_factor(from_nm, to_nm), area_factor(from_nm, to_nm)

@@ -1,0 +1,229 @@
+"""Fit the SRAM curves of docs/technology.md (S1-S3) to a CACTI sweep and report their errors.
+
+    python -m experiments.fit_technology --out runs/technology
+
+writes `sram_fit.json` (coefficients and errors per node) and `sram_fit.yaml`, the `sram:` section that
+`codesign/arch/technologies/cmos.yaml` carries. Deterministic for one seed.
+"""
+
+import argparse
+import csv
+import json
+import os
+import platform
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import scipy
+import yaml
+
+from codesign.arch.sram import (
+    AccessFit,
+    AreaFit,
+    LeakageFit,
+    fitted_access_pj,
+    fitted_area_mm2,
+    fitted_leakage_mw,
+)
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a fit depends on."""
+
+    sweep: Path = Path(os.environ.get("CODESIGN_REFERENCE", "tests/data")) / "technology" / "sram_cacti7.csv"
+    """CACTI's figures, one memory a line."""
+    seed: int = 0
+    """Of the starting points."""
+    starts: int = 12
+    """Starting points per quantity; the best end is kept."""
+    soft: float = 0.15
+    """Log error beyond which a point counts linearly, so that CACTI's jumps do not pull the curve."""
+    out: Path = Path("runs/technology")
+    """Folder of the results."""
+    smoke: bool = False
+    """One starting point."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Columns of the sweep at one node, each ``n``."""
+
+    capacity_bytes: FloatArray
+    word_bits: FloatArray
+    banks: FloatArray
+    read_pj: FloatArray
+    write_pj: FloatArray
+    leakage_mw: FloatArray
+    area_mm2: FloatArray
+
+    @property
+    def size(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """What every curve is a function of."""
+        return self.capacity_bytes, self.word_bits, self.banks
+
+
+def read_sweep(path: Path) -> dict[float, Sweep]:
+    """The sweep by node; leakage is made a total over the banks as the other columns are."""
+    with path.open() as stream:
+        rows = list(csv.DictReader(stream))
+    sweeps = {}
+    for node in sorted({float(r["node_nm"]) for r in rows}, reverse=True):
+        part = [r for r in rows if float(r["node_nm"]) == node]
+
+        def column(name: str, part: list[dict[str, str]] = part) -> FloatArray:
+            return np.array([float(r[name]) for r in part])
+
+        banks = column("banks")
+        sweeps[node] = Sweep(
+            capacity_bytes=column("capacity_bytes"),
+            word_bits=column("word_bits"),
+            banks=banks,
+            read_pj=column("read_energy_pj"),
+            write_pj=column("write_energy_pj"),
+            leakage_mw=column("leakage_mw_per_bank") * banks,
+            area_mm2=column("area_mm2"),
+        )
+    return sweeps
+
+
+def errors(predicted: FloatArray, measured: FloatArray) -> dict[str, float]:
+    """Relative errors: median, 95th percentile, largest."""
+    relative = np.abs(predicted / measured - 1)
+    return {
+        "median": float(np.median(relative)),
+        "p95": float(np.quantile(relative, 0.95)),
+        "max": float(relative.max()),
+    }
+
+
+def _area(t: FloatArray) -> AreaFit:
+    k = np.exp(t[:3])
+    return AreaFit(cell=k[0], edge=k[1], route=k[2], route_power=t[3])
+
+
+def _access(t: FloatArray) -> AccessFit:
+    k = np.exp(t[:5])
+    return AccessFit(
+        small=k[0],
+        small_power=t[5],
+        large=k[1],
+        large_power=t[6],
+        array=k[2],
+        array_width=t[7],
+        array_bits=t[8],
+        wide=k[3],
+        wide_width=t[9],
+        route=k[4],
+    )
+
+
+def _leakage(t: FloatArray) -> LeakageFit:
+    k = np.exp(t[:3])
+    return LeakageFit(cell=k[0], edge=k[1], edge_bits=t[3], route=k[2], route_width=t[4], route_power=t[5])
+
+
+def _minimise(
+    curve: Callable[[FloatArray], FloatArray], measured: FloatArray, logs: list[float], powers: list[float], c: Config
+) -> FloatArray:
+    """Least squares of the log error from several starts; `logs` are unbounded, `powers` in [0, 4]."""
+    from scipy.optimize import least_squares
+
+    rng = np.random.default_rng(c.seed)
+    first = np.array(logs + powers)
+    low = np.array([-60.0] * len(logs) + [0.0] * len(powers))
+    high = np.array([10.0] * len(logs) + [4.0] * len(powers))
+    best, best_cost = first, np.inf
+    for _ in range(1 if c.smoke else c.starts):
+        start = np.clip(first + rng.normal(0, 0.2, first.size), low + 1e-6, high - 1e-6)
+        end = least_squares(
+            lambda t: np.log(curve(t) / measured),
+            start,
+            loss="soft_l1",
+            f_scale=c.soft,
+            bounds=(low, high),
+            max_nfev=600,
+        )
+        if end.cost < best_cost:
+            best, best_cost = end.x, end.cost
+    return best
+
+
+def fit_node(sweep: Sweep, c: Config) -> dict[str, dict[str, dict[str, float]]]:
+    """Coefficients and errors of the four curves at one node."""
+    size = sweep.size
+    area = _area(_minimise(lambda t: fitted_area_mm2(_area(t), *size), sweep.area_mm2, [-15, -12, -16], [1.3], c))
+    fitted_area = fitted_area_mm2(area, *size)
+    result = {"area": {"fit": asdict(area), "error": errors(fitted_area, sweep.area_mm2)}}
+    for name, measured in (("read", sweep.read_pj), ("write", sweep.write_pj)):
+
+        def curve(t: FloatArray) -> FloatArray:
+            return fitted_access_pj(_access(t), fitted_area, *size)
+
+        access = _access(_minimise(curve, measured, [-7, -4, -8, -9, -0.7], [0.8, 0.4, 1.0, 0.6, 1.8], c))
+        predicted = fitted_access_pj(access, fitted_area, *size)
+        result[name] = {"fit": asdict(access), "error": errors(predicted, measured)}
+    leakage = _leakage(
+        _minimise(
+            lambda t: fitted_leakage_mw(_leakage(t), *size),
+            sweep.leakage_mw,
+            [-19, -17, -20],
+            [0.7, 1.8, 1.0],
+            c,
+        )
+    )
+    predicted = fitted_leakage_mw(leakage, *size)
+    result["leakage"] = {"fit": asdict(leakage), "error": errors(predicted, sweep.leakage_mw)}
+    return result
+
+
+def to_yaml(fits: dict[float, dict[str, dict[str, dict[str, float]]]]) -> str:
+    """The `sram:` section of a technology file."""
+    section = [
+        {
+            "node_nm": node,
+            "source": "fitted to a CACTI 7 sweep: plain RAM, one read-write port, low-standby-power, 300 K",
+            **{name: {k: float(f"{v:.6g}") for k, v in part["fit"].items()} for name, part in fit.items()},
+        }
+        for node, fit in fits.items()
+    ]
+    return yaml.safe_dump({"sram": section}, sort_keys=False)
+
+
+def run(c: Config) -> dict[float, dict[str, dict[str, dict[str, float]]]]:
+    """Fit every node of the sweep and write the results."""
+    fits = {node: fit_node(sweep, c) for node, sweep in read_sweep(c.sweep).items()}
+    c.out.mkdir(parents=True, exist_ok=True)
+    record = {
+        "config": {k: str(v) if isinstance(v, Path) else v for k, v in asdict(c).items()},
+        "versions": {"python": platform.python_version(), "numpy": np.__version__, "scipy": scipy.__version__},
+        "nodes": {f"{node:g}": fit for node, fit in fits.items()},
+    }
+    (c.out / "sram_fit.json").write_text(json.dumps(record, indent=1) + "\n")
+    (c.out / "sram_fit.yaml").write_text(to_yaml(fits))
+    return fits
+
+
+def main() -> None:
+    """Parse the options, fit, print the errors."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sweep", type=Path, default=Config.sweep)
+    parser.add_argument("--seed", type=int, default=Config.seed)
+    parser.add_argument("--starts", type=int, default=Config.starts)
+    parser.add_argument("--out", type=Path, default=Config.out)
+    parser.add_argument("--smoke", action="store_true")
+    config = Config(**vars(parser.parse_args()))
+    print("node  quantity  median   p95   max  (relative error)")
+    for node, fit in run(config).items():
+        for name, part in fit.items():
+            e = part["error"]
+            print(f"{node:4g}  {name:8s}  {e['median']:6.3f} {e['p95']:6.3f} {e['max']:6.3f}")
+
+
+if __name__ == "__main__":
+    main()
