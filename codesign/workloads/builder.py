@@ -270,6 +270,12 @@ class NetworkBuilder:
         parameters = tuple(self.parameter(f"{name}.{p}", (features,)) for p in ("weight", "bias"))
         return self._elementwise_function(OperatorKind.NORMALIZATION, x, "layer_norm", parameters, name, named=True)
 
+    def local_response_norm(self, x: str) -> str:
+        """Normalisation by the squares of 5 neighbouring channels (AlexNet)."""
+        return self._elementwise_function(
+            OperatorKind.NORMALIZATION, x, "local_response_norm", (), "local_response_norm"
+        )
+
     def softmax(self, x: str, *, name: str = "softmax") -> str:
         """Softmax over the last axis."""
         return self._elementwise_function(OperatorKind.SOFTMAX, x, "softmax", (), name)

@@ -8,7 +8,7 @@ from codesign.workloads import operators
 from codesign.workloads.builder import OPERATIONS_PER_ELEMENT
 from codesign.workloads.computation import Computation
 from codesign.workloads.network import Operator, OperatorKind
-from codesign.workloads.onnx_emit import attributes, emit_opaque, needed
+from codesign.workloads.onnx_emit import attributes, declare_new, emit_opaque, needed
 
 if TYPE_CHECKING:
     from codesign.workloads.onnx_walk import GraphWalk, Value
@@ -49,8 +49,8 @@ def convert_attention(walk: "GraphWalk", node: Any) -> None:
     )
     shape = (sizes.batch, sizes.query_heads, sizes.queries, sizes.keys)
     has_scores = len(node.output) > 3 and node.output[3]
-    scores = _new(walk, node.output[3] if has_scores else f"{stem}.scores", shape, query)
-    weights = _new(walk, f"{stem}.weights", shape, query)
+    scores = declare_new(walk, node.output[3] if has_scores else f"{stem}.scores", shape, query)
+    weights = declare_new(walk, f"{stem}.weights", shape, query)
     result = walk.declare(walk.output(node))
     _product(walk, node, f"{stem}.qk", (walk.declare(query), keys, scores), sizes, sizes.keys, sizes.width)
     work = math.prod(shape) * OPERATIONS_PER_ELEMENT["softmax"]
@@ -90,17 +90,10 @@ def _grown(
         if named:
             walk.values[node.output[output]] = new
         return walk.declare(new)
-    grown = walk.declare(walk.output(node, output)) if named else _new(walk, f"{stem}.{label}", shape, new)
+    grown = walk.declare(walk.output(node, output)) if named else declare_new(walk, f"{stem}.{label}", shape, new)
     inputs = (walk.declare(past), walk.declare(new))
     walk.emit(node, Operator(f"{stem}.append_{label}", OperatorKind.APPEND, inputs, (grown,), function="append"))
     return grown
-
-
-def _new(walk: "GraphWalk", name: str, shape: tuple[int, ...], like: "Value") -> str:
-    from codesign.workloads.onnx_walk import Value
-
-    walk.values[name] = Value(name, shape, like.element_type)
-    return walk.declare(walk.values[name])
 
 
 def _product(

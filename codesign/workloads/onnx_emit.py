@@ -1,6 +1,7 @@
 """How a node of an ONNX graph becomes an operator of a network: shared by the rules of all operators."""
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from codesign.core.errors import UserError
@@ -93,6 +94,12 @@ def emit_opaque(walk: "GraphWalk", node: Any) -> None:
     walk.warn(f"operator {outside}{node.op_type} is not understood; kept as a vector operator, without MACs")
     work = sum(math.prod(walk.output(node, i).shape) for i, name in enumerate(node.output) if name)
     emit_vector(walk, node, OperatorKind.OPAQUE, node.op_type, work)
+
+
+def declare_new(walk: "GraphWalk", name: str, shape: tuple[int, ...], like: "Value") -> str:
+    """A tensor between the parts of one ONNX operator."""
+    walk.values[name] = replace(like, tensor=name, shape=shape, constant=False, data=None)
+    return walk.declare(walk.values[name])
 
 
 def needed(inputs: "list[Value | None]", index: int) -> "Value":

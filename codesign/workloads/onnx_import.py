@@ -30,6 +30,11 @@ class _InputAxis:
     length: int | None
     symbol: str
 
+    @property
+    def is_unnamed(self) -> bool:
+        """Whether the file gives it neither a length nor a symbol."""
+        return self.symbol == f"{self.input}.{self.axis}"
+
 
 def load_onnx(
     path: str | Path,
@@ -46,7 +51,8 @@ def load_onnx(
 
     Args:
         path: The file.
-        batch: Length of the first axis of every input; default: what the file says, 1 when it leaves it open.
+        batch: Length of the axes whose symbol has ``batch`` in it, or else of the first axis of every input; default: what
+            the file says, 1 when it leaves it open.
         seq: Length of every other symbolic axis that `dims` does not name, when there is one symbol, or its name has
             ``seq`` or ``len`` in it.
         dims: Length by symbol; an axis without a symbol is called ``INPUT.AXIS``.
@@ -79,11 +85,11 @@ def _load(
     for symbol in batch_symbols & set(dims):
         if batch not in (None, dims[symbol]):
             raise UserError(f"`batch` is {batch}, but `dims` gives {symbol}={dims[symbol]}")
-        batch = dims[symbol]
+        batch = lengths.pop(symbol)  # the walks set it
     wanted = batch if batch is not None else own_batch or 1
 
     def walk(size: int) -> Network:
-        shapes = _shapes(axes, lengths, size, fixed=size == own_batch)
+        shapes = _shapes(axes, lengths, size, own_batch)
         settings = Settings(path.stem, bits, partial_bits, size, own_batch)
         return GraphWalk(model, shapes, settings).network()
 
@@ -139,15 +145,19 @@ def _input_axes(model: Any) -> list[_InputAxis]:
 
 
 def _batch_axes(axes: list[_InputAxis]) -> tuple[set[str], int | None]:
-    """The symbols of the batch, and the batch the file itself fixes (None: it leaves it open)."""
+    """The symbols of the batch, and the batch the file itself fixes (None: it leaves it open).
+
+    A symbol with ``batch`` in it is one wherever it stands; otherwise the first axis of the inputs is the batch.
+    """
+    named = {a.symbol for a in axes if a.length is None and not a.is_unnamed and "batch" in a.symbol.lower()}
     first = _first_axes(axes)
+    unnamed = {a.symbol for a in first if a.length is None and a.is_unnamed}
+    if named:
+        return named | unnamed, None
     if not first:
         return set(), 1
     lead = first[0]
-    if lead.length is not None:
-        return set(), lead.length
-    unnamed = {a.symbol for a in first if a.length is None and a.symbol == f"{a.input}.0"}
-    return {lead.symbol} | unnamed, None
+    return (set(), lead.length) if lead.length is not None else ({lead.symbol} | unnamed, None)
 
 
 def _first_axes(axes: list[_InputAxis]) -> list[_InputAxis]:
@@ -181,13 +191,17 @@ def _resolve(axes: list[_InputAxis], batch_symbols: set[str], seq: int | None, d
     return lengths
 
 
-def _shapes(axes: list[_InputAxis], lengths: dict[str, int], batch: int, *, fixed: bool) -> dict[str, tuple[int, ...]]:
-    """Concrete shape of every activation input; `fixed` leaves the file's own first axes alone."""
+def _shapes(
+    axes: list[_InputAxis], lengths: dict[str, int], batch: int, own_batch: int | None
+) -> dict[str, tuple[int, ...]]:
+    """Concrete shape of every activation input; first axes that hold the file's own batch get the one of the walk."""
     first = _first_axes(axes)
     shapes: dict[str, list[int]] = {}
     for axis in axes:
-        is_batch = axis in first and axis.length == first[0].length
-        length = axis.length if axis.length is not None and (fixed or not is_batch) else lengths.get(axis.symbol, batch)
+        if axis.length is None:
+            length = lengths.get(axis.symbol, batch)
+        else:
+            length = batch if axis in first and axis.length == own_batch else axis.length
         shapes.setdefault(axis.input, []).append(length)
     return {name: tuple(shape) for name, shape in shapes.items()}
 

@@ -19,6 +19,7 @@ from codesign.workloads.onnx_emit import (
     per_axis,
     window_padding,
 )
+from codesign.workloads.onnx_recurrent import convert_recurrent
 
 if TYPE_CHECKING:
     from codesign.workloads.onnx_walk import GraphWalk, Value
@@ -425,6 +426,7 @@ def _table() -> dict[str, Rule]:
         "Resize": _resize,
         "Upsample": _resize,
     }
+    rules |= dict.fromkeys(("RNN", "GRU", "LSTM"), convert_recurrent)
     rules |= dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool)
     rules |= dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"), _global_pool)
     rules |= dict.fromkeys((*_FUNCTIONS, *_UNARY), _activation)

@@ -20,9 +20,9 @@ def googlenet(net: NetworkBuilder) -> str:
     """GoogLeNet (Szegedy et al., CVPR 2015), without its auxiliary classifiers."""
     x = net.input("image", (net.batch, 3, 224, 224))
     x = _conv_relu(net, x, 64, 7, "conv1", stride=2, padding=3)
-    x = net.activation(net.pool(x, 3, stride=2, ceil_mode=True, name="pool1"), "local_response_norm")
+    x = net.local_response_norm(net.pool(x, 3, stride=2, ceil_mode=True, name="pool1"))
     x = _conv_relu(net, x, 64, 1, "conv2.reduce")
-    x = net.activation(_conv_relu(net, x, 192, 3, "conv2"), "local_response_norm")
+    x = net.local_response_norm(_conv_relu(net, x, 192, 3, "conv2"))
     x = net.pool(x, 3, stride=2, ceil_mode=True, name="pool2")
     for name, widths in _INCEPTION.items():
         if name in ("4a", "5a"):

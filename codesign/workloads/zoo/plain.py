@@ -26,9 +26,9 @@ def alexnet(net: NetworkBuilder) -> str:
     """AlexNet (Krizhevsky et al., NIPS 2012): two groups in layers 2, 4, 5; 227 x 227 input, which gives its 55 x 55."""
     x = net.input("image", (net.batch, 3, 227, 227))
     x = net.relu(net.conv(x, 96, 11, stride=4, padding="valid", bias=True, name="conv1"))
-    x = net.pool(net.activation(x, "local_response_norm"), 3, stride=2, name="pool1")
+    x = net.pool(net.local_response_norm(x), 3, stride=2, name="pool1")
     x = net.relu(net.conv(x, 256, 5, groups=2, bias=True, name="conv2"))
-    x = net.pool(net.activation(x, "local_response_norm"), 3, stride=2, name="pool2")
+    x = net.pool(net.local_response_norm(x), 3, stride=2, name="pool2")
     x = net.relu(net.conv(x, 384, 3, bias=True, name="conv3"))
     x = net.relu(net.conv(x, 384, 3, groups=2, bias=True, name="conv4"))
     x = net.relu(net.conv(x, 256, 3, groups=2, bias=True, name="conv5"))

@@ -151,7 +151,7 @@ def test_open_dimensions_must_be_given(tmp_path: Path) -> None:
         load_onnx(file, seq=4, batch=-2)
     with pytest.raises(UserError, match="`batch` is 2, but `dims` gives batch=3"):
         load_onnx(file, batch=2, dims={"batch": 3, "seq": 4})
-    assert load_onnx(file, dims={"batch": 3, "seq": 4}).batch == 3
+    assert load_onnx(file, dims={"batch": 3, "seq": 4}) == load_onnx(file, batch=3, seq=4)
 
 
 def test_axes_without_a_symbol_are_named_after_their_input(tmp_path: Path) -> None:
@@ -385,11 +385,26 @@ def test_unknown_operator_is_named_and_kept(tmp_path: Path, caplog: pytest.LogCa
     assert net.with_batch(3).macs == 3 * 32
 
 
-def test_recurrent_operators_are_kept_with_a_warning(tmp_path: Path) -> None:
-    node = helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=4)
-    net = load_nodes(tmp_path, [node], {"x": [5, 1, 3]}, ["y"], [weight("w", 1, 16, 3), weight("r", 1, 16, 4)])
-    assert only(net, OperatorKind.OPAQUE).function == "LSTM"
-    assert "LSTM is not understood" in net.warnings[0]
+@pytest.mark.parametrize(("kind", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
+@pytest.mark.parametrize("directions", [1, 2])
+def test_recurrent_operators_are_unrolled(tmp_path: Path, kind: str, gates: int, directions: int) -> None:
+    steps, features, hidden = 5, 3, 4
+    direction = "bidirectional" if directions == 2 else "forward"
+    node = helper.make_node(kind, ["x", "w", "r"], ["y", "last"], hidden_size=hidden, direction=direction, name="r1")
+    parameters = [weight("w", directions, gates * hidden, features), weight("r", directions, gates * hidden, hidden)]
+    file = save(tmp_path, [node], {"x": [steps, "batch", features]}, ["y", "last"], parameters)
+    net = load_onnx(file, batch=2)  # the first axis is time; the symbol says where the batch is
+    assert (net.batch, net.fixed_batch) == (2, False)
+    assert net == load_onnx(file, dims={"batch": 2}) == load_onnx(file).with_batch(2)
+    # zeros before the first step need no product
+    per_sample = directions * gates * hidden * (steps * features + (steps - 1) * hidden)
+    assert net.macs == 2 * per_sample
+    assert net.warnings == ()
+    assert [g.count for g in net.distinct_layers()] == [1, steps - 1]
+    assert [net.tensor_by_name[n].shape for n in net.outputs] == [
+        (steps, directions, 2, hidden),
+        (directions, 2, hidden),
+    ]
 
 
 def test_constant_subgraphs_have_no_macs(tmp_path: Path) -> None:
