@@ -1,6 +1,7 @@
 """`codesign tensorize`: which part of a computation one call of an intrinsic may take."""
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -34,9 +35,30 @@ def register(app: typer.Typer) -> None:
             bool, typer.Option(help="Run every choice on a small instance and compare with einsum.")
         ] = True,
         trees: Annotated[bool, typer.Option("--trees", help="Print the tensor syntax trees.")] = False,
+        emit: Annotated[
+            str | None, typer.Option(help="Print the program of one choice instead: pseudo, instructions or gemmini.")
+        ] = None,
+        stage: Annotated[int | None, typer.Option(help="Program of this stage (0, the whole, by default).")] = None,
+        choice: Annotated[int | None, typer.Option(help="Number of the choice in the list (1).")] = None,
+        tiles: Annotated[str | None, typer.Option(help="Iterations in the scratchpad together: k=32,x=32.")] = None,
+        order: Annotated[str | None, typer.Option(help="Host loops from the outermost inwards: y,r,s,k,x,c.")] = None,
+        capacity: Annotated[int | None, typer.Option(help="Scratchpad bytes (262144).")] = None,
+        banks: Annotated[int | None, typer.Option(help="Scratchpad banks (4).")] = None,
+        run: Annotated[
+            bool | None, typer.Option("--run", help="Run the program in the simulator and compare with einsum.")
+        ] = None,
+        seed: Annotated[int | None, typer.Option(help="Seed of the numbers it runs on.")] = None,
+        bits: Annotated[int, typer.Option(help="Width of an element.")] = 8,
+        partial_bits: Annotated[int, typer.Option(help="Width of a partial sum on chip.")] = 32,
+        out: Annotated[Path | None, typer.Option(help="Write the program to this file.")] = None,
         output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
     ) -> None:
-        """List the tensorize choices of a computation on an intrinsic: loop nest, padding waste, reuse."""
+        """List the tensorize choices of a computation on an intrinsic: loop nest, padding waste, reuse.
+
+        With --emit, generate the program of one of them.
+        """
+        from codesign.cli.tensorize_program import ProgramOptions, emit_program
+        from codesign.tensorize.choice import choices
         from codesign.tensorize.diagnosis import no_match_error
         from codesign.tensorize.intrinsics import intrinsic as make_intrinsic
         from codesign.tensorize.intrinsics import parse_bounds
@@ -45,13 +67,21 @@ def register(app: typer.Typer) -> None:
 
         if output_format not in ("text", "json"):
             raise UserError(f"--format must be text or json, got {output_format!r}")
-        computation = Computation.parse(notation, parse_bounds(bounds))
+        options = ProgramOptions(emit, stage, choice, tiles, order, capacity, banks, run, seed, out)
+        idle = options.given_without_emit()
+        if idle is not None:
+            raise UserError(f"{idle} is about a program", hint="add --emit pseudo, instructions or gemmini")
+        computation = Computation.parse(notation, parse_bounds(bounds), bits=bits, partial_bits=partial_bits)
         unit = make_intrinsic(intrinsic, size)
         stages = split_stages(computation)
         parts = [computation] if len(stages) == 1 else [computation, *stages]
-        reports = [_report(part, unit, partial=partial, unsound=unsound, prove=prove) for part in parts]
-        if not any(report["choices"] for report in reports):
+        listed = [choices(part, unit, partial=partial, unsound=unsound) for part in parts]
+        if not any(listed):
             raise no_match_error(computation, unit)
+        if emit is not None:
+            emit_program(options, parts, listed, output_format == "json")
+            return
+        reports = [_report(part, unit, found, prove) for part, found in zip(parts, listed, strict=True)]
         if output_format == "json":
             document = {"status": "ok", **reports[0], "stages": reports[1:]}
             if trees:
@@ -67,15 +97,13 @@ def register(app: typer.Typer) -> None:
 
 
 def _report(
-    computation: "Computation", unit: "Intrinsic", *, partial: bool, unsound: bool, prove: bool
+    computation: "Computation", unit: "Intrinsic", found: "tuple[TensorizeChoice, ...]", prove: bool
 ) -> dict[str, Any]:
-    from codesign.tensorize.choice import choices
     from codesign.tensorize.diagnosis import nearest_miss
     from codesign.tensorize.matching import printed_matches
 
     printed = printed_matches(computation, unit)
     miss = nearest_miss(computation, unit)
-    found = choices(computation, unit, partial=partial, unsound=unsound)
     return {
         "computation": str(computation),
         "bounds": computation.sizes,

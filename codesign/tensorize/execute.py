@@ -162,7 +162,9 @@ def _block(
     """One operand block of the intrinsic's full size, zero where the computation has nothing."""
     full = tensor_shape(choice.intrinsic.computation, theirs)
     if operand.tensor is None:
-        return np.ones(full, np.int64)
+        unit = np.zeros(full, np.int64)
+        unit[(0,) * len(full)] = 1
+        return unit
     array = arrays[operand.tensor]
     where, order = _region(operand, choice.computation.tensor(operand.tensor), theirs, base, valid)
     part = np.asarray(array[tuple(where)]).transpose(order)

@@ -58,6 +58,53 @@ def test_scaled_results_are_said() -> None:
     assert "scaled by one element of B" in run(*MTTKRP, "--intrinsic", "gemv", "--size", "4x4")
 
 
+SMALL = [
+    "C[k,x,y] += A[c,x+r,y+s]*B[k,c,r,s]",
+    "--bounds",
+    "k=8,c=8,x=6,y=5,r=3,s=3",
+    "--intrinsic",
+    "gemm",
+    "--size",
+    "4x4x4",
+]
+LOOPS = ["--choice", "2", "--tiles", "k=8,x=2,y=5,c=4,r=3,s=3", "--order", "c,k"]
+
+
+def test_pseudo_code_of_a_choice() -> None:
+    text = run(*SMALL, *LOOPS, "--emit", "pseudo", "--capacity", "8192", "--banks", "8")
+    assert "scratchpad 8192 bytes, 8 banks of 1024" in text
+    assert "for c0 in range(0, 8, 4):  # host" in text
+
+
+@pytest.mark.parametrize("form", ["pseudo", "instructions", "gemmini"])
+def test_every_form_runs_and_equals_einsum(form: str) -> None:
+    document = json.loads(run(*SMALL, *LOOPS, "--emit", form, "--run", "--seed", "5", "--format", "json"))
+    assert (document["status"], document["form"]) == ("ok", form)
+    assert document["simulation"]["equals_einsum"] is True
+    assert document["simulation"]["calls"] == 2 * 2 * 5 * 2 * 9  # tiles of k, x; y; tiles of c; r and s
+    assert document["simulation"]["seed"] == 5
+    assert document["program"]
+
+
+def test_a_program_can_be_written_to_a_file(tmp_path) -> None:
+    target = tmp_path / "program.json"
+    assert run(*SMALL, "--emit", "instructions", "--out", str(target)) == ""
+    assert json.loads(target.read_text())["instructions"]
+
+
+def test_a_program_that_does_not_fit_is_a_result() -> None:
+    assert "status: infeasible" in run(*SMALL, *LOOPS, "--emit", "pseudo", "--capacity", "512")
+    document = json.loads(run(*SMALL, *LOOPS, "--emit", "pseudo", "--capacity", "512", "--format", "json"))
+    assert (document["status"], document["resource"], document["limit"]) == ("infeasible", "scratchpad capacity", 512)
+
+
+def test_a_stage_can_be_chosen() -> None:
+    text = run(*MTTKRP, "--intrinsic", "gemm", "--size", "4x4x4", "--emit", "pseudo", "--stage", "1")
+    assert "# E[i,k,j] += A[i,k,l] * B[l,j]" in text
+    with pytest.raises(UserError, match=r"there is no choice .* 1 has 4, 2 has 0"):
+        run(*MTTKRP, "--intrinsic", "gemm", "--size", "4x4x4", "--emit", "pseudo", "--stage", "2")
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -68,6 +115,11 @@ def test_scaled_results_are_said() -> None:
         (["C[k] += A[k]", "--bounds", "k=1,z=2", "--intrinsic", "gemm"], "'z', which indexes no tensor"),
         ([*CONV, "--intrinsic", "gemms"], "unknown intrinsic 'gemms'"),
         ([*CONV, "--intrinsic", "gemm", "--format", "yaml"], "--format must be text or json"),
+        ([*SMALL, "--emit", "verilog"], "unknown program form 'verilog'"),
+        ([*SMALL, "--emit", "pseudo", "--choice", "9"], "--choice must be in 1..8, got 9"),
+        ([*SMALL, "--emit", "pseudo", "--stage", "1"], "--stage must be in 0..0, got 1"),
+        ([*SMALL, "--tiles", "k=4"], "--tiles is about a program"),
+        ([*CONV, "--intrinsic", "dot", "--size", "1", "--emit", "instructions"], "calls; it is unrolled up to"),
         (["C[k] += A[k,l]*B[l]", "--bounds", "k=4,l=4", "--intrinsic", "gemm"], "condition 1 (index matching)"),
     ],
 )

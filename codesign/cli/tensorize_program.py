@@ -1,0 +1,170 @@
+"""`codesign tensorize --emit`: the program of one choice, and its run in the simulator."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from codesign.core.errors import UserError, unknown_name
+
+if TYPE_CHECKING:
+    from codesign.cost.cost import Infeasible
+    from codesign.tensorize.choice import TensorizeChoice
+    from codesign.tensorize.gemmini import GemminiProgram
+    from codesign.tensorize.program import Program
+    from codesign.workloads.computation import Computation
+
+FORMS = ("pseudo", "instructions", "gemmini")
+_MOST_CALLS = 200_000
+"""Calls up to which a program is unrolled: some 100 MB of JSON, and minutes in the simulator."""
+
+
+@dataclass(frozen=True)
+class ProgramOptions:
+    """What was given on the command line; None where nothing was."""
+
+    emit: str | None
+    stage: int | None
+    choice: int | None
+    tiles: str | None
+    order: str | None
+    capacity: int | None
+    banks: int | None
+    run: bool | None
+    seed: int | None
+    out: Path | None
+
+    def given_without_emit(self) -> str | None:
+        """The first option that only a program reads, when no program is asked for."""
+        if self.emit is not None:
+            return None
+        names = ("stage", "choice", "tiles", "order", "capacity", "banks", "run", "seed", "out")
+        return next(("--" + n for n in names if getattr(self, n) is not None), None)
+
+
+def emit_program(
+    options: ProgramOptions, parts: "list[Computation]", listed: "list[tuple[TensorizeChoice, ...]]", as_json: bool
+) -> None:
+    """Generate, perhaps run, and print or write the program of one choice.
+
+    Args:
+        options: From the command line.
+        parts: The computation and, when it is split, its stages.
+        listed: The choices of each part in the order in which they are listed.
+        as_json: Print one JSON document instead of text.
+
+    Raises:
+        UserError: There is no such stage or choice, or the program is too long to unroll.
+    """
+    from codesign.cost.cost import Infeasible
+    from codesign.tensorize.intrinsics import parse_bounds
+    from codesign.tensorize.program import generate_program
+    from codesign.tensorize.schedule import schedule_from_tiles
+    from codesign.tensorize.scratchpad import Scratchpad
+
+    if options.emit not in FORMS:
+        raise unknown_name("program form", str(options.emit), FORMS, where="--emit")
+    choice = _pick(options, parts, listed)
+    if (options.emit != "pseudo" or options.run) and choice.calls > _MOST_CALLS:
+        raise UserError(
+            f"the program makes {choice.calls} calls; it is unrolled up to {_MOST_CALLS}",
+            hint="give smaller --bounds, or use --emit pseudo without --run",
+        )
+    order = None if options.order is None else [d.strip() for d in options.order.split(",")]
+    tiles = parse_bounds(options.tiles, "--tiles") if options.tiles else None
+    spad = Scratchpad(options.capacity or 256 * 1024, options.banks or 4)
+    program = generate_program(schedule_from_tiles(choice, tiles, order), spad)
+    if isinstance(program, Infeasible):
+        _say_infeasible(program.to_json(), str(program), as_json)
+        return
+    translated = _gemmini(program) if options.emit == "gemmini" else None
+    if isinstance(translated, Infeasible):
+        _say_infeasible(translated.to_json(), str(translated), as_json)
+        return
+    text = str(translated) if translated is not None else _render(program, options.emit)
+    run = _run(program, translated, options.seed or 0) if options.run else None
+    if options.out is not None:
+        from codesign.core.files import write_atomic
+
+        write_atomic(options.out, text + "\n")
+        typer.echo(f"written to {options.out}", err=True)
+    if as_json:
+        body = json.loads(text) if options.emit == "instructions" else text
+        document = {"status": "ok", "form": options.emit, "index_map": choice.index_map, "simulation": run}
+        typer.echo(json.dumps(document if options.out else {**document, "program": body}, indent=1))
+        return
+    if options.out is None:
+        typer.echo(text)
+    if run is not None:
+        same = "equals einsum" if run["equals_einsum"] else "DIFFERS from einsum"
+        typer.echo(
+            f"simulated: {same}; {run['calls']} calls, {run['dram_bytes']} DRAM bytes",
+            err=True,
+        )
+
+
+def _pick(
+    options: ProgramOptions, parts: "list[Computation]", listed: "list[tuple[TensorizeChoice, ...]]"
+) -> "TensorizeChoice":
+    stage = options.stage or 0
+    if not 0 <= stage < len(parts):
+        raise UserError(f"--stage must be in 0..{len(parts) - 1}, got {stage}", where=str(parts[0]))
+    number, found = options.choice or 1, listed[stage]
+    if not 1 <= number <= len(found):
+        hint = "" if len(parts) == 1 else f"stages: {', '.join(f'{i} has {len(c)}' for i, c in enumerate(listed))}"
+        raise UserError(
+            f"--choice must be in 1..{len(found)}, got {number}" if found else "there is no choice",
+            where=str(parts[stage]),
+            hint=hint or None,
+        )
+    return found[number - 1]
+
+
+def _gemmini(program: "Program") -> "GemminiProgram | Infeasible":
+    from codesign.tensorize.gemmini import gemmini_program
+
+    return gemmini_program(program)
+
+
+def _render(program: "Program", form: str) -> str:
+    if form == "instructions":
+        return json.dumps(program.to_json())
+    from codesign.tensorize.pseudo_code import pseudo_code
+
+    return pseudo_code(program)
+
+
+def _say_infeasible(document: dict[str, Any], text: str, as_json: bool) -> None:
+    typer.echo(json.dumps(document, indent=1) if as_json else f"status: infeasible\n{text}")
+
+
+def _run(program: "Program", translated: "GemminiProgram | None", seed: int) -> dict[str, Any]:
+    """Simulate on random numbers and compare with einsum."""
+    import numpy as np
+
+    from codesign.tensorize.execute import affine_einsum, random_inputs, tensor_shape
+    from codesign.tensorize.gemmini_simulator import simulate_gemmini
+    from codesign.tensorize.simulator import simulate, wrapped
+
+    computation = program.schedule.choice.computation
+    inputs = random_inputs(computation, seed)
+    expected = affine_einsum(computation, inputs)
+    if translated is not None:
+        empty = np.full(tensor_shape(computation, computation.output), 77, np.int8)
+        ran = simulate_gemmini(translated, inputs, (computation.output.name, empty))
+        counts = {"calls": ran.computes, "dram_bytes": ran.dram_bytes, "host_packed_bytes": ran.packed_bytes}
+        return {"equals_einsum": bool(np.array_equal(ran.output, wrapped(expected, 1))), **counts, "seed": seed}
+    result = simulate(program.to_json(), inputs)
+    return {
+        "equals_einsum": bool(np.array_equal(result.output, wrapped(expected, result.output.itemsize))),
+        "calls": result.calls,
+        "dram_bytes": result.dram_bytes,
+        "dram_read_bytes": result.dram_read_bytes,
+        "dram_write_bytes": result.dram_write_bytes,
+        "dram_bursts": result.dram_bursts,
+        "moved_bytes": result.moved_bytes,
+        "serialised_calls": result.serialised_calls,
+        "seed": seed,
+    }
