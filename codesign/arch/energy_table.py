@@ -70,6 +70,8 @@ def _tables(value: Any, where: str) -> dict[str, dict[str, float]]:
         table.finish()
         if name in tables:
             raise UserError(f"two tables for {name!r}", where=where)
+        if actions.get("leak"):
+            _log.warning("%s: the energy of `leak` is left out", table.where)
         tables[name] = actions
     fields.finish()
     return tables

@@ -66,14 +66,15 @@ def architecture_from_timeloop(
     components = list(components_of(value, where))
     if len(components) < 2:
         raise UserError("needs at least one storage level and the arithmetic", where=where)
+    mac = _read_arithmetic(components[-1])
+    levels = [_read_storage(component) for component in components[:-1]]
     _check_mesh(components)
-    levels = []
-    for outer, inner in pairwise(components):
+    for i, (outer, inner) in enumerate(pairwise(components)):
         fanout = Fanout(inner.mesh[0] // outer.mesh[0], inner.mesh[1] // outer.mesh[1])
-        levels.append(replace(_read_storage(outer), fanout=fanout))
+        levels[i] = replace(levels[i], fanout=fanout)
     name = value.get("name") or _first_name(value) or Path(where).stem
     try:
-        return Architecture(str(name), tuple(levels), _read_arithmetic(components[-1]), clock_hz or DEFAULT_CLOCK_HZ)
+        return Architecture(str(name), tuple(levels), mac, clock_hz or DEFAULT_CLOCK_HZ)
     except UserError as error:
         raise error.within(where) from None
 
@@ -107,7 +108,7 @@ def _from_flat(value: dict[str, Any], where: str) -> Iterator[Component]:
         arithmetic = arithmetic[0]
     for kind, item in [*(("", item) for item in reversed(storage)), ("compute", arithmetic)]:
         attributes = _loose(item, f"{where}: architecture")
-        name = str(attributes.pop("name", "MAC" if kind else ""))
+        name = str(attributes.pop("name", None) or ("MAC" if kind else ""))
         if not name:
             raise UserError("a storage level has no `name`", where=where)
         place = f"{where}: {name!r}"
@@ -259,6 +260,9 @@ def _mesh(attributes: dict[str, Any], instances: int | None, where: str) -> tupl
 
 
 def _check_mesh(components: list[Component]) -> None:
+    if components[0].mesh != (1, 1):
+        x, y = components[0].mesh
+        raise UserError(f"the outermost level must have one instance, got {x} x {y}", where=components[0].where)
     for outer, inner in pairwise(components):
         for axis, a, b in (("X", outer.mesh[0], inner.mesh[0]), ("Y", outer.mesh[1], inner.mesh[1])):
             if b % a:
@@ -266,14 +270,11 @@ def _check_mesh(components: list[Component]) -> None:
                     f"`mesh{axis}` must be a multiple of that of the level outside ({outer.name!r}, {a}), got {b}",
                     where=inner.where,
                 )
-    if components[0].mesh != (1, 1):
-        x, y = components[0].mesh
-        raise UserError(f"the outermost level must have one instance, got {x} x {y}", where=components[0].where)
 
 
 _IGNORED = {
     "addr_gen_energy", "cluster_energy", "depth_bits", "global_cycle_seconds", "latency", "n_rdwr_ports", "n_rd_ports", "n_wr_ports",
-    "num_ports", "num_banks", "n_banks", "banks", "technology", "type", "subclass", "version", "static_energy", "leak", "area",
+    "num_ports", "technology", "type", "subclass", "version", "static_energy", "leak", "area",
     "read_energy", "write_energy", "network_word_bits", "nports", "num_pipeline_stages", "cycle_seconds", "voltage", "temperature",
     "action_latency_cycles", "area_scale", "energy_scale", "n_instances", "data_storage_width", "data_storage_depth", "io_voltage",
     "width_a_bits", "width_b_bits", "a_width", "b_width", "width_out", "adder_width", "multiplier_width", "num_bits",
@@ -300,6 +301,7 @@ def _read_storage(component: Component) -> StorageLevel:
         _log.warning("%s: min-utilization is not enforced", place)
     read, write = _bandwidths(fields)
     energy = _vector_energy(fields, block)
+    banks = fields.integer(fields.first_of("banks", "n_banks", "num_banks"), 1, least=1)
     _finish(fields)
     kind = LevelKind.DRAM if dram else LevelKind.REGISTERS if component.kind.startswith("reg") else LevelKind.SRAM
     level = {
@@ -308,6 +310,7 @@ def _read_storage(component: Component) -> StorageLevel:
         "capacity_bytes": None if words is None else words * word_bits / 8,
         "word_bits": word_bits,
         "one_element_per_word": True,
+        "banks": banks,
         "read_bandwidth_words_per_cycle": read,
         "write_bandwidth_words_per_cycle": write,
         "energy": energy,

@@ -26,6 +26,9 @@ def register(app: typer.Typer) -> None:
             float | None,
             typer.Option(help="Cycles per second; overrides the architecture's (Timeloop's files: 1 GHz)."),
         ] = None,
+        technology: Annotated[
+            str | None, typer.Option(help="Technology that fills in energies and areas the architecture leaves open.")
+        ] = None,
     ) -> None:
         """Convert files; what the other form cannot say is refused or warned about."""
         from codesign.cli.inputs import resolve, warnings_to_stderr
@@ -37,7 +40,7 @@ def register(app: typer.Typer) -> None:
         if to not in targets:
             raise unknown_name("form", to, targets, where="--to")
         warnings_to_stderr()
-        texts = to_files(resolve(files, clock_hz=clock_hz), targets[to])
+        texts = to_files(resolve(files, clock_hz=clock_hz, technology=technology), targets[to])
         if not texts:
             raise UserError(
                 "nothing to write", where=", ".join(files), hint="constraints and energies need an architecture"

@@ -12,16 +12,14 @@ from codesign.workloads.computation import Computation
 if TYPE_CHECKING:
     from codesign.cost.cost import Cost
 
-MIN_WIDTH = 110
-"""Columns when the output is no terminal; tables would be cut at 80."""
+MIN_WIDTH = 120
+"""Columns at least: a number that is cut short is worse than a line that wraps."""
 
 
 def make_console() -> Console:
     """A console on stdout wide enough for the tables."""
     console = Console(highlight=False)
-    if console.width < MIN_WIDTH and not console.is_terminal:
-        console = Console(highlight=False, width=MIN_WIDTH)
-    return console
+    return console if console.width >= MIN_WIDTH else Console(highlight=False, width=MIN_WIDTH)
 
 
 def print_cost(computation: Computation, architecture: Architecture, cost: "Cost") -> None:
@@ -61,6 +59,7 @@ def _traffic_table(cost: "Cost") -> Table:
         title="Accesses: elements, totals over all instances (tile: of one instance)",
         title_justify="left",
         box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
     )
     table.add_column("level", no_wrap=True)
     table.add_column("tensor", no_wrap=True)
@@ -84,9 +83,10 @@ def _energy(energy_pj: float, cost: "Cost") -> tuple[str, str]:
 
 def _level_table(cost: "Cost") -> Table:
     table = Table(
-        title="Levels: cycles each needs, at least those of the computing; the largest is the latency",
+        title="Levels: cycles each needs (at least the computing); the largest is the latency",
         title_justify="left",
         box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
     )
     table.add_column("level", no_wrap=True)
     for header in ("instances used", "bytes used", "bytes available", "cycles", ""):

@@ -33,6 +33,9 @@ def register(app: typer.Typer) -> None:
             float | None,
             typer.Option(help="Cycles per second; overrides the architecture's (Timeloop's files: 1 GHz)."),
         ] = None,
+        technology: Annotated[
+            str | None, typer.Option(help="Technology that fills in energies and areas the architecture leaves open.")
+        ] = None,
     ) -> None:
         """Evaluate a fixed mapping: accesses, energy and latency by level and tensor."""
         from codesign.cli.inputs import check_format, parse_reuse, resolve, warnings_to_stderr
@@ -40,7 +43,7 @@ def register(app: typer.Typer) -> None:
         check_format(output_format)
         warnings_to_stderr()
         rule = parse_reuse(reuse)
-        inputs = resolve(files, clock_hz=clock_hz)
+        inputs = resolve(files, clock_hz=clock_hz, technology=technology)
         architecture, computation, mapping = (
             inputs.need_architecture(),
             inputs.need_computation(),

@@ -50,7 +50,12 @@ def parse_reuse(name: str) -> "Reuse":
 
 
 def resolve(
-    arguments: Sequence[str], *, arch: str | None = None, layer: str | None = None, clock_hz: float | None = None
+    arguments: Sequence[str],
+    *,
+    arch: str | None = None,
+    layer: str | None = None,
+    clock_hz: float | None = None,
+    technology: str | None = None,
 ) -> "Inputs":
     """The values that the arguments name.
 
@@ -59,6 +64,7 @@ def resolve(
         arch: A preset name or an architecture file.
         layer: A layer string or a problem file.
         clock_hz: Overrides the clock.
+        technology: Fills in what the architecture leaves open.
 
     Raises:
         UserError: A file, preset or layer is unknown or malformed, or something is given twice.
@@ -84,9 +90,10 @@ def resolve(
             raise UserError(f"two names for the {what}: {found[0]!r} and {found[1]!r}; give one")
     return load_inputs(
         paths,
-        architecture=_preset(presets[0]) if presets else None,
+        architecture=_preset(presets[0], technology) if presets else None,
         computation=_layer(layers[0]) if layers else None,
         clock_hz=clock_hz,
+        technology=None if presets else technology,
     )
 
 
@@ -97,10 +104,10 @@ def _is_file(text: str) -> bool:
     return path.exists() or bool(path.suffix) or "/" in text
 
 
-def _preset(name: str) -> "Architecture":
+def _preset(name: str, technology: str | None) -> "Architecture":
     from codesign.arch.presets import load_preset
 
-    return load_preset(name)
+    return load_preset(name, technology)
 
 
 def _layer(text: str) -> "Computation":

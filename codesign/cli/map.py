@@ -47,6 +47,9 @@ def register(app: typer.Typer) -> None:
             float | None,
             typer.Option(help="Cycles per second; overrides the architecture's (Timeloop's files: 1 GHz)."),
         ] = None,
+        technology: Annotated[
+            str | None, typer.Option(help="Technology that fills in energies and areas the architecture leaves open.")
+        ] = None,
         output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
         out: Annotated[Path | None, typer.Option(help="Write the mapping to this YAML file.")] = None,
     ) -> None:
@@ -65,7 +68,7 @@ def register(app: typer.Typer) -> None:
         if seed < 0:
             raise UserError(f"--seed must be >= 0, got {seed}")
         searcher = create(mapper, **options)
-        inputs = resolve(files or [], arch=arch, layer=layer, clock_hz=clock_hz)
+        inputs = resolve(files or [], arch=arch, layer=layer, clock_hz=clock_hz, technology=technology)
         constraints = replace(inputs.constraints, free_bypass=True) if free_bypass else inputs.constraints
         problem = MappingProblem(inputs.need_computation(), inputs.need_architecture(), constraints)
         result = searcher.map(problem, goal, budget=budget, seed=seed, reuse=rule)

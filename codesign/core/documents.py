@@ -74,10 +74,11 @@ def _construct_mapping(loader: Any, node: Any) -> dict[Any, Any]:
     for key_node, _ in node.value:
         if key_node.tag == "tag:yaml.org,2002:merge":
             continue
-        if key_node.value.__hash__ is not None and key_node.value in seen:
+        if not isinstance(key_node, yaml.ScalarNode):
+            raise yaml.MarkedYAMLError(None, None, "a key must be a name", key_node.start_mark)
+        if key_node.value in seen:
             raise yaml.MarkedYAMLError(None, None, f"key {key_node.value!r} stands twice", key_node.start_mark)
-        if isinstance(key_node.value, str):
-            seen.add(key_node.value)
+        seen.add(key_node.value)
     loader.flatten_mapping(node)
     return dict(loader.construct_pairs(node, deep=True))
 

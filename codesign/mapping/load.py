@@ -86,6 +86,7 @@ def load_inputs(
     architecture: Architecture | None = None,
     computation: Computation | None = None,
     clock_hz: float | None = None,
+    technology: str | None = None,
 ) -> Inputs:
     """Read files in any order.
 
@@ -94,6 +95,8 @@ def load_inputs(
         architecture: One that does not come from a file, e.g. a preset.
         computation: One that does not come from a file.
         clock_hz: Overrides the clock of the architecture (Timeloop's files have none: 1 GHz).
+        technology: Fills in energies and areas that neither the architecture nor an energy table gives; by default the one
+            that the architecture names, if it does.
 
     Raises:
         UserError: A file is malformed, something is described twice, or names do not fit together.
@@ -107,6 +110,10 @@ def load_inputs(
     table = _only(documents, Kind.ENERGY, False)
     if table is not None and architecture is not None:
         architecture = apply_energy_table(architecture, table.value, table.where)
+    if architecture is not None and (technology is not None or architecture.technology is not None):
+        from codesign.arch.presets import fill_figures
+
+        architecture = fill_figures(architecture, technology)
     problem = _only(documents, Kind.PROBLEM, computation is not None)
     if problem is not None:
         computation = read_computation(problem)

@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import product
+from typing import Any, cast
 
-from codesign.arch.architecture import Architecture
+from codesign.arch.architecture import Architecture, StorageLevel
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields, describe
 from codesign.mapping.constraints import Constraints, Keep, LevelConstraints
@@ -302,8 +303,11 @@ def _constrain(entry: LevelConstraints, item: _Directive, computation: Computati
 def mapping_to_timeloop(mapping: Mapping, computation: Computation, architecture: Architecture) -> list[dict[str, Any]]:
     """The directives of an even mapping; `mapping_from_timeloop` gives the same mapping back.
 
+    A dimension that a level unrolls along both axes, which these files cannot say, is laid along one, if all
+    then fits the mesh. No count depends on the axis.
+
     Raises:
-        UserError: The mapping is uneven, which these files cannot express.
+        UserError: The mapping is uneven, or does not fit so; these files cannot express it.
     """
     entries: list[dict[str, Any]] = []
     for item in even_levels(mapping, architecture):
@@ -313,11 +317,31 @@ def mapping_to_timeloop(mapping: Mapping, computation: Computation, architecture
         temporal = list(reversed(item.temporal))
         entries.append({"target": item.level, "type": "temporal", **_write_loops(temporal, dims)})
         if item.spatial:
-            along = [[(d, f) for d, f, a in item.spatial if a == axis] for axis in ("x", "y")]
+            spatial = _one_axis_each(item.spatial, architecture.level(item.level))
+            along = [[(d, f) for d, f, a in spatial if a == axis] for axis in ("x", "y")]
             loops = _write_loops([*along[0], *along[1]], dims)
             entries.append({"target": item.level, "type": "spatial", **loops, "split": len(along[0])})
         entries.append({"target": item.level, "type": "bypass", "keep": kept, "bypass": bypassed})
     return entries
+
+
+def _one_axis_each(loops: Sequence[tuple[str, int, Axis]], level: StorageLevel) -> Sequence[tuple[str, int, Axis]]:
+    """The spatial loops of a level with every dimension on one axis only."""
+    totals: dict[str, int] = {}
+    for dim, factor, _ in loops:
+        totals[dim] = totals.get(dim, 1) * factor
+    if len(totals) == len(loops):
+        return loops
+    for choice in product(("x", "y"), repeat=len(totals)):
+        placed = [(dim, factor, cast(Axis, axis)) for (dim, factor), axis in zip(totals.items(), choice, strict=True)]
+        used = {axis: math.prod(f for _, f, a in placed if a == axis) for axis in ("x", "y")}
+        if used["x"] <= level.fanout.x and used["y"] <= level.fanout.y:
+            return placed
+    twice = next(d for d in totals if sum(d == e for e, _, _ in loops) > 1)
+    raise UserError(
+        f"level {level.name!r} unrolls {twice!r} along both axes, which Timeloop's files cannot express",
+        where="mapping",
+    )
 
 
 def _write_loops(loops: Sequence[tuple[str, int]], dims: Sequence[str]) -> dict[str, str]:
