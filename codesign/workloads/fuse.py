@@ -80,7 +80,7 @@ class _Fuser:
             if name in self.network.outputs or not readers:
                 return False
             for reader in readers:
-                if reader.kind in (OperatorKind.RESHAPE, OperatorKind.TRANSPOSE):
+                if reader.function in ("reshape", "transpose"):
                     pending.extend(reader.outputs)
                 elif reader.kind is not OperatorKind.MATMUL:
                     return False
@@ -134,8 +134,9 @@ class _Fuser:
         """Whether `operator` scales and shifts whole channels of a product with parameter weights, and nothing came between."""
         if operator.function not in _AFFINE or host.kind not in MATRIX_KINDS or not set(host.fused) <= _AFFINE:
             return False
-        if not any(self.tensors[n].is_parameter for n in host.operands[:-1]):
-            return False
+        weights = [n for n in host.operands[:-1] if self.tensors[n].is_parameter]
+        if not weights or len(self.network.consumers[weights[0]]) > 1:
+            return False  # none to fold into, or others use them unscaled
         rank = len(self.tensors[operator.outputs[0]].shape)
         channel_axis = 1 if host.kind is OperatorKind.CONV else rank - 1
         if operator.function == "batch_norm":

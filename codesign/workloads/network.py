@@ -449,6 +449,13 @@ def _check_operands(network: Network, operator: Operator) -> None:
     """Element counts of operands whose axes are plain dimensions must be those of the computation."""
     if operator.computation is None:
         return
+    where = f"operator {operator.name!r}"
+    if operator.batch_dim is not None and operator.computation.sizes[operator.batch_dim] % network.batch:
+        bound = operator.computation.sizes[operator.batch_dim]
+        raise UserError(
+            f"dimension {operator.batch_dim!r} must be a multiple of the batch {network.batch}, got {bound}",
+            where=where,
+        )
     if operator.function == "transposed":
         return  # rounded up to whole phases of the stride
     for tensor, name in zip(operator.computation.tensors, operator.operands, strict=True):
@@ -460,5 +467,5 @@ def _check_operands(network: Network, operator: Operator) -> None:
             raise UserError(
                 f"tensor {name!r} has {actual.elements} elements {list(actual.shape)}, "
                 f"but {tensor} of the computation has {words}",
-                where=f"operator {operator.name!r}",
+                where=where,
             )

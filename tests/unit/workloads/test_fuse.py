@@ -79,6 +79,18 @@ def test_per_pixel_addition_is_not_a_bias() -> None:
     assert product.inputs == ("x", "linear.weight", "positions")
 
 
+def test_shared_weights_are_not_scaled() -> None:
+    net = NetworkBuilder("n")
+    x = net.input("x", (4, 8))
+    shared = net.parameter("shared", (8, 8))
+    gain = net.parameter("gain", (8,))
+    y = net.elementwise("mul", net.linear(x, 8, bias=False, weight=shared), gain)
+    z = net.linear(y, 8, bias=False, weight=shared)
+    first, second = fuse(net.build(z)).operators
+    assert (first.fused, first.inputs) == (("mul",), ("x", "shared", "gain"))
+    assert second.fused == ()
+
+
 def test_chosen_functions_only() -> None:
     net = NetworkBuilder("n")
     x = net.activation(net.linear(net.input("x", (4, 8)), 8), "gelu")

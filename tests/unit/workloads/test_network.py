@@ -160,6 +160,27 @@ def test_operands_must_have_the_sizes_of_the_computation() -> None:
         Network.sorted("n", [operator], all_tensors, ["x"], ["y"])
 
 
+def test_batch_dimension_must_be_a_multiple_of_the_batch() -> None:
+    operator = tiny().operator_by_name["fc"]
+    assert operator.computation is not None
+    with pytest.raises(UserError, match="dimension 'M' must be a multiple of the batch 2, got 3"):
+        Network.sorted(
+            "n",
+            [
+                replace(
+                    operator,
+                    inputs=("x", "w"),
+                    operands=("x", "w", "fc"),
+                    computation=operator.computation.with_bounds(M=3),
+                )
+            ],
+            [NetworkTensor("x", (3, 4)), NetworkTensor("w", (4, 10), is_parameter=True), NetworkTensor("fc", (3, 10))],
+            ["x"],
+            ["fc"],
+            batch=2,
+        )
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
