@@ -185,16 +185,10 @@ class GraphWalk:
 
     def _enter(self) -> list[str]:
         """Record initialisers and inputs; returns the names of the activations."""
-        import onnx
-
         parameters = parameter_names(self.model)
         for init in self.model.graph.initializer:
             shape = tuple(init.dims)
-            external = init.data_location == onnx.TensorProto.EXTERNAL
-            data = None
-            if math.prod(shape) <= _FOLD_ELEMENTS and not external:
-                data = onnx.numpy_helper.to_array(init)
-            self.values[init.name] = Value(init.name, shape, init.data_type, True, data)
+            self.values[init.name] = Value(init.name, shape, init.data_type, True, _stored_data(init))
         for sparse in self.model.graph.sparse_initializer:
             self.values[sparse.values.name] = Value(
                 sparse.values.name, tuple(sparse.dims), sparse.values.data_type, True
@@ -263,6 +257,18 @@ class GraphWalk:
 
         for name, shape, element_type in infer_outputs(self, node):
             self.values[name] = Value(name, shape, element_type, constant)
+
+
+def _stored_data(init: Any) -> Any:
+    """The elements of a small initialiser; None when they are in another file or were stripped."""
+    import onnx
+
+    if math.prod(init.dims) > _FOLD_ELEMENTS or init.data_location == onnx.TensorProto.EXTERNAL:
+        return None
+    try:
+        return onnx.numpy_helper.to_array(init)
+    except (ValueError, TypeError):
+        return None
 
 
 def _has_subgraph(node: Any) -> bool:

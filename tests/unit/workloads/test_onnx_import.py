@@ -453,6 +453,39 @@ def test_weights_may_be_in_a_file_that_is_missing(tmp_path: Path) -> None:
     assert net.macs == 32
 
 
+def test_weights_may_be_stripped(tmp_path: Path) -> None:
+    stripped = weight("w", 8, 4)
+    stripped.ClearField("raw_data")
+    net = load_nodes(tmp_path, [helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": [1, 8]}, ["y"], [stripped])
+    assert net.macs == 32
+
+
+def test_constant_nodes_and_quantised_weights(tmp_path: Path) -> None:
+    target = numpy_helper.from_array(np.array([0, -1], np.int64))
+    nodes = [
+        helper.make_node("Constant", [], ["target"], value=target),
+        helper.make_node("Reshape", ["x", "target"], ["f"]),
+        helper.make_node("QuantizeLinear", ["f", "s", "z"], ["fq"]),
+        helper.make_node("DequantizeLinear", ["fq", "s", "z"], ["fd"]),
+        helper.make_node("DequantizeLinear", ["wq", "s", "z"], ["w"]),
+        helper.make_node("MatMul", ["fd", "w"], ["y"]),
+    ]
+    parameters = [
+        numpy_helper.from_array(np.zeros((24, 4), np.uint8), "wq"),
+        numpy_helper.from_array(np.float32(1), "s"),
+        numpy_helper.from_array(np.uint8(0), "z"),
+    ]
+    net = load_nodes(tmp_path, nodes, {"x": ["b", 2, 3, 4]}, ["y"], parameters)
+    assert [o.function or o.kind.value for o in net.operators] == [
+        "reshape",
+        "quantizelinear",
+        "dequantizelinear",
+        "matmul",
+    ]
+    assert net.with_batch(3).macs == 3 * 24 * 4
+    assert net.tensor_by_name["w"].is_parameter
+
+
 # ---- files that are not networks -------------------------------------------------------------
 
 
