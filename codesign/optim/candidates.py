@@ -4,11 +4,13 @@ No continuous relaxation: a pool of valid designs (random ones, and the neighbou
 local search walks from the best few over one-parameter moves until none improves.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from codesign.optim.protocols import Floats, Indices, SearchSpace
+from codesign.optim.optimizer import satisfied
+from codesign.optim.pareto import nondominated
+from codesign.optim.protocols import Floats, History, Indices, Problem, SearchSpace
 
 Score = Callable[[Indices], Floats]
 
@@ -26,15 +28,20 @@ def unique_new(space: SearchSpace, rows: Indices, known: set[bytes]) -> Indices:
     return distinct[space.is_valid(distinct)] if len(distinct) else distinct
 
 
-def corners(space: SearchSpace) -> Indices:
-    """The smallest and the largest design with the first label of every categorical parameter: ``2 x d``.
+def scaled_designs(space: SearchSpace, shares: Sequence[float], pool: Indices, rng: np.random.Generator) -> Indices:
+    """One design per share with every ordered parameter at that share of its range of choices: ``k x d``.
 
-    In a space of sizes they are near the ends of the front (least area, least latency), and they show the range of every
-    metric. Where a known rule forbids one, the nearest valid design of a random sample stands in (see `nearest_valid`).
+    In a space of sizes, designs whose parts grow together are balanced and lie near the front, so a few of them show its
+    course and the range of every metric. Labels are taken in turn, from a random start. Where a known rule forbids one,
+    the nearest valid design of the pool stands in.
     """
-    top = np.array(space.cardinalities) - 1
-    ordered = np.array(space.ordered)
-    return np.stack([np.zeros_like(top), np.where(ordered, top, 0)]).astype(np.int64)
+    sizes, ordered = np.array(space.cardinalities), np.array(space.ordered)
+    start = rng.integers(0, sizes)
+    rows = []
+    for turn, share in enumerate(shares):
+        row = np.where(ordered, np.rint(share * (sizes - 1)).astype(np.int64), (start + turn) % sizes)
+        rows.append(nearest_valid(space, row, pool))
+    return np.array(rows, dtype=np.int64).reshape(-1, len(sizes))
 
 
 def nearest_valid(space: SearchSpace, row: Indices, pool: Indices) -> Indices:
@@ -90,3 +97,12 @@ def maximise(space: SearchSpace, score: Score, pool: Indices, known: set[bytes],
                 rows[k], values[k] = best, seen[best.tobytes()]
     winner: Indices = rows[int(np.argmax(values))]
     return winner
+
+
+def front_rows(problem: Problem, history: History) -> Indices:
+    """Positions of the feasible designs on the front; while there are none, of the best of all that gave metrics: ``k``."""
+    rows = np.flatnonzero(satisfied(problem, history))
+    if not len(rows):
+        rows = np.flatnonzero(np.isfinite(history.objectives).all(axis=1))
+    best: Indices = rows[nondominated(history.objectives[rows])]
+    return best

@@ -1,22 +1,25 @@
 """Gaussian processes for log-scaled metrics over mixed discrete spaces.
 
-The prior is written for what metrics of accelerators look like: in log space they are close to linear in the
-logarithms of sizes, with bends (rooflines) and jumps (ceilings). The covariance of two designs is
+The prior is written for what metrics of accelerators look like. In log space latency, energy and area are sums and maxima of
+products of sizes, hence close to piecewise linear in the logarithms of sizes: rooflines. The covariance of two designs is
 
-    k(x, x') = c + sum_p w_p L_p(x, x') + sum_p v_p M(D_p(x, x') / b^2) + s M(sum_p D_p(x, x') / l_p^2)
+    k(x, x') = c + t g(x) g(x') + r A(x, x') + s M(sum_p D_p(x, x') / l_p^2) + noise.
 
-with L_p the product of centred coordinates of parameter p (a linear trend with a weight of its own per
-parameter), M the Matern-5/2 function of a squared distance, D_p the squared distance in parameter p (half the
-squared distance of one-hot vectors for a categorical one: 0 or 1). The third term bends single trends, the fourth holds
-interactions. Hyperparameters maximise the marginal likelihood times log-normal priors (Rasmussen and Williams,
-Gaussian Processes for Machine Learning, 2006, eq. 5.8-5.9 for the likelihood and its gradient).
+- c: an unknown mean. g: the prediction of an earlier study or of a cheaper evaluation (absent without one), whose unknown factor
+  has variance t (the autoregression of Kennedy and O'Hagan, Biometrika 87(1), 2000, eq. 1).
+- A: the order-1 arc-cosine kernel, the covariance of infinitely wide sums of max(0, w.x + b) (Cho and Saul, Kernel methods
+  for deep learning, NIPS 2009, eq. 1 and 6), with a weight a_p per parameter: piecewise-linear functions that go on linearly
+  where nothing was observed yet.
+- M: Matern-5/2 with a lengthscale l_p per parameter; D_p is the squared distance in parameter p (half that of the one-hot
+  vectors for a categorical one: 0 or 1). It holds what is left: jumps, ceilings, interactions.
 
-GPyTorch evaluates the same model in `codesign.optim.botorch_models`; a test pins the two equal. This one exists because at
-ten to two hundred points a compiled likelihood is some twenty times faster.
+Hyperparameters maximise the marginal likelihood times log-normal priors (Rasmussen and Williams, Gaussian Processes for Machine
+Learning, 2006, eq. 5.8 and 5.9). GPyTorch evaluates the same model in `codesign.optim.botorch_models`, and a test pins the two
+equal; this one exists because a compiled likelihood is some twenty times faster at ten to two hundred points.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -29,119 +32,45 @@ Floats = NDArray[np.float64]
 CONSTANT_VARIANCE = 4.0
 """Prior variance of the mean of standardised targets."""
 
-BEND_LENGTHSCALE = 0.5
-"""Lengthscale of the one-parameter terms, in units of a parameter's whole range."""
+TRANSFER_VARIANCE = 4.0
+"""Prior variance of the factor of an earlier study's prediction (both standardised)."""
 
 NUGGET = 1e-8
 """Added to the diagonal for the Cholesky factorisation, relative to unit target variance."""
+
+_BOUND_SIGMAS = 4.0
+"""Hyperparameters stay within this many prior standard deviations of their median."""
 
 
 @final
 @dataclass(frozen=True)
 class Prior:
-    """Log-normal priors (median, sigma of the logarithm) of the hyperparameters.
+    """Log-normal priors (median, standard deviation of the logarithm) of the hyperparameters.
 
-    Targets are standardised, coordinates lie in [0, 1]. The medians say: a metric varies about as much by its trends as by
-    everything else, and interactions are smooth over most of a parameter's range.
+    Targets are standardised and coordinates lie in [0, 1], so the numbers hold for any space. Piecewise-linear trends and
+    the rest share the variance; a parameter's effect bends over about its whole range.
     """
 
-    lengthscale: tuple[float, float] = (1.0, 0.75)
+    rectified: tuple[float, float] = (0.3, 1.0)
+    weight: tuple[float, float] = (1.0, 1.0)
     signal: tuple[float, float] = (0.3, 1.0)
-    trend: tuple[float, float] = (0.3, 1.5)
-    bend: tuple[float, float] = (0.03, 1.5)
+    lengthscale: tuple[float, float] = (1.0, 0.75)
     noise: tuple[float, float] = (1e-4, 1.5)
 
     def layout(self, dimension: int) -> tuple[Floats, Floats]:
-        """Means and standard deviations of the log hyperparameters: ``3 d + 2`` each.
+        """Means and standard deviations of the log hyperparameters: ``2 d + 3`` each.
 
-        Order: signal, lengthscales, trend weights, bend weights, noise.
+        Order: signal, lengthscales, rectified, weights, noise.
         """
-        entries = [self.signal] + [self.lengthscale] * dimension + [self.trend] * dimension
-        entries += [self.bend] * dimension + [self.noise]
-        table = np.array(entries, dtype=np.float64)
+        entries = [self.signal] + [self.lengthscale] * dimension + [self.rectified] + [self.weight] * dimension
+        table = np.array([*entries, self.noise], dtype=np.float64)
         return np.log(table[:, 0]), table[:, 1]
-
-
-@njit
-def _gram(theta: Floats, distances: Floats, products: Floats, bend: float) -> tuple[Floats, Floats, Floats]:
-    """Covariance without noise, and the pieces its gradient needs.
-
-    Args:
-        theta: Log hyperparameters: ``3 d + 2``.
-        distances: ``d x n x k``.
-        products: ``d x n x k``.
-        bend: Lengthscale of the one-parameter terms.
-
-    Returns:
-        The covariance ``n x k``, minus twice the derivative of M by its squared distance ``n x k``, and the
-        one-parameter Matern terms ``d x n x k``.
-    """
-    d, n, k = distances.shape
-    signal = math.exp(theta[0])
-    root5 = math.sqrt(5.0)
-    inverse = np.exp(-2.0 * theta[1 : d + 1])
-    trend, bends = np.exp(theta[d + 1 : 2 * d + 1]), np.exp(theta[2 * d + 1 : 3 * d + 1])
-    gram, slope, parts = np.empty((n, k)), np.empty((n, k)), np.empty((d, n, k))
-    for i in range(n):
-        for j in range(k):
-            total, squared = CONSTANT_VARIANCE, 0.0
-            for p in range(d):
-                distance = distances[p, i, j]
-                squared += distance * inverse[p]
-                r = root5 * math.sqrt(distance) / bend
-                part = (1.0 + r + r * r / 3.0) * math.exp(-r)
-                parts[p, i, j] = part
-                total += trend[p] * products[p, i, j] + bends[p] * part
-            r = root5 * math.sqrt(squared)
-            decay = math.exp(-r)
-            gram[i, j] = total + signal * (1.0 + r + r * r / 3.0) * decay
-            slope[i, j] = signal * (5.0 / 3.0) * (1.0 + r) * decay
-    return gram, slope, parts
-
-
-@njit
-def _negative_log_posterior(
-    theta: Floats, distances: Floats, products: Floats, targets: Floats, mean: Floats, sigma: Floats, bend: float
-) -> tuple[float, Floats]:
-    """Minus the log marginal likelihood and log prior, and the gradient (``3 d + 2``)."""
-    d, n, _ = distances.shape
-    gram, slope, parts = _gram(theta, distances, products, bend)
-    noise = math.exp(theta[3 * d + 1])
-    noiseless = gram.copy()
-    for i in range(n):
-        gram[i, i] += noise + NUGGET
-    chol = np.linalg.cholesky(gram)
-    inverse_chol = np.linalg.solve(chol, np.eye(n))
-    inverse = inverse_chol.T @ inverse_chol
-    alpha = inverse @ targets
-    value: Any = 0.5 * (targets @ alpha)
-    for i in range(n):
-        value += math.log(chol[i, i])
-    gradient = np.zeros(3 * d + 2)
-    for i in range(n):
-        for j in range(n):
-            weight = 0.5 * (inverse[i, j] - alpha[i] * alpha[j])
-            rest = noiseless[i, j] - CONSTANT_VARIANCE
-            for p in range(d):
-                gradient[1 + p] += weight * slope[i, j] * distances[p, i, j] * math.exp(-2.0 * theta[1 + p])
-                linear = math.exp(theta[d + 1 + p]) * products[p, i, j]
-                bent = math.exp(theta[2 * d + 1 + p]) * parts[p, i, j]
-                gradient[d + 1 + p] += weight * linear
-                gradient[2 * d + 1 + p] += weight * bent
-                rest -= linear + bent
-            gradient[0] += weight * rest
-        gradient[3 * d + 1] += 0.5 * (inverse[i, i] - alpha[i] * alpha[i]) * noise
-    for q in range(3 * d + 2):
-        z = (theta[q] - mean[q]) / sigma[q]
-        value += 0.5 * z * z
-        gradient[q] += z / sigma[q]
-    return value, gradient
 
 
 @final
 @dataclass(frozen=True)
 class Geometry:
-    """Which features belong to which parameter, and how distances and trends are taken.
+    """Which features belong to which parameter, and how distances and products are taken.
 
     Args:
         owners: The parameter each feature describes: ``f``.
@@ -159,89 +88,196 @@ class Geometry:
             result[owner] += scale * (left[:, feature, None] - right[None, :, feature]) ** 2
         return result
 
+    def centred(self, features: Floats) -> Floats:
+        """Coordinates in [-1, 1] (one-hot vectors as they are): ``n x f``."""
+        ordered = np.array(self.ordered)[list(self.owners)]
+        return np.where(ordered, 2.0 * features - 1.0, features)
+
     def products(self, left: Floats, right: Floats) -> Floats:
         """Product of centred coordinates by parameter: ``n x f`` and ``k x f`` to ``d x n x k``."""
         result = np.zeros((len(self.ordered), len(left), len(right)))
+        a, b = self.centred(left), self.centred(right)
         for feature, owner in enumerate(self.owners):
-            shift, scale = (0.5, 2.0) if self.ordered[owner] else (0.0, 1.0)
-            result[owner] += scale * (left[:, feature, None] - shift) * scale * (right[None, :, feature] - shift)
+            result[owner] += a[:, feature, None] * b[None, :, feature]
         return result
+
+    def squares(self, features: Floats) -> Floats:
+        """Squared norm of the centred coordinates by parameter: ``n x f`` to ``d x n``."""
+        result = np.zeros((len(self.ordered), len(features)))
+        for feature, owner in enumerate(self.owners):
+            result[owner] += self.centred(features)[:, feature] ** 2
+        return result
+
+
+Pieces = tuple[Floats, Floats, Floats, Floats, Floats, Floats]
+
+
+@njit
+def _gram(theta: Floats, distances: Floats, products: Floats, left: Floats, right: Floats) -> Pieces:
+    """The learned part of the covariance and the pieces of its gradient, each ``n x k``.
+
+    Args:
+        theta: Log hyperparameters: ``2 d + 3``.
+        distances: ``d x n x k``.
+        products: ``d x n x k``.
+        left: Squared norms: ``d x n``.
+        right: Squared norms: ``d x k``.
+
+    Returns:
+        s M, minus twice the derivative of s M by its squared distance, r A, and the derivatives of r A by the inner product
+        and by the two squared norms.
+    """
+    d, n, k = distances.shape
+    signal, rectified = math.exp(theta[0]), math.exp(theta[d + 1])
+    inverse, weights = np.exp(-2.0 * theta[1 : d + 1]), np.exp(theta[d + 2 : 2 * d + 2])
+    matern, slope, arc = np.empty((n, k)), np.empty((n, k)), np.empty((n, k))
+    by_product, by_left, by_right = np.empty((n, k)), np.empty((n, k)), np.empty((n, k))
+    norm_left, norm_right = np.ones(n), np.ones(k)
+    for p in range(d):
+        norm_left += weights[p] * left[p]
+        norm_right += weights[p] * right[p]
+    norm_left, norm_right = np.sqrt(norm_left), np.sqrt(norm_right)
+    root5 = math.sqrt(5.0)
+    for i in range(n):
+        for j in range(k):
+            squared, product = 0.0, 1.0
+            for p in range(d):
+                squared += distances[p, i, j] * inverse[p]
+                product += weights[p] * products[p, i, j]
+            r = root5 * math.sqrt(squared)
+            decay = math.exp(-r)
+            matern[i, j] = signal * (1.0 + r + r * r / 3.0) * decay
+            slope[i, j] = signal * (5.0 / 3.0) * (1.0 + r) * decay
+            norms = norm_left[i] * norm_right[j]
+            cosine = min(1.0, max(-1.0, product / norms))
+            angle, sine = math.acos(cosine), math.sqrt(max(0.0, 1.0 - cosine * cosine))
+            arc[i, j] = rectified * norms * (sine + (math.pi - angle) * cosine) / math.pi
+            by_product[i, j] = rectified * (math.pi - angle) / math.pi
+            by_left[i, j] = rectified * sine / (2.0 * math.pi) * norm_right[j] / norm_left[i]
+            by_right[i, j] = rectified * sine / (2.0 * math.pi) * norm_left[i] / norm_right[j]
+    return matern, slope, arc, by_product, by_left, by_right
+
+
+@njit
+def _negative_log_posterior(
+    theta: Floats,
+    base: Floats,
+    distances: Floats,
+    products: Floats,
+    squares: Floats,
+    targets: Floats,
+    mean: Floats,
+    sigma: Floats,
+) -> tuple[Any, Floats]:
+    """Minus the log marginal likelihood and log prior, and the gradient (``2 d + 3``)."""
+    d, n, _ = distances.shape
+    matern, slope, arc, by_product, by_left, by_right = _gram(theta, distances, products, squares, squares)
+    noise = math.exp(theta[2 * d + 2])
+    gram = base + matern + arc
+    for i in range(n):
+        gram[i, i] += noise + NUGGET
+    chol = np.linalg.cholesky(gram)
+    inverse_chol = np.linalg.solve(chol, np.eye(n))
+    inverse = inverse_chol.T @ inverse_chol
+    alpha = inverse @ targets
+    value = 0.5 * (targets @ alpha)
+    for i in range(n):
+        value += math.log(chol[i, i])
+    gradient = np.zeros(2 * d + 3)
+    scales, weights = np.exp(-2.0 * theta[1 : d + 1]), np.exp(theta[d + 2 : 2 * d + 2])
+    for i in range(n):
+        for j in range(n):
+            share = 0.5 * (inverse[i, j] - alpha[i] * alpha[j])
+            gradient[0] += share * matern[i, j]
+            gradient[d + 1] += share * arc[i, j]
+            for p in range(d):
+                gradient[1 + p] += share * slope[i, j] * distances[p, i, j] * scales[p]
+                norms = by_left[i, j] * squares[p, i] + by_right[i, j] * squares[p, j]
+                gradient[d + 2 + p] += share * weights[p] * (by_product[i, j] * products[p, i, j] + norms)
+        gradient[2 * d + 2] += 0.5 * (inverse[i, i] - alpha[i] * alpha[i]) * noise
+    for q in range(2 * d + 3):
+        z = (theta[q] - mean[q]) / sigma[q]
+        value += 0.5 * z * z
+        gradient[q] += z / sigma[q]
+    return value, gradient
+
+
+def _base(left: Floats, right: Floats) -> Floats:
+    """The part of the covariance without hyperparameters: ``n x t`` and ``k x t`` to ``n x k``."""
+    return CONSTANT_VARIANCE + TRANSFER_VARIANCE * (left @ right.T)
 
 
 @final
 @dataclass(frozen=True)
 class GaussianProcess:
-    """A fitted model of one metric (in its own, standardised scale: ``target * scale + offset``).
+    """A fitted model of one metric (in its own scale: standardised target times `scale` plus `offset`).
 
     Args:
         geometry: Of the space.
-        theta: Log hyperparameters: ``3 d + 2``.
+        theta: Log hyperparameters: ``2 d + 3``.
         features: Of the observed designs: ``n x f``.
+        transfer: Standardised predictions of earlier knowledge at them: ``n x t``, t = 0 without any.
+        targets: Standardised: ``n``.
         chol: Lower Cholesky factor of the covariance of the observations: ``n x n``.
         alpha: Inverse covariance times targets: ``n``.
         offset: Mean of the targets before standardisation.
         scale: Standard deviation of the targets before standardisation.
-        loss: Minus the log posterior of the hyperparameters.
     """
 
     geometry: Geometry
     theta: Floats
     features: Floats
+    transfer: Floats
+    targets: Floats
     chol: Floats
     alpha: Floats
     offset: float
     scale: float
-    loss: float
 
     @property
     def noise(self) -> float:
-        """Variance of the observation noise of standardised targets."""
-        return float(np.exp(self.theta[-1]))
+        """Variance of the observation noise of standardised targets, nugget included."""
+        return float(np.exp(self.theta[-1])) + NUGGET
 
-    def predict(self, features: Floats) -> tuple[Floats, Floats]:
-        """Posterior mean and standard deviation of the noise-free metric: ``k x f`` to ``k`` and ``k``."""
+    def predict(self, features: Floats, transfer: Floats | None = None) -> tuple[Floats, Floats]:
+        """Posterior mean and standard deviation of the noise-free metric: ``k x f`` (and ``k x t``) to two ``k``."""
         from scipy.linalg import solve_triangular
 
-        cross, _, _ = _gram(
-            self.theta,
-            self.geometry.distances(self.features, features),
-            self.geometry.products(self.features, features),
-            BEND_LENGTHSCALE,
-        )
-        mean = cross.T @ self.alpha
+        known = np.zeros((len(features), 0)) if transfer is None else transfer
+        geometry = self.geometry
+        squares = geometry.squares(features)
+        distances, products = geometry.distances(self.features, features), geometry.products(self.features, features)
+        pieces = _gram(self.theta, distances, products, geometry.squares(self.features), squares)
+        cross = _base(self.transfer, known) + pieces[0] + pieces[2]
         half = solve_triangular(self.chol, cross, lower=True, check_finite=False)
-        variance = np.maximum(self._prior_variance(features) - (half**2).sum(axis=0), 1e-12)
-        return mean * self.scale + self.offset, np.sqrt(variance) * self.scale
+        d = len(geometry.ordered)
+        weights = np.exp(self.theta[d + 2 : 2 * d + 2])
+        prior = CONSTANT_VARIANCE + TRANSFER_VARIANCE * (known**2).sum(axis=1) + math.exp(self.theta[0])
+        prior = prior + math.exp(self.theta[d + 1]) * (1.0 + weights @ squares)
+        variance = np.maximum(prior - (half**2).sum(axis=0), 1e-12)
+        return (cross.T @ self.alpha) * self.scale + self.offset, np.sqrt(variance) * self.scale
 
-    def _prior_variance(self, features: Floats) -> Floats:
-        d = len(self.geometry.ordered)
-        weights = np.exp(self.theta)
-        total = np.full(len(features), CONSTANT_VARIANCE + weights[0] + weights[2 * d + 1 : 3 * d + 1].sum())
-        for feature, owner in enumerate(self.geometry.owners):
-            shift, scale = (0.5, 2.0) if self.geometry.ordered[owner] else (0.0, 1.0)
-            total += weights[d + 1 + owner] * (scale * (features[:, feature] - shift)) ** 2
-        return total
-
-    def condition(self, features: Floats, targets: Floats) -> "GaussianProcess":
+    def condition(self, features: Floats, targets: Floats, transfer: Floats | None = None) -> "GaussianProcess":
         """The same hyperparameters with more observations (targets in the metric's own scale)."""
-        joined = np.concatenate([self.features, features])
-        old = self.chol @ (self.chol.T @ self.alpha)
-        new = (targets - self.offset) / self.scale
-        return _with_theta(
-            self.geometry, self.theta, joined, np.concatenate([old, new]), self.offset, self.scale, self.loss
+        known = np.zeros((len(features), 0)) if transfer is None else transfer
+        grown = replace(
+            self,
+            features=np.concatenate([self.features, features]),
+            transfer=np.concatenate([self.transfer, known]),
+            targets=np.concatenate([self.targets, (targets - self.offset) / self.scale]),
         )
+        return _factorised(grown)
 
 
-def _with_theta(
-    geometry: Geometry, theta: Floats, features: Floats, targets: Floats, offset: float, scale: float, loss: float
-) -> GaussianProcess:
-    gram, _, _ = _gram(
-        theta, geometry.distances(features, features), geometry.products(features, features), BEND_LENGTHSCALE
-    )
-    gram[np.diag_indices_from(gram)] += np.exp(theta[-1]) + NUGGET
+def _factorised(model: GaussianProcess) -> GaussianProcess:
+    geometry, x = model.geometry, model.features
+    squares = geometry.squares(x)
+    pieces = _gram(model.theta, geometry.distances(x, x), geometry.products(x, x), squares, squares)
+    gram = _base(model.transfer, model.transfer) + pieces[0] + pieces[2]
+    gram[np.diag_indices_from(gram)] += model.noise
     chol: Floats = np.asarray(np.linalg.cholesky(gram), dtype=np.float64)
-    alpha = np.linalg.solve(chol.T, np.linalg.solve(chol, targets))
-    return GaussianProcess(geometry, theta, features, chol, alpha, offset, scale, loss)
+    alpha = np.linalg.solve(chol.T, np.linalg.solve(chol, model.targets))
+    return replace(model, chol=chol, alpha=alpha)
 
 
 def standardise(targets: Floats) -> tuple[Floats, float, float]:
@@ -253,7 +289,13 @@ def standardise(targets: Floats) -> tuple[Floats, float, float]:
 
 
 def fit(
-    geometry: Geometry, features: Floats, targets: Floats, prior: Prior, *, max_iterations: int = 100
+    geometry: Geometry,
+    features: Floats,
+    targets: Floats,
+    prior: Prior,
+    transfer: Floats | None = None,
+    *,
+    max_iterations: int = 100,
 ) -> GaussianProcess:
     """The model with the most probable hyperparameters.
 
@@ -265,19 +307,23 @@ def fit(
         features: Of the observed designs: ``n x f``.
         targets: The metric, already log-scaled where it is to be: ``n``.
         prior: Of the hyperparameters.
+        transfer: Standardised predictions of earlier knowledge: ``n x t``.
         max_iterations: Bound on the L-BFGS iterations.
     """
     from scipy.optimize import minimize
 
     scaled, offset, scale = standardise(targets)
+    known = np.zeros((len(features), 0)) if transfer is None else transfer
     mean, sigma = prior.layout(len(geometry.ordered))
-    distances, products = geometry.distances(features, features), geometry.products(features, features)
+    fixed = (_base(known, known), geometry.distances(features, features), geometry.products(features, features))
+    squares = geometry.squares(features)
 
-    def loss(theta: Floats) -> tuple[float, Floats]:
-        return _negative_log_posterior(theta, distances, products, scaled, mean, sigma, BEND_LENGTHSCALE)
+    def loss(theta: Floats) -> tuple[Any, Floats]:
+        return _negative_log_posterior(theta, *fixed, squares, scaled, mean, sigma)
 
-    bounds = [(m - 4.0 * s, m + 4.0 * s) for m, s in zip(mean, sigma, strict=True)]
-    result: Any = minimize(
-        loss, mean, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": max_iterations, "ftol": 1e-7}
-    )
-    return _with_theta(geometry, np.asarray(result.x), features, scaled, offset, scale, float(result.fun))
+    bounds = [(m - _BOUND_SIGMAS * s, m + _BOUND_SIGMAS * s) for m, s in zip(mean, sigma, strict=True)]
+    options = {"maxiter": max_iterations, "ftol": 1e-7}
+    result: Any = minimize(loss, mean, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    empty = np.zeros(0)
+    theta = np.asarray(result.x, dtype=np.float64)
+    return _factorised(GaussianProcess(geometry, theta, features, known, scaled, empty, empty, offset, scale))

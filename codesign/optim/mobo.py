@@ -1,106 +1,207 @@
-"""Multi-objective Bayesian optimisation over discrete designs."""
+"""Multi-objective Bayesian optimisation over discrete designs.
+
+One Gaussian process per metric (`gp`), an acquisition function over their predictions (`acquisition`, `botorch_models`), and a
+discrete search of it (`candidates`). A proposal is a function of the history and the seed.
+"""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import final
 
 import numpy as np
 
-from codesign.optim import candidates, ehvi, gp
+from codesign.core.errors import UserError, unknown_name
+from codesign.optim import candidates, gp
+from codesign.optim.acquisition import (
+    Acquisition,
+    ScalarisedBound,
+    ScalarisedImprovement,
+    View,
+    expected_improvement,
+    probability_of_improvement,
+)
 from codesign.optim.optimizer import satisfied
-from codesign.optim.pareto import front
-from codesign.optim.protocols import Bools, Floats, History, Indices, Problem, SearchSpace
+from codesign.optim.protocols import Floats, History, Indices, Problem
+from codesign.optim.surrogate import MetricModel, Surrogate, fit_earlier, fit_surrogate
 
+ACQUISITIONS = ("auto", "ehvi", "phvi", "parego", "scalarised", "qlognehvi")
 
-@final
-@dataclass(frozen=True)
-class _Improvement:
-    """EHVI of rows of indices, in the frame of the reference point and the range seen."""
+DESIGNS = ("diagonal", "corners", "spread")
 
-    space: SearchSpace
-    models: tuple[gp.GaussianProcess, ...]
-    reference: Floats
-    scale: Floats
-    grid: Floats
-    cells: Indices
+WHOLE_SPACE = 4096
+"""Spaces up to this size are scored whole: the acquisition's maximum is then exact."""
 
-    def __call__(self, rows: Indices) -> Floats:
-        features = self.space.features(rows)
-        predictions = [model.predict(features) for model in self.models]
-        mean = np.stack([p[0] for p in predictions], axis=1)
-        deviation = np.stack([p[1] for p in predictions], axis=1)
-        return ehvi.expected_improvement(
-            (mean - self.reference) / self.scale, deviation / self.scale, self.grid, self.cells
-        )
+EXACT_OBJECTIVES = 4
+"""Exact EHVI is used up to this many objectives; its boxes grow with the front to the power of half of them."""
+
+SCREENED = 128
+"""Designs at which a Monte Carlo acquisition is looked at, the best of the pool by exact EHVI."""
+
+_SAMPLES = 128
 
 
 @final
 @dataclass(frozen=True)
 class Mobo:
-    """Independent Gaussian processes on log objectives, exact EHVI, discrete search of it.
+    """Bayesian optimisation with a discrete search of the acquisition.
 
     Args:
         problem: What is searched.
-        initial: Designs before the first model: corners, presets, then maximin.
-        pool: Random designs at which the acquisition is looked at.
+        acquisition: `ehvi` exact expected hypervolume improvement; `phvi` its probability (HASCO); `parego` and `scalarised`
+            random weights; `qlognehvi` BoTorch's noisy hypervolume improvement; `auto` is `ehvi`, or `qlognehvi` where
+            evaluations are noisy or objectives are more than four.
+        initial: Designs before the first model, presets and told designs included.
+        design: What they are: `diagonal` (all sizes at a quarter, a half and three quarters of their ranges), `corners` (all
+            smallest, all largest) or `spread`; filled up with designs far from each other.
+        pool: Random designs at which the acquisition is looked at, besides the neighbours of the front.
+        starts: From how many of the best a local search climbs.
+        margin: How far beyond the worst value seen the inferred reference point lies, as a share of the range.
     """
 
     problem: Problem
-    initial: int = 5
+    acquisition: str = "auto"
+    initial: int = 3
+    design: str = "diagonal"
     pool: int = 1000
+    starts: int = 5
+    margin: float = 0.05
+
+    def __post_init__(self) -> None:
+        if self.acquisition not in ACQUISITIONS:
+            raise unknown_name("acquisition", self.acquisition, ACQUISITIONS)
+        if self.design not in DESIGNS:
+            raise unknown_name("initial design", self.design, DESIGNS)
+        for name in ("initial", "pool", "starts"):
+            if getattr(self, name) < 1:
+                raise UserError(f"mobo: {name!r} must be at least 1, got {getattr(self, name)}")
+        if not self.margin > 0:
+            raise UserError(f"mobo: 'margin' must be positive, got {self.margin}")
+
+    # ---- proposing -----------------------------------------------------------------------------
 
     def propose(self, history: History, count: int, rng: np.random.Generator) -> Indices:
-        """The next designs, one after the other; earlier ones of the batch count as pending."""
-        space = self.problem.space
-        pending = history.pending
-        chosen: list[Indices] = []
-        start = self._initial(history, count, rng)
-        chosen += list(start)
-        if len(chosen) >= count or not satisfied(self.problem, history).any():
-            return np.array(chosen, dtype=np.int64).reshape(-1, len(space.names))
+        """The next designs one by one; earlier ones of the batch are pending for the later."""
+        chosen = list(self._first_designs(history, count))
+        if len(chosen) == count:
+            return np.array(chosen, dtype=np.int64)
+        if not _can_model(history):
+            return np.array([*chosen, *self._spread(history, chosen, count - len(chosen), rng)], dtype=np.int64)
+        surrogate = fit_surrogate(self.problem, history, self._earlier, gp.Prior())
         known = {row.tobytes() for row in history.known()} | {row.tobytes() for row in chosen}
-        geometry = gp.Geometry(space.feature_owners, space.ordered)
-        good = satisfied(self.problem, history)
-        logs = (history.objectives[good] > 0).all(axis=0)
-        y = np.where(logs, np.log(np.where(logs, history.objectives, 1.0)), history.objectives)[good]
-        x = space.features(history.indices[good])
-        models = [gp.fit(geometry, x, y[:, j], gp.Prior()) for j in range(y.shape[1])]
-        believed = np.concatenate([pending, np.array(chosen, dtype=np.int64).reshape(-1, len(space.names))])
-        observed = y
-        while len(chosen) < count:
-            if len(believed):
-                f = space.features(believed)
-                means = [m.predict(f)[0] for m in models]
-                models = [m.condition(f, v) for m, v in zip(models, means, strict=True)]
-                observed = np.concatenate([observed, np.stack(means, axis=1)])
-            reference = observed.max(axis=0) + 0.05 * np.ptp(observed, axis=0)
-            scale = np.where(np.ptp(observed, axis=0) > 0, np.ptp(observed, axis=0), 1.0)
-            best = front(observed)
-            grid, cells = ehvi.boxes((best - reference) / scale, np.zeros(len(scale)))
-
-            rows = [space.sample(self.pool, rng)]
-            onfront: Bools = (observed[: len(y), None, :] == best[None]).all(axis=2).any(axis=1)
-            rows += [space.neighbours(r) for r in history.indices[good][onfront]]
-            pool = candidates.unique_new(space, np.concatenate(rows), known)
-            if not len(pool):
-                break
-            score = _Improvement(space, tuple(models), reference, scale, grid, cells)
-            row = candidates.maximise(space, score, pool, known)
+        pending = [*history.pending, *chosen]
+        pool = self._screened(surrogate, history, self._pool(history, known, rng), rng)
+        while len(chosen) < count and len(pool):
+            score = self._acquisition(surrogate, history, pending, rng)
+            row = candidates.maximise(self.problem.space, score, pool, known, self.starts)
             known.add(row.tobytes())
             chosen.append(row)
-            believed = row[None, :]
-        return np.array(chosen, dtype=np.int64).reshape(-1, len(space.names))
+            pending.append(row)
+            pool = pool[(pool != row).any(axis=1)]
+        return np.array(chosen, dtype=np.int64).reshape(-1, len(self.problem.space.names))
 
-    def _initial(self, history: History, count: int, rng: np.random.Generator) -> Indices:
+    @cached_property
+    def _earlier(self) -> dict[str, MetricModel]:
+        if not self.problem.warm_start:
+            return {}
+        return fit_earlier(self.problem, self.problem.warm_start, gp.Prior())
+
+    def _pool(self, history: History, known: set[bytes], rng: np.random.Generator) -> Indices:
+        """New designs to look at: everything in a small space, else random ones and the neighbours of the front."""
         space = self.problem.space
-        known = history.known()
-        missing = min(count, self.initial - len(known))
+        if space.cardinality_bound <= WHOLE_SPACE:
+            return candidates.unique_new(space, space.enumerate(WHOLE_SPACE), known)
+        best = history.indices[candidates.front_rows(self.problem, history)]
+        rows = [space.sample(self.pool, rng), *(space.neighbours(row) for row in best)]
+        return candidates.unique_new(space, np.concatenate(rows), known)
+
+    def _acquisition(
+        self, surrogate: Surrogate, history: History, pending: list[Indices], rng: np.random.Generator
+    ) -> Acquisition:
+        name = self._acquisition_name()
+        if name == "qlognehvi":
+            from codesign.optim.botorch_models import NoisyHypervolumeImprovement
+
+            view = self._view(surrogate, history, None)
+            waiting = np.array(pending, dtype=np.int64).reshape(-1, history.indices.shape[1])
+            return NoisyHypervolumeImprovement(surrogate, view, self._baseline(history), waiting, self.problem.seed)
+        believed = None
+        if pending:
+            surrogate, believed = surrogate.believe(self.problem.space.features(np.array(pending)))
+        view = self._view(surrogate, history, believed)
+        if name in ("parego", "scalarised"):
+            weights = rng.dirichlet(np.ones(len(self.problem.objectives)))
+            if name == "scalarised":
+                return ScalarisedBound(surrogate, view, weights)
+            samples = np.random.default_rng(self.problem.seed).standard_normal((_SAMPLES, len(weights)))
+            return ScalarisedImprovement(surrogate, view, weights, samples)
+        if name == "phvi":
+            return probability_of_improvement(surrogate, view)
+        return expected_improvement(surrogate, view)
+
+    def _acquisition_name(self) -> str:
+        if self.acquisition != "auto":
+            return self.acquisition
+        exact = not self.problem.noisy and len(self.problem.objectives) <= EXACT_OBJECTIVES
+        return "ehvi" if exact else "qlognehvi"
+
+    def _screened(self, surrogate: Surrogate, history: History, pool: Indices, rng: np.random.Generator) -> Indices:
+        """The part of the pool at which a Monte Carlo acquisition is worth its price: ``k x d``."""
+        if self._acquisition_name() != "qlognehvi" or len(pool) <= SCREENED:
+            return pool
+        if len(self.problem.objectives) > EXACT_OBJECTIVES:
+            return pool[rng.permutation(len(pool))[:SCREENED]]
+        exact = expected_improvement(surrogate, self._view(surrogate, history, None))
+        return pool[np.argsort(-exact(pool), kind="stable")[:SCREENED]]
+
+    def _baseline(self, history: History) -> Indices:
+        """The designs a noisy front is made of: ``k x d``."""
+        good = satisfied(self.problem, history)
+        return history.indices[good if good.any() else np.isfinite(history.objectives).all(axis=1)]
+
+    def _view(self, surrogate: Surrogate, history: History, believed: Floats | None) -> View:
+        complete = np.isfinite(history.objectives).all(axis=1)
+        good = satisfied(self.problem, history)
+        feasible = surrogate.scale(history.objectives[good])
+        if believed is not None:
+            feasible = np.concatenate([feasible, believed])
+        reference = None
+        if self.problem.reference_point is not None:
+            point = np.array(self.problem.reference_point)
+            if all(p > 0 or not model.log for p, model in zip(point, surrogate.objectives, strict=True)):
+                reference = surrogate.scale(point[None, :])[0]
+        return View.of(surrogate.scale(history.objectives[complete]), feasible, reference, self.margin)
+
+    # ---- the first designs ---------------------------------------------------------------------
+
+    def _first_designs(self, history: History, count: int) -> Indices:
+        """What is left of the initial design: presets, then `design`, then designs far from all others."""
+        space = self.problem.space
+        done = history.known()
+        missing = min(count, self.initial - len(done))
         if missing <= 0:
-            return known[:0]
+            return done[:0]
+        rng = np.random.default_rng(self.problem.seed)
         pool = space.sample(512, rng)
-        ends = [candidates.nearest_valid(space, row, pool) for row in candidates.corners(space)]
-        wanted = candidates.unique_new(
-            space, np.concatenate([space.to_indices(space.presets), np.array(ends)]), {r.tobytes() for r in known}
-        )[:missing]
-        rest = candidates.unique_new(space, pool, {r.tobytes() for r in [*known, *wanted]})
-        extra = candidates.spread(space, np.concatenate([known, wanted]), rest, missing - len(wanted))
-        return np.concatenate([wanted, extra])
+        wanted = [*space.to_indices(space.presets, "preset")]
+        shapes = {"diagonal": (0.5, 0.25, 0.75), "corners": (0.0, 1.0), "spread": ()}[self.design]
+        wanted += list(candidates.scaled_designs(space, shapes, pool, rng))
+        known = {row.tobytes() for row in done}
+        first = np.array(wanted, dtype=np.int64).reshape(-1, done.shape[1])
+        first = candidates.unique_new(space, first, known)[:missing]
+        rest = candidates.unique_new(space, pool, known | {row.tobytes() for row in first})
+        return np.concatenate(
+            [first, candidates.spread(space, np.concatenate([done, first]), rest, missing - len(first))]
+        )
+
+    def _spread(self, history: History, chosen: list[Indices], count: int, rng: np.random.Generator) -> list[Indices]:
+        """Designs far from all known ones, while nothing has worked yet."""
+        done = np.concatenate([history.known(), np.array(chosen, dtype=np.int64).reshape(-1, history.indices.shape[1])])
+        space = self.problem.space
+        rest = candidates.unique_new(space, space.sample(512, rng), {row.tobytes() for row in done})
+        return list(candidates.spread(space, done, rest, count))
+
+
+def _can_model(history: History) -> bool:
+    """Whether every metric was seen at least twice."""
+    values = np.concatenate([history.objectives, history.outcomes], axis=1)
+    return bool((np.isfinite(values).sum(axis=0) >= 2).all())

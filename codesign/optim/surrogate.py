@@ -1,0 +1,163 @@
+"""What is believed about every metric: one Gaussian process each, feasibility, and earlier knowledge."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+from scipy.special import ndtr
+
+from codesign.core.errors import UserError
+from codesign.optim import gp
+from codesign.optim.protocols import Bools, Evaluated, Floats, History, Indices, Problem, SearchSpace
+
+LABEL_PRIOR = gp.Prior(noise=(0.05, 1.0))
+"""Feasibility labels are +1 and -1 with noise: a hard boundary seldom is where a smooth function puts it."""
+
+
+@final
+@dataclass(frozen=True)
+class MetricModel:
+    """One metric: its scale and its Gaussian process, on top of an earlier study's model if there is one.
+
+    Args:
+        process: Of the metric, or of its logarithm.
+        log: True where the process models the logarithm.
+        earlier: The model of the same metric in an earlier study; its standardised prediction is what the process builds on.
+    """
+
+    process: gp.GaussianProcess
+    log: bool
+    earlier: "MetricModel | None" = None
+
+    def transfer(self, features: Floats) -> Floats:
+        """What earlier knowledge says at some designs, standardised: ``n x f`` to ``n x t``."""
+        return _transfer(self.earlier, features)
+
+    def predict(self, features: Floats) -> tuple[Floats, Floats]:
+        """Mean and standard deviation in the scale that is modelled: ``n x f`` to two ``n``."""
+        return self.process.predict(features, self.transfer(features))
+
+    def believe(self, features: Floats) -> tuple["MetricModel", Floats]:
+        """The model told its own prediction at some designs, and that prediction: for pending designs.
+
+        The "Kriging believer" of Ginsbourger, Le Riche and Carraro (Kriging is well-suited to parallelize optimization, 2010).
+        """
+        transfer = self.transfer(features)
+        mean, _ = self.process.predict(features, transfer)
+        return MetricModel(self.process.condition(features, mean, transfer), self.log, self.earlier), mean
+
+
+def _transfer(earlier: "MetricModel | None", features: Floats) -> Floats:
+    if earlier is None:
+        return np.zeros((len(features), 0))
+    mean, _ = earlier.predict(features)
+    return ((mean - earlier.process.offset) / earlier.process.scale)[:, None]
+
+
+def fit_metric(
+    space: SearchSpace, indices: Indices, values: Floats, earlier: MetricModel | None, prior: gp.Prior
+) -> MetricModel:
+    """The model of one metric; on a log scale where all its values are positive.
+
+    Args:
+        space: The designs.
+        indices: Those evaluated: ``n x d``.
+        values: The metric: ``n``, finite.
+        earlier: The same metric's model in an earlier study.
+        prior: Of the hyperparameters.
+    """
+    geometry = gp.Geometry(space.feature_owners, space.ordered)
+    log = bool((values > 0).all())
+    features = space.features(indices)
+    scaled = np.log(values) if log else values
+    return MetricModel(gp.fit(geometry, features, scaled, prior, _transfer(earlier, features)), log, earlier)
+
+
+@final
+@dataclass(frozen=True)
+class Surrogate:
+    """Models of all metrics, and of whether a design works.
+
+    Args:
+        space: The designs.
+        objectives: One model per objective.
+        limits: For each outcome constraint its model, its bound in the modelled scale, and True for an upper bound.
+        labels: Least-squares classifier of feasibility (Rasmussen and Williams, 2006, section 6.5), or None while
+            no design has failed.
+    """
+
+    space: SearchSpace
+    objectives: tuple[MetricModel, ...]
+    limits: tuple[tuple[MetricModel, float, bool], ...] = ()
+    labels: gp.GaussianProcess | None = field(default=None)
+
+    def predict(self, features: Floats) -> tuple[Floats, Floats]:
+        """Means and standard deviations of the objectives in their modelled scales: ``n x f`` to two ``n x m``."""
+        predictions = [model.predict(features) for model in self.objectives]
+        return np.stack([p[0] for p in predictions], axis=1), np.stack([p[1] for p in predictions], axis=1)
+
+    def feasibility(self, features: Floats) -> Floats:
+        """The probability that a design works and keeps every bound: ``n``."""
+        probability = np.ones(len(features))
+        for model, bound, upper in self.limits:
+            mean, deviation = model.predict(features)
+            z = (bound - mean) / deviation
+            probability *= ndtr(z if upper else -z)
+        if self.labels is not None:
+            mean, deviation = self.labels.predict(features)
+            noise = self.labels.noise * self.labels.scale**2
+            probability *= ndtr(mean / np.sqrt(deviation**2 + noise))
+        return probability
+
+    def believe(self, features: Floats) -> tuple["Surrogate", Floats]:
+        """The surrogate with its own predictions taken for true at pending designs, and the objectives there: ``n x m``."""
+        told = [model.believe(features) for model in self.objectives]
+        limits = tuple((model.believe(features)[0], bound, upper) for model, bound, upper in self.limits)
+        models = tuple(model for model, _ in told)
+        return Surrogate(self.space, models, limits, self.labels), np.stack([mean for _, mean in told], axis=1)
+
+    def scale(self, values: Floats) -> Floats:
+        """Objectives in their modelled scales: ``n x m``."""
+        columns = [np.log(v) if model.log else v for model, v in zip(self.objectives, values.T, strict=True)]
+        return np.stack(columns, axis=1)
+
+
+def fit_surrogate(problem: Problem, history: History, earlier: Mapping[str, MetricModel], prior: gp.Prior) -> Surrogate:
+    """Models of all metrics from everything told; a failed design still teaches where designs fail, and what it gave."""
+    space = problem.space
+    models: dict[str, MetricModel] = {}
+    names = [*problem.objectives, *(c.metric for c in problem.constraints)]
+    for name, values in zip(names, np.concatenate([history.objectives, history.outcomes], axis=1).T, strict=True):
+        if name not in models:
+            known: Bools = np.isfinite(values)
+            models[name] = fit_metric(space, history.indices[known], values[known], earlier.get(name), prior)
+    limits = []
+    for constraint in problem.constraints:
+        model = models[constraint.metric]
+        bound = constraint.bound
+        if model.log:
+            bound = float(np.log(bound)) if bound > 0 else -np.inf
+        limits.append((model, bound, constraint.upper))
+    labels = None
+    if not history.valid.all():
+        geometry = gp.Geometry(space.feature_owners, space.ordered)
+        signs = np.where(history.valid, 1.0, -1.0)
+        labels = gp.fit(geometry, space.features(history.indices), signs, LABEL_PRIOR)
+    return Surrogate(space, tuple(models[o] for o in problem.objectives), tuple(limits), labels)
+
+
+def fit_earlier(problem: Problem, trials: Sequence[Evaluated], prior: gp.Prior) -> dict[str, MetricModel]:
+    """Models of the metrics of earlier studies, by name; metrics with fewer than three values are left out."""
+    models = {}
+    rows = problem.space.to_indices([t.point for t in trials], "warm start")
+    for name in {*problem.objectives, *(c.metric for c in problem.constraints)}:
+        values = np.array([t.values.get(name, np.nan) for t in trials], dtype=np.float64)
+        known = np.isfinite(values)
+        if known.sum() >= 3:
+            models[name] = fit_metric(problem.space, rows[known], values[known], None, prior)
+    if not models:
+        raise UserError(
+            f"warm start: expected at least three designs with {', '.join(problem.objectives)}, got {len(trials)} designs"
+        )
+    return models
