@@ -5,6 +5,7 @@ names they answer to and which options they read. An option that the chosen sche
 """
 
 import importlib
+import importlib.util
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Protocol, cast
@@ -58,6 +59,8 @@ FAMILIES = ("schedule_soma", "schedule_cosma")
 def _families() -> dict[str, SchedulerFamily]:
     found: dict[str, SchedulerFamily] = {}
     for module_name in FAMILIES:
+        if importlib.util.find_spec(f"codesign.cli.{module_name}") is None:
+            continue
         family = cast(SchedulerFamily, importlib.import_module(f"codesign.cli.{module_name}"))
         found.update(dict.fromkeys(family.SCHEDULERS, family))
     return found
