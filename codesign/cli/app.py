@@ -61,11 +61,35 @@ def _register_commands() -> None:
             importlib.import_module(f"codesign.cli.{name}").register(app)
 
 
+LIST_OPTIONS = frozenset({"--objectives", "--weights"})
+"""Options that take several values without quotes: ``--objectives latency energy area``."""
+
+
+def join_lists(arguments: list[str]) -> list[str]:
+    """The arguments with the values of each list option joined into one.
+
+    >>> join_lists(["--objectives", "latency", "area", "--seed", "0"])
+    ['--objectives', 'latency area', '--seed', '0']
+    """
+    joined: list[str] = []
+    position = 0
+    while position < len(arguments):
+        joined.append(arguments[position])
+        position += 1
+        if joined[-1] in LIST_OPTIONS:
+            start = position
+            while position < len(arguments) and not arguments[position].startswith("--"):
+                position += 1
+            if position > start:
+                joined.append(" ".join(arguments[start:position]))
+    return joined
+
+
 def main() -> None:
     """Run the command line and exit with its code."""
     _register_commands()
     try:
-        app()
+        app(args=join_lists(sys.argv[1:]))
     except UserError as error:
         typer.secho(f"error: {error}", fg="red", err=True)
         sys.exit(2)

@@ -1,0 +1,146 @@
+"""A scratchpad accelerator with HASCO's six hardware primitives as modelled parameters.
+
+One PE array fed from one shared, banked scratchpad; every PE has a local memory; a DMA engine fetches from
+DRAM in bursts. The primitives are those of HASCO (Xiao et al., ISCA 2021, Table I); what each one changes is
+written as formulas H1-H7 in docs/hardware-space.md:
+
+| primitive | parameter | acts on |
+|---|---|---|
+| reshapeArray | ``pe_rows``, ``pe_cols`` | fan-out under the scratchpad, MAC and local memory area |
+| linkPEs | ``links`` | reads of equal words, spatial reduction, hop energy, wire area |
+| addCache | ``scratchpad_kib`` | tiles that fit; energy, area, leakage of the scratchpad |
+| distributeCache | ``local_bytes`` | tiles that fit in a PE; its energy, area, leakage |
+| partitionBanks | ``banks`` | words per cycle of the scratchpad; energy, area, leakage |
+| burstTransfer | ``burst_beats``, ``bus_bits`` | DRAM bandwidth and energy; area of the DMA engine |
+| (dataflow) | ``dataflow`` | which tensors the local memory keeps |
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, LevelKind, Links, StorageLevel
+from codesign.arch.dram import effective_bandwidth
+from codesign.arch.technology import (
+    Technology,
+    apply_technology,
+    dma_area_mm2,
+    dma_energy_pj_per_bit,
+    dma_leakage_mw,
+)
+from codesign.arch.technology_files import load_technology
+from spaces.design import DesignSpace
+from spaces.parameters import Categorical, Ordinal, PowerOfTwo, Value
+from spaces.space import Space
+
+BURST_OVERHEAD_CYCLES = 14.0
+"""Cycles a burst waits before its first beat: opening a row, tRCD = 13.75 ns of DDR4-2400 (JEDEC JESD79-4), at 1 GHz."""
+
+SCRATCHPAD_WORD_BITS = 64
+"""One access of one bank."""
+
+LOCAL_WORD_BITS = 32
+"""One access of a PE's local memory: a partial sum and its guard bits."""
+
+DATAFLOWS: dict[str, frozenset[str]] = {
+    "weight-stationary": frozenset({"weight"}),
+    "output-stationary": frozenset({"output"}),
+    "input-stationary": frozenset({"input"}),
+    "row-stationary": frozenset({"input", "weight", "output"}),
+}
+"""What the local memory of a PE keeps; the other tensors come from the scratchpad every cycle."""
+
+
+@dataclass(frozen=True)
+class ScratchpadBuilder:
+    """Makes the architecture of one design.
+
+    Args:
+        technology: Name of the table that gives energies and areas.
+        clock_hz: Cycles per second.
+        bits: Width of an operand.
+    """
+
+    technology: str = "cmos-22nm"
+    clock_hz: float = 1e9
+    bits: int = 8
+
+    def __call__(self, point: Mapping[str, Value]) -> Architecture:
+        """The architecture of a design of `SCRATCHPAD.space`."""
+        table = load_technology(self.technology)
+        bus_bytes, beats = int(point["bus_bits"]) // 8, int(point["burst_beats"])
+        bandwidth = effective_bandwidth(bus_bytes, beats, BURST_OVERHEAD_CYCLES)  # H6
+        banks = float(int(point["banks"]))
+        levels = (
+            StorageLevel(
+                "DRAM",
+                LevelKind.DRAM,
+                word_bits=self.bits,
+                read_bandwidth_words_per_cycle=bandwidth * 8 / self.bits,
+                write_bandwidth_words_per_cycle=bandwidth * 8 / self.bits,
+            ),
+            StorageLevel(
+                "Scratchpad",
+                capacity_bytes=int(point["scratchpad_kib"]) * 1024.0,
+                word_bits=SCRATCHPAD_WORD_BITS,
+                banks=int(point["banks"]),
+                read_bandwidth_words_per_cycle=banks,  # H5: every bank serves a read and a write port
+                write_bandwidth_words_per_cycle=banks,
+                fanout=Fanout(int(point["pe_cols"]), int(point["pe_rows"]), Links(point["links"])),
+            ),
+            StorageLevel(
+                "Local",
+                capacity_bytes=float(int(point["local_bytes"])),
+                word_bits=LOCAL_WORD_BITS,
+                keep=DATAFLOWS[str(point["dataflow"])],
+            ),
+        )
+        plain = Architecture("scratchpad", levels, Arithmetic(bits=self.bits), self.clock_hz)
+        filled = apply_technology(plain, table, dram_burst_bytes=bus_bytes * beats)
+        return _add_dma(filled, table, int(point["bus_bits"]), bus_bytes * beats)
+
+
+def _add_dma(architecture: Architecture, table: Technology, bus_bits: int, burst_bytes: int) -> Architecture:
+    """The architecture with the DMA engine's area, leakage, and energy per word moved (H7)."""
+    dram = architecture.levels[0]
+    assert dram.energy is not None
+    extra = dma_energy_pj_per_bit(table) * dram.word_bits
+    energy = AccessEnergy(dram.energy.read_pj + extra, dram.energy.fill_pj + extra, dram.energy.update_pj + extra)
+    with_energy = architecture.with_level(dram.name, energy=energy)
+    return replace(
+        with_energy,
+        extra_area_mm2=architecture.extra_area_mm2 + dma_area_mm2(table, bus_bits, burst_bytes),
+        extra_leakage_mw=architecture.extra_leakage_mw + dma_leakage_mw(table, bus_bits, burst_bytes),
+    )
+
+
+SCRATCHPAD = DesignSpace(
+    name="scratchpad",
+    space=Space(
+        [
+            PowerOfTwo("pe_rows", 4, 64),
+            PowerOfTwo("pe_cols", 4, 64),
+            Categorical("links", [links.value for links in (Links.NONE, Links.SYSTOLIC, Links.MULTICAST)]),
+            PowerOfTwo("scratchpad_kib", 32, 4096),
+            Ordinal("local_bytes", [64, 128, 256, 512, 1024, 2048]),
+            PowerOfTwo("banks", 1, 32),
+            PowerOfTwo("burst_beats", 4, 64),
+            PowerOfTwo("bus_bits", 32, 512),
+            Categorical("dataflow", list(DATAFLOWS)),
+        ],
+        presets=[
+            {
+                "pe_rows": 16,
+                "pe_cols": 16,
+                "links": "systolic",
+                "scratchpad_kib": 256,
+                "local_bytes": 64,
+                "banks": 4,
+                "burst_beats": 16,
+                "bus_bits": 128,
+                "dataflow": "weight-stationary",
+            },
+        ],
+    ),
+    builder=ScratchpadBuilder(),
+)
+"""The space `codesign explore --space scratchpad` searches: about 1.3 million designs."""
