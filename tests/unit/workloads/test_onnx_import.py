@@ -363,6 +363,69 @@ def test_vector_operators_count_their_work(tmp_path: Path) -> None:
     assert work(helper.make_node("ReduceMean", ["x", "a"], ["y"]), integers("a", 2, 3)) == 144
 
 
+def test_operators_of_onnx_runtime(tmp_path: Path) -> None:
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    nodes = [
+        helper.make_node("SkipLayerNormalization", ["x", "x2", "g"], ["n"], domain="com.microsoft"),
+        helper.make_node("FusedMatMul", ["n", "w"], ["h"], domain="com.microsoft", transB=1),
+        helper.make_node("BiasGelu", ["h", "b"], ["a"], domain="com.microsoft"),
+        helper.make_node("FastGelu", ["a"], ["f"], domain="com.microsoft"),
+        helper.make_node("MultiHeadAttention", ["f", "f", "v"], ["y"], domain="com.microsoft", num_heads=2),
+    ]
+    shapes = {"x": ["batch", 5, 8], "x2": ["batch", 5, 8], "v": ["batch", 5, 6]}
+    net = load_nodes(
+        tmp_path, nodes, shapes, ["y"], [weight("g", 8), weight("w", 4, 8), weight("b", 4)], opset_imports=imports
+    )
+    assert net.warnings == ()
+    assert net.with_batch(2).macs == 2 * (5 * 8 * 4 + 5 * 5 * 4 + 5 * 5 * 6)
+    assert net.tensor_by_name["y"].shape == (1, 5, 6)
+
+
+def test_attention_operator_with_heads_apart_and_scores_wanted(tmp_path: Path) -> None:
+    node = helper.make_node("Attention", ["q", "k", "v"], ["y", "", "", "scores"])
+    shapes = {"q": ["batch", 4, 3, 8], "k": ["batch", 4, 7, 8], "v": ["batch", 4, 7, 16]}
+    net = load_nodes(tmp_path, [node], shapes, ["y", "scores"], opset_imports=[helper.make_opsetid("", 23)])
+    assert net.macs == 4 * 3 * 7 * (8 + 16)
+    assert [net.tensor_by_name[n].shape for n in net.outputs] == [(1, 4, 3, 16), (1, 4, 3, 7)]
+
+
+def test_packed_attention_is_not_understood(tmp_path: Path) -> None:
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    node = helper.make_node("Attention", ["x", "w", "b"], ["y"], domain="com.microsoft", num_heads=2)
+    parameters = [weight("w", 8, 24), weight("b", 24)]
+    net = load_nodes(tmp_path, [node], {"x": [1, 5, 8]}, ["y"], parameters, opset_imports=imports)
+    assert any("com.microsoft::Attention is not understood" in w for w in net.warnings)
+
+
+def test_quantised_convolution_and_product(tmp_path: Path) -> None:
+    def scale(name: str) -> list[onnx.TensorProto]:
+        return [numpy_helper.from_array(np.float32(1), f"{name}s"), numpy_helper.from_array(np.uint8(0), f"{name}z")]
+
+    filters = numpy_helper.from_array(np.zeros((4, 3, 3, 3), np.uint8), "w")
+    matrix = numpy_helper.from_array(np.zeros((64, 5), np.uint8), "m")
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "as", "az"], ["q"]),
+        helper.make_node("QLinearConv", ["q", "as", "az", "w", "as", "az", "as", "az"], ["c"]),
+        helper.make_node("Flatten", ["c"], ["f"]),
+        helper.make_node("QLinearMatMul", ["f", "as", "az", "m", "as", "az", "as", "az"], ["y"]),
+    ]
+    net = load_nodes(tmp_path, nodes, {"x": [1, 3, 6, 6]}, ["y"], [filters, matrix, *scale("a")])
+    assert net.macs == 16 * 4 * 27 + 64 * 5
+    assert all(len(net.parameters(o)) == 1 for o in net.operators if o.macs)
+
+
+def test_resizing_and_dilated_transposition(tmp_path: Path) -> None:
+    scales = numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "scales")
+    for mode, taps in (("nearest", 0), ("linear", 4), ("cubic", 16)):
+        node = helper.make_node("Resize", ["x", "", "scales"], ["y"], mode=mode)
+        (resize,) = load_nodes(tmp_path, [node], {"x": [1, 3, 4, 4]}, ["y"], [scales]).operators
+        assert resize.operations == taps * 3 * 64
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], dilations=[2, 2])
+    net = load_nodes(tmp_path, [node], {"x": [1, 3, 4, 4]}, ["y"], [weight("w", 3, 2, 3, 3)])
+    assert net.macs == 0
+    assert "ConvTranspose with dilation" in net.warnings[0]
+
+
 # ---- what is not understood ------------------------------------------------------------------
 
 
@@ -405,6 +468,39 @@ def test_recurrent_operators_are_unrolled(tmp_path: Path, kind: str, gates: int,
         (steps, directions, 2, hidden),
         (directions, 2, hidden),
     ]
+
+
+def test_shapes_that_depend_on_data_are_guessed_and_said_so(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["n"]),
+        helper.make_node("Transpose", ["n"], ["t"], perm=[1, 0, 2]),  # the guess has another rank
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+    ]
+    net = load_nodes(tmp_path, nodes, {"x": [4, 8]}, ["y", "t"], [weight("w", 8, 2)])
+    assert any("shape of 'n' (NonZero) cannot be inferred" in w for w in net.warnings)
+    assert net.macs == 4 * 8 * 2
+    assert {o.function for o in net.operators} >= {"NonZero", "Transpose"}
+
+
+def test_sums_over_the_batch_make_it_fixed(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Transpose", ["x"], ["t"]), helper.make_node("MatMul", ["t", "x"], ["y"])]
+    net = load_nodes(tmp_path, nodes, {"x": [4, 8]}, ["y"])
+    assert net.with_batch(8).macs == 8 * 8 * 8  # one bound grows: that is fine
+    square = [helper.make_node("Transpose", ["x"], ["t"]), helper.make_node("MatMul", ["x", "t"], ["y"])]
+    assert load_nodes(tmp_path, square, {"x": [4, 8]}, ["y"]).fixed_batch  # two do
+
+
+def test_inputs_must_be_tensors_of_known_rank(tmp_path: Path) -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, None)],
+        [onnx.ValueInfoProto(name="y")],
+    )
+    file = tmp_path / "rank.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]), file)
+    with pytest.raises(UserError, match="input 'x' has no shape"):
+        load_onnx(file)
 
 
 def test_constant_subgraphs_have_no_macs(tmp_path: Path) -> None:
