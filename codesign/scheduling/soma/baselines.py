@@ -7,7 +7,9 @@ transfer is double-buffered. SoMa's authors did not release their baseline; this
 import math
 from dataclasses import replace
 
+from codesign.scheduling.soma import kernel_fusion as kf
 from codesign.scheduling.soma import kernel_scheme as ks
+from codesign.scheduling.soma import network as nw
 from codesign.scheduling.soma.evaluator import Invalid, Problem, parse
 from codesign.scheduling.soma.fusion_search import Workspace, score
 from codesign.scheduling.soma.network import Layer
@@ -119,6 +121,7 @@ def fit(problem: Problem, scheme: FusionScheme) -> FusionScheme | Invalid:
             return Invalid(
                 Status.BUFFER_OVERFLOW,
                 f"the smallest tile of layer {name!r} needs {need} bytes of buffer (weights, input and output), limit {problem.limit_bytes}",
+                need,
             )
         tiling[layer] = chosen
     fitted = replace(scheme, tiling=tuple(tiling[layer] for layer in scheme.order))
@@ -128,8 +131,6 @@ def fit(problem: Problem, scheme: FusionScheme) -> FusionScheme | Invalid:
 
 def single_layer_bytes(problem: Problem, layer: int, tiles: int) -> int | None:
     """Weights plus one input and one output tile of a layer cut into `tiles`; None when it cannot be cut so."""
-    from codesign.scheduling.soma import kernel_fusion as kf
-
     graph = problem.graph
     b, h, w, ch, cw = kf.split_output(graph.table, layer, problem.batch, tiles, False, False)
     if b == 0:
@@ -137,10 +138,11 @@ def single_layer_bytes(problem: Problem, layer: int, tiles: int) -> int | None:
     entry = graph.layers[layer]
     total = entry.weight_bytes + b * entry.K * h * w
     flags = problem.options.flags
-    edges = [(graph.layers[p].K, False) for p in entry.ifm_prevs]
-    edges += [(graph.external_inputs[e][0], False) for e in entry.ext_prevs]
-    edges += [(graph.layers[p].K, True) for p in entry.wgt_prevs]
-    for channels, is_weight in edges:
-        nb, _c, nh, nw = kf.requirement(graph.table, layer, is_weight, b, entry.K, h, w, ch, cw, flags)
-        total += nb * channels * nh * nw
+    edges = [(p, graph.layers[p].K, nw.IFMAP_EDGE) for p in entry.ifm_prevs]
+    edges += [(layer, graph.external_inputs[e][0], nw.IFMAP_EDGE) for e in entry.ext_prevs]
+    edges += [(p, graph.layers[p].K, nw.WEIGHT_EDGE) for p in entry.wgt_prevs]
+    edges += [(p, graph.layers[p].K, nw.WHOLE_EDGE) for p in entry.whole_prevs]
+    for producer, channels, edge in edges:
+        nb, _c, nh, width = kf.requirement(graph.table, layer, edge, producer, b, entry.K, h, w, ch, cw, flags)
+        total += nb * channels * nh * width
     return int(total)

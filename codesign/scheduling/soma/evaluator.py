@@ -85,10 +85,11 @@ class LayerTiles:
 
 @dataclass(frozen=True)
 class Invalid:
-    """A scheme that cannot run: the reason and the place."""
+    """A scheme that cannot run: the reason with its place, and the bytes of buffer it would need when that is the reason."""
 
     status: Status
     reason: str
+    demand_bytes: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,7 +274,7 @@ def parse(problem: Problem, fusion: FusionScheme) -> Parsed | Invalid:
 
 def _order_fault(graph: LayerGraph, place: IntArray) -> str:
     for index, layer in enumerate(graph.layers):
-        for producer in (*layer.ifm_prevs, *layer.wgt_prevs):
+        for producer in layer.prevs:
             if place[producer] > place[index]:
                 return f"layer {layer.name!r} comes before its producer {graph.layers[producer].name!r}"
     return "a layer comes before its producer"
@@ -361,9 +362,9 @@ def schedule(parsed: Parsed, start: IntArray, end: IntArray, order: IntArray) ->
     limit = parsed.problem.limit_bytes
     if peak > limit:
         place = int(usage.argmax()) - 1
-        return Invalid(
-            Status.BUFFER_OVERFLOW, f"the buffer would hold {peak} bytes at position {place} ({_position_name(parsed, place)}), limit {limit}"
-        )  # fmt: skip
+        where = _position_name(parsed, place)
+        reason = f"the buffer would hold {peak} bytes at position {place} ({where}), limit {limit}"
+        return Invalid(Status.BUFFER_OVERFLOW, reason, peak)
     tile_start = np.zeros(len(parsed.tile_layer), np.int64)
     transfer_start = np.zeros(len(rows), np.int64)
     code, latency = tm.simulate(

@@ -24,7 +24,7 @@ _CONV, _GROUP_CONV, _FC, _POOL, _TRANSPOSE, _UPSAMPLE = (
     int(nw.LayerType.TRANSPOSE), int(nw.LayerType.UPSAMPLE),
 )  # fmt: skip
 _HALOS, _CLAMP = model.INTERIOR_HALOS, model.CHANNEL_CLAMP
-_WEIGHT_EDGE = nw.WEIGHT_EDGE
+_IFMAP_EDGE, _WEIGHT_EDGE, _WHOLE_EDGE = nw.IFMAP_EDGE, nw.WEIGHT_EDGE, nw.WHOLE_EDGE
 
 # Status codes shared by the compiled code; `notation.Status` names them.
 OK, BAD_ORDER, TOO_MANY_TILES, NO_MAPPING, OVERFLOW, BAD_TENSOR_ORDER, LOAD_BEFORE_STORE = range(7)
@@ -107,11 +107,23 @@ def window_extent(extent: int, full: int, kernel: int, stride: int, pad: int, li
 
 @njit
 def requirement(
-    table: IntArray, layer: int, weight_edge: bool, b: int, c: int, h: int, w: int, cuts_h: int, cuts_w: int, flags: int
+    table: IntArray,
+    layer: int,
+    edge: int,
+    source: int,
+    b: int,
+    c: int,
+    h: int,
+    w: int,
+    cuts_h: int,
+    cuts_w: int,
+    flags: int,
 ) -> tuple[int, int, int, int]:
     """What a tile ``b x c x h x w`` of a layer needs of one producer: ``(b, c, h, w)`` of the producer's output."""
     kind = table[layer, _TYPE]
-    if weight_edge:
+    if edge == _WHOLE_EDGE:
+        return b, table[source, _K], table[source, _H], table[source, _W]
+    if edge == _WEIGHT_EDGE:
         return b, c, table[layer, _CG], table[layer, _R] * table[layer, _S]
     if kind == _FC:
         return b, table[layer, _C], table[layer, _R], table[layer, _S]
@@ -211,7 +223,8 @@ def shape_group(
                 nb, nc, nh, nw_ = requirement(
                     table,
                     user,
-                    cons_kind[e] == _WEIGHT_EDGE,
+                    cons_kind[e],
+                    layer,
                     shape[user, 0],
                     shape[user, 1],
                     shape[user, 2],
@@ -360,7 +373,7 @@ def list_tensors(
             source = prod_id[e]
             if lg_of[place[source]] != lg_of[i]:
                 nb, _c, nh, nw_ = requirement(
-                    table, layer, prod_kind[e] == _WEIGHT_EDGE, u[0], u[1], u[2], u[3], u[4], u[5], flags
+                    table, layer, prod_kind[e], source, u[0], u[1], u[2], u[3], u[4], u[5], flags
                 )
                 size = nb * table[source, _K] * nh * nw_
                 if write:
@@ -369,7 +382,7 @@ def list_tensors(
                         put(out, count + t, LOAD_IFMAP, layer, t, source, size, q - 1, q + 1, q)
                 count += n
         for e in range(ext_start[layer], ext_start[layer + 1]):
-            nb, _c, nh, nw_ = requirement(table, layer, False, u[0], u[1], u[2], u[3], u[4], u[5], flags)
+            nb, _c, nh, nw_ = requirement(table, layer, _IFMAP_EDGE, layer, u[0], u[1], u[2], u[3], u[4], u[5], flags)
             size = nb * ext_channels[e] * nh * nw_
             if write:
                 for t in range(n):

@@ -32,7 +32,7 @@ Scheme = tuple[IntArray, IntArray, IntArray, IntArray, IntArray, IntArray, Float
 Arrays = tuple[Any, ...]
 
 _WB, _K = nw.WEIGHT_BYTES, nw.K
-_WEIGHT_EDGE = nw.WEIGHT_EDGE
+_IFMAP_EDGE = nw.IFMAP_EDGE
 _DRAM_BW, _E_DRAM = hw.DRAM_BW, hw.E_DRAM
 
 # What a score holds.
@@ -154,7 +154,8 @@ def list_loads(net: Arrays, scheme: Scheme, flags: int, lg_of: IntArray, lists: 
                 nb, _c, nh, nw_ = requirement(
                     table,
                     layer,
-                    prod_kind[e] == _WEIGHT_EDGE,
+                    prod_kind[e],
+                    prod_id[e],
                     shape[layer, 0],
                     shape[layer, 1],
                     shape[layer, 2],
@@ -170,7 +171,8 @@ def list_loads(net: Arrays, scheme: Scheme, flags: int, lg_of: IntArray, lists: 
             nb, _c, nh, nw_ = requirement(
                 table,
                 layer,
-                False,
+                _IFMAP_EDGE,
+                layer,
                 shape[layer, 0],
                 shape[layer, 1],
                 shape[layer, 2],

@@ -51,7 +51,7 @@ TYPE_NAMES = {
     N_COLUMNS,
 ) = range(23)  # fmt: skip
 
-IFMAP_EDGE, WEIGHT_EDGE = 0, 1
+IFMAP_EDGE, WEIGHT_EDGE, WHOLE_EDGE = 0, 1, 2
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,8 @@ class Layer:
         ifm_prevs: Producers of the input, several when it is concatenated along channels or added.
         wgt_prevs: Producers of weights computed on chip (attention).
         ext_prevs: External inputs read.
+        whole_prevs: Producers whose whole output (of the tile's samples) every tile needs.
+        on_chip_weights: Whether one of `whole_prevs` makes the weights (attention products of converted networks).
     """
 
     name: str
@@ -101,6 +103,13 @@ class Layer:
     ifm_prevs: tuple[int, ...] = ()
     wgt_prevs: tuple[int, ...] = ()
     ext_prevs: tuple[int, ...] = ()
+    whole_prevs: tuple[int, ...] = ()
+    on_chip_weights: bool = False
+
+    @property
+    def prevs(self) -> tuple[int, ...]:
+        """Every producer."""
+        return (*self.ifm_prevs, *self.wgt_prevs, *self.whole_prevs)
 
     @property
     def is_matrix(self) -> bool:
@@ -110,7 +119,7 @@ class Layer:
     @property
     def weight_bytes(self) -> int:
         """Stored weights; none for vector layers and for weights computed on chip."""
-        if not self.is_matrix or self.wgt_prevs:
+        if not self.is_matrix or self.wgt_prevs or self.on_chip_weights:
             return 0
         return self.C // self.groups * self.K * self.R * self.S
 
@@ -126,7 +135,7 @@ class Layer:
         group_out = max(self.K // self.groups, 1)
         return [
             int(self.type), self.K, self.H, self.W, self.C, self.R, self.S, self.stride_h, self.stride_w, self.groups, self.operands,
-            self.pad_h, self.pad_w, self.in_h, self.in_w, self.weight_bytes, int(bool(self.wgt_prevs)), *self.order,
+            self.pad_h, self.pad_w, self.in_h, self.in_w, self.weight_bytes, int(bool(self.wgt_prevs) or self.on_chip_weights), *self.order,
             group_in, group_out,
         ]  # fmt: skip
 
@@ -153,7 +162,7 @@ class LayerGraph:
         if not self.layers:
             raise UserError("a network needs at least one layer", where=self.name)
         for index, layer in enumerate(self.layers):
-            for producer in (*layer.ifm_prevs, *layer.wgt_prevs):
+            for producer in layer.prevs:
                 if not 0 <= producer < len(self.layers):
                     raise UserError(
                         f"producer {producer} does not exist (the network has layers 0..{len(self.layers) - 1})",
@@ -165,7 +174,7 @@ class LayerGraph:
                         f"external input {source} does not exist (there are {len(self.external_inputs)})",
                         where=f"{self.name}: layer {index} {layer.name!r}",
                     )
-            if not (layer.ifm_prevs or layer.ext_prevs):
+            if not (layer.prevs or layer.ext_prevs):
                 raise UserError("a layer must read something", where=f"{self.name}: layer {index} {layer.name!r}")
         object.__setattr__(self, "topological", self._sort())
 
@@ -173,10 +182,10 @@ class LayerGraph:
         """Layer ids, producers first, ties by id (Kahn)."""
         import heapq
 
-        waiting = [len({*layer.ifm_prevs, *layer.wgt_prevs}) for layer in self.layers]
+        waiting = [len(set(layer.prevs)) for layer in self.layers]
         users: list[list[int]] = [[] for _ in self.layers]
         for index, layer in enumerate(self.layers):
-            for producer in {*layer.ifm_prevs, *layer.wgt_prevs}:
+            for producer in set(layer.prevs):
                 users[producer].append(index)
         ready = [index for index, count in enumerate(waiting) if count == 0]
         heapq.heapify(ready)
@@ -203,7 +212,9 @@ class LayerGraph:
         """Edges into each layer, compressed rows: starts ``layers+1``, producer ids, edge kinds."""
         return _compress(
             [
-                [(p, IFMAP_EDGE) for p in layer.ifm_prevs] + [(p, WEIGHT_EDGE) for p in layer.wgt_prevs]
+                [(p, IFMAP_EDGE) for p in layer.ifm_prevs]
+                + [(p, WEIGHT_EDGE) for p in layer.wgt_prevs]
+                + [(p, WHOLE_EDGE) for p in layer.whole_prevs]
                 for layer in self.layers
             ]
         )
@@ -217,6 +228,8 @@ class LayerGraph:
                 rows[p].append((index, IFMAP_EDGE))
             for p in layer.wgt_prevs:
                 rows[p].append((index, WEIGHT_EDGE))
+            for p in layer.whole_prevs:
+                rows[p].append((index, WHOLE_EDGE))
         return _compress(rows)
 
     @cached_property
@@ -285,7 +298,7 @@ def _layer(raw: Any, index: int, network: str) -> Layer:
         pad_w=_integer(raw, "pad_w", where, max((W_ - 1) * sW + S_ - in_w, 0) // 2, minimum=0),
         in_h=in_h, in_w=in_w, order=(order[0], order[1], order[2]),
         ifm_prevs=_indices(raw, "ifm_prevs", where), wgt_prevs=_indices(raw, "wgt_prevs", where),
-        ext_prevs=_indices(raw, "ext_prevs", where),
+        ext_prevs=_indices(raw, "ext_prevs", where), whole_prevs=_indices(raw, "whole_prevs", where),
     )  # fmt: skip
 
 

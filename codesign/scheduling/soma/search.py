@@ -19,6 +19,7 @@ from codesign.scheduling.soma.notation import Encoding, FusionScheme, Status
 EXPLORE_SHARE, REFINE_SHARE, DRAM_SHARE = 0.55, 0.25, 0.20
 REFINE_TEMPERATURE = 0.02
 FINALISTS = 3
+DEFAULT_CHAINS = 4
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Budget:
     seconds: float | None = None
     evaluations: int | None = None
     seed: int = 0
-    chains: int = 4
+    chains: int = DEFAULT_CHAINS
     workers: int = 1
 
     def __post_init__(self) -> None:

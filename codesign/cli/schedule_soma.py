@@ -1,0 +1,164 @@
+"""`codesign schedule` for fusion and DRAM timing: soma, soma-paper, cocco, unfused."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from codesign.cli.schedule import ScheduleOptions
+from codesign.core.errors import UserError, unknown_name
+from codesign.core.files import read_structured, write_atomic, write_json
+
+_COMMON = frozenset({"network", "arch", "phase", "seq", "batch", "capacity", "mode", "evaluate", "seed", "html", "out"})
+_SEARCH = _COMMON | {"objective", "time_limit", "evaluations"}
+SCHEDULERS: dict[str, frozenset[str]] = {
+    "soma": _SEARCH | {"chains", "workers"},
+    "soma-paper": _SEARCH,
+    "cocco": _SEARCH,
+    "unfused": _SEARCH,
+}
+
+_OBJECTIVES = {"edp": (1.0, 1.0), "latency": (0.0, 1.0), "energy": (1.0, 0.0), "ed2p": (1.0, 2.0), "e2dp": (2.0, 1.0)}
+_SCALES = {"": 1, "b": 1, "k": 1000, "kib": 1 << 10, "kb": 1000, "mib": 1 << 20, "mb": 10**6, "gib": 1 << 30}
+
+
+def _capacity(text: str | None) -> int | None:
+    """Bytes in `8388608`, `512KiB`, `8MiB`."""
+    if text is None:
+        return None
+    digits = text.strip().rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    unit = text.strip()[len(digits) :].lower()
+    try:
+        value = float(digits)
+    except ValueError:
+        value = -1.0
+    if unit not in _SCALES or value <= 0:
+        raise UserError(f"--capacity must be bytes such as 8388608, 512KiB or 8MiB, got {text!r}")
+    return int(value * _SCALES[unit])
+
+
+def _problem(options: ScheduleOptions) -> Any:
+    from codesign.scheduling.soma.evaluator import Problem
+    from codesign.scheduling.soma.hardware import PRESETS, hardware_from_constants, read_hardware
+    from codesign.scheduling.soma.model import MODES
+    from codesign.scheduling.soma.source import load_graph
+
+    if options.network is None:
+        raise UserError("--network is required", hint="a zoo name, an ONNX file or a graph as JSON")
+    mode = options.mode or "default"
+    if mode not in MODES:
+        raise unknown_name("mode", mode, MODES)
+    source = load_graph(options.network, phase=options.phase, seq=options.seq, batch=options.batch)
+    if options.arch is not None:
+        hardware = read_hardware(options.arch)
+    elif source.constants is not None:
+        hardware = hardware_from_constants(source.constants, options.network)
+    else:
+        hardware = PRESETS["soma-edge"]
+    batch = options.batch if options.batch is not None else source.batch
+    return Problem(source.graph, batch, hardware, MODES[mode], _capacity(options.capacity))
+
+
+def _objective(name: str | None) -> Any:
+    from codesign.scheduling.soma.fusion_search import Objective
+
+    if name is None:
+        return Objective()
+    if name not in _OBJECTIVES:
+        raise unknown_name("objective", name, _OBJECTIVES)
+    return Objective(*_OBJECTIVES[name])
+
+
+def _search(problem: Any, options: ScheduleOptions) -> Any:
+    from codesign.scheduling.soma import search as ss
+
+    budget = ss.Budget(
+        seconds=options.time_limit,
+        evaluations=options.evaluations,
+        seed=0 if options.seed is None else options.seed,
+        chains=ss.DEFAULT_CHAINS if options.chains is None else options.chains,
+        workers=1 if options.workers is None else options.workers,
+    )
+    objective = _objective(options.objective)
+    if options.scheduler == "soma":
+        return ss.search(problem, objective, budget)
+    if options.scheduler == "soma-paper":
+        return ss.search_paper(problem, objective, budget)
+    return ss.search_baseline(problem, objective, budget, options.scheduler)
+
+
+def _write_files(schedule: Any, record: dict[str, Any], options: ScheduleOptions) -> None:
+    from codesign.scheduling.soma.instructions import instructions_json, make_instructions
+    from codesign.scheduling.soma.page import page
+
+    if options.html is not None:
+        title = f"{schedule.parsed.problem.graph.name}, batch {schedule.parsed.problem.batch}: {options.scheduler}"
+        write_atomic(options.html, page(schedule, title))
+    if options.out is not None:
+        program = make_instructions(schedule)
+        write_json(options.out, {**record, "instructions": instructions_json(program)})
+
+
+def _evaluate(problem: Any, path: Path, options: ScheduleOptions) -> None:
+    from codesign.scheduling.soma.evaluator import Schedule, evaluate
+    from codesign.scheduling.soma.notation import encodings_from_json
+    from codesign.scheduling.soma.report import evaluation_json, table
+
+    encodings = encodings_from_json(read_structured(path), problem.graph, str(path))
+    for given, flag in ((options.html, "--html"), (options.out, "--out")):
+        if given is not None and len(encodings) != 1:
+            raise UserError(f"{flag} needs one encoding, {path} holds {len(encodings)}")
+    results = []
+    for encoding in encodings:
+        try:
+            outcome = evaluate(problem, encoding)
+        except UserError as error:
+            raise error.within(f"{path}: {encoding.name}") from None
+        record = evaluation_json(encoding, outcome)
+        results.append(record)
+        if isinstance(outcome, Schedule):
+            _write_files(outcome, record, options)
+    if options.output_format == "json":
+        print(json.dumps({"results": results}))
+        return
+    good = [(r["name"], r) for r in results if r["status"] == "SUCCESS"]
+    if good:
+        print(table(good))
+    for record in results:
+        if record["status"] != "SUCCESS":
+            print(f"{record['name']}: {record['status']}: {record['reason']}")
+
+
+def run(options: ScheduleOptions) -> None:
+    """Schedule (or evaluate given encodings) and print."""
+    from codesign.scheduling.soma.evaluator import Invalid
+    from codesign.scheduling.soma.report import found_json, infeasible_json, table
+
+    problem = _problem(options)
+    if options.evaluate is not None:
+        if any(
+            v is not None
+            for v in (options.time_limit, options.evaluations, options.chains, options.workers, options.objective)
+        ):
+            raise UserError(
+                "--evaluate runs no search: leave out --time-limit, --evaluations, --chains, --workers, --objective"
+            )
+        _evaluate(problem, options.evaluate, options)
+        return
+    found = _search(problem, options)
+    if isinstance(found, Invalid):
+        record = infeasible_json(problem, found, options.scheduler)
+        print(json.dumps(record) if options.output_format == "json" else f"infeasible: {found.reason}")
+        if options.out is not None:
+            write_json(options.out, record)
+        return
+    record = found_json(found, options.scheduler, options.seed or 0)
+    _write_files(found.schedule, record, options)
+    if options.output_format == "json":
+        print(json.dumps(record))
+        return
+    print(table([(options.scheduler, record)]))
+    print(
+        f"DRAM attributes: {found.proof}, gap {100 * found.gap:.2f} % of {found.dram_bound_cycles:,} cycles for these tiles"
+    )
+    print(f"{found.seconds:.2f} s, {found.stage1.evaluations:,} + {found.dram_evaluations:,} schemes", file=sys.stderr)

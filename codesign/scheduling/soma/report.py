@@ -1,0 +1,138 @@
+"""A schedule as the JSON the command line prints, and as a table."""
+
+from typing import Any
+
+from codesign.scheduling.soma.evaluator import BYTES, KIND, LAYER, SOURCE, TILE, Invalid, Problem, Schedule, TensorKind
+from codesign.scheduling.soma.notation import Encoding, Status
+from codesign.scheduling.soma.search import Found, StageOne
+
+
+def schedule_json(schedule: Schedule, name: str = "scheme") -> dict[str, Any]:
+    """Numbers of one schedule."""
+    parsed = schedule.parsed
+    return {
+        "latency_cycles": schedule.latency_cycles,
+        "energy_pj": schedule.energy_pj,
+        "edp": schedule.edp,
+        "dram_bytes": parsed.dram_bytes["total"],
+        "dram_bytes_by_kind": {k: v for k, v in parsed.dram_bytes.items() if k != "total"},
+        "peak_buffer_bytes": schedule.peak_buffer_bytes,
+        "bound_cycles": parsed.bound_cycles,
+        "compute_cycles": parsed.compute_cycles,
+        "channel_cycles": parsed.channel_cycles,
+        "utilisation": schedule.utilisation,
+        "lgs": len(parsed.fusion.dram_cuts),
+        "flgs": len(parsed.fusion.starts),
+        "tiles": len(parsed.tile_layer),
+        "dram_tensors": len(parsed.dram_ids),
+        "encoding": schedule.encoding(name).to_json(),
+    }
+
+
+def detail_json(schedule: Schedule) -> dict[str, Any]:
+    """Tensors, order and both timelines, under the reference data's names."""
+    parsed = schedule.parsed
+    tensors = [
+        {
+            "tensor": t, "type": TensorKind(int(row[KIND])).name, "layer": int(row[LAYER]), "tile": int(row[TILE]),
+            "source": int(row[SOURCE]), "bytes": int(row[BYTES]), "start": int(schedule.start[t]), "end": int(schedule.end[t]),
+        }
+        for t, row in enumerate(parsed.tensors)
+    ]  # fmt: skip
+    layers = [
+        {
+            "layer": e.layer, "lg": e.group, "flg": e.fine_group, "tiles": e.tiles, "tile_BCHW": list(e.shape), "first_pos": e.first,
+            "last_pos": e.last, "tile_time": e.cycles, "tile_energy": e.energy_pj, "e_gbuf": e.gbuf_pj, "e_l1": e.local_pj,
+            "e_bus": e.bus_pj, "e_mac": e.op_pj,
+        }
+        for e in parsed.layers
+    ]  # fmt: skip
+    compute = [
+        [int(s), int(layer), int(tile), int(c)]
+        for s, layer, tile, c in zip(
+            schedule.tile_start, parsed.tile_layer, parsed.tile_index, parsed.tile_cycles, strict=True
+        )
+    ]
+    return {
+        "per_layer": layers,
+        "tensors": tensors,
+        "dram_order": schedule.order.tolist(),
+        "comp_timeline_start_layer_tile_dur": compute,
+        "dram_timeline_start_tensor": [[int(schedule.transfer_start[t]), int(t)] for t in schedule.order],
+    }
+
+
+def evaluation_json(encoding: Encoding, outcome: Schedule | Invalid) -> dict[str, Any]:
+    """The result of evaluating a given encoding: status, numbers, tensors and timelines; or the reason it cannot run."""
+    if isinstance(outcome, Invalid):
+        return {"name": encoding.name, "status": outcome.status.value, "reason": outcome.reason}
+    return {
+        "name": encoding.name,
+        "status": Status.SUCCESS.value,
+        **schedule_json(outcome, encoding.name),
+        **detail_json(outcome),
+    }
+
+
+def _stage1_json(stage1: StageOne) -> dict[str, Any]:
+    plain = stage1.double_buffer
+    return {
+        "latency_cycles": None if plain is None else plain.latency_cycles,
+        "energy_pj": None if plain is None else plain.energy_pj,
+        "peak_buffer_bytes": None if plain is None else plain.peak_buffer_bytes,
+        "search_latency_cycles": stage1.chain_latency_cycles,
+        "evaluations": stage1.evaluations,
+        "scored": stage1.legal,
+        "moves": {
+            name: dict(zip(("tried", "legal", "accepted", "improved"), row, strict=True))
+            for name, row in stage1.moves.items()
+        },
+    }
+
+
+def found_json(found: Found, scheduler: str, seed: int) -> dict[str, Any]:
+    """The result of a search."""
+    return {
+        "status": "feasible",
+        "scheduler": scheduler,
+        **schedule_json(found.schedule, scheduler),
+        "stage1": _stage1_json(found.stage1),
+        "stage2": {"evaluations": found.dram_evaluations, "bound_cycles": found.dram_bound_cycles},
+        "passes": [{"limit_bytes": limit, "objective": value} for limit, value in found.passes],
+        "proof": found.proof,
+        "gap": found.gap,
+        "seconds": found.seconds,
+        "cpu_seconds": found.cpu_seconds,
+        "seed": seed,
+    }
+
+
+def infeasible_json(problem: Problem, invalid: Invalid, scheduler: str) -> dict[str, Any]:
+    """An infeasible search: the reason, with the buffer limit."""
+    return {
+        "status": "infeasible",
+        "scheduler": scheduler,
+        "reason": invalid.reason,
+        "code": invalid.status.value,
+        "resource": "gbuf",
+        "demand": invalid.demand_bytes,
+        "limit": problem.limit_bytes,
+        "unit": "bytes",
+    }
+
+
+def table(rows: list[tuple[str, dict[str, Any]]]) -> str:
+    """Schedules side by side: name and `schedule_json` of each."""
+    heads = ("schedule", "cycles", "energy mJ", "DRAM MiB", "LG/FLG/tiles", "utilisation %", "bound", "peak MiB")
+    body = [
+        (
+            name, f"{v['latency_cycles']:,}", f"{v['energy_pj'] / 1e9:.3f}", f"{v['dram_bytes'] / 2**20:.2f}",
+            f"{v['lgs']}/{v['flgs']}/{v['tiles']}", f"{100 * v['utilisation']:.2f}", f"{v['bound_cycles']:,}",
+            f"{v['peak_buffer_bytes'] / 2**20:.2f}",
+        )
+        for name, v in rows
+    ]  # fmt: skip
+    widths = [max(len(row[i]) for row in (heads, *body)) for i in range(len(heads))]
+    lines = ["  ".join(cell.rjust(w) if i else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True)))
+             for row in (heads, *body)]  # fmt: skip
+    return "\n".join(lines)
