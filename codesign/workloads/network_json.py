@@ -2,17 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
-from codesign.core.errors import UserError, closest, unknown_name
-from codesign.workloads.computation import Computation, Role
+from codesign.core.errors import UserError, unknown_name
+from codesign.core.fields import Fields, describe
+from codesign.workloads.files import computation_from_json, computation_to_json
 from codesign.workloads.network import Network, NetworkTensor, Operator, OperatorKind, Window
 
 FORMAT = "codesign-network-1"
-
-T = TypeVar("T")
 
 
 def network_to_json(network: Network) -> dict[str, Any]:
@@ -94,240 +91,86 @@ def _operator_to_json(operator: Operator) -> dict[str, Any]:
     )
 
 
-def computation_to_json(computation: Computation) -> dict[str, Any]:
-    """A computation as its notation, bounds, and the role and widths of each tensor."""
-    return {
-        "notation": str(computation),
-        "bounds": dict(computation.sizes),
-        "roles": {t.name: t.role.value for t in computation.inputs},
-        "bits": {t.name: t.bits for t in computation.tensors},
-        "partial_bits": computation.output.partial_bits,
-        **({"name": computation.name} if computation.name else {}),
-    }
-
-
-def computation_from_json(value: object, *, where: str = "computation") -> Computation:
-    """The inverse of `computation_to_json`; `roles`, `bits` and `partial_bits` may be left out.
-
-    Raises:
-        UserError: An unknown or missing field, or what `Computation.parse` refuses.
-    """
-    fields = _Fields(value, where, {"notation", "bounds", "roles", "bits", "partial_bits", "name"})
-    roles = {tensor: _enum(Role, "role", text, where) for tensor, text in fields.get("roles", _dictionary, {}).items()}
-    bounds = fields.require("bounds", _dictionary)
-    try:
-        computation = Computation.parse(
-            fields.require("notation", _string), bounds, name=fields.get("name", _string, ""), roles=roles
-        )
-        return _with_widths(computation, fields, where)
-    except UserError as error:
-        raise error.within(where) from None
-
-
-def _with_widths(computation: Computation, fields: "_Fields", where: str) -> Computation:
-    bits = fields.get("bits", _widths, 8)
-    if isinstance(bits, int):
-        return computation.with_bits(bits, fields.get("partial_bits", _integer, bits))
-    unknown = set(bits) - {t.name for t in computation.tensors}
-    if unknown:
-        raise unknown_name("tensor", sorted(unknown)[0], [t.name for t in computation.tensors])
-    tensors = tuple(replace(t, bits=bits.get(t.name, 8), partial_bits=bits.get(t.name, 8)) for t in computation.tensors)
-    partial = fields.get("partial_bits", _integer, tensors[-1].bits)
-    return replace(computation, tensors=(*tensors[:-1], replace(tensors[-1], partial_bits=partial)))
-
-
 def _network_from_json(value: object) -> Network:
-    allowed = {
-        "format",
-        "name",
-        "batch",
-        "fixed_batch",
-        "inputs",
-        "outputs",
-        "tensors",
-        "operators",
-        "warnings",
-    }
-    fields = _Fields(value, None, allowed)
-    form = fields.get("format", _string, FORMAT)
+    fields = Fields(value, "network")
+    form = fields.text("format", FORMAT)
     if form != FORMAT:
         raise UserError(f"`format` must be {FORMAT!r}, got {form!r}")
-    tensors = [_tensor_from_json(n, v) for n, v in fields.require("tensors", _dictionary).items()]
-    operators = [_operator_from_json(v, i) for i, v in enumerate(fields.require("operators", _list))]
+    operators = fields.items("operators")
+    fields.raw("tensors")  # must be there
+    tensors = fields.child("tensors")
+    name, batch = fields.text("name", "network"), fields.integer("batch", 1)
+    fixed_batch = fields.flag("fixed_batch", False)
+    inputs, outputs = fields.names("inputs"), fields.names("outputs")
+    warnings = fields.names("warnings", [])
+    fields.finish()
     return Network.sorted(
-        fields.get("name", _string, "network"),
-        operators,
-        tensors,
-        fields.require("inputs", _strings),
-        fields.require("outputs", _strings),
-        fields.get("batch", _integer, 1),
-        fields.get("fixed_batch", _boolean, False),
-        fields.get("warnings", _strings, ()),
-    )
-
-
-def _tensor_from_json(name: str, value: object) -> NetworkTensor:
-    where = f"tensor {name!r}"
-    fields = _Fields(value, where, {"shape", "bits", "parameter", "batch_axis"})
-    return NetworkTensor(
         name,
-        fields.require("shape", _integers),
-        fields.get("bits", _integer, 8),
-        fields.get("parameter", _boolean, False),
-        fields.get("batch_axis", _integer, None),
+        [_operator_from_json(v, f"operator {i}") for i, v in enumerate(operators)],
+        [_tensor_from_json(n, tensors.child(n)) for n in tensors.rest()],
+        inputs,
+        outputs,
+        batch,
+        fixed_batch,
+        warnings,
     )
 
 
-def _operator_from_json(value: object, index: int) -> Operator:
-    where = f"operator {index}"
-    allowed = {
-        "name",
-        "kind",
-        "function",
-        "inputs",
-        "outputs",
-        "computation",
-        "operands",
-        "batch_dim",
-        "operations",
-        "window",
-        "fused",
-        "permutation",
+def _tensor_from_json(name: str, fields: Fields) -> NetworkTensor:
+    shape = _integers(fields, "shape")
+    bits, batch_axis = fields.integer("bits", 8), fields.integer("batch_axis", None)
+    is_parameter = fields.flag("parameter", False)
+    fields.finish()
+    return NetworkTensor(name, shape, bits, is_parameter, batch_axis)
+
+
+def _operator_from_json(value: object, where: str) -> Operator:
+    fields = Fields(value, where)
+    name = fields.text("name")
+    fields.where = f"operator {name!r}"
+    kind = fields.text("kind")
+    computation = None
+    if fields.has("computation"):
+        computation = computation_from_json(fields.raw("computation"), fields.where)
+    operator = {
+        "inputs": tuple(fields.names("inputs")),
+        "outputs": tuple(fields.names("outputs")),
+        "operands": tuple(fields.names("operands", [])),
+        "batch_dim": fields.text("batch_dim", None),
+        "operations": fields.integer("operations", 0),
+        "window": _window_from_json(fields.child("window")) if fields.has("window") else None,
+        "function": fields.text("function", ""),
+        "fused": tuple(fields.names("fused", [])),
+        "permutation": _integers(fields, "permutation", ()),
     }
-    fields = _Fields(value, where, allowed)
-    name = fields.require("name", _string)
-    fields.where = where = f"operator {name!r}"
-    computation = fields.get("computation", lambda v: computation_from_json(v, where=where), None)
-    return Operator(
-        name,
-        _enum(OperatorKind, "kind", fields.require("kind", _string), where),
-        fields.require("inputs", _strings),
-        fields.require("outputs", _strings),
-        computation,
-        fields.get("operands", _strings, ()),
-        fields.get("batch_dim", _string, None),
-        fields.get("operations", _integer, 0),
-        fields.get("window", lambda v: _window_from_json(v, where), None),
-        fields.get("function", _string, ""),
-        fields.get("fused", _strings, ()),
-        fields.get("permutation", _integers, ()),
-    )
+    fields.finish()
+    return Operator(name, _kind(kind, fields.where), computation=computation, **operator)
 
 
-def _window_from_json(value: object, where: str) -> Window:
-    fields = _Fields(value, f"{where}: window", {"kernel", "stride", "dilation", "padding"})
-    kernel = fields.require("kernel", _integers)
-    ones = (1,) * len(kernel)
-    return Window(
-        kernel,
-        fields.get("stride", _integers, ones),
-        fields.get("dilation", _integers, ones),
-        fields.get("padding", _pairs, ((0, 0),) * len(kernel)),
-    )
-
-
-class _Fields:
-    """The fields of one object of the file, each read with its type checked."""
-
-    def __init__(self, value: object, where: str | None, allowed: set[str]) -> None:
-        if not isinstance(value, dict):
-            raise UserError(f"expected named fields, got {_describe(value)}", where=where)
-        for key in value:
-            if key not in allowed:
-                near = closest(str(key), allowed)
-                hint = f"did you mean {near!r}? " if near else ""
-                raise UserError(
-                    f"unknown field {key!r}", where=where, hint=f"{hint}known: {', '.join(sorted(allowed))}"
-                )
-        self.value = value
-        self.where = where
-
-    def require(self, name: str, read: Callable[[object], T]) -> T:
-        """The field, which must be there."""
-        if name not in self.value:
-            raise UserError(f"field {name!r} is missing", where=self.where)
-        return self._read(name, read)
-
-    def get(self, name: str, read: Callable[[object], T], default: Any) -> T:
-        """The field, or its default."""
-        if self.value.get(name) is None:
-            result: T = default
-            return result
-        return self._read(name, read)
-
-    def _read(self, name: str, read: Callable[[object], T]) -> T:
-        try:
-            return read(self.value[name])
-        except _WrongTypeError as error:
-            message = f"`{name}` must be {error}, got {_describe(self.value[name])}"
-            raise UserError(message, where=self.where) from None
-
-
-class _WrongTypeError(Exception):
-    """A value is not of the type its field needs; the argument says which."""
-
-
-def _describe(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _enum(kind: type[Any], label: str, text: object, where: str) -> Any:
+def _kind(text: str, where: str) -> OperatorKind:
     try:
-        return kind(text)
+        return OperatorKind(text)
     except ValueError:
-        raise unknown_name(label, str(text), [m.value for m in kind], where=where) from None
+        raise unknown_name("kind", text, [m.value for m in OperatorKind], where=where) from None
 
 
-def _string(value: object) -> str:
-    if not isinstance(value, str):
-        raise _WrongTypeError("a text")
-    return value
+def _window_from_json(fields: Fields) -> Window:
+    kernel = _integers(fields, "kernel")
+    ones = (1,) * len(kernel)
+    stride, dilation = _integers(fields, "stride", ones), _integers(fields, "dilation", ones)
+    padding = fields.items("padding", [[0, 0]] * len(kernel))
+    if not all(_is_integers(p) and len(p) == 2 for p in padding):
+        raise UserError(f"`padding` must be a list of pairs of integers, got {describe(padding)}", where=fields.where)
+    fields.finish()
+    return Window(kernel, stride, dilation, tuple((before, after) for before, after in padding))
 
 
-def _integer(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise _WrongTypeError("an integer")
-    return value
+def _integers(fields: Fields, key: str, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
+    values = fields.items(key) if default is None else fields.items(key, list(default))
+    if not _is_integers(values):
+        raise UserError(f"`{key}` must be a list of integers, got {values!r}", where=fields.where)
+    return tuple(values)
 
 
-def _boolean(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise _WrongTypeError("true or false")
-    return value
-
-
-def _list(value: object) -> list[Any]:
-    if not isinstance(value, list):
-        raise _WrongTypeError("a list")
-    return value
-
-
-def _dictionary(value: object) -> dict[str, Any]:
-    if not isinstance(value, dict) or not all(isinstance(k, str) for k in value):
-        raise _WrongTypeError("named values")
-    return value
-
-
-def _strings(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
-        raise _WrongTypeError("a list of texts")
-    return tuple(value)
-
-
-def _integers(value: object) -> tuple[int, ...]:
-    if not isinstance(value, list) or not all(isinstance(v, int) and not isinstance(v, bool) for v in value):
-        raise _WrongTypeError("a list of integers")
-    return tuple(value)
-
-
-def _pairs(value: object) -> tuple[tuple[int, int], ...]:
-    if not isinstance(value, list) or not all(isinstance(v, list) and len(v) == 2 for v in value):
-        raise _WrongTypeError("a list of pairs of integers")
-    return tuple((_integer(a), _integer(b)) for a, b in value)
-
-
-def _widths(value: object) -> int | dict[str, int]:
-    if isinstance(value, dict):
-        return {str(k): _integer(v) for k, v in value.items()}
-    return _integer(value)
+def _is_integers(values: object) -> bool:
+    return isinstance(values, list) and all(isinstance(v, int) and not isinstance(v, bool) for v in values)

@@ -65,7 +65,7 @@ def test_bad_own_files(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"not valid YAML or JSON.*net\.json, line 2"):
         load_network(file)
     file.write_text('{"operatrs": []}')
-    with pytest.raises(UserError, match=r"unknown field 'operatrs' .*net\.json.*did you mean 'operators'"):
+    with pytest.raises(UserError, match=r"`operators` is missing .*net\.json.*is 'operatrs' meant"):
         load_network(file)
     write_json(file, network_to_json(build_model("resnet18")))
     for options in ({"seq": 4}, {"phase": "decode"}, {"dims": {"n": 1}}):

@@ -7,13 +7,7 @@ from codesign.core.errors import UserError
 from codesign.workloads import operators
 from codesign.workloads.builder import NetworkBuilder, broadcast_shape, conv_output, matmul_computation
 from codesign.workloads.network import Network, NetworkTensor, Operator, OperatorKind
-from codesign.workloads.network_json import (
-    computation_from_json,
-    computation_to_json,
-    content_hash,
-    network_from_json,
-    network_to_json,
-)
+from codesign.workloads.network_json import content_hash, network_from_json, network_to_json
 from codesign.workloads.zoo import build_model
 
 
@@ -228,19 +222,10 @@ def test_bad_tensors(fields: dict[str, Any], message: str) -> None:
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "gpt2_small", "densenet121"])
 def test_file_form_round_trip(name: str) -> None:
-    net = build_model(name)
+    net = build_model(name, partial_bits=24)
     again = network_from_json(network_to_json(net))
     assert again == net
     assert content_hash(again) == content_hash(net)
-
-
-def test_computation_file_form_round_trip() -> None:
-    computation = operators.mttkrp(M=2, N=3, K=4, L=5, bits=4, partial_bits=16, name="m")
-    again = computation_from_json(computation_to_json(computation))
-    assert again == computation
-    assert again.name == "m"
-    short = computation_from_json({"notation": "C[m] += A[m,k] * B[k]", "bounds": {"m": 2, "k": 3}, "bits": 4})
-    assert {t.bits for t in short.tensors} == {4}
 
 
 def test_hash_depends_on_content_only() -> None:
@@ -249,7 +234,7 @@ def test_hash_depends_on_content_only() -> None:
     assert content_hash(net.with_batch(2)) != content_hash(net)
     assert content_hash(net.with_bits(16)) != content_hash(net)
     # pinned: a cache on disk must recognise a network after a restart and on another machine
-    assert content_hash(net) == "26ea2743a8ac9fbcd41501cfe92ca1383a8af88dc97831ee77432f9225f3775f"
+    assert content_hash(net) == "c54f7252e4b97a6cf1a3e7197f3c4e73152046a81f09d44f081c51f8399224e5"
 
 
 def test_file_may_list_operators_in_any_order() -> None:
@@ -261,21 +246,21 @@ def test_file_may_list_operators_in_any_order() -> None:
 @pytest.mark.parametrize(
     ("path", "bad", "message"),
     [
-        ((), [], "expected named fields, got []"),
-        (("operatos",), [], "unknown field 'operatos' (net.json); did you mean 'operators'?"),
+        ((), [], "expected keys and values, got a list of 0"),
+        (("operatos",), [], "unknown key 'operatos' (net.json: network); did you mean 'operators'?"),
         (("format",), "other", "`format` must be 'codesign-network-1', got 'other'"),
-        (("operators",), None, "`operators` must be a list, got None"),
+        (("operators",), None, "`operators` is missing"),
         (("tensors", "image", "shape"), [1, "3"], "`shape` must be a list of integers, got [1, '3']"),
         (("tensors", "image", "batch_axis"), 7, "`batch_axis` of tensor 'image' must be an axis"),
         (("operators", 0, "kind"), "cnov", "unknown kind 'cnov' (net.json: operator 'a'); did you mean 'conv'?"),
-        (("operators", 0, "operations"), True, "`operations` must be an integer, got True"),
+        (("operators", 0, "operations"), True, "`operations` must be an integer, got true"),
         (("operators", 0, "computation", "notation"), "O[n] += ", "expected a name"),
-        (("operators", 0, "computation", "bounds", "N"), "one", "bound of 'N' must be an integer, got 'one'"),
-        (("operators", 0, "computation", "roles", "Inputs"), "ghost", "unknown role 'ghost'"),
-        (("operators", 0, "computation", "bits"), {"Ghost": 8}, "unknown tensor 'Ghost'"),
+        (("operators", 0, "computation", "bounds", "N"), "one", "`N` must be an integer >= 1, got 'one'"),
+        (("operators", 0, "computation", "tensors"), {"Inputs": {"role": "ghost"}}, "unknown role 'ghost'"),
+        (("operators", 0, "computation", "tensors"), {"Ghost": {}}, "unknown tensor 'Ghost'"),
         (("operators", 0, "window", "padding"), [1, 1], "`padding` must be a list of pairs of integers"),
         (("fixed_batch",), "yes", "`fixed_batch` must be true or false, got 'yes'"),
-        (("inputs",), "image", "`inputs` must be a list of texts, got 'image'"),
+        (("inputs",), "image", "`inputs` must be a list, got 'image'"),
     ],
 )
 def test_bad_files_name_the_place(path: tuple[Any, ...], bad: object, message: str) -> None:
@@ -297,7 +282,7 @@ def test_missing_fields() -> None:
     for field in ("operators", "tensors", "inputs", "outputs"):
         value = network_to_json(tiny())
         del value[field]
-        with pytest.raises(UserError, match=f"field '{field}' is missing"):
+        with pytest.raises(UserError, match=f"`{field}` is missing"):
             network_from_json(value)
 
 
