@@ -44,6 +44,13 @@ def register(app: typer.Typer) -> None:
         order: Annotated[str | None, typer.Option(help="Host loops from the outermost inwards: y,r,s,k,x,c.")] = None,
         capacity: Annotated[int | None, typer.Option(help="Scratchpad bytes (262144).")] = None,
         banks: Annotated[int | None, typer.Option(help="Scratchpad banks (4).")] = None,
+        arch: Annotated[str | None, typer.Option(help="Design whose memories it uses: preset or file.")] = None,
+        mapping: Annotated[
+            Path | None, typer.Option(help="Mapping file (of the padded computation) that gives the loops.")
+        ] = None,
+        reuse: Annotated[
+            str | None, typer.Option(help="What of a sliding window stays on chip: resident (default) or walk.")
+        ] = None,
         run: Annotated[
             bool | None, typer.Option("--run", help="Run the program in the simulator and compare with einsum.")
         ] = None,
@@ -67,7 +74,9 @@ def register(app: typer.Typer) -> None:
 
         if output_format not in ("text", "json"):
             raise UserError(f"--format must be text or json, got {output_format!r}")
-        options = ProgramOptions(emit, stage, choice, tiles, order, capacity, banks, run, seed, out)
+        options = ProgramOptions(
+            emit, stage, choice, tiles, order, capacity, banks, arch, mapping, reuse, run, seed, out
+        )
         idle = options.given_without_emit()
         if idle is not None:
             raise UserError(f"{idle} is about a program", hint="add --emit pseudo, instructions or gemmini")

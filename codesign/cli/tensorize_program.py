@@ -1,7 +1,7 @@
 """`codesign tensorize --emit`: the program of one choice, and its run in the simulator."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +11,12 @@ from codesign.core.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
     from codesign.cost.cost import Infeasible
+    from codesign.mapping.load import Inputs
     from codesign.tensorize.choice import TensorizeChoice
     from codesign.tensorize.gemmini import GemminiProgram
     from codesign.tensorize.program import Program
+    from codesign.tensorize.schedule import Schedule
+    from codesign.tensorize.scratchpad import Memories, Scratchpad
     from codesign.workloads.computation import Computation
 
 FORMS = ("pseudo", "instructions", "gemmini")
@@ -32,6 +35,9 @@ class ProgramOptions:
     order: str | None
     capacity: int | None
     banks: int | None
+    arch: str | None
+    mapping: Path | None
+    reuse: str | None
     run: bool | None
     seed: int | None
     out: Path | None
@@ -40,7 +46,7 @@ class ProgramOptions:
         """The first option that only a program reads, when no program is asked for."""
         if self.emit is not None:
             return None
-        names = ("stage", "choice", "tiles", "order", "capacity", "banks", "run", "seed", "out")
+        names = (f.name for f in fields(self) if f.name != "emit")
         return next(("--" + n for n in names if getattr(self, n) is not None), None)
 
 
@@ -58,11 +64,9 @@ def emit_program(
     Raises:
         UserError: There is no such stage or choice, or the program is too long to unroll.
     """
+    from codesign.cli.inputs import parse_reuse
     from codesign.cost.cost import Infeasible
-    from codesign.tensorize.intrinsics import parse_bounds
     from codesign.tensorize.program import generate_program
-    from codesign.tensorize.schedule import schedule_from_tiles
-    from codesign.tensorize.scratchpad import Scratchpad
 
     if options.emit not in FORMS:
         raise unknown_name("program form", str(options.emit), FORMS, where="--emit")
@@ -72,10 +76,10 @@ def emit_program(
             f"the program makes {choice.calls} calls; it is unrolled up to {_MOST_CALLS}",
             hint="give smaller --bounds, or use --emit pseudo without --run",
         )
-    order = None if options.order is None else [d.strip() for d in options.order.split(",")]
-    tiles = parse_bounds(options.tiles, "--tiles") if options.tiles else None
-    spad = Scratchpad(options.capacity or 256 * 1024, options.banks or 4)
-    program = generate_program(schedule_from_tiles(choice, tiles, order), spad)
+    rule = parse_reuse(options.reuse or "resident")
+    given = _inputs(options, choice)
+    schedule = _schedule(options, choice, given)
+    program = generate_program(schedule, _memories(options, choice.computation, given), reuse=rule)
     if isinstance(program, Infeasible):
         _say_infeasible(program.to_json(), str(program), as_json)
         return
@@ -120,6 +124,45 @@ def _pick(
             hint=hint or None,
         )
     return found[number - 1]
+
+
+def _memories(options: ProgramOptions, computation: "Computation", given: "Inputs | None") -> "Scratchpad | Memories":
+    from codesign.tensorize.scratchpad import Scratchpad, memories_of
+
+    if given is None:
+        return Scratchpad(
+            256 * 1024 if options.capacity is None else options.capacity, 4 if options.banks is None else options.banks
+        )
+    if options.capacity is not None or options.banks is not None:
+        raise UserError("--capacity and --banks come from the design", hint="leave them out, or leave out --arch")
+    return memories_of(computation, given.need_architecture(), given.mapping)
+
+
+def _inputs(options: ProgramOptions, choice: "TensorizeChoice") -> "Inputs | None":
+    """The design and, if one is given, the mapping of the padded computation on it."""
+    if options.arch is None:
+        if options.mapping is not None:
+            raise UserError("--mapping needs the design it is for", hint="add --arch")
+        return None
+    from codesign.cli.inputs import resolve
+    from codesign.mapping.load import load_inputs
+
+    given = resolve([], arch=options.arch)
+    if options.mapping is None:
+        return given
+    return load_inputs([options.mapping], architecture=given.need_architecture(), computation=choice.padded)
+
+
+def _schedule(options: ProgramOptions, choice: "TensorizeChoice", given: "Inputs | None") -> "Schedule":
+    from codesign.tensorize.intrinsics import parse_bounds
+    from codesign.tensorize.schedule import schedule_from_mapping, schedule_from_tiles
+
+    if given is None or given.mapping is None:
+        order = None if options.order is None else [d.strip() for d in options.order.split(",")]
+        return schedule_from_tiles(choice, parse_bounds(options.tiles, "--tiles") if options.tiles else None, order)
+    if options.tiles is not None or options.order is not None:
+        raise UserError("--tiles and --order come from the mapping", hint="leave them out, or leave out --mapping")
+    return schedule_from_mapping(choice, given.mapping)
 
 
 def _gemmini(program: "Program") -> "GemminiProgram | Infeasible":

@@ -10,14 +10,14 @@ the rest crosses the DRAM port, as far as the reuse rule says; the rules are tho
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations
 from typing import Any
 
 from codesign.core.errors import UserError
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible
 from codesign.tensorize.schedule import Schedule
-from codesign.tensorize.scratchpad import Buffer, Scratchpad, allocate, element_bytes
+from codesign.tensorize.scratchpad import Buffer, Memories, Region, Scratchpad, allocate, element_bytes
 from codesign.workloads.computation import Tensor
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]
@@ -179,14 +179,12 @@ class Program:
 
     Args:
         schedule: What it runs.
-        scratchpad: The memory it manages.
         buffers: One per tensor, in the computation's order.
         body: The loop tree.
         reuse: What of a sliding window stays on chip.
     """
 
     schedule: Schedule
-    scratchpad: Scratchpad
     buffers: tuple[Buffer, ...]
     body: tuple[TreeNode, ...]
     reuse: Reuse
@@ -202,8 +200,12 @@ class Program:
     @property
     def shares_banks(self) -> bool:
         """Whether two buffers touch one bank, so that calls are serialised there."""
-        spans = sorted((b.banks.start, b.banks.stop) for b in self.buffers)
-        return any(before[1] > after[0] for before, after in pairwise(spans))
+        return any(a.shares_bank(b) for a, b in combinations(self.buffers, 2))
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """The memories it uses, in the order of their addresses."""
+        return tuple(dict.fromkeys(b.region for b in sorted(self.buffers, key=lambda b: b.address)))
 
     def buffer_of(self, tensor: str) -> Buffer:
         """The buffer of a tensor."""
@@ -231,11 +233,16 @@ class Program:
                 }
                 for t in computation.tensors
             ],
-            "scratchpad": {
-                "capacity_bytes": self.scratchpad.capacity_bytes,
-                "banks": self.scratchpad.banks,
-                "shared_banks": self.shares_banks,
-            },
+            "memories": [
+                {
+                    "name": r.memory.name,
+                    "address": r.address,
+                    "capacity_bytes": r.memory.capacity_bytes,
+                    "banks": r.memory.banks,
+                }
+                for r in self.regions
+            ],
+            "shared_banks": self.shares_banks,
             "buffers": [
                 {
                     "name": b.name,
@@ -243,7 +250,7 @@ class Program:
                     "shape": list(b.shape),
                     "element_bytes": b.element_bytes,
                     "address": b.address,
-                    "place": b.place((0,) * len(b.shape)),
+                    "place": b.place,
                 }
                 for b in self.buffers
             ],
@@ -252,13 +259,13 @@ class Program:
 
 
 def generate_program(
-    schedule: Schedule, scratchpad: Scratchpad, *, reuse: Reuse = Reuse.RESIDENT
+    schedule: Schedule, memory: Scratchpad | Memories, *, reuse: Reuse = Reuse.RESIDENT
 ) -> Program | Infeasible:
     """The program of a schedule.
 
     Args:
         schedule: Loops, calls and where tensors are kept.
-        scratchpad: The memory.
+        memory: One for all tensors, or one for each (`memories_of` a design).
         reuse: RESIDENT keeps whatever the next tile shares with the last one; WALK only while the window keeps sliding
             the same way. The DRAM bytes of the program are those that the cost model counts under the same rule.
 
@@ -283,10 +290,12 @@ def generate_program(
             raise UserError(
                 f"output index {axis} must be a single dimension", where=str(choice.computation), hint="write a gather"
             )
-    buffers = allocate(schedule, scratchpad)
+    if isinstance(memory, Scratchpad):
+        memory = {t.name: memory for t in choice.computation.tensors}
+    buffers = allocate(schedule, memory)
     if isinstance(buffers, Infeasible):
         return buffers
-    return Program(schedule, scratchpad, buffers, _tree(schedule), reuse)
+    return Program(schedule, buffers, _tree(schedule), reuse)
 
 
 def _placement(schedule: Schedule, tensor: Tensor) -> int:

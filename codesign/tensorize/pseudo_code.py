@@ -11,16 +11,17 @@ def pseudo_code(program: Program) -> str:
 
 def _header(program: Program) -> list[str]:
     choice = program.schedule.choice
-    spad = program.scratchpad
     lines = [
         f"# {choice.computation}  ({', '.join(f'{d}={b}' for d, b in choice.computation.sizes.items())})",
         f"# {choice.intrinsic.name} {choice.intrinsic.computation}  (size {choice.intrinsic.size_text}), {choice.match}",
-        f"scratchpad {spad.capacity_bytes} bytes, {spad.banks} banks of {spad.bank_bytes}",
     ]
+    for memory in (region.memory for region in program.regions):
+        lines.append(
+            f"memory {memory.name}: {memory.capacity_bytes} bytes, {memory.banks} banks of {memory.bank_bytes}"
+        )
     for buffer in program.buffers:
         extents = "x".join(str(n) for n in buffer.shape) or "1"
-        place = buffer.place((0,) * len(buffer.shape))
-        lines.append(f"buffer {buffer.name:<4} @ {place:<14} {extents} elements of {buffer.element_bytes} bytes")
+        lines.append(f"buffer {buffer.name:<4} @ {buffer.place:<24} {extents} elements of {buffer.element_bytes} bytes")
     return lines
 
 

@@ -83,21 +83,25 @@ class Schedule:
         return self.choice.computation.with_bounds(**self.covered)
 
     def to_mapping(
-        self, outer_level: str, scratchpad_level: str, spatial: MappingABC[str, tuple[Axis, str]] | None = None
+        self,
+        outer_level: str,
+        on_chip: str | MappingABC[str, str],
+        spatial: MappingABC[str, tuple[Axis, str]] | None = None,
     ) -> Mapping:
         """The loop nest of `padded` that the cost model scores.
 
         Args:
             outer_level: Name of the level that holds everything (DRAM).
-            scratchpad_level: Name of the scratchpad.
+            on_chip: Name of the level that the buffers are in, or one for each tensor.
             spatial: For indices of the intrinsic that run side by side: (axis, level whose fan-out they use); the
                 others follow each other inside.
         """
         beside = spatial or {}
         tensors = self.choice.computation.tensors
+        level = {t.name: on_chip if isinstance(on_chip, str) else on_chip[t.name] for t in tensors}
         nodes: list[Node] = [Storage(t.name, outer_level) for t in tensors]
         for at in range(len(self.host) + 1):
-            nodes.extend(Storage(t.name, scratchpad_level) for t in tensors if self.depth_of(t) == at)
+            nodes.extend(Storage(t, level[t]) for t in level if self.depth_of(self.choice.computation.tensor(t)) == at)
             if at < len(self.host):
                 nodes.append(Temporal(*self.host[at]))
         nodes.extend(Temporal(dim, count) for dim, count in self.inner)
@@ -144,34 +148,34 @@ def _without_ones(loops: list[Loop]) -> tuple[Loop, ...]:
     return tuple(loop for loop in loops if loop[1] > 1)
 
 
-def schedule_from_mapping(choice: TensorizeChoice, mapping: Mapping, scratchpad_level: str) -> Schedule:
+def schedule_from_mapping(choice: TensorizeChoice, mapping: Mapping) -> Schedule:
     """The schedule that a mapping describes, its innermost loops being those of the intrinsic.
 
-    Loops outside a tensor's storage at `scratchpad_level` run on the host; of the others each dimension's innermost
-    iterations, as many as the choice gives it, are one call.
+    Loops outside a tensor's first storage after the outermost level run on the host; of the others each dimension's
+    innermost iterations, as many as the choice gives it, are one call.
 
     Raises:
-        UserError: A tensor is not kept in the scratchpad, a spatial loop stands outside it, or the inner loops of a
-            dimension do not contain the intrinsic's tile.
+        UserError: A tensor is not kept on chip, a spatial loop stands outside, or the inner loops of a dimension do not
+            contain the intrinsic's tile.
     """
     depth: dict[str, int] = {}
     loops: list[Temporal | Spatial] = []
     for node in mapping.nodes:
         if not isinstance(node, Storage):
             loops.append(node)
-        elif node.level == scratchpad_level:
+        elif mapping.levels_of(node.tensor)[1:2] == (node.level,):
             depth[node.tensor] = len(loops)
     for tensor in choice.computation.tensors:
         if tensor.name not in depth:
-            raise UserError(f"{tensor.name!r} is not kept at {scratchpad_level!r}", where="mapping")
+            raise UserError(f"{tensor.name!r} is not kept on chip", where="mapping")
     outside = max(depth.values())
     host = loops[:outside]
     for loop in host:
         if isinstance(loop, Spatial):
             raise UserError(
-                f"spatial loop over {loop.dim!r} stands outside the scratchpad {scratchpad_level!r}",
+                f"spatial loop over {loop.dim!r} stands outside the on-chip memory",
                 where="mapping",
-                hint="a program drives one scratchpad",
+                hint="a program drives one memory",
             )
     inner = _peel(choice, [(loop.dim, loop.factor) for loop in loops[outside:]])
     return Schedule(choice, tuple((loop.dim, loop.factor) for loop in host), inner, depth)

@@ -81,11 +81,14 @@ def wrapped(values: Array, element_bytes: int) -> Array:
 class _Memory:
     """The scratchpad: bytes, who wrote them, and which of them hold results not yet stored."""
 
-    def __init__(self, capacity_bytes: int, banks: int, buffers: list[dict[str, Any]]) -> None:
+    def __init__(self, memories: list[dict[str, Any]], buffers: list[dict[str, Any]]) -> None:
+        capacity_bytes = sum(m["capacity_bytes"] for m in memories)
         self.bytes = np.full(capacity_bytes, 0xA5, np.uint8)
         self.owner = np.full(capacity_bytes, _NOBODY, np.int64)
         self.dirty = np.zeros(capacity_bytes, np.bool_)
-        self.bank_bytes = capacity_bytes // banks
+        self.bank_starts = np.concatenate(
+            [m["address"] + np.arange(m["banks"]) * (m["capacity_bytes"] // m["banks"]) for m in memories]
+        )
         self.buffers = {b["name"]: b for b in buffers}
         self.number = {b["name"]: i for i, b in enumerate(buffers)}
 
@@ -102,7 +105,7 @@ class _Memory:
         where: Array = first[..., None] + np.arange(width)
         if where.size and (where.max() >= self.bytes.size or where.min() < 0):
             raise SimulationError(f"address {int(where.max())} of buffer {name!r} is outside the scratchpad")
-        if np.any(where[..., 0] // self.bank_bytes != where[..., -1] // self.bank_bytes):
+        if np.any(self._bank(where[..., 0]) != self._bank(where[..., -1])):
             raise SimulationError(f"an element of buffer {name!r} straddles two banks")
         return where
 
@@ -126,16 +129,18 @@ class _Memory:
         self.dirty[where] = result
 
     def banks_of(self, where: Array) -> set[int]:
-        return set(np.unique(where // self.bank_bytes).tolist())
+        return set(np.unique(self._bank(where)).tolist())
+
+    def _bank(self, where: Array) -> Array:
+        return np.searchsorted(self.bank_starts, where, side="right")
 
 
 class _Machine:
     """DRAM, scratchpad and counters."""
 
     def __init__(self, program: MappingABC[str, Any], inputs: MappingABC[str, Array]) -> None:
-        spad = program["scratchpad"]
-        self.memory = _Memory(spad["capacity_bytes"], spad["banks"], program["buffers"])
-        self.shared_banks = bool(spad["shared_banks"])
+        self.memory = _Memory(program["memories"], program["buffers"])
+        self.shared_banks = bool(program["shared_banks"])
         self.intrinsic = Computation.parse(program["intrinsic"]["notation"], program["intrinsic"]["size"])
         self.tensor_of = {b["name"]: b["tensor"] for b in program["buffers"]}
         self.dram: dict[str, Array] = {}

@@ -94,7 +94,7 @@ def test_dram_bytes_equal_the_cost_model(schedule: Schedule, reuse: Reuse) -> No
     counted = {t: (result.dram_read_bytes[t], result.dram_write_bytes[t]) for t in result.dram_read_bytes}
     assert counted == traffic  # elements are one byte wide in DRAM
     assert sum(b.size_bytes for b in program.buffers) == cost.levels[1].used_bytes
-    again = schedule_from_mapping(padded, mapping, "Scratchpad")
+    again = schedule_from_mapping(padded, mapping)
     assert again.to_mapping("DRAM", "Scratchpad") == mapping
 
 

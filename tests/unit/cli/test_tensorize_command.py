@@ -72,7 +72,7 @@ LOOPS = ["--choice", "2", "--tiles", "k=8,x=2,y=5,c=4,r=3,s=3", "--order", "c,k"
 
 def test_pseudo_code_of_a_choice() -> None:
     text = run(*SMALL, *LOOPS, "--emit", "pseudo", "--capacity", "8192", "--banks", "8")
-    assert "scratchpad 8192 bytes, 8 banks of 1024" in text
+    assert "memory scratchpad: 8192 bytes, 8 banks of 1024" in text
     assert "for c0 in range(0, 8, 4):  # host" in text
 
 
@@ -98,6 +98,38 @@ def test_a_program_that_does_not_fit_is_a_result() -> None:
     assert (document["status"], document["resource"], document["limit"]) == ("infeasible", "scratchpad capacity", 512)
 
 
+def test_a_design_and_a_mapping_give_memories_and_loops(tmp_path) -> None:
+    mapping = tmp_path / "mapping.yaml"
+    mapping.write_text(
+        """mapping:
+- {store: DRAM, tensors: [A, B, C]}
+- {for: c, factor: 2}
+- {store: Scratchpad, tensors: [B]}
+- {for: x, factor: 4}
+- {store: Scratchpad, tensors: [A]}
+- {store: Accumulator, tensors: [C]}
+- {for: r, factor: 3}
+- {for: s, factor: 3}
+- {for: x, factor: 2}
+- {for: y, factor: 5}
+- {for: k, factor: 8}
+- {parallel: c, factor: 4, axis: y, level: Accumulator}
+"""
+    )
+    arguments = [*SMALL[:-1], "1x1x4", "--emit", "pseudo", "--arch", "gemmini", "--run", "--format", "json"]
+    padded = [a.replace("x=6", "x=8") for a in arguments]
+    listed = json.loads(run(*padded[:7], "--format", "json"))["choices"]
+    number = 1 + next(i for i, c in enumerate(listed) if c["index_map"] == {"i": "k", "j": "x", "k": "c"})
+    document = json.loads(run(*padded, "--mapping", str(mapping), "--choice", str(number), "--reuse", "walk"))
+    assert "memory Accumulator: 65536 bytes, 2 banks of 32768" in document["program"]
+    assert "load  sB <- B[0:+8, c0:+4, 0:+3, 0:+3]" in document["program"]
+    assert document["simulation"]["equals_einsum"] is True
+    with pytest.raises(UserError, match="factors of dimension 'x' must multiply to its bound 6, got 8"):
+        run(*arguments, "--mapping", str(mapping), "--choice", str(number))
+    with pytest.raises(UserError, match="come from the mapping"):
+        run(*padded, "--mapping", str(mapping), "--choice", str(number), "--order", "c")
+
+
 def test_a_stage_can_be_chosen() -> None:
     text = run(*MTTKRP, "--intrinsic", "gemm", "--size", "4x4x4", "--emit", "pseudo", "--stage", "1")
     assert "# E[i,k,j] += A[i,k,l] * B[l,j]" in text
@@ -118,6 +150,12 @@ def test_a_stage_can_be_chosen() -> None:
         ([*SMALL, "--emit", "verilog"], "unknown program form 'verilog'"),
         ([*SMALL, "--emit", "pseudo", "--choice", "9"], "--choice must be in 1..8, got 9"),
         ([*SMALL, "--emit", "pseudo", "--stage", "1"], "--stage must be in 0..0, got 1"),
+        ([*SMALL, "--emit", "pseudo", "--mapping", "m.yaml"], "--mapping needs the design"),
+        (
+            [*SMALL, "--emit", "pseudo", "--arch", "gemmini", "--banks", "2"],
+            "--capacity and --banks come from the design",
+        ),
+        ([*SMALL, "--emit", "pseudo", "--reuse", "timeloop"], "reuse rule 'resident' or 'walk'"),
         ([*SMALL, "--tiles", "k=4"], "--tiles is about a program"),
         ([*CONV, "--intrinsic", "dot", "--size", "1", "--emit", "instructions"], "calls; it is unrolled up to"),
         (["C[k] += A[k,l]*B[l]", "--bounds", "k=4,l=4", "--intrinsic", "gemm"], "condition 1 (index matching)"),

@@ -140,3 +140,19 @@ def test_stages_run_one_after_the_other_give_the_whole(notation: str) -> None:
     for stage in stages:
         arrays[stage.output.name] = affine_einsum(stage, {t.name: arrays[t.name] for t in stage.inputs})
     assert np.array_equal(arrays[computation.output.name], affine_einsum(computation, random_inputs(computation, 1)))
+
+
+def test_an_operand_that_is_simply_one_is_one_only_where_it_is_used() -> None:
+    column_sums = Computation.parse("O[a] += X[b,a]", a=3, b=2)
+    inputs = random_inputs(column_sums, 0)
+    found = choices(column_sums, intrinsic("conv2d", "1x2x1x1x2x1"), partial=True)
+    assert any(o.tensor is None for c in found for o in c.match.operands)
+    for choice in found:
+        if not choice.unmaskable:
+            assert np.array_equal(run_choice(choice, inputs), affine_einsum(column_sums, inputs)), choice.match
+
+
+def test_an_unused_summed_index_that_zeros_cannot_silence_is_reported() -> None:
+    window = intrinsic("S[x] += P[x+k]", "2x2")
+    found = choices(Computation.parse("O[a] += X[a]", a=4), window, partial=True)
+    assert [c.unmaskable for c in found] == [("k",)]

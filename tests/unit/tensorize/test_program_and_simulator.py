@@ -1,12 +1,16 @@
 import copy
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from codesign.arch.architecture import Fanout
+from codesign.arch.presets import load_preset
 from codesign.core.errors import UserError
 from codesign.cost.arrays import Reuse
-from codesign.cost.cost import Infeasible
+from codesign.cost.cost import Cost, Infeasible, evaluate
+from codesign.mapping.mapping import Mapping, Spatial, Storage, Temporal
 from codesign.tensorize.choice import TensorizeChoice, choices
 from codesign.tensorize.execute import affine_einsum, random_inputs, tensor_shape
 from codesign.tensorize.gemmini import GemminiMemory, GemminiProgram, HostPack, Mvin, Preload, gemmini_program
@@ -15,7 +19,7 @@ from codesign.tensorize.intrinsics import intrinsic
 from codesign.tensorize.program import Move, Program, Transfer, Zero, generate_program
 from codesign.tensorize.pseudo_code import pseudo_code
 from codesign.tensorize.schedule import Schedule, schedule_from_mapping, schedule_from_tiles
-from codesign.tensorize.scratchpad import Scratchpad, allocate
+from codesign.tensorize.scratchpad import Scratchpad, allocate, memories_of
 from codesign.tensorize.simulator import SimulationError, simulate, wrapped
 from codesign.workloads.computation import Computation
 
@@ -109,7 +113,7 @@ def test_a_scalar_operand_scales_the_calls() -> None:
 
 def test_every_tensor_gets_banks_of_its_own_when_they_suffice() -> None:
     made = conv_program(banks=4)
-    assert [b.place((0,) * len(b.shape)) for b in made.buffers] == ["bank0+0x0000", "bank1+0x0000", "bank2+0x0000"]
+    assert [b.place for b in made.buffers] == [f"scratchpad.bank{i}+0x0000" for i in range(3)]
     assert not made.shares_banks
     assert runs_right(made).serialised_calls == 0
 
@@ -147,13 +151,82 @@ def test_the_mapping_of_a_schedule_gives_the_schedule_back() -> None:
     mapping = schedule.to_mapping("DRAM", "spad", {"i": ("x", "spad"), "j": ("y", "spad")})
     assert {d: mapping.iterations(d) for d in CONV.dims} == schedule.padded.sizes
     assert mapping.spatial_iterations == 16
-    back = schedule_from_mapping(schedule.choice, mapping, "spad")
+    back = schedule_from_mapping(schedule.choice, mapping)
     assert (back.host, dict(back.inner)) == (schedule.host, dict(schedule.inner))
+
+
+class TestDesigns:
+    """Programs for Gemmini's default configuration: operands in the scratchpad, partial sums in the accumulator."""
+
+    def exact(self) -> Schedule:
+        choice = pick(CONV.with_bounds(y=8), "gemm", "4x4x4", "i->k, j->y, k->c")
+        return schedule_from_tiles(choice, {"k": 8, "x": 2, "y": 4, "c": 4, "r": 3, "s": 3}, ["c", "k", "x", "y"])
+
+    def test_every_tensor_enters_the_memory_that_may_keep_it(self) -> None:
+        memories = memories_of(CONV, load_preset("gemmini"))
+        assert {t: (m.name, m.capacity_bytes, m.banks) for t, m in memories.items()} == {
+            "A": ("Scratchpad", 262144, 4),
+            "B": ("Scratchpad", 262144, 4),
+            "C": ("Accumulator", 65536, 2),
+        }
+
+    @pytest.mark.parametrize("reuse", [Reuse.RESIDENT, Reuse.WALK])
+    def test_a_mapping_on_a_design_becomes_a_program_with_its_dram_bytes(self, reuse: Reuse) -> None:
+        design, schedule = load_preset("gemmini"), self.exact()
+        levels = {"A": "Scratchpad", "B": "Scratchpad", "C": "Accumulator"}
+        mapping = schedule.to_mapping("DRAM", levels, {"i": ("x", "Accumulator"), "k": ("y", "Accumulator")})
+        computation = schedule.choice.computation
+        back = schedule_from_mapping(schedule.choice, mapping)
+        made = generate_program(back, memories_of(computation, design, mapping), reuse=reuse)
+        cost = evaluate(computation, design, mapping, reuse=reuse)
+        assert isinstance(made, Program)
+        assert isinstance(cost, Cost)
+        assert [b.place for b in made.buffers] == [
+            "Scratchpad.bank0+0x0000",
+            "Scratchpad.bank1+0x0000",
+            "Accumulator.bank0+0x0000",
+        ]
+        assert runs_right(made).dram_bytes == cost.dram_bytes
+
+    def test_a_memory_that_is_too_small_is_named(self) -> None:
+        small = load_preset("gemmini").with_level("Accumulator", capacity_bytes=64.0)
+        made = generate_program(self.exact(), memories_of(CONV, small))
+        assert isinstance(made, Infeasible)
+        assert (made.resource, made.limit) == ("Accumulator capacity", 64)
+
+    @pytest.mark.parametrize(
+        ("change", "text"),
+        [
+            (lambda d: d.with_level("Scratchpad", capacity_bytes=None), "a memory of known capacity"),
+            (lambda d: d.with_level("DRAM", fanout=Fanout(2, 2)), "the design has 4 of this level"),
+            (lambda d: d.with_level("Scratchpad", capacity_bytes=100.0), "does not give 4 equal banks"),
+            (lambda d: replace(d, levels=d.levels[:1]), "no on-chip level keeps 'A'"),
+        ],
+    )
+    def test_designs_that_no_program_can_drive(self, change, text: str) -> None:
+        with pytest.raises(UserError) as caught:
+            memories_of(CONV, change(load_preset("gemmini")))
+        assert text in str(caught.value)
+
+    def test_mappings_that_give_no_schedule(self) -> None:
+        schedule = self.exact()
+        with pytest.raises(UserError, match="'A' is not kept on chip"):
+            schedule_from_mapping(schedule.choice, Mapping(tuple(Storage(t, "DRAM") for t in "ABC")))
+        outside = [
+            *(Storage(t, "DRAM") for t in "ABC"),
+            Spatial("x", 6, "x", "DRAM"),
+            *(Storage(t, "S") for t in "ABC"),
+        ]
+        with pytest.raises(UserError, match="spatial loop over 'x' stands outside"):
+            schedule_from_mapping(schedule.choice, Mapping(tuple(outside)))
+        uneven = [*(Storage(t, "DRAM") for t in "ABC"), *(Storage(t, "S") for t in "ABC"), Temporal("k", 6)]
+        with pytest.raises(UserError, match="inner loops over 'k' do not contain the intrinsic's tile of 4"):
+            schedule_from_mapping(schedule.choice, Mapping(tuple(uneven)))
 
 
 def test_pseudo_code_shows_loops_addresses_transfers_and_calls() -> None:
     text = pseudo_code(conv_program())
-    assert "buffer sB   @ bank1+0x0000   8x4x3x3 elements of 1 bytes" in text
+    assert "buffer sB   @ scratchpad.bank1+0x0000  8x4x3x3 elements of 1 bytes" in text
     assert "for c0 in range(0, 8, 4):  # host" in text
     assert "zero  sC if c0 == 0 else load sC <- C[0:+8, x0:+2, 0:+5]" in text
     assert "load  sA <- A[c0:+4, x0:+4, 0:+7]  # what the last part shares stays on chip" in text
@@ -189,7 +262,7 @@ class TestFaultsAreFound:
 
     def test_an_overlapping_buffer(self) -> None:
         def overlap(document: dict) -> None:
-            document["scratchpad"]["shared_banks"] = True
+            document["shared_banks"] = True
             document["buffers"][1]["address"] = document["buffers"][0]["address"] + 8
 
         with pytest.raises(SimulationError, match="another buffer has overwritten"):
@@ -197,7 +270,7 @@ class TestFaultsAreFound:
 
     def test_results_overwritten_before_they_are_stored(self) -> None:
         def overlap(document: dict) -> None:
-            document["scratchpad"]["shared_banks"] = True
+            document["shared_banks"] = True
             document["buffers"][2]["address"] = document["buffers"][0]["address"]
 
         with pytest.raises(SimulationError, match="overwrites results that were not stored"):
@@ -257,7 +330,7 @@ class TestFaultsAreFound:
         (lambda: Schedule(pick(GEMM, "gemm", "8x8x8", "i->i, j->j, k->k"), (), (), {"Q": 0}), "unknown tensor 'Q'"),
         (lambda: Schedule(pick(GEMM, "gemm", "8x8x8", "i->i, j->j, k->k"), (), (), {"M": 1}), "depth of 'M' must be in 0..0"),
         (lambda: Schedule(pick(GEMM, "gemm", "8x8x8", "i->i, j->j, k->k"), (("i", 0),)), "count of loop 'i'"),
-        (lambda: allocate(schedule_from_tiles(pick(GEMM.with_bits(12), "gemm", "8x8x8", "i->i, j->j, k->k")), Scratchpad(4096)), "12 bits wide"),
+        (lambda: allocate(schedule_from_tiles(pick(GEMM.with_bits(12), "gemm", "8x8x8", "i->i, j->j, k->k")), {t.name: Scratchpad(4096) for t in GEMM.tensors}), "12 bits wide"),
         (lambda: conv_program(reuse=Reuse.TIMELOOP), "reuse rule 'resident' or 'walk'"),
         (lambda: gemmini_program(program(schedule_from_tiles(pick(GEMM, "gemv", "8x8", "i->i, j->k")))), "Gemmini multiplies matrices"),
         (lambda: gemmini_program(program(schedule_from_tiles(pick(GEMM.with_bits(16), "gemm", "8x8x8", "i->i, j->j, k->k")))), "8-bit operands"),
