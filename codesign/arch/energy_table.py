@@ -1,4 +1,4 @@
-"""Energy reference tables (`ERT:`), as Accelergy writes and Timeloop reads them."""
+"""Energy and area reference tables (`ERT:`, `ART:`), as Accelergy writes and Timeloop reads them."""
 
 import logging
 import re
@@ -57,7 +57,7 @@ def _tables(value: Any, where: str) -> dict[str, dict[str, float]]:
     tables: dict[str, dict[str, float]] = {}
     for item in fields.items("tables"):
         table = Fields(item, f"{where}: ERT table")
-        name = re.sub(r"\[[^\]]*\]$", "", table.text("name")).rsplit(".", 1)[-1]
+        name = _component(table.text("name"))
         table.where = f"{where}: table of {name!r}"
         actions: dict[str, float] = {}
         for entry in table.items("actions"):
@@ -75,6 +75,33 @@ def _tables(value: Any, where: str) -> dict[str, dict[str, float]]:
         tables[name] = actions
     fields.finish()
     return tables
+
+
+def _component(name: str) -> str:
+    """`buffer` of `system.chip.buffer[1..16]`."""
+    return re.sub(r"\[[^\]]*\]$", "", name).rsplit(".", 1)[-1]
+
+
+def apply_area_table(architecture: Architecture, value: Any, where: str = "ART") -> Architecture:
+    """The architecture with the areas of an area reference table (`ART:`), which are of one instance in square micrometres.
+
+    Raises:
+        UserError: The table is malformed.
+    """
+    fields = Fields(value, f"{where}: ART")
+    fields.raw("version", None)
+    areas_mm2 = {}
+    for item in fields.items("tables"):
+        table = Fields(item, f"{where}: ART table")
+        areas_mm2[_component(table.text("name"))] = table.number("area", least=0) * 1e-6
+        table.finish()
+    fields.finish()
+    levels = tuple(replace(v, area_mm2=areas_mm2.pop(v.name, v.area_mm2)) for v in architecture.levels)
+    mac = replace(architecture.mac, area_mm2=areas_mm2.pop(architecture.mac.name, architecture.mac.area_mm2))
+    for name, area in areas_mm2.items():
+        if area:
+            _log.warning("%s: the area of %r belongs to no storage level and is left out", where, name)
+    return replace(architecture, levels=levels, mac=mac)
 
 
 def _action(actions: dict[str, float], names: tuple[str, ...], where: str) -> float:

@@ -16,7 +16,7 @@ from typing import Any
 
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, LevelKind, StorageLevel
 from codesign.core.documents import TAG
-from codesign.core.errors import UserError, unknown_name
+from codesign.core.errors import UserError, closest, unknown_name
 from codesign.core.fields import Fields, as_number, describe
 
 _log = logging.getLogger(__name__)
@@ -36,6 +36,7 @@ class Component:
         where: For messages.
         constraints: What v0.4 writes beside it under `constraints`.
         containers: (name, constraints) of the v0.4 containers between the component before and this one.
+        estimated: Whether attributes may be for an estimator alone, as in hierarchical files, whose names nobody can list.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Component:
     where: str
     constraints: Any = None
     containers: tuple[tuple[str, Any], ...] = ()
+    estimated: bool = False
 
 
 def architecture_from_timeloop(
@@ -137,7 +139,7 @@ def _from_subtree(value: dict[str, Any], inherited: dict[str, Any], above: int, 
         part.finish()
         total = own.pop("instances", None)
         number = instances * times if total is None else _positive(total, "instances", place)
-        yield Component(name, kind, own, _mesh(own, number, place), place)
+        yield Component(name, kind, own, _mesh(own, number, place), place, estimated=True)
     if len(subtrees) > 1:
         names = ", ".join(str(s.get("name")) for s in subtrees if isinstance(s, dict))
         raise UserError(
@@ -176,7 +178,7 @@ def _from_nodes(value: dict[str, Any], where: str) -> Iterator[Component]:
             attributes |= own
             waiting.append((name, constraints))
         elif tag == "Component":
-            yield Component(name, kind, attributes | own, mesh, place, constraints, tuple(waiting))
+            yield Component(name, kind, attributes | own, mesh, place, constraints, tuple(waiting), estimated=True)
             waiting = []
         else:
             raise unknown_name("node tag", tag, ["Container", "Component", "Hierarchical", "Parallel"], where=place)
@@ -272,14 +274,8 @@ def _check_mesh(components: list[Component]) -> None:
                 )
 
 
-_IGNORED = {
-    "addr_gen_energy", "cluster_energy", "depth_bits", "global_cycle_seconds", "latency", "n_rdwr_ports", "n_rd_ports", "n_wr_ports",
-    "num_ports", "technology", "type", "subclass", "version", "static_energy", "leak", "area",
-    "read_energy", "write_energy", "network_word_bits", "nports", "num_pipeline_stages", "cycle_seconds", "voltage", "temperature",
-    "action_latency_cycles", "area_scale", "energy_scale", "n_instances", "data_storage_width", "data_storage_depth", "io_voltage",
-    "width_a_bits", "width_b_bits", "a_width", "b_width", "width_out", "adder_width", "multiplier_width", "num_bits",
-}  # fmt: skip
-"""Attributes that only the estimator of energies reads; the energies themselves come from its table."""
+_ESTIMATED = frozenset({"addr_gen_energy", "cluster_energy", "technology", "type", "latency", "num_ports"})
+"""Keys of flat files that change no count here: energies come from the energy table."""
 
 
 def _read_storage(component: Component) -> StorageLevel:
@@ -302,7 +298,7 @@ def _read_storage(component: Component) -> StorageLevel:
     read, write = _bandwidths(fields)
     energy = _vector_energy(fields, block)
     banks = fields.integer(fields.first_of("banks", "n_banks", "num_banks"), 1, least=1)
-    _finish(fields)
+    _finish(fields, component)
     kind = LevelKind.DRAM if dram else LevelKind.REGISTERS if component.kind.startswith("reg") else LevelKind.SRAM
     level = {
         "name": component.name,
@@ -370,9 +366,16 @@ def _refuse_networks(fields: Fields) -> None:
             raise UserError(f"`{key}` cannot be expressed", where=fields.where)
 
 
-def _finish(fields: Fields) -> None:
-    for key in _IGNORED:
+def _finish(fields: Fields, component: Component) -> None:
+    """Refuse unknown keys. In hierarchical files one that resembles no known key is taken for an estimator's."""
+    for key in _ESTIMATED:
         fields.has(key)
+    if component.estimated:
+        unread = [key for key in fields.unasked() if closest(key, fields.asked()) is None]
+        if unread:
+            _log.warning("%s: attributes %s are not read", fields.where, ", ".join(unread))
+        for key in unread:
+            fields.has(key)
     fields.finish()
 
 
@@ -390,7 +393,7 @@ def _read_arithmetic(component: Component) -> Arithmetic:
             raise UserError(f"`{key}` > 1 of the arithmetic cannot be expressed", where=component.where)
     _refuse_networks(fields)
     energy = fields.number(fields.first_of("energy_per_op", "energy"), None, least=0)
-    _finish(fields)
+    _finish(fields, component)
     return Arithmetic(bits=bits, energy_pj=energy, name=component.name)
 
 

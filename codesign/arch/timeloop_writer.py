@@ -1,4 +1,4 @@
-"""An architecture as Timeloop's v0.3 files: the flat hierarchy and its energy table."""
+"""An architecture as Timeloop's v0.3 files: the flat hierarchy, its energies, its areas."""
 
 import logging
 from collections.abc import Mapping as MappingABC
@@ -15,7 +15,7 @@ def architecture_to_timeloop(architecture: Architecture, element_bits: MappingAB
     One Timeloop word is one tensor element: capacities, bandwidths and energies are restated per element.
 
     Args:
-        architecture: What to write; its clock, areas, leakage and wires have no place there (a warning says so).
+        architecture: What to write; its clock, leakage and wires have no place there (a warning says so).
         element_bits: Width of an element at each level.
     """
     _warn_of_losses(architecture)
@@ -76,6 +76,14 @@ def energy_table_of(architecture: Architecture, element_bits: MappingABC[str, in
     return {"version": 0.3, "tables": tables}
 
 
+def area_table_of(architecture: Architecture) -> dict[str, Any] | None:
+    """What stands under `ART:`, square micrometres of one instance; None while no part has a figure."""
+    parts = [*((level.name, level.area_mm2) for level in architecture.levels)]
+    parts.append((architecture.mac.name, architecture.mac.area_mm2))
+    tables = [{"name": f"system.{name}", "area": area * 1e6} for name, area in parts if area is not None]
+    return {"version": 0.3, "tables": tables} if tables else None
+
+
 def _warn_of_losses(architecture: Architecture) -> None:
     where = f"architecture {architecture.name!r}"
     for level in architecture.levels:
@@ -84,9 +92,7 @@ def _warn_of_losses(architecture: Architecture) -> None:
             _log.warning("%s: links %r below %r become multicast", where, fanout.links.value, level.name)
         if fanout.hop_pj_per_bit:
             _log.warning("%s: the energy of the wires below %r is left out", where, level.name)
-    mac = architecture.mac
-    figures = [f for level in architecture.levels for f in (level.area_mm2, level.leakage_mw)]
-    if any((*figures, mac.area_mm2, mac.leakage_mw, architecture.extra_area_mm2, architecture.extra_leakage_mw)):
-        _log.warning("%s: areas and leakage are left out", where)
+    if architecture.leakage_w or architecture.extra_area_mm2:
+        _log.warning("%s: leakage, and area outside levels and MACs, are left out", where)
     if architecture.clock_hz != 1e9:
         _log.warning("%s: the clock of %g Hz is left out", where, architecture.clock_hz)

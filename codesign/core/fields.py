@@ -3,7 +3,7 @@
 import math
 from typing import Any, Final, cast
 
-from codesign.core.errors import UserError, closest
+from codesign.core.errors import UserError, closest, unknown_name
 
 _REQUIRED: Final = object()
 
@@ -131,9 +131,17 @@ class Fields:
 
     def rest(self) -> dict[str, Any]:
         """What nobody asked for; `finish` passes afterwards."""
-        left = {key: value for key, value in self._given.items() if key not in self._asked}
+        left = {key: self._given[key] for key in self.unasked()}
         self._asked.update(left)
         return left
+
+    def asked(self) -> tuple[str, ...]:
+        """The keys asked for so far, present or not."""
+        return tuple(sorted(self._asked))
+
+    def unasked(self) -> tuple[str, ...]:
+        """The keys that are there and nobody has asked for."""
+        return tuple(key for key in self._given if key not in self._asked)
 
     def finish(self) -> None:
         """Refuse keys that nobody asked for.
@@ -141,13 +149,8 @@ class Fields:
         Raises:
             UserError: With the nearest known key.
         """
-        for key in self._given:
-            if key not in self._asked:
-                near = closest(key, self._asked)
-                known = f"known: {', '.join(sorted(self._asked))}"
-                raise UserError(
-                    f"unknown key {key!r}", where=self.where, hint=f"did you mean {near!r}? {known}" if near else known
-                )
+        for key in self.unasked():
+            raise unknown_name("key", key, self._asked, where=self.where)
 
     def _missing(self, key: str) -> UserError:
         near = closest(key, [name for name in self._given if name not in self._asked])

@@ -5,7 +5,7 @@ from typing import Any
 
 from codesign.arch.architecture import Architecture
 from codesign.arch.files import architecture_to_json
-from codesign.arch.timeloop_writer import architecture_to_timeloop, energy_table_of
+from codesign.arch.timeloop_writer import architecture_to_timeloop, area_table_of, energy_table_of
 from codesign.core.documents import Dialect, dump_yaml
 from codesign.core.errors import UserError
 from codesign.mapping.constraints import NO_CONSTRAINTS, Keep
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 def to_files(inputs: Inputs, dialect: Dialect) -> dict[str, str]:
-    """Text by file name: arch.yaml, problem.yaml, mapping.yaml, constraints.yaml, ert.yaml, as far as there is something to say.
+    """Text by file name: arch.yaml, problem.yaml, mapping.yaml, constraints.yaml, ert.yaml, art.yaml, as far as there is something to say.
 
     Args:
         inputs: What to write.
@@ -54,6 +54,9 @@ def _timeloop(inputs: Inputs) -> dict[str, Any]:
         table = energy_table_of(architecture, bits)
         if table is not None:
             values["ert"] = {"ERT": table}
+        areas = area_table_of(architecture)
+        if areas is not None:
+            values["art"] = {"ART": areas}
     if computation is not None:
         values["problem"] = {"problem": computation_to_timeloop(computation)}
     if architecture is not None and computation is not None:

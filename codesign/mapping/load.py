@@ -1,12 +1,11 @@
 """Files in any order, of any known form, made into the values they describe."""
 
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from codesign.arch.architecture import Architecture
-from codesign.arch.energy_table import apply_energy_table
+from codesign.arch.energy_table import apply_area_table, apply_energy_table
 from codesign.arch.files import architecture_from_json
 from codesign.arch.timeloop import architecture_from_timeloop, embedded_constraints, spatial_aliases
 from codesign.arch.zigzag import architecture_from_zigzag
@@ -24,8 +23,6 @@ from codesign.workloads.files import computation_from_json
 from codesign.workloads.maestro import computation_from_maestro
 from codesign.workloads.timeloop import computation_from_timeloop
 from codesign.workloads.zigzag import computation_from_zigzag
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -110,6 +107,9 @@ def load_inputs(
     table = _only(documents, Kind.ENERGY, False)
     if table is not None and architecture is not None:
         architecture = apply_energy_table(architecture, table.value, table.where)
+    areas = _only(documents, Kind.AREA, False)
+    if areas is not None and architecture is not None:
+        architecture = apply_area_table(architecture, areas.value, areas.where)
     if architecture is not None and (technology is not None or architecture.technology is not None):
         from codesign.arch.presets import fill_figures
 
@@ -129,9 +129,6 @@ def load_inputs(
             except UserError as error:
                 raise error.within(mapping_document.where) from None
         constraints = _all_constraints(documents, arch_document, computation, architecture, aliases, constraints)
-    for document in documents:
-        if document.kind is Kind.AREA:
-            _log.warning("%s: areas are not read", document.where)
     return Inputs(architecture, computation, mapping, constraints, tuple(str(p) for p in paths))
 
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from codesign.arch.architecture import AccessEnergy, Architecture, LevelKind
-from codesign.arch.energy_table import apply_energy_table
+from codesign.arch.energy_table import apply_area_table, apply_energy_table
 from codesign.arch.timeloop import architecture_from_timeloop, embedded_constraints, spatial_aliases
 from codesign.core.documents import parse_yaml
 from codesign.core.errors import UserError
@@ -202,3 +202,26 @@ def test_a_table_of_nothing_known_is_warned_about(caplog: pytest.LogCaptureFixtu
 def test_a_wrong_energy_table_is_refused(value: Any, message: str) -> None:
     with pytest.raises(UserError, match=message):
         apply_energy_table(architecture_from_timeloop(FLAT), value, "e")
+
+
+def test_attributes_of_an_estimator_are_named_and_misspelt_ones_refused(caplog: pytest.LogCaptureFixture) -> None:
+    text = HIERARCHY.replace("read_bandwidth: 8", "read_bandwidth: 8, adder_style: ripple")
+    architecture_from_timeloop(parse_yaml(text, "f")[0])
+    assert "'Buffer': attributes adder_style are not read" in caplog.text
+    text = HIERARCHY.replace("read_bandwidth: 8", "read_bandwith: 8")
+    with pytest.raises(UserError, match=r"unknown key 'read_bandwith'.*did you mean 'read_bandwidth'"):
+        architecture_from_timeloop(parse_yaml(text, "f")[0])
+
+
+def test_areas_are_square_micrometres_of_one_instance(caplog: pytest.LogCaptureFixture) -> None:
+    tables = [
+        {"name": "system.Buffer", "area": 2e5},
+        {"name": "system.PE.Spad[1..8]", "area": 1e3},
+        {"name": "system.PE.MAC[1..8]", "area": 500},
+        {"name": "system.router", "area": 7},
+    ]
+    architecture = apply_area_table(architecture_from_timeloop(FLAT), {"version": 0.4, "tables": tables})
+    assert architecture.area_mm2 == pytest.approx(0.2 + 8 * 0.001 + 8 * 0.0005)
+    assert "the area of 'router' belongs to no storage level" in caplog.text
+    with pytest.raises(UserError, match=r"`area` must be a number >= 0, got -1 \(a: ART table\)"):
+        apply_area_table(architecture, {"tables": [{"name": "Buffer", "area": -1}]}, "a")

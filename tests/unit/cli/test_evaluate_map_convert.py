@@ -294,3 +294,24 @@ def test_convert_warns_of_what_is_lost_and_refuses_what_cannot_be_said(files: di
     outcome = run("convert", *files.values(), "--to", "timeloop", "--out", tmp_path / "b")
     message = refused(Outcome(outcome.code, outcome.out, outcome.err.splitlines()[-1]))
     assert "'W' is kept at 'Buffer' inside loops of that level" in message
+
+
+def test_a_preset_and_a_layer_are_mapped_and_evaluated_by_name(tmp_path: Path) -> None:
+    out = tmp_path / "best.yaml"
+    layer = "conv K=16 C=8 P=14 Q=14 R=3 S=3"
+    found = run("map", "--arch", "simba", "--layer", layer, *SEARCH, "--format", "json", "--out", out)
+    assert (found.code, found.err) == (0, "")
+    again = run("evaluate", out, layer, "simba", "--format", "json").json
+    assert (again["latency_cycles"], again["energy_pj"]) == (found.json["latency_cycles"], found.json["energy_pj"])
+    assert "unknown architecture 'simbaa'; did you mean 'simba'?" in refused(run("evaluate", out, layer, "simbaa"))
+    assert "two names for the architecture: 'simba' and 'eyeriss'" in refused(run("map", "simba", "--arch", "eyeriss"))
+
+
+def test_a_technology_fills_in_what_the_files_leave_open(files: dict[str, Path]) -> None:
+    edit(files["arch"], "    energy: {read_pj: 20, fill_pj: 24}\n", "")
+    got = run("evaluate", *files.values(), "--technology", "cmos-45nm", "--format", "json").json
+    assert got["levels"]["Buffer"]["energy_pj"] > 0
+    assert got["levels"]["DRAM"]["tensors"]["I"]["energy_pj"] == 72 * 512 / 8  # what the file gives stays
+    edit(files["arch"], "name: edge", "name: edge\n  technology: cmos-45nm")
+    assert run("evaluate", *files.values(), "--format", "json").json == got
+    assert "unknown technology 'cmos-45'" in refused(run("evaluate", *files.values(), "--technology", "cmos-45"))
