@@ -30,6 +30,8 @@ from codesign.arch.sram import (
 )
 
 FloatArray = npt.NDArray[np.float64]
+NodeFit = dict[str, dict[str, dict[str, float]]]
+"""Per quantity: coefficients, errors, errors of what banks change."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,9 @@ class Config:
     """Of the starting points."""
     starts: int = 12
     """Starting points per quantity; the best end is kept."""
+    bank_weight: float = 1.0
+    """Weight of the error in the ratio of a memory with banks to the same memory without, beside the errors themselves:
+    what banks are worth is a difference of nearly equal figures, which errors of each alone would drown."""
     soft: float = 0.15
     """Log error beyond which a point counts linearly, so that CACTI's jumps do not pull the curve."""
     out: Path = Path("runs/technology")
@@ -109,17 +114,19 @@ def _area(t: FloatArray) -> AreaFit:
 
 def _access(t: FloatArray) -> AccessFit:
     k = np.exp(t[:5])
+    steep, flat = (0, 1) if t[5] >= t[6] else (1, 0)  # the two are interchangeable; small memories follow the steeper
     return AccessFit(
-        small=k[0],
-        small_power=t[5],
-        large=k[1],
-        large_power=t[6],
+        small=k[steep],
+        small_power=t[5 + steep],
+        large=k[flat],
+        large_power=t[5 + flat],
         array=k[2],
         array_width=t[7],
         array_bits=t[8],
         wide=k[3],
         wide_width=t[9],
         route=k[4],
+        route_width=t[10],
     )
 
 
@@ -128,8 +135,32 @@ def _leakage(t: FloatArray) -> LeakageFit:
     return LeakageFit(cell=k[0], edge=k[1], edge_bits=t[3], route=k[2], route_width=t[4], route_power=t[5])
 
 
+def banked_pairs(sweep: Sweep) -> npt.NDArray[np.int64]:
+    """Rows (with banks, the same without), ``m x 2``."""
+    row = {size: i for i, size in enumerate(zip(*sweep.size, strict=True))}
+    pairs = [
+        (i, row[capacity, word, 1.0])
+        for (capacity, word, banks), i in row.items()
+        if banks > 1 and (capacity, word, 1.0) in row
+    ]
+    return np.array(pairs, np.int64).reshape(-1, 2)
+
+
+def bank_errors(predicted: FloatArray, measured: FloatArray, sweep: Sweep) -> dict[str, float]:
+    """Relative errors of the ratio of a memory with banks to the same without, words of 32 to 256 bits."""
+    pairs = banked_pairs(sweep)
+    usual = (sweep.word_bits[pairs[:, 0]] >= 32) & (sweep.word_bits[pairs[:, 0]] <= 256)
+    first, second = pairs[usual].T
+    return errors(predicted[first] / predicted[second], measured[first] / measured[second])
+
+
 def _minimise(
-    curve: Callable[[FloatArray], FloatArray], measured: FloatArray, logs: list[float], powers: list[float], c: Config
+    curve: Callable[[FloatArray], FloatArray],
+    measured: FloatArray,
+    sweep: Sweep,
+    logs: list[float],
+    powers: list[float],
+    c: Config,
 ) -> FloatArray:
     """Least squares of the log error from several starts; `logs` are unbounded, `powers` in [0, 4]."""
     from scipy.optimize import least_squares
@@ -138,64 +169,75 @@ def _minimise(
     first = np.array(logs + powers)
     low = np.array([-60.0] * len(logs) + [0.0] * len(powers))
     high = np.array([10.0] * len(logs) + [4.0] * len(powers))
+    with_banks, without = banked_pairs(sweep).T
+
+    def residuals(t: FloatArray) -> FloatArray:
+        error = np.log(curve(t) / measured)
+        return np.concatenate([error, c.bank_weight * (error[with_banks] - error[without])])
+
     best, best_cost = first, np.inf
     for _ in range(1 if c.smoke else c.starts):
         start = np.clip(first + rng.normal(0, 0.2, first.size), low + 1e-6, high - 1e-6)
-        end = least_squares(
-            lambda t: np.log(curve(t) / measured),
-            start,
-            loss="soft_l1",
-            f_scale=c.soft,
-            bounds=(low, high),
-            max_nfev=600,
-        )
+        end = least_squares(residuals, start, loss="soft_l1", f_scale=c.soft, bounds=(low, high), max_nfev=600)
         if end.cost < best_cost:
             best, best_cost = end.x, end.cost
     return best
 
 
-def fit_node(sweep: Sweep, c: Config) -> dict[str, dict[str, dict[str, float]]]:
+def fit_node(sweep: Sweep, c: Config) -> NodeFit:
     """Coefficients and errors of the four curves at one node."""
     size = sweep.size
-    area = _area(_minimise(lambda t: fitted_area_mm2(_area(t), *size), sweep.area_mm2, [-15, -12, -16], [1.3], c))
-    fitted_area = fitted_area_mm2(area, *size)
-    result = {"area": {"fit": asdict(area), "error": errors(fitted_area, sweep.area_mm2)}}
+    area = _area(
+        _minimise(lambda t: fitted_area_mm2(_area(t), *size), sweep.area_mm2, sweep, [-15, -12, -16], [1.3], c)
+    )
+    area_mm2 = fitted_area_mm2(area, *size)
+    result = {"area": _record(area, area_mm2, sweep.area_mm2, sweep)}
     for name, measured in (("read", sweep.read_pj), ("write", sweep.write_pj)):
 
         def curve(t: FloatArray) -> FloatArray:
-            return fitted_access_pj(_access(t), fitted_area, *size)
+            return fitted_access_pj(_access(t), area_mm2, *size)
 
-        access = _access(_minimise(curve, measured, [-7, -4, -8, -9, -0.7], [0.8, 0.4, 1.0, 0.6, 1.8], c))
-        predicted = fitted_access_pj(access, fitted_area, *size)
-        result[name] = {"fit": asdict(access), "error": errors(predicted, measured)}
+        powers = [0.8, 0.4, 1.0, 0.6, 1.8, 1.0]
+        access = _access(_minimise(curve, measured, sweep, [-7, -4, -8, -9, -0.7], powers, c))
+        result[name] = _record(access, fitted_access_pj(access, area_mm2, *size), measured, sweep)
     leakage = _leakage(
         _minimise(
             lambda t: fitted_leakage_mw(_leakage(t), *size),
             sweep.leakage_mw,
+            sweep,
             [-19, -17, -20],
             [0.7, 1.8, 1.0],
             c,
         )
     )
-    predicted = fitted_leakage_mw(leakage, *size)
-    result["leakage"] = {"fit": asdict(leakage), "error": errors(predicted, sweep.leakage_mw)}
+    result["leakage"] = _record(leakage, fitted_leakage_mw(leakage, *size), sweep.leakage_mw, sweep)
     return result
 
 
-def to_yaml(fits: dict[float, dict[str, dict[str, dict[str, float]]]]) -> str:
+def _record(
+    fit: AreaFit | AccessFit | LeakageFit, predicted: FloatArray, measured: FloatArray, sweep: Sweep
+) -> dict[str, dict[str, float]]:
+    return {
+        "fit": {name: float(f"{value:.6g}") for name, value in asdict(fit).items()},
+        "error": errors(predicted, measured),
+        "bank_error": bank_errors(predicted, measured, sweep),
+    }
+
+
+def to_yaml(fits: dict[float, NodeFit]) -> str:
     """The `sram:` section of a technology file."""
     section = [
         {
             "node_nm": node,
             "source": "fitted to a CACTI 7 sweep: plain RAM, one read-write port, low-standby-power, 300 K",
-            **{name: {k: float(f"{v:.6g}") for k, v in part["fit"].items()} for name, part in fit.items()},
+            **{name: part["fit"] for name, part in fit.items()},
         }
         for node, fit in fits.items()
     ]
     return yaml.safe_dump({"sram": section}, sort_keys=False)
 
 
-def run(c: Config) -> dict[float, dict[str, dict[str, dict[str, float]]]]:
+def run(c: Config) -> dict[float, NodeFit]:
     """Fit every node of the sweep and write the results."""
     fits = {node: fit_node(sweep, c) for node, sweep in read_sweep(c.sweep).items()}
     c.out.mkdir(parents=True, exist_ok=True)
@@ -218,11 +260,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Config.out)
     parser.add_argument("--smoke", action="store_true")
     config = Config(**vars(parser.parse_args()))
-    print("node  quantity  median   p95   max  (relative error)")
+    print("relative error                      of the figure          of the ratio banks / no banks")
+    print("node  quantity                   median   p95   max        median   p95   max")
     for node, fit in run(config).items():
         for name, part in fit.items():
-            e = part["error"]
-            print(f"{node:4g}  {name:8s}  {e['median']:6.3f} {e['p95']:6.3f} {e['max']:6.3f}")
+            e, b = part["error"], part["bank_error"]
+            print(
+                f"{node:4g}  {name:24s} {e['median']:6.3f} {e['p95']:6.3f} {e['max']:6.3f}"
+                f"       {b['median']:6.3f} {b['p95']:6.3f} {b['max']:6.3f}"
+            )
 
 
 if __name__ == "__main__":

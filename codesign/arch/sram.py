@@ -50,7 +50,8 @@ class AreaFit:
 class AccessFit:
     """Coefficients of formula S2, energy of one access.
 
-    ``narrow(b) + array w^array_width b^array_bits + wide w^wide_width + route w area^1/2 (1 - banks^-1/2)``.
+    ``narrow(b) + array w^array_width b^array_bits + wide w^wide_width
+    + route w^route_width area^1/2 (1 - banks^-1/2)``.
     ``narrow`` is the harmonic sum of ``small b^small_power`` and ``large b^large_power``: what an access costs
     whatever its width. The last term is the way from the edge of the memory to a bank.
     """
@@ -65,6 +66,7 @@ class AccessFit:
     wide: float
     wide_width: float
     route: float
+    route_width: float
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def fitted_access_pj(
     large = fit.large * bank_bits**fit.large_power
     array = fit.array * word_bits**fit.array_width * bank_bits**fit.array_bits
     wide = fit.wide * word_bits**fit.wide_width
-    route = fit.route * word_bits * area_mm2**0.5 * (1 - banks**-0.5)
+    route = fit.route * word_bits**fit.route_width * area_mm2**0.5 * (1 - banks**-0.5)
     total: Number = small * large / (small + large) + array + wide + route
     return total
 

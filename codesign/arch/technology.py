@@ -93,31 +93,31 @@ def apply_technology(
     bit_pj = dram_energy_pj_per_bit(technology.dram_type(dram), dram_burst_bytes)
     mac = _fill_mac(architecture.mac, technology)
     try:
-        levels = [_fill_level(level, technology, bit_pj) for level in architecture.levels]
+        levels = tuple(_fill_level(level, technology, bit_pj) for level in architecture.levels)
     except UserError as error:
         raise error.within(f"architecture {architecture.name!r}") from None
+    filled = replace(architecture, levels=levels, mac=mac, technology=technology.name)
+    return _add_interconnect(filled, technology) if interconnect else filled
+
+
+def _add_interconnect(architecture: Architecture, technology: Technology) -> Architecture:
+    """Hop energies of the fan-outs that have none, with the area and leakage of their networks; inner levels first."""
+    levels = list(architecture.levels)
     extra_area, extra_leakage = architecture.extra_area_mm2, architecture.extra_leakage_mw
-    if interconnect:
-        inner_mm2 = mac.area_mm2 or 0.0
-        for i in reversed(range(len(levels))):
-            level, instances = levels[i], architecture.instances[i]
-            pitch_mm = math.sqrt(inner_mm2)
-            if level.fanout.size > 1 and level.fanout.hop_pj_per_bit == 0.0:
-                bits = link_bits(architecture, i)
-                registers_mm2, wires_mm2 = interconnect_area_mm2(technology, level.fanout, bits, pitch_mm)
-                extra_area += instances * (registers_mm2 + wires_mm2)
-                extra_leakage += instances * registers_mm2 * technology.registers.leakage_nw_per_um2
-                hop_pj = hop_energy_pj_per_bit(technology, level.fanout.links, pitch_mm)
-                levels[i] = replace(level, fanout=replace(level.fanout, hop_pj_per_bit=hop_pj))
-            inner_mm2 = (level.area_mm2 or 0.0) + level.fanout.size * inner_mm2
-    return replace(
-        architecture,
-        levels=tuple(levels),
-        mac=mac,
-        technology=technology.name,
-        extra_area_mm2=extra_area,
-        extra_leakage_mw=extra_leakage,
-    )
+    inner_mm2 = architecture.mac.area_mm2 or 0.0
+    for i in reversed(range(len(levels))):
+        level, instances = levels[i], architecture.instances[i]
+        pitch_mm = math.sqrt(inner_mm2)
+        inner_mm2 = (level.area_mm2 or 0.0) + level.fanout.size * inner_mm2
+        hop_pj = hop_energy_pj_per_bit(technology, level.fanout.links, pitch_mm)
+        if level.fanout.size == 1 or level.fanout.hop_pj_per_bit > 0.0 or hop_pj == 0.0:
+            continue
+        levels[i] = replace(level, fanout=replace(level.fanout, hop_pj_per_bit=hop_pj))
+        bits = link_bits(architecture, i)
+        registers_mm2, wires_mm2 = interconnect_area_mm2(technology, level.fanout, bits, pitch_mm)
+        extra_area += instances * (registers_mm2 + wires_mm2)
+        extra_leakage += instances * registers_mm2 * technology.registers.leakage_nw_per_um2
+    return replace(architecture, levels=tuple(levels), extra_area_mm2=extra_area, extra_leakage_mw=extra_leakage)
 
 
 def _fill_mac(mac: Arithmetic, technology: Technology) -> Arithmetic:
