@@ -211,7 +211,11 @@ def front_table(study: Study) -> Table:
     table.add_column("design", overflow="fold")
     for trial in front:
         figures = [format_si(trial.metrics[f], UNITS[f]) for f in shown]
-        table.add_row(str(trial.number), *figures, " ".join(f"{k}={v}" for k, v in trial.point.items()))
+        table.add_row(
+            str(trial.number),
+            *figures,
+            " ".join(v if isinstance(v, str) else f"{k}={v}" for k, v in trial.point.items()),
+        )
     if not front:
         reasons = {t.infeasible["resource"] for t in study.trials if t.infeasible}
         table.caption = "no design is feasible: " + "; ".join(sorted(reasons)) if reasons else "constraints exclude all"

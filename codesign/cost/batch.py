@@ -4,8 +4,9 @@ import numba
 import numpy as np
 
 from codesign.core.jit import njit, njit_parallel
-from codesign.cost.arrays import FloatArray, IntArray, Nest, Problem
+from codesign.cost.arrays import Problem
 from codesign.cost.kernel import Kernel, make_kernel, score
+from codesign.mapping.nest import FloatArray, IntArray, Nest
 
 
 @njit

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from codesign.arch.architecture import Architecture
-from codesign.cost.arrays import BYPASSED, FACTOR, LEVEL, Nest, Problem, Reuse, encode_nest, encode_problem
+from codesign.cost.arrays import Problem, Reuse, encode_problem
 from codesign.cost.kernel import (
     CYCLES,
     FILLS,
@@ -21,6 +21,7 @@ from codesign.cost.kernel import (
     score,
 )
 from codesign.mapping.mapping import Mapping, format_nest
+from codesign.mapping.nest import BYPASSED, FACTOR, LEVEL, Nest, encode_nest
 from codesign.mapping.validate import check_mapping
 from codesign.workloads.computation import Computation
 

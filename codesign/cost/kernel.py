@@ -13,20 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.cost.arrays import (
-    BYPASSED,
-    DIM,
-    FACTOR,
-    KIND,
-    LEVEL,
-    SPATIAL_X,
-    TEMPORAL,
-    FloatArray,
-    IntArray,
-    Nest,
-    Problem,
-)
+from codesign.cost.arrays import Problem
 from codesign.cost.peers import peer_words
+from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, SPATIAL_X, TEMPORAL, FloatArray, IntArray, Nest
 
 TILE, READS, FILLS, UPDATES = 0, 1, 2, 3
 VALID, OVER_CAPACITY, OVER_MESH = 0, 1, 2

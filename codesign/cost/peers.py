@@ -7,7 +7,7 @@ relative to its own. Those relative places cut the new tile into boxes, and each
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.cost.arrays import DIM, FACTOR, SPATIAL_X, IntArray
+from codesign.mapping.nest import DIM, FACTOR, SPATIAL_X, IntArray
 
 _BEFORE, _NEAREST = 0, 1
 

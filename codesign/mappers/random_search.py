@@ -8,12 +8,13 @@ import numpy as np
 
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState, make_state
-from codesign.cost.arrays import IntArray, Nest, Reuse
+from codesign.cost.arrays import Reuse
 from codesign.cost.kernel import VALID, Kernel, score
 from codesign.mappers.annealing import value_of
 from codesign.mappers.base import Budget, MapResult, Objective
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
 from codesign.mapping.constraints import MappingProblem
+from codesign.mapping.nest import IntArray, Nest
 from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state, draw_state, factor_table, outermost_state
 
 

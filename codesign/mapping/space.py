@@ -12,8 +12,8 @@ import numpy as np
 from codesign.core.errors import UserError
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState, below
-from codesign.cost.arrays import BYPASSED, DIM, FACTOR, KIND, LEVEL, TEMPORAL, IntArray, Nest
 from codesign.mapping.constraints import Constraints, Keep, LevelConstraints, MappingProblem
+from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, TEMPORAL, IntArray, Nest
 
 
 class MapSpace(NamedTuple):

@@ -48,14 +48,14 @@ function drawFronts() {
     Plotly.newPlot(plot, [series(valid.filter(t => !t.front), "dominated", "#9aa5b8", 7, .7), series(front, "front", "#1f6feb", 10, 1),
       { ...series(pick, "chosen", "rgba(0,0,0,0)", 17, 1), marker: { size: 17, color: "rgba(0,0,0,0)", line: { color: "#d9480f", width: 3 } } }],
       { margin: { l: 62, r: 12, t: 12, b: 48 }, xaxis: { type: "log", title: { text: axisTitle(x) }, exponentformat: "SI" }, yaxis: { type: "log", title: { text: axisTitle(y) }, exponentformat: "SI" },
-        legend: { orientation: "h", y: 1.08 }, hovermode: "closest" }, { responsive: true, displaylogo: false });
+        legend: { orientation: "h", y: -0.22 }, hovermode: "closest" }, { responsive: true, displayModeBar: false });
     plot.on("plotly_click", e => choose(e.points[0].customdata));
   }
 }
 
 function drawProgress() {
   Plotly.newPlot("curve", [{ x: DATA.curve.map((_, k) => k + 1), y: DATA.curve, mode: "lines", line: { shape: "hv", color: "#1f6feb", width: 2.5 } }],
-    { margin: { l: 62, r: 12, t: 12, b: 48 }, xaxis: { title: { text: "trials" } }, yaxis: { title: { text: "hypervolume [decades^" + DATA.objectives.length + "]" }, rangemode: "tozero" } }, { responsive: true, displaylogo: false });
+    { margin: { l: 62, r: 12, t: 12, b: 48 }, xaxis: { title: { text: "trials" } }, yaxis: { title: { text: "hypervolume [decades^" + DATA.objectives.length + "]" }, rangemode: "tozero" } }, { responsive: true, displayModeBar: false });
   element("curve-note").textContent = DATA.reference ? "Hypervolume of the logarithms (base 10) of the objectives against the fixed reference point "
     + DATA.objectives.map((o, k) => label(o) + " " + si(DATA.reference[k], unit(o))).join(", ") + " (1.1 times the worst feasible value among the first ten trials)." : "No feasible design yet.";
   const dimensions = parameters.map(name => {
@@ -69,7 +69,7 @@ function drawProgress() {
   });
   for (const o of DATA.objectives) dimensions.push({ label: "log " + label(o), values: valid.map(t => Math.log10(t.metrics[o])) });
   Plotly.newPlot("parallel", [{ type: "parcoords", line: { color: valid.map(t => t.front ? 1 : 0), colorscale: [[0, "#c9d1de"], [1, "#1f6feb"]] }, dimensions }],
-    { margin: { l: 50, r: 40, t: 60, b: 24 }, font: { size: 10 } }, { responsive: true, displaylogo: false });
+    { margin: { l: 50, r: 40, t: 60, b: 24 }, font: { size: 10 } }, { responsive: true, displayModeBar: false });
 }
 
 let sortKey = DATA.objectives[0], sortUp = true;
@@ -109,7 +109,7 @@ function drawChosen() {
   for (const layer of d.layers) for (const [k, v] of Object.entries(layer.energy_by_level_pj)) energy[k] = (energy[k] || 0) + v * layer.count * 1e-12;
   energy["vector operators"] = d.vector.energy_pj * 1e-12; energy["leakage"] = d.metrics.leakage_w * d.metrics.latency_s;
   const bars = (id, entries, title, u) => Plotly.newPlot(id, [{ type: "bar", orientation: "h", y: entries.map(e => e[0]).reverse(), x: entries.map(e => e[1]).reverse(), text: entries.map(e => si(e[1], u)).reverse(), textposition: "auto", marker: { color: "#1f6feb" }, hovertemplate: "%{y}: %{text}<extra></extra>" }],
-    { title: { text: title, font: { size: 15 } }, margin: { l: 120, r: 20, t: 40, b: 48 }, xaxis: { title: { text: "[" + u + "]" }, exponentformat: "SI" } }, { responsive: true, displaylogo: false });
+    { title: { text: title, font: { size: 15 } }, margin: { l: 120, r: 20, t: 40, b: 48 }, xaxis: { title: { text: "[" + u + "]" }, exponentformat: "SI" } }, { responsive: true, displayModeBar: false });
   bars("energy", Object.entries(energy), "Energy of one run by where it is spent", "J");
   const parts = d.architecture.levels.filter(l => l.kind !== "dram").map(l => [l.name + (l.instances > 1 ? " × " + l.instances : ""), l.area_mm2 || 0]);
   parts.push(["MACs × " + d.architecture.mac.units, d.architecture.mac.area_mm2], ["interconnect, DMA", d.architecture.extra_area_mm2]);
@@ -119,7 +119,7 @@ function drawChosen() {
   Plotly.newPlot("layers", bound.map((b, k) => ({ type: "bar", name: b === "compute" ? "bound by compute" : "bound by bandwidth of " + b, x: layers.filter(l => l.bottleneck === b).map(l => l.name), y: layers.filter(l => l.bottleneck === b).map(l => l.latency_cycles * l.count / clock),
       text: layers.filter(l => l.bottleneck === b).map(l => l.count + " × " + si(l.latency_cycles / clock, "s") + "<br>utilisation " + (100 * l.utilization).toFixed(1) + " %<br>" + l.notation + "<br>" + Object.entries(l.bounds).map(e => e.join("=")).join(" ")), hovertemplate: "%{x}<br>%{text}<extra></extra>", textposition: "none",
       marker: { color: ["#1f6feb", "#d9480f", "#2b8a3e", "#862e9c", "#e67700"][k % 5] } })),
-    { title: { text: "Latency by distinct layer (all its repetitions), and what bounds it", font: { size: 15 } }, margin: { l: 62, r: 12, t: 40, b: 110 }, yaxis: { title: { text: "[s]" }, exponentformat: "SI" }, xaxis: { tickangle: -45, categoryorder: "array", categoryarray: layers.map(l => l.name) }, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 1, xanchor: "right" } }, { responsive: true, displaylogo: false });
+    { title: { text: "Latency by distinct layer (all its repetitions), and what bounds it", font: { size: 15 } }, margin: { l: 62, r: 12, t: 40, b: 110 }, yaxis: { title: { text: "[s]" }, exponentformat: "SI" }, xaxis: { tickangle: -45, categoryorder: "array", categoryarray: layers.map(l => l.name) }, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 1, xanchor: "right" } }, { responsive: true, displayModeBar: false });
   const heavy = layers.slice().sort((a, b) => b.latency_cycles * b.count - a.latency_cycles * a.count).slice(0, 5), box = element("mappings"); box.replaceChildren();
   heavy.forEach((l, k) => {
     const fold = document.createElement("details"); fold.open = k === 0;
