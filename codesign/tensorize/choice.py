@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from codesign.tensorize.intrinsics import Intrinsic
-from codesign.tensorize.matching import Match, OperandMap, partial_matches, printed_matches
+from codesign.tensorize.matching import Match, partial_matches, printed_matches
 from codesign.workloads.computation import Computation, Tensor
 
 
@@ -120,10 +120,6 @@ class TensorizeChoice:
     def intensity(self) -> float:
         """Multiply-accumulates of one call per element it touches."""
         return self.intrinsic.computation.macs / sum(r.words_per_call for r in self.reuse)
-
-    def operand_of(self, tensor: Tensor) -> OperandMap | None:
-        """Where the intrinsic takes a tensor, or None if the tensor only scales the result of a call."""
-        return next((o for o in self.match.operands if o.tensor == tensor.name), None)
 
     def _reuse_of(self, tensor: Tensor) -> TensorReuse:
         sizes = {d: min(n, self.computation.sizes[d]) for d, n in self.tile.items()}

@@ -285,11 +285,13 @@ def generate_program(
         )
     if reuse is Reuse.TIMELOOP:
         raise UserError("a program follows reuse rule 'resident' or 'walk', not the extrapolated 'timeloop'")
-    for axis in choice.computation.output.axes:
-        if len(axis.terms) != 1:
-            raise UserError(
-                f"output index {axis} must be a single dimension", where=str(choice.computation), hint="write a gather"
-            )
+    axes = choice.computation.output.axes
+    if any(len(a.terms) != 1 or a.terms[0][1] != 1 for a in axes) or len({a.terms for a in axes}) != len(axes):
+        raise UserError(
+            f"every index of the output {choice.computation.output} must be a dimension of its own",
+            where=str(choice.computation),
+            hint="write the computation as a gather: sums of dimensions belong into the inputs",
+        )
     if isinstance(memory, Scratchpad):
         memory = {t.name: memory for t in choice.computation.tensors}
     buffers = allocate(schedule, memory)

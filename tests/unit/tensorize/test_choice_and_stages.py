@@ -156,3 +156,26 @@ def test_an_unused_summed_index_that_zeros_cannot_silence_is_reported() -> None:
     window = intrinsic("S[x] += P[x+k]", "2x2")
     found = choices(Computation.parse("O[a] += X[a]", a=4), window, partial=True)
     assert [c.unmaskable for c in found] == [("k",)]
+
+
+def test_an_index_of_the_output_alone_repeats_the_values() -> None:
+    spread = Computation.parse("O[i,j] += A[i,k] * B[k]", i=3, j=2, k=3)
+    inputs = random_inputs(spread, 0)
+    expected = affine_einsum(spread, inputs)
+    assert np.array_equal(expected, np.repeat((inputs["A"] @ inputs["B"])[:, None], 2, axis=1))
+    found = choices(spread, intrinsic("gemv", "2x2"))
+    assert [str(c.match) for c in found] == ["i->i, j->k"]
+    assert np.array_equal(run_choice(found[0], inputs), expected)
+
+
+@pytest.mark.parametrize(
+    ("notation", "names"),
+    [
+        ("Y[a] += W[a,b] * X[b,c] * Z[c]", ["E1", "Y"]),
+        ("out[a] += E1[a,b] * x2[b,c] * x3[c]", ["E1_", "out"]),
+        ("D[a] += A[a,b] * B[b,c] * C[c,d] * F[d]", ["G", "H", "D"]),
+    ],
+)
+def test_intermediates_get_names_that_are_free(notation: str, names: list[str]) -> None:
+    dims = {d: 2 for d in "abcd" if f"{d}]" in notation or f"{d}," in notation}
+    assert [s.output.name for s in split_stages(Computation.parse(notation, dims))] == names

@@ -13,7 +13,7 @@ from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.mapping.mapping import Mapping, Spatial, Storage, Temporal
 from codesign.tensorize.choice import TensorizeChoice, choices
 from codesign.tensorize.execute import affine_einsum, random_inputs, tensor_shape
-from codesign.tensorize.gemmini import GemminiMemory, GemminiProgram, HostPack, Mvin, Preload, gemmini_program
+from codesign.tensorize.gemmini import Compute, GemminiMemory, GemminiProgram, HostPack, Mvin, Preload, gemmini_program
 from codesign.tensorize.gemmini_simulator import simulate_gemmini
 from codesign.tensorize.intrinsics import intrinsic
 from codesign.tensorize.program import Move, Program, Transfer, Zero, generate_program
@@ -411,3 +411,49 @@ class TestGemmini:
     def test_what_does_not_fit_is_infeasible(self) -> None:
         assert isinstance(gemmini_program(conv_program(), GemminiMemory(64, 1 << 16)), Infeasible)
         assert isinstance(gemmini_program(conv_program(), GemminiMemory(1 << 16, 64)), Infeasible)
+
+    @pytest.mark.parametrize(
+        ("change", "text"),
+        [
+            (lambda p: p[1:], "scratchpad rows that were never written"),
+            (lambda p: [i for i in p if not isinstance(i, Preload)], "does not fit the preload"),
+            (lambda p: [i for i in p if not isinstance(i, Compute)], "accumulator rows that were never written"),
+            (
+                lambda p: [replace(i, accumulate=True) if isinstance(i, Preload) else i for i in p],
+                "adds to accumulator rows",
+            ),
+            (lambda p: [replace(i, offset=999) if isinstance(i, Mvin) else i for i in p], "outside tensor"),
+            (lambda p: [replace(i, cols=5) if isinstance(i, Mvin) else i for i in p], "more than one block"),
+            (lambda p: [replace(i, row=999) if isinstance(i, Mvin) else i for i in p], "outside the memory"),
+        ],
+    )
+    def test_faults_are_found(self, change, text: str) -> None:
+        choice = pick(GEMM.with_bounds(i=4, j=4), "gemm", "4x4x4", "i->i, j->j, k->k")
+        memory = GemminiMemory(64 * 4, 64 * 16)
+        good = gemmini_program(program(schedule_from_tiles(choice, {"k": 8})), memory)
+        assert isinstance(good, GemminiProgram)
+        bad = replace(good, instructions=tuple(change(list(good.instructions))))
+        with pytest.raises(SimulationError, match=text):
+            simulate_gemmini(bad, random_inputs(choice.computation, 0), ("L", np.zeros((4, 4), np.int8)))
+
+
+@pytest.mark.parametrize("output", ["O[x+r]", "O[2*x,r]", "O[x,r,x]"])
+def test_an_output_that_is_no_plain_grid_makes_no_program(output: str) -> None:
+    scattered = Computation.parse(f"{output} += I[x,c] * W[c,r]", x=4, r=3, c=4, bits=8, partial_bits=32)
+    choice = pick(scattered, "dot", "4", "i->c")
+    with pytest.raises(UserError, match="must be a dimension of its own"):
+        program(schedule_from_tiles(choice))
+
+
+def test_an_operand_that_is_simply_one_runs_in_a_program() -> None:
+    sums = Computation.parse("O[a] += X[b,a]", a=5, b=4, bits=8, partial_bits=32)
+    choice = next(c for c in choices(sums, intrinsic("gemm", "2x2x2"), partial=True) if not c.unmaskable)
+    assert any(o.tensor is None for o in choice.match.operands)
+    runs_right(program(schedule_from_tiles(choice, {"a": 2})))
+
+
+def test_padding_that_zeros_cannot_silence_makes_no_program() -> None:
+    pooling = Computation.parse("O[p] += I[p+r]", p=8, r=6, bits=8, partial_bits=32)
+    choice = choices(pooling, intrinsic("S[x] += P[x+k]", "4x4"))[0]
+    with pytest.raises(UserError, match="must divide the bound of r"):
+        program(schedule_from_tiles(choice))
