@@ -1,0 +1,133 @@
+"""Place buffers within a capacity: first fit where that does, else a complete search with restarts."""
+
+import itertools
+import math
+import time
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from codesign.core.errors import UserError
+from codesign.scheduling.allocation.buffers import Allocation, AllocationStatus, Buffer, height, peak_load
+from codesign.scheduling.allocation.firstfit import first_fit, natural_orders
+
+FIRST_RESTART = 4000
+"""Nodes of the first attempt. Most attempts that succeed do so early; the others are heavy-tailed."""
+RESTART_GROWTH = 1.5
+"""Factor on the nodes allowed after each round of all rules: small instances are soon exhausted."""
+NOISE = 0.3
+"""Spread of the ranks from the second attempt on, relative."""
+
+
+def allocate(buffers: Sequence[Buffer], capacity: int, *, time_limit_s: float = 60.0, seed: int = 0) -> Allocation:
+    """An address for every buffer, or the proof that there is none.
+
+    Args:
+        buffers: What to place.
+        capacity: Units of memory.
+        time_limit_s: CPU seconds for the search.
+        seed: Of the restarts.
+
+    Returns:
+        FEASIBLE with offsets, INFEASIBLE when proven, UNKNOWN when the time ran out.
+
+    Raises:
+        UserError: The capacity is not positive, or a single buffer exceeds it.
+    """
+    if capacity <= 0:
+        raise UserError(f"capacity must be at least 1, got {capacity}")
+    for buffer in buffers:
+        if buffer.size > capacity:
+            raise UserError(
+                f"buffer {buffer.name!r} of size {buffer.size} is larger than the capacity {capacity}",
+                hint="raise the capacity or split the buffer",
+            )
+    if peak_load(buffers)[0] > capacity:
+        return Allocation(AllocationStatus.INFEASIBLE, None, "peak load above capacity")
+    for name, order in natural_orders(buffers):
+        offsets = first_fit(buffers, order)
+        if height(buffers, offsets) <= capacity:
+            return Allocation(AllocationStatus.FEASIBLE, tuple(offsets), f"first fit, {name}")
+    return _search(buffers, capacity, time_limit_s, seed)
+
+
+def _search(buffers: Sequence[Buffer], capacity: int, time_limit_s: float, seed: int) -> Allocation:
+    from codesign.scheduling.allocation import skyline
+
+    unit = math.gcd(*(b.size for b in buffers))
+    lower, upper, size, sections = _sections(buffers, unit)
+    limit = capacity // unit
+    load = np.zeros(sections, np.int64)
+    for a, b, s in zip(lower, upper, size, strict=True):
+        load[a:b] += s
+    twin = _twins(lower, upper, size)
+    started = time.process_time()
+    nodes = 0
+    for rank, by_slack, allowed in _attempts(lower, upper, size, load, seed):
+        left = time_limit_s - (time.process_time() - started)
+        if left <= 0:
+            break
+        state = (
+            np.full(len(buffers), -1, np.int64),
+            np.zeros(len(buffers), np.int64),
+            np.zeros(sections, np.int64),
+            load.copy(),
+        )
+        counter = np.array([0, allowed], np.int64)
+        outcome = skyline.search(0, sections, 0, limit, by_slack, (lower, upper, size, twin, rank), state, counter)
+        nodes += int(counter[0])
+        if outcome == skyline.SOLVED:
+            return Allocation(
+                AllocationStatus.FEASIBLE, tuple(int(o) * unit for o in state[1]), "skyline search", nodes
+            )
+        if outcome == skyline.EXHAUSTED:
+            return Allocation(AllocationStatus.INFEASIBLE, None, "skyline search exhausted", nodes)
+    return Allocation(AllocationStatus.UNKNOWN, None, "skyline search out of time", nodes)
+
+
+def _sections(buffers: Sequence[Buffer], unit: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """Lifetimes in sections between events, sizes in units, and the number of sections."""
+    events = sorted({b.lower for b in buffers} | {b.upper for b in buffers})
+    number = {time: section for section, time in enumerate(events)}
+    return (
+        np.array([number[b.lower] for b in buffers], np.int64),
+        np.array([number[b.upper] for b in buffers], np.int64),
+        np.array([b.size // unit for b in buffers], np.int64),
+        len(events) - 1,
+    )
+
+
+def _twins(lower: np.ndarray, upper: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Per buffer the last earlier one with the same lifetime and size, or -1."""
+    last: dict[tuple[int, int, int], int] = {}
+    twin = np.full(lower.size, -1, np.int64)
+    for position in range(lower.size):
+        key = (int(lower[position]), int(upper[position]), int(size[position]))
+        twin[position] = last.get(key, -1)
+        last[key] = position
+    return twin
+
+
+def _attempts(
+    lower: np.ndarray, upper: np.ndarray, size: np.ndarray, load: np.ndarray, seed: int
+) -> Iterator[tuple[np.ndarray, bool, int]]:
+    """Ranks, rule for sections and nodes allowed of each attempt, without end."""
+    rng = np.random.default_rng(seed)
+    width = upper - lower
+    crowd = np.array([load[a:b].max() for a, b in zip(lower, upper, strict=True)], np.int64)
+    area = (size * width).astype(float)
+    keys = (
+        area,
+        width + size / (size.max() + 1.0),
+        size + width / (width.max() + 1.0),
+        crowd * width * 1.0,
+        crowd * area,
+    )
+    nodes = float(FIRST_RESTART)
+    for attempt in itertools.count():
+        for key in keys:
+            for by_slack in (True, False):
+                noise = NOISE * rng.random(key.size) if attempt or key is not keys[0] else 0.0
+                rank = np.argsort(np.argsort(-key * (1.0 + noise), kind="stable"), kind="stable")
+                yield rank.astype(np.int64), by_slack, int(nodes)
+        nodes *= RESTART_GROWTH

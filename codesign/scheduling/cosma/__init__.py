@@ -1,0 +1,1 @@
+"""Operator order, scratchpad addresses and spills of a whole network, together and optimally (COSMA)."""

@@ -1,0 +1,183 @@
+"""The default route: order and replacement within the capacity, then addresses.
+
+1. The graph is divided where that loses nothing and every segment is searched exactly (`order_exactly`).
+2. Where that takes too many states, the network is scheduled in windows (`order_in_windows`); the search that ended
+   early leaves a lower bound.
+3. Every stay in the scratchpad gets an address. If there are addresses, the whole schedule costs what order and
+   replacement cost, and no schedule can cost less than that: the bound holds for the whole, addresses included.
+4. If there are none, other orders of the same cost are tried; then the stays that cannot lie together are forbidden
+   and the replacement is solved again for the order at hand.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from codesign.core.errors import UserError
+from codesign.scheduling.cosma.addresses import Placement, conflicting_gaps, place
+from codesign.scheduling.cosma.graph import GraphIndex, OperatorGraph
+from codesign.scheduling.cosma.objective import BYTES, TrafficWeights
+from codesign.scheduling.cosma.ordering import Ordering, order_exactly, order_in_windows
+from codesign.scheduling.cosma.plan import Plan, weighted_traffic
+from codesign.scheduling.cosma.replacement import Gap, best_replacement
+from codesign.scheduling.cosma.result import Proof, Schedule, TooSmall
+
+OTHER_ORDERS = 6
+"""Orders of equal cost tried when the first has no addresses."""
+REPAIRS = 40
+"""Sets of stays forbidden, at most, when no order of least cost has addresses."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much a solution may cost.
+
+    Args:
+        states: States per segment of the exact search; past it the segment is scheduled in windows.
+        window_states: States per window.
+        time_limit_s: CPU seconds after which no further window, order or address is tried.
+        placing_s: CPU seconds for the addresses of one plan.
+        seed: Of every random choice.
+    """
+
+    states: int = 200_000
+    window_states: int = 20_000
+    time_limit_s: float = 40.0
+    placing_s: float = 5.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("states", "window_states", "time_limit_s", "placing_s"):
+            if getattr(self, name) <= 0:
+                raise UserError(f"{name} must be positive, got {getattr(self, name)}")
+
+
+DEFAULT_EFFORT = Effort()
+
+
+def schedule_cosma(
+    graph: OperatorGraph,
+    capacity_bytes: int,
+    *,
+    weights: TrafficWeights = BYTES,
+    effort: Effort = DEFAULT_EFFORT,
+) -> Schedule | TooSmall:
+    """Order, addresses and spills of least weighted non-compulsory traffic.
+
+    Args:
+        graph: With parameters if these share the scratchpad (else `OperatorGraph.without_parameters`).
+        capacity_bytes: Scratchpad size.
+        weights: What a byte written and a byte read cost.
+        effort: Limits.
+
+    Returns:
+        The schedule with its proof, or `TooSmall` when an operator does not fit at all.
+    """
+    if capacity_bytes < graph.minimum_bytes:
+        return TooSmall(graph.largest_operator.name, graph.minimum_bytes, capacity_bytes)
+    deadline = time.process_time() + effort.time_limit_s
+    index = graph.index
+    found = order_exactly(index, capacity_bytes, weights, effort.states)
+    if found.plan is None:
+        found = order_in_windows(index, capacity_bytes, weights, found.bound, effort.window_states, deadline)
+    placed = _with_addresses(index, capacity_bytes, weights, found, effort, deadline)
+    return _schedule(graph, capacity_bytes, weights, found, placed)
+
+
+def _with_addresses(
+    index: GraphIndex,
+    capacity_bytes: int,
+    weights: TrafficWeights,
+    found: Ordering,
+    effort: Effort,
+    deadline: float,
+) -> Placement:
+    """The cheapest plan with addresses among those tried."""
+    best: tuple[int, Placement] | None = None
+    failed: list[Placement] = []
+    for plan in _plans(index, capacity_bytes, weights, found, effort):
+        placement = place(index, plan, capacity_bytes, time_limit_s=effort.placing_s, seed=effort.seed)
+        if placement.offsets is not None:
+            return placement
+        failed.append(placement)
+        if time.process_time() > deadline:
+            break
+    for placement in failed:
+        repaired = _repair(index, capacity_bytes, weights, placement, effort, deadline)
+        if repaired is not None:
+            value = weighted_traffic(index, repaired.plan, weights)
+            if best is None or value < best[0]:
+                best = value, repaired
+            if value == found.value or time.process_time() > deadline:
+                break
+    if best is None:
+        raise UserError(
+            "no addresses were found for any order tried",
+            hint="raise the capacity a little or the time limit, or use the monolithic route",
+        )
+    return best[1]
+
+
+def _plans(
+    index: GraphIndex, capacity_bytes: int, weights: TrafficWeights, found: Ordering, effort: Effort
+) -> Iterator[Plan]:
+    """The plan found, then others of the same cost where these are cheap to find."""
+    if found.plan is None:
+        return
+    yield found.plan
+    seen = {found.plan}
+    for other in range(OTHER_ORDERS if found.value == found.bound else 0):
+        again = order_exactly(index, capacity_bytes, weights, effort.states, shuffle_seed=effort.seed + other)
+        if again.plan is not None and again.plan not in seen:
+            seen.add(again.plan)
+            yield again.plan
+
+
+def _repair(
+    index: GraphIndex,
+    capacity_bytes: int,
+    weights: TrafficWeights,
+    placement: Placement,
+    effort: Effort,
+    deadline: float,
+) -> Placement | None:
+    """The cheapest plan with addresses for the order of `placement`, or None when none was found."""
+    forbidden: list[list[Gap]] = []
+    for _ in range(REPAIRS):
+        conflict = conflicting_gaps(index, placement, capacity_bytes, time_limit_s=effort.placing_s, seed=effort.seed)
+        if not conflict or time.process_time() > deadline:
+            return None
+        forbidden.append(conflict)
+        again = best_replacement(
+            index,
+            placement.plan.order,
+            capacity_bytes,
+            weights=weights,
+            forbidden=forbidden,
+            time_limit_s=effort.placing_s,
+        )
+        if again is None:
+            return None
+        placement = place(index, again.plan, capacity_bytes, time_limit_s=effort.placing_s, seed=effort.seed)
+        if placement.offsets is not None:
+            return placement
+    return None
+
+
+def _schedule(
+    graph: OperatorGraph, capacity_bytes: int, weights: TrafficWeights, found: Ordering, placed: Placement
+) -> Schedule:
+    value = weighted_traffic(graph.index, placed.plan, weights)
+    return Schedule(
+        graph=graph,
+        capacity_bytes=capacity_bytes,
+        plan=placed.plan,
+        stays=placed.stays,
+        offsets=placed.offsets or (),
+        value=value,
+        unit=weights.unit,
+        bound=found.bound,
+        proof=Proof.OPTIMAL if value == found.bound else Proof.GAP,
+        method=found.method,
+        placement=placed.allocation.method,
+    )
