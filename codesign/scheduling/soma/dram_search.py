@@ -117,10 +117,7 @@ def _compress(owner: IntArray, ids: IntArray, count: int) -> tuple[IntArray, Int
 
 
 class DramChain:
-    """One annealing chain over order and living durations; call `advance` until its budget is spent.
-
-    Only for one DRAM channel: with more the compiled timing of this chain does not apply.
-    """
+    """One annealing chain over order and living durations of one DRAM channel; call `advance` until its budget is spent."""
 
     def __init__(self, begin: Schedule, *, seed: int, start_temperature: float = 0.1) -> None:
         parsed = begin.parsed

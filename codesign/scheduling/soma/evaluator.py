@@ -135,6 +135,12 @@ class Parsed:
         return np.where(self.tensors[:, KIND] == kf.LOCAL, 0, cycles)
 
     @cached_property
+    def waits_for(self) -> IntArray:
+        """``n`` layer whose stores a load must wait for, -1 for none (weights, external inputs, and in the published model all)."""
+        waits = self.problem.options.store_before_load & (self.tensors[:, KIND] == kf.LOAD_IFMAP)
+        return np.where(waits, np.maximum(self.tensors[:, SOURCE], -1), -1)
+
+    @cached_property
     def dram_bytes(self) -> dict[str, int]:
         """Bytes over the DRAM channel by kind, and the total."""
         kinds, size = self.tensors[:, KIND], self.tensors[:, BYTES]
@@ -368,7 +374,7 @@ def schedule(parsed: Parsed, start: IntArray, end: IntArray, order: IntArray) ->
     tile_start = np.zeros(len(parsed.tile_layer), np.int64)
     transfer_start = np.zeros(len(rows), np.int64)
     code, latency = tm.simulate(
-        parsed.tile_cycles, rows[:, KIND], rows[:, USE], start, end, parsed.transfer_cycles, order,
+        parsed.tile_cycles, rows[:, KIND], rows[:, LAYER], parsed.waits_for, rows[:, USE], start, end, parsed.transfer_cycles, order,
         parsed.problem.options.dram_channels, tile_start, transfer_start,
     )  # fmt: skip
     if code == kf.OK and parsed.problem.options.store_before_load:

@@ -124,7 +124,7 @@ def score(problem: Problem, fusion: FusionScheme, timing: int, workspace: Worksp
     arrays = scheme_arrays(fusion)
     net = network_arrays(problem)
     code, energy = ks.score_scheme(
-        net, problem.batch, problem.options.flags, problem.options.dram_channels, problem.limit_bytes, timing, arrays, arrays, True,
+        net, problem.batch, problem.options.flags, problem.limit_bytes, timing, arrays, arrays, True,
         *workspace.arrays,
     )  # fmt: skip
     numbers = workspace.arrays[4]
@@ -152,7 +152,7 @@ class FusionChain:
         self._net = network_arrays(problem)
         limit = problem.limit_bytes if limit_bytes is None else limit_bytes
         options = problem.options
-        self._setting = (problem.batch, options.flags, options.dram_channels, limit, timing)
+        self._setting = (problem.batch, options.flags, limit, timing)
         self._workspace = workspace or Workspace(problem)
         self._schemes = (scheme_arrays(start), scheme_arrays(start), scheme_arrays(start))
         self._random = np.array([(seed * 0x9E3779B9 + 0x1234567) % (1 << 63)], np.uint64)

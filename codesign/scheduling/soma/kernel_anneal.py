@@ -45,7 +45,7 @@ def anneal_fusion(
 
     Args:
         net: `search.network_arrays`.
-        setting: Batch, model flags, DRAM channels, buffer limit, timing mode.
+        setting: Batch, model flags, buffer limit, timing mode.
         exponents: Of energy and of latency in the objective.
         schemes: Current, candidate and best scheme; the current one is scored.
         scratch: Tile-cost cache, group arrays, input lists, workspace, score.
@@ -58,7 +58,7 @@ def anneal_fusion(
         t0: Start temperature, relative to the cost.
         rounds: Proposals.
     """
-    batch, flags, channels, limit, mode = setting
+    batch, flags, limit, mode = setting
     current, candidate, best = schemes
     cache, groups, lists, work, score = scratch
     producers, consumers = net[1], net[2]
@@ -73,7 +73,7 @@ def anneal_fusion(
         if not change(kind, candidate[0], candidate[1], candidate[2], candidate[3], producers, consumers, random):
             continue
         code, energy = score_scheme(
-            net, batch, flags, channels, limit, mode, candidate, current, False, cache, groups, lists, work, score
+            net, batch, flags, limit, mode, candidate, current, False, cache, groups, lists, work, score
         )
         if code != OK:
             continue

@@ -211,7 +211,6 @@ def build(
     lists: Arrays,
     ahead: int,
     T: int,
-    channels: int,
     work: Arrays,
     score: IntArray,
 ) -> float:
@@ -255,7 +254,7 @@ def build(
                 if t == 0 and weight > 0:
                     l_use[n_loads] = p
                     l_size[n_loads] = weight
-                    l_cycles[n_loads] = -(-(weight * channels) // bandwidth)
+                    l_cycles[n_loads] = -(-weight // bandwidth)
                     l_dep[n_loads] = -1
                     l_weight[n_loads] = 1
                     channel += l_cycles[n_loads]
@@ -267,7 +266,7 @@ def build(
                     size = in_bytes[e]
                     l_use[n_loads] = p
                     l_size[n_loads] = size
-                    l_cycles[n_loads] = -(-(size * channels) // bandwidth)
+                    l_cycles[n_loads] = -(-size // bandwidth)
                     l_dep[n_loads] = last_store[in_place[e], 0] if in_place[e] >= 0 else -1
                     l_weight[n_loads] = 0
                     channel += l_cycles[n_loads]
@@ -284,7 +283,7 @@ def build(
                         end = max(end, p + 2)
                     s_at[n_stores] = p
                     s_size[n_stores] = size
-                    s_cycles[n_stores] = -(-(size * channels) // bandwidth)
+                    s_cycles[n_stores] = -(-size // bandwidth)
                     s_end[n_stores] = end
                     channel += s_cycles[n_stores]
                     moved += size
@@ -300,7 +299,7 @@ def build(
             usage[x] += usage[x - 1]
         peak = max(peak, usage[x])
     score[COMPUTE] = compute
-    score[CHANNEL] = -(-channel // channels)
+    score[CHANNEL] = channel
     score[DRAM_BYTES] = moved
     score[LOADS] = n_loads
     score[STORES] = n_stores
@@ -310,7 +309,7 @@ def build(
 
 @njit
 def score_scheme(
-    net: Arrays, batch: int, flags: int, channels: int, limit: int, mode: int, scheme: Scheme, old: Scheme, whole: bool, cache: Arrays,
+    net: Arrays, batch: int, flags: int, limit: int, mode: int, scheme: Scheme, old: Scheme, whole: bool, cache: Arrays,
     groups: Arrays, lists: Arrays, work: Arrays, score: IntArray,
 ) -> tuple[int, float]:  # fmt: skip
     """Score a scheme whose order is legal.
@@ -319,7 +318,6 @@ def score_scheme(
         net: `search.network_arrays`.
         batch: Samples.
         flags: `ModelOptions.flags`.
-        channels: DRAM channels.
         limit: Bytes the buffer may hold.
         mode: `DOUBLE_BUFFER` or `PREFETCH`.
         scheme: The scheme; its shapes and costs are brought up to date.
@@ -344,7 +342,7 @@ def score_scheme(
     tile_time, usage, loads, l_weight, stores, ready, must, l_start, sequence, _last = work
     if tile_time.shape[0] < T + 2 or n_loads > l_weight.shape[0] or n_stores > stores[0].shape[0]:
         return TOO_MANY_TILES, 0.0
-    energy = build(net, scheme, groups, lists, 1 if mode == DOUBLE_BUFFER else 0, T, channels, work, score)
+    energy = build(net, scheme, groups, lists, 1 if mode == DOUBLE_BUFFER else 0, T, work, score)
     score[TILES] = T
     if score[PEAK] > limit:
         return OVERFLOW, energy

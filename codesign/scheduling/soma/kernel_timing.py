@@ -59,6 +59,8 @@ def pick_channel(free: IntArray) -> int:
 def simulate(
     tile_time: IntArray,
     kind: IntArray,
+    layer: IntArray,
+    source: IntArray,
     use: IntArray,
     start: IntArray,
     end: IntArray,
@@ -73,6 +75,8 @@ def simulate(
     Args:
         tile_time: ``T`` cycles of each tile.
         kind: ``D`` kinds of the DRAM tensors.
+        layer: ``D`` layer of each tensor.
+        source: ``D`` layer whose stores must have finished before a load, or -1.
         use: ``D`` first position that needs a load, or own position of a store.
         start: ``D`` start of the living duration.
         end: ``D`` end of it.
@@ -92,12 +96,13 @@ def simulate(
     for i in range(D):
         t = order[i]
         if kind[t] == STORE:
-            if end[t] <= use[t] or end[t] > T:
+            if end[t] <= use[t] or end[t] > T or i <= last_needed[0]:
                 return BAD_TENSOR_ORDER, 0
         elif end[t] <= use[t] or (start[t] < 0) != (i <= last_needed[0]):
             return BAD_TENSOR_ORDER, 0
     free = np.zeros(channels, np.int64)
     ready = np.zeros(T + 1, np.int64)
+    stored = np.zeros(layer.max() + 1 if D else 1, np.int64)
     tile_end = np.zeros(T + 1, np.int64)
     comp, previous, i = 0, 0, 0
     for p in range(T + 1):
@@ -111,12 +116,16 @@ def simulate(
                 release = tile_end[use[t]]
             elif start[t] > 0:
                 release = tile_end[start[t] - 1]
+            if kind[t] != STORE and source[t] >= 0:
+                release = max(release, stored[source[t]])
             c = pick_channel(free)
             previous = max(previous, release, free[c])
             transfer_start[t] = previous
             free[c] = previous + duration[t]
             deadline = end[t] if kind[t] == STORE else use[t]
             ready[deadline] = max(ready[deadline], free[c])
+            if kind[t] == STORE:
+                stored[layer[t]] = max(stored[layer[t]], free[c])
             i += 1
         comp = max(comp, ready[p])
         if p < T:

@@ -161,7 +161,7 @@ def _run_fusion(
 
 
 def _run_dram(begin: Schedule, seed: int, share: tuple[float | None, int | None]) -> DramResult:
-    if begin.parsed.problem.options.dram_channels > 1 or len(begin.parsed.dram_ids) < 2:
+    if len(begin.parsed.dram_ids) < 2:
         return DramResult(begin, 0, {})
     chain = DramChain(begin, seed=seed)
     run_budget(chain.advance, *share, chunk=1000)
@@ -178,6 +178,8 @@ def search(problem: Problem, objective: Objective, budget: Budget) -> Found | In
     Returns:
         The best schedule found, or why the network cannot run on this buffer.
     """
+    if problem.options.dram_channels > 1:
+        return _on_channels(problem, search(_one_channel(problem), objective, budget))
     warm_up()
     began, cpu = time.perf_counter(), time.process_time()
     start = bl.coarse_start(problem)
@@ -201,6 +203,20 @@ def search(problem: Problem, objective: Objective, budget: Budget) -> Found | In
     results = [*([refined] if refined else []), *explored]
     best, dram_evaluations = _finalists(problem, objective, budget, results, began)
     return _found(problem, best, results, dram_evaluations, began, cpu)
+
+
+def _one_channel(problem: Problem) -> Problem:
+    return replace(problem, options=replace(problem.options, dram_channels=1))
+
+
+def _on_channels(problem: Problem, found: Found | Invalid) -> Found | Invalid:
+    """A schedule found for one channel of the whole bandwidth, timed on several channels that share it."""
+    if isinstance(found, Invalid):
+        return found
+    best = evaluate(problem, found.schedule.encoding())
+    if isinstance(best, Invalid):
+        raise RuntimeError(best.reason)
+    return replace(found, schedule=best, dram_bound_cycles=stage2_bound(best.parsed))
 
 
 def _explore(problem: Problem, objective: Objective, budget: Budget, starts: list[FusionScheme]) -> list[FusionResult]:
@@ -287,6 +303,8 @@ def search_paper(problem: Problem, objective: Objective, budget: Budget) -> Foun
     The first pass gives stage 1 the whole buffer; every later pass 10 % of that pass's peak less; it stops after two passes
     without improvement (paper, Section V-B).
     """
+    if problem.options.dram_channels > 1:
+        return _on_channels(problem, search_paper(_one_channel(problem), objective, budget))
     warm_up()
     began, cpu = time.perf_counter(), time.process_time()
     start = bl.published_start(problem)
@@ -334,6 +352,8 @@ def search_paper(problem: Problem, objective: Objective, budget: Budget) -> Foun
 
 def search_baseline(problem: Problem, objective: Objective, budget: Budget, name: str) -> Found | Invalid:
     """`cocco` (order and DRAM cuts, tiling by rule) or `unfused` (tiling numbers only), both double-buffered."""
+    if problem.options.dram_channels > 1:
+        return _on_channels(problem, search_baseline(_one_channel(problem), objective, budget, name))
     warm_up()
     began, cpu = time.perf_counter(), time.process_time()
     start = bl.cocco_start(problem) if name == "cocco" else bl.published_start(problem)
