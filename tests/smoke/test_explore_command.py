@@ -1,0 +1,82 @@
+"""`codesign explore`, `report` and `compare` end to end, small, and what they say to mistakes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+
+
+def codesign(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "ignore", "-m", "codesign.cli.app", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+
+
+SMALL = ("--trials", "4", "--evaluations", "100", "--objectives", "latency", "energy", "area", "--seed", "3")
+
+
+def test_explore_an_onnx_file_then_resume_compare_and_report(tmp_path: Path) -> None:
+    network = str(LIGHT / "light_squeezenet.onnx")
+    run = codesign(
+        "explore", "--network", network, *SMALL, "--optimizer", "random", "--constraint", "power_w<=20",
+        "--out", "runs/a", "--format", "json", cwd=tmp_path,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    front = json.loads(run.stdout)
+    assert front["trials"] == 4 and front["front"]
+    assert "hypervolume" in run.stderr and "reference point" in run.stderr
+    page = (tmp_path / "runs/a/report.html").read_text()
+    assert "Plotly.newPlot" in page and 'src="http' not in page
+    again = codesign(
+        "explore", "--network", network, *SMALL, "--optimizer", "random", "--constraint", "power_w<=20",
+        "--out", "runs/a", "--trials", "5", "--workers", "2", cwd=tmp_path,
+    )  # fmt: skip
+    assert again.returncode == 0, again.stderr
+    assert "going on after 4 finished trials" in again.stderr
+    assert len((tmp_path / "runs/a/trials.jsonl").read_text().splitlines()) == 5
+    compared = codesign("compare", "runs/a", "--out", "c.html", "--format", "json", cwd=tmp_path)
+    assert compared.returncode == 0, compared.stderr
+    assert json.loads(compared.stdout)["groups"][0]["optimizer"] == "random"
+    (tmp_path / "runs/a/report.html").unlink()
+    assert codesign("report", "runs/a", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "runs/a/report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("--network", "resnet51"), "unknown network 'resnet51'"),
+        (("--network", "missing.onnx"), "missing.onnx"),
+        (("--space", "scratchpd"), "unknown space 'scratchpd'; did you mean 'scratchpad'"),
+        (("--optimizer", "mob"), "unknown optimiser 'mob'"),
+        (("--mapper", "aneal"), "unknown mapper 'aneal'"),
+        (("--objectives", "latency"), "two to four objectives"),
+        (("--objectives", "latency", "speed"), "unknown objective 'speed'"),
+        (("--constraint", "power_w=2"), "power_w=2"),
+        (("--weights", "1", "2"), "expected 1 weights"),
+        (("--activations", "kept"), "--activation-buffer"),
+        (("--activation-buffer", "64XB"), "must be a size"),
+    ],
+)
+def test_a_mistake_gets_one_message_and_exit_code_2(change: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    options = {"--network": ("alexnet",), "--out": ("r",), "--trials": ("1",)}
+    options[change[0]] = change[1:]
+    arguments = [part for key, values in options.items() for part in (key, *values)]
+    run = codesign("explore", *arguments, cwd=tmp_path)
+    assert run.returncode == 2, run.stderr
+    assert message in " ".join(run.stderr.split())
+    assert "Traceback" not in run.stderr
+    assert not (tmp_path / "r" / "trials.jsonl").exists()
+
+
+def test_help_is_quick_and_imports_nothing_heavy(tmp_path: Path) -> None:
+    code = (
+        "import sys, codesign.cli.app as a; a._register_commands(); "
+        "print([m for m in ('torch', 'botorch', 'numba', 'ortools', 'onnx', 'pymoo', 'plotly') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert run.stdout.strip() == "[]"

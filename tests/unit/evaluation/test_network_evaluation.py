@@ -1,0 +1,93 @@
+"""Whole-network rules E1-E7: sums, kept activations, resident weights, vector operators."""
+
+from dataclasses import replace
+
+import pytest
+
+from codesign.core.errors import UserError
+from codesign.cost.cost import Infeasible
+from codesign.evaluation.metrics import format_si, metric_field
+from codesign.evaluation.network import EvaluationOptions, WorkloadResult, evaluate_workload
+from codesign.mappers.base import Budget
+from codesign.mappers.registry import create
+from codesign.workloads.load import load_network
+from codesign.workloads.traffic import Activations, TrafficRules, Weights
+from codesign.workloads.workload import Workload
+from spaces.scratchpad import SCRATCHPAD
+
+ARCHITECTURE = SCRATCHPAD.build(SCRATCHPAD.space.presets[0])
+OPTIONS = EvaluationOptions(budget=Budget(evaluations=200))
+
+
+def run(workload: Workload, options: EvaluationOptions = OPTIONS) -> WorkloadResult:
+    result = evaluate_workload(workload, ARCHITECTURE, create("anneal"), options)
+    assert isinstance(result, WorkloadResult)
+    return result
+
+
+ALEXNET = load_network("alexnet", partial_bits=24)
+
+
+def test_sums_over_layers_and_leakage() -> None:
+    result = run(Workload.of([ALEXNET]))
+    cycles = sum(layer.latency_cycles * layer.count for layer in result.layers) + result.vector.latency_cycles
+    assert result.metrics.latency_s == pytest.approx(cycles / ARCHITECTURE.clock_hz)
+    dynamic = sum(layer.energy_pj * layer.count for layer in result.layers) + result.vector.energy_pj
+    leakage = ARCHITECTURE.leakage_w * result.metrics.latency_s
+    assert result.metrics.energy_j == pytest.approx(dynamic * 1e-12 + leakage)
+    assert result.metrics.power_w == pytest.approx(result.metrics.energy_j / result.metrics.latency_s)
+    assert result.metrics.area_mm2 == ARCHITECTURE.area_mm2
+    assert sum(x.count * x.result.cost.macs for x in result.layers if x.result.cost) == ALEXNET.macs
+
+
+def test_equal_layers_are_mapped_once() -> None:
+    network = load_network("resnet18", partial_bits=24)
+    result = run(Workload.of([network]))
+    assert (
+        len(result.layers) == len(network.distinct_layers()) < sum(o.computation is not None for o in network.operators)
+    )
+    assert result.evaluated <= 200 * len(result.layers)
+
+
+def test_weights_of_networks_multiply() -> None:
+    one = run(Workload.of([ALEXNET]))
+    three = run(Workload.of([ALEXNET], [3.0]))
+    assert three.metrics.latency_s == pytest.approx(3 * one.metrics.latency_s)
+    assert three.metrics.energy_j == pytest.approx(3 * one.metrics.energy_j)
+
+
+def test_kept_activations_and_resident_weights_save_dram_energy() -> None:
+    large = SCRATCHPAD.build({**SCRATCHPAD.space.presets[0], "scratchpad_kib": 2048})
+    options = replace(OPTIONS, budget=Budget(evaluations=6000))
+    keep = replace(options, rules=TrafficRules(activations=Activations.KEPT), activation_bytes=1 << 20)
+    stay = replace(options, rules=TrafficRules(weights=Weights.RESIDENT))
+    plain, kept, resident = (evaluate_workload(ALEXNET, large, create("anneal"), o) for o in (options, keep, stay))
+    assert (
+        isinstance(plain, WorkloadResult) and isinstance(kept, WorkloadResult) and isinstance(resident, WorkloadResult)
+    )
+    assert kept.metrics.energy_j < plain.metrics.energy_j
+    assert kept.vector.dram_bytes < plain.vector.dram_bytes
+    assert resident.metrics.energy_j < plain.metrics.energy_j
+    assert resident.metrics.latency_s < plain.metrics.latency_s
+
+
+def test_no_memory_left_is_infeasible() -> None:
+    options = replace(OPTIONS, rules=TrafficRules(activations=Activations.KEPT), activation_bytes=256 * 1024)
+    result = evaluate_workload(ALEXNET, ARCHITECTURE, create("anneal"), options)
+    assert isinstance(result, Infeasible)
+    assert (result.demand, result.limit) == (256 * 1024, 256 * 1024)
+
+
+def test_an_architecture_without_areas_is_refused() -> None:
+    bare = replace(ARCHITECTURE, mac=replace(ARCHITECTURE.mac, area_mm2=None))
+    with pytest.raises(UserError, match="some part has no area"):
+        evaluate_workload(ALEXNET, bare, create("anneal"), OPTIONS)
+
+
+def test_metric_names_and_units() -> None:
+    assert metric_field("latency") == "latency_s" and metric_field("power_w") == "power_w"
+    with pytest.raises(UserError, match=r"unknown objective 'latncy'.*'latency'"):
+        metric_field("latncy")
+    assert format_si(0.00162, "s") == "1.62 ms"
+    assert format_si(0.0, "J") == "0 J"
+    assert format_si(0.25, "mm²") == "0.25 mm²"

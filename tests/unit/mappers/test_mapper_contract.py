@@ -1,0 +1,118 @@
+"""What every registered mapper keeps: valid mappings only, the same for a seed, infeasible as a value."""
+
+import pytest
+
+from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, StorageLevel
+from codesign.core.errors import UserError
+from codesign.cost.cost import Cost, evaluate
+from codesign.mappers.base import Budget, Objective, Proof
+from codesign.mappers.registry import MAPPERS, create
+from codesign.mapping.constraints import Constraints, LevelConstraints, MappingProblem
+from codesign.mapping.mapping import Storage, Temporal
+from codesign.workloads.computation import Computation
+
+BUDGET = Budget(evaluations=300)
+
+
+def machine(buffer_bytes: float = 4096, local_bytes: float = 64) -> Architecture:
+    energies = [AccessEnergy(100, 100, 110), AccessEnergy(3, 3.5, 3.6), AccessEnergy(0.3, 0.4, 0.4)]
+    return Architecture(
+        "small",
+        (
+            StorageLevel("DRAM", energy=energies[0], word_bits=8, read_bandwidth_words_per_cycle=4.0),
+            StorageLevel("Buffer", capacity_bytes=buffer_bytes, word_bits=8, energy=energies[1], fanout=Fanout(4, 2)),
+            StorageLevel("Local", capacity_bytes=local_bytes, word_bits=8, energy=energies[2]),
+        ),
+        Arithmetic(energy_pj=0.2),
+    )
+
+
+COMPUTATIONS = [
+    Computation.parse("O[m,n] += I[m,k] * W[k,n]", m=8, n=12, k=6),
+    Computation.parse("O[c,p] += I[c,2*p+r] * W[c,r]", c=4, p=6, r=3),
+    Computation.parse("O[k,p,q] += I[c,p+r,q+s] * W[k,c,r,s]", k=4, c=2, p=4, q=4, r=3, s=3),
+    Computation.parse("O[i,j] += A[i,k,l] * B[k,j] * C[l,j]", i=4, j=4, k=3, l=2),
+    Computation.parse("O[] += A[i] * B[i]", i=7),
+    Computation.parse("O[m] += A[m] * B[m]", m=1),
+]
+
+
+@pytest.mark.parametrize("name", sorted(MAPPERS))
+@pytest.mark.parametrize("objective", list(Objective))
+@pytest.mark.parametrize("computation", COMPUTATIONS, ids=str)
+def test_the_mapping_is_valid_and_costs_what_is_said(name: str, objective: Objective, computation: Computation) -> None:
+    problem = MappingProblem(computation, machine())
+    result = create(name).map(problem, objective, budget=BUDGET, seed=1)
+    assert result.mapping is not None and result.cost is not None
+    again = evaluate(computation, problem.architecture, result.mapping)
+    assert isinstance(again, Cost)
+    assert (again.latency_cycles, again.energy_pj) == (result.cost.latency_cycles, result.cost.energy_pj)
+    assert result.evaluated >= 1
+    assert (result.gap == 0.0) == (result.proof is Proof.OPTIMAL)
+
+
+@pytest.mark.parametrize("name", sorted(MAPPERS))
+def test_the_same_seed_gives_the_same_mapping(name: str) -> None:
+    problem = MappingProblem(COMPUTATIONS[2], machine())
+    first, second = (create(name).map(problem, Objective.EDP, budget=BUDGET, seed=3) for _ in range(2))
+    assert first.mapping == second.mapping
+    assert first.evaluated == second.evaluated
+
+
+@pytest.mark.parametrize("name", sorted(MAPPERS))
+def test_tiles_that_never_fit_are_infeasible_with_their_reason(name: str) -> None:
+    problem = MappingProblem(COMPUTATIONS[0], machine(local_bytes=2))
+    result = create(name).map(problem, Objective.ENERGY, budget=BUDGET, seed=0)
+    assert result.mapping is None and result.infeasible is not None
+    assert "Local" in result.infeasible.resource
+    assert result.infeasible.demand > result.infeasible.limit == 2
+    assert result.to_json()["status"] == "infeasible"
+
+
+@pytest.mark.parametrize("name", sorted(MAPPERS))
+def test_constraints_are_obeyed(name: str) -> None:
+    constraints = Constraints(
+        (
+            LevelConstraints("Buffer", keep=frozenset({"I", "O"}), bypass=frozenset({"W"}), spatial=(("n", 4),)),
+            LevelConstraints("Local", temporal=(("k", 3),)),
+        )
+    )
+    problem = MappingProblem(COMPUTATIONS[0], machine(), constraints)
+    result = create(name).map(problem, Objective.EDP, budget=BUDGET, seed=0)
+    assert result.mapping is not None
+    nodes = result.mapping.nodes
+    assert Storage("W", "Buffer") not in nodes and Storage("I", "Buffer") in nodes
+    inside = nodes[max(i for i, n in enumerate(nodes) if isinstance(n, Storage) and n.level == "Local") :]
+    assert [n.factor for n in inside if isinstance(n, Temporal) and n.dim == "k"] == [3]
+
+
+@pytest.mark.parametrize("name", sorted(MAPPERS))
+def test_the_budget_is_kept(name: str) -> None:
+    problem = MappingProblem(COMPUTATIONS[2], machine())
+    result = create(name).map(problem, Objective.EDP, budget=Budget(evaluations=50), seed=0)
+    assert result.evaluated <= 50 or result.proof is Proof.OPTIMAL
+
+
+def test_unknown_names_are_refused_with_the_nearest() -> None:
+    with pytest.raises(UserError, match=r"unknown mapper 'aneal'.*did you mean 'anneal'"):
+        create("aneal")
+    with pytest.raises(UserError, match=r"has no option 'move'.*'moves'"):
+        create("anneal", move=3)
+    with pytest.raises(UserError, match="unknown objective 'power'"):
+        Objective.parse("power")
+    with pytest.raises(UserError, match="time limit must be > 0"):
+        Budget(time_limit_s=0)
+    with pytest.raises(UserError, match="0 < cold <= hot"):
+        create("anneal", hot=0.1, cold=0.2)
+
+
+def test_contradicting_constraints_are_refused() -> None:
+    with pytest.raises(UserError, match="both kept and bypassed"):
+        LevelConstraints("Buffer", keep=frozenset({"I"}), bypass=frozenset({"I"}))
+    with pytest.raises(UserError, match=r"unknown level 'Bufer'.*'Buffer'"):
+        MappingProblem(COMPUTATIONS[0], machine(), Constraints((LevelConstraints("Bufer"),)))
+    problem = MappingProblem(
+        COMPUTATIONS[0], machine(), Constraints((LevelConstraints("Buffer", spatial=(("m", 3),)),))
+    )
+    with pytest.raises(UserError, match="factor 3 of dimension 'm' does not divide"):
+        create("anneal").map(problem, Objective.EDP, budget=BUDGET, seed=0)

@@ -1,0 +1,109 @@
+"""Studies: every trial durable, resume exact, another problem refused, damage met."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import spaces
+from codesign.core.errors import UserError
+from codesign.cost.cost import Infeasible
+from codesign.evaluation.design import Evaluation
+from codesign.evaluation.metrics import Metrics
+from codesign.evaluation.parallel import SerialPool
+from codesign.optim import create
+from codesign.optim.explore import explore
+from codesign.optim.study import TRIALS_FILE, Study, StudyConfig, hypervolume_curve
+
+SPACE = spaces.Space([spaces.PowerOfTwo("pes", 1, 64), spaces.Integer("banks", 1, 8)])
+
+
+def config(seed: int = 0) -> StudyConfig:
+    return StudyConfig(
+        {"name": "toy", "space": SPACE.to_json()}, {"names": ["toy"]}, ("latency_s", "area_mm2"), ("power_w<=40",),
+        "mobo", {"name": "anneal"}, {}, seed,
+    )  # fmt: skip
+
+
+def judge(point: dict[str, Any]) -> Evaluation:
+    pes, banks = point["pes"], point["banks"]
+    if pes == 64 and banks == 1:
+        return Evaluation(None, Infeasible("capacity of level 'X'", 3, 2, "bytes"), 0.01, {}, {})
+    latency = 1.0 / min(pes, 4 * banks)
+    metrics = Metrics(latency, (pes + banks) * latency, pes + 0.5 * banks, 0.0)
+    return Evaluation(metrics, None, 0.01, {"layers": []}, {"name": "toy"})
+
+
+def run(folder: Path, trials: int, seed: int = 0, optimizer_name: str = "mobo") -> Study:
+    study = Study.create_or_resume(folder, config(seed), {"python": "3"})
+    optimizer = create(optimizer_name, SPACE, study.objectives, seed=seed, constraints=list(config().constraints))
+    explore(study, optimizer, SerialPool(judge), trials)
+    return study
+
+
+def test_an_interrupted_run_continues_exactly(tmp_path: Path) -> None:
+    whole = run(tmp_path / "whole", 14)
+    run(tmp_path / "parts", 6)
+    parts = run(tmp_path / "parts", 14)
+    assert [t.point for t in parts.trials] == [t.point for t in whole.trials]
+    assert [t.metrics for t in Study.open(tmp_path / "parts").trials] == [t.metrics for t in whole.trials]
+
+
+def test_a_half_written_line_is_run_again(tmp_path: Path) -> None:
+    whole = run(tmp_path / "a", 8)
+    run(tmp_path / "b", 5)
+    path = tmp_path / "b" / TRIALS_FILE
+    path.write_text(path.read_text()[:-20])
+    assert len(Study.open(tmp_path / "b").trials) == 4
+    assert [t.point for t in run(tmp_path / "b", 8).trials] == [t.point for t in whole.trials]
+
+
+def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
+    run(tmp_path, 4)
+    path = tmp_path / TRIALS_FILE
+    lines = path.read_text().split("\n")
+    lines[1] = "{oops"
+    path.write_text("\n".join(lines))
+    with pytest.raises(UserError, match="line 2 is damaged"):
+        Study.open(tmp_path)
+
+
+def test_another_problem_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    run(tmp_path, 2)
+    with pytest.raises(UserError, match="another seed: 0, asked for 1"):
+        Study.create_or_resume(tmp_path, config(seed=1), {})
+
+
+def test_no_study(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no study in"):
+        Study.open(tmp_path)
+    (tmp_path / "study.json").write_text("[]")
+    with pytest.raises(UserError, match="is not the head of a study"):
+        Study.open(tmp_path)
+
+
+def test_infeasible_trials_are_kept_with_their_reason(tmp_path: Path) -> None:
+    study = run(tmp_path, 56, optimizer_name="random")
+    reasons = [t.infeasible for t in study.trials if t.infeasible]
+    assert reasons and reasons[0]["resource"] == "capacity of level 'X'"
+    assert all(study.is_valid(t) for t in study.front())
+    assert all(t.metrics["power_w"] <= 40 for t in study.front())
+
+
+def test_the_hypervolume_never_falls_and_its_reference_is_fixed(tmp_path: Path) -> None:
+    study = run(tmp_path, 12)
+    reference = study.reference_point()
+    assert reference is not None
+    curve = hypervolume_curve(study.values(study.trials), reference)
+    assert curve == sorted(curve) and curve[-1] > 0
+    assert run(tmp_path, 20).reference_point() == reference
+
+
+def test_the_space_may_run_out(tmp_path: Path) -> None:
+    study = Study.create_or_resume(tmp_path, config(), {})
+    optimizer = create("random", SPACE, study.objectives, seed=0)
+    assert not explore(study, optimizer, SerialPool(judge), 1000)
+    assert len(study.trials) == 7 * 8
+    numbers = [json.loads(line)["number"] for line in (tmp_path / TRIALS_FILE).read_text().splitlines()]
+    assert numbers == list(range(56))
