@@ -2,8 +2,8 @@
 
     python -m experiments.fit_technology --out runs/technology
 
-writes `sram_fit.json` (coefficients and errors per node) and `sram_fit.yaml`, the `sram:` section that
-`codesign/arch/technologies/cmos.yaml` carries. Deterministic for one seed.
+writes `sram_fit.json` (coefficients and errors per node), `sram_fit.yaml`, the `sram:` section that
+`codesign/arch/technologies/cmos.yaml` carries, and `sram_fit.svg`, a picture. Deterministic for one seed.
 """
 
 import argparse
@@ -237,9 +237,58 @@ def to_yaml(fits: dict[float, NodeFit]) -> str:
     return yaml.safe_dump({"sram": section}, sort_keys=False)
 
 
+_PLOT_WORDS = {32.0: "#1f77b4", 128.0: "#2ca02c", 512.0: "#d62728"}
+_PLOT_BYTES, _PLOT_PJ = (64.0, 64e6), (0.05, 3000.0)
+_WIDTH, _HEIGHT, _MARGIN = 640.0, 400.0, 50.0
+
+
+def _place(capacity_bytes: float, energy_pj: float) -> tuple[float, float]:
+    """Point of the picture; both axes are logarithmic."""
+    across = np.log(capacity_bytes / _PLOT_BYTES[0]) / np.log(_PLOT_BYTES[1] / _PLOT_BYTES[0])
+    up = np.log(energy_pj / _PLOT_PJ[0]) / np.log(_PLOT_PJ[1] / _PLOT_PJ[0])
+    return _MARGIN + across * (_WIDTH - 2 * _MARGIN), _HEIGHT - _MARGIN - up * (_HEIGHT - 2 * _MARGIN)
+
+
+def to_svg(sweeps: dict[float, Sweep], fits: dict[float, NodeFit]) -> str:
+    """Read energy of one bank against capacity: the sweep as dots, the curves as lines (dashed: the smaller node)."""
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}" font-family="sans-serif" font-size="12">',
+        f'<rect width="{_WIDTH:g}" height="{_HEIGHT:g}" fill="white"/>',
+    ]
+    for exponent in range(6, 26, 2):
+        x, y = _place(2.0**exponent, _PLOT_PJ[0])
+        label = f"{2**exponent} B" if exponent < 10 else f"{2 ** (exponent - 10)} KiB"
+        parts.append(f'<text x="{x:.0f}" y="{y + 18:.0f}" text-anchor="middle">{label}</text>')
+    for energy in (0.1, 1, 10, 100, 1000):
+        x, y = _place(_PLOT_BYTES[0], energy)
+        parts.append(f'<text x="{x - 6:.0f}" y="{y + 4:.0f}" text-anchor="end">{energy:g}</text>')
+        parts.append(f'<path d="M{x:.0f} {y:.0f}H{_WIDTH - _MARGIN:.0f}" stroke="#ddd"/>')
+    parts.append('<text x="50" y="20">read energy of one word, one bank [pJ]; dots CACTI, lines fit</text>')
+    for k, (word, colour) in enumerate(_PLOT_WORDS.items()):
+        parts.append(f'<text x="{60 + 90 * k}" y="40" fill="{colour}">{word:g} bits</text>')
+    for (node, sweep), dash in zip(sweeps.items(), ("none", "5 3"), strict=False):
+        hollow = dash != "none"
+        style = "dashed, hollow" if hollow else "solid"
+        parts.append(f'<text x="{460 if hollow else 350}" y="40">{style}: {node:g} nm</text>')
+        area, read = AreaFit(**fits[node]["area"]["fit"]), AccessFit(**fits[node]["read"]["fit"])
+        for word, colour in _PLOT_WORDS.items():
+            rows = (sweep.word_bits == word) & (sweep.banks == 1)
+            capacities = np.geomspace(sweep.capacity_bytes[rows].min(), sweep.capacity_bytes[rows].max(), 60)
+            size = (capacities, np.full(60, word), np.ones(60))
+            energies = fitted_access_pj(read, fitted_area_mm2(area, *size), *size)
+            line = "L".join("{:.1f} {:.1f}".format(*_place(c, e)) for c, e in zip(capacities, energies, strict=True))
+            parts.append(f'<path d="M{line}" fill="none" stroke="{colour}" stroke-dasharray="{dash}"/>')
+            for c, e in zip(sweep.capacity_bytes[rows], sweep.read_pj[rows], strict=True):
+                x, y = _place(c, e)
+                fill = "none" if hollow else colour
+                parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{fill}" stroke="{colour}"/>')
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
 def run(c: Config) -> dict[float, NodeFit]:
     """Fit every node of the sweep and write the results."""
-    fits = {node: fit_node(sweep, c) for node, sweep in read_sweep(c.sweep).items()}
+    sweeps = read_sweep(c.sweep)
+    fits = {node: fit_node(sweep, c) for node, sweep in sweeps.items()}
     c.out.mkdir(parents=True, exist_ok=True)
     record = {
         "config": {k: str(v) if isinstance(v, Path) else v for k, v in asdict(c).items()},
@@ -248,6 +297,7 @@ def run(c: Config) -> dict[float, NodeFit]:
     }
     (c.out / "sram_fit.json").write_text(json.dumps(record, indent=1) + "\n")
     (c.out / "sram_fit.yaml").write_text(to_yaml(fits))
+    (c.out / "sram_fit.svg").write_text(to_svg(sweeps, fits))
     return fits
 
 

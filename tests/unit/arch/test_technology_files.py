@@ -1,4 +1,5 @@
 import copy
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -6,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from codesign.arch.dram import dram_energy_pj_per_bit
 from codesign.arch.scaling import area_factor, energy_factor, leakage_factor, wire_energy_factor
 from codesign.arch.sram import FittedSram, SramStep, SteppedSram
 from codesign.arch.technology import apply_technology
@@ -165,3 +167,19 @@ def test_the_maestro_table_has_its_multiples_of_a_mac() -> None:
     assert table.sram.area_mm2(2048, 8, 1) == pytest.approx(0.104e-6 * 2048)
     assert filled.level("Buffer").fanout.hop_pj_per_bit == 0.0
     assert apply_technology(filled, table) == filled
+
+
+def test_the_example_and_the_dram_figures_of_the_document_hold() -> None:
+    document = (Path(__file__).parents[3] / "docs" / "technology.md").read_text()
+    (example,) = re.findall(r"```yaml\n(.*?)```", document, re.DOTALL)
+    table = technology_from_json(yaml.safe_load(example)["technology"])
+    assert (table.name, table.default_dram) == ("mine", "lpddr5")
+    rows = re.findall(r"^\| (\w+)(?: \(default\))? \|((?: [\d.]+ \|){6})$", document, re.MULTILINE)
+    types = load_technology("cmos-45nm").dram
+    assert [name for name, _ in rows] == [d.name for d in types]
+    for dram, (_, figures) in zip(types, rows, strict=True):
+        at_64, row_pj, row_bytes, atom, at_256, at_1024 = (float(x) for x in figures.split("|")[:6])
+        stated = (at_64, row_pj, row_bytes, atom)
+        assert (dram.energy_pj_per_bit, dram.row_pj, dram.row_bytes, dram.atom_bytes) == stated
+        assert dram_energy_pj_per_bit(dram, 256) == pytest.approx(at_256, rel=5e-3)
+        assert dram_energy_pj_per_bit(dram, 1024) == pytest.approx(at_1024, rel=5e-3)
