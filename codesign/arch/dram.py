@@ -32,8 +32,9 @@ class DramType:
     def __post_init__(self) -> None:
         for item in fields(self):
             value = getattr(self, item.name)
-            if not isinstance(value, str) and not value >= 0:
-                raise UserError(f"`{item.name}` must be >= 0, got {value}", where=f"dram {self.name!r}")
+            least = 1 if item.name in ("row_bytes", "atom_bytes") else 0
+            if not isinstance(value, str) and not value >= least:
+                raise UserError(f"`{item.name}` must be >= {least}, got {value}", where=f"dram {self.name!r}")
         if self.transfer_pj_per_bit < 0:
             raise UserError(
                 f"`row_pj` {self.row_pj:g} exceeds the whole energy of a {REFERENCE_BURST_BYTES}-byte burst",

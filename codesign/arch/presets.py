@@ -1,6 +1,5 @@
 """Built-in accelerators by name. Each is a file in `architectures/`, its sources in comments, read as any other."""
 
-from functools import cache
 from pathlib import Path
 
 from codesign.arch.architecture import Architecture
@@ -29,7 +28,6 @@ def preset_path(name: str) -> Path:
     return _FOLDER / f"{name}.yaml"
 
 
-@cache
 def load_preset(name: str, technology: str | None = None) -> Architecture:
     """A built-in accelerator with all energies, areas and leakages.
 

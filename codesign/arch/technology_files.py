@@ -28,7 +28,6 @@ def technology_names() -> tuple[str, ...]:
     return ("cmos-22nm", "cmos-45nm", "maestro-28nm")
 
 
-@cache
 def load_technology(name: str) -> Technology:
     """A technology by name or file.
 
@@ -38,16 +37,21 @@ def load_technology(name: str) -> Technology:
     Raises:
         UserError: No such table, or the file is malformed.
     """
-    match = _CMOS_NAME.fullmatch(name)
-    if match:
-        table = read_structured(_FOLDER / "cmos.yaml")
-        table["technology"] |= {"name": name, "node_nm": float(match.group(1))}
-        return technology_from_json(table["technology"], f"technology {name!r}")
-    if name in technology_names():
-        return read_technology(_FOLDER / f"{name}.yaml")
+    if name in technology_names() or _CMOS_NAME.fullmatch(name):
+        return _built_in(name)
     if Path(name).suffix or Path(name).exists():
         return read_technology(name)
     raise unknown_name("technology", name, technology_names())
+
+
+@cache
+def _built_in(name: str) -> Technology:
+    match = _CMOS_NAME.fullmatch(name)
+    if match is None:
+        return read_technology(_FOLDER / f"{name}.yaml")
+    table = read_structured(_FOLDER / "cmos.yaml")["technology"]
+    table |= {"name": name, "node_nm": float(match.group(1))}
+    return technology_from_json(table, f"technology {name!r}")
 
 
 def read_technology(path: str | Path) -> Technology:

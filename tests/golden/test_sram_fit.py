@@ -9,7 +9,7 @@ import pytest
 
 from codesign.arch.sram import FittedSram
 from codesign.arch.technology_files import load_technology
-from experiments.fit_technology import bank_errors, errors, read_sweep
+from experiments.fit_technology import FloatArray, Sweep, bank_errors, errors, read_sweep
 
 DATA = Path(__file__).parents[1] / "data"
 SWEEP = DATA / "technology" / "sram_cacti7.csv"  # the curves were fitted to this one
@@ -31,27 +31,28 @@ def test_the_document_states_every_error() -> None:
     assert set(STATED) == {(node, quantity) for node in (45, 22) for quantity in COLUMNS.values()}
 
 
-def found_errors(path: Path, node: int, quantity: str) -> list[float]:
+def predict(sweep: Sweep, node: int, quantity: str) -> FloatArray:
     sram = load_technology(f"cmos-{node}nm").sram
     assert isinstance(sram, FittedSram)
-    sweep = read_sweep(path)[node]
-    measured = getattr(sweep, quantity)
-    predicted = np.array([getattr(sram, quantity)(c, int(w), int(b)) for c, w, b in zip(*sweep.size, strict=True)])
-    error, banks = errors(predicted, measured), bank_errors(predicted, measured, sweep)
-    return [error["median"], error["p95"], error["max"], banks["median"], banks["p95"]]
+    return np.array([getattr(sram, quantity)(c, int(w), int(b)) for c, w, b in zip(*sweep.size, strict=True)])
 
 
 @pytest.mark.parametrize(("node", "quantity"), STATED, ids=lambda v: str(v))
 def test_the_curves_have_the_stated_errors(node: int, quantity: str) -> None:
-    assert found_errors(SWEEP, node, quantity) == pytest.approx(STATED[node, quantity], abs=0.0006)
+    sweep = read_sweep(SWEEP)[node]
+    predicted, measured = predict(sweep, node, quantity), getattr(sweep, quantity)
+    error, banks = errors(predicted, measured), bank_errors(predicted, measured, sweep)
+    found = [error["median"], error["p95"], error["max"], banks["median"], banks["p95"]]
+    assert found == pytest.approx(STATED[node, quantity], abs=0.0006)
 
 
 @pytest.mark.parametrize(("node", "quantity"), STATED, ids=lambda v: str(v))
 def test_other_memories_of_the_same_kind_are_met_as_well_as_stated(node: int, quantity: str) -> None:
     # three-fold cross-validation: median at most 0.08, 95th percentile at most 0.37
-    median, p95 = found_errors(OTHER, node, quantity)[:2]
-    assert median < 0.12
-    assert p95 < 0.45
+    sweep = read_sweep(OTHER)[node]
+    error = errors(predict(sweep, node, quantity), getattr(sweep, quantity))
+    assert error["median"] < 0.12
+    assert error["p95"] < 0.45
 
 
 def test_an_independent_source_agrees() -> None:

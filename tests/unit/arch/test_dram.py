@@ -67,3 +67,5 @@ def test_bad_values_are_refused() -> None:
         DramType("wrong", 10, 99999, 1024, 32, "made up")
     with pytest.raises(UserError, match="`energy_pj_per_bit` must be >= 0, got -1"):
         DramType("wrong", -1, 0, 1024, 32, "made up")
+    with pytest.raises(UserError, match="`atom_bytes` must be >= 1, got 0"):
+        DramType("wrong", 10, 0, 1024, 0, "made up")
