@@ -1,4 +1,4 @@
-"""Arithmetic, registers and wires: the parts of a technology that are not memory (A1-A4, W1-W2)."""
+"""Arithmetic, registers and wires: the parts of a technology that are not memory (A1-A3, W1)."""
 
 import math
 from dataclasses import dataclass, fields

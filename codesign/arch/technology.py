@@ -21,8 +21,8 @@ from codesign.arch.sram import SramModel
 from codesign.core.errors import UserError, unknown_name
 
 DMA_CONTROL_GATES = 25_000
-"""Control of a DMA engine, in two-input NANDs (T. Benz et al., "A High-performance, Energy-efficient Modular DMA
-Engine Architecture", IEEE Trans. Computers 2024: below 25,000 for a full engine)."""
+"""Control of a DMA engine, in two-input NANDs. An assumption: the order of size of published engines (T. Benz et al., "A
+High-performance, Energy-efficient Modular DMA Engine Architecture", IEEE Trans. Computers 73(1), 2024)."""
 
 _ROLES = frozenset({"input", "weight", "output"})
 
