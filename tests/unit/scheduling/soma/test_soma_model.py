@@ -1,0 +1,161 @@
+"""The default model's mends, one by one; the GPT-2 builder; conversion of networks."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codesign.scheduling.soma import kernel_fusion as kf
+from codesign.scheduling.soma.convert import graph_from_network
+from codesign.scheduling.soma.evaluator import Invalid, Parsed, Problem, Schedule, evaluate, parse
+from codesign.scheduling.soma.hardware import EDGE
+from codesign.scheduling.soma.kernel_tile import tile_cost
+from codesign.scheduling.soma.model import DEFAULT, REFERENCE, ModelOptions
+from codesign.scheduling.soma.network import Layer, LayerGraph, LayerType, read_graph
+from codesign.scheduling.soma.notation import DramScheme, Encoding, FusionScheme, Status
+from codesign.scheduling.soma.transformer import gpt2_block
+from codesign.workloads.load import load_network
+
+DATA = Path(__file__).parents[3] / "data" / "soma"
+
+
+def only(**switch: bool) -> ModelOptions:
+    return replace(REFERENCE, **switch)
+
+
+def parsed(graph: LayerGraph, tiles: int, options: ModelOptions, batch: int = 1) -> Parsed:
+    n = len(graph.layers)
+    found = parse(Problem(graph, batch, EDGE, options), FusionScheme(tuple(range(n)), (0,), (), (tiles,)))
+    assert not isinstance(found, Invalid)
+    return found
+
+
+def conv(
+    name: str, c: int, k: int, size: int, prevs: tuple[int, ...], kernel: int = 3, stride: int = 1, in_size: int = 0
+) -> Layer:
+    return Layer(
+        name, LayerType.CONV, k, size, size, c, R=kernel, S=kernel, stride_h=stride, stride_w=stride, pad_h=kernel // 2, pad_w=kernel // 2,
+        in_h=in_size or size, in_w=in_size or size, ifm_prevs=prevs, ext_prevs=() if prevs else (0,),
+    )  # fmt: skip
+
+
+def cost(layer: Layer, shape: tuple[int, int, int, int], options: ModelOptions) -> np.ndarray:
+    graph = LayerGraph(
+        "one", (replace(layer, ifm_prevs=(), wgt_prevs=(), ext_prevs=(0,)),), ((layer.C, layer.in_h, layer.in_w),)
+    )
+    row = graph.table[0].copy()
+    if layer.wgt_prevs:
+        row = LayerGraph("row", (replace(layer, ifm_prevs=(), wgt_prevs=(), on_chip_weights=True, ext_prevs=(0,)),), ((1, 1, 1),)).table[0].copy()  # fmt: skip
+    out = np.zeros(7)
+    tile_cost(row, *shape, EDGE.integers(), EDGE.reals(), options.flags, out)
+    return out
+
+
+def test_interior_halos_count_both_sides_from_three_cuts_on() -> None:
+    graph = LayerGraph("halo", (conv("a", 16, 16, 32, ()), conv("b", 16, 16, 32, (0,))), ((16, 32, 32),))
+    shapes = {o: parsed(graph, 16, o).layers[0].shape for o in (REFERENCE, only(interior_halos=True))}
+    assert shapes[REFERENCE] == (1, 16, 9, 9)  # 8 rows, one neighbour, one side of padding
+    assert shapes[only(interior_halos=True)] == (1, 16, 10, 10)
+    two = {o: parsed(graph, 4, o).layers[0].shape for o in (REFERENCE, only(interior_halos=True))}
+    assert two[REFERENCE] == two[only(interior_halos=True)] == (1, 16, 17, 17)  # both tiles touch an edge
+
+
+def test_channel_clamp_keeps_a_producers_own_channels() -> None:
+    graph = read_graph(DATA / "networks" / "toy_902.json")
+    assert [e.shape[1] for e in parsed(graph, 4, REFERENCE).layers] == [32, 64, 64, 32]
+    assert [e.shape[1] for e in parsed(graph, 4, only(channel_clamp=True)).layers] == [32, 16, 48, 32]
+
+
+def test_vector_traffic_adds_buffer_energy_and_bandwidth() -> None:
+    layer = Layer("add", LayerType.ELTWISE, 64, 8, 8, 64, operands=2, in_h=8, in_w=8, ext_prevs=(0,))
+    free, paid = cost(layer, (1, 64, 8, 8), REFERENCE), cost(layer, (1, 64, 8, 8), only(vector_traffic=True))
+    written = 64 * 64
+    assert (free[0], free[2]) == (2 * written / 512, 0)
+    assert paid[0] == 2 * written / EDGE.gbuf_bytes_per_cycle
+    assert paid[2] == pytest.approx(2 * written * EDGE.gbuf.read_pj_per_byte + written * EDGE.gbuf.write_pj_per_byte)
+
+
+def test_attention_products_wait_for_the_buffer() -> None:
+    layer = Layer("qk", LayerType.GROUP_CONV, 6144, 1, 1, 768, groups=12, wgt_prevs=(0,), ifm_prevs=(0,))
+    free, paid = cost(layer, (1, 6144, 1, 1), REFERENCE), cost(layer, (1, 6144, 1, 1), only(attention_bandwidth=True))
+    assert paid[0] >= 12 * (512 * 64) / EDGE.gbuf_bytes_per_cycle > free[0]
+
+
+def test_strided_layers_read_their_input_extent() -> None:
+    layer = conv("s", 16, 16, 16, (), kernel=3, stride=2, in_size=32)
+    free, paid = cost(layer, (1, 16, 16, 16), REFERENCE), cost(layer, (1, 16, 16, 16), only(strided_reads=True))
+    assert paid[2] > free[2] + 16 * 32 * 32 * 0.5 * EDGE.gbuf.read_pj_per_byte
+    dense = conv("d", 16, 16, 16, ())
+    assert cost(dense, (1, 16, 16, 16), REFERENCE) == pytest.approx(
+        cost(dense, (1, 16, 16, 16), only(strided_reads=True))
+    )
+
+
+def test_loads_before_their_producers_store_are_refused_only_when_mended() -> None:
+    graph = read_graph(DATA / "networks" / "toy_903.json")
+    case = next(
+        c
+        for c in json.loads((DATA / "eval" / "in_903_stage2.json").read_text())
+        if c["name"] == "invalid_IFM_before_OFM_of_producer"
+    )
+    fusion = FusionScheme((0, 1, 2, 4, 3), (0, 2), (1,), (2, 1, 2))
+    encoding = Encoding(fusion, DramScheme(tuple(case["order"])))
+    assert isinstance(evaluate(Problem(graph, 1, EDGE, REFERENCE), encoding), Schedule)
+    mended = evaluate(Problem(graph, 1, EDGE, only(store_before_load=True)), encoding)
+    assert isinstance(mended, Invalid) and mended.status is Status.LOAD_BEFORE_STORE
+
+
+def test_two_channels_share_the_bandwidth() -> None:
+    graph = LayerGraph("two", (conv("a", 16, 64, 16, ()), conv("b", 64, 64, 16, (0,))), ((16, 16, 16),))
+    fusion = FusionScheme((0, 1), (0, 1), (), (1, 1))
+    one, two = (evaluate(Problem(graph, 1, EDGE, replace(DEFAULT, dram_channels=n)), Encoding(fusion)) for n in (1, 2))
+    assert isinstance(one, Schedule) and isinstance(two, Schedule)
+    assert two.parsed.dram_bytes == one.parsed.dram_bytes
+    assert abs(two.parsed.channel_cycles - one.parsed.channel_cycles) <= len(one.parsed.dram_ids)
+    alone = one.parsed.dram_ids[:1]
+    assert two.parsed.transfer_cycles[alone] == 2 * one.parsed.transfer_cycles[alone]
+
+
+@pytest.mark.parametrize(
+    ("file", "model", "phase", "seq"),
+    [("gpt2_small_prefill_512", "gpt2-small", "prefill", 512), ("gpt2_small_decode_513", "gpt2-small", "decode", 512)],
+)
+def test_the_built_gpt2_block_is_the_reference_graph(file: str, model: str, phase: str, seq: int) -> None:
+    built, read = gpt2_block(model, phase, seq), read_graph(DATA / "networks" / f"{file}.json")
+    assert (built.table == read.table).all()
+    for mine, theirs in ((built.producers, read.producers), (built.externals, read.externals)):
+        assert all((a == b).all() for a, b in zip(mine, theirs, strict=True))
+    assert built.external_inputs == read.external_inputs
+
+
+@pytest.mark.parametrize("name", ["resnet50", "mobilenet_v2", "bert_base", "squeezenet"])
+def test_converted_networks_keep_their_operations_and_weights(name: str) -> None:
+    network = load_network(name, batch=1)
+    graph = graph_from_network(network)
+    macs = sum(layer.ops for layer in graph.layers if layer.is_matrix)
+    assert macs == network.macs
+    weights = sum(layer.weight_bytes for layer in graph.layers)
+    in_products = sum(
+        t.size_bytes
+        for o in network.operators
+        if o.computation is not None
+        for t in network.parameters(o)
+        if len(t.shape) > 1
+    )
+    assert weights == in_products
+    edges = {(p, i) for i, layer in enumerate(graph.layers) for p in layer.prevs}
+    assert all(p < i for p, i in edges)
+
+
+def test_whole_edges_need_all_of_the_producer() -> None:
+    first = conv("a", 8, 8, 16, ())
+    second = Layer("flat", LayerType.CONV, 10, 1, 1, 8 * 16 * 16, whole_prevs=(0,))
+    graph = LayerGraph("flatten", (first, second), ((8, 16, 16),))
+    found = parsed(graph, 2, DEFAULT, batch=2)
+    assert found.layers[0].shape == (1, 8, 16, 16)
+    apart = parse(Problem(graph, 2, EDGE, DEFAULT), FusionScheme((0, 1), (0, 1), (), (2, 2)))
+    assert isinstance(apart, Parsed)
+    loads = apart.tensors[(apart.tensors[:, 0] == kf.LOAD_IFMAP) & (apart.tensors[:, 1] == 1)]
+    assert loads[:, 4].tolist() == [8 * 16 * 16] * 2
