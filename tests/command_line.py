@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from codesign.cli.app import main
+from codesign.cli.app import app, main
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,8 @@ def run(*arguments: object) -> Outcome:
     before = sys.argv
     sys.argv = ["codesign", *(str(a) for a in arguments)]
     code = 0
+    app.registered_commands.clear()  # `main` registers them again; a process runs it once, these tests many times
+    app.registered_groups.clear()
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             main()

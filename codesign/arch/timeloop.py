@@ -156,7 +156,7 @@ def _from_nodes(value: dict[str, Any], where: str) -> Iterator[Component]:
     attributes: dict[str, Any] = {}
     waiting: list[tuple[str, Any]] = []
     for node in _flatten(value, where):
-        tag = node.get(TAG, "Component")
+        tag = str(node.get(TAG, "Component"))
         fields = Fields({k: v for k, v in node.items() if k != TAG}, f"{where}: node")
         name = fields.text("name")
         fields.where = place = f"{where}: {name!r}"

@@ -26,8 +26,17 @@ def check_format(output_format: str) -> None:
 
 
 def warnings_to_stderr() -> None:
-    """Show the warnings of file readers as plain lines on stderr, so that stdout holds the result alone."""
+    """Show the warnings of file readers as plain lines on stderr, each once, so that stdout holds the result alone."""
+    seen: set[str] = set()
+
+    def is_new(record: logging.LogRecord) -> bool:
+        message = record.getMessage()
+        new = message not in seen
+        seen.add(message)
+        return new
+
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(is_new)
     handler.setFormatter(logging.Formatter("warning: %(message)s"))
     logger = logging.getLogger("codesign")
     logger.handlers[:] = [handler]

@@ -7,6 +7,7 @@ from pathlib import Path
 from codesign.arch.architecture import Architecture
 from codesign.arch.energy_table import apply_area_table, apply_energy_table
 from codesign.arch.files import architecture_from_json
+from codesign.arch.presets import fill_figures
 from codesign.arch.timeloop import architecture_from_timeloop, embedded_constraints, spatial_aliases
 from codesign.arch.zigzag import architecture_from_zigzag
 from codesign.core.documents import Dialect, Document, Kind, read_all_documents
@@ -102,18 +103,8 @@ def load_inputs(
     arch_document = _only(documents, Kind.ARCHITECTURE, architecture is not None)
     if arch_document is not None:
         architecture = read_architecture(arch_document)
-    if architecture is not None and clock_hz is not None:
-        architecture = replace(architecture, clock_hz=clock_hz)
-    table = _only(documents, Kind.ENERGY, False)
-    if table is not None and architecture is not None:
-        architecture = apply_energy_table(architecture, table.value, table.where)
-    areas = _only(documents, Kind.AREA, False)
-    if areas is not None and architecture is not None:
-        architecture = apply_area_table(architecture, areas.value, areas.where)
-    if architecture is not None and (technology is not None or architecture.technology is not None):
-        from codesign.arch.presets import fill_figures
-
-        architecture = fill_figures(architecture, technology)
+    if architecture is not None:
+        architecture = _complete(architecture, documents, clock_hz, technology)
     problem = _only(documents, Kind.PROBLEM, computation is not None)
     if problem is not None:
         computation = read_computation(problem)
@@ -130,6 +121,22 @@ def load_inputs(
                 raise error.within(mapping_document.where) from None
         constraints = _all_constraints(documents, arch_document, computation, architecture, aliases, constraints)
     return Inputs(architecture, computation, mapping, constraints, tuple(str(p) for p in paths))
+
+
+def _complete(
+    architecture: Architecture, documents: Iterable[Document], clock_hz: float | None, technology: str | None
+) -> Architecture:
+    """The architecture with what stands beside it: tables of energies and areas, a clock, a technology."""
+    if clock_hz is not None:
+        architecture = replace(architecture, clock_hz=clock_hz)
+    energies, areas = _only(documents, Kind.ENERGY, False), _only(documents, Kind.AREA, False)
+    if energies is not None:
+        architecture = apply_energy_table(architecture, energies.value, energies.where)
+    if areas is not None:
+        architecture = apply_area_table(architecture, areas.value, areas.where)
+    if technology is not None or architecture.technology is not None:
+        architecture = fill_figures(architecture, technology)
+    return architecture
 
 
 def _only(documents: Iterable[Document], kind: Kind, given: bool) -> Document | None:

@@ -6,7 +6,6 @@ time inside a cluster come before all loops in space, since clusters run in step
 """
 
 import math
-from dataclasses import dataclass
 
 from codesign.arch.architecture import Architecture, StorageLevel
 from codesign.core.errors import UserError, unknown_name
@@ -38,14 +37,18 @@ def mapping_from_maestro(
         raise UserError(f"needs an architecture with one fan-out above 1, this has {len(spread)}", where=where)
     units = spread[0].fanout.size
     segments, cluster = _segments(layer, computation, units, where)
-    state = _State(dict(computation.sizes), _strides(computation), where)
+    strides = _strides(computation)
+    layer_sizes = _with_inputs(computation.sizes, strides)
+    tile = computation.sizes
     temporal: list[Node] = []
     parallel: list[tuple[str, int]] = []
     for segment, available in zip(segments, (units // cluster, cluster), strict=False):
-        loops, spatial = state.apply(segment, available)
+        inside = _tiles(segment, tile, layer_sizes, strides, where)
+        loops, spatial = _loops(segment, tile, inside, available, where)
         temporal.extend(loops)
         parallel.extend(spatial)
-    inner = [Temporal(dim, state.tile[dim]) for dim in computation.dims]
+        tile = inside
+    inner = [Temporal(dim, tile[dim]) for dim in computation.dims]
     outer_levels = architecture.levels[: architecture.level_index[spread[0].name] + 1]
     inner_levels = architecture.levels[len(outer_levels) :]
     nodes = [*_stores(outer_levels, computation, architecture), *temporal, *_place(parallel, spread[0], where)]
@@ -62,7 +65,7 @@ def _segments(layer: Layer, computation: Computation, units: int, where: str) ->
         if directive.kind == "Cluster":
             if len(segments) == 2:
                 raise UserError("clusters within clusters cannot be expressed", where=where)
-            cluster = evaluate(directive.size, _all_sizes(computation), where)
+            cluster = evaluate(directive.size, _with_inputs(computation.sizes, _strides(computation)), where)
             if cluster < 1 or units % cluster:
                 raise UserError(f"Cluster size must divide the {units} units, got {cluster}", where=where)
             segments.append([])
@@ -73,95 +76,91 @@ def _segments(layer: Layer, computation: Computation, units: int, where: str) ->
     return segments, cluster
 
 
-def _all_sizes(computation: Computation) -> dict[str, int]:
-    """Bounds by MAESTRO's names, input extents included."""
-    sizes = dict(computation.sizes)
+def _with_inputs(sizes: dict[str, int], strides: dict[str, int]) -> dict[str, int]:
+    """Sizes by MAESTRO's names too: input extents Y and X, output extents Y' and X'."""
+    named = dict(sizes)
     for outer, (out, tap) in _OUTPUT_OF.items():
         if out in sizes and tap in sizes:
-            sizes[outer] = (sizes[out] - 1) * _strides(computation).get(out, 1) + sizes[tap]
-            sizes[f"{outer}'"] = sizes[out]
-    return sizes
+            named[outer] = (sizes[out] - 1) * strides.get(out, 1) + sizes[tap]
+            named[f"{outer}'"] = sizes[out]
+    return named
 
 
 def _strides(computation: Computation) -> dict[str, int]:
-    return {
-        dim: c for tensor in computation.inputs for axis in tensor.axes for dim, c in axis.terms if len(axis.terms) > 1
-    }
+    """Step of a window by dimension: the coefficients in the indices that are sums."""
+    windows = [axis for tensor in computation.inputs for axis in tensor.axes if len(axis.terms) > 1]
+    return {dim: coefficient for axis in windows for dim, coefficient in axis.terms}
 
 
-@dataclass
-class _State:
-    """What one unit still has to do, by dimension, while directives are applied from outside in."""
+def _own_name(dim: str) -> str:
+    """Y and X are the inputs of P and Q; Y' and X' their other names."""
+    return _OUTPUT_OF[dim][0] if dim in _OUTPUT_OF else _NAMES.get(dim, dim)
 
-    tile: dict[str, int]
-    strides: dict[str, int]
-    where: str
 
-    def __post_init__(self) -> None:
-        self.sizes = self._input_sizes(dict(self.tile))
+def _tiles(
+    segment: list[Directive], tile: dict[str, int], layer_sizes: dict[str, int], strides: dict[str, int], where: str
+) -> dict[str, int]:
+    """What of `tile` is left inside one piece of a cluster level, by dimension."""
+    inside = dict(tile)
+    seen: set[str] = set()
+    for directive in sorted(segment, key=lambda d: d.dim in _OUTPUT_OF):  # taps before the windows they widen
+        dim = _own_name(directive.dim)
+        if dim not in tile:
+            raise unknown_name("dimension", directive.dim, layer_sizes, where=where)
+        if dim in seen:
+            raise UserError(f"two maps of {directive.dim} in one cluster level cannot be expressed", where=where)
+        seen.add(dim)
+        inside[dim] = _piece(directive, tile[dim], inside, layer_sizes, strides, where)
+    return inside
 
-    def _input_sizes(self, tile: dict[str, int]) -> dict[str, int]:
-        for outer, (out, tap) in _OUTPUT_OF.items():
-            if out in tile and tap in tile:
-                tile[outer] = (tile[out] - 1) * self.strides.get(out, 1) + tile[tap]
-                tile[f"{outer}'"] = tile[out]
-        return tile
 
-    def apply(self, segment: list[Directive], available: int) -> tuple[list[Node], list[tuple[str, int]]]:
-        """The loops of one cluster level: those in time, and the one in space."""
-        if sum(d.kind == "SpatialMap" for d in segment) > 1:
-            raise UserError("two SpatialMaps in one cluster level cannot be expressed", where=self.where)
-        inside = dict(self.tile)
-        loops: list[Node] = []
-        spatial: list[tuple[str, int]] = []
-        for directive in sorted(segment, key=lambda d: d.dim in _OUTPUT_OF):  # taps before the windows they widen
-            dim, size = self._tile_of(directive, inside)
-            inside[dim] = size
-        for directive in segment:
-            dim = (
-                _OUTPUT_OF[directive.dim][0]
-                if directive.dim in _OUTPUT_OF
-                else _NAMES.get(directive.dim, directive.dim)
-            )
-            steps = self.tile[dim] // inside[dim]
-            if directive.kind == "SpatialMap":
-                used = min(steps, available)
-                if steps % used:
-                    raise UserError(
-                        f"{steps} steps of {dim} do not fold evenly onto {available} units", where=self.where
-                    )
-                spatial.append((dim, used))
-                steps //= used
-            loops.append(Temporal(dim, steps))
-        self.tile = inside
-        return loops, spatial
+def _piece(
+    directive: Directive,
+    extent: int,
+    inside: dict[str, int],
+    layer_sizes: dict[str, int],
+    strides: dict[str, int],
+    where: str,
+) -> int:
+    """Extent of one piece of a dimension; of Y and X in output elements."""
+    size = evaluate(directive.size, layer_sizes, where)
+    offset = evaluate(directive.offset, layer_sizes, where)
+    place = f"{directive.kind} of {directive.dim}"
+    step = 1
+    if directive.dim in _OUTPUT_OF:
+        dim, tap = _OUTPUT_OF[directive.dim]
+        step = strides.get(dim, 1)
+        size = (size - inside.get(tap, 1)) // step + 1
+    if size >= extent:
+        return extent
+    if size < 1 or extent % size:
+        raise UserError(f"{place}: pieces of {size} do not divide {extent}", where=where)
+    if offset not in (size, size * step):  # in steps of the output, or in input elements
+        raise UserError(
+            f"{place}: the offset must be {size * step} so that pieces touch without overlap, got {offset}", where=where
+        )
+    return size
 
-    def _tile_of(self, directive: Directive, inside: dict[str, int]) -> tuple[str, int]:
-        """The dimension a directive cuts, and the extent of one piece."""
-        size = evaluate(directive.size, self.sizes, self.where)
-        offset = evaluate(directive.offset, self.sizes, self.where)
-        place = f"{directive.kind} of {directive.dim}"
-        step = 1
-        if directive.dim in _OUTPUT_OF:
-            dim, tap = _OUTPUT_OF[directive.dim]
-            step = self.strides.get(dim, 1)
-            if dim in self.tile:
-                size = (size - inside[tap]) // step + 1
-        else:
-            dim = _NAMES.get(directive.dim, directive.dim)
-        if dim not in self.tile:
-            raise unknown_name("dimension", directive.dim, self.sizes, where=self.where)
-        extent = self.tile[dim]
-        if size >= extent:
-            return dim, extent
-        if size < 1 or extent % size:
-            raise UserError(f"{place}: pieces of {size} do not divide {extent}", where=self.where)
-        if offset not in (size, size * step):  # in steps of the output, or in input elements
-            raise UserError(
-                f"{place}: the offset must be {size * step} so that pieces touch without overlap, got {offset}",
-                where=self.where,
-            )
-        return dim, size
+
+def _loops(
+    segment: list[Directive], tile: dict[str, int], inside: dict[str, int], available: int, where: str
+) -> tuple[list[Node], list[tuple[str, int]]]:
+    """The loops of one cluster level: those in time, and the one in space."""
+    if sum(d.kind == "SpatialMap" for d in segment) > 1:
+        raise UserError("two SpatialMaps in one cluster level cannot be expressed", where=where)
+    loops: list[Node] = []
+    spatial: list[tuple[str, int]] = []
+    for directive in segment:
+        dim = _own_name(directive.dim)
+        steps = tile[dim] // inside[dim]
+        if directive.kind == "SpatialMap":
+            used = min(steps, available)
+            if steps % used:
+                raise UserError(f"{steps} steps of {dim} do not fold evenly onto {available} units", where=where)
+            spatial.append((dim, used))
+            steps //= used
+        loops.append(Temporal(dim, steps))
+    return loops, spatial
 
 
 def _place(parallel: list[tuple[str, int]], level: StorageLevel, where: str) -> list[Node]:

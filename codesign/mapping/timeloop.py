@@ -392,7 +392,7 @@ def _merged(loops: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
     merged: list[tuple[str, int]] = []
     for dim, factor in loops:
         if merged and merged[-1][0] == dim:
-            merged[-1] = (dim, math.prod((merged[-1][1], factor)))
+            merged[-1] = (dim, merged[-1][1] * factor)
         else:
             merged.append((dim, factor))
     return tuple(merged)

@@ -6,13 +6,17 @@ import pytest
 
 from codesign.core.documents import Dialect
 from codesign.mapping.convert import to_files
-from codesign.mapping.load import load_inputs
+from codesign.mapping.load import Inputs, load_inputs
 from tests.command_line import run
 from tests.timeloop_reference import REFERENCE, Case, cases
 
 INPUTS = REFERENCE / "timeloop" / "inputs"
 CASES = [case for case in cases() if (INPUTS / case.name).is_dir()]
-CONSTRAINTS = sorted(INPUTS.glob("*_constraints.yaml"))
+CONSTRAINTS = [
+    path
+    for path in sorted(INPUTS.glob("*_constraints.yaml"))
+    if any(case.name.startswith(path.stem.removesuffix("constraints")) for case in CASES)
+]
 
 
 def files_of(case: Case) -> list[Path]:
@@ -20,8 +24,10 @@ def files_of(case: Case) -> list[Path]:
 
 
 def test_every_folder_of_inputs_has_a_recorded_case() -> None:
-    folders = {path.name for path in INPUTS.iterdir() if path.is_dir()}
-    assert folders and folders == {case.name for case in CASES}
+    if not INPUTS.is_dir():
+        pytest.skip("this data set has no input files")
+    assert CASES
+    assert {path.name for path in INPUTS.iterdir() if path.is_dir()} == {case.name for case in CASES}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -84,10 +90,7 @@ def test_reference_constraints_are_read_and_survive_both_forms(path: Path, tmp_p
         assert _decisions(load_inputs(sorted(folder.iterdir()))) == decided
 
 
-def _decisions(inputs: object) -> dict[tuple[str, str], str]:
-    from codesign.mapping.load import Inputs
-
-    assert isinstance(inputs, Inputs)
+def _decisions(inputs: Inputs) -> dict[tuple[str, str], str]:
     architecture, computation = inputs.need_architecture(), inputs.need_computation()
     return {
         (level.name, tensor.name): inputs.constraints.decision(architecture, level.name, tensor).value

@@ -179,6 +179,7 @@ def test_a_dataflow_with_clusters_becomes_a_nest() -> None:
         ("Cluster(4, P)", "Cluster(5, P)", "Cluster size must divide the 16 units, got 5"),
         ("SpatialMap(1,1) C;", "SpatialMap(1,1) C; SpatialMap(1,1) R;", "two SpatialMaps in one cluster level"),
         ("SpatialMap(1,1) C;", "SpatialMap(1,1) C; Cluster(2, P);", "clusters within clusters"),
+        ("SpatialMap(1,1) C;", "SpatialMap(1,1) C; TemporalMap(1,1) C;", "two maps of C in one cluster level"),
         ("SpatialMap(1,1) C;", "SpatialMap(1,1) Z;", "unknown dimension 'Z'"),
         ("Sz(S),Sz(S)", "Sz(V),Sz(S)", "unknown dimension 'V'"),
     ],
