@@ -32,8 +32,11 @@ def register(app: typer.Typer) -> None:
             bool, typer.Option("--unsound", help="Also choices that only the rule as printed in the paper accepts.")
         ] = False,
         prove: Annotated[
-            bool, typer.Option(help="Run every choice on a small instance and compare with einsum.")
-        ] = True,
+            bool | None,
+            typer.Option(
+                "--prove/--no-prove", help="Run every choice on a small instance and compare with einsum (yes)."
+            ),
+        ] = None,
         trees: Annotated[bool, typer.Option("--trees", help="Print the tensor syntax trees.")] = False,
         emit: Annotated[
             str | None, typer.Option(help="Print the program of one choice instead: pseudo, instructions or gemmini.")
@@ -55,8 +58,8 @@ def register(app: typer.Typer) -> None:
             bool | None, typer.Option("--run", help="Run the program in the simulator and compare with einsum.")
         ] = None,
         seed: Annotated[int | None, typer.Option(help="Seed of the numbers it runs on.")] = None,
-        bits: Annotated[int, typer.Option(help="Width of an element.")] = 8,
-        partial_bits: Annotated[int, typer.Option(help="Width of a partial sum on chip.")] = 32,
+        bits: Annotated[int | None, typer.Option(help="Width of an element in the program (8).")] = None,
+        partial_bits: Annotated[int | None, typer.Option(help="Width of a partial sum on chip (32).")] = None,
         out: Annotated[Path | None, typer.Option(help="Write the program to this file.")] = None,
         output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
     ) -> None:
@@ -75,12 +78,18 @@ def register(app: typer.Typer) -> None:
         if output_format not in ("text", "json"):
             raise UserError(f"--format must be text or json, got {output_format!r}")
         options = ProgramOptions(
-            emit, stage, choice, tiles, order, capacity, banks, arch, mapping, reuse, run, seed, out
+            emit, stage, choice, tiles, order, capacity, banks, arch, mapping, reuse, bits, partial_bits, run, seed, out
         )
         idle = options.given_without_emit()
         if idle is not None:
             raise UserError(f"{idle} is about a program", hint="add --emit pseudo, instructions or gemmini")
-        computation = Computation.parse(notation, parse_bounds(bounds), bits=bits, partial_bits=partial_bits)
+        if emit is not None and (trees or prove is not None):
+            raise UserError(
+                "--trees and --prove are about the list of choices", hint="leave them out, or leave out --emit"
+            )
+        computation = Computation.parse(
+            notation, parse_bounds(bounds), bits=bits or 8, partial_bits=partial_bits or max(32, bits or 8)
+        )
         unit = make_intrinsic(intrinsic, size)
         stages = split_stages(computation)
         parts = [computation] if len(stages) == 1 else [computation, *stages]
@@ -90,7 +99,7 @@ def register(app: typer.Typer) -> None:
         if emit is not None:
             emit_program(options, parts, listed, output_format == "json")
             return
-        reports = [_report(part, unit, found, prove) for part, found in zip(parts, listed, strict=True)]
+        reports = [_report(part, unit, found, prove is not False) for part, found in zip(parts, listed, strict=True)]
         if output_format == "json":
             document = {"status": "ok", **reports[0], "stages": reports[1:]}
             if trees:

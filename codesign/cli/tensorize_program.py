@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FORMS = ("pseudo", "instructions", "gemmini")
 _MOST_CALLS = 200_000
-"""Calls up to which a program is unrolled: some 100 MB of JSON, and minutes in the simulator."""
+"""Calls up to which a program is unrolled: some 70 MB of JSON, and a minute or two in the simulator."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class ProgramOptions:
     arch: str | None
     mapping: Path | None
     reuse: str | None
+    bits: int | None
+    partial_bits: int | None
     run: bool | None
     seed: int | None
     out: Path | None
@@ -47,7 +49,7 @@ class ProgramOptions:
         if self.emit is not None:
             return None
         names = (f.name for f in fields(self) if f.name != "emit")
-        return next(("--" + n for n in names if getattr(self, n) is not None), None)
+        return next(("--" + n.replace("_", "-") for n in names if getattr(self, n) is not None), None)
 
 
 def emit_program(
