@@ -19,7 +19,7 @@ from botorch.acquisition.multi_objective.logei import qLogNoisyExpectedHypervolu
 from botorch.acquisition.multi_objective.objective import MCMultiOutputObjective
 from botorch.models import ModelListGP
 from botorch.models.gpytorch import GPyTorchModel
-from botorch.sampling import ListSampler, SobolQMCNormalSampler
+from botorch.sampling import SobolQMCNormalSampler
 
 from codesign.optim import gp
 from codesign.optim.acquisition import View
@@ -171,14 +171,12 @@ class NoisyHypervolumeImprovement:
             start += count
         offset = np.array([m.process.offset for m in metrics])
         scale = np.array([m.process.scale for m in metrics])
-        shape = torch.Size([MC_SAMPLES])
-        samplers = [SobolQMCNormalSampler(shape, seed=self.seed + k) for k in range(len(models))]
         return qLogNoisyExpectedHypervolumeImprovement(
             model=ModelListGP(*models),
             ref_point=[0.0] * len(models),
             X_baseline=torch.as_tensor(self._inputs(self.baseline)),
             X_pending=torch.as_tensor(self._inputs(self.pending)) if len(self.pending) else None,
-            sampler=ListSampler(*samplers),
+            sampler=SobolQMCNormalSampler(torch.Size([MC_SAMPLES]), seed=self.seed),
             objective=_InView((offset - self.view.reference) / self.view.span, scale / self.view.span),
             prune_baseline=True,
             cache_root=False,

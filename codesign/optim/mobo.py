@@ -4,9 +4,10 @@ One Gaussian process per metric (`gp`), an acquisition function over their predi
 discrete search of it (`candidates`). A proposal is a function of the history and the seed.
 """
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 
@@ -23,6 +24,9 @@ from codesign.optim.acquisition import (
 from codesign.optim.optimizer import satisfied
 from codesign.optim.protocols import Floats, History, Indices, Problem
 from codesign.optim.surrogate import MetricModel, Surrogate, fit_earlier, fit_surrogate
+
+if TYPE_CHECKING:
+    from codesign.optim.botorch_models import NoisyHypervolumeImprovement
 
 ACQUISITIONS = ("auto", "ehvi", "phvi", "parego", "scalarised", "qlognehvi")
 
@@ -119,11 +123,10 @@ class Mobo:
     ) -> Acquisition:
         name = self._acquisition_name()
         if name == "qlognehvi":
-            from codesign.optim.botorch_models import NoisyHypervolumeImprovement
-
+            noisy_improvement = _import_botorch()
             view = self._view(surrogate, history, None)
             waiting = np.array(pending, dtype=np.int64).reshape(-1, history.indices.shape[1])
-            return NoisyHypervolumeImprovement(surrogate, view, self._baseline(history), waiting, self.problem.seed)
+            return noisy_improvement(surrogate, view, self._baseline(history), waiting, self.problem.seed)
         believed = None
         if pending:
             surrogate, believed = surrogate.believe(self.problem.space.features(np.array(pending)))
@@ -199,6 +202,15 @@ class Mobo:
         space = self.problem.space
         rest = candidates.unique_new(space, space.sample(512, rng), {row.tobytes() for row in done})
         return list(candidates.spread(space, done, rest, count))
+
+
+def _import_botorch() -> "type[NoisyHypervolumeImprovement]":
+    """BoTorch's acquisition, imported without the deprecation warning of torch that its dependencies raise on import."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from codesign.optim.botorch_models import NoisyHypervolumeImprovement
+
+    return NoisyHypervolumeImprovement
 
 
 def _can_model(history: History) -> bool:

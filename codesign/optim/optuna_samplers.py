@@ -56,6 +56,8 @@ class OptunaSampler:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            # `constraints_func` is on its way out in Optuna 5; its replacement is not in Optuna 4.
+            warnings.simplefilter("ignore", FutureWarning)
             study = self._study(history, int(rng.integers(2**31)))
             return self._ask(study, history, count)
 

@@ -6,10 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, final
 
+import numpy as np
+
 from codesign.core.errors import UserError, unknown_name
+from codesign.optim.hypervolume import Frame
 from codesign.optim.optimizer import Optimizer
 from codesign.optim.outcomes import OutcomeConstraint, parse_constraints
 from codesign.optim.protocols import Evaluated, Problem, SearchSpace, Strategy
+
+ELITES = 3
+"""How many designs of earlier studies are tried first."""
 
 Option = bool | int | float | str
 
@@ -32,7 +38,7 @@ _ENTRIES: dict[str, _Entry] = {
     "random": _Entry("sampling", "Random"),
     "sobol": _Entry("sampling", "Sobol"),
     "exhaustive": _Entry("sampling", "Exhaustive"),
-    "nsga2": _Entry("evolution", "GeneticAlgorithm", suffix="population"),
+    "nsga2": _Entry("evolution", "GeneticAlgorithm", {"reference_directions": False}, "population"),
     "nsga3": _Entry("evolution", "GeneticAlgorithm", {"reference_directions": True}, "population"),
     "moead": _Entry("evolution", "Decomposition", suffix="population"),
     "mobo": _Entry("mobo", "Mobo", suffix="acquisition"),
@@ -94,7 +100,26 @@ def create(
         warm_start=tuple(Evaluated(dict(p), dict(v)) for p, v in warm_start),
         noisy=noisy,
     )
-    return Optimizer(problem, _build(head, entry, suffix, problem, dict(options or {})), initial)
+    strategy = _build(head, entry, suffix, problem, dict(options or {}))
+    return Optimizer(problem, strategy, [*initial, *elites(problem)])
+
+
+def elites(problem: Problem, count: int = ELITES) -> list[dict[str, Any]]:
+    """The best designs of the earlier studies: greedily, those that add most hypervolume (log-scaled where possible)."""
+    complete = [t for t in problem.warm_start if all(o in t.values for o in problem.objectives)]
+    values = np.array([[t.values[o] for o in problem.objectives] for t in complete], dtype=np.float64)
+    values = values.reshape(len(complete), len(problem.objectives))
+    rows = problem.space.to_indices([t.point for t in complete], "warm start")
+    usable = np.isfinite(values).all(axis=1) & problem.space.is_valid(rows)
+    if not usable.any():
+        return []
+    rows, values = rows[usable], values[usable]
+    frame = Frame.of_front(values, log=bool((values > 0).all()), margin=0.5)
+    picked: list[int] = []
+    for _ in range(min(count, len(rows))):
+        gains = [-1.0 if k in picked else frame.hypervolume(values[[*picked, k]]) for k in range(len(rows))]
+        picked.append(int(np.argmax(gains)))
+    return problem.space.to_points(rows[picked])
 
 
 def _entry(name: str) -> _Entry:
