@@ -1,0 +1,146 @@
+"""Latency over buffer size and DRAM bandwidth with SoMa inside (SoMa paper, Fig. 7): `python -m experiments.soma_fig7`."""
+
+import argparse
+import json
+import platform
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numba
+
+from codesign.core.files import write_json
+from codesign.scheduling.soma.evaluator import Invalid, Problem
+from codesign.scheduling.soma.fusion_search import Objective
+from codesign.scheduling.soma.hardware import MIB, PRESETS
+from codesign.scheduling.soma.model import MODES
+from codesign.scheduling.soma.search import Budget, search, search_baseline
+from codesign.scheduling.soma.source import load_graph
+
+
+@dataclass(frozen=True)
+class Config:
+    """Options of the run.
+
+    Args:
+        network: Zoo name, `NAME:PHASE` for language models, or a file.
+        batches: Samples per run, one map each.
+        arch: Platform whose array is kept.
+        buffers_mib: Buffer sizes.
+        bandwidths: DRAM bandwidths in bytes per cycle.
+        scheduler: `soma`, `cocco` or `unfused`.
+        seconds: Search time per point.
+        mode: Model of the hardware.
+        seed: Seed of every search.
+        out: Folder of results.
+    """
+
+    network: str = "resnet50"
+    batches: tuple[int, ...] = (1, 16)
+    arch: str = "soma-edge"
+    buffers_mib: tuple[int, ...] = (2, 4, 8, 16, 32)
+    bandwidths: tuple[int, ...] = (8, 16, 32, 64)
+    scheduler: str = "soma"
+    seconds: float = 2.0
+    mode: str = "default"
+    seed: int = 0
+    out: Path = Path("results/soma_fig7")
+
+
+def run_point(config: Config, batch: int, buffer_mib: int, bandwidth: int) -> dict[str, Any]:
+    """Latency and energy of one design."""
+    name, _, phase = config.network.partition(":")
+    hardware = PRESETS[config.arch].with_buffer(buffer_mib * MIB).with_bandwidth(bandwidth)
+    problem = Problem(load_graph(name, phase=phase or None).graph, batch, hardware, MODES[config.mode])
+    budget = Budget(seconds=config.seconds, seed=config.seed)
+    if config.scheduler == "soma":
+        found = search(problem, Objective(), budget)
+    else:
+        found = search_baseline(problem, Objective(), budget, config.scheduler)
+    row: dict[str, Any] = {"batch": batch, "buffer_mib": buffer_mib, "bandwidth": bandwidth}
+    if isinstance(found, Invalid):
+        return {**row, "status": "infeasible", "reason": found.reason}
+    return {
+        **row,
+        "status": "feasible",
+        "latency_cycles": found.schedule.latency_cycles,
+        "energy_pj": found.schedule.energy_pj,
+        "gap": found.gap,
+    }
+
+
+def print_map(config: Config, rows: list[dict[str, Any]]) -> None:
+    """Each batch's map as text, millions of cycles."""
+    at = {(r["batch"], r["buffer_mib"], r["bandwidth"]): r for r in rows}
+    for batch in config.batches:
+        print(f"{config.network}, batch {batch}, {config.scheduler}: latency in million cycles")
+        print("buffer MiB \\ B/cycle " + " ".join(f"{b:>9}" for b in config.bandwidths))
+        for buffer in config.buffers_mib:
+            found = (at[batch, buffer, b] for b in config.bandwidths)
+            cells = (f"{r['latency_cycles'] / 1e6:9.3f}" if r["status"] == "feasible" else f"{'-':>9}" for r in found)
+            print(f"{buffer:>20} " + " ".join(cells))
+
+
+def draw(config: Config, rows: list[dict[str, Any]], path: Path) -> None:
+    """One heat map per batch, as a page."""
+    import plotly.graph_objects as go
+    from plotly.subplots import make_subplots
+
+    figure = make_subplots(1, len(config.batches), subplot_titles=[f"batch {b}" for b in config.batches])
+    at = {(r["batch"], r["buffer_mib"], r["bandwidth"]): r.get("latency_cycles") for r in rows}
+    for column, batch in enumerate(config.batches, 1):
+        z = [[at[batch, m, b] for b in config.bandwidths] for m in config.buffers_mib]
+        heat = go.Heatmap(
+            z=z, x=[str(b) for b in config.bandwidths], y=[str(m) for m in config.buffers_mib], coloraxis=f"coloraxis{column}", texttemplate="%{z:.3s}"
+        )  # fmt: skip
+        figure.add_trace(heat, 1, column)
+        figure.update_xaxes(title_text="DRAM bytes per cycle", row=1, col=column)
+    figure.update_yaxes(title_text="buffer MiB", row=1, col=1)
+    figure.update_layout(title=f"{config.network}: cycles over buffer and bandwidth ({config.scheduler})")
+    figure.write_html(path)
+
+
+def main(config: Config) -> list[dict[str, Any]]:
+    """Run every point and write results."""
+    rows = [
+        run_point(config, batch, buffer, bandwidth)
+        for batch in config.batches
+        for buffer in config.buffers_mib
+        for bandwidth in config.bandwidths
+    ]
+    versions = {"python": platform.python_version(), "numba": numba.__version__}
+    recorded = json.loads(json.dumps(asdict(config), default=str))
+    write_json(config.out / "results.json", {"config": recorded, "versions": versions, "rows": rows})
+    draw(config, rows, config.out / "figure.html")
+    print_map(config, rows)
+    return rows
+
+
+def parse_args(arguments: list[str] | None = None) -> Config:
+    """Options from the command line."""
+    default = Config()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--network", default=default.network)
+    parser.add_argument("--batches", nargs="+", type=int, default=default.batches)
+    parser.add_argument("--arch", default=default.arch, choices=sorted(PRESETS))
+    parser.add_argument("--buffers-mib", nargs="+", type=int, default=default.buffers_mib)
+    parser.add_argument("--bandwidths", nargs="+", type=int, default=default.bandwidths)
+    parser.add_argument("--scheduler", default=default.scheduler, choices=("soma", "cocco", "unfused"))
+    parser.add_argument("--seconds", type=float, default=default.seconds)
+    parser.add_argument("--mode", default=default.mode, choices=sorted(MODES))
+    parser.add_argument("--seed", type=int, default=default.seed)
+    parser.add_argument("--out", type=Path, default=default.out)
+    parser.add_argument("--smoke", action="store_true", help="two tiny points, to see that everything runs")
+    given = parser.parse_args(arguments)
+    if given.smoke:
+        return Config(
+            "squeezenet", (1,), given.arch, (1, 8), (16,), given.scheduler, 0.2, given.mode, given.seed, given.out
+        )
+    return Config(
+        given.network, tuple(given.batches), given.arch, tuple(given.buffers_mib), tuple(given.bandwidths), given.scheduler,
+        given.seconds, given.mode, given.seed, given.out,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(parse_args())
