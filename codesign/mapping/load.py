@@ -105,9 +105,12 @@ def load_inputs(
         architecture = read_architecture(arch_document)
     if architecture is not None:
         architecture = _complete(architecture, documents, clock_hz, technology)
+        _check_machine_size(architecture)
     problem = _only(documents, Kind.PROBLEM, computation is not None)
     if problem is not None:
         computation = read_computation(problem)
+    if computation is not None:
+        _check_problem_size(computation)
     aliases = _aliases(arch_document)
     constraints = Constraints(free_bypass=arch_document is not None and arch_document.dialect is Dialect.TIMELOOP)
     mapping = None
@@ -121,6 +124,44 @@ def load_inputs(
                 raise error.within(mapping_document.where) from None
         constraints = _all_constraints(documents, arch_document, computation, architecture, aliases, constraints)
     return Inputs(architecture, computation, mapping, constraints, tuple(str(p) for p in paths))
+
+
+MAX_COUNT = 1 << 53
+"""Largest count (MACs, elements, bits) that stays exact in every calculation."""
+
+MAX_CHILDREN = 1 << 20
+"""Largest fan-out of one instance; its children are enumerated."""
+
+
+def _check_machine_size(architecture: Architecture) -> None:
+    where = f"architecture {architecture.name!r}"
+    for level in architecture.levels:
+        if level.fanout.size > MAX_CHILDREN:
+            raise UserError(
+                f"a fan-out must have at most {MAX_CHILDREN} children, got {level.fanout.size} below level {level.name!r}",
+                where=where,
+            )
+        for what, bits in (("capacity", level.capacity_bits or 0), ("word", level.word_bits)):
+            if bits > MAX_COUNT:
+                raise UserError(
+                    f"{what} of level {level.name!r} must be at most 2**53 bits, got {bits:.3g}", where=where
+                )
+    if architecture.mac_units > MAX_COUNT:
+        raise UserError(f"must have at most 2**53 MAC units, got {architecture.mac_units:.3g}", where=where)
+
+
+def _check_problem_size(computation: Computation) -> None:
+    where = computation.name or str(computation)
+    if computation.macs > MAX_COUNT:
+        raise UserError(f"must have at most 2**53 multiply-accumulates, got {computation.macs:.3g}", where=where)
+    for tensor in computation.tensors:
+        words = computation.tensor_words(tensor)
+        steps = [coefficient for axis in tensor.axes for _, coefficient in axis.terms]
+        if max(words, tensor.bits, tensor.partial_bits, words * tensor.partial_bits, *steps) > MAX_COUNT:
+            raise UserError(
+                f"tensor {tensor.name!r} is too large: elements, bits and steps of its indices must stay below 2**53",
+                where=where,
+            )
 
 
 def _complete(
