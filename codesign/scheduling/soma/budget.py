@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 # Share of the time between two looks at the clock.
 _LOOK = 0.02
+# Proposals before the first look.
+_FIRST = 16
 
 
 def run_budget(
@@ -18,6 +20,8 @@ def run_budget(
     Returns:
         Proposals made.
     """
+    if seconds is not None:
+        chunk = min(chunk, _FIRST)
     started = time.perf_counter()
     done, progress = 0, 0.0
     while progress < 1.0 and (rounds is None or done < rounds):

@@ -17,8 +17,8 @@ Loads = tuple[IntArray, IntArray, IntArray, IntArray]
 Stores = tuple[IntArray, IntArray, IntArray, IntArray]
 
 T_NEVER = 1 << 62
-LOOK_AHEAD = 2048
-"""Positions a load may start ahead of its use; bounds the work per load on very long schedules."""
+MOST_AHEAD, LEAST_AHEAD, AHEAD_WORK = 2048, 64, 1 << 20
+"""Positions a load may start ahead of its use: fewer when there are many loads, which bounds the work on very long schedules."""
 
 
 @njit
@@ -125,24 +125,19 @@ def issue_load(
 @njit
 def choose(
     state: IntArray, l_use: IntArray, l_size: IntArray, l_dep: IntArray, n_loads: int, s_at: IntArray, s_end: IntArray, n_stores: int,
-    usage: IntArray, limit: int, p: int,
+    usage: IntArray, limit: int, look: int, p: int,
 ) -> int:  # fmt: skip
     """The transfer to start while tile p runs: 0 none, 1 load without, 2 with a store to wait for, 3 store."""
     choice, deadline = 0, T_NEVER
     k = state[_FREE]
-    if k < n_loads and state[_FREE_FROM] <= p and l_use[k] - p <= LOOK_AHEAD:
+    if k < n_loads and state[_FREE_FROM] <= p and l_use[k] - p <= look:
         conflict = last_conflict(usage, p, l_use[k] - 1, limit - l_size[k])
         if conflict < p:
             choice, deadline = 1, l_use[k]
         else:
             state[_FREE_FROM] = conflict + 1
     k = state[_BOUND]
-    if (
-        k < n_loads
-        and state[_BOUND_FROM] <= p
-        and l_dep[k] < state[_STORE]
-        and l_use[k] < min(deadline, p + LOOK_AHEAD)
-    ):
+    if k < n_loads and state[_BOUND_FROM] <= p and l_dep[k] < state[_STORE] and l_use[k] < min(deadline, p + look):
         conflict = last_conflict(usage, p, l_use[k] - 1, limit - l_size[k])
         if conflict < p:
             choice, deadline = 2, l_use[k]
@@ -201,6 +196,7 @@ def prefetch(
     must[: T + 1] = -1
     for j in range(n_stores):
         must[s_end[j]] = j
+    look = min(MOST_AHEAD, max(LEAST_AHEAD, AHEAD_WORK // max(n_loads, 1)))
     state = np.zeros(N_STATE, np.int64)
     state[_FREE] = skip_to(l_dep, 0, n_loads, False)
     state[_BOUND] = skip_to(l_dep, 0, n_loads, True)
@@ -216,7 +212,7 @@ def prefetch(
     for p in range(T):
         end_p = now + tile_time[p]
         while state[_DRAM] < end_p:
-            choice = choose(state, l_use, l_size, l_dep, n_loads, s_at, s_end, n_stores, usage, limit, p)
+            choice = choose(state, l_use, l_size, l_dep, n_loads, s_at, s_end, n_stores, usage, limit, look, p)
             if choice == 0:
                 break
             if choice == 3:

@@ -20,6 +20,7 @@ EXPLORE_SHARE, REFINE_SHARE, DRAM_SHARE = 0.55, 0.25, 0.20
 REFINE_TEMPERATURE = 0.02
 FINALISTS = 3
 DEFAULT_CHAINS = 4
+MOST_ROUNDS = 120_000
 
 
 @dataclass(frozen=True)
@@ -97,8 +98,12 @@ class Found:
 
 
 def default_rounds(problem: Problem) -> int:
-    """Proposals of the fusion search when no budget is given: the published number, 100 per layer and root of the batch."""
-    return int(100 * len(problem.graph.layers) * math.sqrt(problem.batch)) * 4
+    """Proposals of the fusion search when no budget is given.
+
+    Four times the published number, 100 per layer and root of the batch, but no more than `MOST_ROUNDS`: large batches take
+    longer per scheme.
+    """
+    return min(int(400 * len(problem.graph.layers) * math.sqrt(problem.batch)), MOST_ROUNDS)
 
 
 def warm_up() -> None:
