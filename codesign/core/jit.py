@@ -21,7 +21,10 @@ _PROJECT = ("codesign", "spaces", "envs", "experiments")
 
 
 def njit(function: F) -> F:
-    """Compile `function` to machine code on its first call and cache the result on disk."""
+    """Compile `function` to machine code on its first call and cache the result on disk.
+
+    Division by zero gives infinity or zero as in NumPy instead of an exception: no check at every division.
+    """
     return _compile(function, parallel=False)
 
 
@@ -36,7 +39,7 @@ def _compile(function: F, *, parallel: bool) -> F:
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(_cache_folder(function))
     try:
-        return cast(F, numba.njit(cache=True, nogil=True, parallel=parallel)(function))
+        return cast(F, numba.njit(cache=True, nogil=True, parallel=parallel, error_model="numpy")(function))
     finally:
         numba.config.CACHE_DIR = before
 

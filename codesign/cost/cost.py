@@ -248,7 +248,10 @@ def _build(
         for t, tensor in enumerate(computation.tensors):
             if nest.position[v, t] == BYPASSED:
                 continue
-            counts = [int(c) for c in kernel.counts[v, t]]
+            instances = int(kernel.use[v, INSTANCES])
+            tile, *per_instance, given = (int(c) for c in kernel.counts[v, t])
+            counts = [tile, *(c * instances for c in per_instance)]
+            counts[READS] += given
             accesses = zip(problem.energy[v, t], (counts[READS], counts[FILLS], counts[UPDATES]), strict=True)
             energy = float(sum(e * n for e, n in accesses))
             traffic.append(

@@ -17,7 +17,7 @@ from codesign.cost.arrays import Problem
 from codesign.cost.peers import peer_words
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, SPATIAL_X, TEMPORAL, FloatArray, IntArray, Nest
 
-TILE, READS, FILLS, UPDATES = 0, 1, 2, 3
+TILE, READS, FILLS, UPDATES, GIVEN = 0, 1, 2, 3, 4
 VALID, OVER_CAPACITY, OVER_MESH = 0, 1, 2
 
 # columns of the packed arrays
@@ -26,8 +26,8 @@ _AXES, _ENTANGLED, _WORDS = 0, 1, 2
 _READ, _FILL, _UPDATE, _WIDTH, _HOP = 0, 1, 2, 3, 4
 _CAPACITY, _FAN_X, _FAN_Y, _SHARES, _PEERS = 0, 1, 2, 3, 4
 _READ_BANDWIDTH, _WRITE_BANDWIDTH, _HOPS, _HOPS_PER_COPY = 0, 1, 2, 3
-_BEFORE, _NEAREST = 0, 1
-START, STOP, CHILDREN, INSTANCES = 0, 1, 2, 3
+_BEFORE, _NEAREST, _MARKED, _STEP_SIZE = 0, 1, 2, 3
+START, STOP, CHILDREN, INSTANCES, SHARE = 0, 1, 2, 3, 4
 NETWORK, CYCLES = 0, 1
 
 
@@ -48,11 +48,13 @@ class Kernel(NamedTuple):
         macs: multiply-accumulates.
         mac_energy: pJ.
         reuse: value of `codesign.cost.arrays.Reuse`.
-        inner: ``(N + 1) x D`` product of the factors of loops i.. of each dimension.
-        outside: ``(N + 1) x 2`` product of the temporal factors outside loop i, the innermost of those loops (-1 none).
-        use: ``L x 4`` first and past-the-last spatial loop, children in use per instance, instances in use.
+        inner: ``(N + 2) x D`` product of the factors of loops i.. of each dimension, where a tensor is stored at i.
+        outside: ``(N + 1) x 4`` product of the temporal factors outside loop i, the innermost of those loops (-1 none),
+            1 where a tensor is stored, size of one step of loop i along its dimension.
+        use: ``L x 5`` first and past-the-last spatial loop, children in use per instance, instances in use, output
+            words one instance is responsible for.
         extent: ``L x T x A`` tile extents.
-        counts: ``L x T x 4`` tile words, reads, fills, updates; totals over instances (tile: of one).
+        counts: ``L x T x 5`` tile words, reads, fills, updates of one instance; words peers gave each other, of all.
         spent: ``L x 2`` energy of the network below the level in pJ, cycles its bandwidth needs.
         shift: ``A`` how far the inner loops have moved the tile when a loop steps.
         offsets: room to enumerate the children of one fan-out.
@@ -102,11 +104,11 @@ def make_kernel(problem: Problem, max_loops: int) -> Kernel:
         macs=problem.macs,
         mac_energy=problem.mac_energy,
         reuse=problem.reuse,
-        inner=np.ones((max_loops + 1, n_dims), np.int64),
-        outside=np.ones((max_loops + 1, 2), np.int64),
-        use=np.ones((n_levels, 4), np.int64),
+        inner=np.ones((max_loops + 2, n_dims), np.int64),
+        outside=np.ones((max_loops + 1, 4), np.int64),
+        use=np.ones((n_levels, 5), np.int64),
         extent=np.zeros((n_levels, n_tensors, n_axes), np.int64),
-        counts=np.zeros((n_levels, n_tensors, 4), np.int64),
+        counts=np.zeros((n_levels, n_tensors, 5), np.int64),
         spent=np.zeros((n_levels, 2)),
         shift=np.zeros(n_axes, np.int64),
         offsets=np.zeros(int(problem.fanout.prod(axis=1).max()), np.int64),
@@ -115,7 +117,13 @@ def make_kernel(problem: Problem, max_loops: int) -> Kernel:
 
 @njit
 def _scan_loops(
-    loops: IntArray, count: int, level_int: IntArray, inner: IntArray, outside: IntArray, use: IntArray
+    loops: IntArray,
+    count: int,
+    position: IntArray,
+    level_int: IntArray,
+    inner: IntArray,
+    outside: IntArray,
+    use: IntArray,
 ) -> int:
     """Fill `inner`, `outside`, `use`; returns `OVER_MESH` + 4 * level when a fan-out is too small."""
     n_dims = inner.shape[1]
@@ -126,6 +134,7 @@ def _scan_loops(
     for i in range(count):
         outside[i, _BEFORE] = temporal
         outside[i, _NEAREST] = latest
+        outside[i, _MARKED] = 0
         if loops[i, KIND] == TEMPORAL:
             temporal *= loops[i, FACTOR]
             latest = i
@@ -136,12 +145,6 @@ def _scan_loops(
             use[v, STOP] = i + 1
     outside[count, _BEFORE] = temporal
     outside[count, _NEAREST] = latest
-    for d in range(n_dims):
-        inner[count, d] = 1
-    for i in range(count - 1, -1, -1):
-        for d in range(n_dims):
-            inner[i, d] = inner[i + 1, d]
-        inner[i, loops[i, DIM]] *= loops[i, FACTOR]
     instances = 1
     for v in range(use.shape[0]):
         use[v, INSTANCES] = instances
@@ -155,6 +158,21 @@ def _scan_loops(
             return OVER_MESH + 4 * v
         use[v, CHILDREN] = used_x * used_y
         instances *= used_x * used_y
+        for t in range(position.shape[1]):
+            if position[v, t] != BYPASSED:
+                outside[position[v, t], _MARKED] = 1
+    # row `count + 1` runs along; rows of `inner` are only kept where a tensor is stored
+    size = inner.shape[0] - 1
+    for d in range(n_dims):
+        inner[size, d] = 1
+        inner[count, d] = 1
+    for i in range(count - 1, -1, -1):
+        d = loops[i, DIM]
+        outside[i, _STEP_SIZE] = inner[size, d]
+        inner[size, d] *= loops[i, FACTOR]
+        if outside[i, _MARKED] == 1:
+            for e in range(n_dims):
+                inner[i, e] = inner[size, e]
     return VALID
 
 
@@ -209,7 +227,7 @@ def _enumerate_distinct(
     first_term: IntArray,
     motion: IntArray,
     coef: IntArray,
-    inner: IntArray,
+    outside: IntArray,
     offsets: IntArray,
 ) -> int:
     """Different offset vectors among a level's children by listing them (rule S2)."""
@@ -223,7 +241,7 @@ def _enumerate_distinct(
         step = 0
         unit = 1
         for a in range(coef.shape[1]):
-            step += unit * coef[t, a, d] * inner[i + 1, d]
+            step += unit * coef[t, a, d] * outside[i, _STEP_SIZE]
             reach = 1
             for k in range(first_term[t, a], first_term[t, a + 1]):
                 reach += terms[k, 1] * (bounds[terms[k, 0]] - 1)
@@ -256,11 +274,11 @@ def _partners(loops: IntArray, start: int, stop: int, t: int, motion: IntArray) 
 
 
 @njit
-def _diagonal(loops: IntArray, i: int, j: int, t: int, motion: IntArray, inner: IntArray) -> int:
+def _diagonal(loops: IntArray, i: int, j: int, t: int, motion: IntArray, outside: IntArray) -> int:
     """Different offsets of two spatial loops on one axis, the row-stationary diagonal (rule S3)."""
     f1, f2 = loops[i, FACTOR], loops[j, FACTOR]
-    s1 = motion[t, loops[i, DIM], _STEP] * inner[i + 1, loops[i, DIM]]
-    s2 = motion[t, loops[j, DIM], _STEP] * inner[j + 1, loops[j, DIM]]
+    s1 = motion[t, loops[i, DIM], _STEP] * outside[i, _STEP_SIZE]
+    s2 = motion[t, loops[j, DIM], _STEP] * outside[j, _STEP_SIZE]
     g = _gcd(s1, s2)
     return f1 * f2 - max(0, f1 - s2 // g) * max(0, f2 - s1 // g)  # type: ignore[no-any-return]
 
@@ -273,7 +291,6 @@ def _words_in(
     last: int,
     motion: IntArray,
     reuse: int,
-    inner: IntArray,
     outside: IntArray,
     extent: IntArray,
     full: int,
@@ -291,7 +308,7 @@ def _words_in(
     d = loops[last, DIM]
     factor = loops[last, FACTOR]
     axis = motion[t, d, _AXIS]
-    step = motion[t, d, _STEP] * inner[last + 1, d]
+    step = motion[t, d, _STEP] * outside[last, _STEP_SIZE]
     delta = 0
     if axis >= 0:
         delta = full - full // extent[v, t, axis] * max(0, extent[v, t, axis] - step)
@@ -302,7 +319,7 @@ def _words_in(
         d = loops[i, DIM]
         factor = loops[i, FACTOR]
         moved = motion[t, d, _AXIS]
-        travel = motion[t, d, _STEP] * inner[i + 1, d]
+        travel = motion[t, d, _STEP] * outside[i, _STEP_SIZE]
         same = moved == axis and travel - shift == step
         if moved >= 0 and axis >= 0 and moved != axis:
             # a second axis has moved: from here outwards nothing repeats the innermost translation
@@ -324,7 +341,6 @@ def _words_in_general(
     axes: int,
     coef: IntArray,
     reuse: int,
-    inner: IntArray,
     outside: IntArray,
     extent: IntArray,
     full: int,
@@ -342,9 +358,9 @@ def _words_in_general(
         overlap = 1
         same = True
         for a in range(axes):
-            travel = coef[t, a, d] * inner[i + 1, d]
+            travel = coef[t, a, d] * outside[i, _STEP_SIZE]
             translation = travel - shift[a]
-            same = same and translation == coef[t, a, loops[last, DIM]] * inner[last + 1, loops[last, DIM]]
+            same = same and translation == coef[t, a, loops[last, DIM]] * outside[last, _STEP_SIZE]
             overlap *= max(0, extent[v, t, a] - abs(translation))
             shift[a] += travel if reuse == 0 else travel * (factor - 1)
         if i == last:
@@ -356,14 +372,14 @@ def _words_in_general(
 
 
 @njit
-def _share_words(loops: IntArray, v: int, output: int, motion: IntArray, tensor: IntArray, use: IntArray) -> int:
-    """Output words one instance is responsible for over the run (rule O3)."""
+def _fill_shares(loops: IntArray, output: int, motion: IntArray, tensor: IntArray, use: IntArray) -> None:
+    """Output words one instance of each level is responsible for over the run (rule O3)."""
     words = tensor[output, _WORDS]
-    for m in range(v):
-        for i in range(use[m, START], use[m, STOP]):
+    for v in range(use.shape[0]):
+        use[v, SHARE] = words
+        for i in range(use[v, START], use[v, STOP]):
             if motion[output, loops[i, DIM], _AXIS] >= 0:
                 words //= loops[i, FACTOR]
-    return words  # type: ignore[no-any-return]
 
 
 @njit
@@ -383,12 +399,11 @@ def _throttled_cycles(
         if level[v, _READ_BANDWIDTH] == 0.0 and level[v, _WRITE_BANDWIDTH] == 0.0:
             continue
         read_rate, write_rate = 0.0, 0.0
-        instances = use[v, INSTANCES]
         for t in range(position.shape[1]):
             if position[v, t] == BYPASSED:
                 continue
-            reads = counts[v, t, READS] // instances
-            writes = (counts[v, t, UPDATES] + counts[v, t, FILLS]) // instances
+            reads = counts[v, t, READS] + counts[v, t, GIVEN] / use[v, INSTANCES]
+            writes = counts[v, t, UPDATES] + counts[v, t, FILLS]
             read_rate += pair[v, t, _WIDTH] * reads / compute_cycles
             write_rate += pair[v, t, _WIDTH] * writes / compute_cycles
         slowdown = 1.0
@@ -419,7 +434,7 @@ def score(kernel: Kernel, nest: Nest, count: int) -> tuple[int, float, float]:
     level_int, level, pair = kernel.level_int, kernel.level, kernel.pair
     inner, outside, use = kernel.inner, kernel.outside, kernel.use
     extent, counts, spent = kernel.extent, kernel.counts, kernel.spent
-    status = _scan_loops(loops, count, level_int, inner, outside, use)
+    status = _scan_loops(loops, count, position, level_int, inner, outside, use)
     if status == VALID:
         status = _fill_tiles(position, terms, first_term, tensor, kernel.element_bits, level_int, inner, extent, counts)
     if status != VALID:
@@ -429,6 +444,7 @@ def score(kernel: Kernel, nest: Nest, count: int) -> tuple[int, float, float]:
     for v in range(n_levels):
         used *= use[v, CHILDREN]
         spent[v, NETWORK] = 0.0
+    _fill_shares(loops, n_tensors - 1, motion, tensor, use)
     compute_cycles = kernel.macs // used
     energy = kernel.macs * kernel.mac_energy
     for t in range(n_tensors):
@@ -446,17 +462,28 @@ def score(kernel: Kernel, nest: Nest, count: int) -> tuple[int, float, float]:
                 distinct = use[m, CHILDREN]
                 if distinct > 1 and level_int[m, _SHARES] == 1:
                     start, stop = use[m, START], use[m, STOP]
+                    distinct = 1
                     for i in range(start, stop):
-                        if motion[t, loops[i, DIM], _AXIS] < 0:
-                            distinct //= loops[i, FACTOR]
+                        if motion[t, loops[i, DIM], _AXIS] >= 0:
+                            distinct *= loops[i, FACTOR]
                     pairs, first, second = _partners(loops, start, stop, t, motion)
                     if pairs > 1 or tensor[t, _ENTANGLED] == 1:
                         distinct = _enumerate_distinct(
-                            loops, start, stop, t, kernel.bounds, terms, first_term, motion, coef, inner, kernel.offsets
+                            loops,
+                            start,
+                            stop,
+                            t,
+                            kernel.bounds,
+                            terms,
+                            first_term,
+                            motion,
+                            coef,
+                            outside,
+                            kernel.offsets,
                         )
                     elif pairs == 1:
                         distinct //= loops[first, FACTOR] * loops[second, FACTOR]
-                        distinct *= _diagonal(loops, first, second, t, motion, inner)
+                        distinct *= _diagonal(loops, first, second, t, motion, outside)
                 traffic *= distinct
                 given = 0
                 if (
@@ -468,13 +495,13 @@ def score(kernel: Kernel, nest: Nest, count: int) -> tuple[int, float, float]:
                 ):
                     traffic, given = peer_words(
                         loops, use[m, START], use[m, STOP], t, outside[position[inner_level, t], _NEAREST],
-                        tensor[t, _AXES], coef, kernel.reuse, inner, outside, extent[inner_level, t],
+                        tensor[t, _AXES], coef, kernel.reuse, outside, extent[inner_level, t],
                         counts[inner_level, t, TILE],
                     )  # fmt: skip
-                    given *= use[m, INSTANCES]
-                    counts[inner_level, t, READS] += given
-                    energy += given * (pair[inner_level, t, _READ] + pair[m, t, _HOP])
-                    spent[m, NETWORK] += given * pair[m, t, _HOP]
+                    # per instance of the children, as a mean: the border of the array gives and takes less
+                    counts[inner_level, t, GIVEN] = given * use[m, INSTANCES]
+                    energy += given * use[m, INSTANCES] * (pair[inner_level, t, _READ] + pair[m, t, _HOP])
+                    spent[m, NETWORK] += given * use[m, INSTANCES] * pair[m, t, _HOP]
                 if pair[m, t, _HOP] > 0.0:  # rules N1-N4
                     hops = level[m, _HOPS] + level[m, _HOPS_PER_COPY] * use[m, CHILDREN] / distinct
                     network = traffic * use[m, INSTANCES] * hops * pair[m, t, _HOP]
@@ -492,24 +519,24 @@ def score(kernel: Kernel, nest: Nest, count: int) -> tuple[int, float, float]:
                         tensor[t, _AXES],
                         coef,
                         kernel.reuse,
-                        inner,
                         outside,
                         extent,
                         words,
                         kernel.shift,
                     )
                 else:
-                    words = _words_in(loops, v, t, last, motion, kernel.reuse, inner, outside, extent, words)
+                    words = _words_in(loops, v, t, last, motion, kernel.reuse, outside, extent, words)
             reads, fills, updates = traffic, words, 0
             if t == n_tensors - 1:
-                share = _share_words(loops, v, t, motion, tensor, use)
+                share = use[v, SHARE]
                 reads, fills, updates = traffic - share, words - share, traffic
             if v == outermost:
                 fills = 0
             instances = use[v, INSTANCES]
-            counts[v, t, READS] = reads * instances
-            counts[v, t, FILLS] = fills * instances
-            counts[v, t, UPDATES] = updates * instances
+            counts[v, t, GIVEN] = 0
+            counts[v, t, READS] = reads
+            counts[v, t, FILLS] = fills
+            counts[v, t, UPDATES] = updates
             energy += (
                 reads * pair[v, t, _READ] + fills * pair[v, t, _FILL] + updates * pair[v, t, _UPDATE]
             ) * instances

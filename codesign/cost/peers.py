@@ -9,12 +9,12 @@ import numpy as np
 from codesign.core.jit import njit
 from codesign.mapping.nest import DIM, FACTOR, SPATIAL_X, IntArray
 
-_BEFORE, _NEAREST = 0, 1
+_BEFORE, _NEAREST, _STEP_SIZE = 0, 1, 3
 
 
 @njit
 def _axis_offsets(
-    loops: IntArray, start: int, stop: int, t: int, kind: int, coef: IntArray, inner: IntArray
+    loops: IntArray, start: int, stop: int, t: int, kind: int, coef: IntArray, outside: IntArray
 ) -> IntArray:
     """Offset of the tile at each coordinate along one axis of the array: ``extent x A``."""
     width = 1
@@ -30,7 +30,7 @@ def _axis_offsets(
             k = rest % loops[i, FACTOR]
             rest //= loops[i, FACTOR]
             for a in range(coef.shape[1]):
-                offsets[place, a] += k * coef[t, a, loops[i, DIM]] * inner[i + 1, loops[i, DIM]]
+                offsets[place, a] += k * coef[t, a, loops[i, DIM]] * outside[i, _STEP_SIZE]
     return offsets
 
 
@@ -130,7 +130,6 @@ def peer_words(
     axes: int,
     coef: IntArray,
     reuse: int,
-    inner: IntArray,
     outside: IntArray,
     extent: IntArray,
     full: int,
@@ -146,13 +145,12 @@ def peer_words(
         axes: Of the tensor.
         coef: ``T x A x D``.
         reuse: Value of `Reuse`.
-        inner: As in `Kernel`.
         outside: As in `Kernel`.
         extent: ``A`` of the children's tile.
         full: Its words.
     """
-    along_x = _axis_offsets(loops, start, stop, t, SPATIAL_X, coef, inner)
-    along_y = _axis_offsets(loops, start, stop, t, SPATIAL_X + 1, coef, inner)
+    along_x = _axis_offsets(loops, start, stop, t, SPATIAL_X, coef, outside)
+    along_y = _axis_offsets(loops, start, stop, t, SPATIAL_X + 1, coef, outside)
     n_x, n_y = along_x.shape[0], along_y.shape[0]
     children = n_x * n_y
     group = np.full(children, -1, np.int64)
@@ -186,9 +184,9 @@ def peer_words(
             d, factor = loops[i, DIM], loops[i, FACTOR]
             same = True
             for a in range(axes):
-                v = coef[t, a, d] * inner[i + 1, d]
+                v = coef[t, a, d] * outside[i, _STEP_SIZE]
                 translation[a] = v - travelled[a]
-                first = coef[t, a, loops[last, DIM]] * inner[last + 1, loops[last, DIM]]
+                first = coef[t, a, loops[last, DIM]] * outside[last, _STEP_SIZE]
                 same = same and translation[a] == first
                 travelled[a] += v if reuse == 0 else v * (factor - 1)
             one_asked, one_given = _judge_group(shifts, counts, members, translation, extent, axes, same or reuse == 2)
