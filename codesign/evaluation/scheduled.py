@@ -1,0 +1,79 @@
+"""From a design point to its metrics with whole-network scheduling inside: layer fusion and DRAM timing instead of layer by layer."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from codesign.arch.architecture import Architecture
+from codesign.core.errors import UserError
+from codesign.cost.cost import Infeasible
+from codesign.evaluation.design import Evaluation, describe_architecture
+from codesign.evaluation.metrics import Metrics
+from codesign.scheduling.soma.evaluator import Invalid, Problem
+from codesign.scheduling.soma.fusion_search import Objective
+from codesign.scheduling.soma.hardware import SomaHardware
+from codesign.scheduling.soma.model import DEFAULT
+from codesign.scheduling.soma.network import LayerGraph
+from codesign.scheduling.soma.report import schedule_json
+from codesign.scheduling.soma.search import Budget, search
+
+CLOCK_HZ = 1e9
+
+
+class TemplateSpace(Protocol):
+    """A hardware space whose designs the scheduler understands."""
+
+    def build(self, point: Mapping[str, Any]) -> Architecture:
+        """The storage hierarchy of a point, areas filled in."""
+
+    def hardware(self, point: Mapping[str, Any]) -> SomaHardware:
+        """The template of a point."""
+
+
+@dataclass(frozen=True)
+class ScheduledEvaluator:
+    """Judges designs by scheduling whole networks on them. Plain data, so it can be sent to other processes.
+
+    Args:
+        space: Where designs come from.
+        graphs: Networks, each with how often it runs.
+        batch: Samples per run.
+        objective: What each schedule minimises.
+        budget: Of each schedule.
+    """
+
+    space: TemplateSpace
+    graphs: tuple[tuple[LayerGraph, float], ...]
+    batch: int
+    objective: Objective
+    budget: Budget
+
+    def __call__(self, point: Mapping[str, Any]) -> Evaluation:
+        """Evaluate one design: latency and energy summed over the networks, leakage over that time."""
+        started = time.perf_counter()
+        architecture = self.space.build(point)
+        described = describe_architecture(architecture)
+        hardware = self.space.hardware(point)
+        cycles, picojoules = 0.0, 0.0
+        detail: dict[str, Any] = {"networks": []}
+        for graph, weight in self.graphs:
+            problem = Problem(graph, self.batch, hardware, DEFAULT)
+            found = search(problem, self.objective, self.budget)
+            if isinstance(found, Invalid):
+                reason = Infeasible(
+                    "global buffer", float(found.demand_bytes or 0), float(problem.limit_bytes), "bytes", found.reason
+                )
+                return Evaluation(None, reason, time.perf_counter() - started, {}, described)
+            cycles += weight * found.schedule.latency_cycles
+            picojoules += weight * found.schedule.energy_pj
+            numbers = schedule_json(found.schedule, graph.name)
+            detail["networks"].append({"name": graph.name, "weight": weight, "gap": found.gap, **numbers})
+        latency = cycles / CLOCK_HZ
+        area, leakage = architecture.area_mm2, architecture.leakage_w
+        if area is None:
+            raise UserError(
+                "the design has no area: its technology fills in none", where=f"architecture {architecture.name!r}"
+            )
+        metrics = Metrics(latency, picojoules * 1e-12 + leakage * latency, area, leakage)
+        return Evaluation(metrics, None, time.perf_counter() - started, detail, described)
