@@ -5,15 +5,16 @@ transfer is double-buffered. SoMa's authors did not release their baseline; this
 """
 
 import math
+import time
 from dataclasses import replace
 
 from codesign.scheduling.soma import kernel_fusion as kf
 from codesign.scheduling.soma import kernel_scheme as ks
 from codesign.scheduling.soma import network as nw
 from codesign.scheduling.soma.evaluator import Invalid, Problem, parse
-from codesign.scheduling.soma.fusion_search import Workspace, score
+from codesign.scheduling.soma.fusion_search import Objective, Workspace, score
 from codesign.scheduling.soma.network import Layer
-from codesign.scheduling.soma.notation import FusionScheme, Status
+from codesign.scheduling.soma.notation import FusionScheme, Status, fusion_from_arrays
 
 COCCO_MOVES = {"order": 0.3, "merge_dram": 0.3, "split_plain": 0.2, "shift_plain": 0.2}
 UNFUSED_MOVES = {"tiling": 1.0}
@@ -87,6 +88,55 @@ def fused_starts(problem: Problem) -> list[FusionScheme]:
         if score(problem, scheme, ks.PREFETCH, workspace).status is Status.SUCCESS:
             found.append(scheme)
     return found
+
+
+def merged_start(
+    problem: Problem, start: FusionScheme, objective: Objective, workspace: Workspace, deadline: float | None
+) -> FusionScheme:
+    """Fuse greedily: at every cut, first to last, the best of keeping it, making it fine-grained, and removing it.
+
+    A removed cut leaves the tiling number of either side. Two passes, or until `deadline` (a `time.perf_counter` value); the
+    number of schemes scored is about six per layer, which matters where scoring one takes long.
+    """
+    order, cut, tiles = start.arrays()
+    best = _value(problem, order, cut, tiles, objective, workspace)
+    for _ in range(2):
+        before = best
+        for i in range(1, len(order)):
+            if cut[i] == kf.NO_CUT:
+                continue
+            first = i - 1
+            while cut[first] == kf.NO_CUT:
+                first -= 1
+            options = [(kf.NO_CUT, int(tiles[first])), (kf.NO_CUT, int(tiles[i]))]
+            if cut[i] == kf.DRAM_CUT:
+                options.append((kf.FINE_CUT, int(tiles[first])))
+            kept = (int(cut[i]), int(tiles[first]))
+            for option in options:
+                old = (int(cut[i]), int(tiles[first]))
+                cut[i], tiles[first] = option
+                value = _value(problem, order, cut, tiles, objective, workspace)
+                if value < best:
+                    best, kept = value, option
+                cut[i], tiles[first] = old
+            cut[i], tiles[first] = kept
+            if deadline is not None and time.perf_counter() > deadline:
+                return fusion_from_arrays(order, cut, tiles)
+        if best == before:
+            break
+    return fusion_from_arrays(order, cut, tiles)
+
+
+def _value(
+    problem: Problem,
+    order: nw.IntArray,
+    cut: nw.IntArray,
+    tiles: nw.IntArray,
+    objective: Objective,
+    workspace: Workspace,
+) -> float:
+    found = score(problem, fusion_from_arrays(order, cut, tiles), ks.PREFETCH, workspace)
+    return objective.value(found.energy_pj, found.latency_cycles) if found.status is Status.SUCCESS else math.inf
 
 
 def _most_tiles(problem: Problem, layer: int) -> int:

@@ -15,9 +15,10 @@ from codesign.scheduling.soma.evaluator import Invalid, Problem, Schedule, evalu
 from codesign.scheduling.soma.fusion_search import FusionChain, FusionResult, Objective, Workspace
 from codesign.scheduling.soma.notation import Encoding, FusionScheme, Status
 
-# Shares of the budget: chains from different starts, refinement of the best, DRAM attributes.
-EXPLORE_SHARE, REFINE_SHARE, DRAM_SHARE = 0.55, 0.25, 0.20
-REFINE_TEMPERATURE = 0.02
+# Shares of the budget: greedy fusion first; chains from different starts, refinement of the best, DRAM attributes.
+EXPLORE_SHARE, REFINE_SHARE, DRAM_SHARE = 0.50, 0.25, 0.15
+MERGE_SHARE = 0.10
+HOT_TEMPERATURE, WARM_TEMPERATURE, REFINE_TEMPERATURE = 0.1, 0.03, 0.02
 FINALISTS = 3
 DEFAULT_CHAINS = 4
 MOST_ROUNDS = 120_000
@@ -190,7 +191,13 @@ def search(problem: Problem, objective: Objective, budget: Budget) -> Found | In
     start = bl.coarse_start(problem)
     if isinstance(start, Invalid):
         return start
-    starts = [*bl.fused_starts(problem), start]
+    deadline = None if budget.seconds is None else began + MERGE_SHARE * budget.seconds
+    merged = bl.merged_start(problem, start, objective, Workspace(problem), deadline)
+    starts = [
+        (merged, WARM_TEMPERATURE),
+        *((f, HOT_TEMPERATURE) for f in bl.fused_starts(problem)),
+        (start, HOT_TEMPERATURE),
+    ]
     explored = _explore(problem, objective, budget, starts)
     if not explored:
         reason = "no scheme fits the buffer, not even without fusion and with every tile loaded when it is needed"
@@ -224,7 +231,9 @@ def _on_channels(problem: Problem, found: Found | Invalid) -> Found | Invalid:
     return replace(found, schedule=best, dram_bound_cycles=stage2_bound(best.parsed))
 
 
-def _explore(problem: Problem, objective: Objective, budget: Budget, starts: list[FusionScheme]) -> list[FusionResult]:
+def _explore(
+    problem: Problem, objective: Objective, budget: Budget, starts: list[tuple[FusionScheme, float]]
+) -> list[FusionResult]:
     workers = min(budget.workers, budget.chains)
     seconds, rounds = _share(budget, problem, EXPLORE_SHARE / budget.chains)
     if seconds is not None:
@@ -232,9 +241,9 @@ def _explore(problem: Problem, objective: Objective, budget: Budget, starts: lis
     spaces = [Workspace(problem) for _ in range(workers)]
 
     def run(index: int) -> FusionResult | None:
-        begin = starts[index % len(starts)]
+        begin, temperature = starts[index % len(starts)]
         space = spaces[index % workers] if workers == 1 else Workspace(problem)
-        return _run_fusion(problem, begin, objective, budget.seed * 7919 + index, (seconds, rounds), 0.1, space)
+        return _run_fusion(problem, begin, objective, budget.seed * 7919 + index, (seconds, rounds), temperature, space)
 
     if workers == 1:
         outcomes = [run(i) for i in range(budget.chains)]
