@@ -97,7 +97,8 @@ def _dram_bytes(capacity_bytes: Floats, layer: Floats) -> Floats:
     half = capacity_bytes / 2.0
     keep_weights = weights + inputs * np.ceil(weights / half)
     keep_inputs = inputs + weights * np.ceil(inputs / half)
-    return np.minimum(keep_weights, keep_inputs) + outputs
+    total: Floats = np.minimum(keep_weights, keep_inputs) + outputs
+    return total
 
 
 def accelerator(columns: dict[str, Any], layers: Floats) -> dict[str, Floats]:
