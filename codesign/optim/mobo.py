@@ -90,7 +90,7 @@ class Mobo:
             return np.array(chosen, dtype=np.int64)
         if not _can_model(history):
             return np.array([*chosen, *self._spread(history, chosen, count - len(chosen), rng)], dtype=np.int64)
-        surrogate = fit_surrogate(self.problem, history, self._earlier, gp.Prior())
+        surrogate = fit_surrogate(self.problem, history, self.earlier, gp.Prior())
         known = {row.tobytes() for row in history.known()} | {row.tobytes() for row in chosen}
         pending = [*history.pending, *chosen]
         pool = self._screened(surrogate, history, self._pool(history, known, rng), rng)
@@ -104,7 +104,8 @@ class Mobo:
         return np.array(chosen, dtype=np.int64).reshape(-1, len(self.problem.space.names))
 
     @cached_property
-    def _earlier(self) -> dict[str, MetricModel]:
+    def earlier(self) -> dict[str, MetricModel]:
+        """Models of the metrics in earlier studies, by name."""
         if not self.problem.warm_start:
             return {}
         return fit_earlier(self.problem, self.problem.warm_start, gp.Prior())

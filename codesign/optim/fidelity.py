@@ -1,0 +1,108 @@
+"""Cheap evaluations before dear ones: two fidelities with a cost-aware choice between them.
+
+A cheap evaluation of a design (a bound, a mapper with a small budget) says something about what the dear one (an exact mapper)
+would give. Everything the cheap one gave is earlier knowledge to the model of the dear one, exactly like an earlier study:
+dear = factor x cheap prediction + difference, factor and difference learned (Kennedy and O'Hagan, Biometrika 87(1), 2000).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+
+from codesign.core.errors import UserError
+from codesign.optim import gp
+from codesign.optim.mobo import Mobo
+from codesign.optim.optimizer import Optimizer
+from codesign.optim.protocols import Evaluated, Problem
+from codesign.optim.surrogate import fit_surrogate
+
+MINIMUM_CHEAP = 3
+"""Cheap evaluations before their model is believed."""
+
+
+@final
+@dataclass(frozen=True)
+class Proposal:
+    """A design and how to evaluate it.
+
+    Args:
+        point: The design.
+        dear: True for the dear evaluation, False for the cheap one.
+    """
+
+    point: dict[str, Any]
+    dear: bool
+
+
+@final
+class TwoFidelityOptimizer:
+    """Bayesian optimisation of the dear metrics that buys cheap evaluations where they pay.
+
+    The next design is the one the dear model wants most. A cheap evaluation of it removes the share r of the variance of the dear
+    prediction that is the cheap model's own uncertainty; it is bought first if r / cheap_cost exceeds 1 / dear_cost,
+    that is if it tells more per second. Once a design's cheap metrics are known, r is near zero and it is evaluated dearly.
+
+    Args:
+        problem: What is searched; its metrics are the dear ones.
+        cheap_cost: Price of a cheap evaluation, in any unit.
+        dear_cost: Price of a dear one, in the same unit.
+    """
+
+    def __init__(self, problem: Problem, *, cheap_cost: float, dear_cost: float) -> None:
+        if not 0 < cheap_cost < dear_cost:
+            raise UserError(f"fidelities: expected 0 < cheap cost < dear cost, got {cheap_cost} and {dear_cost}")
+        self._ratio = cheap_cost / dear_cost
+        self._problem = problem
+        self._cheap: dict[bytes, Evaluated] = {}
+        self._dear: list[tuple[dict[str, Any], dict[str, float] | None, bool]] = []
+
+    def ask(self) -> Proposal:
+        """The next design, and which evaluation of it."""
+        optimizer = self._optimizer()
+        points = optimizer.ask()
+        if not points:
+            raise UserError("every design of the space was evaluated")
+        (point,) = points
+        return Proposal(point, self._key(point) in self._cheap or not self._cheap_pays(optimizer, point))
+
+    def tell(self, proposal: Proposal, values: Mapping[str, float] | None, feasible: bool = True) -> None:
+        """Record an evaluation; `values` as for `Optimizer.tell`."""
+        if proposal.dear:
+            self._optimizer().tell(proposal.point, values, feasible)  # refuses bad values before anything is recorded
+            self._dear.append((proposal.point, None if values is None else dict(values), feasible))
+            return
+        scratch = Optimizer(self._problem, Mobo(self._problem))
+        scratch.tell(proposal.point, values, feasible)
+        self._cheap[self._key(proposal.point)] = Evaluated(dict(proposal.point), dict(values or {}) if feasible else {})
+
+    def front(self) -> list[Evaluated]:
+        """The front of the designs evaluated dearly."""
+        return self._optimizer().front()
+
+    def _key(self, point: Mapping[str, object]) -> bytes:
+        return bytes(self._problem.space.to_indices([point])[0].tobytes())
+
+    def _cheap_trials(self) -> Sequence[Evaluated]:
+        return tuple(trial for trial in self._cheap.values() if trial.values)
+
+    def _optimizer(self) -> Optimizer:
+        trials = self._cheap_trials()
+        known = trials if len(trials) >= MINIMUM_CHEAP else self._problem.warm_start
+        problem = replace(self._problem, warm_start=tuple(known))
+        optimizer = Optimizer(problem, Mobo(problem))
+        for point, values, feasible in self._dear:
+            optimizer.tell(point, values, feasible)
+        return optimizer
+
+    def _cheap_pays(self, optimizer: Optimizer, point: dict[str, Any]) -> bool:
+        """Whether the cheap evaluation tells more about this design per cost than the dear one."""
+        history = optimizer.history()
+        if len(self._cheap_trials()) < MINIMUM_CHEAP or not (np.isfinite(history.objectives).sum(axis=0) >= 2).all():
+            return True
+        earlier = Mobo(optimizer.problem).earlier
+        surrogate = fit_surrogate(optimizer.problem, history, earlier, gp.Prior())
+        features = self._problem.space.features(self._problem.space.to_indices([point]))
+        explained = [model.explained(features)[0] for model in surrogate.objectives]
+        return bool(max(explained) > self._ratio)
