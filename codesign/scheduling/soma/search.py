@@ -321,15 +321,18 @@ def search_paper(problem: Problem, objective: Objective, budget: Budget) -> Foun
         return _on_channels(problem, search_paper(_one_channel(problem), objective, budget))
     warm_up()
     began, cpu = time.perf_counter(), time.process_time()
-    start = bl.published_start(problem)
-    if isinstance(start, Invalid):
-        return start
+    first = bl.published_start(problem)
+    if isinstance(first, Invalid):
+        return first
     space = Workspace(problem)
     best: tuple[float, Schedule, FusionResult] | None = None
     limit, peak, misses, index = problem.limit_bytes, 0, 0, 0
     passes: list[tuple[int, float]] = []
     dram_evaluations = 0
     while misses < 2 and limit > 0 and index < 10:
+        start = bl.published_start(replace(problem, buffer_bytes=limit))
+        if isinstance(start, Invalid):
+            break
         chain = FusionChain(
             problem,
             start,
