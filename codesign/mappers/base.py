@@ -68,6 +68,56 @@ class Budget:
 
 
 @dataclass(frozen=True)
+class MipReport:
+    """What a mapper that solves a mixed-integer program says of the program.
+
+    Args:
+        objective: Best objective value found; None when the program has no solution or none was found.
+        reading: Which published form of the program was solved.
+        bound: Proven lower bound on the objective; None when there is none.
+        seconds: CPU time of building and solving the program.
+        status: How the solver ended.
+        solver: Which one.
+        schedules: Different schedules of the program that the cost kernel chose among.
+        one_shot: Cost of the program's own schedule as it stands; None when it is not a valid mapping.
+        padding: (dimension, bound, bound it was raised to) of every dimension that was padded.
+        note: How the mapping differs from the program's schedule, when it does; empty when it does not.
+    """
+
+    objective: float | None
+    reading: str
+    bound: float | None
+    seconds: float
+    status: str
+    solver: str
+    schedules: int = 1
+    one_shot: Cost | None = None
+    padding: tuple[tuple[str, int, int], ...] = ()
+    note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The `mip` part of what `codesign map --format json` prints."""
+        cost = self.one_shot
+        first = (
+            None
+            if cost is None
+            else {"latency_cycles": cost.latency_cycles, "energy_pj": cost.energy_pj, "edp": cost.edp}
+        )
+        return {
+            "objective": self.objective,
+            "reading": self.reading,
+            "bound": self.bound,
+            "seconds": self.seconds,
+            "status": self.status,
+            "solver": self.solver,
+            "schedules": self.schedules,
+            "one_shot": first,
+            "padding": {dim: {"bound": bound, "padded": padded} for dim, bound, padded in self.padding},
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True)
 class MapResult:
     """What a mapper found.
 
@@ -80,6 +130,7 @@ class MapResult:
         proof: What is known of optimality.
         gap: (value - bound) / bound when `proof` is GAP; 0 when optimal; None when nothing is known.
         seed: Of the random choices; None for mappers that make none.
+        mip: Of the program behind it, for mappers that solve one.
     """
 
     mapping: Mapping | None
@@ -90,16 +141,19 @@ class MapResult:
     proof: Proof = Proof.NONE
     gap: float | None = None
     seed: int | None = None
+    mip: MipReport | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The form `codesign map --format json` prints."""
-        tail = {
+        tail: dict[str, Any] = {
             "evaluated": self.evaluated,
             "seconds": self.seconds,
             "proof": self.proof.value,
             "gap": self.gap,
             "seed": self.seed,
         }
+        if self.mip is not None:
+            tail["mip"] = self.mip.to_json()
         if self.cost is None or self.mapping is None:
             reason = self.infeasible.to_json() if self.infeasible is not None else {"status": "infeasible"}
             return {**reason, "latency_cycles": None, "energy_pj": None, "edp": None, **tail, "mapping": None}
