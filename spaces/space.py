@@ -232,13 +232,13 @@ class Space:
     def neighbours(self, row: Indices) -> Indices:
         """The valid designs one change away from a design: ``m x d``.
 
-        An ordered parameter moves one step up or down, a categorical one to any other label. A parameter
-        that comes into existence by the change takes the middle of its range.
+        An ordered parameter moves one step up or down (one with more than 32 choices also 8, 64, ... steps), a
+        categorical one to any other label. A parameter that comes into existence by the change takes the middle of its range.
         """
         moved = []
         for column, (size, ordered) in enumerate(zip(self.cardinalities, self.ordered, strict=True)):
             here = int(row[column])
-            targets = [k for k in (here - 1, here + 1) if 0 <= k < size] if ordered else range(size)
+            targets = [here + k for k in _steps(size) if 0 <= here + k < size] if ordered else range(size)
             for target in targets:
                 if target != here:
                     moved.append(self._with_change(row, column, target))
@@ -344,6 +344,14 @@ class Space:
             rule = check_fields(item, ("name", "rule"), ("reason",), f"{where}: constraint {k}")
             constraints.append(Constraint(str(rule["name"]), rule["rule"], str(rule.get("reason", ""))))
         return cls(parameters, constraints, tuple(data.get("presets", ())))
+
+
+def _steps(size: int) -> list[int]:
+    """How far a choice moves: one step either way, and powers of eight up to a quarter of a long range."""
+    lengths = [1]
+    while size > 32 and lengths[-1] * 8 <= size // 4:
+        lengths.append(lengths[-1] * 8)
+    return [sign * length for length in lengths for sign in (-1, 1)]
 
 
 def _check_condition(parameter: AbstractParameter, seen: Mapping[str, AbstractParameter]) -> None:

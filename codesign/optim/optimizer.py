@@ -49,7 +49,7 @@ class Optimizer:
         No design is proposed twice. When fewer than `n` designs of the space are left, those are returned;
         an empty list says that the whole space is known.
         """
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
             raise UserError(f"ask: expected a positive number of designs, got {n!r}")
         known = {row.tobytes() for row in self._rows} | set(self._pending)
         rng = np.random.default_rng([self.problem.seed, len(self._rows) + len(self._pending)])

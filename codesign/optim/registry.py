@@ -200,6 +200,6 @@ def _reference(
 
 
 def _seed(seed: int) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise UserError(f"seed must be a whole number >= 0, got {seed!r}")
-    return seed
+    return int(seed)

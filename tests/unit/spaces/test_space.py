@@ -105,3 +105,9 @@ def test_a_space_too_large_to_enumerate_says_so() -> None:
 def test_neighbours_of_an_ordered_parameter_are_one_step_away() -> None:
     space = Space([Ordinal("rows", [4, 8, 16, 32])])
     assert space.to_points(space.neighbours(np.array([1]))) == [{"rows": 4}, {"rows": 16}]
+
+
+def test_a_long_range_is_crossed_in_leaps() -> None:
+    space = Space([Integer("n", 0, 399)])
+    moved = [p["n"] for p in space.to_points(space.neighbours(np.array([100])))]
+    assert sorted(moved) == [36, 92, 99, 101, 108, 164]
