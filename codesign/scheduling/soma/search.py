@@ -1,5 +1,6 @@
 """The whole search: fusion attributes, then DRAM attributes; and the paper's two stages under its Buffer Allocator."""
 
+import itertools
 import math
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -367,19 +368,35 @@ def search_paper(problem: Problem, objective: Objective, budget: Budget) -> Foun
     return replace(found, passes=tuple(passes))
 
 
+def _baseline_chain(problem: Problem, objective: Objective, seed: int, name: str) -> FusionChain | None:
+    """A chain from the first start scheme that runs: core tiles (Cocco), the published start, whole samples."""
+    makers = [bl.published_start, bl.coarse_start]
+    if name == "cocco":
+        makers.insert(0, bl.cocco_start)
+    moves = bl.COCCO_MOVES if name == "cocco" else bl.UNFUSED_MOVES
+    # Double buffering holds parts of neighbouring layers too: where that overflows, layers are cut for a smaller buffer.
+    for maker, share in itertools.product(makers, (1, 2, 4)):
+        start = maker(replace(problem, buffer_bytes=problem.limit_bytes // share))
+        if isinstance(start, Invalid):
+            continue
+        chain = FusionChain(problem, start, objective, seed=seed, timing=ks.DOUBLE_BUFFER, moves=moves)
+        if math.isfinite(chain.cost):
+            return chain
+    return None
+
+
 def search_baseline(problem: Problem, objective: Objective, budget: Budget, name: str) -> Found | Invalid:
     """`cocco` (order and DRAM cuts, tiling by rule) or `unfused` (tiling numbers only), both double-buffered."""
     if problem.options.dram_channels > 1:
         return _on_channels(problem, search_baseline(_one_channel(problem), objective, budget, name))
     warm_up()
     began, cpu = time.perf_counter(), time.process_time()
-    start = bl.cocco_start(problem) if name == "cocco" else bl.published_start(problem)
+    start = bl.coarse_start(problem)
     if isinstance(start, Invalid):
         return start
-    moves = bl.COCCO_MOVES if name == "cocco" else bl.UNFUSED_MOVES
-    chain = FusionChain(problem, start, objective, seed=budget.seed, timing=ks.DOUBLE_BUFFER, moves=moves)
-    if not math.isfinite(chain.cost):
-        return Invalid(chain.status, "the unfused scheme, double-buffered, does not fit the buffer")
+    chain = _baseline_chain(problem, objective, budget.seed, name)
+    if chain is None:
+        return Invalid(Status.BUFFER_OVERFLOW, "the unfused scheme, double-buffered, does not fit the buffer")
     run_budget(chain.advance, *_share(budget, problem, 1.0))
     result = chain.result()
     best = evaluate(problem, Encoding(result.fusion))
