@@ -34,6 +34,7 @@ _SAMPLE_ROUNDS = 200
 class Space:
     """A finite design space.
 
+    >>> from spaces import Categorical, Integer
     >>> space = Space([Integer("banks", 1, 8), Categorical("dataflow", ["ws", "os"])])
     >>> space.cardinality_bound
     16
