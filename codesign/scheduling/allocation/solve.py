@@ -9,12 +9,16 @@ import numpy as np
 
 from codesign.core.errors import UserError
 from codesign.scheduling.allocation.buffers import Allocation, AllocationStatus, Buffer, height, peak_load
-from codesign.scheduling.allocation.firstfit import first_fit, natural_orders
+from codesign.scheduling.allocation.firstfit import first_fit, natural_orders, neighbours, squeaky_first_fit
 
 FIRST_RESTART = 4000
 """Nodes of the first attempt. Most attempts that succeed do so early; the others are heavy-tailed."""
 RESTART_GROWTH = 1.5
 """Factor on the nodes allowed after each round of all rules: small instances are soon exhausted."""
+REPAIRS = 6
+"""Attempts to repair first fit, each from another order."""
+REPAIR_WORK = 120_000
+"""Pairs of neighbours an attempt looks at. All of them together take less time than loading the compiled search."""
 NOISE = 0.3
 """Spread of the ranks from the second attempt on, relative."""
 
@@ -44,10 +48,17 @@ def allocate(buffers: Sequence[Buffer], capacity: int, *, time_limit_s: float = 
             )
     if peak_load(buffers)[0] > capacity:
         return Allocation(AllocationStatus.INFEASIBLE, None, "peak load above capacity")
-    for name, order in natural_orders(buffers):
-        offsets = first_fit(buffers, order)
+    beside = neighbours(buffers)
+    orders = list(natural_orders(buffers))
+    for name, order in orders:
+        offsets = first_fit(buffers, order, beside)
         if height(buffers, offsets) <= capacity:
             return Allocation(AllocationStatus.FEASIBLE, tuple(offsets), f"first fit, {name}")
+    for repair in range(REPAIRS):
+        start = orders[repair % len(orders)][1]
+        repaired = squeaky_first_fit(buffers, capacity, start, beside, seed + repair, REPAIR_WORK)
+        if repaired is not None:
+            return Allocation(AllocationStatus.FEASIBLE, tuple(repaired), "first fit, repaired")
     return _search(buffers, capacity, time_limit_s, seed)
 
 
