@@ -95,12 +95,12 @@ def merged_start(
 ) -> FusionScheme:
     """Fuse greedily: at every cut, first to last, the best of keeping it, making it fine-grained, and removing it.
 
-    A removed cut leaves the tiling number of either side. Two passes, or until `deadline` (a `time.perf_counter` value); the
+    A removed cut leaves the tiling number of either side. Four passes at most, or until `deadline` (a `time.perf_counter` value); the
     number of schemes scored is about six per layer, which matters where scoring one takes long.
     """
     order, cut, tiles = start.arrays()
     best = _value(problem, order, cut, tiles, objective, workspace)
-    for _ in range(2):
+    for _ in range(4):
         before = best
         for i in range(1, len(order)):
             if cut[i] == kf.NO_CUT:
@@ -125,6 +125,17 @@ def merged_start(
         if best == before:
             break
     return fusion_from_arrays(order, cut, tiles)
+
+
+def reordered(scheme: FusionScheme, order: tuple[int, ...]) -> FusionScheme:
+    """An unfused scheme in another computing order."""
+    tiling = dict(zip(scheme.order, scheme.tiling, strict=True))
+    return FusionScheme(order, scheme.dram_cuts, scheme.fine_cuts, tuple(tiling[layer] for layer in order))
+
+
+def scheme_value(problem: Problem, scheme: FusionScheme, objective: Objective, workspace: Workspace) -> float:
+    """Objective of a scheme with greedy prefetching; infinite when it cannot run."""
+    return _value(problem, *scheme.arrays(), objective, workspace)
 
 
 def _value(

@@ -17,7 +17,7 @@ Loads = tuple[IntArray, IntArray, IntArray, IntArray]
 Stores = tuple[IntArray, IntArray, IntArray, IntArray]
 
 T_NEVER = 1 << 62
-MOST_AHEAD, LEAST_AHEAD, AHEAD_WORK = 2048, 64, 1 << 20
+MOST_AHEAD, LEAST_AHEAD, AHEAD_WORK = 2048, 64, 1 << 19
 """Positions a load may start ahead of its use: fewer when there are many loads, which bounds the work on very long schedules."""
 
 

@@ -203,6 +203,20 @@ class LayerGraph:
         return tuple(order)
 
     @cached_property
+    def latest_order(self) -> tuple[int, ...]:
+        """Layer ids, each as late as its consumers allow; of equals, the smaller output first.
+
+        Large intermediate results are then made shortly before they are used, which a search reaches from
+        `topological` only by many moves.
+        """
+        level = [0] * len(self.layers)
+        for index in reversed(self.topological):
+            for producer in self.layers[index].prevs:
+                level[producer] = min(level[producer], level[index] - 1)
+        volume = [layer.K * layer.H * layer.W for layer in self.layers]
+        return tuple(sorted(range(len(self.layers)), key=lambda i: (level[i], volume[i], i)))
+
+    @cached_property
     def table(self) -> IntArray:
         """``layers x N_COLUMNS``: dimensions of every layer."""
         return np.array([layer.row() for layer in self.layers], dtype=np.int64)

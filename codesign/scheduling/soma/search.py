@@ -193,12 +193,13 @@ def search(problem: Problem, objective: Objective, budget: Budget) -> Found | In
     if isinstance(start, Invalid):
         return start
     deadline = None if budget.seconds is None else began + MERGE_SHARE * budget.seconds
-    merged = bl.merged_start(problem, start, objective, Workspace(problem), deadline)
-    starts = [
-        (merged, WARM_TEMPERATURE),
-        *((f, HOT_TEMPERATURE) for f in bl.fused_starts(problem)),
-        (start, HOT_TEMPERATURE),
-    ]
+    space = Workspace(problem)
+    late = bl.reordered(start, problem.graph.latest_order)
+    half = None if deadline is None else (began + deadline) / 2
+    merged = [bl.merged_start(problem, s, objective, space, limit) for s, limit in ((start, half), (late, deadline))]
+    merged.sort(key=lambda scheme: bl.scheme_value(problem, scheme, objective, space))
+    starts = [(scheme, WARM_TEMPERATURE) for scheme in merged]
+    starts += [(scheme, HOT_TEMPERATURE) for scheme in (*bl.fused_starts(problem), start)]
     explored = _explore(problem, objective, budget, starts)
     if not explored:
         reason = "no scheme fits the buffer, not even without fusion and with every tile loaded when it is needed"
