@@ -41,6 +41,19 @@ class TooSmall:
 
 
 @dataclass(frozen=True)
+class Unplaced:
+    """Every operator fits, but no schedule with addresses was found.
+
+    Args:
+        capacity_bytes: What there is.
+        proven: Whether there is none.
+    """
+
+    capacity_bytes: int
+    proven: bool
+
+
+@dataclass(frozen=True)
 class Schedule:
     """Order, addresses and spills of a whole network.
 
@@ -123,19 +136,27 @@ def schedule_to_dict(schedule: Schedule, seconds: float) -> dict[str, Any]:
     }
 
 
-def too_small_to_dict(result: TooSmall, seconds: float) -> dict[str, Any]:
-    """The JSON value of an infeasible capacity."""
-    return {
-        "status": "infeasible",
-        "resource": "scratchpad",
-        "operator": result.operator,
-        "demand": result.demand_bytes,
-        "limit": result.capacity_bytes,
-        "unit": "bytes",
-        "capacity_bytes": result.capacity_bytes,
-        "proof": Proof.OPTIMAL.value,
-        "seconds": seconds,
-    }
+def failure_to_dict(result: TooSmall | Unplaced, seconds: float) -> dict[str, Any]:
+    """The JSON value of a capacity that does not do: status ``infeasible``, or ``unknown`` where that is not proven."""
+    if isinstance(result, TooSmall):
+        why: dict[str, Any] = {
+            "status": "infeasible",
+            "resource": "scratchpad",
+            "operator": result.operator,
+            "demand": result.demand_bytes,
+            "limit": result.capacity_bytes,
+            "unit": "bytes",
+            "proof": Proof.OPTIMAL.value,
+        }
+    else:
+        why = {
+            "status": "infeasible" if result.proven else "unknown",
+            "resource": "scratchpad addresses",
+            "limit": result.capacity_bytes,
+            "unit": "bytes",
+            "proof": (Proof.OPTIMAL if result.proven else Proof.NONE).value,
+        }
+    return {**why, "capacity_bytes": result.capacity_bytes, "seconds": seconds}
 
 
 def addresses_to_list(schedule: Schedule) -> list[dict[str, Any]]:

@@ -12,20 +12,40 @@
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 
 from codesign.core.errors import UserError
 from codesign.scheduling.cosma.addresses import Placement, conflicting_gaps, place
 from codesign.scheduling.cosma.graph import GraphIndex, OperatorGraph
+from codesign.scheduling.cosma.joint import order_jointly
 from codesign.scheduling.cosma.objective import BYTES, TrafficWeights
 from codesign.scheduling.cosma.ordering import Ordering, order_exactly, order_in_windows
 from codesign.scheduling.cosma.plan import Plan, weighted_traffic
+from codesign.scheduling.cosma.program import solve_program
 from codesign.scheduling.cosma.replacement import Gap, best_replacement
-from codesign.scheduling.cosma.result import Proof, Schedule, TooSmall
+from codesign.scheduling.cosma.result import Proof, Schedule, TooSmall, Unplaced
 
 OTHER_ORDERS = 6
 """Orders of equal cost tried when the first has no addresses."""
 REPAIRS = 40
 """Sets of stays forbidden, at most, when no order of least cost has addresses."""
+
+
+SMALL = 24
+"""Operators up to which the whole program is solved when addresses stand in the way of the proof."""
+
+
+class Route(Enum):
+    """How a schedule is found.
+
+    DECOMPOSED: order and replacement by state search, then addresses. The default.
+    JOINT: the same with order and replacement from the joint program in CP-SAT.
+    MONOLITHIC: the paper's integer program with addresses.
+    """
+
+    DECOMPOSED = "decomposed"
+    JOINT = "joint"
+    MONOLITHIC = "monolithic"
 
 
 @dataclass(frozen=True)
@@ -60,28 +80,66 @@ def schedule_cosma(
     capacity_bytes: int,
     *,
     weights: TrafficWeights = BYTES,
+    route: Route = Route.DECOMPOSED,
     effort: Effort = DEFAULT_EFFORT,
-) -> Schedule | TooSmall:
+) -> Schedule | TooSmall | Unplaced:
     """Order, addresses and spills of least weighted non-compulsory traffic.
 
     Args:
         graph: With parameters if these share the scratchpad (else `OperatorGraph.without_parameters`).
         capacity_bytes: Scratchpad size.
         weights: What a byte written and a byte read cost.
+        route: How to solve.
         effort: Limits.
 
     Returns:
-        The schedule with its proof, or `TooSmall` when an operator does not fit at all.
+        The schedule with its proof; `TooSmall` when an operator does not fit at all; `Unplaced` when all fit but no
+        addresses were found.
     """
     if capacity_bytes < graph.minimum_bytes:
         return TooSmall(graph.largest_operator.name, graph.minimum_bytes, capacity_bytes)
+    if route is Route.MONOLITHIC:
+        return _monolithic(graph, capacity_bytes, weights, effort.time_limit_s)
     deadline = time.process_time() + effort.time_limit_s
     index = graph.index
-    found = order_exactly(index, capacity_bytes, weights, effort.states)
-    if found.plan is None:
-        found = order_in_windows(index, capacity_bytes, weights, found.bound, effort.window_states, deadline)
+    if route is Route.JOINT:
+        found = order_jointly(index, capacity_bytes, weights=weights, time_limit_s=effort.time_limit_s)
+    else:
+        found = order_exactly(index, capacity_bytes, weights, effort.states)
+        if found.plan is None:
+            found = order_in_windows(index, capacity_bytes, weights, found.bound, effort.window_states, deadline)
     placed = _with_addresses(index, capacity_bytes, weights, found, effort, deadline)
+    if len(graph.operators) <= SMALL and (
+        placed is None or weighted_traffic(index, placed.plan, weights) > found.bound
+    ):
+        whole = _monolithic(graph, capacity_bytes, weights, effort.time_limit_s)
+        if placed is None or (isinstance(whole, Schedule) and whole.proof is Proof.OPTIMAL):
+            return whole
+    if placed is None:
+        return Unplaced(capacity_bytes, proven=False)
     return _schedule(graph, capacity_bytes, weights, found, placed)
+
+
+def _monolithic(
+    graph: OperatorGraph, capacity_bytes: int, weights: TrafficWeights, time_limit_s: float
+) -> Schedule | Unplaced:
+    """The paper's program, whole."""
+    solved = solve_program(graph.index, capacity_bytes, weights=weights, time_limit_s=time_limit_s)
+    if solved.plan is None or solved.value is None:
+        return Unplaced(capacity_bytes, proven=solved.infeasible)
+    return Schedule(
+        graph=graph,
+        capacity_bytes=capacity_bytes,
+        plan=solved.plan,
+        stays=solved.stays,
+        offsets=solved.offsets,
+        value=solved.value,
+        unit=weights.unit,
+        bound=solved.bound,
+        proof=Proof.OPTIMAL if solved.value == solved.bound else Proof.GAP,
+        method="integer program",
+        placement="integer program",
+    )
 
 
 def _with_addresses(
@@ -91,7 +149,7 @@ def _with_addresses(
     found: Ordering,
     effort: Effort,
     deadline: float,
-) -> Placement:
+) -> Placement | None:
     """The cheapest plan with addresses among those tried."""
     best: tuple[int, Placement] | None = None
     failed: list[Placement] = []
@@ -110,12 +168,7 @@ def _with_addresses(
                 best = value, repaired
             if value == found.value or time.process_time() > deadline:
                 break
-    if best is None:
-        raise UserError(
-            "no addresses were found for any order tried",
-            hint="raise the capacity a little or the time limit, or use the monolithic route",
-        )
-    return best[1]
+    return None if best is None else best[1]
 
 
 def _plans(
