@@ -96,10 +96,10 @@ class ScratchpadBuilder:
         )
         plain = Architecture("scratchpad", levels, Arithmetic(bits=self.bits), self.clock_hz)
         filled = apply_technology(plain, table, dram_burst_bytes=bus_bytes * beats)
-        return _add_dma(filled, table, int(point["bus_bits"]), bus_bytes * beats)
+        return add_dma(filled, table, int(point["bus_bits"]), bus_bytes * beats)
 
 
-def _add_dma(architecture: Architecture, table: Technology, bus_bits: int, burst_bytes: int) -> Architecture:
+def add_dma(architecture: Architecture, table: Technology, bus_bits: int, burst_bytes: int) -> Architecture:
     """The architecture with the DMA engine's area, leakage, and energy per word moved (H7)."""
     dram = architecture.levels[0]
     assert dram.energy is not None
