@@ -1,0 +1,232 @@
+"""Graphs of PyTorch modules, through `torch.export` or `torch.fx` (the paper's input).
+
+Views move nothing: whoever reads one reads what it views. An operator with several results (`split`, `chunk`) makes
+them all at once; taking one of them is no operator. Parameters count where they are read; buffers of normalisation too.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from codesign.core.errors import UserError
+from codesign.scheduling.cosma.fusion import fuse_operators
+from codesign.scheduling.cosma.graph import GraphTensor, Operator, OperatorGraph
+
+_VIEWS = frozenset(
+    [
+        "view",
+        "reshape",
+        "flatten",
+        "unflatten",
+        "unsqueeze",
+        "squeeze",
+        "alias",
+        "detach",
+        "detach_",
+        "contiguous",
+        "expand",
+        "expand_as",
+        "lift_fresh_copy",
+        "_unsafe_view",
+        "dropout",
+        "dropout_",
+        "identity",
+        "to",
+        "_to_copy",
+        "type_as",
+        "clone",
+    ]
+)
+"""Names of functions whose result is their operand, as far as memory goes (dropout and conversion: in inference)."""
+
+
+class Tracer(Enum):
+    """How the graph is taken from the module."""
+
+    EXPORT = "export"
+    FX = "fx"
+
+
+@dataclass
+class _Builder:
+    """The graph being collected; `source` maps a node to the tensors that hold its value."""
+
+    bits: int
+    operators: list[Operator] = field(default_factory=list)
+    tensors: list[GraphTensor] = field(default_factory=list)
+    source: dict[Any, tuple[str, ...]] = field(default_factory=dict)
+    parameters: dict[Any, int] = field(default_factory=dict)
+
+    def add(
+        self, node: Any, kind: str, operands: Iterable[Any], values: Sequence[Any], parameter_elements: int
+    ) -> None:
+        """An operator that makes the tensors `values` (anything with a shape)."""
+        names = (node.name,) if len(values) == 1 else tuple(f"{node.name}.{i}" for i in range(len(values)))
+        made = []
+        for name, value in zip(names, values, strict=True):
+            shape = tuple(int(n) for n in value.shape)
+            if math.prod(shape):  # normalisation in inference returns empty statistics beside its result
+                self.tensors.append(GraphTensor(name, -(-math.prod(shape) * self.bits // 8), shape))
+                made.append(name)
+        reads = dict.fromkeys(t for n in operands for t in self.source.get(n, ()))
+        size = -(-parameter_elements * self.bits // 8)
+        self.operators.append(Operator(node.name, kind, tuple(reads), tuple(made), size))
+        self.source[node] = names
+
+
+def graph_from_module(
+    module: Any,
+    example_inputs: Sequence[Any],
+    *,
+    name: str | None = None,
+    fused: bool = True,
+    bits: int = 8,
+    tracer: Tracer = Tracer.EXPORT,
+) -> OperatorGraph:
+    """The operators of a PyTorch module, in the order in which it runs them.
+
+    Args:
+        module: A `torch.nn.Module`; switched to inference for the tracing.
+        example_inputs: Tensors to trace with; only their shapes matter.
+        name: Default: the class of the module.
+        fused: Whether normalisation, activations and padding run within their neighbours.
+        bits: Width of an element in the scratchpad.
+        tracer: `torch.export`, or symbolic tracing by `torch.fx`.
+
+    Raises:
+        UserError: The module cannot be exported or traced.
+    """
+    if bits < 1:
+        raise UserError(f"bits must be at least 1, got {bits}")
+    label = name or type(module).__name__
+    training = module.training
+    module.eval()
+    try:
+        builder, results = (_from_export if tracer is Tracer.EXPORT else _from_fx)(module, tuple(example_inputs), bits)
+    except UserError:
+        raise
+    except Exception as error:  # whatever a tracer raises, it is the module it could not take
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise UserError(
+            f"module {label} cannot be traced with torch.{tracer.value}: {reason}",
+            hint="control flow must not depend on values; try the other tracer, or export it to ONNX",
+        ) from error
+    finally:
+        module.train(training)
+    outputs = tuple(dict.fromkeys(t for node in results for t in builder.source.get(node, ())))
+    graph = _without_dead(OperatorGraph(label, tuple(builder.operators), tuple(builder.tensors), outputs))
+    return fuse_operators(graph) if fused else graph
+
+
+def _from_export(module: Any, example_inputs: tuple[Any, ...], bits: int) -> tuple[_Builder, list[Any]]:
+    import torch
+
+    program = torch.export.export(module, example_inputs)
+    signature = program.graph_signature
+    held = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+    held |= getattr(signature, "inputs_to_lifted_tensor_constants", {})
+    builder = _Builder(bits)
+    results: list[Any] = []
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        if node.op == "placeholder" and node.name in held:
+            builder.parameters[node] = int(value.numel())
+        elif node.op == "placeholder" and isinstance(value, torch.Tensor):
+            builder.add(node, "input", (), [value], 0)
+        elif node.op == "call_function":
+            _call(builder, node, str(getattr(node.target, "__name__", node.target)), value, torch.Tensor)
+        elif node.op == "output":
+            results = list(node.all_input_nodes)
+    return builder, results
+
+
+def _from_fx(module: Any, example_inputs: tuple[Any, ...], bits: int) -> tuple[_Builder, list[Any]]:
+    import torch
+    from torch.fx.passes.shape_prop import ShapeProp
+
+    traced = torch.fx.symbolic_trace(module)
+    shapes = ShapeProp(traced)
+    with torch.no_grad():
+        shapes.propagate(*example_inputs)
+    builder = _Builder(bits)
+    results: list[Any] = []
+    submodules = dict(traced.named_modules())
+    for node in traced.graph.nodes:
+        meta = node.meta.get("tensor_meta")
+        metas = [meta] if hasattr(meta, "shape") else [m for m in meta or () if hasattr(m, "shape")]
+        if node.op == "placeholder" and metas:
+            builder.add(node, "input", (), metas, 0)
+        elif node.op == "get_attr":
+            builder.parameters[node] = math.prod(metas[0].shape) if metas else 0
+        elif node.op == "call_module":
+            target = submodules[node.target]
+            # Counters, such as the number of batches seen, are no operands.
+            held = (*target.parameters(), *target.buffers())
+            elements = sum(p.numel() for p in held if p.is_floating_point())
+            kind = _snake(type(target).__name__)
+            if kind in _VIEWS:
+                builder.source[node] = builder.source[node.all_input_nodes[0]]
+            else:
+                builder.add(node, kind, node.all_input_nodes, metas, elements)
+        elif node.op in ("call_function", "call_method"):
+            kind = str(node.target if node.op == "call_method" else getattr(node.target, "__name__", node.target))
+            _call(builder, node, kind, metas[0] if len(metas) == 1 else metas, None)
+        elif node.op == "output":
+            results = list(node.all_input_nodes)
+    return builder, results
+
+
+def _call(builder: _Builder, node: Any, target: str, value: Any, tensor_type: type | None) -> None:
+    """One call: a view, the taking of one of several results, or an operator."""
+    kind = target.removeprefix("aten.").split(".")[0]
+    operands = list(node.all_input_nodes)
+    activations = [n for n in operands if n in builder.source]
+    several = isinstance(value, list | tuple) and not hasattr(value, "shape")  # fx describes a tensor by a named tuple
+    values = [v for v in value if _is_tensor(v, tensor_type)] if several else [value]
+    if kind == "getitem" and activations and len(builder.source[activations[0]]) > 1:
+        builder.source[node] = (builder.source[activations[0]][node.args[1]],)
+    elif not values or not all(_is_tensor(v, tensor_type) for v in values):
+        return  # a number or a shape
+    elif kind in _VIEWS and len(activations) == 1:
+        builder.source[node] = builder.source[activations[0]]
+    elif not activations and all(n in builder.parameters for n in operands):
+        # Computed from parameters alone, or a constant: a parameter of whoever reads it.
+        builder.parameters[node] = sum(math.prod(v.shape) for v in values)
+    else:
+        parameters = sum(builder.parameters.get(n, 0) for n in operands)
+        builder.add(node, _kind_name(kind), operands, values, parameters)
+
+
+def _is_tensor(value: Any, tensor_type: type | None) -> bool:
+    return hasattr(value, "shape") if tensor_type is None else isinstance(value, tensor_type)
+
+
+def _kind_name(kind: str) -> str:
+    """`_native_batch_norm_legit_no_training` and the like under the name people know."""
+    return "batch_norm" if "batch_norm" in kind else kind.lstrip("_")
+
+
+def _snake(name: str) -> str:
+    """The class of a layer as a function: ``BatchNorm2d`` is ``batch_norm``, ``Conv2d`` is ``conv2d``."""
+    if name.startswith("BatchNorm"):
+        return "batch_norm"
+    return "".join(
+        f"_{c.lower()}" if i and c.isupper() and not name[i - 1].isupper() else c.lower() for i, c in enumerate(name)
+    )
+
+
+def _without_dead(graph: OperatorGraph) -> OperatorGraph:
+    """The graph without operators that no output needs."""
+    maker = {t: o for o in graph.operators for t in o.outputs}
+    needed: set[str] = set()
+    pending = [*graph.outputs, *(t for o in graph.operators if not o.inputs for t in o.outputs)]
+    while pending:
+        operator = maker[pending.pop()]
+        if operator.name not in needed:
+            needed.add(operator.name)
+            pending.extend(operator.inputs)
+    kept = tuple(o for o in graph.operators if o.name in needed)
+    made = {t for o in kept for t in o.outputs}
+    return OperatorGraph(graph.name, kept, tuple(t for t in graph.tensors if t.name in made), graph.outputs)
