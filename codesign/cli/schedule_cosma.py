@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
@@ -14,10 +17,19 @@ from codesign.core.files import write_atomic, write_json
 if TYPE_CHECKING:
     from codesign.cli.schedule import ScheduleOptions
     from codesign.scheduling.cosma.graph import OperatorGraph
-    from codesign.scheduling.cosma.result import Schedule, TooSmall
+    from codesign.scheduling.cosma.objective import TrafficWeights
+    from codesign.scheduling.cosma.result import Schedule, TooSmall, Unplaced
 
+_Choice = TypeVar("_Choice", bound=Enum)
+SPILLS_SHOWN = 12
+"""Spills the text output lists."""
 _GRAPH = frozenset({"network", "phase", "seq", "batch", "capacity", "parameters", "unfused", "html", "out"})
+_POLICIES = ("belady", "lru", "greedy")
+_ORDERS = {"": "default", "-mpmf": "minimum-peak"}
+_BASELINES = {f"{policy}{suffix}": (policy, order) for policy in _POLICIES for suffix, order in _ORDERS.items()}
+"""Scheduler -> replacement rule and order (mpmf: minimum peak memory footprint)."""
 SCHEDULERS: dict[str, frozenset[str]] = {
+    **dict.fromkeys(_BASELINES, _GRAPH),
     "cosma": _GRAPH | {"route", "objective", "arch", "time_limit", "seed"},
     "allocate": frozenset({"buffers", "capacity", "time_limit", "seed", "out"}),
 }
@@ -77,7 +89,7 @@ def _allocate(options: ScheduleOptions) -> None:
 
 def _schedule(options: ScheduleOptions) -> None:
     from codesign.scheduling.cosma.capacity import resolve_capacity
-    from codesign.scheduling.cosma.result import TooSmall, schedule_to_dict, too_small_to_dict
+    from codesign.scheduling.cosma.result import Schedule, failure_to_dict, schedule_to_dict
     from codesign.scheduling.cosma.sources import load_graph
 
     if options.network is None:
@@ -93,45 +105,121 @@ def _schedule(options: ScheduleOptions) -> None:
     started = time.perf_counter()
     result = _solve(options, graph, capacity)
     seconds = round(time.perf_counter() - started, 3)
-    document = too_small_to_dict(result, seconds) if isinstance(result, TooSmall) else schedule_to_dict(result, seconds)
+    if isinstance(result, Schedule):
+        document = schedule_to_dict(result, seconds)
+        if options.html is not None:
+            from codesign.scheduling.cosma.memory_map import memory_map_html
+
+            write_atomic(options.html, memory_map_html(result))
+    else:
+        document = failure_to_dict(result, seconds)
     if options.out is not None:
         write_json(options.out, document)
     if options.output_format == "json":
         typer.echo(json.dumps(document))
-    elif isinstance(result, TooSmall):
-        typer.echo(
-            f"infeasible: operator {result.operator!r} alone needs {result.demand_bytes} bytes, the scratchpad has {capacity}"
-        )
-    else:
+    elif isinstance(result, Schedule):
         _print_schedule(result, seconds)
+        if options.scheduler == "cosma":
+            _print_baselines(result)
+    else:
+        _print_failure(result)
 
 
-def _solve(options: ScheduleOptions, graph: OperatorGraph, capacity: int) -> Schedule | TooSmall:
-    from dataclasses import replace
+def _solve(options: ScheduleOptions, graph: OperatorGraph, capacity: int) -> Schedule | TooSmall | Unplaced:
+    if options.scheduler in _BASELINES:
+        from codesign.scheduling.cosma.baselines import Replacement, schedule_baseline
+        from codesign.scheduling.cosma.compare import baseline_orders
 
-    from codesign.scheduling.cosma.solve import DEFAULT_EFFORT, schedule_cosma
+        policy, order = _BASELINES[options.scheduler]
+        return schedule_baseline(graph, capacity, baseline_orders(graph)[order], Replacement(policy))
+    from codesign.scheduling.cosma.solve import DEFAULT_EFFORT, Route, schedule_cosma
 
     effort = replace(DEFAULT_EFFORT, seed=options.seed or 0)
     if options.time_limit is not None:
         effort = replace(effort, time_limit_s=_positive(options.time_limit))
-    if options.route not in (None, "decomposed"):
-        raise unknown_name("route", str(options.route), ("decomposed",))
-    return schedule_cosma(graph, capacity, effort=effort)
+    return schedule_cosma(
+        graph, capacity, weights=_weights(options), route=_member(Route, options.route, "route"), effort=effort
+    )
+
+
+def _weights(options: ScheduleOptions) -> TrafficWeights:
+    from codesign.scheduling.cosma.objective import BYTES, Quantity, weights_on
+
+    quantity = _member(Quantity, options.objective, "objective")
+    if quantity is Quantity.BYTES:
+        if options.arch is not None:
+            raise UserError("--arch is read with --objective energy or latency only", hint="leave it out")
+        return BYTES
+    if options.arch is None:
+        raise UserError(f"--objective {quantity.value} needs --arch", hint="a preset name or an architecture file")
+    from codesign.cli.inputs import resolve
+
+    return weights_on(resolve([], arch=options.arch).need_architecture(), quantity)
+
+
+def _member(kind: type[_Choice], name: str | None, what: str) -> _Choice:
+    """The member of an enumeration by value; the first one when nothing was given."""
+    if name is None:
+        return next(iter(kind))
+    values = {member.value: member for member in kind}
+    if name not in values:
+        raise unknown_name(what, name, values)
+    return values[name]
 
 
 def _print_schedule(schedule: Schedule, seconds: float) -> None:
-    spilled = schedule.written_bytes
     typer.echo(
         f"{schedule.graph.name}: {len(schedule.graph.operators)} operators, scratchpad {schedule.capacity_bytes} bytes"
     )
     typer.echo(
-        f"non-compulsory {schedule.noncompulsory_bytes} bytes (spilled {spilled}, retrieved {schedule.read_bytes}), "
-        f"off-chip in all {schedule.dram_bytes} bytes"
+        f"non-compulsory {schedule.noncompulsory_bytes} bytes (spilled {schedule.written_bytes}, retrieved "
+        f"{schedule.read_bytes}), off-chip in all {schedule.dram_bytes} bytes"
     )
-    typer.echo(
-        f"proof: {schedule.proof.value} (bound {schedule.bound} {schedule.unit}); {schedule.method}; {schedule.placement}"
-    )
+    bound = "" if schedule.bound is None else f" (value {schedule.value}, bound {schedule.bound} {schedule.unit})"
+    typer.echo(f"proof: {schedule.proof.value}{bound}; {schedule.method}; {schedule.placement}")
     typer.echo(f"peak {schedule.peak_buffer_bytes} bytes; {seconds} s")
+
+
+def _print_baselines(schedule: Schedule) -> None:
+    """The table against what frameworks do, and what is spilled."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from codesign.scheduling.cosma.compare import baseline_rows
+    from codesign.scheduling.cosma.result import spills_to_list
+
+    table = Table(title="Non-compulsory off-chip bytes")
+    for column in ("order", "replacement", "bytes", "saved by cosma"):
+        table.add_column(column, justify="left" if column in ("order", "replacement") else "right")
+    ours = schedule.noncompulsory_bytes
+    for row in baseline_rows(schedule.graph, schedule.capacity_bytes):
+        theirs = row.noncompulsory_bytes
+        saved = f"{1 - ours / theirs:.1%}" if theirs else "-"
+        table.add_row(row.order, row.policy.value, f"{theirs:,}", saved)
+    table.add_row("cosma", "cosma", f"{ours:,}", "")
+    console = Console(width=None if sys.stdout.isatty() else 100)
+    console.print(table)
+    spills = spills_to_list(schedule)
+    for spill in spills[:SPILLS_SHOWN]:
+        steps = ", ".join(map(str, spill["retrieved_for_steps"]))
+        typer.echo(
+            f"spill {spill['tensor']} ({spill['size_bytes']} bytes) after step {spill['written_after_step']}, back for {steps}"
+        )
+    if len(spills) > SPILLS_SHOWN:
+        typer.echo(f"... and {len(spills) - SPILLS_SHOWN} more spills; --out or --format json lists all")
+
+
+def _print_failure(result: TooSmall | Unplaced) -> None:
+    from codesign.scheduling.cosma.result import TooSmall
+
+    if isinstance(result, TooSmall):
+        typer.echo(
+            f"infeasible: operator {result.operator!r} alone needs {result.demand_bytes} bytes, "
+            f"the scratchpad has {result.capacity_bytes}"
+        )
+    else:
+        what = "infeasible: no schedule has addresses" if result.proven else "unknown: no addresses were found"
+        typer.echo(f"{what} within {result.capacity_bytes} bytes")
 
 
 def _positive(seconds: float) -> float:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from codesign.scheduling.cosma.graph import Operator, OperatorGraph
 
-_HOSTS = ("conv", "linear", "add", "cat", "mm", "bmm", "matmul", "convolution")
+_HOSTS = ("conv", "linear", "gemm", "add", "cat", "concat", "mm", "bmm", "matmul", "convolution")
 _ON_THE_WAY_OUT = (
     "batch_norm",
     "relu",

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from codesign.core.errors import UserError
 from codesign.core.files import read_structured
+from codesign.scheduling.cosma.fusion import fuse_operators
 from codesign.scheduling.cosma.graph import GraphTensor, Operator, OperatorGraph, graph_from_dict
 from codesign.workloads.load import load_network
 from codesign.workloads.network import Network, OperatorKind
@@ -77,5 +78,5 @@ def load_graph(
                     "a graph file is fused or not as it was written", where=str(path), hint="leave out --unfused-graph"
                 )
             return graph_from_dict(value, str(path))
-    network = load_network(name_or_path, batch=batch, seq=seq, phase=phase, bits=bits, fuse=fused)
-    return from_network(network)
+    graph = from_network(load_network(name_or_path, batch=batch, seq=seq, phase=phase, bits=bits, fuse=False))
+    return fuse_operators(graph) if fused else graph
