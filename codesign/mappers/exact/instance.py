@@ -1,0 +1,181 @@
+"""A mapping problem prepared for exact search: what is relevant to what, which tiles fit, which choices are open."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from codesign.cost.arrays import UNBOUNDED, Problem, Reuse, encode_problem
+from codesign.mappers.exact.lattice import Lattice, make_lattice
+from codesign.mappers.exact.states import LevelRules
+from codesign.mapping.constraints import Keep, LevelConstraints, MappingProblem
+from codesign.mapping.nest import BYPASSED, FloatArray, IntArray, Nest
+from codesign.mapping.space import make_space
+
+
+@dataclass(frozen=True)
+class FanoutRules:
+    """What the constraints leave of one fan-out.
+
+    Args:
+        x: Children along X.
+        y: Children along Y.
+        fixed: Pairs (dimension, factor) that must be spatial here; factor 1 forbids.
+        along_x: Dimensions that lie along X, the others along Y; None: either.
+    """
+
+    x: int
+    y: int
+    fixed: tuple[tuple[int, int], ...] = ()
+    along_x: frozenset[int] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """A problem over the dimensions with a bound above 1 (D of them).
+
+    Attributes:
+        source: The problem as given.
+        problem: Its arrays, over all dimensions.
+        lattice: Tiles.
+        active: ``D`` positions of the lattice's dimensions among all.
+        coef: ``T x A x D`` coefficients.
+        relevant: ``T x D`` whether a dimension indexes a tensor.
+        plain: ``T x D`` whether a dimension multiplies the tile of the tensor by its size (alone on its axis, coefficient 1).
+        decisions: ``L`` tuples of one `Keep` per tensor.
+        rules: Temporal rules per level.
+        fanouts: Spatial rules per level.
+    """
+
+    source: MappingProblem
+    problem: Problem
+    lattice: Lattice
+    active: tuple[int, ...]
+    coef: IntArray
+    relevant: npt.NDArray[np.bool_]
+    plain: npt.NDArray[np.bool_]
+    decisions: tuple[tuple[Keep, ...], ...]
+    rules: tuple[LevelRules, ...]
+    fanouts: tuple[FanoutRules, ...]
+
+    @property
+    def n_levels(self) -> int:
+        """Number of storage levels."""
+        return len(self.rules)
+
+    @property
+    def n_tensors(self) -> int:
+        """Number of tensors."""
+        return int(self.coef.shape[0])
+
+    @cached_property
+    def sliding_axes(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """Per tensor, the axes (as tuples of dimensions) that two or more dimensions move.
+
+        A tensor with one dimension on two axes has a single entry with all its dimensions.
+        """
+        found: list[tuple[tuple[int, ...], ...]] = []
+        for t in range(self.n_tensors):
+            if self.problem.entangled[t]:
+                found.append((tuple(int(d) for d in np.flatnonzero(self.relevant[t])),))
+                continue
+            axes = [tuple(np.flatnonzero(self.coef[t, a])) for a in range(self.coef.shape[1])]
+            found.append(tuple(tuple(int(d) for d in axis) for axis in axes if len(axis) > 1))
+        return tuple(found)
+
+    def bounded_only(self, t: int) -> bool:
+        """Whether reuse along the sliding axes of a tensor is only bounded, not followed (bound B4 in the docs)."""
+        return self.problem.reuse == Reuse.RESIDENT.value or bool(self.problem.entangled[t])
+
+    @cached_property
+    def relevant_mask(self) -> IntArray:
+        """``D`` bit mask of the tensors each dimension indexes."""
+        bits = np.left_shift(1, np.arange(self.n_tensors))
+        return np.asarray((self.relevant * bits[:, None]).sum(axis=0), np.int64)
+
+    @cached_property
+    def tile_words(self) -> FloatArray:
+        """``T x N`` words of every tensor's tile (rule C1)."""
+        return np.array([self.words_of(t, self.lattice.value) for t in range(self.n_tensors)])
+
+    def words_of(self, t: int, sizes: FloatArray) -> FloatArray:
+        """Words of a tensor's box for sizes ``D x N``."""
+        words = np.ones(sizes.shape[1])
+        for axis in self.coef[t]:
+            dims = np.flatnonzero(axis)
+            if len(dims) == 1 and axis[dims[0]] == 1:
+                words = words * sizes[dims[0]]
+            elif len(dims):
+                words = words * (1.0 + axis[dims] @ (sizes[dims] - 1.0))
+        return words
+
+    def used_bits(self, level: int, kept: tuple[bool, ...]) -> FloatArray:
+        """``N`` bits the tiles of the kept tensors take in one instance."""
+        used = np.zeros(self.lattice.n_tiles)
+        for t in range(self.n_tensors):
+            if kept[t]:
+                used += self.tile_words[t] * float(self.problem.element_bits[level, t])
+        return used
+
+    def penalty(self, level: int, kept: tuple[bool, ...]) -> FloatArray:
+        """``N`` 0 where the tiles of the kept tensors fit the level, infinite elsewhere (rule C2)."""
+        capacity = int(self.problem.capacity_bits[level])
+        if capacity == UNBOUNDED or not any(kept):
+            return np.zeros(self.lattice.n_tiles)
+        return np.where(self.used_bits(level, kept) > capacity, np.inf, 0.0)
+
+    def empty_nest(self, loops: int) -> Nest:
+        """Room for a nest."""
+        shape = (self.n_levels, self.n_tensors)
+        return Nest(np.zeros((max(1, loops), 4), np.int64), np.full(shape, BYPASSED, np.int64))
+
+
+def make_instance(source: MappingProblem, reuse: Reuse) -> Instance:
+    """Prepare a problem.
+
+    Raises:
+        UserError: The constraints contradict the bounds, or the architecture lacks energies.
+    """
+    computation, architecture, constraints = source.computation, source.architecture, source.constraints
+    problem = encode_problem(computation, architecture, reuse)
+    if constraints.levels:
+        make_space(source)  # refuses factors that do not divide
+    active = tuple(i for i, bound in enumerate(computation.bounds) if bound > 1)
+    coef = np.ascontiguousarray(problem.coef[:, :, active])
+    relevant = coef.any(axis=1)
+    alone = (coef > 0).sum(axis=2, keepdims=True) == 1
+    plain = ((coef == 1) & alone).any(axis=1) & ((coef > 0).sum(axis=1) == 1)
+    decisions = tuple(
+        tuple(constraints.decision(architecture, level.name, tensor) for tensor in computation.tensors)
+        for level in architecture.levels
+    )
+    position = {computation.dims[i]: d for d, i in enumerate(active)}
+    rules, fanouts = [], []
+    for v, level in enumerate(architecture.levels):
+        item = constraints.by_level.get(level.name, LevelConstraints(level.name))
+        usable = v == 0 or any(choice is not Keep.NO for choice in decisions[v])
+        rules.append(_level_rules(item, position, usable))
+        wanted = item.along_x
+        along_x = None if wanted is None else frozenset(position[d] for d in wanted if d in position)
+        fixed = tuple((position[d], f) for d, f in item.spatial if d in position)
+        fanouts.append(FanoutRules(level.fanout.x, level.fanout.y, fixed, along_x))
+    return Instance(
+        source,
+        problem,
+        make_lattice(tuple(computation.bounds[i] for i in active)),
+        active,
+        coef,
+        np.asarray(relevant),
+        np.asarray(plain),
+        decisions,
+        tuple(rules),
+        tuple(fanouts),
+    )
+
+
+def _level_rules(item: LevelConstraints, position: dict[str, int], usable: bool) -> LevelRules:
+    factors = {position[d]: f for d, f in item.temporal if d in position}
+    free = frozenset(d for d in position.values() if usable and d not in factors)
+    ordered = tuple(position[d] for d in item.order if d in position)
+    return LevelRules(ordered, free, tuple((d, f) for d, f in sorted(factors.items()) if f > 1))

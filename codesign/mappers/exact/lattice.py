@@ -1,0 +1,102 @@
+"""The lattice of tiles: every divisor of every bound, as one flat index.
+
+A tile is a size for each dimension that divides its bound. All tiles of a computation form a product of chains
+(one chain per prime of each dimension), stored flat so that "grow dimension d by factor f" is a constant offset.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from codesign.mapping.nest import FloatArray, IntArray
+from codesign.mapping.space import prime_factors
+
+
+@dataclass(frozen=True, eq=False)
+class Lattice:
+    """All tiles of given bounds. Letters: D dimensions with a bound above 1, A prime axes, N tiles.
+
+    Attributes:
+        bounds: ``D`` bounds, all above 1.
+        n_tiles: N.
+        divisors: per dimension, the divisors of its bound in the order of the flat index.
+        n_divisors: ``D``.
+        stride: ``D`` offset between neighbours of a dimension's block.
+        grow: ``D x J x J`` position of ``divisor[j] * divisor[i]`` of a dimension, -1 if that does not divide.
+        axis_dim: ``A`` dimension of each prime axis.
+        axis_size: ``A`` exponents 0 .. size - 1.
+        axis_stride: ``A``.
+        value: ``D x N`` size of each dimension in each tile.
+        volume: ``N`` product over dimensions.
+    """
+
+    bounds: tuple[int, ...]
+    n_tiles: int
+    divisors: tuple[tuple[int, ...], ...]
+    n_divisors: IntArray
+    stride: IntArray
+    grow: IntArray
+    axis_dim: IntArray
+    axis_size: IntArray
+    axis_stride: IntArray
+    value: FloatArray
+    volume: FloatArray
+
+    def place(self, dim: int, divisor: int) -> int:
+        """Position of a divisor in a dimension's block."""
+        return self.divisors[dim].index(divisor)
+
+    def sizes(self, tile: int) -> tuple[int, ...]:
+        """Size of each dimension in a tile."""
+        return tuple(
+            self.divisors[d][tile // int(self.stride[d]) % int(self.n_divisors[d])] for d in range(len(self.bounds))
+        )
+
+
+@lru_cache(maxsize=64)
+def make_lattice(bounds: tuple[int, ...]) -> Lattice:
+    """The lattice of bounds that are all above 1. Cached: search over architectures asks for the same ones again."""
+    divisors: list[tuple[int, ...]] = []
+    shapes: list[list[tuple[int, int]]] = []
+    for bound in bounds:
+        primes = prime_factors(bound)
+        chains = [(p, primes.count(p)) for p in sorted(set(primes))]
+        values = [1]
+        for prime, count in chains:
+            values = [v * prime**e for v in values for e in range(count + 1)]
+        divisors.append(tuple(values))
+        shapes.append(chains)
+    counts = [len(v) for v in divisors]
+    stride = [int(np.prod(counts[d + 1 :], dtype=np.int64)) for d in range(len(bounds))]
+    axes = []
+    for d, chains in enumerate(shapes):
+        for i, (_, count) in enumerate(chains):
+            inner = int(np.prod([c + 1 for _, c in chains[i + 1 :]], dtype=np.int64))
+            axes.append((d, count + 1, stride[d] * inner))
+    width = max(counts, default=1)
+    grow = np.full((len(bounds), width, width), -1, np.int64)
+    for d, sizes in enumerate(divisors):
+        where = {v: i for i, v in enumerate(sizes)}
+        for j, factor in enumerate(sizes):
+            for i, size in enumerate(sizes):
+                grow[d, j, i] = where.get(factor * size, -1)
+    n_tiles = int(np.prod(counts, dtype=np.int64))
+    index = np.arange(n_tiles)
+    value = np.array(
+        [np.array(divisors[d], np.float64)[index // stride[d] % counts[d]] for d in range(len(bounds))]
+    ).reshape(len(bounds), n_tiles)
+    table = np.array(axes, np.int64).reshape(-1, 3)
+    return Lattice(
+        bounds,
+        n_tiles,
+        tuple(divisors),
+        np.array(counts, np.int64),
+        np.array(stride, np.int64),
+        grow,
+        np.ascontiguousarray(table[:, 0]),
+        np.ascontiguousarray(table[:, 1]),
+        np.ascontiguousarray(table[:, 2]),
+        value,
+        value.prod(axis=0),
+    )

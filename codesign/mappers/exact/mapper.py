@@ -1,0 +1,79 @@
+"""The exact mapper: the best mapping there is, with a proof."""
+
+import math
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+from codesign.cost.arrays import Reuse
+from codesign.cost.cost import Infeasible, evaluate
+from codesign.cost.kernel import make_kernel
+from codesign.mappers.base import Budget, MapResult, Objective, Proof
+from codesign.mappers.driver import Encoded
+from codesign.mappers.exact.bases import BaseArrays
+from codesign.mappers.exact.bypass import search_keep_sets
+from codesign.mappers.exact.incumbent import Goal, Incumbent
+from codesign.mappers.exact.instance import Instance, make_instance
+from codesign.mapping.constraints import MappingProblem
+from codesign.mapping.nest import decode_nest
+
+
+@dataclass(frozen=True)
+class ExactMapper:
+    """Minimises over all even mappings with perfect factors: tilings, loop orders, spatial choices, free bypasses.
+
+    The method and its proof are in docs/exact-mapper.md. `proof` is OPTIMAL when the search ended, GAP
+    with the proven distance when time ran out. Nothing is random: the seed is not used.
+    """
+
+    name: ClassVar[str] = "exact"
+
+    def map(
+        self,
+        problem: MappingProblem,
+        objective: Objective,
+        *,
+        budget: Budget,
+        seed: int,
+        reuse: Reuse = Reuse.TIMELOOP,
+    ) -> MapResult:
+        """See `codesign.mappers.base.Mapper`. Without a budget it runs until the optimum is proven."""
+        started = time.perf_counter()
+        instance = make_instance(problem, reuse)
+        best = new_incumbent(instance, Goal(objective), started, budget)
+        unsearched = search_keep_sets(instance, BaseArrays(instance), best)
+        return _result(instance, best, unsearched, started, seed)
+
+
+def new_incumbent(instance: Instance, goal: Goal, started: float, budget: Budget) -> Incumbent:
+    """Nothing found yet."""
+    loops = 3 * instance.n_levels * max(1, len(instance.active))
+    deadline = math.inf if budget.time_limit_s is None else started + budget.time_limit_s
+    return Incumbent(make_kernel(instance.problem, loops), goal, deadline)
+
+
+def _result(instance: Instance, best: Incumbent, unsearched: float, started: float, seed: int) -> MapResult:
+    source, reuse = instance.source, Reuse(instance.problem.reuse)
+    if best.nest is None:
+        reason = _why_nothing(source, reuse)
+        proof = Proof.OPTIMAL if math.isinf(unsearched) else Proof.NONE
+        return MapResult(None, None, reason, best.evaluated, time.perf_counter() - started, proof, None, seed)
+    mapping = decode_nest(source.computation, source.architecture, *best.nest)
+    cost = evaluate(source.computation, source.architecture, mapping, reuse=reuse)
+    if isinstance(cost, Infeasible):
+        raise AssertionError(f"the exact mapper built a mapping that does not fit: {cost}")
+    proven = not unsearched < best.value
+    gap = 0.0 if proven else (best.value - unsearched) / unsearched
+    proof = Proof.OPTIMAL if proven else Proof.GAP
+    return MapResult(mapping, cost, None, best.evaluated, time.perf_counter() - started, proof, gap, seed)
+
+
+def _why_nothing(source: MappingProblem, reuse: Reuse) -> Infeasible:
+    """What even the smallest tiles exceed."""
+    encoded = Encoded.of(source, reuse)
+    reason = encoded.result(None, 0, time.perf_counter(), None).infeasible
+    if reason is not None and reason.resource != "mappings drawn":
+        return reason
+    return Infeasible(
+        "mappings that obey the constraints", 1, 0, "mappings", "no tiling obeys constraints and capacities"
+    )

@@ -1,0 +1,35 @@
+"""One spatial profile under search."""
+
+import math
+from dataclasses import dataclass
+
+from codesign.mappers.exact.coefficients import Coefficients
+from codesign.mappers.exact.fixed import FixedKeep
+from codesign.mappers.exact.incumbent import TOLERANCE
+from codesign.mapping.nest import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """One profile under search.
+
+    Attributes:
+        fixed: The problem.
+        choice: Option of every fan-out.
+        terms: Coefficients.
+        compute: Compute cycles.
+    """
+
+    fixed: FixedKeep
+    choice: IntArray
+    terms: Coefficients
+    compute: float
+
+    def cycles_of(self, words: FloatArray) -> float:
+        """Cycles all ports need when this many words cross the boundaries (not rounded up)."""
+        ports = self.terms.constant_cycles + self.terms.demand @ words
+        return max(self.compute, float(ports.max())) if len(ports) else self.compute
+
+    def least_cycles(self, words: FloatArray) -> float:
+        """Whole cycles below which no mapping with at least these words gets."""
+        return math.ceil(self.cycles_of(words) * (1.0 - TOLERANCE))

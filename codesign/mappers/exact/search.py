@@ -1,0 +1,159 @@
+"""Branch and bound over profiles, and within a profile over how many words may cross each boundary."""
+
+import heapq
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.mappers.base import Objective
+from codesign.mappers.exact.chase import chase
+from codesign.mappers.exact.fixed import FixedKeep
+from codesign.mappers.exact.incumbent import TOLERANCE, Goal, Incumbent
+from codesign.mappers.exact.profile import Profile
+from codesign.mappers.exact.trace import trace_nest
+from codesign.mapping.nest import FloatArray
+
+_APART = 1e-9
+"""Relative; different numbers of words differ by more (there are fewer than 1e9 of them in a tile lattice's traffic)."""
+
+
+@dataclass
+class Node:
+    """A part of a profile: bounds on the words of every boundary, and what is known of its mappings."""
+
+    least: FloatArray
+    most: FloatArray
+    bound: float = 0.0
+    given_up: bool = False
+
+
+def search_fixed(fixed: FixedKeep, best: Incumbent) -> float:
+    """Search all profiles of fixed keep sets; returns a lower bound on what was not searched (infinite if nothing)."""
+    if fixed.n_profiles == 0:
+        return math.inf
+    energy, cycles = fixed.bounds()
+    whole = np.ceil(cycles * (1.0 - TOLERANCE))
+    values = bound_values(best.goal, energy, whole)
+    return search_profiles(fixed, values, energy, best)
+
+
+def bound_values(goal: Goal, energy: FloatArray, cycles: FloatArray) -> FloatArray:
+    """The goal's value of bounds on energy and cycles, elementwise."""
+    if goal.objective is Objective.ENERGY:
+        values = energy
+    else:
+        values = cycles if goal.objective is Objective.LATENCY else energy * cycles
+    return np.where(cycles > goal.latency_limit, np.inf, values)
+
+
+def search_profiles(fixed: FixedKeep, values: FloatArray, energy: FloatArray, best: Incumbent) -> float:
+    """Open profiles in the order of their bounds until none can be better."""
+    lowest = np.flatnonzero(values == values.min())
+    first = int(lowest[energy[lowest].argmin()])
+    unsearched = math.inf
+    if best.beaten_by(float(values[first])):
+        unsearched = search_profile(fixed, first, best)
+    left = (
+        np.flatnonzero(values < best.value * (1.0 - TOLERANCE)) if math.isfinite(best.value) else np.arange(len(values))
+    )
+    left = left[left != first]
+    for i in left[np.lexsort((left, energy[left], values[left]))]:
+        if not best.beaten_by(float(values[i])):
+            break
+        if best.late:
+            return min(unsearched, float(values[i]))
+        unsearched = min(unsearched, search_profile(fixed, int(i), best))
+    return unsearched
+
+
+def search_profile(fixed: FixedKeep, index: int, best: Incumbent) -> float:
+    """Search one profile; returns a lower bound on what was not searched (infinite if nothing)."""
+    choice = fixed.choice(index)
+    terms, _, _ = fixed.coefficients(choice)
+    compute = float(fixed.instance.problem.macs) / float(fixed.options.children[choice].prod())
+    profile = Profile(fixed, choice, terms, compute)
+    n = len(fixed.boundaries)
+    waiting: list[tuple[float, int, Node]] = [(0.0, 0, Node(np.zeros(n), np.full(n, np.inf)))]
+    ticket = 1
+    while waiting:
+        bound, _, node = heapq.heappop(waiting)
+        if not best.beaten_by(bound):
+            continue
+        if node.given_up or (best.late and best.nest is not None):
+            return min([bound] + [b for b, _, _ in waiting])
+        for child in expand(profile, node, terms.fewest * (1.0 - TOLERANCE), best):
+            heapq.heappush(waiting, (child.bound, ticket, child))
+            ticket += 1
+    return math.inf
+
+
+def expand(profile: Profile, node: Node, fewest: FloatArray, best: Incumbent) -> list[Node]:
+    """Solve a node's relaxation; returns the parts of it that may hold something better."""
+    goal, terms = best.goal, profile.terms
+    floor = np.maximum(node.least, fewest)
+    quickest = profile.least_cycles(floor)
+    by_latency = goal.objective is Objective.LATENCY
+    price = terms.price
+    if by_latency and len(terms.constant_cycles):
+        price = terms.demand.sum(axis=0) + terms.price * (1e-6 / max(1e-30, float(terms.price.max(initial=0.0))))
+    charges = profile.fixed.charges(profile.choice, price, node.least, node.most)
+    least = profile.fixed.run(charges)
+    best.programs += 1
+    if not math.isfinite(least):
+        return []
+    energy = terms.constant[0] + (float(terms.price @ floor) if by_latency else least)
+    bound = goal.value(energy, quickest)
+    if not best.beaten_by(bound):
+        return []
+    traced = trace_nest(profile.fixed, charges)
+    found, cycles = best.offer(traced.nest, traced.count)
+    if traced.optimistic and (by_latency or found > energy * (1.0 + _APART) or cycles > quickest):
+        return _chase(profile, Node(node.least, node.most, bound), best)
+    if (goal.objective is Objective.ENERGY and math.isinf(goal.latency_limit)) or cycles <= quickest:
+        return []
+    limit = goal.slowest_useful(energy, best.value) if math.isfinite(best.value) else goal.latency_limit
+    return split(profile, Node(node.least, node.most, bound), floor, traced.words, limit)
+
+
+def _chase(profile: Profile, node: Node, best: Incumbent) -> list[Node]:
+    """Settle a node of whose bound no mapping is known; if that takes too long it comes back, marked as given up."""
+    free = np.zeros_like(node.least), np.full_like(node.most, np.inf)
+    charges = profile.fixed.charges(profile.choice, profile.terms.price, *free)
+    profile.fixed.run(charges)
+    constant = float(profile.terms.constant[0])
+    quickest = profile.least_cycles(np.maximum(node.least, profile.terms.fewest * (1.0 - TOLERANCE)))
+    done = chase(profile, charges, constant, quickest, best)
+    return [] if done else [Node(node.least, node.most, node.bound, given_up=True)]
+
+
+def split(profile: Profile, node: Node, floor: FloatArray, words: FloatArray, limit: float) -> list[Node]:
+    """Parts of a node in which the cycles can be below the limit.
+
+    First the limit is turned into a cap for each boundary given the fewest words of the others; if
+    the solution found respects all caps and is still too slow, the boundary that contributes most is bisected.
+    """
+    terms = profile.terms
+    most = node.most.copy()
+    if math.isfinite(limit):
+        slack = limit * (1.0 + TOLERANCE) - terms.constant_cycles - terms.demand @ floor
+        if len(slack) and slack.min() < 0.0:
+            return []
+        for j in range(len(slack)):
+            used = terms.demand[j] > 0.0
+            most[used] = np.minimum(most[used], floor[used] + slack[j] / terms.demand[j, used])
+    if np.any(words > most * (1.0 + _APART)):
+        return [Node(node.least, most, node.bound)]
+    if not len(words):
+        return []
+    ports = terms.constant_cycles + terms.demand @ words
+    j = int(ports.argmax())
+    excess = terms.demand[j] * (words - floor)
+    b = int(excess.argmax())
+    if words[b] <= floor[b] * (1.0 + _APART):
+        return []
+    middle = math.sqrt(max(1.0, floor[b]) * words[b])
+    middle = middle if floor[b] < middle < words[b] else 0.5 * (floor[b] + words[b])
+    lower, upper = most.copy(), node.least.copy()
+    lower[b], upper[b] = middle, np.nextafter(middle, np.inf)
+    return [Node(node.least, lower, node.bound), Node(upper, most, node.bound)]

@@ -1,0 +1,76 @@
+"""The exact mapper's optima against blind enumeration of every mapping of random small problems."""
+
+import math
+
+import numpy as np
+import pytest
+
+from codesign.cost.arrays import Reuse
+from codesign.mappers.base import Budget, Objective, Proof
+from codesign.mappers.exact import ExactMapper
+from codesign.mapping.constraints import MappingProblem
+from tests.oracle.exact_enumeration import enumerate_all
+from tests.oracle.exact_problems import PLAIN, WINDOWS, random_problem
+
+OBJECTIVES = (Objective.ENERGY, Objective.LATENCY, Objective.EDP)
+
+
+def check(problem: MappingProblem, reuse: Reuse) -> int:
+    """Compare all three objectives; returns how many mappings the enumeration scored (0: too many to enumerate)."""
+    try:
+        best, valid = enumerate_all(problem, reuse, 30_000)
+    except OverflowError:
+        return 0
+    for objective, least in zip(OBJECTIVES, best, strict=True):
+        result = ExactMapper().map(problem, objective, budget=Budget(), seed=0, reuse=reuse)
+        assert result.proof is Proof.OPTIMAL
+        if math.isinf(least):
+            assert result.mapping is None
+            assert result.infeasible is not None
+            continue
+        assert result.cost is not None
+        assert objective.of(result.cost) == pytest.approx(least, rel=1e-9)
+    return valid
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_without_windows(seed: int) -> None:
+    check(random_problem(np.random.default_rng(seed), PLAIN), Reuse.TIMELOOP)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_sliding_windows(seed: int) -> None:
+    check(random_problem(np.random.default_rng(1000 + seed), WINDOWS), Reuse.TIMELOOP)
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_sliding_windows_walked_truly(seed: int) -> None:
+    check(random_problem(np.random.default_rng(2000 + seed), WINDOWS), Reuse.WALK)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_resident_reuse(seed: int) -> None:
+    check(random_problem(np.random.default_rng(3000 + seed), WINDOWS, size=20), Reuse.RESIDENT)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_constraints(seed: int) -> None:
+    check(random_problem(np.random.default_rng(4000 + seed), constrained=True), Reuse.TIMELOOP)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_free_bypass(seed: int) -> None:
+    check(random_problem(np.random.default_rng(5000 + seed), free_bypass=True, size=16), Reuse.TIMELOOP)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_one_dimension_on_two_axes(seed: int) -> None:
+    check(random_problem(np.random.default_rng(6000 + seed), ("diagonal",), size=12), Reuse.TIMELOOP)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(300))
+def test_many_more(seed: int) -> None:
+    rng = np.random.default_rng(10_000 + seed)
+    reuse = (Reuse.TIMELOOP, Reuse.TIMELOOP, Reuse.WALK)[seed % 3]
+    check(random_problem(rng, WINDOWS if seed % 2 else PLAIN, constrained=seed % 5 == 0, size=60), reuse)
