@@ -8,6 +8,7 @@ from codesign.core.errors import UserError, closest, unknown_name
 from codesign.mappers.base import Mapper
 
 MAPPERS: dict[str, tuple[str, str]] = {
+    "cosa": ("codesign.mappers.cosa.mapper:CosaMapper", "mixed-integer program (CoSA); option k enumerates schedules"),
     "anneal": (
         "codesign.mappers.annealing:AnnealingMapper",
         "simulated annealing over tilings, orders, spatial choices",

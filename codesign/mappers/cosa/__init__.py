@@ -1,0 +1,1 @@
+"""CoSA: scheduling by mixed-integer programming (Q. Huang et al., ISCA 2021)."""

@@ -1,0 +1,206 @@
+"""A solution of the program as a point of the map space, and the choices it leaves open made by the cost kernel."""
+
+import itertools
+
+import numpy as np
+
+from codesign.core.jit import njit
+from codesign.cost.kernel import VALID, Kernel, score
+from codesign.mappers.annealing import value_of
+from codesign.mappers.cosa.program import Program, chain_phase
+from codesign.mapping.nest import IntArray, Nest
+from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state, outermost_state
+
+
+def decode(program: Program, values: tuple[float, ...], space: MapSpace) -> MapState | None:
+    """The state of a solution, loops ordered by the chain that saves most at every level.
+
+    Args:
+        program: Whose solution it is.
+        values: Of all its variables.
+        space: The map space, axes apart.
+
+    Returns:
+        The state; None if its spatial factors fit the children of a level only as one row, not along X and Y.
+    """
+    state = outermost_state(space)
+    n_levels = space.order.shape[0]
+    waiting: dict[int, list[int]] = {}
+    for p, g in reversed(list(enumerate(program.group_of))):
+        waiting.setdefault(g, []).append(p)
+    across: dict[int, list[int]] = {v: [] for v in range(n_levels)}
+    for i, place in enumerate(program.places):
+        for _ in range(round(values[i])):
+            p = waiting[place.group].pop()
+            if place.axis is None:
+                state.slot[p] = place.level
+            elif program.settings.by_axis:
+                state.slot[p] = n_levels + 2 * place.level + place.axis
+            else:
+                across[place.level].append(p)
+    for v, primes in across.items():
+        if not _lay_out(program, space, state, v, primes):
+            return None
+    order_by_chains(program, space, state, program.chain_of(values))
+    return state
+
+
+def _lay_out(program: Program, space: MapSpace, state: MapState, v: int, primes: list[int]) -> bool:
+    """Choose the axis of every spatial prime of a level; False if none fits."""
+    if not primes:
+        return True
+    limits = program.mesh[v]
+    first = space.order.shape[0] + 2 * v
+    options = [[a for a in (0, 1) if first + a in space.choices[p, : space.n_choices[p]]] for p in primes]
+    for axes in itertools.product(*options):
+        used = [1, 1]
+        for p, a in zip(primes, axes, strict=True):
+            used[a] *= int(space.prime[p])
+        if used[0] <= limits[0] and used[1] <= limits[1]:
+            for p, a in zip(primes, axes, strict=True):
+                state.slot[p] = first + a
+            return True
+    return False
+
+
+def order_by_chains(
+    program: Program, space: MapSpace, state: MapState, chosen: tuple[frozenset[int], ...] | None = None
+) -> None:
+    """Order the loops of every level; the program decides only the network level's, the same rule decides the others'.
+
+    The chain with the largest saving is taken (equation 10): dimensions irrelevant to its largest set innermost.
+    """
+    relevant = program.matrices.relevant
+    weights = [program.settings.weights.weight_iterations if w else 1.0 for w in program.is_weight]
+    for v in range(space.order.shape[0]):
+        bits = np.zeros(len(relevant))
+        for p in range(space.prime.shape[0]):
+            if state.slot[p] == v:
+                bits[space.prime_dim[p]] += np.log2(space.prime[p])
+
+        def saving(chain: tuple[frozenset[int], ...], bits: np.ndarray = bits) -> float:
+            phases = [chain_phase(chain, row) for row in relevant]
+            return sum(
+                float(bits[d]) * sum(weights[t] for t in chain[k]) for d, k in enumerate(phases) if k < len(chain)
+            )
+
+        chain = chosen if chosen is not None and v == program.network else max(program.chains, key=saving)
+        state.order[v] = ordered(space, v, chain, relevant)
+
+
+def ordered(
+    space: MapSpace, v: int, chain: tuple[frozenset[int], ...], relevant: tuple[tuple[bool, ...], ...]
+) -> list[int]:
+    """The order row of a level under a chain; dimensions whose place is fixed keep it."""
+    free = [int(d) for d in space.order[v, : space.n_free[v]]]
+    free.sort(key=lambda d: -chain_phase(chain, relevant[d]))
+    return [*free, *(int(d) for d in space.order[v, space.n_free[v] :])]
+
+
+def chain_orders(program: Program, space: MapSpace) -> IntArray:
+    """Order rows to try at every level: ``C x L x D``, one per chain."""
+    levels = range(space.order.shape[0])
+    rows = [[ordered(space, v, chain, program.matrices.relevant) for v in levels] for chain in program.chains]
+    return np.array(rows, np.int64)
+
+
+@njit
+def choose_orders(
+    kernel: Kernel,
+    space: MapSpace,
+    state: MapState,
+    trial: MapState,
+    nest: Nest,
+    table: IntArray,
+    orders: IntArray,
+    objective: int,
+    limit: int,
+) -> tuple[float, int]:
+    """Improve the loop orders and free bypasses of a state under the cost kernel, its tiling untouched.
+
+    Descent: per level the orders of all chains, then single loops moved to other places, until nothing improves.
+
+    Args:
+        kernel: The packed problem.
+        space: The map space.
+        state: Overwritten by the best state found.
+        trial: Scratch.
+        nest: Scratch.
+        table: Scratch of `factor_table`.
+        orders: ``C x L x D`` from `chain_orders`.
+        objective: See `value_of`.
+        limit: Mappings to score at most.
+
+    Returns:
+        The best value (infinite if no valid mapping) and the number of mappings scored.
+    """
+    copy_state(state, trial)
+    best = _value(kernel, space, trial, nest, table, objective)
+    scored = 1
+    improved = True
+    n_levels, n_dims = space.order.shape
+    while improved:
+        improved = False
+        for v in range(n_levels):
+            active = 0
+            for d in range(n_dims):
+                active += table[v, d] > 1
+            if active < 2:
+                continue
+            for c in range(orders.shape[0]):
+                if scored >= limit:
+                    return best, scored
+                trial.order[v] = orders[c, v]
+                value = _value(kernel, space, trial, nest, table, objective)
+                scored += 1
+                if value < best:
+                    best, improved = value, True
+                    copy_state(trial, state)
+            trial.order[v] = state.order[v]
+            for source in range(space.n_free[v]):
+                if table[v, state.order[v, source]] == 1:
+                    continue
+                for target in range(space.n_free[v]):
+                    if target == source or table[v, state.order[v, target]] == 1:
+                        continue
+                    if scored >= limit:
+                        return best, scored
+                    trial.order[v] = state.order[v]
+                    _shift(trial.order[v], source, target)
+                    value = _value(kernel, space, trial, nest, table, objective)
+                    scored += 1
+                    if value < best:
+                        best, improved = value, True
+                        copy_state(trial, state)
+            trial.order[v] = state.order[v]
+        for i in range(space.free.shape[0]):
+            if scored >= limit:
+                return best, scored
+            v, t = space.free[i, 0], space.free[i, 1]
+            trial.keep[v, t] = 1 - state.keep[v, t]
+            value = _value(kernel, space, trial, nest, table, objective)
+            scored += 1
+            if value < best:
+                best, improved = value, True
+                copy_state(trial, state)
+            trial.keep[v, t] = state.keep[v, t]
+    return best, scored
+
+
+@njit
+def _value(kernel: Kernel, space: MapSpace, state: MapState, nest: Nest, table: IntArray, objective: int) -> float:
+    count = build_nest(space, state, table, nest)
+    status, energy, cycles = score(kernel, nest, count)
+    return value_of(objective, energy, cycles) if status == VALID else np.inf
+
+
+@njit
+def _shift(row: IntArray, source: int, target: int) -> None:
+    """Move one entry of a row, the ones between making room."""
+    entry = row[source]
+    step = 1 if target > source else -1
+    i = source
+    while i != target:
+        row[i] = row[i + step]
+        i += step
+    row[target] = entry

@@ -1,0 +1,181 @@
+"""The CoSA mapper: one mixed-integer program for tiling, spatial mapping and loop order; more of them on request."""
+
+import math
+import time
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from codesign.core.errors import UserError
+from codesign.cost.arrays import Reuse
+from codesign.cost.cost import Cost, Infeasible
+from codesign.mappers.annealing import value_of
+from codesign.mappers.base import Budget, MapResult, MipReport, Objective
+from codesign.mappers.cosa.decode import chain_orders, choose_orders, decode
+from codesign.mappers.cosa.matrices import Reading
+from codesign.mappers.cosa.padding import padded
+from codesign.mappers.cosa.program import PUBLISHED, Form, Settings, make_program
+from codesign.mappers.cosa.schedules import Schedule, schedules, solve_program
+from codesign.mappers.cosa.solvers import Solver
+from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
+from codesign.mapping.constraints import MappingProblem
+from codesign.mapping.space import MapState, copy_state, factor_table, outermost_state
+
+
+@dataclass(frozen=True)
+class CosaMapper:
+    """Q. Huang et al., "CoSA: Scheduling by Constrained Optimization for Spatial Accelerators", ISCA 2021.
+
+    The first schedule is the program's own, as published; with ``k = 1`` it is the result. Otherwise `k` schedules are
+    enumerated, of programs with other weights (a sweep) and, when those are used up, of the first program with the
+    schedules found excluded (no-good cuts); the cost kernel orders the loops of each and chooses among them.
+
+    Args:
+        reading: Which published form: paper, head or pre.
+        k: Schedules to enumerate, of at most twice as many programs.
+        enumeration: How: ``sweep`` (then cuts), or ``cuts`` alone.
+        form: ``weighted`` sum, or ``balance`` of traffic and compute.
+        solver: cp-sat, highs or gurobi.
+        utilization: Weight wU of the buffer use.
+        compute: Weight wC of the cycles.
+        traffic: Weight wT of the traffic.
+        network_level: Level whose loop order the program chooses; empty: the outermost level on chip.
+        pad_primes_above: Bounds with a larger prime factor are padded; the mapping is then one of the padded computation. 0: never.
+    """
+
+    reading: str = "paper"
+    k: int = 8
+    enumeration: str = "sweep"
+    form: str = "weighted"
+    solver: str = "cp-sat"
+    utilization: float = PUBLISHED.utilization
+    compute: float = PUBLISHED.compute
+    traffic: float = PUBLISHED.traffic
+    network_level: str = ""
+    pad_primes_above: int = 0
+    name: ClassVar[str] = "cosa"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
+            raise UserError(f"`k` must be an integer >= 1, got {self.k!r}", where="mapper 'cosa'")
+        if self.enumeration not in ("sweep", "cuts"):
+            raise UserError(f"`enumeration` must be sweep or cuts, got {self.enumeration!r}", where="mapper 'cosa'")
+        self.settings()
+        Solver.parse(self.solver)
+
+    def settings(self) -> Settings:
+        """The program's settings that the options say."""
+        weights = replace(PUBLISHED, utilization=self.utilization, compute=self.compute, traffic=self.traffic)
+        return Settings(
+            reading=Reading.parse(self.reading),
+            weights=weights,
+            form=Form.parse(self.form),
+            network_level=self.network_level or None,
+        )
+
+    def map(
+        self,
+        problem: MappingProblem,
+        objective: Objective,
+        *,
+        budget: Budget,
+        seed: int,
+        reuse: Reuse = Reuse.TIMELOOP,
+    ) -> MapResult:
+        """See `codesign.mappers.base.Mapper`. Nothing is random; `evaluated` counts mappings scored by the kernel."""
+        started = time.perf_counter()
+        computation, padding = padded(problem.computation, self.pad_primes_above)
+        encoded = Encoded.of(replace(problem, computation=computation), reuse)
+        solver = Solver.parse(self.solver)
+        program = make_program(encoded.source, self.settings())
+        solution = solve_program(program, solver, budget.time_limit_s)
+        chooser = _Chooser(encoded, objective, budget, started)
+        own = decode(program, solution.values, encoded.space) if solution.values else None
+        one_shot = None if own is None else chooser.offer(own)
+        found, note = 0, ""
+        if solution.values:
+            for schedule in schedules(
+                encoded,
+                program,
+                solution,
+                solver,
+                cuts_only=self.enumeration == "cuts",
+                attempts=2 * self.k,
+                time_limit_s=chooser.seconds_left(),
+            ):
+                found += 1
+                if found == 1 and schedule.repairs:
+                    note = f"the program's schedule does not fit; its limits were tightened {schedule.repairs} times"
+                chooser.offer(schedule.state)
+                if self.k > 1:
+                    chooser.refine(schedule)
+                if found >= self.k or chooser.spent():
+                    break
+        if chooser.best is None:
+            note = f"the program ended {solution.status.value}; all loops stand as far out as they may"
+            chooser.offer(outermost_state(encoded.space))
+        report = MipReport(
+            objective=solution.objective if solution.values else None,
+            reading=self.reading,
+            bound=solution.bound if math.isfinite(solution.bound) else None,
+            seconds=solution.seconds,
+            status=solution.status.value,
+            solver=self.solver,
+            schedules=found,
+            one_shot=one_shot,
+            padding=padding,
+            note=note,
+        )
+        return replace(encoded.result(chooser.best, chooser.evaluated, started, None), mip=report)
+
+
+class _Chooser:
+    """The best valid state among those offered, and what is left of the budget."""
+
+    def __init__(self, encoded: Encoded, objective: Objective, budget: Budget, started: float) -> None:
+        self.encoded, self.budget, self.started = encoded, budget, started
+        self.objective = OBJECTIVE_CODE[objective]
+        self.table = factor_table(encoded.space)
+        self.best: MapState | None = None
+        self.best_value = math.inf
+        self.evaluated = 0
+
+    def seconds_left(self) -> float | None:
+        """Of the time limit; at least a millisecond."""
+        if self.budget.time_limit_s is None:
+            return None
+        return max(1e-3, self.started + self.budget.time_limit_s - time.perf_counter())
+
+    def spent(self) -> bool:
+        """Whether the budget is used up."""
+        if self.budget.evaluations is not None and self.evaluated >= self.budget.evaluations:
+            return True
+        return self.budget.time_limit_s is not None and time.perf_counter() - self.started >= self.budget.time_limit_s
+
+    def offer(self, state: MapState) -> Cost | None:
+        """Score a state as it stands; its cost if it is valid."""
+        if self.budget.evaluations is not None and self.evaluated >= self.budget.evaluations:
+            return None
+        self.evaluated += 1
+        cost, _, _ = self.encoded.cost_of(state)
+        if isinstance(cost, Infeasible):
+            return None
+        self._keep(state, value_of(self.objective, cost.energy_pj, float(cost.latency_cycles)))
+        return cost
+
+    def refine(self, schedule: Schedule) -> None:
+        """Let the kernel order the loops of a schedule."""
+        left = 1 << 62 if self.budget.evaluations is None else self.budget.evaluations - self.evaluated
+        if left < 1:
+            return
+        state = outermost_state(self.encoded.space)
+        copy_state(schedule.state, state)
+        value, scored = choose_orders(
+            self.encoded.kernel, self.encoded.space, state, outermost_state(self.encoded.space), self.encoded.nest,
+            self.table, chain_orders(schedule.program, self.encoded.space), self.objective, left,
+        )  # fmt: skip
+        self.evaluated += int(scored)
+        self._keep(state, value)
+
+    def _keep(self, state: MapState, value: float) -> None:
+        if value < self.best_value:
+            self.best, self.best_value = state, value

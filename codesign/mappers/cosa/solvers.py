@@ -1,0 +1,256 @@
+"""Solvers behind one function: CP-SAT (default), HiGHS inside OR-Tools' model builder, Gurobi where the user has it.
+
+Limits are deterministic (a solver's own count of its work) unless the caller gives a time, so that the same program has the
+same answer on a busy machine.
+"""
+
+import importlib
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from codesign.core.errors import MissingDependencyError, unknown_name
+from codesign.mappers.cosa.linear import LinearProgram, Row
+
+SCALE = 10**7
+"""CP-SAT knows integers only: one bit of a logarithm is so many units. Errors: 0.5 / SCALE bits a prime factor."""
+
+EFFORT = 30.0
+"""Default limit per program: CP-SAT's deterministic time (about seconds of one core), seconds for the other solvers."""
+
+
+class Solver(Enum):
+    """The backends."""
+
+    CP_SAT = "cp-sat"
+    HIGHS = "highs"
+    GUROBI = "gurobi"
+
+    @classmethod
+    def parse(cls, name: str) -> "Solver":
+        """The solver of that name.
+
+        Raises:
+            UserError: There is none.
+        """
+        try:
+            return cls(name)
+        except ValueError:
+            raise unknown_name("MIP solver", name, [s.value for s in cls]) from None
+
+
+class Status(Enum):
+    """How a solve ended."""
+
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"
+    INFEASIBLE = "infeasible"
+    STOPPED = "stopped without a solution"
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a solver returned.
+
+    Args:
+        status: How it ended.
+        values: Of all variables; empty when there is no solution.
+        objective: Their objective, recomputed in double precision; infinite when there is none.
+        bound: Proven lower bound.
+        seconds: CPU time of building and solving.
+    """
+
+    status: Status
+    values: tuple[float, ...]
+    objective: float
+    bound: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """Of one solve: work, and wall-clock time if there is such a limit."""
+
+    effort: float
+    time_s: float | None
+
+    @property
+    def seconds(self) -> float:
+        """Both as a time, for solvers that count nothing else."""
+        return self.effort if self.time_s is None else min(self.effort, self.time_s)
+
+
+_Backend = Callable[[LinearProgram, _Limits], tuple[Status, tuple[float, ...], float]]
+
+_LIBRARIES = {Solver.CP_SAT: "ortools.sat.python.cp_model", Solver.HIGHS: "ortools.linear_solver.python.model_builder"}
+
+
+def solve(
+    program: LinearProgram,
+    solver: Solver = Solver.CP_SAT,
+    *,
+    time_limit_s: float | None = None,
+    effort: float = EFFORT,
+) -> Solution:
+    """Solve a program.
+
+    Args:
+        program: What to solve.
+        solver: By which backend, on one thread.
+        time_limit_s: Wall-clock limit beside the limit on effort.
+        effort: Limit on the solver's work, see `EFFORT`.
+
+    Raises:
+        MissingDependencyError: Gurobi is not installed or has no licence.
+    """
+    backend: _Backend = {Solver.CP_SAT: _cp_sat, Solver.HIGHS: _highs, Solver.GUROBI: _gurobi}[solver]
+    if solver in _LIBRARIES:
+        importlib.import_module(_LIBRARIES[solver])  # loading a library is not solving
+    started = time.process_time()
+    status, values, bound = backend(program, _Limits(effort, time_limit_s))
+    values = tuple(float(round(x)) if whole else x for x, whole in zip(values, program.integral, strict=False))
+    objective = program.value(values) if values else math.inf
+    return Solution(status, values, objective, min(bound, objective), time.process_time() - started)
+
+
+def with_cuts(program: LinearProgram, forbidden: Iterable[tuple[int, ...]], width: int) -> LinearProgram:
+    """The program with a no-good cut per forbidden point, in rows any MIP solver understands.
+
+    Counts are not binary: "differs from the point" is "some variable lies above or below it", one binary for either.
+
+    Args:
+        program: What to add the cuts to.
+        forbidden: Values of the first `width` variables that are not wanted any more.
+        width: How many variables a point names.
+    """
+    upper, integral, cost = list(program.upper), list(program.integral), list(program.cost)
+    rows = list(program.rows)
+    for point in forbidden:
+        sides = []
+        for i in range(width):
+            for above in (True, False):
+                room = upper[i] - point[i] if above else point[i]
+                if room < 1:
+                    continue
+                upper.append(1.0)
+                integral.append(True)
+                cost.append(0.0)
+                side = len(upper) - 1
+                sides.append(side)
+                if above:  # side = 1 makes x >= point + 1
+                    rows.append(Row(((i, 1.0), (side, -(point[i] + 1.0))), 0.0, None))
+                else:  # side = 1 makes x <= point - 1
+                    rows.append(Row(((i, 1.0), (side, upper[i] - point[i] + 1.0)), None, upper[i]))
+        rows.append(Row(tuple((s, 1.0) for s in sides), 1.0, None))
+    return LinearProgram(tuple(upper), tuple(integral), tuple(cost), tuple(rows))
+
+
+def _scaled(value: float) -> int:
+    return round(value * SCALE)
+
+
+def _cp_sat(program: LinearProgram, limits: _Limits) -> tuple[Status, tuple[float, ...], float]:
+    from ortools.sat.python import cp_model
+
+    model = cp_model.CpModel()
+    variables = [
+        model.new_int_var(0, int(u) if whole else _scaled(u), "")
+        for u, whole in zip(program.upper, program.integral, strict=True)
+    ]
+    for row in program.rows:
+        coefficients, scale, slack = _integers(program, row)
+        low = cp_model.INT_MIN if row.low is None else round(row.low * scale) - slack
+        high = cp_model.INT_MAX if row.high is None else round(row.high * scale) + slack
+        expression = cp_model.LinearExpr.weighted_sum([variables[i] for i, _ in row.terms], coefficients)
+        model.add_linear_constraint(expression, low, high)
+    costs = [_scaled(c) if whole else round(c) for c, whole in zip(program.cost, program.integral, strict=True)]
+    model.minimize(cp_model.LinearExpr.weighted_sum(variables, costs))
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.linearization_level = 2  # knapsacks with near ties (all primes equal) are hopeless without cuts
+    solver.parameters.max_deterministic_time = limits.effort
+    if limits.time_s is not None:
+        solver.parameters.max_time_in_seconds = limits.time_s
+    code = solver.solve(model)
+    if code == cp_model.INFEASIBLE:
+        return Status.INFEASIBLE, (), math.inf
+    bound = solver.best_objective_bound / SCALE
+    if code not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return Status.STOPPED, (), bound
+    values = tuple(
+        float(solver.value(x)) if whole else solver.value(x) / SCALE
+        for x, whole in zip(variables, program.integral, strict=True)
+    )
+    return (Status.OPTIMAL if code == cp_model.OPTIMAL else Status.FEASIBLE), values, bound
+
+
+def _integers(program: LinearProgram, row: Row) -> tuple[list[int], int, int]:
+    """Whole coefficients of a row, the unit of its bounds, and the slack for rounding; whole rows stay as they are."""
+    whole = all(c == int(c) and program.integral[i] for i, c in row.terms)
+    if whole and all(b is None or b == int(b) for b in (row.low, row.high)):
+        return [int(c) for _, c in row.terms], 1, 0
+    coefficients = [_scaled(c) if program.integral[i] else round(c) for i, c in row.terms]
+    if not all(program.integral[i] for i, _ in row.terms):
+        return coefficients, SCALE, 0  # a row that defines a continuous variable needs no tolerance
+    count = sum(program.upper[i] for i, _ in row.terms)
+    return coefficients, SCALE, math.ceil(count / 2)
+
+
+def _highs(program: LinearProgram, limits: _Limits) -> tuple[Status, tuple[float, ...], float]:
+    from ortools.linear_solver.python import model_builder
+
+    model = model_builder.Model()
+    variables = [
+        model.new_var(0, u, whole, f"x{i}")
+        for i, (u, whole) in enumerate(zip(program.upper, program.integral, strict=True))
+    ]
+    for row in program.rows:
+        expression = sum(c * variables[i] for i, c in row.terms)
+        low = -math.inf if row.low is None else row.low
+        model.add_linear_constraint(expression, low, math.inf if row.high is None else row.high)
+    model.minimize(sum(c * x for c, x in zip(program.cost, variables, strict=True) if c))
+    solver = model_builder.Solver("highs")
+    solver.set_time_limit_in_seconds(limits.seconds)
+    solver.set_solver_specific_parameters("output_flag=false\nthreads=1\nmip_rel_gap=1e-9")
+    code = solver.solve(model)
+    if code == model_builder.SolveStatus.INFEASIBLE:
+        return Status.INFEASIBLE, (), math.inf
+    if code not in (model_builder.SolveStatus.OPTIMAL, model_builder.SolveStatus.FEASIBLE):
+        return Status.STOPPED, (), -math.inf
+    values = tuple(float(solver.value(x)) for x in variables)
+    optimal = code == model_builder.SolveStatus.OPTIMAL
+    return (Status.OPTIMAL if optimal else Status.FEASIBLE), values, float(solver.best_objective_bound)
+
+
+def _gurobi(program: LinearProgram, limits: _Limits) -> tuple[Status, tuple[float, ...], float]:
+    try:
+        import gurobipy
+    except ImportError:
+        raise MissingDependencyError(
+            "solver 'gurobi' needs the package gurobipy and a licence", hint="use solver=cp-sat or solver=highs"
+        ) from None
+    grb: Any = gurobipy.GRB
+    with gurobipy.Env(params={"OutputFlag": 0, "Threads": 1}) as env, gurobipy.Model(env=env) as model:
+        model.Params.TimeLimit = limits.seconds
+        model.Params.MIPGap = 1e-9
+        variables = [
+            model.addVar(ub=u, vtype=grb.INTEGER if whole else grb.CONTINUOUS)
+            for u, whole in zip(program.upper, program.integral, strict=True)
+        ]
+        for row in program.rows:
+            expression = gurobipy.LinExpr([c for _, c in row.terms], [variables[i] for i, _ in row.terms])
+            if row.low is not None:
+                model.addConstr(expression >= row.low)
+            if row.high is not None:
+                model.addConstr(expression <= row.high)
+        model.setObjective(gurobipy.LinExpr(list(program.cost), variables), grb.MINIMIZE)
+        model.optimize()
+        if model.Status in (grb.INFEASIBLE, grb.INF_OR_UNBD):
+            return Status.INFEASIBLE, (), math.inf
+        if model.SolCount == 0:
+            return Status.STOPPED, (), float(model.ObjBound)
+        values = tuple(float(x.X) for x in variables)
+        return (Status.OPTIMAL if model.Status == grb.OPTIMAL else Status.FEASIBLE), values, float(model.ObjBound)
