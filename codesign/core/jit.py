@@ -25,7 +25,16 @@ def njit(function: F) -> F:
 
     Division by zero gives infinity or zero as in NumPy instead of an exception: no check at every division.
     """
-    return _compile(function, parallel=False)
+    return _compile(function, _nrt=True)
+
+
+def njit_plain(function: F) -> F:
+    """Like `njit`, for functions that make no arrays: no reference counts are kept.
+
+    Numba counts references to every array argument at every call, atomically; in the cost kernel that was most
+    of the time. Without counting a function must not allocate, return or keep an array.
+    """
+    return _compile(function, _nrt=False)
 
 
 def njit_parallel(function: F) -> F:
@@ -33,13 +42,13 @@ def njit_parallel(function: F) -> F:
     return _compile(function, parallel=True)
 
 
-def _compile(function: F, *, parallel: bool) -> F:
+def _compile(function: F, **options: bool) -> F:
     import numba
 
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(_cache_folder(function))
     try:
-        return cast(F, numba.njit(cache=True, nogil=True, parallel=parallel, error_model="numpy")(function))
+        return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function))
     finally:
         numba.config.CACHE_DIR = before
 

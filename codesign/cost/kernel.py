@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.core.jit import njit
+from codesign.core.jit import njit, njit_plain
 from codesign.cost.arrays import Problem
 from codesign.cost.peers import peer_words
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, SPATIAL_X, TEMPORAL, FloatArray, IntArray, Nest
@@ -115,7 +115,7 @@ def make_kernel(problem: Problem, max_loops: int) -> Kernel:
     )
 
 
-@njit
+@njit_plain
 def _scan_loops(
     loops: IntArray,
     count: int,
@@ -176,7 +176,7 @@ def _scan_loops(
     return VALID
 
 
-@njit
+@njit_plain
 def _fill_tiles(
     position: IntArray,
     terms: IntArray,
@@ -209,7 +209,7 @@ def _fill_tiles(
     return VALID
 
 
-@njit
+@njit_plain
 def _gcd(a: int, b: int) -> int:
     while b:
         a, b = b, a % b
@@ -260,7 +260,7 @@ def _enumerate_distinct(
     return unique
 
 
-@njit
+@njit_plain
 def _partners(loops: IntArray, start: int, stop: int, t: int, motion: IntArray) -> tuple[int, int, int]:
     """How many pairs of spatial loops move the tensor along one axis, and the last such pair."""
     pairs, first, second = 0, 0, 0
@@ -273,7 +273,7 @@ def _partners(loops: IntArray, start: int, stop: int, t: int, motion: IntArray) 
     return pairs, first, second
 
 
-@njit
+@njit_plain
 def _diagonal(loops: IntArray, i: int, j: int, t: int, motion: IntArray, outside: IntArray) -> int:
     """Different offsets of two spatial loops on one axis, the row-stationary diagonal (rule S3)."""
     f1, f2 = loops[i, FACTOR], loops[j, FACTOR]
@@ -283,7 +283,7 @@ def _diagonal(loops: IntArray, i: int, j: int, t: int, motion: IntArray, outside
     return f1 * f2 - max(0, f1 - s2 // g) * max(0, f2 - s1 // g)  # type: ignore[no-any-return]
 
 
-@njit
+@njit_plain
 def _words_in(
     loops: IntArray,
     v: int,
@@ -332,7 +332,7 @@ def _words_in(
     return total  # type: ignore[no-any-return]
 
 
-@njit
+@njit_plain
 def _words_in_general(
     loops: IntArray,
     v: int,
@@ -371,7 +371,7 @@ def _words_in_general(
     return total
 
 
-@njit
+@njit_plain
 def _fill_shares(loops: IntArray, output: int, motion: IntArray, tensor: IntArray, use: IntArray) -> None:
     """Output words one instance of each level is responsible for over the run (rule O3)."""
     words = tensor[output, _WORDS]
@@ -382,7 +382,7 @@ def _fill_shares(loops: IntArray, output: int, motion: IntArray, tensor: IntArra
                 words //= loops[i, FACTOR]
 
 
-@njit
+@njit_plain
 def _throttled_cycles(
     position: IntArray,
     pair: FloatArray,
@@ -416,7 +416,124 @@ def _throttled_cycles(
     return worst
 
 
-@njit
+@njit_plain
+def _distinct_children(
+    loops: IntArray,
+    m: int,
+    t: int,
+    bounds: IntArray,
+    terms: IntArray,
+    first_term: IntArray,
+    motion: IntArray,
+    coef: IntArray,
+    tensor: IntArray,
+    level_int: IntArray,
+    outside: IntArray,
+    use: IntArray,
+    offsets: IntArray,
+) -> int:
+    """Children in use of one instance of level m whose tiles of a tensor differ (rules S1-S4)."""
+    distinct = use[m, CHILDREN]
+    if distinct == 1 or level_int[m, _SHARES] == 0:
+        return distinct  # type: ignore[no-any-return]
+    start, stop = use[m, START], use[m, STOP]
+    distinct = 1
+    for i in range(start, stop):
+        if motion[t, loops[i, DIM], _AXIS] >= 0:
+            distinct *= loops[i, FACTOR]
+    pairs, first, second = _partners(loops, start, stop, t, motion)
+    if pairs > 1 or tensor[t, _ENTANGLED] == 1:
+        return _enumerate_distinct(loops, start, stop, t, bounds, terms, first_term, motion, coef, outside, offsets)
+    if pairs == 1:
+        distinct //= loops[first, FACTOR] * loops[second, FACTOR]
+        distinct *= _diagonal(loops, first, second, t, motion, outside)
+    return distinct  # type: ignore[no-any-return]
+
+
+@njit_plain
+def _count_tensor(
+    loops: IntArray,
+    position: IntArray,
+    t: int,
+    compute_cycles: int,
+    bounds: IntArray,
+    terms: IntArray,
+    first_term: IntArray,
+    motion: IntArray,
+    coef: IntArray,
+    tensor: IntArray,
+    pair: FloatArray,
+    level_int: IntArray,
+    level: FloatArray,
+    reuse: int,
+    outside: IntArray,
+    use: IntArray,
+    extent: IntArray,
+    counts: IntArray,
+    spent: FloatArray,
+    shift: IntArray,
+    offsets: IntArray,
+) -> float:
+    """Counts of one tensor at every level; returns the energy of its accesses and transfers (rules T, O, N)."""
+    n_levels, n_tensors = position.shape
+    is_output = t == n_tensors - 1
+    energy = 0.0
+    outermost = 0
+    while position[outermost, t] == BYPASSED:
+        outermost += 1
+    below = compute_cycles  # a MAC takes one word a cycle and remembers nothing (rule T1)
+    inner_level = n_levels
+    for v in range(n_levels - 1, outermost - 1, -1):
+        place = position[v, t]
+        if place == BYPASSED:
+            continue
+        traffic = below
+        for m in range(inner_level - 1, v - 1, -1):
+            distinct = _distinct_children(
+                loops, m, t, bounds, terms, first_term, motion, coef, tensor, level_int, outside, use, offsets
+            )
+            traffic *= distinct
+            if level_int[m, _PEERS] == 1 and m == v and inner_level == v + 1 < n_levels and not is_output:
+                traffic, given = peer_words(
+                    loops, use[m, START], use[m, STOP], t, outside[position[inner_level, t], _NEAREST],
+                    tensor[t, _AXES], coef, reuse, outside, extent, inner_level, counts[inner_level, t, TILE],
+                )  # fmt: skip
+                given *= use[m, INSTANCES]
+                counts[inner_level, t, GIVEN] = given
+                energy += given * (pair[inner_level, t, _READ] + pair[m, t, _HOP])
+                spent[m, NETWORK] += given * pair[m, t, _HOP]
+            if pair[m, t, _HOP] > 0.0:
+                hops = level[m, _HOPS] + level[m, _HOPS_PER_COPY] * use[m, CHILDREN] / distinct
+                network = traffic * use[m, INSTANCES] * hops * pair[m, t, _HOP]
+                spent[m, NETWORK] += network
+                energy += network
+        words = counts[v, t, TILE]
+        last = outside[place, _NEAREST]
+        if last >= 0:
+            if tensor[t, _ENTANGLED] == 1 or reuse == 2:
+                words = _words_in_general(
+                    loops, v, t, last, tensor[t, _AXES], coef, reuse, outside, extent, words, shift
+                )
+            else:
+                words = _words_in(loops, v, t, last, motion, reuse, outside, extent, words)
+        reads, fills, updates = traffic, words, 0
+        if is_output:
+            share = use[v, SHARE]
+            reads, fills, updates = traffic - share, words - share, traffic
+        if v == outermost:
+            fills = 0
+        counts[v, t, GIVEN] = 0
+        counts[v, t, READS] = reads
+        counts[v, t, FILLS] = fills
+        counts[v, t, UPDATES] = updates
+        accesses = reads * pair[v, t, _READ] + fills * pair[v, t, _FILL] + updates * pair[v, t, _UPDATE]
+        energy += accesses * use[v, INSTANCES]
+        below = words
+        inner_level = v
+    return energy
+
+
+@njit_plain
 def score(kernel: Kernel, nest: Nest, count: int) -> tuple[int, float, float]:
     """Score one mapping.
 
@@ -430,116 +547,25 @@ def score(kernel: Kernel, nest: Nest, count: int) -> tuple[int, float, float]:
         4 times the level; energy and cycles are then infinite.
     """
     loops, position = nest.loops, nest.position
-    terms, first_term, motion, coef, tensor = kernel.terms, kernel.first_term, kernel.motion, kernel.coef, kernel.tensor
-    level_int, level, pair = kernel.level_int, kernel.level, kernel.pair
-    inner, outside, use = kernel.inner, kernel.outside, kernel.use
-    extent, counts, spent = kernel.extent, kernel.counts, kernel.spent
+    bounds, terms, first_term, motion = kernel.bounds, kernel.terms, kernel.first_term, kernel.motion
+    coef, tensor, level_int, level, pair = kernel.coef, kernel.tensor, kernel.level_int, kernel.level, kernel.pair
+    inner, outside, use, offsets = kernel.inner, kernel.outside, kernel.use, kernel.offsets
+    extent, counts, spent, shift = kernel.extent, kernel.counts, kernel.spent, kernel.shift
     status = _scan_loops(loops, count, position, level_int, inner, outside, use)
     if status == VALID:
         status = _fill_tiles(position, terms, first_term, tensor, kernel.element_bits, level_int, inner, extent, counts)
     if status != VALID:
         return status, np.inf, np.inf
-    n_levels, n_tensors = position.shape
     used = 1
-    for v in range(n_levels):
+    for v in range(position.shape[0]):
         used *= use[v, CHILDREN]
         spent[v, NETWORK] = 0.0
-    _fill_shares(loops, n_tensors - 1, motion, tensor, use)
+    _fill_shares(loops, position.shape[1] - 1, motion, tensor, use)
     compute_cycles = kernel.macs // used
     energy = kernel.macs * kernel.mac_energy
-    for t in range(n_tensors):
-        outermost = 0
-        while position[outermost, t] == BYPASSED:
-            outermost += 1
-        below = compute_cycles  # a MAC takes one word a cycle and remembers nothing (rule T1)
-        inner_level = n_levels
-        for v in range(n_levels - 1, outermost - 1, -1):
-            place = position[v, t]
-            if place == BYPASSED:
-                continue
-            traffic = below
-            for m in range(inner_level - 1, v - 1, -1):
-                distinct = use[m, CHILDREN]
-                if distinct > 1 and level_int[m, _SHARES] == 1:
-                    start, stop = use[m, START], use[m, STOP]
-                    distinct = 1
-                    for i in range(start, stop):
-                        if motion[t, loops[i, DIM], _AXIS] >= 0:
-                            distinct *= loops[i, FACTOR]
-                    pairs, first, second = _partners(loops, start, stop, t, motion)
-                    if pairs > 1 or tensor[t, _ENTANGLED] == 1:
-                        distinct = _enumerate_distinct(
-                            loops,
-                            start,
-                            stop,
-                            t,
-                            kernel.bounds,
-                            terms,
-                            first_term,
-                            motion,
-                            coef,
-                            outside,
-                            kernel.offsets,
-                        )
-                    elif pairs == 1:
-                        distinct //= loops[first, FACTOR] * loops[second, FACTOR]
-                        distinct *= _diagonal(loops, first, second, t, motion, outside)
-                traffic *= distinct
-                given = 0
-                if (
-                    level_int[m, _PEERS] == 1
-                    and m == v
-                    and inner_level == v + 1
-                    and inner_level < n_levels
-                    and t < n_tensors - 1
-                ):
-                    traffic, given = peer_words(
-                        loops, use[m, START], use[m, STOP], t, outside[position[inner_level, t], _NEAREST],
-                        tensor[t, _AXES], coef, kernel.reuse, outside, extent[inner_level, t],
-                        counts[inner_level, t, TILE],
-                    )  # fmt: skip
-                    # per instance of the children, as a mean: the border of the array gives and takes less
-                    counts[inner_level, t, GIVEN] = given * use[m, INSTANCES]
-                    energy += given * use[m, INSTANCES] * (pair[inner_level, t, _READ] + pair[m, t, _HOP])
-                    spent[m, NETWORK] += given * use[m, INSTANCES] * pair[m, t, _HOP]
-                if pair[m, t, _HOP] > 0.0:  # rules N1-N4
-                    hops = level[m, _HOPS] + level[m, _HOPS_PER_COPY] * use[m, CHILDREN] / distinct
-                    network = traffic * use[m, INSTANCES] * hops * pair[m, t, _HOP]
-                    spent[m, NETWORK] += network
-                    energy += network
-            words = counts[v, t, TILE]
-            last = outside[place, _NEAREST]
-            if last >= 0:
-                if tensor[t, _ENTANGLED] == 1 or kernel.reuse == 2:
-                    words = _words_in_general(
-                        loops,
-                        v,
-                        t,
-                        last,
-                        tensor[t, _AXES],
-                        coef,
-                        kernel.reuse,
-                        outside,
-                        extent,
-                        words,
-                        kernel.shift,
-                    )
-                else:
-                    words = _words_in(loops, v, t, last, motion, kernel.reuse, outside, extent, words)
-            reads, fills, updates = traffic, words, 0
-            if t == n_tensors - 1:
-                share = use[v, SHARE]
-                reads, fills, updates = traffic - share, words - share, traffic
-            if v == outermost:
-                fills = 0
-            instances = use[v, INSTANCES]
-            counts[v, t, GIVEN] = 0
-            counts[v, t, READS] = reads
-            counts[v, t, FILLS] = fills
-            counts[v, t, UPDATES] = updates
-            energy += (
-                reads * pair[v, t, _READ] + fills * pair[v, t, _FILL] + updates * pair[v, t, _UPDATE]
-            ) * instances
-            below = words
-            inner_level = v
+    for t in range(position.shape[1]):
+        energy += _count_tensor(
+            loops, position, t, compute_cycles, bounds, terms, first_term, motion, coef, tensor, pair, level_int,
+            level, kernel.reuse, outside, use, extent, counts, spent, shift, offsets,
+        )  # fmt: skip
     return VALID, energy, _throttled_cycles(position, pair, level, use, counts, spent, compute_cycles)

@@ -132,6 +132,7 @@ def peer_words(
     reuse: int,
     outside: IntArray,
     extent: IntArray,
+    level: int,
     full: int,
 ) -> tuple[int, int]:
     """Words that the children of one parent ask of it and give each other over the whole run.
@@ -146,8 +147,9 @@ def peer_words(
         coef: ``T x A x D``.
         reuse: Value of `Reuse`.
         outside: As in `Kernel`.
-        extent: ``A`` of the children's tile.
-        full: Its words.
+        extent: ``L x T x A`` tile extents.
+        level: Of the children.
+        full: Words of a child's tile.
     """
     along_x = _axis_offsets(loops, start, stop, t, SPATIAL_X, coef, outside)
     along_y = _axis_offsets(loops, start, stop, t, SPATIAL_X + 1, coef, outside)
@@ -189,7 +191,9 @@ def peer_words(
                 first = coef[t, a, loops[last, DIM]] * outside[last, _STEP_SIZE]
                 same = same and translation[a] == first
                 travelled[a] += v if reuse == 0 else v * (factor - 1)
-            one_asked, one_given = _judge_group(shifts, counts, members, translation, extent, axes, same or reuse == 2)
+            one_asked, one_given = _judge_group(
+                shifts, counts, members, translation, extent[level, t], axes, same or reuse == 2
+            )
             steps = (factor - 1) * outside[i, _BEFORE]
             asked += steps * one_asked
             given += steps * one_given
