@@ -34,7 +34,7 @@ class CosaMapper:
         k: Schedules to enumerate, of at most twice as many programs.
         enumeration: How: ``sweep`` (then cuts), or ``cuts`` alone.
         form: ``weighted`` sum, or ``balance`` of traffic and compute.
-        solver: cp-sat, highs or gurobi.
+        solver: highs, cp-sat or gurobi.
         utilization: Weight wU of the buffer use.
         compute: Weight wC of the cycles.
         traffic: Weight wT of the traffic.
@@ -46,7 +46,7 @@ class CosaMapper:
     k: int = 8
     enumeration: str = "sweep"
     form: str = "weighted"
-    solver: str = "cp-sat"
+    solver: str = "highs"
     utilization: float = PUBLISHED.utilization
     compute: float = PUBLISHED.compute
     traffic: float = PUBLISHED.traffic

@@ -1,4 +1,4 @@
-"""Solvers behind one function: CP-SAT (default), HiGHS inside OR-Tools' model builder, Gurobi where the user has it.
+"""Solvers behind one function: HiGHS inside OR-Tools' model builder (default), CP-SAT, Gurobi where the user has it.
 
 Limits are deterministic (a solver's own count of its work) unless the caller gives a time, so that the same program has the
 same answer on a busy machine.
@@ -90,7 +90,7 @@ _LIBRARIES = {Solver.CP_SAT: "ortools.sat.python.cp_model", Solver.HIGHS: "ortoo
 
 def solve(
     program: LinearProgram,
-    solver: Solver = Solver.CP_SAT,
+    solver: Solver = Solver.HIGHS,
     *,
     time_limit_s: float | None = None,
     effort: float = EFFORT,
