@@ -28,13 +28,13 @@ class Port:
         name: Unique within the memory.
         min_bits: Bits of the smallest access; a transfer is rounded up to a multiple of it.
         max_bits: Bits of one access; access energies are per this many bits.
-        serves: Pairs (role, direction); a role and direction is served by one port.
+        serves: Pairs (role, direction), first served first; a role and direction is served by one port.
     """
 
     name: str
     min_bits: int
     max_bits: int
-    serves: frozenset[tuple[Role, str]]
+    serves: tuple[tuple[Role, str], ...]
 
 
 @dataclass(frozen=True)
@@ -215,20 +215,22 @@ def _ports(items: list[Any], operands: list[str], where: str) -> tuple[Port, ...
         widest = fields.integer("bandwidth_max", least=1)
         least = fields.integer("bandwidth_min", widest, least=1)
         if widest % least:
-            raise UserError(f"`bandwidth_max` {widest} must be a multiple of `bandwidth_min` {least}", where=fields.where)
+            raise UserError(
+                f"`bandwidth_max` {widest} must be a multiple of `bandwidth_min` {least}", where=fields.where
+            )
         possible = {"read": ("tl", "th"), "write": ("fl", "fh")}.get(kind, DIRECTIONS)
         name = fields.text("name", f"port_{len(ports) + 1}")
         given = fields.items("allocation", None)
         if given is None:  # every operand, in every direction the type allows
-            serves = {(OPERANDS[o], d) for o in operands for d in possible} - taken
+            every = [(OPERANDS[o], d) for o in operands for d in possible]
+            serves = [item for item in every if item not in taken]
         else:
-            serves = {_allocation(text, possible, fields.where) for text in given}
-        twice = serves & taken
-        if twice:
-            raise UserError("two ports serve the same operand in the same direction", where=fields.where)
-        taken |= serves
+            serves = [_allocation(text, possible, fields.where) for text in given]
+        if len({*serves, *taken}) < len(serves) + len(taken):
+            raise UserError("an operand is served twice in the same direction", where=fields.where)
+        taken.update(serves)
         fields.finish()
-        ports.append(Port(name, least, widest, frozenset(serves)))
+        ports.append(Port(name, least, widest, tuple(serves)))
     return tuple(ports)
 
 

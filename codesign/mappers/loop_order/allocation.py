@@ -1,0 +1,152 @@
+"""Bottom-up memory allocation: from a loop order alone to what every tensor keeps at every level (rules Z4, Z5).
+
+LOMA, Symons et al., AICAS 2021: memories are filled from the innermost outwards; in each one the tensors that
+share it take as many of the loops still unplaced as fit.
+"""
+
+import numpy as np
+
+from codesign.core.jit import njit
+from codesign.cost.zigzag.arrays import Layer
+from codesign.cost.zigzag.kernel import Allocation, Order, stored_bits, tile_elements
+
+FITS = -1
+
+
+@njit
+def allocate(layer: Layer, order: Order, even: bool, allocation: Allocation) -> int:
+    """Write the allocation of an order.
+
+    Args:
+        layer: The layer.
+        order: A completed order.
+        even: Whether tensors that share a memory must cut the order at the same place (rule Z4).
+        allocation: Overwritten.
+
+    Returns:
+        `FITS`, or the memory in which not even the smallest tiles fit.
+    """
+    for m in range(layer.capacity.shape[0]):
+        count = layer.n_members[m]
+        if count == 1 or even:
+            fits = _one_cut(layer, order, m, allocation)
+        elif count == 2:
+            fits = _two_cuts(layer, order, m, allocation)
+        else:
+            fits = _three_cuts(layer, order, m, allocation)
+        if not fits:
+            return m
+    return FITS
+
+
+@njit
+def _start(allocation: Allocation, t: int, v: int) -> int:
+    """Loops below level v."""
+    return allocation.cut[t, v - 1] if v > 0 else 0
+
+
+@njit
+def _least(layer: Layer, order: Order, allocation: Allocation, t: int, v: int) -> int:
+    """Loops that level v keeps at least: those below it; all of them in the outermost level."""
+    if v == layer.n_levels[t] - 1:
+        return order.dim.shape[0]  # type: ignore[no-any-return]
+    return _start(allocation, t, v)
+
+
+@njit
+def tile_bits(layer: Layer, order: Order, allocation: Allocation, t: int, v: int, p: int) -> float:
+    """Bits that tensor t takes at level v when the level keeps all loops up to p (rule Z5)."""
+    elements = tile_elements(layer, layer.fraction, order, t, v, p)
+    return elements * stored_bits(layer, order, t, v, _start(allocation, t, v))
+
+
+@njit
+def _keep(layer: Layer, order: Order, allocation: Allocation, t: int, v: int, p: int) -> None:
+    allocation.cut[t, v] = p
+    allocation.tile[t, v] = tile_elements(layer, layer.fraction, order, t, v, p)
+
+
+@njit
+def _one_cut(layer: Layer, order: Order, m: int, allocation: Allocation) -> bool:
+    """One cut for all tensors of a memory."""
+    n = order.dim.shape[0]
+    least = 0
+    for i in range(layer.n_members[m]):
+        least = max(least, _least(layer, order, allocation, layer.members[m, i], layer.member_level[m, i]))
+    best, chosen = np.inf, -1
+    for p in range(n, least - 1, -1):
+        bits = 0.0
+        for i in range(layer.n_members[m]):
+            bits += tile_bits(layer, order, allocation, layer.members[m, i], layer.member_level[m, i], p)
+        if bits <= layer.capacity[m]:
+            cost = bits * (order.cycles[n] / order.cycles[p])
+            if cost < best:
+                best, chosen = cost, p
+    if chosen < 0:
+        return False
+    for i in range(layer.n_members[m]):
+        _keep(layer, order, allocation, layer.members[m, i], layer.member_level[m, i], chosen)
+    return True
+
+
+@njit
+def _two_cuts(layer: Layer, order: Order, m: int, allocation: Allocation) -> bool:
+    """Own cuts for the two tensors of a memory."""
+    n = order.dim.shape[0]
+    t, u = layer.members[m, 0], layer.members[m, 1]
+    v, w = layer.member_level[m, 0], layer.member_level[m, 1]
+    least_t, least_u = _least(layer, order, allocation, t, v), _least(layer, order, allocation, u, w)
+    best, chosen_t, chosen_u = np.inf, -1, -1
+    for p in range(n, least_t - 1, -1):
+        bits_t = tile_bits(layer, order, allocation, t, v, p)
+        if bits_t > layer.capacity[m]:
+            continue
+        cost_t = bits_t * (order.cycles[n] / order.cycles[p])
+        for q in range(n, least_u - 1, -1):
+            bits_u = tile_bits(layer, order, allocation, u, w, q)
+            if bits_t + bits_u <= layer.capacity[m]:
+                cost = cost_t + bits_u * (order.cycles[n] / order.cycles[q])
+                if cost < best:
+                    best, chosen_t, chosen_u = cost, p, q
+    if chosen_t < 0:
+        return False
+    _keep(layer, order, allocation, t, v, chosen_t)
+    _keep(layer, order, allocation, u, w, chosen_u)
+    return True
+
+
+@njit
+def _three_cuts(layer: Layer, order: Order, m: int, allocation: Allocation) -> bool:
+    """Own cuts for the three tensors of a memory."""
+    n = order.dim.shape[0]
+    a, b, c = layer.members[m, 0], layer.members[m, 1], layer.members[m, 2]
+    x, y, z = layer.member_level[m, 0], layer.member_level[m, 1], layer.member_level[m, 2]
+    best, chosen_a, chosen_b, chosen_c = np.inf, -1, -1, -1
+    for p in range(n, _least(layer, order, allocation, a, x) - 1, -1):
+        bits_a = tile_bits(layer, order, allocation, a, x, p)
+        for q in range(n, _least(layer, order, allocation, b, y) - 1, -1):
+            bits_b = bits_a + tile_bits(layer, order, allocation, b, y, q)
+            if bits_b > layer.capacity[m]:
+                continue
+            for r in range(n, _least(layer, order, allocation, c, z) - 1, -1):
+                bits_c = tile_bits(layer, order, allocation, c, z, r)
+                if bits_b + bits_c <= layer.capacity[m]:
+                    cost = bits_a / order.cycles[p] + (bits_b - bits_a) / order.cycles[q] + bits_c / order.cycles[r]
+                    if cost < best:
+                        best, chosen_a, chosen_b, chosen_c = cost, p, q, r
+    if chosen_a < 0:
+        return False
+    _keep(layer, order, allocation, a, x, chosen_a)
+    _keep(layer, order, allocation, b, y, chosen_b)
+    _keep(layer, order, allocation, c, z, chosen_c)
+    return True
+
+
+@njit
+def least_bits(layer: Layer, order: Order, allocation: Allocation, m: int) -> float:
+    """Bits that the smallest tiles take in memory m, those of the memories inside it being allocated."""
+    bits = 0.0
+    for i in range(layer.n_members[m]):
+        t, v = layer.members[m, i], layer.member_level[m, i]
+        bits += tile_bits(layer, order, allocation, t, v, _least(layer, order, allocation, t, v))
+    return bits

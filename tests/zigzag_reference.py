@@ -1,0 +1,71 @@
+"""Reads the layer files of the ZigZag data set into the project's values."""
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from codesign.core.documents import parse_yaml
+from codesign.cost.zigzag.accelerator import Accelerator, accelerator_from_zigzag
+from codesign.cost.zigzag.layer import UnrolledLayer, unrolling_of
+from codesign.workloads.zigzag import computation_from_zigzag
+from tests.timeloop_reference import REFERENCE
+
+DIRECTIONS = ("rd_out_to_low", "wr_in_by_low", "rd_out_to_high", "wr_in_by_high")
+
+
+@dataclass(frozen=True)
+class ReferenceLayer:
+    """One layer file: the layer, and what the program printed for it."""
+
+    layer: UnrolledLayer
+    recorded: dict[str, Any]
+
+
+def layer_files() -> list[Path]:
+    """Every layer file of the data set."""
+    return sorted((REFERENCE / "zigzag" / "layers").glob("*/*.json"))
+
+
+def label(path: Path) -> str:
+    """A name for the test's report."""
+    return f"{path.parent.name}-{path.stem}"
+
+
+@cache
+def read_accelerator(name: str) -> Accelerator:
+    """The accelerator of that name, from the data set or from the one kept here."""
+    folders = (REFERENCE, Path(__file__).parent / "data")
+    path = next(p for p in (f / "zigzag" / "inputs" / f"{name}.yaml" for f in folders) if p.is_file())
+    (value,) = parse_yaml(path.read_text(), str(path))
+    return accelerator_from_zigzag(value, str(path))
+
+
+def workload(recorded: dict[str, Any]) -> list[dict[str, Any]]:
+    """The workload file of a recorded layer."""
+    entry = {
+        "name": recorded["layer"],
+        "equation": recorded["equation"],
+        "dimension_relations": [f"{i}={recorded['stride']}*o{i[1]}+1*f{i[1]}" for i in ("ix", "iy")],
+        "loop_dims": list(recorded["loop_dims"]),
+        "loop_sizes": list(recorded["loop_dims"].values()),
+        "operand_precision": recorded["precision_bits"],
+    }
+    return [entry]
+
+
+def read_layer(path: Path) -> ReferenceLayer:
+    """A layer file."""
+    recorded = json.loads(path.read_text())
+    layer = UnrolledLayer(
+        computation_from_zigzag(workload(recorded)),
+        read_accelerator(recorded["accelerator"]),
+        unrolling_of(recorded["spatial_used"]),
+    )
+    return ReferenceLayer(layer, recorded)
+
+
+def loops_of(order: list[list[Any]]) -> tuple[tuple[str, int], ...]:
+    """A loop order of the file, innermost first."""
+    return tuple((dim, factor) for dim, factor in order)
