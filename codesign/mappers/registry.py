@@ -8,6 +8,11 @@ from codesign.core.errors import UserError, closest, unknown_name
 from codesign.mappers.base import Mapper
 
 MAPPERS: dict[str, tuple[str, str]] = {
+    "genetic": ("codesign.mappers.genetic:GeneticMapper", "genetic algorithm over tilings and orders (GAMMA-like)"),
+    "hybrid": (
+        "codesign.mappers.hybrid:HybridMapper",
+        "random tilings, their pruned orders linearly (Timeloop's hybrid)",
+    ),
     "cosa": ("codesign.mappers.cosa.mapper:CosaMapper", "mixed-integer program (CoSA); option k enumerates schedules"),
     "anneal": (
         "codesign.mappers.annealing:AnnealingMapper",

@@ -7,7 +7,8 @@ import numpy as np
 from codesign.core.jit import njit
 from codesign.cost.kernel import VALID, Kernel, score
 from codesign.mappers.annealing import value_of
-from codesign.mappers.cosa.program import Program, chain_phase
+from codesign.mappers.chains import Chain, chain_order, chain_phase
+from codesign.mappers.cosa.program import Program
 from codesign.mapping.nest import IntArray, Nest
 from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state, outermost_state
 
@@ -63,9 +64,7 @@ def _lay_out(program: Program, space: MapSpace, state: MapState, v: int, primes:
     return False
 
 
-def order_by_chains(
-    program: Program, space: MapSpace, state: MapState, chosen: tuple[frozenset[int], ...] | None = None
-) -> None:
+def order_by_chains(program: Program, space: MapSpace, state: MapState, chosen: Chain | None = None) -> None:
     """Order the loops of every level; the program decides only the network level's, the same rule decides the others'.
 
     The chain with the largest saving is taken (equation 10): dimensions irrelevant to its largest set innermost.
@@ -78,29 +77,20 @@ def order_by_chains(
             if state.slot[p] == v:
                 bits[space.prime_dim[p]] += np.log2(space.prime[p])
 
-        def saving(chain: tuple[frozenset[int], ...], bits: np.ndarray = bits) -> float:
+        def saving(chain: Chain, bits: np.ndarray = bits) -> float:
             phases = [chain_phase(chain, row) for row in relevant]
             return sum(
                 float(bits[d]) * sum(weights[t] for t in chain[k]) for d, k in enumerate(phases) if k < len(chain)
             )
 
         chain = chosen if chosen is not None and v == program.network else max(program.chains, key=saving)
-        state.order[v] = ordered(space, v, chain, relevant)
-
-
-def ordered(
-    space: MapSpace, v: int, chain: tuple[frozenset[int], ...], relevant: tuple[tuple[bool, ...], ...]
-) -> list[int]:
-    """The order row of a level under a chain; dimensions whose place is fixed keep it."""
-    free = [int(d) for d in space.order[v, : space.n_free[v]]]
-    free.sort(key=lambda d: -chain_phase(chain, relevant[d]))
-    return [*free, *(int(d) for d in space.order[v, space.n_free[v] :])]
+        state.order[v] = chain_order(space, v, chain, relevant)
 
 
 def chain_orders(program: Program, space: MapSpace) -> IntArray:
     """Order rows to try at every level: ``C x L x D``, one per chain."""
     levels = range(space.order.shape[0])
-    rows = [[ordered(space, v, chain, program.matrices.relevant) for v in levels] for chain in program.chains]
+    rows = [[chain_order(space, v, chain, program.matrices.relevant) for v in levels] for chain in program.chains]
     return np.array(rows, np.int64)
 
 

@@ -7,12 +7,12 @@ tensors (`chains`). Equation numbers below are the paper's; docs/cosa.md derives
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from codesign.arch.architecture import Fanout
 from codesign.core.errors import UserError, unknown_name
+from codesign.mappers.chains import Chain, chain_phase, make_chains
 from codesign.mappers.cosa.linear import LinearProgram, Row
 from codesign.mappers.cosa.matrices import Matrices, Reading, make_matrices
 from codesign.mapping.constraints import Constraints, MappingProblem
@@ -139,7 +139,7 @@ class Program:
     groups: tuple[tuple[int, int, int], ...]
     places: tuple[Place, ...]
     group_of: tuple[int, ...]
-    chains: tuple[tuple[frozenset[int], ...], ...]
+    chains: tuple[Chain, ...]
     linear: LinearProgram
     weighted_cost: tuple[float, ...]
     network: int
@@ -163,7 +163,7 @@ class Program:
         upper = (*self.linear.upper[:last], distance + 1e-6)
         return replace(self.linear, upper=upper, cost=self.weighted_cost)
 
-    def chain_of(self, values: tuple[float, ...]) -> tuple[frozenset[int], ...]:
+    def chain_of(self, values: tuple[float, ...]) -> Chain:
         """The chain a solution chose."""
         choice = values[len(self.places) : len(self.places) + len(self.chains)]
         return self.chains[max(range(len(choice)), key=lambda c: choice[c])]
@@ -233,41 +233,6 @@ def _network_level(problem: MappingProblem, name: str | None) -> int:
     return architecture.level_index[name]
 
 
-def make_chains(relevant: tuple[tuple[bool, ...], ...]) -> tuple[tuple[frozenset[int], ...], ...]:
-    """All maximal nested sequences of sets of tensors that can stay put, largest first.
-
-    While the innermost loops run, the tensors irrelevant to all of them stay put. Adding loops outwards shrinks that
-    set: a loop order is a descending sequence of sets, each an intersection of irrelevant sets. There is always at least
-    the empty sequence.
-    """
-    tensors = range(len(relevant[0]))
-    irrelevant = {frozenset(t for t in tensors if not row[t]) for row in relevant}
-    family = {s for s in irrelevant if s}
-    while True:
-        more = {a & b for a in family for b in family if a & b} - family
-        if not more:
-            break
-        family |= more
-
-    def extend(chain: tuple[frozenset[int], ...]) -> Iterable[tuple[frozenset[int], ...]]:
-        smaller = [s for s in family if not chain or s < chain[-1]]
-        tops = [s for s in smaller if not any(s < other for other in smaller)]
-        if not tops:
-            yield chain
-        for top in sorted(tops, key=sorted):
-            yield from extend((*chain, top))
-
-    return tuple(extend(()))
-
-
-def chain_phase(chain: tuple[frozenset[int], ...], relevant: tuple[bool, ...]) -> int:
-    """Place of a dimension's loop in a chain's order, 0 innermost; the length of the chain if it interrupts all reuse."""
-    for k, kept in enumerate(chain):
-        if not any(relevant[t] for t in kept):
-            return k
-    return len(chain)
-
-
 def prime_bits(matrices: Matrices, place: Place, tensor: int) -> float:
     """Bits one prime adds to a tile of a tensor; the stride enters with every prime, as published."""
     if not matrices.relevant[place.dim][tensor]:
@@ -297,7 +262,7 @@ class _Builder:
         self.rows: list[Row] = []
         self.weighted: list[float] = []
 
-    def build(self) -> tuple[tuple[tuple[frozenset[int], ...], ...], LinearProgram]:
+    def build(self) -> tuple[tuple[Chain, ...], LinearProgram]:
         """The chains and the finished program."""
         chains = make_chains(self.matrices.relevant)
         choice = [self._add(1.0, True) for _ in chains]
@@ -376,7 +341,7 @@ class _Builder:
         exact = [(i, math.log2(p.prime)) for i, p in inner]
         return [(any_inside, 1.0)], [*exact, (slides, -most)]
 
-    def _savings(self, chains: tuple[tuple[frozenset[int], ...], ...], choice: list[int], saving: int) -> None:
+    def _savings(self, chains: tuple[Chain, ...], choice: list[int], saving: int) -> None:
         """Equations 9 and 10: what the chosen loop order of the network level saves, already weighted."""
         iterations = [self._iterations(t) for t in range(len(self.roles))]
         at_network = [i for i, p in enumerate(self.places) if p.level == self.network and p.axis is None]

@@ -1,0 +1,194 @@
+"""A genetic search over mappings with pymoo, in the manner of GAMMA (S.-C. Kao and T. Krishna, ICCAD 2020).
+
+A genome says for every prime factor its slot, for every level an order of the dimensions, for every free bypass yes or no.
+GAMMA's operators act on a dimension as a whole: crossover exchanges the tilings of whole dimensions and the loop orders of
+whole levels between parents; mutations move one prime factor (its tile mutation; into a fan-out it is the mutation of the
+parallel dimension) or reorder one level. Selection and survival are pymoo's.
+"""
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from codesign.core.errors import UserError
+from codesign.core.jit import njit
+from codesign.cost.arrays import Reuse
+from codesign.cost.cost import Infeasible
+from codesign.cost.kernel import VALID, Kernel, score
+from codesign.mappers.annealing import value_of
+from codesign.mappers.base import Budget, MapResult, Objective
+from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
+from codesign.mapping.constraints import MappingProblem
+from codesign.mapping.nest import FloatArray, IntArray, Nest
+from codesign.mapping.space import MapSpace, MapState, build_nest, factor_table, outermost_state
+
+INVALID = 1e6
+"""Fitness (a logarithm) of mappings that do not fit; those that fail further in are better."""
+
+
+@njit
+def decode_genome(space: MapSpace, genome: FloatArray, state: MapState) -> None:
+    """Write the state of a genome: ``P`` slots and ``L x D`` order keys and ``F`` bypasses, all in [0, 1)."""
+    n_primes = space.prime.shape[0]
+    n_levels, n_dims = space.order.shape
+    for p in range(n_primes):
+        choice = min(int(genome[p] * space.n_choices[p]), space.n_choices[p] - 1)
+        state.slot[p] = space.choices[p, choice]
+    for v in range(n_levels):
+        first = n_primes + v * n_dims
+        state.order[v] = space.order[v]
+        for i in range(1, space.n_free[v]):  # insertion sort by key
+            dim = state.order[v, i]
+            j = i
+            while j > 0 and genome[first + state.order[v, j - 1]] > genome[first + dim]:
+                state.order[v, j] = state.order[v, j - 1]
+                j -= 1
+            state.order[v, j] = dim
+    first = n_primes + n_levels * n_dims
+    for i in range(space.free.shape[0]):
+        state.keep[space.free[i, 0], space.free[i, 1]] = 1 if genome[first + i] < 0.5 else 0
+
+
+@njit
+def fitness(
+    kernel: Kernel,
+    space: MapSpace,
+    state: MapState,
+    nest: Nest,
+    table: IntArray,
+    genomes: FloatArray,
+    objective: int,
+    result: FloatArray,
+) -> None:
+    """Logarithm of the objective of every genome (``n x G``)."""
+    for i in range(genomes.shape[0]):
+        decode_genome(space, genomes[i], state)
+        count = build_nest(space, state, table, nest)
+        status, energy, cycles = score(kernel, nest, count)
+        result[i] = np.log(value_of(objective, energy, cycles)) if status == VALID else INVALID + space.order.shape[0] - status // 4
+
+
+@dataclass(frozen=True)
+class GeneticMapper:
+    """A genetic algorithm; without a budget, ``population * generations`` mappings are scored.
+
+    Args:
+        population: Mappings a generation.
+        generations: Generations when the budget sets no limit.
+        crossover: Probability that a child has two parents.
+        mutation: Expected number of mutated genes a child.
+    """
+
+    population: int = 100
+    generations: int = 100
+    crossover: float = 0.7
+    mutation: float = 2.0
+    name: ClassVar[str] = "genetic"
+
+    def __post_init__(self) -> None:
+        if self.population < 4 or self.generations < 1:
+            raise UserError(f"population must be >= 4 and generations >= 1, got {self.population}, {self.generations}")
+        if not 0 <= self.crossover <= 1 or not self.mutation > 0:
+            raise UserError(f"crossover must be in [0, 1] and mutation > 0, got {self.crossover} and {self.mutation}")
+
+    def map(
+        self,
+        problem: MappingProblem,
+        objective: Objective,
+        *,
+        budget: Budget,
+        seed: int,
+        reuse: Reuse = Reuse.TIMELOOP,
+    ) -> MapResult:
+        """See `codesign.mappers.base.Mapper`. `evaluated` counts all genomes, valid or not."""
+        started = time.perf_counter()
+        encoded = Encoded.of(problem, reuse)
+        if isinstance(encoded.cost_of(outermost_state(encoded.space))[0], Infeasible):
+            return encoded.result(None, 1, started, seed)
+        wanted = budget.evaluations
+        if wanted is None:
+            wanted = self.population * self.generations if budget.time_limit_s is None else 1 << 62
+        deadline = math.inf if budget.time_limit_s is None else started + budget.time_limit_s
+        genome, evaluated = self._search(encoded, OBJECTIVE_CODE[objective], wanted, deadline, seed)
+        best = outermost_state(encoded.space)
+        decode_genome(encoded.space, genome, best)
+        return encoded.result(best, evaluated, started, seed)
+
+    def _search(
+        self, encoded: Encoded, objective: int, wanted: int, deadline: float, seed: int
+    ) -> tuple[FloatArray, int]:
+        """The best genome and the number scored. The first one scored is valid: all loops as far out as they may go."""
+        from pymoo.algorithms.soo.nonconvex.ga import GA
+        from pymoo.core.problem import Problem
+        from pymoo.core.termination import NoTermination
+
+        space = encoded.space
+        rng = np.random.default_rng(seed)
+        state, table = outermost_state(space), factor_table(space)
+        size = space.prime.shape[0] + space.order.size + space.free.shape[0]
+        start = rng.random((self.population, size))
+        start[0] = 0.0
+        algorithm = GA(
+            pop_size=self.population,
+            sampling=start,
+            crossover=_crossover(space, self.crossover),
+            mutation=_mutation(size, self.mutation),
+            eliminate_duplicates=False,
+        )
+        algorithm.setup(Problem(n_var=size, n_obj=1, xl=0.0, xu=1.0), termination=NoTermination(), seed=seed)
+        best, best_value, evaluated = start[0], math.inf, 0
+        while evaluated < wanted:
+            children = algorithm.ask()
+            genomes = np.ascontiguousarray(children.get("X"), dtype=float)
+            values = np.full(len(genomes), 2.0 * INVALID)
+            batch = genomes[: wanted - evaluated]
+            fitness(encoded.kernel, space, state, encoded.nest, table, batch, objective, values)
+            evaluated += len(batch)
+            i = int(np.argmin(values))
+            if values[i] < best_value:
+                best, best_value = genomes[i].copy(), float(values[i])
+            children.set("F", values[:, None])
+            for child in children:
+                child.evaluated.update({"F", "G", "H"})
+            algorithm.tell(infills=children)
+            if time.perf_counter() >= deadline:
+                break
+        return best, evaluated
+
+
+def _crossover(space: MapSpace, probability: float) -> Any:
+    from pymoo.core.crossover import Crossover
+
+    n_levels, n_dims = space.order.shape
+
+    class DimensionCrossover(Crossover):  # type: ignore[misc]
+        """Exchange the tilings of whole dimensions, the orders of whole levels, single bypasses."""
+
+        def __init__(self) -> None:
+            super().__init__(2, 2, prob=probability)
+
+        def _do(self, problem: Any, X: FloatArray, *args: Any, random_state: Any = None, **kwargs: Any) -> FloatArray:
+            matings = X.shape[1]
+            dims = random_state.random((matings, n_dims)) < 0.5
+            levels = random_state.random((matings, n_levels)) < 0.5
+            free = random_state.random((matings, space.free.shape[0])) < 0.5
+            swap = np.concatenate([dims[:, space.prime_dim], np.repeat(levels, n_dims, axis=1), free], axis=1)
+            return np.where(swap[None], X[::-1], X)
+
+    return DimensionCrossover()
+
+
+def _mutation(size: int, expected: float) -> Any:
+    from pymoo.core.mutation import Mutation
+
+    class GeneMutation(Mutation):  # type: ignore[misc]
+        """Draw single genes anew: a prime's slot, a dimension's place in a level's order, a bypass."""
+
+        def _do(self, problem: Any, X: FloatArray, *args: Any, random_state: Any = None, **kwargs: Any) -> FloatArray:
+            hit = random_state.random(X.shape) < min(1.0, expected / size)
+            return np.where(hit, random_state.random(X.shape), X)
+
+    return GeneMutation()

@@ -1,0 +1,186 @@
+"""The hybrid search of Timeloop's mapper, as the CoSA paper describes it (Q. Huang et al., ISCA 2021, section IV-B).
+
+A random factorisation, then its pruned loop orders one after the other, then the next factorisation. A thread ends after a
+number of consecutive valid mappings that are no better than its best (the victory condition, 500 by default).
+"""
+
+import math
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from codesign.core.errors import UserError
+from codesign.core.jit import njit
+from codesign.core.rng import RandomState, make_state
+from codesign.cost.arrays import Reuse
+from codesign.cost.cost import Infeasible
+from codesign.cost.kernel import VALID, Kernel, score
+from codesign.mappers.annealing import value_of
+from codesign.mappers.base import Budget, MapResult, Objective
+from codesign.mappers.chains import chain_order, make_chains
+from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
+from codesign.mapping.constraints import MappingProblem
+from codesign.mapping.nest import IntArray, Nest
+from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state, draw_state, factor_table, outermost_state
+
+CHUNK = 64
+"""Factorisations between two looks at the clock."""
+
+
+@njit
+def _explore(
+    kernel: Kernel,
+    space: MapSpace,
+    state: MapState,
+    best: MapState,
+    best_value: float,
+    failures: int,
+    nest: Nest,
+    table: IntArray,
+    orders: IntArray,
+    random: RandomState,
+    limits: tuple[int, int, int],
+    objective: int,
+) -> tuple[float, int, int]:
+    """Draw factorisations and walk the pruned orders of each.
+
+    Args:
+        kernel: The packed problem.
+        space: The map space.
+        state: Scratch.
+        best: Best state so far, overwritten by better ones.
+        best_value: Its value.
+        failures: Valid mappings since it was found.
+        nest: Scratch.
+        table: Scratch of `factor_table`.
+        orders: ``C x L x D`` orders that differ in what stays put.
+        random: Random state.
+        limits: Factorisations to draw, valid mappings to score, failures that end the search.
+        objective: See `value_of`.
+
+    Returns:
+        Best value, failures since, valid mappings scored.
+    """
+    n_levels = space.order.shape[0]
+    choice = np.zeros(n_levels, np.int64)
+    sizes = np.ones(n_levels, np.int64)
+    valid = 0
+    for _ in range(limits[0]):
+        draw_state(space, state, random)
+        choice[:] = 0
+        for v in range(n_levels):
+            state.order[v] = orders[0, v]
+        count = build_nest(space, state, table, nest)
+        for v in range(n_levels):  # orders of a level with one loop are all the same
+            active = 0
+            for d in range(table.shape[1]):
+                active += table[v, d] > 1
+            sizes[v] = orders.shape[0] if active > 1 else 1
+        more = True
+        while more:
+            status, energy, cycles = score(kernel, nest, count)
+            if status != VALID:
+                break  # whether tiles fit does not depend on the order
+            valid += 1
+            value = value_of(objective, energy, cycles)
+            if value < best_value:
+                best_value = value
+                failures = 0
+                copy_state(state, best)
+            else:
+                failures += 1
+            if failures >= limits[2] or valid >= limits[1]:
+                return best_value, failures, valid
+            more = False
+            for v in range(n_levels):  # the next combination of orders
+                choice[v] += 1
+                more = choice[v] < sizes[v]
+                if not more:
+                    choice[v] = 0
+                state.order[v] = orders[choice[v], v]
+                if more:
+                    break
+            count = build_nest(space, state, table, nest)
+    return best_value, failures, valid
+
+
+@dataclass(frozen=True)
+class HybridMapper:
+    """Random factorisations, pruned permutations linearly.
+
+    Args:
+        victory: Consecutive valid mappings without improvement after which a thread ends.
+        threads: Independent searches, the best of which is the result; they share the machine's cores.
+        max_draws: Factorisations a thread draws at most, valid or not.
+    """
+
+    victory: int = 500
+    threads: int = 8
+    max_draws: int = 200_000
+    name: ClassVar[str] = "hybrid"
+
+    def __post_init__(self) -> None:
+        for field in ("victory", "threads", "max_draws"):
+            value = getattr(self, field)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise UserError(f"`{field}` must be an integer >= 1, got {value!r}", where="mapper 'hybrid'")
+
+    def map(
+        self,
+        problem: MappingProblem,
+        objective: Objective,
+        *,
+        budget: Budget,
+        seed: int,
+        reuse: Reuse = Reuse.TIMELOOP,
+    ) -> MapResult:
+        """See `codesign.mappers.base.Mapper`. `evaluated` counts valid mappings, as the papers do."""
+        started = time.perf_counter()
+        encoded = Encoded.of(problem, reuse)
+        if isinstance(encoded.cost_of(outermost_state(encoded.space))[0], Infeasible):
+            return encoded.result(None, 0, started, seed)  # not even the smallest tiles fit
+        threads = self.threads if budget.evaluations is None else min(self.threads, budget.evaluations)
+        deadline = math.inf if budget.time_limit_s is None else started + budget.time_limit_s
+
+        def search(thread: int) -> tuple[float, int, MapState]:
+            share = 1 << 62
+            if budget.evaluations is not None:
+                share = budget.evaluations // threads + (thread < budget.evaluations % threads)
+            return self._thread(Encoded.of(problem, reuse), objective, seed, thread, share, deadline)
+
+        with ThreadPoolExecutor(max_workers=threads) as pool:
+            found = list(pool.map(search, range(threads)))
+        value, _, best = min(found, key=lambda item: item[0])
+        evaluated = sum(valid for _, valid, _ in found)
+        return encoded.result(best if math.isfinite(value) else None, evaluated, started, seed)
+
+    def _thread(
+        self, encoded: Encoded, objective: Objective, seed: int, thread: int, share: int, deadline: float
+    ) -> tuple[float, int, MapState]:
+        """One search: best value, valid mappings scored, best state."""
+        space, random = encoded.space, make_state(seed, thread)
+        state, best = outermost_state(space), outermost_state(space)
+        orders = pruned_orders(encoded)
+        value, failures, valid, draws = math.inf, 0, 0, 0
+        while failures < self.victory and valid < share and draws < self.max_draws:
+            value, failures, more = _explore(
+                encoded.kernel, space, state, best, value, failures, encoded.nest, factor_table(space), orders, random,
+                (CHUNK, share - valid, self.victory), OBJECTIVE_CODE[objective],
+            )  # fmt: skip
+            valid += more
+            draws += CHUNK
+            if time.perf_counter() >= deadline:
+                break
+        return value, valid, best
+
+
+def pruned_orders(encoded: Encoded) -> IntArray:
+    """Orders of every level that differ in which tensors stay put while the innermost loops run: ``C x L x D``."""
+    computation = encoded.source.computation
+    relevant = tuple(tuple(dim in t.dims for t in computation.tensors) for dim in computation.dims)
+    levels = range(encoded.space.order.shape[0])
+    rows = [[chain_order(encoded.space, v, chain, relevant) for v in levels] for chain in make_chains(relevant)]
+    return np.array(rows, np.int64)
