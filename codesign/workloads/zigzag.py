@@ -39,8 +39,10 @@ def computation_from_zigzag(value: Any, where: str = "workload") -> Computation:
         raise UserError(f"{len(dims)} loop dimensions but {len(sizes)} sizes", where=where)
     try:
         notation = _notation(equation, relations)
-        parsed = Computation.parse(notation, dict(zip(dims, sizes, strict=True)), name=name)
-        return _with_widths(parsed, widths)
+        bounds = dict(zip(dims, sizes, strict=True))
+        parsed = Computation.parse(notation, bounds, name=name)
+        # dimensions stay in the file's order: that program breaks ties by it
+        return _with_widths(replace(parsed, dims=tuple(bounds), bounds=tuple(bounds.values())), widths)
     except UserError as error:
         raise error.within(where) from None
 

@@ -18,7 +18,7 @@ def prime_loops(layer: UnrolledLayer) -> tuple[Loop, ...]:
 def merge_loops(loops: Iterable[Loop], limit: int) -> tuple[Loop, ...]:
     """At most `limit` loops, by merging prime factors of one dimension (LOMA's `lpf_limit`, rule Z17).
 
-    Again and again the two smallest factors of the dimension that has the most factors (on a tie the first one)
+    Again and again the two smallest factors of the dimension that has the most factors (on a tie the one listed first)
     become one; a dimension always keeps one loop.
 
     Raises:
