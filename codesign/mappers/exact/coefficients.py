@@ -137,107 +137,97 @@ def reset(hardware: Hardware, running: Running) -> None:
 
 
 @njit
-def fewest_words(t: int, m: int, hardware: Hardware, running: Running) -> float:
-    """Fewest words of tensor t that can enter an instance of level m (bound K1 in docs/exact-mapper.md)."""
-    words = running.left[m, t]
-    for a in range(hardware.axes.shape[1]):
+def _fewest_words(t: int, m: int, axes: FloatArray, left: FloatArray, rest: FloatArray) -> float:
+    """Fewest words of tensor t that can enter an instance of level m (bound B1 in docs/exact-mapper.md)."""
+    words = left[m, t]
+    for a in range(axes.shape[1]):
         length, moved = 1.0, False
-        for d in range(hardware.axes.shape[2]):
-            if hardware.axes[t, a, d] > 0.0:
+        for d in range(axes.shape[2]):
+            if axes[t, a, d] > 0.0:
                 moved = True
-                length += running.rest[m, d] - 1.0
+                length += rest[m, d] - 1.0
         if moved:
             words *= length
     return words  # type: ignore[no-any-return]
 
 
 @njit
-def descend(
-    m: int, option: int, hardware: Hardware, options: Options, running: Running, result: Coefficients, record: bool
-) -> None:
-    """Cross fan-out m with an option: update the sums of index m + 1, and write its boundaries to `result`."""
-    n_levels, n_tensors = hardware.kept.shape
-    children = options.children[option]
-    instances = running.instances[m]
-    running.instances[m + 1] = instances * children
-    running.energy[m + 1] = running.energy[m]
-    for j in range(hardware.n_ports):
-        running.cycles[m + 1, j] = running.cycles[m, j]
-    for d in range(hardware.bounds.shape[0]):
-        running.rest[m + 1, d] = running.rest[m, d] / options.factor[option, d]
-    running.share[m + 1] = running.share[m] / options.share[option, n_tensors - 1]
-    for t in range(n_tensors):
-        distinct = options.distinct[option, t] if hardware.shares[m] == 1 else children
-        network = running.network[m, t]
-        if hardware.pair[m, t, HOP] > 0.0:
-            hops = hardware.hops[m, 0] + hardware.hops[m, 1] * children / distinct
-            network += instances * hops * hardware.pair[m, t, HOP]
-        running.network[m + 1, t] = network * distinct
-        running.sent[m + 1, t] = running.sent[m, t] * distinct
-        running.left[m + 1, t] = running.left[m, t] / options.plain_share[option, t]
-        if m + 1 == n_levels or hardware.kept[m + 1, t] >= 0:
-            _enter(m + 1, t, hardware, running, result, record)
-
-
-@njit
-def _enter(v: int, t: int, hardware: Hardware, running: Running, result: Coefficients, record: bool) -> None:
-    """Account for the boundary of tensor t at level v (the MACs when v is the number of levels)."""
-    n_levels, n_tensors = hardware.kept.shape
-    above = hardware.above[v, t]
-    is_output = t == n_tensors - 1
-    at_macs = v == n_levels
-    outside = running.instances[above]
-    price = outside * running.sent[v, t] * hardware.pair[above, t, READ] + running.network[v, t]
-    if is_output:
-        price += outside * running.sent[v, t] * hardware.pair[above, t, UPDATE]
-    if at_macs:
-        words = hardware.macs / running.instances[v]
-    else:
-        words = fewest_words(t, v, hardware, running)
-        price += running.instances[v] * hardware.pair[v, t, FILL]
-    fixed = 0.0
-    if is_output:  # first visits bring no partial sum, and the parent's first read of each is not charged (rule O3)
-        fixed -= running.share[above] * outside * hardware.pair[above, t, READ]
-        if not at_macs:
-            fixed -= running.share[v] * running.instances[v] * hardware.pair[v, t, FILL]
-    running.energy[v] += price * words + fixed
-    b = -1 if at_macs else hardware.kept[v, t]
-    if record:
-        if b >= 0:
-            result.price[b] = price
-            result.fewest[b] = words
-            result.constant[0] += fixed
-        else:
-            result.constant[0] += price * words + fixed
-    read, write = hardware.port[above, 0], hardware.port[above, 1]
-    if read >= 0:
-        rate = hardware.pair[above, t, WIDTH] / hardware.bandwidth[above, 0]
-        first = rate * running.share[above] if is_output else 0.0
-        _demand(read, b, rate * running.sent[v, t], words, -first, v, running, result, record)
-    if write >= 0 and is_output:
-        rate = hardware.pair[above, t, WIDTH] / hardware.bandwidth[above, 1]
-        _demand(write, b, rate * running.sent[v, t], words, 0.0, v, running, result, record)
-    if not at_macs and hardware.port[v, 1] >= 0:
-        rate = hardware.pair[v, t, WIDTH] / hardware.bandwidth[v, 1]
-        first = rate * running.share[v] if is_output else 0.0
-        _demand(hardware.port[v, 1], b, rate, words, -first, v, running, result, record)
-    running.sent[v, t] = 1.0
-    running.network[v, t] = 0.0
-
-
-@njit
-def _demand(
-    j: int, b: int, rate: float, words: float, fixed: float, v: int, running: Running, result: Coefficients,
-    record: bool,
+def _descend(
+    m: int, option: int, record: bool, macs: float,
+    kept: IntArray, above: IntArray, pair: FloatArray, hops: FloatArray, shares: IntArray, port: IntArray,
+    bandwidth: FloatArray, axes: FloatArray,
+    option_children: FloatArray, option_share: FloatArray, option_plain: FloatArray, option_distinct: FloatArray,
+    option_factor: FloatArray,
+    instances: FloatArray, sent: FloatArray, network: FloatArray, left: FloatArray, rest: FloatArray,
+    share: FloatArray, energy: FloatArray, cycles: FloatArray,
+    price: FloatArray, fewest: FloatArray, demand: FloatArray, constant: FloatArray, constant_cycles: FloatArray,
 ) -> None:  # fmt: skip
-    """Add ``rate * words + fixed`` cycles to port j."""
-    running.cycles[v, j] += rate * words + fixed
-    if record:
-        if b >= 0:
-            result.demand[j, b] += rate
-            result.constant_cycles[j] += fixed
-        else:
-            result.constant_cycles[j] += rate * words + fixed
+    """Cross fan-out m with an option: update the sums of index m + 1, and with `record` write its boundaries.
+
+    Arrays come one by one (those of `Hardware`, `Options`, `Running` and `Coefficients`, in that order): handing
+    over whole tuples would cost more than the arithmetic.
+    """
+    n_levels, n_tensors = kept.shape
+    children = option_children[option]
+    v, output = m + 1, n_tensors - 1
+    instances[v] = instances[m] * children
+    energy[v] = energy[m]
+    for j in range(cycles.shape[1]):
+        cycles[v, j] = cycles[m, j]
+    for d in range(rest.shape[1]):
+        rest[v, d] = rest[m, d] / option_factor[option, d]
+    share[v] = share[m] / option_share[option, output]
+    at_macs = v == n_levels
+    for t in range(n_tensors):
+        distinct = option_distinct[option, t] if shares[m] == 1 else children
+        below = network[m, t]
+        if pair[m, t, HOP] > 0.0:
+            below += instances[m] * (hops[m, 0] + hops[m, 1] * children / distinct) * pair[m, t, HOP]
+        below *= distinct
+        copies = sent[m, t] * distinct
+        left[v, t] = left[m, t] / option_plain[option, t]
+        network[v, t], sent[v, t] = below, copies
+        if not at_macs and kept[v, t] < 0:
+            continue
+        network[v, t], sent[v, t] = 0.0, 1.0
+        # the boundary of tensor t at level v, or at the MACs
+        parent = above[v, t]
+        outside = instances[parent]
+        cost = outside * copies * pair[parent, t, READ] + below
+        words = macs / instances[v] if at_macs else _fewest_words(t, v, axes, left, rest)
+        fixed = 0.0
+        if not at_macs:
+            cost += instances[v] * pair[v, t, FILL]
+        if t == output:  # first visits bring no partial sum, and the parent does not read one (rule O3)
+            cost += outside * copies * pair[parent, t, UPDATE]
+            fixed = -share[parent] * outside * pair[parent, t, READ]
+            if not at_macs:
+                fixed -= share[v] * instances[v] * pair[v, t, FILL]
+        energy[v] += cost * words + fixed
+        b = -1 if at_macs else kept[v, t]
+        if record:
+            constant[0] += fixed
+            if b >= 0:
+                price[b], fewest[b] = cost, words
+            else:
+                constant[0] += cost * words
+        for side in range(3):  # the parent's reads, the parent's updates, the fills here
+            level = v if side == 2 else parent
+            if (side == 1 and t != output) or (side == 2 and at_macs):
+                continue
+            j = port[level, min(side, 1)]
+            if j < 0:
+                continue
+            width = pair[level, t, WIDTH] / bandwidth[level, min(side, 1)]
+            rate = width if side == 2 else width * copies
+            first = width * share[level] if t == output and side != 1 else 0.0
+            cycles[v, j] += rate * words - first
+            if record:
+                constant_cycles[j] -= first
+                if b >= 0:
+                    demand[j, b] += rate
+                else:
+                    constant_cycles[j] += rate * words
 
 
 @njit
@@ -245,13 +235,21 @@ def profile_coefficients(
     choice: IntArray, hardware: Hardware, options: Options, running: Running, result: Coefficients
 ) -> tuple[float, float]:
     """Write the coefficients of one profile; returns its bounds on energy and on cycles."""
-    n_levels = hardware.kept.shape[0]
+    kept = hardware.kept
+    n_levels = kept.shape[0]
     result.constant[0] = hardware.macs * hardware.mac_energy
     result.constant_cycles[:] = 0.0
     result.demand[:] = 0.0
     reset(hardware, running)
     for m in range(n_levels):
-        descend(m, choice[m], hardware, options, running, result, True)
+        _descend(
+            m, choice[m], True, hardware.macs, kept, hardware.above, hardware.pair, hardware.hops, hardware.shares,
+            hardware.port, hardware.bandwidth, hardware.axes,
+            options.children, options.share, options.plain_share, options.distinct, options.factor,
+            running.instances, running.sent, running.network, running.left, running.rest, running.share,
+            running.energy, running.cycles,
+            result.price, result.fewest, result.demand, result.constant, result.constant_cycles,
+        )  # fmt: skip
     return running.energy[n_levels], _cycle_bound(hardware, running)  # type: ignore[return-value]
 
 
@@ -269,20 +267,36 @@ def bound_profiles(
     hardware: Hardware, options: Options, running: Running, result: Coefficients, energy: FloatArray, cycles: FloatArray
 ) -> None:
     """Bounds of every profile, numbered like the digits of an odometer whose last digit is the innermost fan-out."""
-    n_levels = hardware.kept.shape[0]
-    digit = options.first[:n_levels].copy()
+    kept, above, pair, hops, shares = hardware.kept, hardware.above, hardware.pair, hardware.hops, hardware.shares
+    port, bandwidth, axes, macs = hardware.port, hardware.bandwidth, hardware.axes, hardware.macs
+    first, children, share, plain_share = options.first, options.children, options.share, options.plain_share
+    distinct, factor = options.distinct, options.factor
+    instances, sent, network, left = running.instances, running.sent, running.network, running.left
+    rest, own, spent, busy = running.rest, running.share, running.energy, running.cycles
+    price, fewest, demand = result.price, result.fewest, result.demand
+    constant, constant_cycles = result.constant, result.constant_cycles
+    n_levels = kept.shape[0]
+    digit = first[:n_levels].copy()
     reset(hardware, running)
     m = 0
     for i in range(energy.shape[0]):
         for k in range(m, n_levels):
-            descend(k, digit[k], hardware, options, running, result, False)
-        energy[i] = running.energy[n_levels]
-        cycles[i] = _cycle_bound(hardware, running)
+            _descend(
+                k, digit[k], False, macs, kept, above, pair, hops, shares, port, bandwidth, axes,
+                children, share, plain_share, distinct, factor,
+                instances, sent, network, left, rest, own, spent, busy,
+                price, fewest, demand, constant, constant_cycles,
+            )  # fmt: skip
+        energy[i] = spent[n_levels]
+        worst = macs / instances[n_levels]
+        for j in range(busy.shape[1]):
+            worst = max(worst, busy[n_levels, j])
+        cycles[i] = worst
         m = n_levels - 1
         while m >= 0:
             digit[m] += 1
-            if digit[m] < options.first[m + 1]:
+            if digit[m] < first[m + 1]:
                 break
-            digit[m] = options.first[m]
+            digit[m] = first[m]
             m -= 1
         m = max(m, 0)

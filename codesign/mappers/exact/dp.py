@@ -76,6 +76,7 @@ class Charges(NamedTuple):
         group: ``L + 1`` first group of each fan-out.
         vector: ``G + 1`` first vector of each group.
         factors: ``V x D`` position of the factor of each dimension.
+        steady: ``L x B x D`` 1 where the overlap along d does not depend on the size of d.
         chain_of: ``L x T x D`` chain table when dimension d is the first loop along its axis, -1 if it is all 0.
     """
 
@@ -90,6 +91,7 @@ class Charges(NamedTuple):
     group: IntArray
     vector: IntArray
     factors: IntArray
+    steady: IntArray
     chain_of: IntArray
 
 
@@ -396,6 +398,62 @@ def _chain_edges(
 
 
 @njit
+def most_after(level: int, t: int, row: int, charges: Charges, chains: Chains) -> FloatArray:
+    """``S`` the most that any loop along an axis may still save at each tile of the axis, after other loops."""
+    best = np.zeros(chains.first.shape[1] - 1)
+    for d in range(chains.row_of.shape[1]):
+        chain = charges.chain_of[level, t, d]
+        if chains.row_of[t, d] == row and chain >= 0:
+            for p in range(chains.n_special[chain]):
+                sub = chains.special[chain, p, 1]
+                best[sub] = max(best[sub], chains.table[chain, 0, chains.special[chain, p, 0], sub])
+    return best
+
+
+@njit
+def _loose_chains(s: int, table: FloatArray, machine: Machine, charges: Charges, chains: Chains) -> None:
+    """Offer an in-level state to close a tensor at the least its chains could make of it, whatever loop comes next."""
+    level = machine.level[s]
+    target = table[s]
+    parts, figures = np.empty((charges.price.shape[0], 4), np.int64), np.empty((charges.price.shape[0], 4))
+    for t in range(machine.counts.shape[1]):
+        if machine.open[s] >> t & 1 == 0:
+            continue
+        source = table[machine.close[s, t]]
+        n = 0
+        for i in range(machine.counts[s, t]):
+            b = machine.boundary[level, t, i]
+            parts[n, 0], parts[n, 1], parts[n, 2] = charges.base_of[level, b], -1, -1
+            figures[n, 0], figures[n, 1] = charges.scale[level, b], charges.price[b]
+            figures[n, 2], figures[n, 3] = charges.least[b], charges.most[b]
+            n += 1
+        for row in range(chains.tiles.shape[0]):
+            best = most_after(level, t, row, charges, chains)
+            for sub in range(best.shape[0]):
+                if best[sub] > 0.0:
+                    share = 1.0 - best[sub]
+                    _close_tiles(target, source, chains.tiles[row, chains.first[row, sub] : chains.first[row, sub + 1]],
+                                 share, n, parts, figures, charges.base)  # fmt: skip
+
+
+@njit
+def _close_tiles(
+    target: FloatArray, source: FloatArray, tiles: IntArray, share: float, n: int, parts: IntArray,
+    figures: FloatArray, base: FloatArray,
+) -> None:  # fmt: skip
+    """Offer to close the listed boundaries for a share of their words at some tiles."""
+    for k in range(tiles.shape[0]):
+        x = tiles[k]
+        total = source[x]
+        for i in range(n):
+            words = base[parts[i, 0], x] * figures[i, 0] * share
+            if words < figures[i, 2] or words > figures[i, 3]:
+                total = INF
+            total += words * figures[i, 1]
+        target[x] = min(target[x], total)
+
+
+@njit
 def _virgin_state(
     v: int, table: FloatArray, grid: Grid, machine: Machine, charges: Charges, chains: Chains, scratch: FloatArray
 ) -> None:
@@ -473,6 +531,7 @@ def _slide(
     level = machine.level[v]
     whole[:] = 0.0
     shared[:] = 0.0
+    steady = True
     for t in range(machine.counts.shape[1]):
         if machine.relevant[d] >> t & 1 == 0:
             continue
@@ -483,18 +542,27 @@ def _slide(
             for x in range(target.shape[0]):
                 whole[x] += weight * base[x]
             if i < machine.virgin[v, t] and charges.slide_of[level, b, d] >= 0:
+                steady = steady and charges.steady[level, b, d] == 1
                 overlap = charges.base[charges.slide_of[level, b, d]]
                 for x in range(target.shape[0]):
                     shared[x] += weight * overlap[x]
-    following = -1
+    if steady and machine.free[level, d] == 1 and (machine.stage_dim[v] == d or machine.loose[level, d] == 1):
+        # shared / factor is the overlap at the tile outside: minimise over all factors by suffix minima
+        source, swept = table[after_loop(v, d, machine)], scratch[2]
+        for x in range(target.shape[0]):
+            swept[x] = source[x] + shared[x]
+        for a in range(grid.axis_dim.shape[0]):
+            if grid.axis_dim[a] == d:
+                _sweep(swept, grid.axis_size[a], grid.axis_stride[a])
+        for x in range(target.shape[0]):
+            target[x] = min(target[x], swept[x] + whole[x] - shared[x])
+        return
     inner, n = grid.stride[d], grid.n_divisors[d]
     for j in range(1, n):
         if not may_loop(v, d, j, machine):
             continue
-        if following < 0:
-            following = after_loop(v, d, machine)
         keep_share = 1.0 - 1.0 / grid.divisor[d, j]
-        source = table[following]
+        source = table[after_loop(v, d, machine)]
         for start in range(0, target.shape[0], n * inner):
             for i in range(n):
                 if grid.grow[d, j, i] < 0:
@@ -547,8 +615,9 @@ def _free_state_seed(
 
 @njit
 def run_profile(
-    table: FloatArray, grid: Grid, machine: Machine, charges: Charges, chains: Chains, scratch: FloatArray
-) -> None:
+    table: FloatArray, grid: Grid, machine: Machine, charges: Charges, chains: Chains, scratch: FloatArray,
+    tight: bool,
+) -> None:  # fmt: skip
     """Fill `table` for one profile.
 
     Args:
@@ -558,6 +627,7 @@ def run_profile(
         charges: The profile.
         chains: Its chain tables.
         scratch: ``5 x N``.
+        tight: Whether what chains save after other loops is tied to the loop that starts them; else it is a bound.
     """
     n_levels, n_tensors = machine.free.shape[0], machine.counts.shape[1]
     n_inner = machine.first[n_levels]
@@ -571,7 +641,10 @@ def run_profile(
             for t in range(n_tensors):
                 if machine.open[s] >> t & 1 == 1:
                     _close(s, t, table, machine, charges, scratch[4])
-            _chain_edges(s, 0, table, grid, machine, charges, chains)
+            if tight:
+                _chain_edges(s, 0, table, grid, machine, charges, chains)
+            else:
+                _loose_chains(s, table, machine, charges, chains)
             if in_order:
                 continue
             for f in range(machine.fixed_dim.shape[1]):

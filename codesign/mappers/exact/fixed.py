@@ -214,6 +214,7 @@ class FixedKeep:
         base_of = np.zeros((n_levels, n_boundaries), np.int64)
         slide_of = np.full((n_levels, n_boundaries, n_dims), -1, np.int64)
         scale = np.zeros((n_levels, n_boundaries))
+        steady = np.zeros((n_levels, n_boundaries, n_dims), np.int64)
         chain_of = np.full((n_levels, instance.n_tensors, n_dims), -1, np.int64)
         outside = float(instance.problem.macs)
         for level in range(n_levels):
@@ -227,6 +228,7 @@ class FixedKeep:
                     for f, r, p in zip(factor, instance.relevant[t], instance.plain[t], strict=True)
                 )
                 base_of[level, b] = self.bases.words(t, spread)
+                steady[level, b] = np.array(spread) == 1
                 for axis in instance.sliding_axes[t]:
                     for d in axis:
                         slide_of[level, b, d] = self.bases.overlap(t, spread, d)
@@ -241,7 +243,7 @@ class FixedKeep:
         group, vector, factors = self._vectors(choice)
         return Charges(
             base=self.bases.pool, base_of=base_of, slide_of=slide_of, scale=scale, price=price, least=least,
-            most=most, penalty=self._penalty_of(choice), group=group, vector=vector, factors=factors, chain_of=chain_of,
+            most=most, penalty=self._penalty_of(choice), group=group, vector=vector, factors=factors, steady=steady, chain_of=chain_of,
         )  # fmt: skip
 
     def _penalty_of(self, choice: IntArray) -> FloatArray:
@@ -271,12 +273,12 @@ class FixedKeep:
         """Chain tables of all profiles charged so far."""
         return Chains(*self.bases.axis_tables, *self.bases.chains())
 
-    def run(self, charges: Charges) -> float:
+    def run(self, charges: Charges, tight: bool = True) -> float:
         """Run the dynamic program; the least priced words of the profile. The tables stay in `table`."""
         n_states, n_tiles = len(self.states.level), self.instance.lattice.n_tiles
         if not self.table:
             self.table.extend([np.empty((n_states, n_tiles)), np.empty((5, n_tiles))])
-        run_profile(self.table[0], self.grid, self.machine, charges, self.chains(), self.table[1])
+        run_profile(self.table[0], self.grid, self.machine, charges, self.chains(), self.table[1], tight)
         m = self.instance.n_levels - 1
         if charges.penalty[m + 1, 0] > 0.0:
             return float("inf")

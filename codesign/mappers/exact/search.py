@@ -98,18 +98,21 @@ def expand(profile: Profile, node: Node, fewest: FloatArray, best: Incumbent) ->
     if by_latency and len(terms.constant_cycles):
         price = terms.demand.sum(axis=0) + terms.price * (1e-6 / max(1e-30, float(terms.price.max(initial=0.0))))
     charges = profile.fixed.charges(profile.choice, price, node.least, node.most)
-    least = profile.fixed.run(charges)
-    best.programs += 1
-    if not math.isfinite(least):
-        return []
-    energy = terms.constant[0] + (float(terms.price @ floor) if by_latency else least)
-    bound = goal.value(energy, quickest)
-    if not best.beaten_by(bound):
-        return []
-    traced = trace_nest(profile.fixed, charges)
-    found, cycles = best.offer(traced.nest, traced.count)
-    if traced.optimistic and (by_latency or found > energy * (1.0 + _APART) or cycles > quickest):
-        return _chase(profile, Node(node.least, node.most, bound), best)
+    for tight in (False, True):
+        least = profile.fixed.run(charges, tight)
+        best.programs += 1
+        if not math.isfinite(least):
+            return []
+        energy = terms.constant[0] + (float(terms.price @ floor) if by_latency else least)
+        bound = goal.value(energy, quickest)
+        if not best.beaten_by(bound):
+            return []
+        traced = trace_nest(profile.fixed, charges, tight)
+        found, cycles = best.offer(traced.nest, traced.count)
+        if not traced.optimistic or (not by_latency and found <= energy * (1.0 + _APART) and cycles <= quickest):
+            break
+        if tight:
+            return _chase(profile, Node(node.least, node.most, bound), best)
     if (goal.objective is Objective.ENERGY and math.isinf(goal.latency_limit)) or cycles <= quickest:
         return []
     limit = goal.slowest_useful(energy, best.value) if math.isfinite(best.value) else goal.latency_limit

@@ -4,7 +4,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from codesign.mappers.exact.dp import Charges, Grid, Machine, after_loop, cross_point, may_loop, slide_cost, slides_here
+from codesign.mappers.exact.dp import (
+    Charges,
+    Grid,
+    Machine,
+    after_loop,
+    cross_point,
+    may_loop,
+    most_after,
+    slide_cost,
+    slides_here,
+)
 from codesign.mappers.exact.fixed import FixedKeep
 from codesign.mappers.exact.spatial import lay_out
 from codesign.mapping.nest import BYPASSED, FloatArray, IntArray, Nest
@@ -45,9 +55,9 @@ class Traced:
     optimistic: bool
 
 
-def trace_nest(fixed: FixedKeep, charges: Charges) -> Traced:
+def trace_nest(fixed: FixedKeep, charges: Charges, tight: bool = True) -> Traced:
     """The nest of the least cost in the tables that `FixedKeep.run` has just filled for these charges."""
-    tracer = _Tracer(fixed, charges)
+    tracer = _Tracer(fixed, charges, tight)
     nest, count = build_nest(fixed, tracer.walk())
     return Traced(nest, count, tracer.words, tracer.optimistic)
 
@@ -68,8 +78,8 @@ def build_nest(fixed: FixedKeep, levels: list[LevelLoops]) -> tuple[Nest, int]:
 class _Tracer:
     """Follows equal values from the innermost level outwards."""
 
-    def __init__(self, fixed: FixedKeep, charges: Charges) -> None:
-        self.fixed, self.charges = fixed, charges
+    def __init__(self, fixed: FixedKeep, charges: Charges, tight: bool) -> None:
+        self.fixed, self.charges, self.tight = fixed, charges, tight
         self.table: FloatArray = fixed.table[0]
         self.machine: Machine = fixed.machine
         self.grid: Grid = fixed.grid
@@ -137,7 +147,10 @@ class _Tracer:
             if states.open[s] >> t & 1 and self.same(self.closed_value(s, t, x, level), wanted):
                 self.count_words(s, t, x, level)
                 return int(states.close[s, t]), x
-        chained = self.step_loop(s, x, level, wanted)
+        loosely = None if self.tight else self.step_loosely(s, x, level, wanted)
+        if loosely is not None:
+            return loosely
+        chained = self.step_loop(s, x, level, wanted) if self.tight else None
         if chained is not None:
             return chained
         d = int(states.stage_dim[s])
@@ -198,14 +211,33 @@ class _Tracer:
 
     def step_untouched(self, v: int, x: int, level: int, wanted: float) -> tuple[int, int]:
         states = self.fixed.states
-        if self.table[states.body[v], x] == wanted:
+        if self.same(float(self.table[states.body[v], x]), wanted):
             return int(states.body[v]), x
-        if states.stage_dim[v] >= 0 and self.table[states.advance[v], x] == wanted:
+        if states.stage_dim[v] >= 0 and self.same(float(self.table[states.advance[v], x]), wanted):
             return int(states.advance[v]), x
         found = self.step_loop(v, x, level, wanted)
         if found is None:
             raise AssertionError("the tables of the dynamic program do not add up")
         return found
+
+    def step_loosely(self, s: int, x: int, level: int, wanted: float) -> tuple[int, int] | None:
+        """Close a tensor at the least its chains could make of it."""
+        states, c = self.fixed.states, self.charges
+        for t in range(self.fixed.instance.n_tensors):
+            if not states.open[s] >> t & 1:
+                continue
+            for row in range(self.chains.tiles.shape[0]):
+                share = 1.0 - float(most_after(level, t, row, c, self.chains)[self.chains.axis_index[row, x]])
+                boundaries = [int(b) for b in self.machine.boundary[level, t, : int(states.count[s, t])]]
+                words = {b: float(c.base[c.base_of[level, b], x] * c.scale[level, b]) * share for b in boundaries}
+                cost = sum(w * float(c.price[b]) for b, w in words.items())
+                allowed = all(c.least[b] <= w <= c.most[b] for b, w in words.items())
+                if share < 1.0 and allowed and self.same(float(self.table[states.close[s, t], x]) + cost, wanted):
+                    self.optimistic = True
+                    for b, w in words.items():
+                        self.words[b] = w
+                    return int(states.close[s, t]), x
+        return None
 
     def step_loop(self, s: int, x: int, level: int, wanted: float) -> tuple[int, int] | None:
         """Place one loop along a sliding axis if that keeps the value."""
