@@ -5,14 +5,15 @@ skyline. In a *valley* (a run of sections at one height, higher on both sides) t
 on the ground are those that fit between its walls, so for one section of it the alternatives are complete: one of
 these buffers lies there, or nothing does and the ground rises to the next possible height. The search
 
-- takes the section with fewest alternatives, or least slack, first;
-- raises every section to the lowest place any remaining buffer could take over it, and gives up when that and the
-  buffers still to come exceed the capacity;
+- takes the section first that has few alternatives and at which the search has failed often, in earlier attempts too;
+- raises every section to the lowest place any remaining buffer could take over it, and gives up when the remaining
+  buffers over some section, stacked by lowest possible offset, exceed the capacity;
 - tries one of several identical buffers only, and no alternative to a buffer that nothing remaining overlaps;
 - solves parts that no remaining buffer connects one by one, so that the failure of one does not undo the others.
 
 Any solution can be pressed down until every buffer rests on another or on the ground, and such a solution is built
-by this search; exhausting it proves that there is none. The ideas of canonical (pressed-down) solutions, of section
+by this search; exhausting it proves that there is none. The weight of past failures is that of constraint solvers
+(Boussemart et al., ECAI 2004). The ideas of canonical (pressed-down) solutions, of section
 floors, and of decomposition are those of minimalloc (Moffitt, ISMM 2023); branching on a section of a valley is ours.
 """
 
@@ -30,8 +31,9 @@ _DEEPEST = 6000
 Instance = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """Per buffer (length n): first section, section after the last, size, position of an identical earlier buffer or -1,
 rank (lower ranks are tried first)."""
-State = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""Per buffer the depth it was placed at (-1: not yet) and its offset; per section the ground and the remaining load."""
+State = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""Per buffer the depth it was placed at (-1: not yet) and its offset; per section the ground, the remaining load, and
+how often the search failed there."""
 
 
 @njit
@@ -40,7 +42,6 @@ def search(
     last: int,
     depth: int,
     capacity: int,
-    by_slack: bool,
     instance: Instance,
     state: State,
     nodes: np.ndarray,
@@ -52,7 +53,6 @@ def search(
         last: Section after the last; no remaining buffer crosses either end.
         depth: Depth of the recursion.
         capacity: Height of the memory.
-        by_slack: Branch on the section of least slack rather than of fewest alternatives.
         instance: The buffers.
         state: What is placed; changed in place, restored unless solved.
         nodes: Two entries, nodes used and nodes allowed; the first is advanced.
@@ -61,7 +61,7 @@ def search(
         SOLVED, EXHAUSTED or STOPPED.
     """
     lower, upper, size = instance[0], instance[1], instance[2]
-    placed, offset, ground, load = state
+    placed, offset, ground, load, _ = state
     nodes[0] += 1
     if nodes[0] > nodes[1] or depth > _DEEPEST:
         return STOPPED
@@ -73,7 +73,7 @@ def search(
     if not _raise_ground(first, last, capacity, waiting, lowest, instance, state):
         ground[first:last] = before
         return EXHAUSTED
-    section = _choose_section(first, last, capacity, by_slack, waiting, lowest, instance, state)
+    section = _choose_section(first, last, capacity, waiting, lowest, instance, state)
     bottom = ground[section]
     slack = capacity - bottom - load[section]
     raised = ground[first:last].copy()
@@ -87,7 +87,7 @@ def search(
             covered = covered or load[s] > 0
         outcome = SOLVED
         for start, end in _parts(first, last, waiting, instance, state):
-            outcome = search(start, end, depth + 1, capacity, by_slack, instance, state, nodes)
+            outcome = search(start, end, depth + 1, capacity, instance, state, nodes)
             if outcome != SOLVED:
                 break
         if outcome != EXHAUSTED:
@@ -104,7 +104,7 @@ def search(
         height = _next_height(section, bottom, waiting, lowest, instance)
         if height + load[section] <= capacity:
             ground[section] = height
-            outcome = search(first, last, depth + 1, capacity, by_slack, instance, state, nodes)
+            outcome = search(first, last, depth + 1, capacity, instance, state, nodes)
             if outcome != EXHAUSTED:
                 return outcome
     ground[first:last] = before
@@ -137,7 +137,7 @@ def _raise_ground(
 ) -> bool:
     """Fill `lowest`, the least offset of each waiting buffer, and raise the ground to it; False when all cannot fit."""
     lower, upper, size = instance[0], instance[1], instance[2]
-    ground, load = state[2], state[3]
+    ground, strife = state[2], state[4]
     level = np.full(last - first, _NEVER, np.int64)
     for i in range(waiting.size):
         buffer = waiting[i]
@@ -145,13 +145,21 @@ def _raise_ground(
         for s in range(lower[buffer], upper[buffer]):
             height = max(height, ground[s])
         if height + size[buffer] > capacity:
+            for s in range(lower[buffer], upper[buffer]):
+                strife[s] += ground[s] == height
             return False
         lowest[i] = height
         for s in range(lower[buffer] - first, upper[buffer] - first):
             level[s] = min(level[s], height)
-    for s in range(first, last):
-        if level[s - first] < _NEVER and level[s - first] + load[s] > capacity:
-            return False
+    # Over one section the buffers lie one on another, none below its lowest offset.
+    top = np.zeros(last - first, np.int64)
+    for i in np.argsort(lowest):
+        buffer = waiting[i]
+        for s in range(lower[buffer] - first, upper[buffer] - first):
+            top[s] = max(top[s], lowest[i]) + size[buffer]
+            if top[s] > capacity:
+                strife[first + s] += 1
+                return False
     ground[first:last] = level
     return True
 
@@ -161,7 +169,6 @@ def _choose_section(
     first: int,
     last: int,
     capacity: int,
-    by_slack: bool,
     waiting: np.ndarray,
     lowest: np.ndarray,
     instance: Instance,
@@ -169,7 +176,7 @@ def _choose_section(
 ) -> int:
     """The section of some valley to branch on."""
     lower, upper = instance[0], instance[1]
-    ground, load = state[2], state[3]
+    ground, load, strife = state[2], state[3], state[4]
     choices = np.zeros(last - first, np.int64)
     for i in range(waiting.size):
         for s in range(lower[waiting[i]], upper[waiting[i]]):
@@ -186,9 +193,8 @@ def _choose_section(
         right_wall = end == last or ground[end] > ground[start]
         if ground[start] < _NEVER and left_wall and right_wall:
             for s in range(start, end):
-                slack = min(capacity - ground[s] - load[s], 4095)
-                count = choices[s - first]
-                key = slack * 4096 + count if by_slack else (2 * count + (slack > 0)) * 4096 + slack
+                alternatives = 2 * choices[s - first] + (ground[s] + load[s] < capacity)
+                key = alternatives * (1 << 40) // (1 + strife[s])
                 if key < best_key:
                     best_key = key
                     best = s

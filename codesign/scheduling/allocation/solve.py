@@ -11,16 +11,16 @@ from codesign.core.errors import UserError
 from codesign.scheduling.allocation.buffers import Allocation, AllocationStatus, Buffer, height, peak_load
 from codesign.scheduling.allocation.firstfit import first_fit, natural_orders, neighbours, squeaky_first_fit
 
-FIRST_RESTART = 4000
-"""Nodes of the first attempt. Most attempts that succeed do so early; the others are heavy-tailed."""
-RESTART_GROWTH = 1.5
-"""Factor on the nodes allowed after each round of all rules: small instances are soon exhausted."""
+RESTART_NODES = 500
+"""Unit of the restarts; attempts are allowed 1, 1, 2, 1, 1, 2, 4, ... times as many nodes (Luby et al., 1993)."""
 REPAIRS = 6
 """Attempts to repair first fit, each from another order."""
 REPAIR_WORK = 120_000
 """Pairs of neighbours an attempt looks at. All of them together take less time than loading the compiled search."""
-NOISE = 0.3
-"""Spread of the ranks from the second attempt on, relative."""
+NOISE = (0.1, 0.3)
+"""Spreads of the ranks, relative, in turn."""
+MEMORY = (8, 10)
+"""Share of its count of failures that a section keeps from one attempt to the next, as a fraction."""
 
 
 def allocate(buffers: Sequence[Buffer], capacity: int, *, time_limit_s: float = 60.0, seed: int = 0) -> Allocation:
@@ -67,32 +67,28 @@ def _search(buffers: Sequence[Buffer], capacity: int, time_limit_s: float, seed:
 
     unit = math.gcd(*(b.size for b in buffers))
     lower, upper, size, sections = _sections(buffers, unit)
-    limit = capacity // unit
     load = np.zeros(sections, np.int64)
     for a, b, s in zip(lower, upper, size, strict=True):
         load[a:b] += s
     twin = _twins(lower, upper, size)
+    strife = np.zeros(sections, np.int64)
     started = time.process_time()
     nodes = 0
-    for rank, by_slack, allowed in _attempts(lower, upper, size, load, seed):
-        left = time_limit_s - (time.process_time() - started)
-        if left <= 0:
+    for rank, allowed in _attempts(lower, upper, size, load, seed):
+        if time.process_time() - started > time_limit_s:
             break
-        state = (
-            np.full(len(buffers), -1, np.int64),
-            np.zeros(len(buffers), np.int64),
-            np.zeros(sections, np.int64),
-            load.copy(),
-        )
+        placed, offset = np.full(len(buffers), -1, np.int64), np.zeros(len(buffers), np.int64)
+        state = (placed, offset, np.zeros(sections, np.int64), load.copy(), strife)
         counter = np.array([0, allowed], np.int64)
-        outcome = skyline.search(0, sections, 0, limit, by_slack, (lower, upper, size, twin, rank), state, counter)
+        outcome = skyline.search(0, sections, 0, capacity // unit, (lower, upper, size, twin, rank), state, counter)
         nodes += int(counter[0])
         if outcome == skyline.SOLVED:
-            return Allocation(
-                AllocationStatus.FEASIBLE, tuple(int(o) * unit for o in state[1]), "skyline search", nodes
-            )
+            offsets = tuple(int(o) * unit for o in offset)
+            return Allocation(AllocationStatus.FEASIBLE, offsets, "skyline search", nodes)
         if outcome == skyline.EXHAUSTED:
             return Allocation(AllocationStatus.INFEASIBLE, None, "skyline search exhausted", nodes)
+        strife *= MEMORY[0]
+        strife //= MEMORY[1]
     return Allocation(AllocationStatus.UNKNOWN, None, "skyline search out of time", nodes)
 
 
@@ -121,24 +117,27 @@ def _twins(lower: np.ndarray, upper: np.ndarray, size: np.ndarray) -> np.ndarray
 
 def _attempts(
     lower: np.ndarray, upper: np.ndarray, size: np.ndarray, load: np.ndarray, seed: int
-) -> Iterator[tuple[np.ndarray, bool, int]]:
-    """Ranks, rule for sections and nodes allowed of each attempt, without end."""
+) -> Iterator[tuple[np.ndarray, int]]:
+    """Ranks and nodes allowed of each attempt, without end: by area at first, then by a random rule with noise."""
     rng = np.random.default_rng(seed)
     width = upper - lower
-    crowd = np.array([load[a:b].max() for a, b in zip(lower, upper, strict=True)], np.int64)
-    area = (size * width).astype(float)
-    keys = (
-        area,
-        width + size / (size.max() + 1.0),
-        size + width / (width.max() + 1.0),
-        crowd * width * 1.0,
-        crowd * area,
-    )
-    nodes = float(FIRST_RESTART)
+    crowd = np.array([load[a:b].max() for a, b in zip(lower, upper, strict=True)], np.float64)
+    area = (size * width).astype(np.float64)
+    keys = (area, width + size / (size.max() + 1), size + width / (width.max() + 1), crowd * width, crowd * area)
     for attempt in itertools.count():
-        for key in keys:
-            for by_slack in (True, False):
-                noise = NOISE * rng.random(key.size) if attempt or key is not keys[0] else 0.0
-                rank = np.argsort(np.argsort(-key * (1.0 + noise), kind="stable"), kind="stable")
-                yield rank.astype(np.int64), by_slack, int(nodes)
-        nodes *= RESTART_GROWTH
+        key = keys[int(rng.integers(len(keys)))] if attempt else area
+        noise = NOISE[attempt % len(NOISE)] * rng.random(key.size) if attempt else 0.0
+        rank = np.argsort(np.argsort(-key * (1.0 + noise), kind="stable"), kind="stable")
+        yield rank.astype(np.int64), RESTART_NODES * _luby(attempt + 1)
+
+
+def _luby(position: int) -> int:
+    """The term of the restart sequence 1, 1, 2, 1, 1, 2, 4, 1, ... at `position`, from 1.
+
+    >>> [_luby(i) for i in range(1, 8)]
+    [1, 1, 2, 1, 1, 2, 4]
+    """
+    length = position.bit_length()
+    if position == (1 << length) - 1:
+        return 1 << length - 1
+    return _luby(position - (1 << length - 1) + 1)
