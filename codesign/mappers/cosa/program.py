@@ -128,6 +128,7 @@ class Program:
         chains: Possible choices at the network level: nested sets of tensors, largest first.
         linear: The program; its variables are the places, then one per chain, the saving, then helpers.
         weighted_cost: Its objective in the form of the weighted sum.
+        gains: Per chain, what one unit of a place saves (pairs of place and weighted bits).
         network: Index of the network level.
         is_weight: Per tensor.
         mesh: Per level, children along X and Y.
@@ -142,6 +143,7 @@ class Program:
     chains: tuple[Chain, ...]
     linear: LinearProgram
     weighted_cost: tuple[float, ...]
+    gains: tuple[tuple[tuple[int, float], ...], ...]
     network: int
     is_weight: tuple[bool, ...]
     mesh: tuple[tuple[int, int], ...]
@@ -156,6 +158,11 @@ class Program:
         return sum(
             n * prime_bits(self.matrices, p, t) for n, p in zip(values, self.places, strict=False) if p.level >= v
         )
+
+    def price(self, values: tuple[float, ...]) -> float:
+        """The weighted objective of a tiling under the loop order that saves most."""
+        cost = sum(c * n for c, n in zip(self.weighted_cost, values[: len(self.places)], strict=False))
+        return cost - max(sum(g * values[i] for i, g in gain) for gain in self.gains)
 
     def tie_break(self, distance: float) -> LinearProgram:
         """The program of the weighted sum among the schedules of a BALANCE program at no more than a distance."""
@@ -205,6 +212,7 @@ def make_program(problem: MappingProblem, settings: Settings) -> Program:
         chains,
         linear,
         tuple(builder.weighted),
+        tuple(tuple(gain) for gain in builder.gains),
         network,
         tuple(t.role is Role.WEIGHT for t in problem.computation.tensors),
         tuple((v.fanout.x, v.fanout.y) for v in problem.architecture.levels),
@@ -261,6 +269,7 @@ class _Builder:
         self.cost = [0.0] * len(places)
         self.rows: list[Row] = []
         self.weighted: list[float] = []
+        self.gains: list[list[tuple[int, float]]] = []
 
     def build(self) -> tuple[tuple[Chain, ...], LinearProgram]:
         """The chains and the finished program."""
@@ -345,7 +354,6 @@ class _Builder:
         """Equations 9 and 10: what the chosen loop order of the network level saves, already weighted."""
         iterations = [self._iterations(t) for t in range(len(self.roles))]
         at_network = [i for i, p in enumerate(self.places) if p.level == self.network and p.axis is None]
-        gains = []
         for chain in chains:
             gain = []
             for i in at_network:
@@ -354,11 +362,11 @@ class _Builder:
                 if phase < len(chain):
                     worth = self.settings.weights.traffic * sum(iterations[t] for t in chain[phase])
                     gain.append((i, worth * math.log2(place.prime)))
-            gains.append(gain)
-        most = max(self._largest(gain) for gain in gains)
+            self.gains.append(gain)
+        most = max(self._largest(gain) for gain in self.gains)
         self.upper[saving] = most
         self.rows.append(Row(tuple((z, 1.0) for z in choice), 1.0, 1.0))
-        for z, gain in zip(choice, gains, strict=True):
+        for z, gain in zip(choice, self.gains, strict=True):
             terms = ((saving, 1.0), *((i, -g) for i, g in gain))
             self.rows.append(Row((*terms, (z, most)), None, most))  # at most the gain of the chosen chain
             if self.settings.form is Form.BALANCE:

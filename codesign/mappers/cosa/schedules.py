@@ -25,11 +25,13 @@ class Schedule:
 
     Args:
         program: Whose solution it is.
+        values: Its count variables.
         state: The mapping, as a point of the map space.
         repairs: Times the program was tightened before its schedule fitted.
     """
 
     program: Program
+    values: tuple[float, ...]
     state: MapState
     repairs: int
 
@@ -78,7 +80,11 @@ def repaired(
         if state is not None:
             excess = _excess(encoded, program, solution, state)
             if not excess:
-                return Schedule(program, state, repairs) if excess is None else None
+                return (
+                    Schedule(program, solution.values[: len(program.places)], state, repairs)
+                    if excess is None
+                    else None
+                )
             settings = replace(settings, tightened=(*settings.tightened, *excess))
         settings = replace(settings, by_axis=True)
         program = make_program(encoded.source, settings)
@@ -207,7 +213,7 @@ def schedules(
         state = decode(base, found.values, encoded.space)
         if state is None or _excess(encoded, base, found, state) is not None:
             continue
-        other = Schedule(base, state, 0)
+        other = Schedule(base, found.values[: len(base.places)], state, 0)
         if other.key not in seen:
             seen.add(other.key)
             yield other
