@@ -287,8 +287,10 @@ def _operator(entry: Any, position: int, where: str) -> Operator:
 def _tensor(name: str, entry: Any, where: str) -> GraphTensor:
     if not isinstance(entry, Mapping) or "bytes" not in entry:
         raise UserError("a tensor must be an object with 'bytes'", where=f"{where}: tensor {name!r}")
-    shape = entry.get("shape") or ()
-    return GraphTensor(str(name), entry["bytes"], tuple(int(axis) for axis in shape))
+    shape = entry.get("shape") or []
+    if not isinstance(shape, list) or any(isinstance(axis, bool) or not isinstance(axis, int) for axis in shape):
+        raise UserError(f"shape must be a list of whole numbers, got {shape!r}", where=f"{where}: tensor {name!r}")
+    return GraphTensor(str(name), entry["bytes"], tuple(shape))
 
 
 def _unique(kind: str, names: Sequence[str], where: str) -> set[str]:

@@ -1,0 +1,23 @@
+"""Every public instance of the static allocation problem, solved and checked."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from codesign.scheduling.allocation.buffers import AllocationStatus, height, overlap, read_buffers
+from codesign.scheduling.allocation.solve import allocate
+
+DATA = Path(os.environ.get("CODESIGN_REFERENCE", Path(__file__).parents[1] / "data")) / "minimalloc"
+
+
+@pytest.mark.parametrize("path", sorted(DATA.glob("*/*.csv")), ids=lambda p: p.stem)
+def test_instance_is_solved(path: Path) -> None:
+    capacity = int(path.stem.split(".")[-1])
+    buffers = read_buffers(path)
+    found = allocate(buffers, capacity, time_limit_s=10.0)
+    assert found.status is AllocationStatus.FEASIBLE
+    assert found.offsets is not None
+    assert min(found.offsets) >= 0
+    assert height(buffers, found.offsets) <= capacity
+    assert overlap(buffers, found.offsets) is None
