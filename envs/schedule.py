@@ -115,20 +115,26 @@ class ScheduleEnv(gym.Env[npt.NDArray[np.float32], np.int64]):  # type: ignore[m
         count: How many random problems.
         case_seed: Seed of the random problems.
         horizon: Revisions of an episode.
+        settings: Problems made ready, by number; environments stepped in one thread may share them.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
 
     def __init__(
-        self, cases: Sequence[Case] | None = None, count: int = 256, case_seed: int = 0, horizon: int = 32
+        self,
+        cases: Sequence[Case] | None = None,
+        count: int = 256,
+        case_seed: int = 0,
+        horizon: int = 32,
+        settings: dict[int, Setting] | None = None,
     ) -> None:
         if horizon < 1 or count < 1:
             raise UserError(f"horizon and count must be >= 1, got {horizon} and {count}")
         self.cases = tuple(cases) if cases is not None else training_cases(count, case_seed)
         self.horizon = horizon
         self.action_space = gym.spaces.Discrete(REVISIONS)
-        self.observation_space = gym.spaces.Box(-4.0, 4.0, (OBSERVATION,), np.float32)
-        self._settings: dict[int, Setting] = {}
+        self.observation_space = gym.spaces.Box(-16.0, 16.0, (OBSERVATION,), np.float32)
+        self._settings: dict[int, Setting] = {} if settings is None else settings
         self._setting: Setting | None = None
         self._state: State | None = None
         self._steps = 0

@@ -119,7 +119,7 @@ def observe(
         out[first] = _log2(problem.tile[choice, d]) / 6
         out[first + 1] = _log2(calls) / 10
         out[first + 2] = _log2(trips) / 10
-        out[first + 5] = _log2(trips * calls * problem.tile[choice, d] / problem.bounds[d])
+        out[first + 5] = _log2(trips * calls * problem.tile[choice, d] / problem.bounds[d]) / 4
         if trips > 1:
             hosts += 1
             out[first + 3] = hosts / MAX_DIMS

@@ -24,6 +24,10 @@ _MAX_FAILURES = 200
 """Draws or revisions in a row that may bring nothing new before a search stops early: the space is exhausted."""
 
 
+_STALE_ROUNDS = 8
+"""Rounds without a new candidate after which the heuristic adds a random one to its pool."""
+
+
 @dataclass(frozen=True)
 class SearchResult:
     """What a search found.
@@ -194,17 +198,21 @@ class HeuristicPrograms:
         scorer = _Scorer(problem, evaluations, seed)
         pool = scorer.pool(max(1, round(self.pool_share * evaluations)))
         failures = 0
-        while pool and not scorer.spent and failures < _MAX_FAILURES:
+        while pool and not scorer.spent:
             lowest = min(m.latency_cycles for m in pool)
             pool.sort(key=lambda m: -candidate_value(m.latency_cycles, lowest))
-            # rounds that bring nothing new look further down the pool
-            k = max(1, round(self.top_k * (1 - len(scorer.history) / evaluations))) + failures
+            k = max(1, round(self.top_k * (1 - len(scorer.history) / evaluations)))
             failures += 1
             for member in pool[:k]:
                 row = scorer.neighbour(member.candidate)
                 if row is not None and row.tobytes() not in scorer.seen and not scorer.spent:
                     pool.append(scorer.score(row))
                     failures = 0
+            if failures >= _STALE_ROUNDS and not scorer.spent:
+                fresh = scorer.drawn()
+                if fresh is None:
+                    break
+                pool.append(fresh)
         return scorer.result()
 
 
@@ -263,13 +271,16 @@ class GuidedPrograms:
     """Best-first search by learned values: the revision with the highest value of the most valuable candidate is scored next.
 
     HASCO, Fig. 5(e). Of all untried revisions of the pool's candidates p the one that maximises ``ln(l* / l_p) + weight * Q(p, a)`` is taken:
-    with Q the expected gain in ln latency, the best expected outcome.
+    with Q the expected gain in ln latency, the best expected outcome. Learned values are too coarse for the last few per cent, so a
+    growing share of the revisions is the heuristic's: a random one of a valuable candidate.
 
     Args:
         ranker: The learned values.
         pool_share: Share of the budget spent on random candidates.
         most_random: At most so many of them.
         weight: Of the learned value against the latency already reached.
+        explore: Probability of a random revision at the end of the budget; it grows from 0 in proportion to what is spent.
+        top_k: Valuable candidates that random revisions start from.
         label: What tables call it.
     """
 
@@ -277,6 +288,8 @@ class GuidedPrograms:
     pool_share: float = 0.1
     most_random: int = 16
     weight: float = 1.0
+    explore: float = 0.8
+    top_k: int = 4
     label: str = "guided"
 
     @property
@@ -305,6 +318,12 @@ class GuidedPrograms:
         for member in scorer.pool(max(1, min(self.most_random, round(self.pool_share * evaluations)))):
             add(member)
         while not scorer.spent:
+            if members and uniform(scorer.random) < self.explore * len(scorer.history) / evaluations:
+                valuable = sorted(members, key=lambda m: m.latency_cycles)[: self.top_k]
+                row = scorer.neighbour(valuable[below(scorer.random, len(valuable))].candidate)
+                if row is not None and row.tobytes() not in scorer.seen:
+                    add(scorer.score(row))
+                continue
             place, revision = divmod(int(np.argmax(scores)), REVISIONS)
             if not members or not np.isfinite(scores[place, revision]):
                 fresh = scorer.drawn()
