@@ -10,7 +10,7 @@ import typer
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
-    from codesign.mappers.base import MapResult
+    from codesign.mappers.base import MapResult, MipReport
     from codesign.mapping.load import Inputs
 
 
@@ -118,5 +118,21 @@ def _print(inputs: "Inputs", result: "MapResult", out: Path | None) -> None:
         typer.echo("infeasible: no mapping exists")
     gap = f", gap {result.gap:.3%}" if result.gap is not None else ""
     typer.echo(f"{result.evaluated:,} mappings scored in {result.seconds:.2f} s; proof: {result.proof.value}{gap}")
+    if result.mip is not None:
+        _print_program(result.mip)
     if out is not None and result.mapping is not None:
         typer.echo(f"mapping written to {out}")
+
+
+def _print_program(mip: "MipReport") -> None:
+    value = "none" if mip.objective is None else f"{mip.objective:.6f}"
+    bound = "none" if mip.bound is None else f"{mip.bound:.6f}"
+    typer.echo(
+        f"program ({mip.reading}, {mip.solver}): {mip.status}, objective {value}, bound {bound}, {mip.seconds:.3f} CPU s"
+    )
+    if mip.one_shot is not None:
+        typer.echo(f"its own schedule: EDP {mip.one_shot.edp:.6g} pJ x cycle; best of {mip.schedules} schedules shown")
+    for dim, bound_, padded in mip.padding:
+        typer.echo(f"padded: {dim} {bound_} -> {padded}")
+    if mip.note:
+        typer.echo(f"note: {mip.note}")

@@ -79,7 +79,7 @@ class MipReport:
         status: How the solver ended.
         solver: Which one.
         schedules: Different schedules of the program that the cost kernel chose among.
-        one_shot: Cost of the program's own schedule as it stands; None when it is not a valid mapping.
+        one_shot: Cost of the program's own schedule, tightened where it does not fit (`note` says so); None without one.
         padding: (dimension, bound, bound it was raised to) of every dimension that was padded.
         note: How the mapping differs from the program's schedule, when it does; empty when it does not.
     """

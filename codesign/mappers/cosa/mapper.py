@@ -10,11 +10,11 @@ from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible
 from codesign.mappers.annealing import value_of
 from codesign.mappers.base import Budget, MapResult, MipReport, Objective
-from codesign.mappers.cosa.decode import chain_orders, choose_orders, decode
+from codesign.mappers.cosa.decode import chain_orders, choose_orders
 from codesign.mappers.cosa.matrices import Reading
 from codesign.mappers.cosa.padding import padded
 from codesign.mappers.cosa.program import PUBLISHED, Form, Settings, make_program
-from codesign.mappers.cosa.schedules import Schedule, schedules, solve_program
+from codesign.mappers.cosa.schedules import Schedule, further_schedules, repaired, solve_program
 from codesign.mappers.cosa.solvers import Solver
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
 from codesign.mapping.constraints import MappingProblem
@@ -25,7 +25,7 @@ from codesign.mapping.space import MapState, copy_state, factor_table, outermost
 class CosaMapper:
     """Q. Huang et al., "CoSA: Scheduling by Constrained Optimization for Spatial Accelerators", ISCA 2021.
 
-    The first schedule is the program's own, as published; with ``k = 1`` it is the result. Otherwise `k` schedules are
+    The first schedule is the program's own, as published, tightened where it does not fit; with ``k = 1`` it is the result. Otherwise `k` schedules are
     enumerated, of programs with other weights (a sweep) and, when those are used up, of the first program with the
     schedules found excluded (no-good cuts); the cost kernel orders the loops of each and chooses among them.
 
@@ -89,29 +89,31 @@ class CosaMapper:
         program = make_program(encoded.source, self.settings())
         solution = solve_program(program, solver, budget.time_limit_s)
         chooser = _Chooser(encoded, objective, budget, started)
-        own = decode(program, solution.values, encoded.space) if solution.values else None
-        one_shot = None if own is None else chooser.offer(own)
-        found, note = 0, ""
-        if solution.values:
-            for schedule in schedules(
+        note, one_shot, found = "", None, 0
+        best = repaired(encoded, program, solution, solver, chooser.seconds_left)
+        if best is not None:
+            found = 1
+            one_shot = chooser.offer(best.state)
+            if best.repairs:
+                note = f"the program's schedule does not fit; its limits were tightened {best.repairs} times"
+            if self.k > 1:
+                chooser.refine(best)
+        if solution.values and self.k > 1 and not chooser.spent():
+            for schedule in further_schedules(
                 encoded,
                 program,
-                solution,
+                best,
                 solver,
                 cuts_only=self.enumeration == "cuts",
                 attempts=2 * self.k,
-                time_limit_s=chooser.seconds_left(),
+                seconds_left=chooser.seconds_left,
             ):
                 found += 1
-                if found == 1 and schedule.repairs:
-                    note = f"the program's schedule does not fit; its limits were tightened {schedule.repairs} times"
-                chooser.offer(schedule.state)
-                if self.k > 1:
-                    chooser.refine(schedule)
+                chooser.refine(schedule)
                 if found >= self.k or chooser.spent():
                     break
         if chooser.best is None:
-            note = f"the program ended {solution.status.value}; all loops stand as far out as they may"
+            note = f"no schedule of the program fits ({solution.status.value}); all loops stand as far out as they may"
             chooser.offer(outermost_state(encoded.space))
         report = MipReport(
             objective=solution.objective if solution.values else None,

@@ -1,8 +1,7 @@
 """From programs to schedules that fit: solving, repairing what a program ignores, enumerating more than one."""
 
-import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from codesign.cost.kernel import TILE, VALID, score
@@ -17,6 +16,10 @@ ROUNDS = 8
 
 SWEEP_EFFORT = 0.5
 """Limit on the solver's work for each further program; the first one has the full `EFFORT`."""
+
+
+Clock = Callable[[], float | None]
+"""Seconds that are left; None without a limit."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ def solve_program(
 
 
 def repaired(
-    encoded: Encoded, program: Program, solution: Solution, solver: Solver, time_limit_s: float | None
+    encoded: Encoded, program: Program, solution: Solution, solver: Solver, seconds_left: Clock
 ) -> Schedule | None:
     """The program's schedule; where it does not fit, that of the program tightened until it does.
 
@@ -88,7 +91,7 @@ def repaired(
             settings = replace(settings, tightened=(*settings.tightened, *excess))
         settings = replace(settings, by_axis=True)
         program = make_program(encoded.source, settings)
-        solution = solve_program(program, solver, time_limit_s, SWEEP_EFFORT)
+        solution = solve_program(program, solver, seconds_left(), SWEEP_EFFORT)
     return None
 
 
@@ -167,46 +170,42 @@ def sweep(base: Settings, outermost: str) -> Iterator[Settings]:
             yield changed
 
 
-def schedules(
+def further_schedules(
     encoded: Encoded,
     first: Program,
-    solution: Solution,
+    best: Schedule | None,
     solver: Solver,
     *,
     cuts_only: bool,
     attempts: int,
-    time_limit_s: float | None,
+    seconds_left: Clock,
 ) -> Iterator[Schedule]:
-    """Schedules that fit, no tiling twice: the first program's, those of the sweep, then next best ones of the first.
+    """Other schedules that fit, no tiling twice: those of the sweep, then next best ones of the first program.
 
     Ends when `attempts` programs have been solved or the first program has no other schedule.
 
     Args:
         encoded: The problem.
         first: The program as the user set it up.
-        solution: Its solution.
+        best: Its schedule, repaired where needed; None if that failed.
         solver: For the others.
         cuts_only: Leave the sweep out.
         attempts: Programs solved at most, repairs apart.
-        time_limit_s: Of each solve.
+        seconds_left: Wall-clock limit of each solve.
     """
-    seen: set[tuple[int, ...]] = set()
-    best = repaired(encoded, first, solution, solver, time_limit_s)
-    if best is not None:
-        seen.add(best.key)
-        yield best
-    others = () if cuts_only else sweep(first.settings, encoded.source.architecture.levels[0].name)
-    for settings in itertools.islice(others, attempts - 1):
+    seen = set() if best is None else {best.key}
+    others = [] if cuts_only else list(sweep(first.settings, encoded.source.architecture.levels[0].name))
+    for settings in others[:attempts]:
         program = make_program(encoded.source, settings)
-        found = solve_program(program, solver, time_limit_s, SWEEP_EFFORT)
-        other = repaired(encoded, program, found, solver, time_limit_s)
+        found = solve_program(program, solver, seconds_left(), SWEEP_EFFORT)
+        other = repaired(encoded, program, found, solver, seconds_left)
         if other is not None and other.key not in seen:
             seen.add(other.key)
             yield other
     base = make_program(encoded.source, replace(first.settings, by_axis=True)) if best is None else best.program
     forbidden: list[tuple[int, ...]] = []
-    for _ in range(attempts - (1 if cuts_only else len(SWEEP))):
-        found = solve_program(base, solver, time_limit_s, SWEEP_EFFORT, tuple(forbidden))
+    for _ in range(attempts - len(others)):
+        found = solve_program(base, solver, seconds_left(), SWEEP_EFFORT, tuple(forbidden))
         if not found.values:
             return
         forbidden.append(tuple(round(x) for x in found.values[: len(base.places)]))

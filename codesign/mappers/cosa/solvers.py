@@ -1,13 +1,17 @@
 """Solvers behind one function: HiGHS inside OR-Tools' model builder (default), CP-SAT, Gurobi where the user has it.
 
-Limits are deterministic (a solver's own count of its work) unless the caller gives a time, so that the same program has the
-same answer on a busy machine.
+CP-SAT's own limit is deterministic (its count of its work), HiGHS and Gurobi are given a generous time that the programs here use a
+thousandth of; so the same program has the same answer on a busy machine unless the caller sets a shorter time.
 """
 
+import contextlib
+import ctypes
 import importlib
 import math
+import os
+import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -215,7 +219,8 @@ def _highs(program: LinearProgram, limits: _Limits) -> tuple[Status, tuple[float
     solver = model_builder.Solver("highs")
     solver.set_time_limit_in_seconds(limits.seconds)
     solver.set_solver_specific_parameters("output_flag=false\nthreads=1\nmip_rel_gap=1e-9")
-    code = solver.solve(model)
+    with _stdout_to_stderr():
+        code = solver.solve(model)
     if code == model_builder.SolveStatus.INFEASIBLE:
         return Status.INFEASIBLE, (), math.inf
     if code not in (model_builder.SolveStatus.OPTIMAL, model_builder.SolveStatus.FEASIBLE):
@@ -223,6 +228,26 @@ def _highs(program: LinearProgram, limits: _Limits) -> tuple[Status, tuple[float
     values = tuple(float(solver.value(x)) for x in variables)
     optimal = code == model_builder.SolveStatus.OPTIMAL
     return (Status.OPTIMAL if optimal else Status.FEASIBLE), values, float(solver.best_objective_bound)
+
+
+@contextlib.contextmanager
+def _stdout_to_stderr() -> Iterator[None]:
+    """HiGHS prints a line of its own now and then, output switched off or not; standard output is for results alone."""
+    libc = ctypes.CDLL(None) if os.name == "posix" else None
+    if libc is None:
+        yield
+        return
+    with contextlib.suppress(AttributeError, ValueError):
+        sys.stdout.flush()
+    libc.fflush(None)
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        libc.fflush(None)  # what C code printed waits in its buffer when standard output is a pipe
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def _gurobi(program: LinearProgram, limits: _Limits) -> tuple[Status, tuple[float, ...], float]:

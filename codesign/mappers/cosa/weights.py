@@ -96,7 +96,7 @@ def _measure(
             compute=float(10.0 ** rng.uniform(-0.5, 1.5)),
         )
         program = make_program(encoded.source, Settings(weights=drawn, by_axis=True))
-        schedule = repaired(encoded, program, solve_program(program, solver, None), solver, None)
+        schedule = repaired(encoded, program, solve_program(program, solver, None), solver, lambda: None)
         if schedule is None or schedule.key in seen:
             continue
         cost, _, _ = encoded.cost_of(schedule.state)
