@@ -87,7 +87,7 @@ class ProgramCost:
         array_cycles: Calls, their overhead, and what the on-chip memories' bandwidth adds (Q2, Q3).
         dram_cycles: Of the DMA engine (Q5).
         host_cycles: Of the host (Q7).
-        calls: Intrinsic calls.
+        calls: Intrinsic calls; iterations wholly beyond a bound make none.
         sub_workloads: Times the scratchpad is filled.
         executed_macs: Multiply-accumulates performed, wasted ones included (Q1).
         useful_macs: Those the computation asks for.
@@ -150,20 +150,21 @@ def program_cost(program: CallProgram) -> ProgramCost | Infeasible:
     if isinstance(nest, Infeasible):
         return nest
     sub_workloads = math.prod(program.trips)
-    calls = sub_workloads * math.prod(n for _, n in schedule.inner)
+    calls = schedule.choice.calls
+    made = calls / (sub_workloads * math.prod(n for _, n in schedule.inner))
     transfers = _transfers(program, nest)
     # Q2, Q3
     computing = calls * (core.call_cycles + core.overheads.call) + sub_workloads * core.overheads.array
-    array = float(max(computing, *(nest.levels[v].cycles for v in (SCRATCHPAD, LOCAL))))
+    array = max(computing, *(made * nest.levels[v].cycles for v in (SCRATCHPAD, LOCAL)))
     dram = sum(t.cycles for t in transfers)
     host = _host_cycles(program, calls, sum(t.parts for t in transfers))
     executed = calls * core.intrinsic.computation.macs
-    wasted_pj = (executed - nest.macs) * nest.mac_energy_pj / nest.macs
-    dram_pj = sum(t.energy_pj for t in transfers) - nest.levels[0].energy_pj
+    mac_pj = executed * nest.mac_energy_pj / nest.macs
+    on_chip_pj = made * (nest.energy_pj - nest.mac_energy_pj - nest.levels[0].energy_pj)
     return ProgramCost(
         latency_cycles=pipeline_cycles(program.trips, array, dram, host),
-        energy_pj=nest.energy_pj + wasted_pj + dram_pj,
-        array_cycles=array,
+        energy_pj=mac_pj + on_chip_pj + sum(t.energy_pj for t in transfers),
+        array_cycles=float(array),
         dram_cycles=dram,
         host_cycles=host,
         calls=calls,

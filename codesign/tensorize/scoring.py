@@ -149,8 +149,8 @@ def _dram_pj_per_bit(constants: FloatArray, burst_bytes: float) -> float:
 
 
 @njit
-def _transfer(problem: ProgramArrays, t: int, result: FloatArray) -> tuple[float, float]:
-    """Q4, Q5 of one tensor: (descriptors, energy beyond what the kernel charged). Writes its cycles and run."""
+def _transfer(problem: ProgramArrays, t: int, result: FloatArray) -> tuple[float, float, float]:
+    """Q4, Q5 of one tensor: (descriptors, energy, energy that the kernel charged). Writes its cycles and run."""
     kernel, constants = problem.kernel, problem.constants
     counted = float(kernel.counts[0, t, READS] + kernel.counts[0, t, UPDATES])
     words, run, whole = counted, 1, True
@@ -168,7 +168,7 @@ def _transfer(problem: ProgramArrays, t: int, result: FloatArray) -> tuple[float
     result[FIRST_TENSOR + 2 * t + 1] = run
     pj_per_bit = _dram_pj_per_bit(constants, min(run_bytes, burst)) + constants[DMA_PJ]
     charged = kernel.counts[0, t, READS] * kernel.pair[0, t, 0] + kernel.counts[0, t, UPDATES] * kernel.pair[0, t, 2]
-    return counted / kernel.counts[SCRATCHPAD, t, TILE], words * problem.bits[t] * pj_per_bit - charged
+    return counted / kernel.counts[SCRATCHPAD, t, TILE], words * problem.bits[t] * pj_per_bit, charged
 
 
 @njit
@@ -231,21 +231,26 @@ def score_program(
     status, energy, _ = score(padded, Nest(problem.loops, problem.position), n)
     if status != VALID:
         return TOO_LARGE
+    calls = 1.0
     for d in range(part.shape[0]):
         part[d] = min(part[d], problem.bounds[d])
-    calls = trips * inner
+        calls *= -(-problem.bounds[d] // problem.tile[choice, d])
+    made = calls / (trips * inner)
     dram, parts = 0.0, 0.0
+    energy -= macs * kernel.mac_energy
+    dram_pj = 0.0
     for t in range(kernel.tensor.shape[0]):
-        moved, extra = _transfer(problem, t, result)
+        moved, spent_pj, charged_pj = _transfer(problem, t, result)
         parts += moved
-        energy += extra
+        dram_pj += spent_pj
+        energy -= charged_pj
         dram += result[FIRST_TENSOR + 2 * t]
     array = calls * (constants[CALL_CYCLES] + constants[CALL_OVERHEAD]) + trips * constants[ARRAY_OVERHEAD]
-    array = max(array, kernel.spent[SCRATCHPAD, CYCLES], kernel.spent[LOCAL, CYCLES])
+    array = max(array, made * kernel.spent[SCRATCHPAD, CYCLES], made * kernel.spent[LOCAL, CYCLES])
     host_cycles, overlap = _host(constants, loops, host, calls, parts)
     slowest = max(array, dram, host_cycles)
     result[LATENCY] = slowest + (array + dram + host_cycles - slowest) / overlap
-    result[ENERGY] = energy + (calls * constants[INTRINSIC_MACS] - macs) * kernel.mac_energy
+    result[ENERGY] = calls * constants[INTRINSIC_MACS] * kernel.mac_energy + made * energy + dram_pj
     result[ARRAY] = array
     result[DRAM_TIME] = dram
     result[HOST] = host_cycles
