@@ -19,11 +19,12 @@ from typing import Any
 from codesign.core.errors import MissingDependencyError, unknown_name
 from codesign.mappers.cosa.linear import LinearProgram, Row
 
-SCALE = 10**7
-"""CP-SAT knows integers only: one bit of a logarithm is so many units. Errors: 0.5 / SCALE bits a prime factor."""
+SCALE = 10**6
+"""CP-SAT knows integers only: one bit of a logarithm is so many units. Rounding moves a limit by at most 0.5 / SCALE bits a prime
+factor. Ten times finer, some programs of near ties are no longer solved in minutes."""
 
 EFFORT = 30.0
-"""Default limit per program: CP-SAT's deterministic time (about seconds of one core), seconds for the other solvers."""
+"""Default limit per program in seconds; for CP-SAT also of its deterministic time (about as many seconds of one core)."""
 
 
 class Solver(Enum):
@@ -176,8 +177,7 @@ def _cp_sat(program: LinearProgram, limits: _Limits) -> tuple[Status, tuple[floa
     solver.parameters.num_workers = 1
     solver.parameters.linearization_level = 2  # knapsacks with near ties (all primes equal) are hopeless without cuts
     solver.parameters.max_deterministic_time = limits.effort
-    if limits.time_s is not None:
-        solver.parameters.max_time_in_seconds = limits.time_s
+    solver.parameters.max_time_in_seconds = limits.seconds
     code = solver.solve(model)
     if code == cp_model.INFEASIBLE:
         return Status.INFEASIBLE, (), math.inf
