@@ -29,7 +29,7 @@ layers: $(STAMP)
 	$(BIN)/lint-imports
 
 pytest: $(STAMP)
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q -n 2
 
 slow: $(STAMP)
 	$(BIN)/pytest -q -m slow
