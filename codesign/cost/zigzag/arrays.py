@@ -64,6 +64,7 @@ class Layer(NamedTuple):
         member_level: ``M x T`` the level it is to that tensor.
         n_members: ``M``.
         mac_energy: of all MACs together.
+        fractional: whether `fraction` and `whole` differ.
         fraction: sizes with fractional units.
         whole: sizes with whole units.
     """
@@ -93,6 +94,7 @@ class Layer(NamedTuple):
     member_level: IntArray
     n_members: IntArray
     mac_energy: float
+    fractional: bool
     fraction: Sizes
     whole: Sizes
 
@@ -167,6 +169,7 @@ def encode(layer: UnrolledLayer) -> Layer:
         member_level=member_level,
         n_members=np.array([len(m.operands) for m in accelerator.memories], np.int64),
         mac_energy=computation.macs * accelerator.mac_energy,
+        fractional=any(not np.array_equal(a, b) for a, b in zip(fraction, whole, strict=True)),
         fraction=fraction,
         whole=whole,
     )

@@ -105,7 +105,7 @@ class ZigzagCost:
 
 
 class Workspace(NamedTuple):
-    """Arrays to score orders of one layer in; `whole` is `order` where no unit is fractional."""
+    """Arrays to score orders of one layer in; `whole` is `order` counted with whole units, the same where all are whole."""
 
     order: Order
     whole: Order
@@ -116,9 +116,11 @@ class Workspace(NamedTuple):
 
 def make_workspace(layer: Layer, n_loops: int) -> Workspace:
     """Room to score orders of `n_loops` loops."""
+    order = make_order(layer, n_loops)
+    whole = make_order(layer, n_loops)._replace(dim=order.dim, factor=order.factor)
     return Workspace(
-        order=make_order(layer, n_loops),
-        whole=make_order(layer, n_loops),
+        order=order,
+        whole=whole if layer.fractional else order,
         allocation=make_allocation(layer),
         words=np.zeros((*layer.memory.shape, 4)),
         transfers=make_transfers(layer),
@@ -132,10 +134,11 @@ def load_order(layer: UnrolledLayer, arrays: Layer, work: Workspace, loops: tupl
         UserError: The loops are not those that the unrolling leaves.
     """
     _check_loops(layer, loops)
-    for order, sizes in ((work.order, arrays.fraction), (work.whole, arrays.whole)):
-        order.dim[:] = [layer.computation.dims.index(dim) for dim, _ in loops]
-        order.factor[:] = [factor for _, factor in loops]
-        complete_order(arrays, sizes, order, 0)
+    work.order.dim[:] = [layer.computation.dims.index(dim) for dim, _ in loops]
+    work.order.factor[:] = [factor for _, factor in loops]
+    complete_order(arrays, arrays.fraction, work.order, 0)
+    if arrays.fractional:
+        complete_order(arrays, arrays.whole, work.whole, 0)
 
 
 def evaluate(layer: UnrolledLayer, mapping: AllocatedOrder) -> ZigzagCost:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.core.jit import njit
+from codesign.core.jit import njit_plain
 from codesign.cost.zigzag.arrays import FROM_HIGH, FROM_LOW, TO_HIGH, TO_LOW, Layer, Sizes
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -68,7 +68,7 @@ def make_allocation(layer: Layer) -> Allocation:
     return Allocation(np.zeros(layer.memory.shape, np.int64), np.ones(layer.memory.shape))
 
 
-@njit
+@njit_plain
 def complete_order(layer: Layer, sizes: Sizes, order: Order, start: int) -> None:
     """Fill in what follows from ``dim`` and ``factor``; entries before `start` are still right."""
     n = order.dim.shape[0]
@@ -81,7 +81,7 @@ def complete_order(layer: Layer, sizes: Sizes, order: Order, start: int) -> None
             _grow(layer, sizes, order, t, stage, start)
 
 
-@njit
+@njit_plain
 def _grow(layer: Layer, sizes: Sizes, order: Order, t: int, stage: int, start: int) -> None:
     """Products of units and of loops, each dimension on its own first: fractional tiles are rounded in that order (rule Z3)."""
     alone, length, reach = order.alone[t, stage], order.length[t, stage], order.reach
@@ -110,7 +110,7 @@ def _grow(layer: Layer, sizes: Sizes, order: Order, t: int, stage: int, start: i
                 length[x, side, p + 1] = reach[layer.pairs[t, x, side]] if kind == 2 else length[x, side, p]
 
 
-@njit
+@njit_plain
 def tile_elements(layer: Layer, sizes: Sizes, order: Order, t: int, v: int, p: int) -> float:
     """Elements of tensor t that the first p loops and the units below level v touch (rule Z2)."""
     stage = layer.stage[t, v]
@@ -122,7 +122,7 @@ def tile_elements(layer: Layer, sizes: Sizes, order: Order, t: int, v: int, p: i
     return total  # type: ignore[no-any-return]
 
 
-@njit
+@njit_plain
 def stored_bits(layer: Layer, order: Order, t: int, v: int, p: int) -> int:
     """Width that a level v which begins after p loops reckons with for an element of tensor t (rule Z5)."""
     if t == layer.relevant.shape[0] - 1 and (order.reduces[p] == 1 or layer.reduces_above[v] == 1):
@@ -130,7 +130,7 @@ def stored_bits(layer: Layer, order: Order, t: int, v: int, p: int) -> int:
     return layer.bits[t]  # type: ignore[no-any-return]
 
 
-@njit
+@njit_plain
 def skip_irrelevant(layer: Layer, order: Order, t: int, p: int) -> int:
     """The first p from there outwards where a loop relevant to tensor t follows (stationary merge, rule Z6)."""
     while p < order.dim.shape[0] and layer.relevant[t, order.dim[p]] == 0:
@@ -138,13 +138,13 @@ def skip_irrelevant(layer: Layer, order: Order, t: int, p: int) -> int:
     return p
 
 
-@njit
+@njit_plain
 def round_half_up(value: float) -> float:
     """The nearest integer."""
     return math.floor(value + 0.5)
 
 
-@njit
+@njit_plain
 def word_accesses(layer: Layer, port: int, elements: float, bits: int, transfers: float, units: float) -> float:
     """Accesses of a port's full width that `transfers` transfers by each of `units` instances take (rule Z7)."""
     smallest, widest = layer.port_min[port], layer.port_max[port]
@@ -152,7 +152,7 @@ def word_accesses(layer: Layer, port: int, elements: float, bits: int, transfers
     return math.floor(words * transfers * units)  # type: ignore[no-any-return]
 
 
-@njit
+@njit_plain
 def moves(is_output: bool, partial: bool, side: int, direction: int) -> bool:
     """Whether data cross a boundary in a direction, seen from the level above it (side 0) or below it (side 1)."""
     if not is_output:
@@ -162,7 +162,7 @@ def moves(is_output: bool, partial: bool, side: int, direction: int) -> bool:
     return partial and direction == (TO_LOW if side == 0 else FROM_HIGH)
 
 
-@njit
+@njit_plain
 def boost(layer: Layer, sizes: Sizes, t: int, v: int) -> float:
     """Distinct elements that the units between level v and the level below it take at a time (rule Z2)."""
     stage = layer.stage[t, v]
@@ -171,7 +171,7 @@ def boost(layer: Layer, sizes: Sizes, t: int, v: int) -> float:
     return sizes.boost[t, stage]  # type: ignore[no-any-return]
 
 
-@njit
+@njit_plain
 def count_words(layer: Layer, order: Order, allocation: Allocation, words: FloatArray) -> float:
     """Word accesses by tensor, level and direction into `words` (``T x V x 4``); returns the energy (rules Z6-Z10)."""
     n = order.dim.shape[0]

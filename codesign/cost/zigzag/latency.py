@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.core.jit import njit
+from codesign.core.jit import njit_plain
 from codesign.cost.zigzag.arrays import FROM_HIGH, FROM_LOW, TO_HIGH, TO_LOW, Layer
 from codesign.cost.zigzag.kernel import (
     Allocation,
@@ -37,6 +37,7 @@ class Transfers(NamedTuple):
         first: ``T`` bits of the tile of the innermost level.
         stall: ``P`` of each port; negative where there is slack.
         use: ``T x V x 2`` scratch space.
+        scratch: ``2 x (K + 1)`` scratch space: the periods and windows of one port.
     """
 
     period: FloatArray
@@ -50,6 +51,7 @@ class Transfers(NamedTuple):
     first: FloatArray
     stall: FloatArray
     use: FloatArray
+    scratch: FloatArray
 
 
 def make_transfers(layer: Layer) -> Transfers:
@@ -67,10 +69,11 @@ def make_transfers(layer: Layer) -> Transfers:
         first=np.zeros(shape[0]),
         stall=np.zeros(layer.port_min.shape[0]),
         use=np.zeros((*shape, 2)),
+        scratch=np.zeros((2, layer.served.shape[1] + 1)),
     )
 
 
-@njit
+@njit_plain
 def _buffering(layer: Layer, order: Order, allocation: Allocation, transfers: Transfers) -> None:
     """Which levels can be refilled while they are used (rule Z11)."""
     use = transfers.use  # bits of a tile: all of it, and what of it is used at a time
@@ -88,7 +91,7 @@ def _buffering(layer: Layer, order: Order, allocation: Allocation, transfers: Tr
     _grant_buffers(layer, transfers)
 
 
-@njit
+@njit_plain
 def _grant_buffers(layer: Layer, transfers: Transfers) -> None:
     """Room for a second tile: for all if half is free, else one tensor after the other, the output first (rule Z11)."""
     n_tensors = layer.relevant.shape[0]
@@ -106,7 +109,7 @@ def _grant_buffers(layer: Layer, transfers: Transfers) -> None:
                     used += transfers.use[t, v, 1] if fits else 0.0
 
 
-@njit
+@njit_plain
 def _fill_transfers(layer: Layer, order: Order, whole: Order, allocation: Allocation, transfers: Transfers) -> None:
     """Periods, windows and port cycles of every transfer (rules Z12, Z13)."""
     n = order.dim.shape[0]
@@ -145,7 +148,7 @@ def _fill_transfers(layer: Layer, order: Order, whole: Order, allocation: Alloca
             inside = outer
 
 
-@njit
+@njit_plain
 def _covered(periods: FloatArray, windows: FloatArray, count: int, length: float) -> float:
     """Cycles of the first `length` that lie in at least one of the windows at the starts of nested periods (rule Z13).
 
@@ -165,13 +168,13 @@ def _covered(periods: FloatArray, windows: FloatArray, count: int, length: float
     return covered + window + _covered(periods, windows, count - 1, rest) - below_window  # type: ignore[no-any-return]
 
 
-@njit
+@njit_plain
 def boundary(v: int, direction: int) -> int:
     """The boundary that a move of level v in a direction crosses."""
     return v if direction in (TO_LOW, FROM_LOW) else v + 1
 
 
-@njit
+@njit_plain
 def _stall_of_port(layer: Layer, transfers: Transfers, port: int, total: float, scratch: FloatArray) -> float:
     """Cycles by which one port delays the array; negative when it has slack (rule Z13)."""
     used = 0
@@ -188,7 +191,7 @@ def _stall_of_port(layer: Layer, transfers: Transfers, port: int, total: float, 
         windows += window * repeats
         at = used
         while at > 0 and scratch[0, at - 1] > transfers.period[t, b]:
-            scratch[:, at] = scratch[:, at - 1]
+            scratch[0, at], scratch[1, at] = scratch[0, at - 1], scratch[1, at - 1]
             at -= 1
         scratch[0, at], scratch[1, at] = transfers.period[t, b], window
         used += 1
@@ -200,33 +203,35 @@ def _stall_of_port(layer: Layer, transfers: Transfers, port: int, total: float, 
     return stall + max(0.0, slack + windows - union)
 
 
-@njit
+@njit_plain
 def stall_cycles(layer: Layer, order: Order, whole: Order, allocation: Allocation, transfers: Transfers) -> float:
     """Cycles by which the ports delay the array: the slowest port counts (rules Z11-Z13)."""
     _buffering(layer, order, allocation, transfers)
     _fill_transfers(layer, order, whole, allocation, transfers)
-    scratch = np.zeros((2, layer.served.shape[1] + 1))
     worst = 0.0
     for port in range(layer.port_min.shape[0]):
-        transfers.stall[port] = _stall_of_port(layer, transfers, port, order.cycles[-1], scratch)
+        transfers.stall[port] = _stall_of_port(layer, transfers, port, order.cycles[-1], transfers.scratch)
         worst = max(worst, transfers.stall[port])
     return worst
 
 
-@njit
+@njit_plain
 def _comes_back(layer: Layer, t: int, direction: int) -> bool:
     """Whether a move brings partial sums back inwards: none does so before the first or after the last iteration."""
     return t == layer.relevant.shape[0] - 1 and direction in (TO_LOW, FROM_HIGH)
 
 
-@njit
+@njit_plain
 def _fill_edges(layer: Layer, transfers: Transfers, busy: float) -> None:
     """Cycles of every move before the first and after the last iteration (rule Z14).
 
     What moves only once may do so while the array runs, as far as its port has time: that left by the repeated moves,
     given out to the longest move first. One innermost tile must still be moved. `busy` is the time the array takes.
     """
-    transfers.edge[:] = transfers.cycles
+    for t in range(layer.relevant.shape[0]):
+        for v in range(layer.n_levels[t]):
+            for direction in range(4):
+                transfers.edge[t, v, direction] = transfers.cycles[t, v, direction]
     for port in range(layer.n_served.shape[0]):
         width = layer.port_max[port]
         load = 0.0  # bits a cycle
@@ -262,7 +267,7 @@ def _fill_edges(layer: Layer, transfers: Transfers, busy: float) -> None:
             free = max(0.0, free - (cycles - transfers.edge[t, v, direction]))
 
 
-@njit
+@njit_plain
 def loading_cycles(layer: Layer, transfers: Transfers) -> float:
     """Cycles before the first iteration: the inputs load side by side, but not through a port that serves both (rule Z15)."""
     n_inputs = layer.relevant.shape[0] - 1
@@ -283,7 +288,7 @@ def loading_cycles(layer: Layer, transfers: Transfers) -> float:
     return max(longest, through_shared + rest)
 
 
-@njit
+@njit_plain
 def unloading_cycles(layer: Layer, transfers: Transfers) -> float:
     """Cycles after the last iteration: the output passes outwards level by level (rule Z16)."""
     t = layer.relevant.shape[0] - 1
@@ -293,7 +298,7 @@ def unloading_cycles(layer: Layer, transfers: Transfers) -> float:
     return total
 
 
-@njit
+@njit_plain
 def count_cycles(
     layer: Layer, order: Order, whole: Order, allocation: Allocation, transfers: Transfers
 ) -> tuple[float, float, float]:

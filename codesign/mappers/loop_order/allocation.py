@@ -6,14 +6,14 @@ share it take as many of the loops still unplaced as fit.
 
 import numpy as np
 
-from codesign.core.jit import njit
+from codesign.core.jit import njit_plain
 from codesign.cost.zigzag.arrays import Layer
 from codesign.cost.zigzag.kernel import Allocation, Order, stored_bits, tile_elements
 
 FITS = -1
 
 
-@njit
+@njit_plain
 def allocate(layer: Layer, order: Order, even: bool, allocation: Allocation) -> int:
     """Write the allocation of an order.
 
@@ -28,6 +28,8 @@ def allocate(layer: Layer, order: Order, even: bool, allocation: Allocation) -> 
     """
     for m in range(layer.capacity.shape[0]):
         count = layer.n_members[m]
+        if not layer.fractional and (count == 1 or not even) and _take_most(layer, order, m, allocation):
+            continue
         if count == 1 or even:
             fits = _one_cut(layer, order, m, allocation)
         elif count == 2:
@@ -39,13 +41,13 @@ def allocate(layer: Layer, order: Order, even: bool, allocation: Allocation) -> 
     return FITS
 
 
-@njit
+@njit_plain
 def _start(allocation: Allocation, t: int, v: int) -> int:
     """Loops below level v."""
     return allocation.cut[t, v - 1] if v > 0 else 0
 
 
-@njit
+@njit_plain
 def _least(layer: Layer, order: Order, allocation: Allocation, t: int, v: int) -> int:
     """Loops that level v keeps at least: those below it; all of them in the outermost level."""
     if v == layer.n_levels[t] - 1:
@@ -53,20 +55,48 @@ def _least(layer: Layer, order: Order, allocation: Allocation, t: int, v: int) -
     return _start(allocation, t, v)
 
 
-@njit
+@njit_plain
 def tile_bits(layer: Layer, order: Order, allocation: Allocation, t: int, v: int, p: int) -> float:
     """Bits that tensor t takes at level v when the level keeps all loops up to p (rule Z5)."""
     elements = tile_elements(layer, layer.fraction, order, t, v, p)
     return elements * stored_bits(layer, order, t, v, _start(allocation, t, v))
 
 
-@njit
+@njit_plain
 def _keep(layer: Layer, order: Order, allocation: Allocation, t: int, v: int, p: int) -> None:
     allocation.cut[t, v] = p
     allocation.tile[t, v] = tile_elements(layer, layer.fraction, order, t, v, p)
 
 
-@njit
+@njit_plain
+def _largest_fit(layer: Layer, order: Order, allocation: Allocation, t: int, v: int, room: float) -> int:
+    """The most loops that level v can keep of tensor t in `room` bits; -1 if not even the fewest. Tiles only grow outwards."""
+    p = _least(layer, order, allocation, t, v)
+    if tile_bits(layer, order, allocation, t, v, p) > room:
+        return -1
+    while p < order.dim.shape[0] and tile_bits(layer, order, allocation, t, v, p + 1) <= room:
+        p += 1
+    return p
+
+
+@njit_plain
+def _take_most(layer: Layer, order: Order, m: int, allocation: Allocation) -> bool:
+    """Give every tensor of a memory all the loops that would fit if it were alone; false if they do not fit together.
+
+    Moving a loop inwards never costs more where units are whole (rule Z4), so this is the best when it fits.
+    """
+    total = 0.0
+    for i in range(layer.n_members[m]):
+        t, v = layer.members[m, i], layer.member_level[m, i]
+        p = _largest_fit(layer, order, allocation, t, v, layer.capacity[m])
+        if p < 0:
+            return False
+        total += tile_bits(layer, order, allocation, t, v, p)
+        _keep(layer, order, allocation, t, v, p)
+    return total <= layer.capacity[m]  # type: ignore[no-any-return]
+
+
+@njit_plain
 def _one_cut(layer: Layer, order: Order, m: int, allocation: Allocation) -> bool:
     """One cut for all tensors of a memory."""
     n = order.dim.shape[0]
@@ -89,7 +119,7 @@ def _one_cut(layer: Layer, order: Order, m: int, allocation: Allocation) -> bool
     return True
 
 
-@njit
+@njit_plain
 def _two_cuts(layer: Layer, order: Order, m: int, allocation: Allocation) -> bool:
     """Own cuts for the two tensors of a memory."""
     n = order.dim.shape[0]
@@ -115,7 +145,7 @@ def _two_cuts(layer: Layer, order: Order, m: int, allocation: Allocation) -> boo
     return True
 
 
-@njit
+@njit_plain
 def _three_cuts(layer: Layer, order: Order, m: int, allocation: Allocation) -> bool:
     """Own cuts for the three tensors of a memory."""
     n = order.dim.shape[0]
@@ -142,7 +172,7 @@ def _three_cuts(layer: Layer, order: Order, m: int, allocation: Allocation) -> b
     return True
 
 
-@njit
+@njit_plain
 def least_bits(layer: Layer, order: Order, allocation: Allocation, m: int) -> float:
     """Bits that the smallest tiles take in memory m, those of the memories inside it being allocated."""
     bits = 0.0

@@ -1,0 +1,206 @@
+"""Loop orders on any architecture: a bottom-up even allocation, scored by the production cost kernel (rule Z20).
+
+Levels are filled from the innermost outwards: each takes the loops of the order, one after the other, as long as the
+tiles of everything it keeps fit, and still fit in every level outside it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from codesign.core.jit import njit_plain
+from codesign.cost.kernel import VALID, Kernel, score
+from codesign.mappers.annealing import value_of
+from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, TEMPORAL, IntArray, Nest
+from codesign.mapping.space import MapSpace
+
+DEFERRED = -1
+
+
+class Loops(NamedTuple):
+    """The loops that orders are made of, and those that have no choice. Shapes: I loops, L levels, D dimensions.
+
+    Attributes:
+        dim: ``I``.
+        factor: ``I``.
+        may: ``I x L`` 1 where the loop may be a temporal loop of the level.
+        pinned: ``I`` the level of a loop that may be temporal in one level only and not spatial, else -1.
+        slot: ``I`` the spatial slot (see `MapSpace`) a loop is laid on, -1 when temporal.
+    """
+
+    dim: IntArray
+    factor: IntArray
+    may: IntArray
+    pinned: IntArray
+    slot: IntArray
+
+
+class Tables(NamedTuple):
+    """What the decoder works on.
+
+    Attributes:
+        capacity: ``L`` bits.
+        bits: ``L x T`` of an element.
+        terms: ``K x 2`` (dimension, coefficient) of the terms of all axes.
+        first_term: ``T x (A + 1)`` where the terms of each axis start.
+        axes: ``T`` number of axes.
+        keep: ``L x T`` 1 where the level keeps the tensor.
+        fixed: ``L x D`` scratch: product of the pinned and the spatial loops of a level.
+        inside: ``D`` scratch: tile of the level being filled.
+        reach: ``D`` scratch: tile of a level outside it.
+        level: ``I`` scratch: the level that took each place of the order.
+    """
+
+    capacity: IntArray
+    bits: IntArray
+    terms: IntArray
+    first_term: IntArray
+    axes: IntArray
+    keep: IntArray
+    fixed: IntArray
+    inside: IntArray
+    reach: IntArray
+    level: IntArray
+
+
+@njit_plain
+def _fits(tables: Tables, v: int, sizes: IntArray) -> bool:
+    """Whether the tiles of all tensors kept at level v fit there."""
+    bits = 0
+    for t in range(tables.keep.shape[1]):
+        if tables.keep[v, t] == 0:
+            continue
+        words = 1
+        for a in range(tables.axes[t]):
+            length = 1
+            for k in range(tables.first_term[t, a], tables.first_term[t, a + 1]):
+                length += tables.terms[k, 1] * (sizes[tables.terms[k, 0]] - 1)
+            words *= length
+        bits += words * tables.bits[v, t]
+    return bits <= tables.capacity[v]  # type: ignore[no-any-return]
+
+
+@njit_plain
+def _fits_outwards(tables: Tables, v: int) -> bool:
+    """Whether level v and all levels outside it can hold what their own fixed loops and the loops inside v make."""
+    if not _fits(tables, v, tables.inside):
+        return False
+    for d in range(tables.inside.shape[0]):
+        tables.reach[d] = tables.inside[d]
+    for u in range(v - 1, -1, -1):
+        for d in range(tables.inside.shape[0]):
+            tables.reach[d] *= tables.fixed[u, d]
+        if not _fits(tables, u, tables.reach):
+            return False
+    return True
+
+
+@njit_plain
+def allocate_levels(loops: Loops, tables: Tables, order: IntArray, n_levels: int) -> bool:
+    """Give every place of the order its level (`Tables.level`); false when some loop may be in none (rule Z20)."""
+    n_dims = tables.inside.shape[0]
+    for v in range(n_levels):
+        for d in range(n_dims):
+            tables.fixed[v, d] = 1
+    for i in range(loops.dim.shape[0]):
+        level = loops.pinned[i]
+        if loops.slot[i] >= 0:
+            level = (loops.slot[i] - n_levels) // 2
+        if level >= 0:
+            tables.fixed[level, loops.dim[i]] *= loops.factor[i]
+    for place in range(order.shape[0]):
+        tables.level[place] = DEFERRED
+    for d in range(n_dims):
+        tables.inside[d] = 1
+    for v in range(n_levels - 1, -1, -1):
+        for d in range(n_dims):
+            tables.inside[d] *= tables.fixed[v, d]
+        for place in range(order.shape[0]):
+            i = order[place]
+            if tables.level[place] != DEFERRED or loops.slot[i] >= 0 or loops.may[i, v] == 0:
+                continue
+            tables.inside[loops.dim[i]] *= loops.factor[i]
+            if v > 0 and not _fits_outwards(tables, v):
+                tables.inside[loops.dim[i]] //= loops.factor[i]
+                break
+            tables.level[place] = v
+    for place in range(order.shape[0]):
+        if tables.level[place] == DEFERRED and loops.slot[order[place]] < 0:
+            return False
+    return True
+
+
+@njit_plain
+def _append(nest: Nest, count: int, dim: int, factor: int, kind: int, level: int, first: int) -> int:
+    """Add a loop inside the others, or widen the last one if it is of the same dimension and kind; `first` is where the level starts."""
+    if factor == 1:
+        return count
+    same = count > first and nest.loops[count - 1, DIM] == dim and nest.loops[count - 1, KIND] == kind
+    if same:
+        nest.loops[count - 1, FACTOR] *= factor
+        return count
+    nest.loops[count, DIM] = dim
+    nest.loops[count, FACTOR] = factor
+    nest.loops[count, KIND] = kind
+    nest.loops[count, LEVEL] = level
+    return count + 1
+
+
+@njit_plain
+def write_nest(space: MapSpace, loops: Loops, tables: Tables, order: IntArray, nest: Nest) -> int:
+    """The nest of an allocated order; returns its number of loops."""
+    n_levels, n_dims = space.order.shape
+    count = 0
+    for v in range(n_levels):
+        first = count
+        for t in range(tables.keep.shape[1]):
+            nest.position[v, t] = count if tables.keep[v, t] == 1 else BYPASSED
+        for place in range(order.shape[0] - 1, -1, -1):
+            i = order[place]
+            if tables.level[place] == v and loops.slot[i] < 0 and not _is_ordered(space, v, loops.dim[i]):
+                count = _append(nest, count, loops.dim[i], loops.factor[i], TEMPORAL, -1, first)
+        for i in range(loops.dim.shape[0]):
+            if loops.pinned[i] == v and not _is_ordered(space, v, loops.dim[i]):
+                count = _append(nest, count, loops.dim[i], loops.factor[i], TEMPORAL, -1, first)
+        for column in range(space.n_free[v], n_dims):  # the order that constraints ask for, innermost last
+            d = space.order[v, column]
+            product = 1
+            for place in range(order.shape[0]):
+                i = order[place]
+                if tables.level[place] == v and loops.slot[i] < 0 and loops.dim[i] == d:
+                    product *= loops.factor[i]
+            for i in range(loops.dim.shape[0]):
+                if loops.pinned[i] == v and loops.dim[i] == d:
+                    product *= loops.factor[i]
+            count = _append(nest, count, d, product, TEMPORAL, -1, count)
+        for axis in range(2):
+            for d in range(n_dims):
+                product = 1
+                for i in range(loops.dim.shape[0]):
+                    if loops.slot[i] == n_levels + 2 * v + axis and loops.dim[i] == d:
+                        product *= loops.factor[i]
+                count = _append(nest, count, d, product, 1 + axis, v, count)
+    return count
+
+
+@njit_plain
+def _is_ordered(space: MapSpace, v: int, dim: int) -> bool:
+    """Whether constraints place the loops of a dimension within level v."""
+    found = False
+    for column in range(space.n_free[v], space.order.shape[1]):
+        found = found or space.order[v, column] == dim
+    return found
+
+
+@njit_plain
+def score_even(
+    kernel: Kernel, space: MapSpace, loops: Loops, tables: Tables, order: IntArray, nest: Nest, objective: int
+) -> float:
+    """The objective of an order, infinite where it has no valid mapping; the nest is left in `nest`."""
+    if not allocate_levels(loops, tables, order, space.order.shape[0]):
+        return np.inf
+    count = write_nest(space, loops, tables, order, nest)
+    status, energy, cycles = score(kernel, nest, count)
+    if status != VALID:
+        return np.inf
+    return value_of(objective, energy, cycles)

@@ -1,0 +1,239 @@
+"""Searching loop orders, and with SALSA the spatial unrolling too, on any architecture (rule Z20)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.core.jit import njit_plain
+from codesign.core.rng import RandomState, below, uniform
+from codesign.cost.arrays import UNBOUNDED
+from codesign.cost.cost import Cost, Infeasible, evaluate
+from codesign.cost.kernel import Kernel
+from codesign.mappers.driver import Encoded
+from codesign.mappers.loop_order.even import Loops, Tables, score_even, write_nest
+from codesign.mappers.loop_order.factors import merge_loops
+from codesign.mappers.loop_order.search import accepts, keep_order, next_permutation
+from codesign.mapping.nest import IntArray, Nest, decode_nest
+from codesign.mapping.space import MapSpace
+
+
+@dataclass(frozen=True)
+class EvenSearch:
+    """A mapping problem ready for compiled search over loop orders.
+
+    Args:
+        encoded: The problem.
+        loops: Its loops; `Loops.slot` is the spatial unrolling, overwritten by the search.
+        tables: For the decoder; `Tables.keep` is overwritten by the search where bypass is free.
+        slots: ``I x S`` spatial slots that a loop may be laid on, -1 (temporal) among them where it may be temporal.
+        n_slots: ``I``.
+        order: ``N`` the loops that have a choice of level, as indices of `loops`.
+    """
+
+    encoded: Encoded
+    loops: Loops
+    tables: Tables
+    slots: IntArray
+    n_slots: IntArray
+    order: IntArray
+
+    @classmethod
+    def of(cls, encoded: Encoded) -> "EvenSearch":
+        """Split the prime factors of a problem by what may become of them."""
+        space, kernel, levels = encoded.space, encoded.kernel, encoded.source.architecture.levels
+        n_loops, n_levels, n_dims = space.prime.shape[0], *space.order.shape
+        may = np.zeros((n_loops, n_levels), np.int64)
+        pinned = np.full(n_loops, -1, np.int64)
+        slots = np.full((n_loops, 2 * n_levels + 1), -1, np.int64)
+        n_slots = np.zeros(n_loops, np.int64)
+        for i in range(n_loops):
+            choices = [int(c) for c in space.choices[i, : space.n_choices[i]]]
+            temporal = [c for c in choices if c < n_levels]
+            spatial = [c for c in choices if c >= n_levels]
+            may[i, temporal] = 1
+            found = ([-1] if temporal else []) + spatial
+            slots[i, : len(found)] = found
+            n_slots[i] = len(found)
+            if len(choices) == 1 and temporal:
+                pinned[i] = temporal[0]
+        loops = Loops(space.prime_dim.copy(), space.prime.copy(), may, pinned, slots[:, 0].copy())
+        tables = Tables(
+            capacity=np.array([UNBOUNDED if v.capacity_bits is None else v.capacity_bits for v in levels], np.int64),
+            bits=kernel.element_bits,
+            terms=kernel.terms,
+            first_term=kernel.first_term,
+            axes=np.array([len(t.axes) for t in encoded.source.computation.tensors], np.int64),
+            keep=space.keep.copy(),
+            fixed=np.ones((n_levels, n_dims), np.int64),
+            inside=np.ones(n_dims, np.int64),
+            reach=np.ones(n_dims, np.int64),
+            level=np.zeros(n_loops, np.int64),
+        )
+        return cls(encoded, loops, tables, slots, n_slots, np.flatnonzero(pinned < 0))
+
+    def fanouts(self) -> dict[int, int]:
+        """Children by spatial slot."""
+        levels = self.encoded.source.architecture.levels
+        return {
+            len(levels) + 2 * v + axis: size
+            for v, level in enumerate(levels)
+            for axis, size in ((0, level.fanout.x), (1, level.fanout.y))
+        }
+
+    def unroll(self, generator: np.random.Generator) -> int:
+        """Lay random loops on the fan-outs until no more fits (`Loops.slot`); returns the units in use."""
+        room = self.fanouts()
+        slot = self.loops.slot
+        slot[:] = self.slots[:, 0]
+        by_need = sorted(generator.permutation(len(slot)), key=lambda i: self.slots[i, 0] < 0)
+        for i in by_need:  # those that may only be spatial first
+            factor = int(self.loops.factor[i])
+            choices = [int(s) for s in self.slots[i, : self.n_slots[i]] if s >= 0 and room[int(s)] >= factor]
+            if self.loops.pinned[i] < 0 and choices:
+                slot[i] = choices[int(generator.integers(len(choices)))]
+                room[slot[i]] //= factor
+        return int(np.prod([self.loops.factor[i] for i in range(len(slot)) if slot[i] >= 0], dtype=np.int64))
+
+    def merged(self, limit: int) -> "EvenSearch":
+        """The same with the temporal loops merged to at most `limit`, for the unrolling that `Loops.slot` holds."""
+        is_free = np.isin(np.arange(len(self.loops.dim)), self.order) & (self.loops.slot < 0)
+        old = self.loops
+        merged = merge_loops(
+            [(str(d), int(f)) for d, f in zip(old.dim[is_free], old.factor[is_free], strict=True)], limit
+        )
+        rest = ~is_free
+        dims = np.array([int(d) for d, _ in merged], np.int64)
+        # primes of one dimension may be placed alike
+        may = np.array([old.may[is_free][old.dim[is_free] == d].min(axis=0) for d in dims], np.int64)
+        loops = Loops(
+            dim=np.concatenate([dims, old.dim[rest]]),
+            factor=np.concatenate([np.array([f for _, f in merged], np.int64), old.factor[rest]]),
+            may=np.concatenate([may.reshape(-1, old.may.shape[1]), old.may[rest]]),
+            pinned=np.concatenate([np.full(len(dims), -1, np.int64), old.pinned[rest]]),
+            slot=np.concatenate([np.full(len(dims), -1, np.int64), old.slot[rest]]),
+        )
+        return EvenSearch(self.encoded, loops, self.tables, self.slots, self.n_slots, np.arange(len(dims)))
+
+    def cost_of(self, order: IntArray) -> tuple[Cost | Infeasible, Nest, int]:
+        """The readable cost of an order that `score_even` found valid."""
+        source, nest = self.encoded.source, self.encoded.nest
+        score_even(self.encoded.kernel, self.encoded.space, self.loops, self.tables, order, nest, 0)
+        count = write_nest(self.encoded.space, self.loops, self.tables, order, nest)
+        mapping = decode_nest(source.computation, source.architecture, nest, count)
+        return evaluate(source.computation, source.architecture, mapping, reuse=self.encoded.reuse), nest, count
+
+
+@njit_plain
+def enumerate_even(
+    kernel: Kernel,
+    space: MapSpace,
+    loops: Loops,
+    tables: Tables,
+    nest: Nest,
+    first_of: IntArray,
+    symbols: IntArray,
+    order: IntArray,
+    best: IntArray,
+    best_value: float,
+    limit: int,
+    objective: int,
+) -> tuple[float, int, bool]:
+    """Score up to `limit` orders from `symbols` on; `first_of` is a loop of each symbol.
+
+    Returns:
+        (value of `best`, orders scored, whether any is left).
+    """
+    scored, left = 0, True
+    while scored < limit and left:
+        for place in range(symbols.shape[0]):
+            order[place] = first_of[symbols[place]]
+        value = score_even(kernel, space, loops, tables, order, nest, objective)
+        scored += 1
+        if value < best_value:
+            best_value = value
+            keep_order(order, best)
+        left = next_permutation(symbols) >= 0
+    return best_value, scored, left
+
+
+@njit_plain
+def anneal_even(
+    kernel: Kernel,
+    space: MapSpace,
+    loops: Loops,
+    tables: Tables,
+    nest: Nest,
+    slots: IntArray,
+    n_slots: IntArray,
+    order: IntArray,
+    best: tuple[IntArray, IntArray, IntArray],
+    best_value: float,
+    iterations: int,
+    temperature: float,
+    rho: float,
+    random: RandomState,
+    objective: int,
+) -> float:
+    """One run of annealing from the order, unrolling and bypass at hand; `best` (the same three) is overwritten.
+
+    Most moves swap two loops of the order; some lay a loop on another fan-out, let two loops trade their
+    places in space, or turn a free bypass.
+    """
+    n, n_free = order.shape[0], space.free.shape[0]
+    current = score_even(kernel, space, loops, tables, order, nest, objective)
+    if current < best_value:
+        best_value = current
+        _keep_state(loops, tables, order, best)
+    for _ in range(iterations - 1):
+        kind = uniform(random)
+        i, j = 0, 0
+        old_i, old_j = -1, -1
+        if kind < 0.1 and n_free > 0:
+            move = 2
+            i = below(random, n_free)
+            tables.keep[space.free[i, 0], space.free[i, 1]] ^= 1
+        elif kind < 0.35 or n < 2:
+            move = 1
+            if n > 0:
+                i, j = order[below(random, n)], order[below(random, n)]
+                old_i, old_j = loops.slot[i], loops.slot[j]
+                loops.slot[i] = slots[i, below(random, n_slots[i])]
+                if uniform(random) < 0.5 and i != j and _may_lie(slots, n_slots, j, old_i):
+                    loops.slot[j] = old_i
+        else:
+            move = 0
+            i, j = below(random, n), below(random, n)
+            order[i], order[j] = order[j], order[i]
+        value = score_even(kernel, space, loops, tables, order, nest, objective)
+        if value < np.inf and (value <= current or accepts(current, value, temperature, random)):
+            current = value
+            if value < best_value:
+                best_value = value
+                _keep_state(loops, tables, order, best)
+        elif move == 2:
+            tables.keep[space.free[i, 0], space.free[i, 1]] ^= 1
+        elif move == 1:
+            if n > 0:
+                loops.slot[j] = old_j
+                loops.slot[i] = old_i
+        else:
+            order[i], order[j] = order[j], order[i]
+        temperature *= rho
+    return best_value
+
+
+@njit_plain
+def _may_lie(slots: IntArray, n_slots: IntArray, i: int, slot: int) -> bool:
+    found = False
+    for k in range(n_slots[i]):
+        found = found or slots[i, k] == slot
+    return found
+
+
+@njit_plain
+def _keep_state(loops: Loops, tables: Tables, order: IntArray, best: tuple[IntArray, IntArray, IntArray]) -> None:
+    keep_order(order, best[0])
+    keep_order(loops.slot, best[1])
+    for v in range(tables.keep.shape[0]):
+        for t in range(tables.keep.shape[1]):
+            best[2][v, t] = tables.keep[v, t]

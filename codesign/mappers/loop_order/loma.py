@@ -1,0 +1,121 @@
+"""LOMA: every order of the loops, with a memory allocation that follows from the order.
+
+Symons, Mei, Verhelst, "LOMA: Fast Auto-Scheduling on DNN Accelerators through Loop-Order-based Memory
+Allocation", AICAS 2021.
+"""
+
+import math
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from codesign.core.errors import UserError
+from codesign.cost.arrays import Reuse
+from codesign.cost.zigzag.layer import UnrolledLayer
+from codesign.mappers.base import Budget, MapResult, Objective
+from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
+from codesign.mappers.loop_order.even_search import EvenSearch, enumerate_even
+from codesign.mappers.loop_order.factors import merge_loops, prime_loops
+from codesign.mappers.loop_order.orders import OrderResult, search_exhaustively
+from codesign.mappers.loop_order.results import even_result
+from codesign.mapping.constraints import MappingProblem
+
+_CHUNK = 5_000
+
+
+@dataclass(frozen=True)
+class LomaMapper:
+    """Exhaustive search over loop orders.
+
+    Args:
+        lpf_limit: Loops that an order has at most, prime factors being merged down to it; 0 merges none, and the result
+            is the optimum over all orders.
+        unrollings: On architectures without a fixed unrolling, how many of the fullest unrollings found are tried.
+        even: Under the zigzag semantics, whether tensors that share a memory cut the order at the same place.
+    """
+
+    lpf_limit: int = 8
+    unrollings: int = 8
+    even: bool = False
+    name: ClassVar[str] = "loma"
+
+    def __post_init__(self) -> None:
+        if self.lpf_limit < 0 or self.unrollings < 1:
+            raise UserError(f"lpf_limit must be >= 0 and unrollings >= 1, got {self.lpf_limit} and {self.unrollings}")
+
+    def map_orders(self, layer: UnrolledLayer, objective: Objective, *, budget: Budget, seed: int) -> OrderResult:
+        """The best order of an unrolled layer under the zigzag semantics; nothing is random, so `seed` plays no part."""
+        primes = prime_loops(layer)
+        loops = merge_loops(primes, self.lpf_limit) if self.lpf_limit else primes
+        whole_space = len(loops) == len(primes)
+        return search_exhaustively(layer, loops, objective, budget, even=self.even, whole_space=whole_space)
+
+    def map(
+        self,
+        problem: MappingProblem,
+        objective: Objective,
+        *,
+        budget: Budget,
+        seed: int,
+        reuse: Reuse = Reuse.TIMELOOP,
+    ) -> MapResult:
+        """See `codesign.mappers.base.Mapper`: every order under each of the fullest unrollings that random filling finds."""
+        started = time.perf_counter()
+        encoded = Encoded.of(problem, reuse)
+        found = EvenSearch.of(encoded)
+        best: tuple[EvenSearch, np.ndarray[tuple[int], np.dtype[np.int64]]] | None = None
+        value, evaluated, spent = math.inf, 0, False
+        for slots in self._unrollings(found, seed):
+            found.loops.slot[:] = slots
+            search = found.merged(self.lpf_limit) if self.lpf_limit else found.merged(len(slots) + 1)
+            symbols, first_of = _symbols(search)
+            order, chosen = np.zeros(len(symbols), np.int64), np.zeros(len(symbols), np.int64)
+            left = True
+            while left and not spent:
+                chunk = _CHUNK if budget.evaluations is None else min(_CHUNK, budget.evaluations - evaluated)
+                before = value
+                value, scored, left = enumerate_even(
+                    encoded.kernel, encoded.space, search.loops, search.tables, encoded.nest, first_of, symbols, order,
+                    chosen, value, chunk, OBJECTIVE_CODE[objective],
+                )  # fmt: skip
+                evaluated += scored
+                best = (search, chosen) if value < before else best
+                spent = _is_spent(budget, started, evaluated)
+            if spent:
+                break
+        if best is None:
+            return encoded.result(None, evaluated, started, seed)
+        return even_result(best[0], best[1], evaluated, started, seed)
+
+    def _unrollings(self, search: EvenSearch, seed: int) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:
+        """Different unrollings, those with the most units in use first."""
+        generator = np.random.default_rng(seed)
+        seen: dict[tuple[tuple[int, int, int], ...], tuple[int, np.ndarray[tuple[int], np.dtype[np.int64]]]] = {}
+        for _ in range(16 * self.unrollings):
+            units = search.unroll(generator)
+            loops = search.loops
+            key = tuple(
+                sorted((int(s), int(d), int(f)) for s, d, f in zip(loops.slot, loops.dim, loops.factor, strict=True))
+            )
+            seen.setdefault(key, (units, loops.slot.copy()))
+        ranked = sorted(seen.values(), key=lambda entry: -entry[0])
+        return [slots for _, slots in ranked[: self.unrollings]]
+
+
+def _symbols(
+    search: EvenSearch,
+) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """The first order as symbols, and a loop of each symbol; equal loops share a symbol."""
+    loops = search.loops
+    pairs = [(int(loops.dim[i]), int(loops.factor[i])) for i in search.order]
+    different = sorted(set(pairs))
+    symbols = np.array(sorted(different.index(p) for p in pairs), np.int64)
+    return symbols, np.array([search.order[pairs.index(p)] for p in different], np.int64)
+
+
+def _is_spent(budget: Budget, started: float, evaluated: int) -> bool:
+    if budget.evaluations is not None and evaluated >= budget.evaluations:
+        return True
+    return budget.time_limit_s is not None and time.perf_counter() - started >= budget.time_limit_s

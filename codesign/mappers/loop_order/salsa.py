@@ -1,0 +1,119 @@
+"""SALSA: loop orders by annealing, or all of them where that is no more work.
+
+Jung, Symons, Mei, Verhelst, Benini, "SALSA: Simulated Annealing based Loop-Ordering Scheduler for DNN
+Accelerators", AICAS 2023. Under the zigzag semantics the order alone is searched, as in the paper. On any other
+architecture (`map`) the spatial unrolling is part of the search.
+"""
+
+import math
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from codesign.core.errors import UserError, unknown_name
+from codesign.core.rng import make_state
+from codesign.cost.arrays import Reuse
+from codesign.cost.zigzag.layer import UnrolledLayer
+from codesign.mappers.base import Budget, MapResult, Objective
+from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
+from codesign.mappers.loop_order.even_search import EvenSearch, anneal_even
+from codesign.mappers.loop_order.factors import prime_loops
+from codesign.mappers.loop_order.orders import (
+    OrderResult,
+    Schedule,
+    is_exhaustive_faster,
+    search_by_annealing,
+    search_exhaustively,
+)
+from codesign.mappers.loop_order.results import even_result
+from codesign.mapping.constraints import MappingProblem
+
+_ENGINES = ("auto", "annealing", "exhaustive")
+
+
+@dataclass(frozen=True)
+class SalsaMapper:
+    """Annealing by swaps of loop prime factors, with restarts, and the choice of engine.
+
+    Args:
+        iterations: Orders of one run (I).
+        restarts: Runs when the budget sets no limit.
+        temperature: The first one (T0), relative: a worsening by that fraction is accepted with probability about 1/e.
+        rho: Cooling factor of each iteration.
+        engine: ``annealing``, ``exhaustive``, or ``auto``: exhaustive where it scores no more orders (rule Z18).
+        even: Under the zigzag semantics, whether tensors that share a memory cut the order at the same place.
+    """
+
+    iterations: int = 1_000
+    restarts: int = 100
+    temperature: float = 0.05
+    rho: float = 0.995
+    engine: str = "auto"
+    even: bool = False
+    name: ClassVar[str] = "salsa"
+
+    def __post_init__(self) -> None:
+        if self.iterations < 1 or self.restarts < 1:
+            raise UserError(f"iterations and restarts must be >= 1, got {self.iterations} and {self.restarts}")
+        if not self.temperature > 0 or not 0 < self.rho <= 1:
+            raise UserError(
+                f"the temperature must be > 0 and rho within 0..1, got {self.temperature} and {self.rho}",
+                hint="the paper's are 0.05 and 0.999",
+            )
+        if self.engine not in _ENGINES:
+            raise unknown_name("engine", self.engine, _ENGINES)
+
+    @property
+    def schedule(self) -> Schedule:
+        """Its options of annealing."""
+        return Schedule(self.iterations, self.restarts, self.temperature, self.rho)
+
+    def map_orders(self, layer: UnrolledLayer, objective: Objective, *, budget: Budget, seed: int) -> OrderResult:
+        """The best order found of an unrolled layer under the zigzag semantics."""
+        loops = prime_loops(layer)
+        exhaustive = self.engine == "exhaustive" or len(set(loops)) < 2
+        if exhaustive or (self.engine == "auto" and is_exhaustive_faster(loops, self.schedule, budget)):
+            return search_exhaustively(layer, loops, objective, budget, even=self.even, whole_space=True)
+        return search_by_annealing(layer, loops, objective, budget, even=self.even, schedule=self.schedule, seed=seed)
+
+    def map(
+        self,
+        problem: MappingProblem,
+        objective: Objective,
+        *,
+        budget: Budget,
+        seed: int,
+        reuse: Reuse = Reuse.TIMELOOP,
+    ) -> MapResult:
+        """See `codesign.mappers.base.Mapper`. Without a budget, ``restarts * iterations`` mappings are scored."""
+        if self.engine == "exhaustive":
+            raise UserError("on this architecture SALSA anneals; the exhaustive engine is the mapper 'loma'")
+        started = time.perf_counter()
+        encoded = Encoded.of(problem, reuse)
+        search = EvenSearch.of(encoded)
+        best = (search.order.copy(), search.loops.slot.copy(), search.tables.keep.copy())
+        value, evaluated, run = math.inf, 0, 0
+        wanted = budget.evaluations
+        if wanted is None and budget.time_limit_s is None:
+            wanted = self.iterations * self.restarts
+        while wanted is None or evaluated < wanted:
+            generator = np.random.default_rng((seed, run))
+            order = generator.permutation(search.order)
+            search.tables.keep[:] = encoded.space.keep
+            search.unroll(generator)
+            iterations = self.iterations if wanted is None else min(self.iterations, wanted - evaluated)
+            value = anneal_even(
+                encoded.kernel, encoded.space, search.loops, search.tables, encoded.nest, search.slots, search.n_slots,
+                order, best, value, iterations, self.temperature, self.rho, make_state(seed, run), OBJECTIVE_CODE[objective],
+            )  # fmt: skip
+            evaluated += iterations
+            run += 1
+            if budget.time_limit_s is not None and time.perf_counter() - started >= budget.time_limit_s:
+                break
+        if math.isfinite(value):
+            search.loops.slot[:] = best[1]
+            search.tables.keep[:] = best[2]
+            return even_result(search, best[0], evaluated, started, seed)
+        return encoded.result(None, evaluated, started, seed)

@@ -1,0 +1,153 @@
+"""Compiled search over the orders of temporal loops under the zigzag semantics: all of them, or annealing by swaps.
+
+LOMA (Symons et al., AICAS 2021) tries every order; SALSA (Jung et al., AICAS 2023) swaps two loops at a time.
+"""
+
+import math
+
+import numpy as np
+
+from codesign.core.jit import njit_plain
+from codesign.core.rng import RandomState, below, uniform
+from codesign.cost.zigzag.arrays import Layer
+from codesign.cost.zigzag.cost import Workspace
+from codesign.cost.zigzag.kernel import complete_order, count_words
+from codesign.cost.zigzag.latency import count_cycles
+from codesign.mappers.annealing import value_of
+from codesign.mappers.loop_order.allocation import FITS, allocate
+from codesign.mapping.nest import IntArray
+from codesign.mapping.space import shuffle
+
+
+@njit_plain
+def score_order(layer: Layer, work: Workspace, even: bool, objective: int, start: int) -> float:
+    """The objective of the order in the workspace, whose first `start` loops are as before; infinite if tiles do not fit."""
+    complete_order(layer, layer.fraction, work.order, start)
+    if allocate(layer, work.order, even, work.allocation) != FITS:
+        return np.inf
+    energy = count_words(layer, work.order, work.allocation, work.words)
+    if objective == 0:
+        return energy
+    if layer.fractional:
+        complete_order(layer, layer.whole, work.whole, start)
+    stall, loading, unloading = count_cycles(layer, work.order, work.whole, work.allocation, work.transfers)
+    return value_of(objective, energy, work.order.cycles[-1] + stall + loading + unloading)
+
+
+@njit_plain
+def keep_order(symbols: IntArray, target: IntArray) -> None:
+    """Copy an order."""
+    for p in range(symbols.shape[0]):
+        target[p] = symbols[p]
+
+
+@njit_plain
+def next_permutation(symbols: IntArray) -> int:
+    """The lexicographically next order of a multiset; returns the first position changed, -1 after the last order."""
+    pivot = symbols.shape[0] - 2
+    while pivot >= 0 and symbols[pivot] >= symbols[pivot + 1]:
+        pivot -= 1
+    if pivot < 0:
+        return -1
+    other = symbols.shape[0] - 1
+    while symbols[other] <= symbols[pivot]:
+        other -= 1
+    symbols[pivot], symbols[other] = symbols[other], symbols[pivot]
+    low, high = pivot + 1, symbols.shape[0] - 1
+    while low < high:
+        symbols[low], symbols[high] = symbols[high], symbols[low]
+        low += 1
+        high -= 1
+    return pivot  # type: ignore[no-any-return]
+
+
+@njit_plain
+def write_order(work: Workspace, symbols: IntArray, kinds: IntArray, start: int) -> None:
+    """Write the loops from position `start` on; `kinds` is ``symbols x 2`` (dimension, iterations)."""
+    for p in range(start, symbols.shape[0]):
+        work.order.dim[p] = kinds[symbols[p], 0]
+        work.order.factor[p] = kinds[symbols[p], 1]
+
+
+@njit_plain
+def enumerate_orders(
+    layer: Layer,
+    work: Workspace,
+    kinds: IntArray,
+    symbols: IntArray,
+    best: IntArray,
+    best_value: float,
+    start: int,
+    limit: int,
+    even: bool,
+    objective: int,
+) -> tuple[float, int, int]:
+    """Score up to `limit` orders from `symbols` on, which is left at the next one.
+
+    Returns:
+        (value of `best`, orders scored, first position changed in `symbols`: -1 when none is left).
+    """
+    scored = 0
+    while scored < limit:
+        write_order(work, symbols, kinds, start)
+        value = score_order(layer, work, even, objective, start)
+        scored += 1
+        if value < best_value:
+            best_value = value
+            keep_order(symbols, best)
+        start = next_permutation(symbols)
+        if start < 0:
+            break
+    return best_value, scored, start
+
+
+@njit_plain
+def accepts(old: float, new: float, temperature: float, random: RandomState) -> bool:
+    """Whether annealing takes a worse value: with probability exp((old / new - 1) / T), SALSA's rule on relative values."""
+    return uniform(random) < math.exp((old / new - 1.0) / temperature)
+
+
+@njit_plain
+def anneal_orders(
+    layer: Layer,
+    work: Workspace,
+    kinds: IntArray,
+    symbols: IntArray,
+    best: IntArray,
+    best_value: float,
+    iterations: int,
+    temperature: float,
+    rho: float,
+    random: RandomState,
+    even: bool,
+    objective: int,
+) -> float:
+    """One run of annealing from a random order; returns the value of `best`, which is overwritten where it improves."""
+    n = symbols.shape[0]
+    shuffle(symbols, n, random)
+    write_order(work, symbols, kinds, 0)
+    current = score_order(layer, work, even, objective, 0)
+    if current < best_value:
+        best_value = current
+        keep_order(symbols, best)
+    intact = n
+    for _ in range(iterations - 1):
+        i, j = below(random, n), below(random, n)
+        while symbols[i] == symbols[j]:
+            i, j = below(random, n), below(random, n)
+        symbols[i], symbols[j] = symbols[j], symbols[i]
+        first = min(i, j)
+        start = min(first, intact)
+        write_order(work, symbols, kinds, start)
+        value = score_order(layer, work, even, objective, start)
+        if value <= current or accepts(current, value, temperature, random):
+            current = value
+            intact = n
+            if value < best_value:
+                best_value = value
+                keep_order(symbols, best)
+        else:
+            symbols[i], symbols[j] = symbols[j], symbols[i]
+            intact = first
+        temperature *= rho
+    return best_value
