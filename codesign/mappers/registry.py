@@ -18,6 +18,11 @@ MAPPERS: dict[str, tuple[str, str]] = {
         "codesign.mappers.annealing:AnnealingMapper",
         "simulated annealing over tilings, orders, spatial choices",
     ),
+    "salsa": (
+        "codesign.mappers.loop_order.salsa:SalsaMapper",
+        "annealing of loop orders, all of them when few (SALSA)",
+    ),
+    "loma": ("codesign.mappers.loop_order.loma:LomaMapper", "all loop orders, factors merged to a limit (LOMA)"),
     "random": ("codesign.mappers.random_search:RandomMapper", "random mappings; the baseline of every paper"),
 }
 """Name -> (module:class, one line for `--help`)."""
