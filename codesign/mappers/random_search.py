@@ -55,7 +55,7 @@ class RandomMapper:
         max_draws: Give up after this many draws in all, valid or not, when a budget counts valid mappings.
     """
 
-    max_draws: int = 50_000_000
+    max_draws: int = 5_000_000
     name: ClassVar[str] = "random"
 
     def map(
@@ -78,6 +78,9 @@ class RandomMapper:
             wanted = 10_000
         best_value = np.inf
         valid = draws = 0
+        count = build_nest(encoded.space, state, table, encoded.nest)
+        if score(encoded.kernel, encoded.nest, count)[0] != VALID:
+            return encoded.result(None, 0, started, seed)
         while (wanted is None or valid < wanted) and draws < self.max_draws:
             chunk = 2_000 if wanted is None else min(2_000, wanted - valid)
             best_value, found = _search(

@@ -161,8 +161,13 @@ def _allowed_axes(constraints: Constraints, level: str, dim: str, x: int, y: int
 
 
 def outermost_state(space: MapSpace) -> MapState:
-    """The state with every free prime as far out as it may go: every tile is as small as it can be."""
-    return MapState(space.choices[:, 0].copy(), space.order.copy(), space.keep.copy())
+    """The state with every prime as far out as it may go and nothing kept that need not be.
+
+    Every tile is as small as it can be: if this state does not fit, none does.
+    """
+    keep = space.keep.copy()
+    keep[space.free[:, 0], space.free[:, 1]] = 0
+    return MapState(space.choices[:, 0].copy(), space.order.copy(), keep)
 
 
 def empty_nest(space: MapSpace) -> Nest:
