@@ -68,7 +68,11 @@ def fitness(
         decode_genome(space, genomes[i], state)
         count = build_nest(space, state, table, nest)
         status, energy, cycles = score(kernel, nest, count)
-        result[i] = np.log(value_of(objective, energy, cycles)) if status == VALID else INVALID + space.order.shape[0] - status // 4
+        result[i] = (
+            np.log(value_of(objective, energy, cycles))
+            if status == VALID
+            else INVALID + space.order.shape[0] - status // 4
+        )
 
 
 @dataclass(frozen=True)
