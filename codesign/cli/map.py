@@ -43,6 +43,10 @@ def register(app: typer.Typer) -> None:
         reuse: Annotated[
             str, typer.Option(help="What a buffer need not fetch again: timeloop, walk or resident.")
         ] = "timeloop",
+        semantics: Annotated[
+            str,
+            typer.Option(help="What costs mean: timeloop, or zigzag (ZigZag's files; mappers salsa and loma)."),
+        ] = "timeloop",
         clock_hz: Annotated[
             float | None,
             typer.Option(help="Cycles per second; overrides the architecture's (Timeloop's files: 1 GHz)."),
@@ -68,6 +72,20 @@ def register(app: typer.Typer) -> None:
         if seed < 0:
             raise UserError(f"--seed must be >= 0, got {seed}")
         searcher = create(mapper, **options)
+        if _check_semantics(semantics) == "zigzag":
+            from codesign.cli.map_zigzag import map_orders
+            from codesign.mappers.loop_order.loma import LomaMapper
+            from codesign.mappers.loop_order.salsa import SalsaMapper
+
+            if not isinstance(searcher, (SalsaMapper, LomaMapper)):
+                raise UserError(f"--semantics zigzag needs the mapper salsa or loma, got {mapper!r}")
+            unread = {"--arch": arch, "--layer": layer, "--clock-hz": clock_hz, "--technology": technology}
+            given = [name for name, value in unread.items() if value is not None]
+            if given or free_bypass or reuse != "timeloop":
+                name = given[0] if given else "--free-bypass" if free_bypass else "--reuse"
+                raise UserError(f"{name} plays no part with --semantics zigzag", hint="give ZigZag's files")
+            map_orders(files or [], searcher, goal, budget=budget, seed=seed, output_format=output_format, out=out)
+            return
         inputs = resolve(files or [], arch=arch, layer=layer, clock_hz=clock_hz, technology=technology)
         constraints = replace(inputs.constraints, free_bypass=True) if free_bypass else inputs.constraints
         problem = MappingProblem(inputs.need_computation(), inputs.need_architecture(), constraints)
@@ -79,6 +97,14 @@ def register(app: typer.Typer) -> None:
             typer.echo(json.dumps(document, indent=1))
         else:
             _print(inputs, result, out)
+
+
+def _check_semantics(name: str) -> str:
+    from codesign.core.errors import unknown_name
+
+    if name not in ("timeloop", "zigzag"):
+        raise unknown_name("semantics", name, ["timeloop", "zigzag"])
+    return name
 
 
 def _parse_option(text: str) -> tuple[str, Any]:

@@ -29,6 +29,23 @@ def constraints_from_zigzag(
     Raises:
         UserError: An entry is malformed, or a factor does not divide its bound.
     """
+    return Constraints(_place(unrolling_from_zigzag(value, computation, where), architecture, where))
+
+
+def unrolling_from_zigzag(
+    value: Any, computation: Computation, where: str = "mapping", *, fractional: bool = False
+) -> dict[str, list[tuple[str, int]]]:
+    """The loops laid along each array dimension: (dimension, factor) by array dimension.
+
+    Args:
+        value: The entries of the file; the one for this layer (its name, else `default`) is taken.
+        computation: Whose dimensions are unrolled.
+        where: The file, for messages.
+        fractional: Whether factors that do not divide their bounds are let through.
+
+    Raises:
+        UserError: An entry is malformed, or a factor does not divide its bound.
+    """
     fields = Fields(_entry(value, computation, where), f"{where}: mapping")
     fields.has("name")
     if fields.has("temporal_ordering"):
@@ -48,9 +65,9 @@ def constraints_from_zigzag(
                 where=where,
             )
     spatial = fields.child("spatial_mapping")
-    unrolled = {dim: _unrolling(item, computation, spatial.where) for dim, item in spatial.rest().items()}
+    unrolled = {d: _unrolling(item, computation, spatial.where, fractional) for d, item in spatial.rest().items()}
     fields.finish()
-    return Constraints(_place(unrolled, architecture, where))
+    return unrolled
 
 
 def _entry(value: Any, computation: Computation, where: str) -> Any:
@@ -61,7 +78,7 @@ def _entry(value: Any, computation: Computation, where: str) -> Any:
     raise unknown_name("layer", computation.name or "default", entries, where=where)
 
 
-def _unrolling(value: Any, computation: Computation, where: str) -> list[tuple[str, int]]:
+def _unrolling(value: Any, computation: Computation, where: str, fractional: bool) -> list[tuple[str, int]]:
     """(dimension, factor) of ``[OX, 14]``, ``["OX, 14", "FY, 3"]``."""
     items = value if isinstance(value, list) and all(isinstance(v, (str, list)) for v in value) else [value]
     if isinstance(value, list) and len(value) == 2 and isinstance(value[1], int):
@@ -74,7 +91,7 @@ def _unrolling(value: Any, computation: Computation, where: str) -> list[tuple[s
         dim, factor = parts[0], int(parts[1])
         if dim not in computation.sizes:
             raise unknown_name("dimension", dim, computation.dims, where=where)
-        if factor < 1 or computation.sizes[dim] % factor:
+        if factor < 1 or (computation.sizes[dim] % factor and not fractional):
             raise UserError(
                 f"unrolling of {dim!r} must divide its bound {computation.sizes[dim]}, got {factor}",
                 where=where,

@@ -1,0 +1,131 @@
+"""`codesign map --semantics zigzag`: loop orders of one layer on an accelerator in ZigZag's files."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from codesign.core.errors import UserError
+
+if TYPE_CHECKING:
+    from codesign.core.documents import Document, Kind
+    from codesign.cost.zigzag.layer import UnrolledLayer
+    from codesign.mappers.base import Budget, Objective
+    from codesign.mappers.loop_order.loma import LomaMapper
+    from codesign.mappers.loop_order.orders import OrderResult
+    from codesign.mappers.loop_order.salsa import SalsaMapper
+
+
+def map_orders(
+    files: Sequence[str],
+    searcher: "SalsaMapper | LomaMapper",
+    goal: "Objective",
+    *,
+    budget: "Budget",
+    seed: int,
+    output_format: str,
+    out: Path | None,
+) -> None:
+    """Find, print and write the best loop order."""
+    layer, chosen = read_layer(files, goal)
+    if chosen:
+        typer.echo(f"no mapping file gives a spatial mapping; chosen: {unrolling_text(layer)}", err=True)
+    result = searcher.map_orders(layer, goal, budget=budget, seed=seed)
+    if out is not None:
+        _write(out, result, searcher.name, goal)
+    if output_format == "json":
+        document = {**result.to_json(), "mapper": searcher.name, "objective": goal.value, "semantics": "zigzag"}
+        typer.echo(json.dumps(document, indent=1))
+    else:
+        _print(result)
+
+
+def read_layer(files: Sequence[str], goal: "Objective") -> tuple["UnrolledLayer", bool]:
+    """The layer that accelerator, workload and mapping files describe, and whether its unrolling had to be chosen.
+
+    Raises:
+        UserError: A file is malformed, one is missing, or one is not ZigZag's.
+    """
+    from codesign.core.documents import Kind, read_all_documents
+    from codesign.cost.zigzag.accelerator import accelerator_from_zigzag
+    from codesign.cost.zigzag.layer import UnrolledLayer, unrolling_of
+    from codesign.mappers.loop_order.choice import choose_unrolling
+    from codesign.mapping.zigzag import unrolling_from_zigzag
+    from codesign.workloads.zigzag import computation_from_zigzag
+
+    documents = read_all_documents(files)
+    hardware = _document(documents, Kind.ARCHITECTURE, "an accelerator file")
+    problem = _document(documents, Kind.PROBLEM, "a workload file")
+    if hardware is None or problem is None:
+        missing = "an accelerator" if hardware is None else "a workload"
+        raise UserError(
+            f"no file describes {missing}",
+            where=", ".join(files) or "no files given",
+            hint="--semantics zigzag reads ZigZag's accelerator, workload and mapping files",
+        )
+    mapping = _document(documents, Kind.CONSTRAINTS, "a mapping file")
+    accelerator = accelerator_from_zigzag(hardware.value, hardware.where)
+    computation = computation_from_zigzag(problem.value, problem.where)
+    if mapping is None:
+        return choose_unrolling(computation, accelerator, goal), True
+    spatial = unrolling_from_zigzag(mapping.value, computation, mapping.where, fractional=True)
+    try:
+        return UnrolledLayer(computation, accelerator, unrolling_of(spatial)), False
+    except UserError as error:
+        raise error.within(mapping.where) from None
+
+
+def _document(documents: Sequence["Document"], kind: "Kind", what: str) -> "Document | None":
+    from codesign.core.documents import Dialect
+
+    found = [d for d in documents if d.kind is kind]
+    for document in found:
+        if document.dialect is not Dialect.ZIGZAG:
+            raise UserError(f"expected {what} in ZigZag's form", where=document.where)
+    if len(found) > 1:
+        raise UserError(f"two files are {what}; give one", where=f"{found[0].where}, {found[1].where}")
+    return found[0] if found else None
+
+
+def unrolling_text(layer: "UnrolledLayer") -> str:
+    """``D1: OY 9; D2: FY 5, K 2``."""
+    parts = [f"{array}: {', '.join(f'{d} {n}' for d, n in loops) or '-'}" for array, loops in layer.unrolling]
+    return "; ".join(parts) or "nothing unrolled"
+
+
+def _write(out: Path, result: "OrderResult", mapper: str, goal: "Objective") -> None:
+    from codesign.core.files import write_atomic
+
+    if result.mapping is None:
+        typer.echo(f"no mapping was found; {out} is not written", err=True)
+        return
+    document = {"mapper": mapper, "objective": goal.value, "mapping": result.mapping_json(result.mapping)}
+    write_atomic(out, json.dumps(document, indent=1) + "\n")
+
+
+def _print(result: "OrderResult") -> None:
+    from codesign.cli.evaluate import print_infeasible
+
+    if result.mapping is None or result.cost is None:
+        if result.infeasible is not None:
+            print_infeasible(result.infeasible)
+    else:
+        cost = result.cost
+        order = " ".join(f"{dim}{factor}" for dim, factor in result.mapping.loops)
+        typer.echo(f"spatial: {unrolling_text(result.layer)}")
+        typer.echo(f"order, innermost first: {order or '(none: the layer is fully spatial)'}")
+        for t, tensor in enumerate(result.layer.computation.tensors):
+            for level, kept in zip(cost.levels[tensor.name], result.mapping.kept(t), strict=True):
+                loops = " ".join(f"{dim}{factor}" for dim, factor in kept)
+                typer.echo(f"  {tensor.name:<3} {level.memory:<14} {level.energy_pj:>14,.0f} pJ  {loops}")
+        typer.echo(f"energy {cost.energy_pj:,.6g} pJ, latency {cost.latency_cycles:,.8g} cycles, EDP {cost.edp:.6g}")
+        typer.echo(
+            f"latency: {cost.compute_cycles:,} computing, {cost.stall_cycles:,.6g} stalled, "
+            f"{cost.loading_cycles:,.6g} loading, {cost.unloading_cycles:,.6g} unloading"
+        )
+    typer.echo(
+        f"{result.evaluated:,} of {result.orders:,} orders scored in {result.seconds:.2f} s ({result.engine}); "
+        f"proof: {result.proof.value}"
+    )
