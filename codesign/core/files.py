@@ -73,6 +73,7 @@ def write_atomic(path: str | Path, text: str) -> None:
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as stream:
                 stream.write(text)
+            os.chmod(temporary, 0o644)  # a temporary file is the owner's alone; a report is to be shown
             os.replace(temporary, target)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
