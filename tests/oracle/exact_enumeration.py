@@ -15,8 +15,16 @@ from codesign.mapping.constraints import Keep, LevelConstraints, MappingProblem
 from codesign.mapping.nest import BYPASSED, IntArray, Nest
 
 
-def enumerate_all(source: MappingProblem, reuse: Reuse, limit: int = 3_000_000) -> tuple[npt.NDArray[np.float64], int]:
+def enumerate_all(
+    source: MappingProblem, reuse: Reuse, limit: int = 3_000_000, cycle_limit: float = np.inf
+) -> tuple[npt.NDArray[np.float64], int]:
     """Least energy, latency and energy-delay product over all mappings and keep sets, and how many mappings fit.
+
+    Args:
+        source: The problem.
+        reuse: Rule of reuse.
+        limit: Most factorisations to enumerate.
+        cycle_limit: Slower mappings do not count.
 
     Raises:
         OverflowError: There are more than `limit` factorisations.
@@ -35,8 +43,17 @@ def enumerate_all(source: MappingProblem, reuse: Reuse, limit: int = 3_000_000) 
     best = np.full(3, np.inf)
     valid = 0
     for keep in _keep_sets(source):
-        valid += _search(kernel, placements, np.array([len(t) for t in tables]), orders, first, keep, best)
+        valid += _search(kernel, placements, np.array([len(t) for t in tables]), orders, first, keep, best, cycle_limit)
     return best, valid
+
+
+def least_energy_within(source: MappingProblem, reuse: Reuse, limits: list[float]) -> list[float]:
+    """Least energy over all mappings that take at most so many cycles, for each limit."""
+    found = []
+    for limit in limits:
+        best, _ = enumerate_all(source, reuse, cycle_limit=limit)
+        found.append(float(best[0]))
+    return found
 
 
 def _keep_sets(source: MappingProblem) -> list[IntArray]:
@@ -115,6 +132,7 @@ def _search(
     first: IntArray,
     keep: IntArray,
     best: npt.NDArray[np.float64],
+    cycle_limit: float,
 ) -> int:
     n_dims, n_levels = placements.shape[0], keep.shape[0]
     digit = np.zeros(n_dims, np.int64)
@@ -156,6 +174,8 @@ def _search(
             if status != 0:
                 break  # neither mesh nor capacity depends on the order
             valid += 1
+            if cycles > cycle_limit:
+                energy = np.inf
             best[0] = min(best[0], energy)
             best[1] = min(best[1], cycles)
             best[2] = min(best[2], energy * cycles)

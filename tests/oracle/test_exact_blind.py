@@ -7,9 +7,9 @@ import pytest
 
 from codesign.cost.arrays import Reuse
 from codesign.mappers.base import Budget, Objective, Proof
-from codesign.mappers.exact import ExactMapper
+from codesign.mappers.exact import ExactMapper, pareto
 from codesign.mapping.constraints import MappingProblem
-from tests.oracle.exact_enumeration import enumerate_all
+from tests.oracle.exact_enumeration import enumerate_all, least_energy_within
 from tests.oracle.exact_problems import PLAIN, WINDOWS, random_problem
 
 OBJECTIVES = (Objective.ENERGY, Objective.LATENCY, Objective.EDP)
@@ -66,6 +66,29 @@ def test_free_bypass(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_one_dimension_on_two_axes(seed: int) -> None:
     check(random_problem(np.random.default_rng(6000 + seed), ("diagonal",), size=12), Reuse.TIMELOOP)
+
+
+@pytest.mark.parametrize("seed", [0, 3, 5, 8, 11, 14])
+def test_pareto_set(seed: int) -> None:
+    problem = random_problem(np.random.default_rng(7000 + seed))
+    try:
+        _, valid = enumerate_all(problem, Reuse.TIMELOOP, 30_000)
+    except OverflowError:
+        return
+    points = pareto(problem, budget=Budget())
+    if valid == 0:
+        assert points[0].mapping is None
+        return
+    costs = [p.cost for p in points if p.cost is not None]
+    assert all(p.proof is Proof.OPTIMAL for p in points)
+    energies = [c.energy_pj for c in costs]
+    cycles = [float(c.latency_cycles) for c in costs]
+    assert energies == sorted(energies)
+    assert cycles == sorted(cycles, reverse=True)
+    # at each point, and one cycle quicker than each: nothing is missing between two neighbours
+    assert energies == pytest.approx(least_energy_within(problem, Reuse.TIMELOOP, cycles), rel=1e-9)
+    quicker = least_energy_within(problem, Reuse.TIMELOOP, [c - 1.0 for c in cycles])
+    assert quicker == pytest.approx([*energies[1:], math.inf], rel=1e-9)
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Proven optimal mappings of one operator on one accelerator (docs/exact-mapper.md)."""
 
 from codesign.mappers.exact.mapper import ExactMapper
+from codesign.mappers.exact.pareto import pareto
 
-__all__ = ["ExactMapper"]
+__all__ = ["ExactMapper", "pareto"]

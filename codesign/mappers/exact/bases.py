@@ -7,6 +7,7 @@ import numpy as np
 from codesign.cost.arrays import Reuse
 from codesign.mappers.exact.chains import chain_table
 from codesign.mappers.exact.instance import Instance
+from codesign.mappers.exact.tension import moved_together, tile_points
 from codesign.mapping.nest import FloatArray, IntArray
 
 
@@ -23,6 +24,7 @@ class BaseArrays:
         self.number: dict[tuple[int, tuple[int, ...], int], int] = {}
         self.chain_number: dict[tuple[int, tuple[int, ...], int, tuple[tuple[int, ...], ...]], dict[int, int]] = {}
         self.chain_tables: list[FloatArray] = []
+        self.point_table: dict[tuple[int, tuple[bool, ...]], FloatArray] = {}
         self.chain_pool: tuple[FloatArray, IntArray, IntArray] | None = None
 
     def words(self, t: int, spread: tuple[int, ...]) -> int:
@@ -53,6 +55,17 @@ class BaseArrays:
     def axis_rows(self) -> list[tuple[int, tuple[int, ...]]]:
         """(tensor, axis) of every sliding axis, in the order of the rows of `Chains.axis_index`."""
         return [(t, axis) for t, axes in enumerate(self.instance.sliding_axes) for axis in axes]
+
+    @cached_property
+    def together(self) -> IntArray:
+        """See `moved_together`."""
+        return moved_together(self.instance)
+
+    def points(self, level: int, kept: tuple[bool, ...], penalty: FloatArray) -> FloatArray:
+        """See `tile_points`; of the tiles that fit a level keeping these tensors."""
+        if (level, kept) not in self.point_table:
+            self.point_table[level, kept] = tile_points(self.instance, penalty)
+        return self.point_table[level, kept]
 
     def outside_of(self, allowed: frozenset[tuple[int, ...]]) -> FloatArray:
         """``N`` infinite where the sizes of all sliding dimensions are none of these (0 there: any size)."""

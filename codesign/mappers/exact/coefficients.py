@@ -34,6 +34,7 @@ class Hardware(NamedTuple):
         axes: ``T x A x D`` coefficients, all 0 on axes that plain dimensions move.
         plain: ``T x D``.
         bounds: ``D``.
+        kind_bounds: ``C`` product of the bounds of each kind of dimension.
         output_words: words of the output.
         macs: multiply-accumulates.
         mac_energy: pJ.
@@ -50,6 +51,7 @@ class Hardware(NamedTuple):
     axes: FloatArray
     plain: IntArray
     bounds: FloatArray
+    kind_bounds: FloatArray
     output_words: float
     macs: float
     mac_energy: float
@@ -64,6 +66,7 @@ class Options(NamedTuple):
     plain_share: FloatArray
     distinct: FloatArray
     factor: FloatArray
+    by_kind: FloatArray
 
 
 class Running(NamedTuple):
@@ -75,6 +78,7 @@ class Running(NamedTuple):
         network: ``(L + 1) x T`` pJ per word entering here, of the networks since that level.
         left: ``(L + 1) x T`` words of a tensor one instance is responsible for, plain dimensions only.
         rest: ``(L + 1) x D`` bound of each dimension over the spatial factors outside.
+        kinds: ``(L + 1) x C`` iterations left of each kind of dimension.
         share: ``L + 1`` output words one instance is responsible for.
         energy: ``L + 1`` lower bound of the part fixed so far.
         cycles: ``(L + 1) x J`` the same of every port.
@@ -85,6 +89,7 @@ class Running(NamedTuple):
     network: FloatArray
     left: FloatArray
     rest: FloatArray
+    kinds: FloatArray
     share: FloatArray
     energy: FloatArray
     cycles: FloatArray
@@ -100,12 +105,12 @@ class Coefficients(NamedTuple):
     constant_cycles: FloatArray
 
 
-def make_running(n_levels: int, n_tensors: int, n_dims: int, n_ports: int) -> Running:
+def make_running(n_levels: int, n_tensors: int, n_dims: int, n_kinds: int, n_ports: int) -> Running:
     """Room for the sums."""
     n = n_levels + 1
     return Running(
         np.ones(n), np.ones((n, n_tensors)), np.zeros((n, n_tensors)), np.ones((n, n_tensors)), np.ones((n, n_dims)),
-        np.ones(n), np.zeros(n), np.zeros((n, n_ports)),
+        np.ones((n, n_kinds)), np.ones(n), np.zeros(n), np.zeros((n, n_ports)),
     )  # fmt: skip
 
 
@@ -122,6 +127,7 @@ def reset(hardware: Hardware, running: Running) -> None:
     """What holds at the outermost level."""
     n_tensors, n_dims = hardware.plain.shape
     running.instances[0] = 1.0
+    running.kinds[0] = hardware.kind_bounds
     running.energy[0] = hardware.macs * hardware.mac_energy
     running.cycles[0, :] = 0.0
     running.share[0] = hardware.output_words
@@ -157,9 +163,9 @@ def _descend(
     kept: IntArray, above: IntArray, pair: FloatArray, hops: FloatArray, shares: IntArray, port: IntArray,
     bandwidth: FloatArray, axes: FloatArray,
     option_children: FloatArray, option_share: FloatArray, option_plain: FloatArray, option_distinct: FloatArray,
-    option_factor: FloatArray,
+    option_factor: FloatArray, option_kinds: FloatArray,
     instances: FloatArray, sent: FloatArray, network: FloatArray, left: FloatArray, rest: FloatArray,
-    share: FloatArray, energy: FloatArray, cycles: FloatArray,
+    kinds: FloatArray, share: FloatArray, energy: FloatArray, cycles: FloatArray,
     price: FloatArray, fewest: FloatArray, demand: FloatArray, constant: FloatArray, constant_cycles: FloatArray,
 ) -> None:  # fmt: skip
     """Cross fan-out m with an option: update the sums of index m + 1, and with `record` write its boundaries.
@@ -176,6 +182,10 @@ def _descend(
         cycles[v, j] = cycles[m, j]
     for d in range(rest.shape[1]):
         rest[v, d] = rest[m, d] / option_factor[option, d]
+    for c in range(kinds.shape[1]):
+        kinds[v, c] = kinds[m, c] / option_kinds[option, c]
+        if kinds[v, c] != np.floor(kinds[v, c]):
+            energy[v] = np.inf  # more children than iterations, or a factor that does not divide
     share[v] = share[m] / option_share[option, output]
     at_macs = v == n_levels
     for t in range(n_tensors):
@@ -246,7 +256,8 @@ def profile_coefficients(
             m, choice[m], True, hardware.macs, kept, hardware.above, hardware.pair, hardware.hops, hardware.shares,
             hardware.port, hardware.bandwidth, hardware.axes,
             options.children, options.share, options.plain_share, options.distinct, options.factor,
-            running.instances, running.sent, running.network, running.left, running.rest, running.share,
+            options.by_kind,
+            running.instances, running.sent, running.network, running.left, running.rest, running.kinds, running.share,
             running.energy, running.cycles,
             result.price, result.fewest, result.demand, result.constant, result.constant_cycles,
         )  # fmt: skip
@@ -270,9 +281,9 @@ def bound_profiles(
     kept, above, pair, hops, shares = hardware.kept, hardware.above, hardware.pair, hardware.hops, hardware.shares
     port, bandwidth, axes, macs = hardware.port, hardware.bandwidth, hardware.axes, hardware.macs
     first, children, share, plain_share = options.first, options.children, options.share, options.plain_share
-    distinct, factor = options.distinct, options.factor
+    distinct, factor, by_kind = options.distinct, options.factor, options.by_kind
     instances, sent, network, left = running.instances, running.sent, running.network, running.left
-    rest, own, spent, busy = running.rest, running.share, running.energy, running.cycles
+    rest, kinds, own, spent, busy = running.rest, running.kinds, running.share, running.energy, running.cycles
     price, fewest, demand = result.price, result.fewest, result.demand
     constant, constant_cycles = result.constant, result.constant_cycles
     n_levels = kept.shape[0]
@@ -283,8 +294,8 @@ def bound_profiles(
         for k in range(m, n_levels):
             _descend(
                 k, digit[k], False, macs, kept, above, pair, hops, shares, port, bandwidth, axes,
-                children, share, plain_share, distinct, factor,
-                instances, sent, network, left, rest, own, spent, busy,
+                children, share, plain_share, distinct, factor, by_kind,
+                instances, sent, network, left, rest, kinds, own, spent, busy,
                 price, fewest, demand, constant, constant_cycles,
             )  # fmt: skip
         energy[i] = spent[n_levels]
@@ -300,3 +311,13 @@ def bound_profiles(
             digit[m] = first[m]
             m -= 1
         m = max(m, 0)
+
+
+@njit
+def bound_choices(
+    choices: IntArray, hardware: Hardware, options: Options, running: Running, result: Coefficients, energy: FloatArray,
+    cycles: FloatArray,
+) -> None:  # fmt: skip
+    """Bounds of the profiles listed in ``choices`` (``P x L``, an option per fan-out)."""
+    for i in range(choices.shape[0]):
+        energy[i], cycles[i] = profile_coefficients(choices[i], hardware, options, running, result)

@@ -11,6 +11,7 @@ from codesign.mappers.exact.coefficients import (
     Hardware,
     Options,
     Running,
+    bound_choices,
     bound_profiles,
     make_coefficients,
     make_running,
@@ -20,6 +21,7 @@ from codesign.mappers.exact.dp import Chains, Charges, Grid, Machine, cross_poin
 from codesign.mappers.exact.instance import Instance
 from codesign.mappers.exact.spatial import FanoutOptions, options_of
 from codesign.mappers.exact.states import States, make_states
+from codesign.mappers.exact.tension import tension
 from codesign.mapping.nest import FloatArray, IntArray
 
 KeepSets = tuple[tuple[bool, ...], ...]
@@ -84,6 +86,7 @@ class FixedKeep:
             plain_share=np.concatenate(plain_share),
             distinct=np.concatenate([f.distinct for f in self.fanouts]),
             factor=np.concatenate([f.factor for f in self.fanouts]),
+            by_kind=np.concatenate([f.by_kind for f in self.fanouts]),
         )
 
     @cached_property
@@ -123,6 +126,7 @@ class FixedKeep:
             axes=axes.astype(np.float64),
             plain=instance.plain.astype(np.int64),
             bounds=np.array(instance.lattice.bounds, np.float64),
+            kind_bounds=instance.kind_bounds,
             output_words=float(problem.tensor_words[-1]),
             macs=float(problem.macs),
             mac_energy=float(problem.mac_energy),
@@ -187,13 +191,25 @@ class FixedKeep:
     @cached_property
     def _room(self) -> tuple[Running, Coefficients]:
         n_ports = len(self.ports)
-        running = make_running(self.instance.n_levels, self.instance.n_tensors, len(self.instance.active), n_ports)
+        running = make_running(
+            self.instance.n_levels,
+            self.instance.n_tensors,
+            len(self.instance.active),
+            len(self.instance.kind_bounds),
+            n_ports,
+        )
         return running, make_coefficients(len(self.boundaries), n_ports)
 
     def bounds(self) -> tuple[FloatArray, FloatArray]:
         """Lower bounds on the energy and the cycles of every profile."""
         energy, cycles = np.empty(self.n_profiles), np.empty(self.n_profiles)
         bound_profiles(self.hardware, self.options, *self._room, energy, cycles)
+        return energy, cycles
+
+    def bounds_of(self, choices: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Lower bounds on the energy and the cycles of some profiles, ``P x L`` options."""
+        energy, cycles = np.empty(len(choices)), np.empty(len(choices))
+        bound_choices(choices, self.hardware, self.options, *self._room, energy, cycles)
         return energy, cycles
 
     def choice(self, profile: int) -> IntArray:
@@ -206,6 +222,17 @@ class FixedKeep:
         running, result = self._room
         energy, cycles = profile_coefficients(choice, self.hardware, self.options, running, result)
         return Coefficients(*(a.copy() for a in result)), energy, cycles
+
+    def tension_of(self, choice: IntArray, terms: Coefficients) -> float:
+        """Energy beyond the fewest words that tensors kept at the same level cost each other at least (bound B2)."""
+        total, iterations = 0.0, float(self.instance.problem.macs)
+        together = self.bases.together
+        for v in range(1, self.instance.n_levels):
+            iterations /= float(self.options.children[choice[v - 1]])
+            if any(self.keep[v]) and len(together):
+                points = self.bases.points(v, self.keep[v], self.penalty[v])
+                total += tension(points, together, iterations, self.hardware.kept[v], terms.price, terms.fewest)
+        return total
 
     def charges(self, choice: IntArray, price: FloatArray, least: FloatArray, most: FloatArray) -> Charges:
         """What the dynamic program needs of a profile when words of boundaries are priced like this."""

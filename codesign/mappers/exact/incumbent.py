@@ -67,7 +67,7 @@ class Incumbent:
         if status != VALID:
             raise AssertionError("the exact mapper built a mapping that does not fit")
         value = self.goal.value(energy, cycles)
-        if (value, energy, cycles) < (self.value, self.energy, self.cycles):
+        if math.isfinite(value) and (value, energy, cycles) < (self.value, self.energy, self.cycles):
             self.value, self.energy, self.cycles = value, energy, cycles
             self.nest = (Nest(nest.loops.copy(), nest.position.copy()), count)
         return energy, cycles

@@ -95,6 +95,12 @@ class Instance:
         return np.asarray((self.relevant * bits[:, None]).sum(axis=0), np.int64)
 
     @cached_property
+    def kind_bounds(self) -> FloatArray:
+        """``C`` product of the bounds of all dimensions that index the same tensors, in ascending order of masks."""
+        masks, bounds = self.relevant_mask, np.array(self.lattice.bounds, np.float64)
+        return np.array([bounds[masks == mask].prod() for mask in np.unique(masks)])
+
+    @cached_property
     def tile_words(self) -> FloatArray:
         """``T x N`` words of every tensor's tile (rule C1)."""
         return np.array([self.words_of(t, self.lattice.value) for t in range(self.n_tensors)])

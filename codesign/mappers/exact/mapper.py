@@ -42,7 +42,7 @@ class ExactMapper:
         instance = make_instance(problem, reuse)
         best = new_incumbent(instance, Goal(objective), started, budget)
         unsearched = search_keep_sets(instance, BaseArrays(instance), best)
-        return _result(instance, best, unsearched, started, seed)
+        return to_result(instance, best, unsearched, started, seed)
 
 
 def new_incumbent(instance: Instance, goal: Goal, started: float, budget: Budget) -> Incumbent:
@@ -52,7 +52,8 @@ def new_incumbent(instance: Instance, goal: Goal, started: float, budget: Budget
     return Incumbent(make_kernel(instance.problem, loops), goal, deadline)
 
 
-def _result(instance: Instance, best: Incumbent, unsearched: float, started: float, seed: int) -> MapResult:
+def to_result(instance: Instance, best: Incumbent, unsearched: float, started: float, seed: int) -> MapResult:
+    """What the search found, evaluated in full."""
     source, reuse = instance.source, Reuse(instance.problem.reuse)
     if best.nest is None:
         reason = _why_nothing(source, reuse)
@@ -63,8 +64,11 @@ def _result(instance: Instance, best: Incumbent, unsearched: float, started: flo
     if isinstance(cost, Infeasible):
         raise AssertionError(f"the exact mapper built a mapping that does not fit: {cost}")
     proven = not unsearched < best.value
-    gap = 0.0 if proven else (best.value - unsearched) / unsearched
-    proof = Proof.OPTIMAL if proven else Proof.GAP
+    proof, gap = Proof.OPTIMAL, 0.0
+    if not proven:
+        proof, gap = Proof.GAP, (best.value - unsearched) / unsearched if unsearched > 0.0 else math.inf
+    if instance.problem.peers.any():  # forwarding between neighbours is scored but not bounded
+        return MapResult(mapping, cost, None, best.evaluated, time.perf_counter() - started, Proof.NONE, None, seed)
     return MapResult(mapping, cost, None, best.evaluated, time.perf_counter() - started, proof, gap, seed)
 
 

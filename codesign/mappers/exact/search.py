@@ -2,6 +2,7 @@
 
 import heapq
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from codesign.mappers.exact.fixed import FixedKeep
 from codesign.mappers.exact.incumbent import TOLERANCE, Goal, Incumbent
 from codesign.mappers.exact.profile import Profile
 from codesign.mappers.exact.trace import trace_nest
-from codesign.mapping.nest import FloatArray
+from codesign.mapping.nest import FloatArray, IntArray
 
 _APART = 1e-9
 """Relative; different numbers of words differ by more (there are fewer than 1e9 of them in a tile lattice's traffic)."""
@@ -33,9 +34,17 @@ def search_fixed(fixed: FixedKeep, best: Incumbent) -> float:
     if fixed.n_profiles == 0:
         return math.inf
     energy, cycles = fixed.bounds()
-    whole = np.ceil(cycles * (1.0 - TOLERANCE))
-    values = bound_values(best.goal, energy, whole)
-    return search_profiles(fixed, values, energy, best)
+    values = bound_values(best.goal, energy, np.ceil(cycles * (1.0 - TOLERANCE)))
+    return _in_order(fixed, values, energy, lambda i: fixed.choice(i), best)
+
+
+def search_choices(fixed: FixedKeep, choices: IntArray, best: Incumbent, most: int | None = None) -> float:
+    """`search_fixed` for some profiles only, ``P x L`` options, and of these for at most the `most` first ones."""
+    if len(choices) == 0:
+        return math.inf
+    energy, cycles = fixed.bounds_of(choices)
+    values = bound_values(best.goal, energy, np.ceil(cycles * (1.0 - TOLERANCE)))
+    return _in_order(fixed, values, energy, lambda i: choices[i], best, most)
 
 
 def bound_values(goal: Goal, energy: FloatArray, cycles: FloatArray) -> FloatArray:
@@ -47,34 +56,39 @@ def bound_values(goal: Goal, energy: FloatArray, cycles: FloatArray) -> FloatArr
     return np.where(cycles > goal.latency_limit, np.inf, values)
 
 
-def search_profiles(fixed: FixedKeep, values: FloatArray, energy: FloatArray, best: Incumbent) -> float:
+def _in_order(
+    fixed: FixedKeep, values: FloatArray, energy: FloatArray, choice_of: Callable[[int], IntArray], best: Incumbent,
+    most: int | None = None,
+) -> float:  # fmt: skip
     """Open profiles in the order of their bounds until none can be better."""
     lowest = np.flatnonzero(values == values.min())
     first = int(lowest[energy[lowest].argmin()])
     unsearched = math.inf
     if best.beaten_by(float(values[first])):
-        unsearched = search_profile(fixed, first, best)
-    left = (
-        np.flatnonzero(values < best.value * (1.0 - TOLERANCE)) if math.isfinite(best.value) else np.arange(len(values))
-    )
+        unsearched = search_profile(fixed, choice_of(first), best)
+    found = math.isfinite(best.value)
+    left = np.flatnonzero(values < best.value * (1.0 - TOLERANCE)) if found else np.arange(len(values))
     left = left[left != first]
-    for i in left[np.lexsort((left, energy[left], values[left]))]:
+    for i in left[np.lexsort((left, energy[left], values[left]))][:most]:
         if not best.beaten_by(float(values[i])):
             break
         if best.late:
             return min(unsearched, float(values[i]))
-        unsearched = min(unsearched, search_profile(fixed, int(i), best))
+        unsearched = min(unsearched, search_profile(fixed, choice_of(int(i)), best))
     return unsearched
 
 
-def search_profile(fixed: FixedKeep, index: int, best: Incumbent) -> float:
+def search_profile(fixed: FixedKeep, choice: IntArray, best: Incumbent) -> float:
     """Search one profile; returns a lower bound on what was not searched (infinite if nothing)."""
-    choice = fixed.choice(index)
-    terms, _, _ = fixed.coefficients(choice)
+    terms, energy, cycles = fixed.coefficients(choice)
+    energy += fixed.tension_of(choice, terms)
+    least = best.goal.value(energy, math.ceil(cycles * (1.0 - TOLERANCE)))
+    if not best.beaten_by(least):
+        return math.inf
     compute = float(fixed.instance.problem.macs) / float(fixed.options.children[choice].prod())
     profile = Profile(fixed, choice, terms, compute)
     n = len(fixed.boundaries)
-    waiting: list[tuple[float, int, Node]] = [(0.0, 0, Node(np.zeros(n), np.full(n, np.inf)))]
+    waiting: list[tuple[float, int, Node]] = [(least, 0, Node(np.zeros(n), np.full(n, np.inf), least))]
     ticket = 1
     while waiting:
         bound, _, node = heapq.heappop(waiting)

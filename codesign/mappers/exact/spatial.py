@@ -27,6 +27,7 @@ class FanoutOptions:
         choice: ``O x G`` product of each group.
         vectors: per group, per product: the vectors as ``V x D`` positions among the divisors.
         distinct: ``O x T`` different words the children take at a time: `share`, or less on a diagonal (rule S3).
+        by_kind: ``O x C`` product of the factors of each kind of dimension (those that index the same tensors).
         tiles: per option None, or the sizes (by dimension) the tile inside must have for that.
     """
 
@@ -36,6 +37,7 @@ class FanoutOptions:
     factor: FloatArray
     choice: IntArray
     vectors: tuple[dict[int, IntArray], ...]
+    by_kind: FloatArray
     tiles: tuple[frozenset[tuple[int, ...]] | None, ...]
 
 
@@ -54,6 +56,7 @@ def join_options(first: FanoutOptions, second: FanoutOptions) -> FanoutOptions:
         stack(first.factor, second.factor),
         np.concatenate([left, right], axis=1),
         first.vectors + second.vectors,
+        stack(first.by_kind, second.by_kind),
         first.tiles + second.tiles,
     )
 
@@ -129,7 +132,7 @@ def _diagonal_options(
         return None
     return FanoutOptions(
         whole.children[rows], whole.share[rows], np.array(distinct), whole.factor[rows], whole.choice[rows],
-        whole.vectors, tuple(tiles),
+        whole.vectors, whole.by_kind[rows], tuple(tiles),
     )  # fmt: skip
 
 
@@ -180,16 +183,19 @@ def _options(
 
     extend((), 1, 1, 1)
     choice = np.array(rows, np.int64).reshape(len(rows), len(groups))
+    kinds = sorted(set(masks))
+    by_kind = np.ones((len(rows), len(kinds)))
     share = np.ones((len(rows), n_tensors))
     factor = np.ones((len(rows), len(divisors)))
     for g, ((mask, _, single), dims) in enumerate(groups):
+        by_kind[:, kinds.index(mask)] *= choice[:, g]
         for t in range(n_tensors):
             if mask >> t & 1:
                 share[:, t] *= choice[:, g]
         if single or len(dims) == 1:
             factor[:, dims[0]] = choice[:, g]
     return FanoutOptions(
-        choice.prod(axis=1).astype(np.float64), share, share, factor, choice, vectors, (None,) * len(rows)
+        choice.prod(axis=1).astype(np.float64), share, share, factor, choice, vectors, by_kind, (None,) * len(rows)
     )
 
 
