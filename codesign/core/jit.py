@@ -37,6 +37,15 @@ def njit_plain(function: F) -> F:
     return _compile(function, _nrt=False)
 
 
+def njit_inline(function: F) -> F:
+    """Like `njit_plain`, its code put into the place of every call.
+
+    For small functions that take tuples of many arrays: a call copies all their descriptors, which costs more than
+    the work.
+    """
+    return _compile(function, _nrt=False, forceinline=True)
+
+
 def njit_parallel(function: F) -> F:
     """Like `njit`, with `numba.prange` loops run on all cores."""
     return _compile(function, parallel=True)

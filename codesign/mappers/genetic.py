@@ -16,11 +16,11 @@ import numpy as np
 from codesign.core.errors import UserError
 from codesign.core.jit import njit
 from codesign.cost.arrays import Reuse
-from codesign.cost.cost import Infeasible
 from codesign.cost.kernel import VALID, Kernel, score
 from codesign.mappers.annealing import value_of
 from codesign.mappers.base import Budget, MapResult, Objective
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
+from codesign.mappers.smallest import smallest_tiles_exceed
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import FloatArray, IntArray, Nest
 from codesign.mapping.space import MapSpace, MapState, build_nest, factor_table, outermost_state
@@ -110,21 +110,21 @@ class GeneticMapper:
         """See `codesign.mappers.base.Mapper`. `evaluated` counts all genomes, valid or not."""
         started = time.perf_counter()
         encoded = Encoded.of(problem, reuse)
-        if isinstance(encoded.cost_of(outermost_state(encoded.space))[0], Infeasible):
+        if smallest_tiles_exceed(encoded):
             return encoded.result(None, 1, started, seed)
         wanted = budget.evaluations
         if wanted is None:
             wanted = self.population * self.generations if budget.time_limit_s is None else 1 << 62
         deadline = math.inf if budget.time_limit_s is None else started + budget.time_limit_s
-        genome, evaluated = self._search(encoded, OBJECTIVE_CODE[objective], wanted, deadline, seed)
+        genome, value, evaluated = self._search(encoded, OBJECTIVE_CODE[objective], wanted, deadline, seed)
         best = outermost_state(encoded.space)
         decode_genome(encoded.space, genome, best)
-        return encoded.result(best, evaluated, started, seed)
+        return encoded.result(best if value < INVALID else None, evaluated, started, seed)
 
     def _search(
         self, encoded: Encoded, objective: int, wanted: int, deadline: float, seed: int
-    ) -> tuple[FloatArray, int]:
-        """The best genome and the number scored. The first one scored is valid: all loops as far out as they may go."""
+    ) -> tuple[FloatArray, float, int]:
+        """The best genome, its fitness, the number scored. The first one scored has all loops as far out as they may go."""
         from pymoo.algorithms.soo.nonconvex.ga import GA
         from pymoo.core.problem import Problem
         from pymoo.core.termination import NoTermination
@@ -160,7 +160,7 @@ class GeneticMapper:
             algorithm.tell(infills=children)
             if time.perf_counter() >= deadline:
                 break
-        return best, evaluated
+        return best, best_value, evaluated
 
 
 def _crossover(space: MapSpace, probability: float) -> Any:

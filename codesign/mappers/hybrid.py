@@ -16,12 +16,12 @@ from codesign.core.errors import UserError
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState, make_state
 from codesign.cost.arrays import Reuse
-from codesign.cost.cost import Infeasible
 from codesign.cost.kernel import VALID, Kernel, score
 from codesign.mappers.annealing import value_of
 from codesign.mappers.base import Budget, MapResult, Objective
 from codesign.mappers.chains import chain_order, make_chains
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
+from codesign.mappers.smallest import smallest_tiles_exceed
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import IntArray, Nest
 from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state, draw_state, factor_table, outermost_state
@@ -140,8 +140,8 @@ class HybridMapper:
         """See `codesign.mappers.base.Mapper`. `evaluated` counts valid mappings, as the papers do."""
         started = time.perf_counter()
         encoded = Encoded.of(problem, reuse)
-        if isinstance(encoded.cost_of(outermost_state(encoded.space))[0], Infeasible):
-            return encoded.result(None, 0, started, seed)  # not even the smallest tiles fit
+        if smallest_tiles_exceed(encoded):
+            return encoded.result(None, 1, started, seed)
         threads = self.threads if budget.evaluations is None else min(self.threads, budget.evaluations)
         deadline = math.inf if budget.time_limit_s is None else started + budget.time_limit_s
 

@@ -185,8 +185,8 @@ class HeuristicPrograms:
         top_k: Valuable candidates of a round at the start; falls to 1 towards the end.
     """
 
-    pool_share: float = 0.2
-    top_k: int = 8
+    pool_share: float = 0.1
+    top_k: int = 2
     name: ClassVar[str] = "heuristic"
 
     def __post_init__(self) -> None:
@@ -285,9 +285,9 @@ class GuidedPrograms:
     """
 
     ranker: Ranker
-    pool_share: float = 0.1
-    most_random: int = 16
-    weight: float = 1.0
+    pool_share: float = 0.2
+    most_random: int = 40
+    weight: float = 0.7
     explore: float = 0.8
     top_k: int = 4
     label: str = "guided"

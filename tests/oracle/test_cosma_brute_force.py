@@ -101,7 +101,11 @@ def check_run(schedule: Schedule) -> None:
 @pytest.mark.parametrize("route", list(Route))
 def test_every_route_finds_the_optimum(route: Route) -> None:
     @SETTINGS
-    @given(graphs(), st.integers(0, 3), st.sampled_from([TrafficWeights(), TrafficWeights(3, 1), TrafficWeights(0, 1)]))
+    @given(
+        graphs(),
+        st.integers(0, 3),
+        st.sampled_from([TrafficWeights(), TrafficWeights(3, 1), TrafficWeights(0, 1), TrafficWeights(1, 0)]),
+    )
     def check(graph: OperatorGraph, extra: int, weights: TrafficWeights) -> None:
         capacity = graph.minimum_bytes + extra
         expected = brute_force(graph, capacity, weights, addresses=True)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.core.jit import njit_plain
+from codesign.core.jit import njit_inline, njit_plain
 from codesign.cost.zigzag.arrays import FROM_HIGH, FROM_LOW, TO_HIGH, TO_LOW, Layer, Sizes
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -81,36 +81,40 @@ def complete_order(layer: Layer, sizes: Sizes, order: Order, start: int) -> None
             _grow(layer, sizes, order, t, stage, start)
 
 
-@njit_plain
+@njit_inline
 def _grow(layer: Layer, sizes: Sizes, order: Order, t: int, stage: int, start: int) -> None:
     """Products of units and of loops, each dimension on its own first: fractional tiles are rounded in that order (rule Z3)."""
-    alone, length, reach = order.alone[t, stage], order.length[t, stage], order.reach
-    for d in range(reach.shape[0]):
-        reach[d] = sizes.spatial[t, stage, d]
-    for p in range(start):
-        reach[order.dim[p]] *= order.factor[p]
     if start == 0:
-        alone[0] = sizes.alone[t, stage]
+        order.alone[t, stage, 0] = sizes.alone[t, stage]
         for x in range(layer.n_pairs[t]):
             for side in range(2):
-                length[x, side, 0] = reach[layer.pairs[t, x, side]]
+                order.length[t, stage, x, side, 0] = sizes.spatial[t, stage, layer.pairs[t, x, side]]
+    if layer.fractional:
+        for d in range(order.reach.shape[0]):
+            order.reach[d] = sizes.spatial[t, stage, d]
+        for p in range(start):
+            order.reach[order.dim[p]] *= order.factor[p]
     for p in range(start, order.dim.shape[0]):
-        d = order.dim[p]
+        d, factor = order.dim[p], order.factor[p]
         kind = layer.relevant[t, d]
-        reach[d] *= order.factor[p]
-        alone[p + 1] = alone[p]
-        if kind == 1:
-            product = 1.0
-            for other in range(reach.shape[0]):
-                if layer.relevant[t, other] == 1:
-                    product *= reach[other]
-            alone[p + 1] = product
+        product = order.alone[t, stage, p]
+        if layer.fractional:
+            order.reach[d] *= factor
+            if kind == 1:
+                product = 1.0
+                for other in range(order.reach.shape[0]):
+                    if layer.relevant[t, other] == 1:
+                        product *= order.reach[other]
+        elif kind == 1:
+            product *= factor
+        order.alone[t, stage, p + 1] = product
         for x in range(layer.n_pairs[t]):
             for side in range(2):
-                length[x, side, p + 1] = reach[layer.pairs[t, x, side]] if kind == 2 else length[x, side, p]
+                grown = factor if layer.pairs[t, x, side] == d else 1
+                order.length[t, stage, x, side, p + 1] = order.length[t, stage, x, side, p] * grown
 
 
-@njit_plain
+@njit_inline
 def tile_elements(layer: Layer, sizes: Sizes, order: Order, t: int, v: int, p: int) -> float:
     """Elements of tensor t that the first p loops and the units below level v touch (rule Z2)."""
     stage = layer.stage[t, v]
@@ -122,7 +126,7 @@ def tile_elements(layer: Layer, sizes: Sizes, order: Order, t: int, v: int, p: i
     return total  # type: ignore[no-any-return]
 
 
-@njit_plain
+@njit_inline
 def stored_bits(layer: Layer, order: Order, t: int, v: int, p: int) -> int:
     """Width that a level v which begins after p loops reckons with for an element of tensor t (rule Z5)."""
     if t == layer.relevant.shape[0] - 1 and (order.reduces[p] == 1 or layer.reduces_above[v] == 1):
@@ -130,7 +134,7 @@ def stored_bits(layer: Layer, order: Order, t: int, v: int, p: int) -> int:
     return layer.bits[t]  # type: ignore[no-any-return]
 
 
-@njit_plain
+@njit_inline
 def skip_irrelevant(layer: Layer, order: Order, t: int, p: int) -> int:
     """The first p from there outwards where a loop relevant to tensor t follows (stationary merge, rule Z6)."""
     while p < order.dim.shape[0] and layer.relevant[t, order.dim[p]] == 0:
@@ -138,13 +142,13 @@ def skip_irrelevant(layer: Layer, order: Order, t: int, p: int) -> int:
     return p
 
 
-@njit_plain
+@njit_inline
 def round_half_up(value: float) -> float:
     """The nearest integer."""
     return math.floor(value + 0.5)
 
 
-@njit_plain
+@njit_inline
 def word_accesses(layer: Layer, port: int, elements: float, bits: int, transfers: float, units: float) -> float:
     """Accesses of a port's full width that `transfers` transfers by each of `units` instances take (rule Z7)."""
     smallest, widest = layer.port_min[port], layer.port_max[port]
@@ -152,7 +156,7 @@ def word_accesses(layer: Layer, port: int, elements: float, bits: int, transfers
     return math.floor(words * transfers * units)  # type: ignore[no-any-return]
 
 
-@njit_plain
+@njit_inline
 def moves(is_output: bool, partial: bool, side: int, direction: int) -> bool:
     """Whether data cross a boundary in a direction, seen from the level above it (side 0) or below it (side 1)."""
     if not is_output:
@@ -162,7 +166,7 @@ def moves(is_output: bool, partial: bool, side: int, direction: int) -> bool:
     return partial and direction == (TO_LOW if side == 0 else FROM_HIGH)
 
 
-@njit_plain
+@njit_inline
 def boost(layer: Layer, sizes: Sizes, t: int, v: int) -> float:
     """Distinct elements that the units between level v and the level below it take at a time (rule Z2)."""
     stage = layer.stage[t, v]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.core.jit import njit_plain
+from codesign.core.jit import njit_inline, njit_plain
 from codesign.cost.zigzag.arrays import FROM_HIGH, FROM_LOW, TO_HIGH, TO_LOW, Layer
 from codesign.cost.zigzag.kernel import (
     Allocation,
@@ -168,7 +168,7 @@ def _covered(periods: FloatArray, windows: FloatArray, count: int, length: float
     return covered + window + _covered(periods, windows, count - 1, rest) - below_window  # type: ignore[no-any-return]
 
 
-@njit_plain
+@njit_inline
 def boundary(v: int, direction: int) -> int:
     """The boundary that a move of level v in a direction crosses."""
     return v if direction in (TO_LOW, FROM_LOW) else v + 1
@@ -203,7 +203,7 @@ def _stall_of_port(layer: Layer, transfers: Transfers, port: int, total: float, 
     return stall + max(0.0, slack + windows - union)
 
 
-@njit_plain
+@njit_inline
 def stall_cycles(layer: Layer, order: Order, whole: Order, allocation: Allocation, transfers: Transfers) -> float:
     """Cycles by which the ports delay the array: the slowest port counts (rules Z11-Z13)."""
     _buffering(layer, order, allocation, transfers)
@@ -215,7 +215,7 @@ def stall_cycles(layer: Layer, order: Order, whole: Order, allocation: Allocatio
     return worst
 
 
-@njit_plain
+@njit_inline
 def _comes_back(layer: Layer, t: int, direction: int) -> bool:
     """Whether a move brings partial sums back inwards: none does so before the first or after the last iteration."""
     return t == layer.relevant.shape[0] - 1 and direction in (TO_LOW, FROM_HIGH)
@@ -267,7 +267,7 @@ def _fill_edges(layer: Layer, transfers: Transfers, busy: float) -> None:
             free = max(0.0, free - (cycles - transfers.edge[t, v, direction]))
 
 
-@njit_plain
+@njit_inline
 def loading_cycles(layer: Layer, transfers: Transfers) -> float:
     """Cycles before the first iteration: the inputs load side by side, but not through a port that serves both (rule Z15)."""
     n_inputs = layer.relevant.shape[0] - 1
@@ -288,7 +288,7 @@ def loading_cycles(layer: Layer, transfers: Transfers) -> float:
     return max(longest, through_shared + rest)
 
 
-@njit_plain
+@njit_inline
 def unloading_cycles(layer: Layer, transfers: Transfers) -> float:
     """Cycles after the last iteration: the output passes outwards level by level (rule Z16)."""
     t = layer.relevant.shape[0] - 1

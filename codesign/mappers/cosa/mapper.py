@@ -17,6 +17,7 @@ from codesign.mappers.cosa.program import PUBLISHED, Form, Settings, make_progra
 from codesign.mappers.cosa.schedules import Schedule, further_schedules, repaired, solve_program
 from codesign.mappers.cosa.solvers import Solver
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
+from codesign.mappers.smallest import smallest_tiles_exceed
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.space import MapState, copy_state, factor_table, outermost_state
 
@@ -34,7 +35,7 @@ class CosaMapper:
         k: Schedules to enumerate, of at most twice as many programs.
         enumeration: How: ``sweep`` (then cuts), or ``cuts`` alone.
         form: ``weighted`` sum, or ``balance`` of traffic and compute.
-        solver: highs, cp-sat or gurobi.
+        solver: auto (CP-SAT, then HiGHS where that takes long), cp-sat, highs or gurobi.
         utilization: Weight wU of the buffer use.
         compute: Weight wC of the cycles.
         traffic: Weight wT of the traffic.
@@ -43,10 +44,10 @@ class CosaMapper:
     """
 
     reading: str = "paper"
-    k: int = 8
+    k: int = 16
     enumeration: str = "sweep"
     form: str = "weighted"
-    solver: str = "highs"
+    solver: str = "auto"
     utilization: float = PUBLISHED.utilization
     compute: float = PUBLISHED.compute
     traffic: float = PUBLISHED.traffic
@@ -90,7 +91,8 @@ class CosaMapper:
         solution = solve_program(program, solver, budget.time_limit_s)
         chooser = _Chooser(encoded, objective, budget, started)
         note, one_shot, found = "", None, 0
-        best = repaired(encoded, program, solution, solver, chooser.seconds_left)
+        hopeless = smallest_tiles_exceed(encoded)
+        best = None if hopeless else repaired(encoded, program, solution, solver, chooser.seconds_left)
         if best is not None:
             found = 1
             one_shot = chooser.offer(best.state)
@@ -98,7 +100,7 @@ class CosaMapper:
                 note = f"the program's schedule does not fit; its limits were tightened {best.repairs} times"
             if self.k > 1:
                 chooser.refine(best)
-        if solution.values and self.k > 1 and not chooser.spent():
+        if solution.values and self.k > 1 and not hopeless and not chooser.spent():
             for schedule in further_schedules(
                 encoded,
                 program,

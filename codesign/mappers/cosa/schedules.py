@@ -128,23 +128,29 @@ SWEEP: tuple[tuple[bool, float | None, float, float], ...] = (
     (True, None, 1.0, 10.0),
     (False, 0.75, 3.0, 1.0),
     (True, 0.25, 3.0, 1.0),
+    (False, 0.9, 1.0, 1.0),
+    (False, 0.9, 3.0, 30.0),
+    (False, 0.25, 1.0, 1.0),
     (False, 0.75, 1.0, 10.0),
+    (False, 0.1, 1.0, 1.0),
     (True, 0.25, 10.0, 1.0),
+    (False, None, 3.0, 1.0),
     (True, 0.75, 3.0, 1.0),
     (True, None, 1.0, 1.0),
     (False, 0.75, 1.0, 1.0),
-    (False, None, 3.0, 1.0),
     (False, None, 10.0, 1.0),
     (True, 0.25, 1.0, 1.0),
+    (False, 0.1, 3.0, 1.0),
     (False, None, 1.0, 10.0),
-    (False, 0.25, 1.0, 1.0),
+    (True, 0.9, 1.0, 10.0),
     (False, None, 0.3, 1.0),
     (True, 0.75, 1.0, 10.0),
     (False, 0.25, 3.0, 30.0),
+    (True, 0.1, 1.0, 10.0),
 )
 """Programs of the sweep: whether the outermost level is the network level, the inputs' share of a level beside an output
-(None: as the reading says), factors on the weights of traffic and of utilisation. Ordered greedily by what each adds to
-those before it on ResNet-50 (docs/cosa.md)."""
+(None: as the reading says), factors on the weights of traffic and of utilisation. Ordered by what each added to those
+before it on layers of ResNet-50 (docs/cosa.md)."""
 
 
 def sweep(base: Settings, outermost: str) -> Iterator[Settings]:

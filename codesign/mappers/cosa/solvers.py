@@ -1,4 +1,4 @@
-"""Solvers behind one function: HiGHS inside OR-Tools' model builder (default), CP-SAT, Gurobi where the user has it.
+"""Solvers behind one function: OR-Tools' CP-SAT, the HiGHS inside its model builder, Gurobi where the user has it.
 
 CP-SAT's own limit is deterministic (its count of its work), HiGHS and Gurobi are given a generous time that the programs here use a
 thousandth of; so the same program has the same answer on a busy machine unless the caller sets a shorter time.
@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -23,13 +23,17 @@ SCALE = 10**6
 """CP-SAT knows integers only: one bit of a logarithm is so many units. Rounding moves a limit by at most 0.5 / SCALE bits a prime
 factor. Ten times finer, some programs of near ties are no longer solved in minutes."""
 
+FIRST_EFFORT = 0.1
+"""What AUTO grants CP-SAT, in deterministic time: five times what it needs as a rule."""
+
 EFFORT = 30.0
-"""Default limit per program in seconds; for CP-SAT also of its deterministic time (about as many seconds of one core)."""
+"""Default limit per program: seconds; for CP-SAT its deterministic time (about as many seconds of one core)."""
 
 
 class Solver(Enum):
-    """The backends."""
+    """The backends. AUTO is CP-SAT, and HiGHS where CP-SAT has not proven the optimum soon."""
 
+    AUTO = "auto"
     CP_SAT = "cp-sat"
     HIGHS = "highs"
     GUROBI = "gurobi"
@@ -95,7 +99,7 @@ _LIBRARIES = {Solver.CP_SAT: "ortools.sat.python.cp_model", Solver.HIGHS: "ortoo
 
 def solve(
     program: LinearProgram,
-    solver: Solver = Solver.HIGHS,
+    solver: Solver = Solver.AUTO,
     *,
     time_limit_s: float | None = None,
     effort: float = EFFORT,
@@ -111,6 +115,13 @@ def solve(
     Raises:
         MissingDependencyError: Gurobi is not installed or has no licence.
     """
+    if solver is Solver.AUTO:
+        first = solve(program, Solver.CP_SAT, time_limit_s=time_limit_s, effort=min(effort, FIRST_EFFORT))
+        if first.status in (Status.OPTIMAL, Status.INFEASIBLE):
+            return first
+        second = solve(program, Solver.HIGHS, time_limit_s=time_limit_s, effort=effort)
+        best = second if second.objective <= first.objective else first
+        return replace(best, seconds=first.seconds + second.seconds, bound=max(first.bound, second.bound))
     backend: _Backend = {Solver.CP_SAT: _cp_sat, Solver.HIGHS: _highs, Solver.GUROBI: _gurobi}[solver]
     if solver in _LIBRARIES:
         importlib.import_module(_LIBRARIES[solver])  # loading a library is not solving
@@ -177,7 +188,7 @@ def _cp_sat(program: LinearProgram, limits: _Limits) -> tuple[Status, tuple[floa
     solver.parameters.num_workers = 1
     solver.parameters.linearization_level = 2  # knapsacks with near ties (all primes equal) are hopeless without cuts
     solver.parameters.max_deterministic_time = limits.effort
-    solver.parameters.max_time_in_seconds = limits.seconds
+    solver.parameters.max_time_in_seconds = 2.0 + 4.0 * limits.effort if limits.time_s is None else limits.time_s
     code = solver.solve(model)
     if code == cp_model.INFEASIBLE:
         return Status.INFEASIBLE, (), math.inf

@@ -44,7 +44,7 @@ def fit_weights(
     *,
     samples: int = 24,
     seed: int = 0,
-    solver: Solver = Solver.HIGHS,
+    solver: Solver = Solver.AUTO,
     reuse: Reuse = Reuse.TIMELOOP,
 ) -> Fit:
     """Weights under which the program's objective follows the measured one.

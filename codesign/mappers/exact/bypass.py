@@ -197,21 +197,11 @@ class _Tables:
             found[where[tuple(row)]].append(o)
         return [np.array(alike, np.int64) for alike in found]
 
-    def least_words(self, t: int) -> float:
-        """Fewest words of the whole tensor that must move."""
-        instance = self.instance
-        if instance.problem.entangled[t]:
-            return 1.0
-        words = 1.0
-        for axis in instance.coef[t]:
-            words *= 1.0 + sum(instance.lattice.bounds[d] - 1.0 for d in np.flatnonzero(axis))
-        return words
-
     def least_outer_cycles(self) -> float:
         """Cycles the outermost level's ports need to move every tensor once, which no keep set avoids."""
         problem, output = self.instance.problem, self.instance.n_tensors - 1
-        reads = sum(self.least_words(t) * float(problem.words[0, t]) for t in range(output))
-        writes = self.least_words(output) * float(problem.words[0, output])
+        reads = sum(self.instance.fewest_of_all(t) * float(problem.words[0, t]) for t in range(output))
+        writes = self.instance.fewest_of_all(output) * float(problem.words[0, output])
         limits = zip((reads, writes), problem.bandwidth[0], strict=True)
         return max(words / float(rate) if rate > 0.0 else 0.0 for words, rate in limits)
 
@@ -235,7 +225,11 @@ class _Tables:
                 cost = (
                     cost + self.copies[t][v] / self.copies[t][m] * self.instances[m] * hops * problem.hop_energy[m, t]
                 )
-        words = float(problem.macs) / self.instances[v] if v == n_levels else self.least_words(t) / self.shares[t][v]
+        words = (
+            float(problem.macs) / self.instances[v]
+            if v == n_levels
+            else self.instance.fewest_of_all(t) / self.shares[t][v]
+        )
         if v < n_levels:
             cost = cost + self.instances[v] * problem.energy[v, t, 1]
         energy = cost * words

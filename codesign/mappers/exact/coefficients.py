@@ -32,6 +32,7 @@ class Hardware(NamedTuple):
         bandwidth: ``L x 2``.
         n_ports: J.
         axes: ``T x A x D`` coefficients, all 0 on axes that plain dimensions move.
+        strided: ``T x A x 3``, see `codesign.mappers.exact.instance.Instance.strided`.
         plain: ``T x D``.
         bounds: ``D``.
         kind_bounds: ``C`` product of the bounds of each kind of dimension.
@@ -49,6 +50,7 @@ class Hardware(NamedTuple):
     bandwidth: FloatArray
     n_ports: int
     axes: FloatArray
+    strided: IntArray
     plain: IntArray
     bounds: FloatArray
     kind_bounds: FloatArray
@@ -143,7 +145,9 @@ def reset(hardware: Hardware, running: Running) -> None:
 
 
 @njit
-def _fewest_words(t: int, m: int, axes: FloatArray, left: FloatArray, rest: FloatArray) -> float:
+def _fewest_words(
+    t: int, m: int, axes: FloatArray, strided: IntArray, bounds: FloatArray, left: FloatArray, rest: FloatArray
+) -> float:
     """Fewest words of tensor t that can enter an instance of level m (bound B1 in docs/exact-mapper.md)."""
     words = left[m, t]
     for a in range(axes.shape[1]):
@@ -152,6 +156,13 @@ def _fewest_words(t: int, m: int, axes: FloatArray, left: FloatArray, rest: Floa
             if axes[t, a, d] > 0.0:
                 moved = True
                 length += rest[m, d] - 1.0
+        p, r, step = strided[t, a, 0], strided[t, a, 1], strided[t, a, 2]
+        if p >= 0:  # a strided window: whole, or a fair share of all of it
+            length = max(
+                length, (step * (bounds[p] - 1.0) + bounds[r]) * rest[m, p] * rest[m, r] / (bounds[p] * bounds[r])
+            )
+            if rest[m, r] == bounds[r]:
+                length = max(length, step * (rest[m, p] - 1.0) + bounds[r])
         if moved:
             words *= length
     return words  # type: ignore[no-any-return]
@@ -161,7 +172,7 @@ def _fewest_words(t: int, m: int, axes: FloatArray, left: FloatArray, rest: Floa
 def _descend(
     m: int, option: int, record: bool, macs: float,
     kept: IntArray, above: IntArray, pair: FloatArray, hops: FloatArray, shares: IntArray, port: IntArray,
-    bandwidth: FloatArray, axes: FloatArray,
+    bandwidth: FloatArray, axes: FloatArray, strided: IntArray, bounds: FloatArray,
     option_children: FloatArray, option_share: FloatArray, option_plain: FloatArray, option_distinct: FloatArray,
     option_factor: FloatArray, option_kinds: FloatArray,
     instances: FloatArray, sent: FloatArray, network: FloatArray, left: FloatArray, rest: FloatArray,
@@ -204,7 +215,7 @@ def _descend(
         parent = above[v, t]
         outside = instances[parent]
         cost = outside * copies * pair[parent, t, READ] + below
-        words = macs / instances[v] if at_macs else _fewest_words(t, v, axes, left, rest)
+        words = macs / instances[v] if at_macs else _fewest_words(t, v, axes, strided, bounds, left, rest)
         fixed = 0.0
         if not at_macs:
             cost += instances[v] * pair[v, t, FILL]
@@ -254,7 +265,7 @@ def profile_coefficients(
     for m in range(n_levels):
         _descend(
             m, choice[m], True, hardware.macs, kept, hardware.above, hardware.pair, hardware.hops, hardware.shares,
-            hardware.port, hardware.bandwidth, hardware.axes,
+            hardware.port, hardware.bandwidth, hardware.axes, hardware.strided, hardware.bounds,
             options.children, options.share, options.plain_share, options.distinct, options.factor,
             options.by_kind,
             running.instances, running.sent, running.network, running.left, running.rest, running.kinds, running.share,
@@ -280,6 +291,7 @@ def bound_profiles(
     """Bounds of every profile, numbered like the digits of an odometer whose last digit is the innermost fan-out."""
     kept, above, pair, hops, shares = hardware.kept, hardware.above, hardware.pair, hardware.hops, hardware.shares
     port, bandwidth, axes, macs = hardware.port, hardware.bandwidth, hardware.axes, hardware.macs
+    strided, bounds = hardware.strided, hardware.bounds
     first, children, share, plain_share = options.first, options.children, options.share, options.plain_share
     distinct, factor, by_kind = options.distinct, options.factor, options.by_kind
     instances, sent, network, left = running.instances, running.sent, running.network, running.left
@@ -293,7 +305,7 @@ def bound_profiles(
     for i in range(energy.shape[0]):
         for k in range(m, n_levels):
             _descend(
-                k, digit[k], False, macs, kept, above, pair, hops, shares, port, bandwidth, axes,
+                k, digit[k], False, macs, kept, above, pair, hops, shares, port, bandwidth, axes, strided, bounds,
                 children, share, plain_share, distinct, factor, by_kind,
                 instances, sent, network, left, rest, kinds, own, spent, busy,
                 price, fewest, demand, constant, constant_cycles,

@@ -124,6 +124,7 @@ class FixedKeep:
             bandwidth=problem.bandwidth,
             n_ports=len(self.ports),
             axes=axes.astype(np.float64),
+            strided=instance.strided,
             plain=instance.plain.astype(np.int64),
             bounds=np.array(instance.lattice.bounds, np.float64),
             kind_bounds=instance.kind_bounds,

@@ -105,6 +105,34 @@ class Instance:
         """``T x N`` words of every tensor's tile (rule C1)."""
         return np.array([self.words_of(t, self.lattice.value) for t in range(self.n_tensors)])
 
+    @cached_property
+    def strided(self) -> IntArray:
+        """``T x A x 3`` for axes of a strided window (coefficients above 1 and 1): those dimensions, new words a step.
+
+        -1 for all other axes. P windows of R words, their starts c apart, cover at least (P - 1) min(c, R) + R words.
+        """
+        table = np.full((*self.coef.shape[:2], 3), -1, np.int64)
+        for t in range(self.n_tensors):
+            for a, axis in enumerate(self.coef[t]):
+                dims = np.flatnonzero(axis)
+                if len(dims) == 2 and axis[dims].min() == 1 and axis[dims].max() > 1 and not self.problem.entangled[t]:
+                    r, p = dims[np.argsort(axis[dims])]
+                    table[t, a] = p, r, min(int(axis[p]), self.lattice.bounds[r])
+        return table
+
+    def fewest_of_all(self, t: int) -> float:
+        """Fewest words of the whole tensor that must move (bound B1 in docs/exact-mapper.md)."""
+        if self.problem.entangled[t]:
+            return 1.0
+        words = 1.0
+        for a, axis in enumerate(self.coef[t]):
+            p, r, step = self.strided[t, a]
+            if p >= 0:
+                words *= float(step * (self.lattice.bounds[p] - 1) + self.lattice.bounds[r])
+            else:
+                words *= 1.0 + sum(self.lattice.bounds[d] - 1.0 for d in np.flatnonzero(axis))
+        return words
+
     def words_of(self, t: int, sizes: FloatArray) -> FloatArray:
         """Words of a tensor's box for sizes ``D x N``."""
         words = np.ones(sizes.shape[1])

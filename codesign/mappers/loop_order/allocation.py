@@ -6,7 +6,7 @@ share it take as many of the loops still unplaced as fit.
 
 import numpy as np
 
-from codesign.core.jit import njit_plain
+from codesign.core.jit import njit_inline, njit_plain
 from codesign.cost.zigzag.arrays import Layer
 from codesign.cost.zigzag.kernel import Allocation, Order, stored_bits, tile_elements
 
@@ -41,13 +41,13 @@ def allocate(layer: Layer, order: Order, even: bool, allocation: Allocation) -> 
     return FITS
 
 
-@njit_plain
+@njit_inline
 def _start(allocation: Allocation, t: int, v: int) -> int:
     """Loops below level v."""
     return allocation.cut[t, v - 1] if v > 0 else 0
 
 
-@njit_plain
+@njit_inline
 def _least(layer: Layer, order: Order, allocation: Allocation, t: int, v: int) -> int:
     """Loops that level v keeps at least: those below it; all of them in the outermost level."""
     if v == layer.n_levels[t] - 1:
@@ -55,20 +55,20 @@ def _least(layer: Layer, order: Order, allocation: Allocation, t: int, v: int) -
     return _start(allocation, t, v)
 
 
-@njit_plain
+@njit_inline
 def tile_bits(layer: Layer, order: Order, allocation: Allocation, t: int, v: int, p: int) -> float:
     """Bits that tensor t takes at level v when the level keeps all loops up to p (rule Z5)."""
     elements = tile_elements(layer, layer.fraction, order, t, v, p)
     return elements * stored_bits(layer, order, t, v, _start(allocation, t, v))
 
 
-@njit_plain
+@njit_inline
 def _keep(layer: Layer, order: Order, allocation: Allocation, t: int, v: int, p: int) -> None:
     allocation.cut[t, v] = p
     allocation.tile[t, v] = tile_elements(layer, layer.fraction, order, t, v, p)
 
 
-@njit_plain
+@njit_inline
 def _largest_fit(layer: Layer, order: Order, allocation: Allocation, t: int, v: int, room: float) -> int:
     """The most loops that level v can keep of tensor t in `room` bits; -1 if not even the fewest. Tiles only grow outwards."""
     p = _least(layer, order, allocation, t, v)
@@ -79,7 +79,7 @@ def _largest_fit(layer: Layer, order: Order, allocation: Allocation, t: int, v: 
     return p
 
 
-@njit_plain
+@njit_inline
 def _take_most(layer: Layer, order: Order, m: int, allocation: Allocation) -> bool:
     """Give every tensor of a memory all the loops that would fit if it were alone; false if they do not fit together.
 

@@ -1,5 +1,6 @@
 """Order and replacement within a capacity, addresses apart: exactly, or in windows where that takes too long."""
 
+import math
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -43,7 +44,9 @@ def order_exactly(
     capacity_bytes: int,
     weights: TrafficWeights,
     state_limit: int,
+    *,
     shuffle_seed: int | None = None,
+    deadline: float = math.inf,
 ) -> Ordering:
     """The plan of least weighted traffic, or only a bound when a segment needs more than `state_limit` states.
 
@@ -53,6 +56,7 @@ def order_exactly(
         weights: What a byte written and a byte read cost.
         state_limit: States per segment.
         shuffle_seed: Look at operators in another order: another plan of the same cost, if there are several.
+        deadline: CPU time after which a segment is given up.
     """
     plan: Plan | None = Plan((), ())
     bound = 0
@@ -63,7 +67,7 @@ def order_exactly(
             part: Plan | None = resident_plan(problem.operators)
         else:
             entry = Boundary(0, problem.live_in, 0)
-            found = TrafficSearch(problem, capacity_bytes, weights).run([entry], state_limit)
+            found = TrafficSearch(problem, capacity_bytes, weights).run([entry], state_limit, deadline=deadline)
             bound += found.bound
             part = None
             if found.exits:

@@ -11,11 +11,12 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from codesign.core.errors import UserError
 from codesign.scheduling.cosma.addresses import Placement, conflicting_gaps, place
+from codesign.scheduling.cosma.baselines import Replacement, schedule_baseline
 from codesign.scheduling.cosma.graph import GraphIndex, OperatorGraph
 from codesign.scheduling.cosma.joint import order_jointly
 from codesign.scheduling.cosma.objective import BYTES, TrafficWeights
@@ -27,6 +28,14 @@ from codesign.scheduling.cosma.result import Proof, Schedule, TooSmall, Unplaced
 
 OTHER_ORDERS = 6
 """Orders of equal cost tried when the first has no addresses."""
+OTHER_STATES = 100_000
+"""States per segment in looking for one."""
+EXACT_SHARE = 0.3
+"""Share of the time limit for the exact search."""
+PLACING_SHARE = 0.3
+"""Share of the time limit that windows leave for addresses."""
+CONFLICT_S = 0.5
+"""CPU seconds to decide whether part of a plan has addresses, when looking for a conflict."""
 REPAIRS = 40
 """Sets of stays forbidden, at most, when no order of least cost has addresses."""
 
@@ -53,14 +62,15 @@ class Effort:
     """How much a solution may cost.
 
     Args:
-        states: States per segment of the exact search; past it the segment is scheduled in windows.
+        states: States per segment of the exact search; past it, or past its share of the time limit, the network is
+            scheduled in windows.
         window_states: States per window.
         time_limit_s: CPU seconds after which no further window, order or address is tried.
         placing_s: CPU seconds for the addresses of one plan.
         seed: Of every random choice.
     """
 
-    states: int = 200_000
+    states: int = 700_000
     window_states: int = 20_000
     time_limit_s: float = 40.0
     placing_s: float = 5.0
@@ -105,9 +115,11 @@ def schedule_cosma(
     if route is Route.JOINT:
         found = order_jointly(index, capacity_bytes, weights=weights, time_limit_s=effort.time_limit_s)
     else:
-        found = order_exactly(index, capacity_bytes, weights, effort.states)
+        exact_end = deadline - (1 - EXACT_SHARE) * effort.time_limit_s
+        found = order_exactly(index, capacity_bytes, weights, effort.states, deadline=exact_end)
         if found.plan is None:
-            found = order_in_windows(index, capacity_bytes, weights, found.bound, effort.window_states, deadline)
+            windows_end = deadline - PLACING_SHARE * effort.time_limit_s
+            found = order_in_windows(index, capacity_bytes, weights, found.bound, effort.window_states, windows_end)
     placed = _with_addresses(index, capacity_bytes, weights, found, effort, deadline)
     if len(graph.operators) <= SMALL and (
         placed is None or weighted_traffic(index, placed.plan, weights) > found.bound
@@ -116,8 +128,21 @@ def schedule_cosma(
         if placed is None or (isinstance(whole, Schedule) and whole.proof is Proof.OPTIMAL):
             return whole
     if placed is None:
-        return Unplaced(capacity_bytes, proven=False)
+        return _last_resort(graph, capacity_bytes, weights, found)
     return _schedule(graph, capacity_bytes, weights, found, placed)
+
+
+def _last_resort(
+    graph: OperatorGraph, capacity_bytes: int, weights: TrafficWeights, found: Ordering
+) -> Schedule | Unplaced:
+    """The best baseline, which always has addresses: it moves operands, at a price, where they split the memory."""
+    order = range(len(graph.operators)) if found.plan is None else found.plan.order
+    done = [schedule_baseline(graph, capacity_bytes, order, policy, weights=weights) for policy in Replacement]
+    schedules = [result for result in done if isinstance(result, Schedule)]
+    if not schedules:
+        return Unplaced(capacity_bytes, proven=False)
+    best = min(schedules, key=lambda schedule: schedule.value)
+    return replace(best, bound=found.bound, proof=Proof.OPTIMAL if best.value == found.bound else Proof.GAP)
 
 
 def _monolithic(
@@ -180,7 +205,7 @@ def _plans(
     yield found.plan
     seen = {found.plan}
     for other in range(OTHER_ORDERS if found.value == found.bound else 0):
-        again = order_exactly(index, capacity_bytes, weights, effort.states, shuffle_seed=effort.seed + other)
+        again = order_exactly(index, capacity_bytes, weights, OTHER_STATES, shuffle_seed=effort.seed + other)
         if again.plan is not None and again.plan not in seen:
             seen.add(again.plan)
             yield again.plan
@@ -197,7 +222,7 @@ def _repair(
     """The cheapest plan with addresses for the order of `placement`, or None when none was found."""
     forbidden: list[list[Gap]] = []
     for _ in range(REPAIRS):
-        conflict = conflicting_gaps(index, placement, capacity_bytes, time_limit_s=effort.placing_s, seed=effort.seed)
+        conflict = conflicting_gaps(index, placement, capacity_bytes, time_limit_s=CONFLICT_S, seed=effort.seed)
         if not conflict or time.process_time() > deadline:
             return None
         forbidden.append(conflict)

@@ -12,11 +12,18 @@ order of cost, so the first complete one is optimal. What keeps the search small
 """
 
 import heapq
+import itertools
+import math
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from codesign.scheduling.cosma.objective import TrafficWeights
 from codesign.scheduling.cosma.problem import SegmentProblem, members
+
+VISITS_BETWEEN_LOOKS = 100
+"""States visited between two looks at the clock."""
+_ANY = -1
 
 
 @dataclass(frozen=True)
@@ -74,44 +81,69 @@ class TrafficSearch:
         self._weights = weights
         self._fronts: dict[int, list[_Node]] = {}
 
-    def run(self, entries: Sequence[Boundary], state_limit: int, *, every_exit: bool = False) -> Exploration:
+    def run(
+        self,
+        entries: Sequence[Boundary],
+        state_limit: int,
+        *,
+        every_exit: bool = False,
+        deadline: float = math.inf,
+    ) -> Exploration:
         """Search from `entries` to the end of the segment.
 
         Args:
             entries: Situations before the segment.
             state_limit: States made before giving up.
             every_exit: Look for all exits that matter to what follows, not only the cheapest.
+            deadline: CPU time (`time.process_time`) after which to give up too.
         """
         problem = self._problem
         everything = (1 << len(problem.operators)) - 1
         nodes: list[_Node] = []
-        queue: list[tuple[int, int, int]] = []
-        for position, entry in enumerate(entries):
-            node = _Node(entry.value, 0, _first_ready(problem), entry.resident, entry.host, -1 - position, -1, 0)
+        # (least value, operators left, node, operator to be run next or _ANY)
+        queue: list[tuple[int, int, int, int]] = []
+        left = len(problem.operators)
+
+        def enter(node: _Node) -> None:
             if self._admit(node):
-                heapq.heappush(queue, (node.value, 0, len(nodes)))
+                heapq.heappush(queue, (node.value, left - node.done.bit_count(), len(nodes), _ANY))
                 nodes.append(node)
+
+        for position, entry in enumerate(entries):
+            enter(_Node(entry.value, 0, _first_ready(problem), entry.resident, entry.host, -1 - position, -1, 0))
         exits: list[Boundary] = []
         bound = 0
         # An exit dearer than the first by more than evicting everything live cannot matter to what follows.
-        margin = (self._weights.read + self._weights.write) * problem.bytes_of(problem.live_out) if every_exit else -1
-        while queue and len(nodes) <= state_limit:
-            bound, _, number = heapq.heappop(queue)
-            node = nodes[number]
-            if exits and node.value > exits[0].value + margin:
+        margin = (self._weights.read + self._weights.write) * problem.bytes_of(problem.live_out) if every_exit else 0
+        complete = True
+        for visited in itertools.count():
+            if not queue or (exits and queue[0][0] > exits[0].value + margin):
                 break
+            if len(nodes) > state_limit or (visited % VISITS_BETWEEN_LOOKS == 0 and time.process_time() > deadline):
+                complete = False
+                break
+            bound, _, number, operator = heapq.heappop(queue)
+            node = nodes[number]
             if node not in self._fronts[node.done]:
                 continue
-            if node.done == everything:
+            if operator != _ANY:
+                for following in self._evictions(node, number, operator):
+                    enter(following)
+            elif node.done == everything:
                 exits.append(_boundary(nodes, number))
                 if not every_exit:
                     break
-                continue
-            for following in self._steps(node, number):
-                if self._admit(following):
-                    heapq.heappush(queue, (following.value, -following.done.bit_count(), len(nodes)))
-                    nodes.append(following)
-        return Exploration(tuple(exits), exits[0].value if exits else bound, len(nodes) <= state_limit)
+            else:
+                harmless = _harmless(problem, node, self._capacity)
+                for operator in members(node.ready) if harmless is None else (harmless,):
+                    excess = self._excess_bytes(node, operator)
+                    if excess <= 0:
+                        enter(self._successor(node, number, operator, 0))
+                    else:
+                        # Sets of evictions are many: they are formed when nothing cheaper is left to look at.
+                        least = node.value + self._least_cost(node, operator, excess)
+                        heapq.heappush(queue, (least, left - node.done.bit_count(), number, operator))
+        return Exploration(tuple(exits), exits[0].value if exits else bound, complete)
 
     def _admit(self, node: _Node) -> bool:
         """Enter the node among those with the same operators done, unless one of them makes it superfluous."""
@@ -132,29 +164,40 @@ class TrafficSearch:
         cost = self._weights.read * bytes_of(gone) + self._weights.write * bytes_of(written)
         return one.value + cost <= other.value
 
-    def _steps(self, node: _Node, number: int) -> Iterator[_Node]:
+    def _excess_bytes(self, node: _Node, operator: int) -> int:
+        """Bytes that must leave before the operator fits."""
         problem = self._problem
-        harmless = _harmless(problem, node, self._capacity)
-        for operator in members(node.ready) if harmless is None else (harmless,):
-            needs = problem.needs[operator]
-            others = node.resident & ~needs
-            room = self._capacity - problem.parameter_bytes[operator] - problem.bytes_of(needs)
-            after = node.done | 1 << operator
-            dead = problem.dead(needs, after)
-            ready = _next_ready(problem, node.ready, operator, after)
-            for evicted in _unsparing_sets(problem, others, problem.bytes_of(others) - room):
-                cost = self._weights.read * problem.bytes_of(evicted)
-                cost += self._weights.write * problem.bytes_of(evicted & ~node.host)
-                yield _Node(
-                    value=node.value + cost,
-                    done=after,
-                    ready=ready,
-                    resident=(others | needs) & ~evicted & ~dead,
-                    host=(node.host | evicted) & ~dead,
-                    parent=number,
-                    operator=operator,
-                    retrieved=problem.reads[operator] & ~node.resident,
-                )
+        needed = node.resident | problem.needs[operator]
+        return problem.bytes_of(needed) + problem.parameter_bytes[operator] - self._capacity
+
+    def _least_cost(self, node: _Node, operator: int, excess: int) -> int:
+        """No evictions that free `excess` bytes for the operator cost less."""
+        written = self._problem.bytes_of(node.resident & node.host & ~self._problem.needs[operator])
+        return self._weights.read * excess + self._weights.write * max(0, excess - written)
+
+    def _evictions(self, node: _Node, number: int, operator: int) -> Iterator[_Node]:
+        """Run the operator after each set of evictions that makes room for it."""
+        others = node.resident & ~self._problem.needs[operator]
+        for evicted in _unsparing_sets(self._problem, others, self._excess_bytes(node, operator)):
+            yield self._successor(node, number, operator, evicted)
+
+    def _successor(self, node: _Node, number: int, operator: int, evicted: int) -> _Node:
+        problem = self._problem
+        needs = problem.needs[operator]
+        after = node.done | 1 << operator
+        dead = problem.dead(needs, after)
+        cost = self._weights.read * problem.bytes_of(evicted)
+        cost += self._weights.write * problem.bytes_of(evicted & ~node.host)
+        return _Node(
+            value=node.value + cost,
+            done=after,
+            ready=_next_ready(problem, node.ready, operator, after),
+            resident=(node.resident | needs) & ~evicted & ~dead,
+            host=(node.host | evicted) & ~dead,
+            parent=number,
+            operator=operator,
+            retrieved=problem.reads[operator] & ~node.resident,
+        )
 
 
 def lowest_peak(problem: SegmentProblem, state_limit: int) -> Exploration:
@@ -228,10 +271,7 @@ def _next_ready(problem: SegmentProblem, ready: int, operator: int, done: int) -
 
 
 def _unsparing_sets(problem: SegmentProblem, candidates: int, excess_bytes: int) -> Iterator[int]:
-    """Every set of `candidates` that frees at least `excess_bytes` and of which no member can be spared."""
-    if excess_bytes <= 0:
-        yield 0
-        return
+    """Every set of `candidates` that frees at least `excess_bytes` > 0 and of which no member can be spared."""
     sizes = problem.size_bytes
     # Largest first: a set is complete as soon as it frees enough, so its last and smallest member was needed.
     ordered = sorted(members(candidates), key=lambda t: -sizes[t])

@@ -98,3 +98,11 @@ def test_bad_options_are_refused() -> None:
         GeneticMapper(population=2)
     with pytest.raises(UserError, match="mutation > 0"):
         GeneticMapper(mutation=0)
+
+
+@pytest.mark.parametrize("mapper", [HybridMapper(), GeneticMapper()], ids=lambda m: m.name)
+def test_fixed_factors_that_need_both_axes_are_found(mapper: HybridMapper | GeneticMapper) -> None:
+    """12 = 4 x 3 does not fit one axis of 4, so the state with all loops outermost is no mapping."""
+    rules = Constraints((LevelConstraints("Buffer", spatial=(("m", 12),)),))
+    result = mapper.map(problem(rules), Objective.EDP, budget=Budget(evaluations=2000), seed=0)
+    assert result.mapping is not None
