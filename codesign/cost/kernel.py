@@ -261,26 +261,38 @@ def _enumerate_distinct(
 
 
 @njit_plain
-def _partners(loops: IntArray, start: int, stop: int, t: int, motion: IntArray) -> tuple[int, int, int]:
-    """How many pairs of spatial loops move the tensor along one axis, and the last such pair."""
-    pairs, first, second = 0, 0, 0
-    for i in range(start, stop):
-        axis = motion[t, loops[i, DIM], _AXIS]
-        for j in range(i + 1, stop):
-            if axis >= 0 and motion[t, loops[j, DIM], _AXIS] == axis:
-                pairs += 1
-                first, second = i, j
-    return pairs, first, second
+def _sums(f1: int, s1: int, f2: int, s2: int) -> int:
+    """Different sums of one of f1 multiples of s1 and one of f2 multiples of s2: the row-stationary diagonal (rule S3)."""
+    g = _gcd(s1, s2)
+    return f1 * f2 - max(0, f1 - s2 // g) * max(0, f2 - s1 // g)
 
 
 @njit_plain
-def _diagonal(loops: IntArray, i: int, j: int, t: int, motion: IntArray, outside: IntArray) -> int:
-    """Different offsets of two spatial loops on one axis, the row-stationary diagonal (rule S3)."""
-    f1, f2 = loops[i, FACTOR], loops[j, FACTOR]
-    s1 = motion[t, loops[i, DIM], _STEP] * outside[i, _STEP_SIZE]
-    s2 = motion[t, loops[j, DIM], _STEP] * outside[j, _STEP_SIZE]
-    g = _gcd(s1, s2)
-    return f1 * f2 - max(0, f1 - s2 // g) * max(0, f2 - s1 // g)  # type: ignore[no-any-return]
+def _distinct_along(loops: IntArray, i: int, start: int, stop: int, t: int, motion: IntArray, outside: IntArray) -> int:
+    """Different offsets along the axis that loop i moves, 1 when an earlier loop stands for it, 0 when not in closed form.
+
+    Loops over one dimension act as one: the outer steps by as much as the inner covers.
+    """
+    d1, d2 = loops[i, DIM], -1
+    axis = motion[t, d1, _AXIS]
+    for j in range(start, i):
+        if motion[t, loops[j, DIM], _AXIS] == axis:
+            return 1
+    f1, step1, f2, step2 = loops[i, FACTOR], outside[i, _STEP_SIZE], 1, 1
+    for j in range(i + 1, stop):
+        d = loops[j, DIM]
+        if d == d1:
+            f1 *= loops[j, FACTOR]
+            step1 = outside[j, _STEP_SIZE]
+        elif motion[t, d, _AXIS] == axis:
+            if d2 >= 0 and d != d2:
+                return 0
+            d2 = d
+            f2 *= loops[j, FACTOR]
+            step2 = outside[j, _STEP_SIZE]
+    if d2 < 0:
+        return f1  # type: ignore[no-any-return]
+    return _sums(f1, motion[t, d1, _STEP] * step1, f2, motion[t, d2, _STEP] * step2)
 
 
 @njit_plain
@@ -437,17 +449,13 @@ def _distinct_children(
     if distinct == 1 or level_int[m, _SHARES] == 0:
         return distinct  # type: ignore[no-any-return]
     start, stop = use[m, START], use[m, STOP]
-    distinct = 1
+    distinct = 0 if tensor[t, _ENTANGLED] == 1 else 1
     for i in range(start, stop):
         if motion[t, loops[i, DIM], _AXIS] >= 0:
-            distinct *= loops[i, FACTOR]
-    pairs, first, second = _partners(loops, start, stop, t, motion)
-    if pairs > 1 or tensor[t, _ENTANGLED] == 1:
+            distinct *= _distinct_along(loops, i, start, stop, t, motion, outside)
+    if distinct == 0:
         return _enumerate_distinct(loops, start, stop, t, bounds, terms, first_term, motion, coef, outside, offsets)
-    if pairs == 1:
-        distinct //= loops[first, FACTOR] * loops[second, FACTOR]
-        distinct *= _diagonal(loops, first, second, t, motion, outside)
-    return distinct  # type: ignore[no-any-return]
+    return distinct
 
 
 @njit_plain
