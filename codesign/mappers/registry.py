@@ -8,6 +8,10 @@ from codesign.core.errors import UserError, closest, unknown_name
 from codesign.mappers.base import Mapper
 
 MAPPERS: dict[str, tuple[str, str]] = {
+    "exact": (
+        "codesign.mappers.exact.mapper:ExactMapper",
+        "the best mapping there is, proven; with a time limit the best found and its gap",
+    ),
     "genetic": ("codesign.mappers.genetic:GeneticMapper", "genetic algorithm over tilings and orders (GAMMA-like)"),
     "hybrid": (
         "codesign.mappers.hybrid:HybridMapper",

@@ -1,5 +1,6 @@
 """What every registered mapper keeps: valid mappings only, the same for a seed, infeasible as a value."""
 
+import numpy as np
 import pytest
 
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, StorageLevel
@@ -7,9 +8,10 @@ from codesign.core.errors import UserError
 from codesign.cost.cost import Cost, evaluate
 from codesign.mappers.base import Budget, Objective, Proof
 from codesign.mappers.registry import MAPPERS, create
-from codesign.mapping.constraints import Constraints, LevelConstraints, MappingProblem
-from codesign.mapping.mapping import Storage, Temporal
+from codesign.mapping.constraints import Constraints, Keep, LevelConstraints, MappingProblem
+from codesign.mapping.mapping import Mapping, Spatial, Storage, Temporal
 from codesign.workloads.computation import Computation
+from tests.oracle.exact_problems import random_problem
 
 BUDGET = Budget(evaluations=300)
 
@@ -116,3 +118,51 @@ def test_contradicting_constraints_are_refused() -> None:
     )
     with pytest.raises(UserError, match="factor 3 of dimension 'm' does not divide"):
         create("anneal").map(problem, Objective.EDP, budget=BUDGET, seed=0)
+
+
+def check_constraints(problem: MappingProblem, mapping: Mapping) -> None:
+    """Fail unless an even mapping obeys every constraint of its problem."""
+    for v, level in enumerate(problem.architecture.levels):
+        item = problem.constraints.by_level.get(level.name, LevelConstraints(level.name))
+        kept = {n.tensor for n in mapping.storage if n.level == level.name}
+        for tensor in problem.computation.tensors:
+            decision = problem.constraints.decision(problem.architecture, level.name, tensor)
+            assert decision is Keep.FREE or (tensor.name in kept) == (decision is Keep.YES)
+        spatial = [n for n in mapping.loops if isinstance(n, Spatial) and n.level == level.name]
+        for dim, factor in item.spatial:
+            assert np.prod([n.factor for n in spatial if n.dim == dim], dtype=int) == factor
+        if item.along_x is not None:
+            assert all((n.dim in item.along_x) == (n.axis == "x") for n in spatial)
+        if kept or v == 0:
+            temporal = loops_of_level(mapping, level.name)
+            for dim, factor in item.temporal:
+                assert np.prod([n.factor for n in temporal if n.dim == dim], dtype=int) == factor
+            present = [n.dim for n in reversed(temporal)]
+            wanted = [d for d in item.order if d in present]
+            assert present[: len(wanted)] == wanted
+
+
+def loops_of_level(mapping: Mapping, level: str) -> list[Temporal]:
+    """Temporal loops between a level's storage nodes and the next node that is no temporal loop, outermost first."""
+    last = max(i for i, n in enumerate(mapping.nodes) if isinstance(n, Storage) and n.level == level)
+    found = []
+    for node in mapping.nodes[last + 1 :]:
+        if not isinstance(node, Temporal):
+            break
+        found.append(node)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("name", sorted(MAPPERS))
+def test_random_architectures_never_give_an_invalid_mapping(name: str, seed: int) -> None:
+    problem = random_problem(np.random.default_rng(500 + seed), constrained=seed % 2 == 1, free_bypass=seed % 3 == 2)
+    result = create(name).map(problem, Objective.EDP, budget=Budget(evaluations=120, time_limit_s=5.0), seed=seed)
+    if result.mapping is None:
+        assert result.infeasible is not None
+        return
+    again = evaluate(problem.computation, problem.architecture, result.mapping)
+    assert isinstance(again, Cost)
+    assert result.cost is not None
+    assert (again.latency_cycles, again.energy_pj) == (result.cost.latency_cycles, result.cost.energy_pj)
+    check_constraints(problem, result.mapping)
