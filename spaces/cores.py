@@ -31,7 +31,7 @@ from spaces.scratchpad import BURST_OVERHEAD_CYCLES, LOCAL_WORD_BITS, SCRATCHPAD
 from spaces.space import Space
 
 FILTER = 3
-"""Rows and columns of the filter that a convolution core applies in one call (HASCO's release)."""
+"""Rows and columns of the filter that a convolution core applies in one call, if nothing else is said (HASCO's release)."""
 
 LINK_CHOICES = tuple(links.value for links in (Links.SYSTOLIC, Links.MULTICAST, Links.NONE))
 
@@ -62,7 +62,7 @@ class Unit:
     role: str
 
 
-def make_unit(kind: Kind, rows: int, cols: int, dataflow: str, pixels: int) -> Unit:
+def make_unit(kind: Kind, rows: int, cols: int, dataflow: str, pixels: int, taps: int = FILTER) -> Unit:
     """The array of a core of that kind: sizes of the intrinsic follow the array."""
     if kind is Kind.GEMM:
         if dataflow == "output-stationary":  # a call streams as many steps of the sum as the array has rows
@@ -75,7 +75,7 @@ def make_unit(kind: Kind, rows: int, cols: int, dataflow: str, pixels: int) -> U
         return Unit(unit, (("j", rows, "y"), ("i", cols, "x")), "C", "output")
     if kind is Kind.DOT:
         return Unit(intrinsic("dot", {"i": rows * cols}), (("i", rows, "y"), ("i", cols, "x")), "S", "output")
-    sizes = {"k": cols, "c": rows, "x": pixels, "y": pixels, "r": FILTER, "s": FILTER}
+    sizes = {"k": cols, "c": rows, "x": pixels, "y": pixels, "r": taps, "s": taps}
     return Unit(intrinsic("conv2d", sizes), (("c", rows, "y"), ("k", cols, "x")), "B", "weight")
 
 
@@ -95,7 +95,8 @@ class CoreBuilder:
         technology: Name of the table that gives energies and areas.
         clock_hz: Cycles per second.
         bits: Width of an operand.
-        pixels: Rows, and columns, of the output part that one call of a convolution core computes.
+        pixels: Rows, and columns, of the output part that one call of a convolution core computes; a space may have a parameter of that name.
+        taps: Rows, and columns, of the filter in one call of a convolution core; a space may have a parameter of that name.
         overheads: Of calls and of the host; the array's latency is set from its shape.
     """
 
@@ -104,6 +105,7 @@ class CoreBuilder:
     clock_hz: float = 1e9
     bits: int = 8
     pixels: int = 16
+    taps: int = FILTER
     overheads: Overheads = field(default_factory=Overheads)
 
     def __call__(self, point: Mapping[str, Value]) -> Architecture:
@@ -115,7 +117,8 @@ class CoreBuilder:
         table = load_technology(self.technology)
         rows, cols = int(point.get("pe", 0) or point["pe_rows"]), int(point.get("pe", 0) or point["pe_cols"])
         links = Links(point["links"])
-        unit = make_unit(self.kind, rows, cols, str(point.get("dataflow", "")), self.pixels)
+        pixels, taps = int(point.get("pixels", self.pixels)), int(point.get("taps", self.taps))
+        unit = make_unit(self.kind, rows, cols, str(point.get("dataflow", "")), pixels, taps)
         bus_bytes, burst_bytes = int(point["bus_bits"]) // 8, int(point["burst_bytes"])
         words = effective_bandwidth(bus_bytes, burst_bytes // bus_bytes, BURST_OVERHEAD_CYCLES) * 8 / self.bits  # H6
         banks = int(point["banks"])

@@ -5,8 +5,8 @@ that remain on the host.
 """
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any
 
 from codesign.tensorize.intrinsics import Intrinsic
@@ -218,8 +218,18 @@ def choices(
         partial: Also those that leave indices of the intrinsic unused.
         unsound: Also those that only the rule as printed accepts (last).
     """
-    matches = [m for m in printed_matches(computation, intrinsic) if unsound or m.is_sound]
-    if partial:
-        matches += partial_matches(computation, intrinsic)
+    matches = _matches(_shapeless(computation), Intrinsic("", _shapeless(intrinsic.computation)), partial)
+    matches = tuple(m for m in matches if unsound or m.is_sound)
     found = [TensorizeChoice(computation, intrinsic, m) for m in matches]
     return tuple(sorted(found, key=lambda c: (not c.match.is_sound, bool(c.unmaskable), c.executed_macs, -c.intensity)))
+
+
+def _shapeless(computation: Computation) -> Computation:
+    return replace(computation, bounds=(1,) * len(computation.dims), name="")
+
+
+@lru_cache(maxsize=256)
+def _matches(computation: Computation, intrinsic: Intrinsic, partial: bool) -> tuple[Match, ...]:
+    """The matches, which depend on the notation alone: a sweep over sizes finds them once."""
+    found = printed_matches(computation, intrinsic)
+    return (*found, *partial_matches(computation, intrinsic)) if partial else found
