@@ -21,6 +21,9 @@ BANK_BYTES = 4096
 LINK_SHARE = 60e6 / 200e6
 """Clock of the DRAM link over that of the core."""
 
+PSUM_WORDS = 24
+"""Partial sums a PE holds."""
+
 DRAM_BITS = 64
 """A word of DRAM, whatever the width of the link."""
 
@@ -64,7 +67,7 @@ class EyerissBuilder:
             ),
             self._spad("InputSpad", LevelKind.REGISTERS, int(point["input_words"]) * word_bytes, "input"),
             self._spad("WeightSpad", LevelKind.SRAM, int(point["weight_words"]) * word_bytes, "weight"),
-            self._spad("PsumSpad", LevelKind.REGISTERS, int(point["psum_words"]) * word_bytes, "output"),
+            self._spad("PsumSpad", LevelKind.REGISTERS, PSUM_WORDS * word_bytes, "output"),
         )
         plain = Architecture("eyeriss-like", levels, Arithmetic(bits=self.bits), self.clock_hz)
         return apply_technology(plain, load_technology(self.technology))
@@ -84,8 +87,7 @@ EYERISS = DesignSpace(
             Ordinal("buffer_kib", [32, 64, 100, 200]),
             Ordinal("input_words", [12, 24]),
             Ordinal("weight_words", [112, 224, 448]),
-            Ordinal("psum_words", [24, 48]),
-            PowerOfTwo("link_bits", 64, 128),
+            PowerOfTwo("link_bits", 64, 512),
         ],
         presets=[
             {
@@ -94,7 +96,6 @@ EYERISS = DesignSpace(
                 "buffer_kib": 100,
                 "input_words": 12,
                 "weight_words": 224,
-                "psum_words": 24,
                 "link_bits": 64,
             },
         ],
