@@ -12,9 +12,9 @@ from rich.table import Table
 
 from codesign.core.errors import UserError
 from codesign.evaluation.design import DesignEvaluator, DesignSpace, load_design_space
+from codesign.evaluation.executors import open_executor
 from codesign.evaluation.metrics import UNITS, format_si, metric_field
 from codesign.evaluation.network import EvaluationOptions
-from codesign.evaluation.parallel import open_pool
 from codesign.mappers.base import Budget, Objective
 from codesign.mappers.registry import create as create_mapper
 from codesign.optim import create as create_optimizer
@@ -82,7 +82,7 @@ def run_explore(request: ExploreRequest) -> Study:
         f"{request.trials} trials, {request.workers} worker{'s' if request.workers > 1 else ''}"
     )
     try:
-        with _progress(console) as progress, open_pool(evaluator, request.workers) as pool:
+        with _progress(console) as progress, open_executor(evaluator, "process", request.workers) as pool:
             task = progress.add_task("exploring", total=max(request.trials, done), completed=done, note="")
 
             def on_trial(trial: Trial) -> None:

@@ -120,6 +120,12 @@ class Optimizer:
         self._values.append(kept)
         self._valid.append(bool(feasible))
 
+    def expect(self, point: Mapping[str, object]) -> None:
+        """Count a design as pending that was not asked for here: somebody else evaluates it. Told ones are left alone."""
+        row = np.ascontiguousarray(self.problem.space.to_indices([point])[0])
+        if not any(row.tobytes() == told.tobytes() for told in self._rows):
+            self._pending[row.tobytes()] = row
+
     def forget(self, point: Mapping[str, object]) -> None:
         """Give up on a pending design (its worker died): it is no longer pending and may be proposed again."""
         row = self.problem.space.to_indices([point])[0]

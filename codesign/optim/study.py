@@ -1,26 +1,38 @@
-"""The durable record of a search: a folder with what was asked for and every trial, written as it finishes.
+"""The durable record of a search: what was asked for, and every trial, written to a database as it finishes.
 
-* ``study.json``: space, workload, options, versions, seed, reference point. Written once.
-* ``trials.jsonl``: one line a trial, appended and flushed to disk when the trial is done.
-* ``details/N.json``: layers, mappings and breakdowns of trial N.
+A study lives in ``FOLDER/study.db`` (SQLite) or in any database by URL; then ``FOLDER/study.json`` says which. Any number of processes
+may work on one study; see `codesign.optim.storage` for how trials are shared out.
 """
 
 import json
-import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from codesign.core.errors import UserError
-from codesign.core.files import write_json
+from codesign.core.errors import UserError, unknown_name
+from codesign.core.files import read_structured, write_json
 from codesign.optim.hypervolume import hypervolume
 from codesign.optim.outcomes import OutcomeConstraint, parse_constraints
 from codesign.optim.pareto import nondominated
+from codesign.optim.storage import Claim, Database, distributions_of, sqlite_url, without_password
+from codesign.optim.storage_owner import owner_id, owner_is_dead
 
-STUDY_FILE, TRIALS_FILE, DETAILS_FOLDER, REPORT_FILE = "study.json", "trials.jsonl", "details", "report.html"
+DATABASE_FILE, POINTER_FILE, REPORT_FILE = "study.db", "study.json", "report.html"
+
+LOCAL_NAME = "study"
+"""Of the one study in a folder's own database."""
+
+GRACE_S = 120.0
+"""A process on another machine that was not heard of for so long is held for dead and its trials are taken up."""
+
+BEAT_S = 15.0
+"""How often a process gives a sign of life."""
+
+_ABSENT = object()
 
 
 @dataclass(frozen=True)
@@ -28,7 +40,7 @@ class Trial:
     """One evaluated design.
 
     Args:
-        number: Position in the study, from 0.
+        number: In the study, from 0, in the order in which designs were chosen.
         point: The design.
         metrics: Its figures by field name; empty when infeasible.
         infeasible: Resource, demand, limit and unit when it has no valid mapping; None otherwise.
@@ -44,7 +56,7 @@ class Trial:
     elapsed_s: float
 
     def to_json(self) -> dict[str, Any]:
-        """One line of ``trials.jsonl``."""
+        """The fields as plain values."""
         return {
             "number": self.number,
             "point": self.point,
@@ -94,62 +106,110 @@ class StudyConfig:
 
 
 class Study:
-    """A study folder, opened.
+    """A study, opened.
 
     Args:
-        folder: Where it lives.
+        folder: Of its report, and of its database unless that is elsewhere.
+        name: In the database.
         config: What it searches.
-        trials: Those already finished, in the order they did.
-        versions: Of the packages that wrote it.
+        versions: Of the packages that began it.
+        database: Where it is kept.
+        identifier: Of the study in the database.
     """
 
     def __init__(
-        self, folder: Path, config: dict[str, Any], trials: Sequence[Trial], versions: Mapping[str, str]
+        self,
+        folder: Path,
+        name: str,
+        config: dict[str, Any],
+        versions: Mapping[str, str],
+        database: Database,
+        identifier: int,
     ) -> None:
         self.folder = folder
+        self.name = name
         self.config = config
-        self.trials = list(trials)
         self.versions = dict(versions)
+        self.trials: list[Trial] = []
+        self._database = database
+        self._id = identifier
+        self._owner = owner_id()
+        self._mine: dict[int, Claim] = {}
+        self._others: dict[int, Claim] = {}
+        self._done: set[int] = set()
+        self._distributions: dict[str, Any] | None = None
+        self._read_all()
+
+    # ---- opening -------------------------------------------------------------------------------
 
     @classmethod
-    def open(cls, folder: str | Path) -> "Study":
+    def open(cls, folder: str | Path, storage: str | None = None, name: str | None = None) -> "Study":
         """Open a study to read it.
 
+        Args:
+            folder: Where `create_or_resume` put it, or the file of its database.
+            storage: URL of its database, where that is not in the folder.
+            name: Of the study, where the database holds several.
+
         Raises:
-            UserError: The folder holds none, or its files are damaged.
+            UserError: There is none, or its database cannot be read.
         """
         place = Path(folder)
-        try:
-            head = json.loads((place / STUDY_FILE).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise UserError(f"no study in {place}", hint=f"expected {place / STUDY_FILE}") from None
-        except (OSError, ValueError) as error:
-            raise UserError(f"cannot read {place / STUDY_FILE}: {error}") from None
-        if not isinstance(head, dict) or "config" not in head:
-            raise UserError(f"{place / STUDY_FILE} is not the head of a study")
-        return cls(place, head["config"], _read_trials(place / TRIALS_FILE), head.get("versions", {}))
+        if place.suffix == ".db" and not place.is_dir():
+            place, storage = place.parent, sqlite_url(place)
+        url, recorded = _locate(place, storage)
+        database = Database(url, create=False)
+        chosen = name or recorded or _only_study(database)
+        identifier = database.find(chosen)
+        if identifier is None:
+            raise unknown_name("study", chosen, [s.name for s in database.studies()], where=database.place)
+        head = database.head(identifier)
+        return cls(place, chosen, head["config"], head.get("versions", {}), database, identifier)
 
     @classmethod
-    def create_or_resume(cls, folder: str | Path, config: StudyConfig, versions: Mapping[str, str]) -> "Study":
-        """Start a study in a folder, or go on with the one that is there.
+    def create_or_resume(
+        cls,
+        folder: str | Path,
+        config: StudyConfig,
+        versions: Mapping[str, str],
+        *,
+        storage: str | None = None,
+        name: str | None = None,
+    ) -> "Study":
+        """Start a study, or go on with the one that is there.
+
+        Args:
+            folder: For its report, and for ``study.db`` when no storage is given.
+            config: What it searches.
+            versions: Of the packages that run it.
+            storage: URL of a database elsewhere.
+            name: Of the study there; made of the configuration where absent.
 
         Raises:
-            UserError: Another study is there; the message says what differs. The folder cannot be written.
+            UserError: Another study is there; the message says what differs. The database cannot be reached or written.
         """
         place = Path(folder)
         plain = json.loads(json.dumps(config.to_json()))
-        if (place / STUDY_FILE).exists():
-            study = cls.open(place)
-            differs = [key for key in plain if study.config.get(key) != plain[key]]
-            if differs:
-                key = differs[0]
-                raise UserError(
-                    f"{place} holds a study with another {key}: {_short(study.config.get(key), plain[key])}",
-                    hint="give another --out, or the options it was started with",
-                )
-            return study
-        write_json(place / STUDY_FILE, {"config": plain, "versions": dict(versions)})
-        return cls(place, plain, (), versions)
+        _refuse_files_of_old(place)
+        url = storage if storage is not None else sqlite_url(place / DATABASE_FILE)
+        chosen = name or (default_name(plain) if storage is not None else LOCAL_NAME)
+        database = Database(url, create=True)
+        identifier = database.find(chosen)
+        if identifier is None:
+            identifier = database.create(chosen, plain["objectives"], {"config": plain, "versions": dict(versions)})
+        head = database.head(identifier)
+        where = f"{place / DATABASE_FILE}" if storage is None else f"study {chosen!r} in {database.place}"
+        check_same(head["config"], plain, where)
+        if storage is not None:
+            write_json(place / POINTER_FILE, {"storage": without_password(url), "study": chosen})
+        return cls(place, chosen, head["config"], head.get("versions", {}), database, identifier)
+
+    def close(self) -> None:
+        """Give back what this process did not finish, and close the database."""
+        try:
+            self.release()
+        finally:
+            self._database.close()
 
     @property
     def objectives(self) -> tuple[str, ...]:
@@ -161,30 +221,144 @@ class Study:
         """Bounds on metrics."""
         return parse_constraints(self.config["constraints"])
 
-    def add(self, trial: Trial, detail: Mapping[str, Any]) -> None:
-        """Record a finished trial durably: once this returns, a crash does not lose it.
+    @property
+    def storage(self) -> str:
+        """Where the database is, without its password."""
+        return str(self._database.place)
+
+    # ---- recording -----------------------------------------------------------------------------
+
+    def sync(self) -> list[Trial]:
+        """Learn what other processes did; returns the trials they finished since the last call, oldest first."""
+        fresh = []
+        self._others = {}
+        for claim in self._database.claims(self._id, self._done | set(self._mine)):
+            trial = self._read(claim)
+            if trial is None:
+                self._others[claim.number] = claim
+            else:
+                fresh.append(trial)
+        fresh.sort(key=_order)
+        for trial in fresh:
+            self._append(trial)
+        return fresh
+
+    @property
+    def running_elsewhere(self) -> list[Claim]:
+        """Trials of other processes at the last `sync`."""
+        return list(self._others.values())
+
+    def claim(self, point: Mapping[str, Any], limit: int | None = None) -> int | None:
+        """Take the next trial for a design; its number, or None where the study has `limit` trials or the design is taken."""
+        number = len(self._done) + len(self._mine) + len(self._others)
+        if limit is not None and number >= limit:
+            return None
+        if not self._database.claim(self._id, number, point, self._owner):
+            return None
+        self._mine[number] = Claim(number, dict(point), None, self._owner, 0.0)
+        self._begin(number)
+        return number
+
+    def take_over(self, grace_s: float = GRACE_S) -> Claim | None:
+        """Take up a trial whose process is dead, gave it back, or was not heard of for `grace_s`; None where there is none."""
+        for number, claim in sorted(self._others.items()):
+            lost = claim.owner is None or owner_is_dead(claim.owner) or time.time() - claim.beat > grace_s
+            if not lost or not self._database.seize(self._id, claim, self._owner):
+                continue
+            (now,) = (c for c in self._database.claims(self._id) if c.number == number)
+            if self._read(now) is not None:
+                continue  # it was finished in between; the next `sync` finds it
+            del self._others[number]
+            self._mine[number] = now
+            if now.trial is None:
+                self._begin(number)
+            return now
+        return None
+
+    def beat(self) -> None:
+        """Tell other processes that this one lives. Safe to call from another thread."""
+        numbers = list(self._mine)
+        if numbers:
+            self._database.beat(self._id, numbers, self._owner)
+
+    def release(self) -> None:
+        """Give back the trials that this process took and did not finish; the next one takes them up."""
+        numbers, self._mine = list(self._mine), {}
+        if numbers:
+            self._database.release(self._id, numbers, self._owner)
+
+    def finish(self, trial: Trial, detail: Mapping[str, Any]) -> bool:
+        """Record a trial this process took, durably: once this returns, a crash does not lose it.
+
+        Returns:
+            False where another process took it over meanwhile (this one was held for dead): then it counts there, once.
 
         Raises:
-            UserError: The disk is full or the folder cannot be written; earlier trials are untouched.
+            UserError: The disk is full or the database cannot be reached; earlier trials are untouched.
         """
-        line = json.dumps(trial.to_json()) + "\n"
-        try:
-            write_json(self.folder / DETAILS_FOLDER / f"{trial.number}.json", dict(detail))
-            with (self.folder / TRIALS_FILE).open("a", encoding="utf-8") as stream:
-                stream.write(line)
-                stream.flush()
-                os.fsync(stream.fileno())
-        except OSError as error:
-            raise UserError(f"cannot record trial {trial.number} in {self.folder}: {error.strerror}") from None
-        self.trials.append(trial)
+        claim = self._mine[trial.number]
+        assert claim.trial is not None
+        failed = bool(trial.infeasible) or not all(o in trial.metrics for o in self.objectives)
+        recorded = self._database.finish(
+            self._id, trial.number, claim.trial, self._owner,
+            values=None if failed else [trial.metrics[o] for o in self.objectives],
+            result=trial.to_json(), violations=[] if failed else self._violations(trial), detail=detail,
+        )  # fmt: skip
+        del self._mine[trial.number]
+        if recorded:
+            self._append(trial)
+        return recorded
+
+    def add(self, trial: Trial, detail: Mapping[str, Any]) -> None:
+        """Record a trial that is already finished, under the next free number.
+
+        Raises:
+            UserError: The study has that design, or the database cannot be written.
+        """
+        self.sync()
+        number = self.claim(trial.point)
+        if number is None:
+            raise UserError(f"the study already has the design {dict(trial.point)}", where=str(self.folder))
+        self.finish(replace(trial, number=number), detail)
 
     def detail(self, number: int) -> dict[str, Any]:
         """Layers, mappings and breakdowns of a trial; empty when it was infeasible."""
-        path = self.folder / DETAILS_FOLDER / f"{number}.json"
-        if not path.exists():
-            return {}
-        loaded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return loaded
+        return self._database.detail(self._id, number)
+
+    def _begin(self, number: int) -> None:
+        if self._distributions is None:
+            self._distributions = distributions_of(self.config["space"])
+        claim = self._mine[number]
+        trial = self._database.begin(self._id, number, claim.point, self._distributions)
+        self._mine[number] = replace(claim, trial=trial)
+
+    def _read_all(self) -> None:
+        results = self._database.results(self._id)
+        found = []
+        for claim in self._database.claims(self._id):
+            if claim.trial in results:
+                found.append(Trial(**results[claim.trial]))
+            else:
+                self._others[claim.number] = claim
+        for trial in sorted(found, key=_order):
+            self._append(trial)
+
+    def _read(self, claim: Claim) -> Trial | None:
+        result = None if claim.trial is None else self._database.result(claim.trial)
+        return None if result is None else Trial(**result)
+
+    def _append(self, trial: Trial) -> None:
+        self._done.add(trial.number)
+        self.trials.append(trial)
+
+    def _violations(self, trial: Trial) -> list[float]:
+        return [
+            (trial.metrics[c.metric] - c.bound) * (1 if c.upper else -1)
+            for c in self.constraints
+            if c.metric in trial.metrics
+        ]
+
+    # ---- reading -------------------------------------------------------------------------------
 
     def is_valid(self, trial: Trial) -> bool:
         """Whether a trial is feasible and keeps every constraint."""
@@ -225,29 +399,87 @@ def hypervolume_curve(values: np.ndarray[Any, np.dtype[np.float64]], reference: 
     return [hypervolume(logs[: k + 1], corner) for k in range(len(logs))]
 
 
-def _read_trials(path: Path) -> list[Trial]:
-    if not path.exists():
-        return []
-    trials = []
-    lines = path.read_text(encoding="utf-8").split("\n")
-    for number, line in enumerate(lines):
-        if not line:
-            continue
-        try:
-            trials.append(Trial(**json.loads(line)))
-        except (ValueError, TypeError):
-            if number == len(lines) - 1:
-                # the process died while writing this line: cut it off, its trial is run again
-                path.write_text("\n".join(lines[:-1]) + ("\n" if lines[:-1] else ""), encoding="utf-8")
-                break
-            raise UserError(f"{path}, line {number + 1} is damaged", hint="remove that line to go on") from None
-    return trials
+def check_same(recorded: Mapping[str, Any], asked: Mapping[str, Any], where: str) -> None:
+    """Refuse to go on with another study.
+
+    Raises:
+        UserError: The configurations differ; the message says in what.
+    """
+    differences = list(_differences(recorded, asked))
+    if differences:
+        key = differences[0][0].split(".")[0]
+        shown = "; ".join(
+            f"{'' if path == key else path.removeprefix(key + '.') + ': '}{_short(old)}, asked for {_short(new)}"
+            for path, old, new in differences[:4]
+        )
+        more = f" (and {len(differences) - 4} more differences)" if len(differences) > 4 else ""
+        raise UserError(
+            f"{where} holds a study with another {key}: {shown}{more}",
+            hint="give another --out (or --study), or the options it was started with",
+        )
 
 
-def _short(old: Any, new: Any) -> str:
-    if isinstance(old, dict) and isinstance(new, dict):
+def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Where two plain values differ: the path, what one has, what the other has."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in {**old, **new}:
-            if old.get(key) != new.get(key):
-                return f"{key}: {_short(old.get(key), new.get(key))}"
-    text = f"{old!r}, asked for {new!r}"
-    return text if len(text) < 200 else f"{str(old)[:80]} ..., asked for {str(new)[:80]} ..."
+            yield from _differences(old.get(key, _ABSENT), new.get(key, _ABSENT), f"{path}.{key}" if path else str(key))
+    elif isinstance(old, list) and isinstance(new, list) and old and new and _named(old) and _named(new):
+        yield from _differences({v["name"]: v for v in old}, {v["name"]: v for v in new}, path)
+    elif old != new:
+        yield path, old, new
+
+
+def _named(values: list[Any]) -> bool:
+    return all(isinstance(v, Mapping) and "name" in v for v in values)
+
+
+def _short(value: Any) -> str:
+    text = "absent" if value is _ABSENT else repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def default_name(config: Mapping[str, Any]) -> str:
+    """What a study is called in a database of many, made of what it searches.
+
+    >>> default_name({"workload": {"names": ["alexnet"]}, "space": {"name": "scratchpad"}, "optimizer": "mobo", "seed": 3})
+    'alexnet-scratchpad-mobo-seed3'
+    """
+    networks = "+".join(config["workload"].get("names", [])) or "workload"
+    return f"{networks}-{config['space'].get('name', 'space')}-{config['optimizer']}-seed{config['seed']}"
+
+
+def _locate(place: Path, storage: str | None) -> tuple[str, str | None]:
+    """The URL of the database of a folder, and the study's name when the folder says it."""
+    if storage is not None:
+        return storage, None
+    if (place / DATABASE_FILE).exists():
+        return sqlite_url(place / DATABASE_FILE), None
+    _refuse_files_of_old(place)
+    pointer = place / POINTER_FILE
+    if not pointer.exists():
+        raise UserError(f"no study in {place}", hint=f"expected {place / DATABASE_FILE}, or --storage")
+    found = read_structured(pointer)
+    if not isinstance(found, dict) or not isinstance(found.get("storage"), str):
+        raise UserError(f"{pointer} does not say where the study is", hint="give --storage and --study")
+    return found["storage"], found.get("study")
+
+
+def _refuse_files_of_old(place: Path) -> None:
+    if (place / "trials.jsonl").exists() and not (place / DATABASE_FILE).exists():
+        raise UserError(
+            f"{place} holds a study in the files of an earlier version",
+            hint="bring it in with: codesign study import FOLDER --out NEW",
+        )
+
+
+def _only_study(database: Database) -> str:
+    names = [s.name for s in database.studies()]
+    if len(names) != 1:
+        listed = ", ".join(names[:20]) or "none"
+        raise UserError(f"{database.place} holds {len(names)} studies: {listed}", hint="choose one with --study")
+    return names[0]
+
+
+def _order(trial: Trial) -> tuple[float, int]:
+    return trial.elapsed_s, trial.number

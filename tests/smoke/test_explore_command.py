@@ -8,6 +8,8 @@ from pathlib import Path
 import onnx
 import pytest
 
+from codesign.optim.study import Study
+
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 
@@ -37,7 +39,7 @@ def test_explore_an_onnx_file_then_resume_compare_and_report(tmp_path: Path) -> 
     )  # fmt: skip
     assert again.returncode == 0, again.stderr
     assert "going on after 4 finished trials" in again.stderr
-    assert len((tmp_path / "runs/a/trials.jsonl").read_text().splitlines()) == 5
+    assert len(Study.open(tmp_path / "runs/a").trials) == 5
     compared = codesign("compare", "runs/a", "--out", "c.html", "--format", "json", cwd=tmp_path)
     assert compared.returncode == 0, compared.stderr
     assert json.loads(compared.stdout)["groups"][0]["optimizer"] == "random"
@@ -70,7 +72,7 @@ def test_a_mistake_gets_one_message_and_exit_code_2(change: tuple[str, ...], mes
     assert run.returncode == 2, run.stderr
     assert message in " ".join(run.stderr.split())
     assert "Traceback" not in run.stderr
-    assert not (tmp_path / "r" / "trials.jsonl").exists()
+    assert not (tmp_path / "r" / "study.db").exists()
 
 
 def test_help_is_quick_and_imports_nothing_heavy(tmp_path: Path) -> None:

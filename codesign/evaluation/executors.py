@@ -1,0 +1,196 @@
+"""Where designs are evaluated: this process, worker processes, a Ray cluster. No failure of a worker loses a design.
+
+All three are `codesign.evaluation.parallel.Pool`s. An evaluation that raises comes back as a `Fault` beside the results of the
+others; a worker that dies has its design evaluated again.
+"""
+
+import multiprocessing
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, final
+
+from codesign.core.errors import UserError, unknown_name
+from codesign.evaluation.parallel import Pool, SerialPool, _evaluate_here, _start_worker
+
+R = TypeVar("R")
+
+EXECUTORS = ("process", "ray")
+
+DEATHS = 3
+"""Workers that may die on a design before it is given up."""
+
+
+@final
+@dataclass(frozen=True)
+class Fault:
+    """An evaluation that failed by a mistake or a fault of the program.
+
+    Args:
+        message: What was raised.
+        seconds: Wall-clock time until then.
+        mistake: True for a user's mistake, which every other design would meet too.
+    """
+
+    message: str
+    seconds: float
+    mistake: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """In the form of an infeasible result, so that the trial is kept with its reason."""
+        return {"status": "failed", "resource": "evaluation failed", "detail": self.message}
+
+
+@final
+@dataclass(frozen=True)
+class Guarded(Generic[R]):
+    """An evaluator whose exceptions are values.
+
+    Args:
+        evaluate: From a design to its evaluation.
+    """
+
+    evaluate: Callable[[dict[str, Any]], R]
+
+    def __call__(self, point: dict[str, Any]) -> R | Fault:
+        """Evaluate one design."""
+        started = time.perf_counter()
+        try:
+            return self.evaluate(point)
+        except UserError as error:
+            return Fault(str(error), time.perf_counter() - started, True)
+        except Exception as error:  # a study of hundreds of designs must not die of one
+            return Fault(f"{type(error).__name__}: {error}", time.perf_counter() - started, False)
+
+
+@final
+class ProcessPool(Generic[R]):
+    """Worker processes that hold the evaluator; when one dies they are started again and go on with what was running."""
+
+    def __init__(self, evaluate: Callable[[dict[str, Any]], R], size: int) -> None:
+        self.size = size
+        self._evaluate = evaluate
+        self._running: dict[Future[Any], dict[str, Any]] = {}
+        self._deaths: dict[int, int] = {}
+        self._executor = self._start()
+
+    def _start(self) -> ProcessPoolExecutor:
+        context = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(
+            self.size, mp_context=context, initializer=_start_watched, initargs=(self._evaluate,)
+        )
+
+    def submit(self, point: dict[str, Any]) -> None:
+        """See `Pool`."""
+        self._running[self._executor.submit(_evaluate_here, point)] = point
+
+    def collect(self) -> list[tuple[dict[str, Any], R | Fault]]:
+        """See `Pool`."""
+        while True:
+            done, _ = wait(self._running, return_when=FIRST_COMPLETED)
+            found = self._take(done)
+            if found:
+                return found
+
+    def ready(self) -> list[tuple[dict[str, Any], R | Fault]]:
+        """What is finished by now, without waiting."""
+        good = [f for f in self._running if f.done() and not f.cancelled() and f.exception() is None]
+        return [(self._running.pop(future), future.result()) for future in good]
+
+    def _take(self, done: set[Future[Any]]) -> list[tuple[dict[str, Any], R | Fault]]:
+        found: list[tuple[dict[str, Any], R | Fault]] = []
+        broken = False
+        for future in sorted(done, key=list(self._running).index):
+            error = future.exception()
+            if isinstance(error, BrokenProcessPool):
+                broken = True
+                continue
+            point = self._running.pop(future)
+            found.append((point, future.result() if error is None else Fault(repr(error), 0.0, False)))
+        if broken:
+            found += self._restart()
+        return found
+
+    def _restart(self) -> list[tuple[dict[str, Any], R | Fault]]:
+        """New workers for all that was running; designs on which workers died too often are given up."""
+        wait(self._running, timeout=10)
+        found: list[tuple[dict[str, Any], R | Fault]] = list(self.ready())
+        points = list(self._running.values())
+        self._running.clear()
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._executor = self._start()
+        for point in points:
+            self._deaths[id(point)] = self._deaths.get(id(point), 0) + 1
+            if self._deaths[id(point)] >= DEATHS:
+                found.append((point, Fault(f"{DEATHS} worker processes died during it (out of memory?)", 0.0, False)))
+            else:
+                self.submit(point)
+        return found
+
+    def stop(self) -> None:
+        """End the workers, abandoning what still runs."""
+        processes = list((self._executor._processes or {}).values())
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.terminate()
+
+
+def _start_watched(evaluate: Callable[[dict[str, Any]], Any]) -> None:
+    """Prepare a worker that ends itself when the process that started it is killed."""
+    _start_worker(evaluate)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        import os
+
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def ready_of(pool: Pool[Any]) -> list[tuple[dict[str, Any], Any]]:
+    """What a pool has finished and nobody collected, where it can say so."""
+    ready = getattr(pool, "ready", None)
+    return [] if ready is None else list(ready())
+
+
+@contextmanager
+def open_executor(
+    evaluate: Callable[[dict[str, Any]], R], executor: str, workers: int | None, address: str | None = None
+) -> Iterator[Pool[R | Fault]]:
+    """Somewhere to evaluate designs; leaving it abandons what still runs.
+
+    Args:
+        evaluate: Plain data that can be called, so it can be sent to other processes and machines.
+        executor: ``process`` (this process for one worker) or ``ray``.
+        workers: Designs evaluated at once; None for one, with Ray for as many as the cluster has cores.
+        address: Of the Ray cluster; None starts one on this machine.
+
+    Raises:
+        UserError: Unknown executor, Ray not installed, no cluster at the address.
+    """
+    guarded = Guarded(evaluate)
+    if executor not in EXECUTORS:
+        raise unknown_name("executor", executor, EXECUTORS)
+    if executor == "ray":
+        from codesign.evaluation.executors_ray import open_ray
+
+        with open_ray(guarded, workers, address) as cluster:
+            yield cluster
+        return
+    if address is not None:
+        raise UserError("--ray-address is used with --executor ray only")
+    if workers in (None, 1):
+        yield SerialPool(guarded)
+        return
+    pool = ProcessPool(guarded, int(workers or 1))
+    try:
+        yield pool
+    finally:
+        pool.stop()
