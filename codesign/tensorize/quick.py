@@ -16,6 +16,7 @@ from codesign.core.rng import RandomState, below, make_state, uniform
 from codesign.cost.cost import Infeasible
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.tensorize.choice import TensorizeChoice
+from codesign.tensorize.collapse import collapsed
 from codesign.tensorize.core import SCRATCHPAD, Core
 from codesign.tensorize.encoding import ProgramArrays, SoftwareProblem
 from codesign.tensorize.moves import (
@@ -173,6 +174,19 @@ def quick_program(
     return QuickResult(rows[0].copy(), float(results[0, LATENCY]), float(results[0, ENERGY]), int(scored))
 
 
+def best_of_forms(problem: SoftwareProblem, *, evaluations: int, seed: int) -> QuickResult | None:
+    """The better program of a computation as it is and in its shorter form (`collapsed`), each with half the budget; None if none fits."""
+    short = collapsed(problem.computation)
+    if short is problem.computation:
+        return quick_program(problem, evaluations=evaluations, seed=seed)
+    try:
+        other = SoftwareProblem.of(short, problem.core)
+    except UserError:  # the intrinsic needs a dimension that the shorter form lacks
+        return quick_program(problem, evaluations=evaluations, seed=seed)
+    found = [quick_program(form, evaluations=(evaluations + 1) // 2, seed=seed) for form in (problem, other)]
+    return min((f for f in found if f is not None), key=lambda f: f.latency_cycles, default=None)
+
+
 Template = Callable[[tuple[TensorizeChoice, ...]], TensorizeChoice]
 """Picks one of a layer's tensorize choices."""
 
@@ -259,9 +273,11 @@ def cost_on_core(
     cycles, energies = [], []
     for layer in layers:
         problem = SoftwareProblem.of(layer.computation, core, partial=True)
-        if template is not None:
+        if template is None:
+            found = best_of_forms(problem, evaluations=evaluations, seed=seed)
+        else:
             problem = SoftwareProblem(problem.computation, core, (template(problem.choices),))
-        found = quick_program(problem, evaluations=evaluations, seed=seed, sizes_only=template is not None)
+            found = quick_program(problem, evaluations=evaluations, seed=seed, sizes_only=True)
         if found is None:
             level = core.architecture.levels[SCRATCHPAD]
             demand = min(_call_bytes(problem, k) for k in range(len(problem.choices)))
