@@ -6,7 +6,7 @@ names they answer to and which options they read. An option that the chosen sche
 
 import importlib
 import importlib.util
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Protocol, cast
 
@@ -17,7 +17,7 @@ from codesign.core.errors import UserError, unknown_name
 
 @dataclass(frozen=True)
 class ScheduleOptions:
-    """What was given on the command line; None where nothing was."""
+    """What was given on the command line; None where nothing was (an empty scheduler until one is implied)."""
 
     scheduler: str
     output_format: str
@@ -54,6 +54,8 @@ class SchedulerFamily(Protocol):
 
 
 FAMILIES = ("schedule_soma", "schedule_cosma")
+DEFAULT_SCHEDULER = "soma"
+"""Where the options imply none."""
 
 
 def _families() -> dict[str, SchedulerFamily]:
@@ -68,6 +70,10 @@ def _families() -> dict[str, SchedulerFamily]:
 
 def _dispatch(options: ScheduleOptions) -> None:
     families = _families()
+    if not options.scheduler:
+        from codesign.cli.schedule_cosma import implied
+
+        options = replace(options, scheduler=implied(options) or DEFAULT_SCHEDULER)
     if options.scheduler not in families:
         raise unknown_name("scheduler", options.scheduler, families)
     family = families[options.scheduler]
@@ -84,13 +90,16 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def schedule(
-        network: Annotated[str | None, typer.Option(help="Zoo name, ONNX file, or a graph as JSON.")] = None,
+        network: Annotated[
+            str | None, typer.Option(help="Zoo name, ONNX file, .pt2 of torch.export, or a graph as JSON.")
+        ] = None,
         scheduler: Annotated[
-            str,
+            str | None,
             typer.Option(
-                help="soma, cocco, unfused (fusion and DRAM timing); cosma (order, scratchpad, spills); allocate (addresses only)."
+                help="soma, cocco, unfused (fusion and DRAM timing); cosma (order, scratchpad, spills); allocate (addresses only). "
+                "Default: cosma for a graph in bytes or --parameters, allocate for --buffers, else soma."
             ),
-        ] = "soma",
+        ] = None,
         arch: Annotated[str | None, typer.Option(help="Preset name or YAML file, e.g. soma-edge.")] = None,
         phase: Annotated[str | None, typer.Option(help="prefill or decode, for language models.")] = None,
         seq: Annotated[int | None, typer.Option(help="Sequence length (decode: cached tokens).")] = None,
@@ -132,7 +141,7 @@ def register(app: typer.Typer) -> None:
             raise UserError(f"--format must be text or json, got {output_format!r}")
         _dispatch(
             ScheduleOptions(
-                scheduler=scheduler, output_format=output_format, network=network, arch=arch, phase=phase, seq=seq, batch=batch,
+                scheduler=scheduler or "", output_format=output_format, network=network, arch=arch, phase=phase, seq=seq, batch=batch,
                 capacity=capacity, buffers=buffers, parameters=parameters, unfused=unfused, route=route, mode=mode, evaluate=evaluate,
                 objective=objective, time_limit=time_limit, evaluations=evaluations, chains=chains, workers=workers, seed=seed, html=html, out=out,
             )

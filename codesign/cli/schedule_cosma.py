@@ -7,12 +7,13 @@ import sys
 import time
 from dataclasses import replace
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 from codesign.core.errors import UserError, unknown_name
-from codesign.core.files import write_atomic, write_json
+from codesign.core.files import read_structured, write_atomic, write_json
 
 if TYPE_CHECKING:
     from codesign.cli.schedule import ScheduleOptions
@@ -34,6 +35,25 @@ SCHEDULERS: dict[str, frozenset[str]] = {
     "allocate": frozenset({"buffers", "capacity", "time_limit", "seed", "out"}),
 }
 """Scheduler -> options it reads."""
+
+
+def implied(options: ScheduleOptions) -> str | None:
+    """The scheduler of this family that the options can only be meant for, where none was named.
+
+    Buffers are to be allocated; weights in the scratchpad and graphs in bytes only this family knows.
+    """
+    if options.buffers is not None:
+        return "allocate"
+    if options.parameters or options.unfused or options.route is not None:
+        return "cosma"
+    path = Path(options.network or "")
+    if path.suffix == ".pt2":
+        return "cosma"
+    if path.suffix == ".json" and path.is_file():
+        from codesign.scheduling.cosma.sources import is_graph_document
+
+        return "cosma" if is_graph_document(read_structured(path)) else None
+    return None
 
 
 def run(options: ScheduleOptions) -> None:
@@ -94,7 +114,8 @@ def _schedule(options: ScheduleOptions) -> None:
 
     if options.network is None:
         raise UserError(
-            f"scheduler {options.scheduler!r} needs --network", hint="a zoo name, an ONNX file or a graph as JSON"
+            f"scheduler {options.scheduler!r} needs --network",
+            hint="a zoo name, an ONNX file, a .pt2 file of torch.export or a graph as JSON",
         )
     graph = load_graph(
         options.network, fused=not options.unfused, batch=options.batch, seq=options.seq, phase=options.phase

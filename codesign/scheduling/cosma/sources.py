@@ -1,6 +1,7 @@
 """Graphs from what people have: the zoo, ONNX, the project's own networks, the JSON form of `graph_from_dict`."""
 
 from pathlib import Path
+from typing import Any
 
 from codesign.core.errors import UserError
 from codesign.core.files import read_structured
@@ -50,7 +51,7 @@ def load_graph(
     seq: int | None = None,
     phase: str | None = None,
 ) -> OperatorGraph:
-    """The graph of a zoo network, an ONNX file, or a JSON file (a graph with ``ops``, or a network).
+    """The graph of a zoo network, an ONNX file, a saved `torch.export` program, or JSON (a graph with ``ops``, or a network).
 
     Args:
         name_or_path: A name of the zoo or a path.
@@ -65,14 +66,15 @@ def load_graph(
         UserError: Unknown name, unusable file, or an option that a JSON graph does not take.
     """
     path = Path(name_or_path)
+    if path.suffix == ".pt2":
+        from codesign.scheduling.cosma.torch_import import graph_from_exported_file
+
+        _refuse_shapes(path, "a program that was exported for one shape", batch, seq, phase)
+        return graph_from_exported_file(path, fused=fused, bits=bits)
     if path.suffix == ".json" and path.is_file():
         value = read_structured(path)
-        if not isinstance(value, dict) or "ops" in value or ("tensors" in value and "operators" not in value):
-            for option, given in (("--batch", batch), ("--seq", seq), ("--phase", phase)):
-                if given is not None:
-                    raise UserError(
-                        f"{option} does not apply to a graph whose sizes are given in bytes", where=str(path)
-                    )
+        if not isinstance(value, dict) or is_graph_document(value):
+            _refuse_shapes(path, "a graph whose sizes are given in bytes", batch, seq, phase)
             if not fused:
                 raise UserError(
                     "a graph file is fused or not as it was written", where=str(path), hint="leave out --unfused-graph"
@@ -80,3 +82,14 @@ def load_graph(
             return graph_from_dict(value, str(path))
     graph = from_network(load_network(name_or_path, batch=batch, seq=seq, phase=phase, bits=bits, fuse=False))
     return fuse_operators(graph) if fused else graph
+
+
+def is_graph_document(value: Any) -> bool:
+    """Whether a JSON value is meant as a graph of `graph_from_dict` rather than as a network."""
+    return isinstance(value, dict) and ("ops" in value or ("tensors" in value and "operators" not in value))
+
+
+def _refuse_shapes(path: Path, what: str, batch: int | None, seq: int | None, phase: str | None) -> None:
+    for option, given in (("--batch", batch), ("--seq", seq), ("--phase", phase)):
+        if given is not None:
+            raise UserError(f"{option} does not apply to {what}", where=str(path))

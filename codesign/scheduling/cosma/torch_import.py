@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from codesign.core.errors import UserError
@@ -115,15 +116,51 @@ def graph_from_module(
         ) from error
     finally:
         module.train(training)
+    return _finished(label, builder, results, fused)
+
+
+def graph_from_exported_file(path: str | Path, *, fused: bool = True, bits: int = 8) -> OperatorGraph:
+    """The operators of a module that was exported and saved before (`torch.export.save`, a ``.pt2`` file).
+
+    Args:
+        path: The file; its stem names the graph.
+        fused: Whether normalisation, activations and padding run within their neighbours.
+        bits: Width of an element in the scratchpad.
+
+    Raises:
+        UserError: There is no such file, or it holds no exported program.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise UserError("no such file", where=str(path))
+    import torch
+
+    try:
+        program = torch.export.load(path)
+    except Exception as error:  # the loader raises whatever its unpacking meets
+        raise UserError(
+            "the file holds no exported program", where=str(path), hint="write it with torch.export.save"
+        ) from error
+    builder, results = _from_program(program, bits)
+    return _finished(path.stem, builder, results, fused)
+
+
+def _finished(name: str, builder: _Builder, results: Sequence[Any], fused: bool) -> OperatorGraph:
     outputs = tuple(dict.fromkeys(t for node in results for t in builder.source.get(node, ())))
-    graph = _without_dead(OperatorGraph(label, tuple(builder.operators), tuple(builder.tensors), outputs))
+    graph = _without_dead(OperatorGraph(name, tuple(builder.operators), tuple(builder.tensors), outputs))
     return fuse_operators(graph) if fused else graph
 
 
 def _from_export(module: Any, example_inputs: tuple[Any, ...], bits: int) -> tuple[_Builder, list[Any]]:
     import torch
 
-    program = torch.export.export(module, example_inputs)
+    return _from_program(torch.export.export(module, example_inputs), bits)
+
+
+def _from_program(program: Any, bits: int) -> tuple[_Builder, list[Any]]:
+    """The graph of an exported program."""
+    import torch
+
     signature = program.graph_signature
     held = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     held |= getattr(signature, "inputs_to_lifted_tensor_constants", {})

@@ -124,3 +124,32 @@ def test_allocate_says_what_does_not_fit(tmp_path: Path) -> None:
     path.write_text("id,lower,upper\na,0,1\n")
     done = run("schedule", "--scheduler", "allocate", "--buffers", path, "--capacity", 3)
     assert (done.code, "missing column size" in done.err) == (2, True)
+
+
+def test_the_scheduler_is_implied_by_what_only_this_family_reads(tmp_path: Path) -> None:
+    bare = run("schedule", "--network", RESNET, "--format", "json")
+    assert bare.json == {**cosma("--network", RESNET, "--format", "json").json, "seconds": bare.json["seconds"]}
+    weights = run("schedule", "--network", "resnet50", "--parameters", "--format", "json")
+    assert weights.json["noncompulsory_bytes"] == 602112
+    assert run("schedule", "--buffers", INSTANCE, "--capacity", 12, "--format", "json").json["height"] == 12
+    network = tmp_path / "network.json"
+    network.write_text(json.dumps({"operators": [], "tensors": []}))
+    # A network rather than a graph in bytes: another scheduler reads it, and says what it lacks.
+    assert "network, `tensors`" in run("schedule", "--network", network).err
+
+
+def test_a_saved_torch_export(tmp_path: Path) -> None:
+    import torch
+
+    path = tmp_path / "small.pt2"
+    module = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU())
+    torch.export.save(torch.export.export(module.eval(), (torch.zeros(1, 3, 8, 8),)), path)
+    document = run("schedule", "--network", path, "--parameters", "--format", "json").json
+    assert (document["network"], document["proof"]) == ("small", "optimal")
+    assert document["dram_bytes"] == 3 * 64 + 8 * 64 + (8 * 27 + 8) + 4 * 8
+    path.write_bytes(b"nothing")
+    done = run("schedule", "--network", path)
+    assert (done.code, "the file holds no exported program" in done.err) == (2, True)
+    sized = run("schedule", "--network", path, "--batch", 2)
+    assert (sized.code, "--batch does not apply to a program" in sized.err) == (2, True)
+    assert "no such file" in run("schedule", "--network", tmp_path / "none.pt2").err
