@@ -2,11 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from codesign.core.errors import UserError
+
+if TYPE_CHECKING:
+    from codesign.report.compare import Comparison
 
 
 def register(app: typer.Typer) -> None:
@@ -15,38 +18,65 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def compare(
         runs: Annotated[list[Path], typer.Argument(help="Folders of studies; runs of one optimiser are one group.")],
-        out: Annotated[Path, typer.Option(help="Page to write.")] = Path("compare.html"),
+        out: Annotated[
+            Path, typer.Option(help="Page to write (.html), or a folder for page, CSV files and LaTeX table.")
+        ] = Path("compare.html"),
+        csv: Annotated[Path | None, typer.Option(help="Write one row an optimiser to this file.")] = None,
+        latex: Annotated[Path | None, typer.Option(help="Write a LaTeX table (booktabs) to this file.")] = None,
+        level: Annotated[
+            list[str] | None,
+            typer.Option(help="Report the trials to this hypervolume, or share (90%) of all runs'; may be repeated."),
+        ] = None,
         output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
     ) -> None:
-        """Overlay the hypervolume curves of several runs: median and quartiles over the seeds of each optimiser."""
-        from rich.console import Console
-        from rich.table import Table
-
-        from codesign.evaluation.metrics import UNITS, format_si
+        """Overlay the hypervolume curves of several runs: median and quartiles over seeds, trials to a level, rank tests."""
+        from codesign.core.files import write_atomic
         from codesign.optim.study import Study
         from codesign.report.compare import compare as compare_studies
-        from codesign.report.compare import comparison_json, write_comparison
+        from codesign.report.compare import comparison_json
+        from codesign.report.compare_files import latex_table, summary_csv, write_all, write_comparison
 
         if output_format not in ("text", "json"):
             raise UserError(f"--format must be text or json, got {output_format!r}")
-        comparison = compare_studies([Study.open(run) for run in runs])
-        path = write_comparison(comparison, out)
+        comparison = compare_studies([Study.open(run) for run in runs], level or ())
+        is_page = out.suffix.lower() in (".html", ".htm")
+        written = [write_comparison(comparison, out)] if is_page else write_all(comparison, out)
+        for path, text in ((csv, summary_csv), (latex, latex_table)):
+            if path is not None:
+                write_atomic(path, text(comparison))
+                written.append(path)
         if output_format == "json":
             typer.echo(json.dumps(comparison_json(comparison)))
-            return
-        reference = ", ".join(
-            format_si(r, UNITS[o]) for r, o in zip(comparison.reference, comparison.objectives, strict=True)
+        else:
+            _print(comparison, written)
+
+
+def _print(comparison: "Comparison", written: list[Path]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from codesign.evaluation.metrics import UNITS, format_si
+
+    reference = ", ".join(
+        format_si(r, UNITS[o]) for r, o in zip(comparison.reference, comparison.objectives, strict=True)
+    )
+    table = Table(title=f"hypervolume in decades^{len(comparison.objectives)}, reference point ({reference})")
+    levels = [f"trials to {100 * level / comparison.best:.3g} %" for level in comparison.levels]
+    for name in ("optimiser", "runs", "trials", "lower quartile", "median", "upper quartile", *levels):
+        table.add_column(name, justify="left" if name == "optimiser" else "right")
+    for group in comparison.groups:
+        quartiles = (f"{v:.4f}" for v in group.quartiles[:, -1])
+        needed = [group.trials_to(level) for level in comparison.levels]
+        trials = ["not reached" if n is None else f"{n:g}" for n in needed]
+        table.add_row(group.optimizer, str(len(group.seeds)), str(group.curves.shape[1]), *quartiles, *trials)
+    console = Console()
+    console.print(table)
+    for test in comparison.tests:
+        paired = "" if test.paired_p_value is None else f", Wilcoxon over equal seeds p = {test.paired_p_value:.2g}"
+        console.print(
+            f"{test.left} against {test.right} after {test.trials} trials: a run of {test.left} ends higher with probability "
+            f"{test.superiority:.2f} (A12), Mann-Whitney p = {test.p_value:.2g}{paired} (Holm; p >= {test.least_p_value:.2g} with so few runs)"
         )
-        table = Table(title=f"hypervolume in decades^{len(comparison.objectives)}, reference point ({reference})")
-        for name in ("optimiser", "runs", "trials", "lower quartile", "median", "upper quartile", "trials to 90 %"):
-            table.add_column(name, justify="left" if name == "optimiser" else "right")
-        for group in comparison.groups:
-            low, median, high = (f"{v:.4f}" for v in group.quartiles[:, -1])
-            needed = group.trials_to(0.9 * comparison.best)
-            table.add_row(
-                group.optimizer, str(len(group.seeds)), str(group.curves.shape[1]), low, median, high,
-                "not reached" if needed is None else str(needed),
-            )  # fmt: skip
-        console = Console()
-        console.print(table)
-        console.print(f"90 % is of the {comparison.best:.4f} that all runs reach together; page: {path}")
+    console.print(
+        f"percentages are of the {comparison.best:.4f} that all runs reach together; written: {', '.join(map(str, written))}"
+    )

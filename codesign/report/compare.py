@@ -1,19 +1,23 @@
-"""Several studies side by side: hypervolume curves by optimiser, median and quartiles over seeds."""
+"""Several studies side by side: hypervolume by optimiser over seeds, trials to reach a level, rank tests."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codesign.core.errors import UserError
-from codesign.core.files import write_atomic
 from codesign.evaluation.metrics import UNITS
+from codesign.optim.hypervolume import hypervolume
 from codesign.optim.pareto import front
 from codesign.optim.study import Study, hypervolume_curve
-from codesign.report.page import asset, build_page
+
+Floats = NDArray[np.float64]
+
+SHARES = (0.5, 0.75, 0.9, 0.95)
+"""Levels reported by default: shares of the hypervolume that all runs reach together."""
 
 
 @dataclass(frozen=True)
@@ -29,18 +33,48 @@ class Group:
 
     optimizer: str
     seeds: tuple[int, ...]
-    curves: NDArray[np.float64]
+    curves: Floats
     seconds: tuple[float, ...]
 
     @property
-    def quartiles(self) -> NDArray[np.float64]:
+    def quartiles(self) -> Floats:
         """Lower quartile, median, upper quartile after each trial: ``3 x trials``."""
         return np.asarray(np.percentile(self.curves, [25, 50, 75], axis=0))
 
-    def trials_to(self, level: float) -> int | None:
-        """Trials after which the median reaches a hypervolume; None if it never does."""
-        reached = np.flatnonzero(self.quartiles[1] >= level * (1 - 1e-12))
-        return int(reached[0]) + 1 if len(reached) else None
+    def trials_by_run(self, level: float) -> tuple[int | None, ...]:
+        """Trials after which each run reaches a hypervolume; None for one that never does."""
+        reached = self.curves >= level * (1 - 1e-12)
+        return tuple(int(row.argmax()) + 1 if row.any() else None for row in reached)
+
+    def trials_to(self, level: float) -> float | None:
+        """The median over runs of the trials to a hypervolume; None if fewer than half reach it."""
+        needed = sorted(math.inf if n is None else float(n) for n in self.trials_by_run(level))
+        middle = (needed[(len(needed) - 1) // 2] + needed[len(needed) // 2]) / 2
+        return None if math.isinf(middle) else middle
+
+
+@dataclass(frozen=True)
+class RankTest:
+    """Whether one optimiser ends higher than another.
+
+    Args:
+        left: The optimiser with the higher median.
+        right: The other.
+        trials: After how many trials hypervolumes are compared: the most that all runs of both have.
+        superiority: Probability that a run of `left` ends above one of `right`, ties counted half: the effect size A12 of Vargha
+            and Delaney (Journal of Educational and Behavioral Statistics 25(2), 2000). 0.5 is no difference.
+        p_value: Of the two-sided Mann-Whitney U test, adjusted for all pairs after Holm (1979).
+        paired_p_value: Of the two-sided Wilcoxon signed-rank test over equal seeds, likewise; None where seeds differ.
+        least_p_value: The smallest p value the Mann-Whitney test can give with so few runs, before adjustment.
+    """
+
+    left: str
+    right: str
+    trials: int
+    superiority: float
+    p_value: float
+    paired_p_value: float | None
+    least_p_value: float
 
 
 @dataclass(frozen=True)
@@ -51,20 +85,28 @@ class Comparison:
         objectives: Fields minimised.
         reference: The common reference point: 1.1 times the worst value on the front of any run.
         best: Hypervolume of all runs' designs together.
+        levels: Hypervolumes whose trials are reported.
         groups: By optimiser, best median first.
+        tests: Every pair of optimisers with at least two runs each.
     """
 
     objectives: tuple[str, ...]
     reference: tuple[float, ...]
     best: float
+    levels: tuple[float, ...]
     groups: tuple[Group, ...]
+    tests: tuple[RankTest, ...]
 
 
-def compare(studies: Sequence[Study]) -> Comparison:
+def compare(studies: Sequence[Study], levels: Sequence[str] = ()) -> Comparison:
     """Compare studies.
 
+    Args:
+        studies: Runs of one problem.
+        levels: Hypervolumes to report trials for, as numbers or as shares of what all runs reach (``90%``); default `SHARES`.
+
     Raises:
-        UserError: They differ in what they search, or one has no feasible design.
+        UserError: They differ in what they search, one has no feasible design, or a level is no number.
     """
     first = studies[0]
     for study in studies[1:]:
@@ -79,18 +121,27 @@ def compare(studies: Sequence[Study]) -> Comparison:
             raise UserError(f"{study.folder} has no feasible trial to compare")
     fronts = np.concatenate([front(v[np.isfinite(v).all(axis=1)]) for v in values.values()])
     reference = tuple((1.1 * fronts.max(axis=0)).tolist())
-    best = hypervolume_curve(np.concatenate(list(values.values())), reference)[-1]
+    best = hypervolume(np.log10(fronts), np.log10(np.array(reference)).tolist())
     by_optimizer: dict[str, list[Study]] = {}
     for study in studies:
         by_optimizer.setdefault(study.config["optimizer"], []).append(study)
     groups = [_group(name, members, values, reference) for name, members in by_optimizer.items()]
     groups.sort(key=lambda g: -float(g.quartiles[1, -1]))
-    return Comparison(first.objectives, reference, best, tuple(groups))
+    wanted = tuple(_level(text, best) for text in levels) or tuple(share * best for share in SHARES)
+    return Comparison(first.objectives, reference, best, wanted, tuple(groups), rank_tests(groups))
 
 
-def _group(
-    name: str, members: Sequence[Study], values: dict[int, NDArray[np.float64]], reference: tuple[float, ...]
-) -> Group:
+def _level(text: str, best: float) -> float:
+    try:
+        value = float(text.rstrip("% ")) / 100 * best if text.rstrip().endswith("%") else float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise UserError(f"--level must be a positive number, or a share such as 90%, got {text!r}")
+    return value
+
+
+def _group(name: str, members: Sequence[Study], values: dict[int, Floats], reference: tuple[float, ...]) -> Group:
     curves = [hypervolume_curve(values[id(s)], reference) for s in members]
     length = min(len(c) for c in curves)
     return Group(
@@ -101,6 +152,59 @@ def _group(
     )
 
 
+def rank_tests(groups: Sequence[Group]) -> tuple[RankTest, ...]:
+    """Every pair of groups with at least two runs each, p values adjusted for their number."""
+    able = [g for g in groups if len(g.seeds) > 1]
+    tests = [_rank_test(a, b) for i, a in enumerate(able) for b in able[i + 1 :]]
+    plain = _holm([t.p_value for t in tests])
+    paired = iter(_holm([t.paired_p_value for t in tests if t.paired_p_value is not None]))
+    adjusted = []
+    for test, p_value in zip(tests, plain, strict=True):
+        paired_p = None if test.paired_p_value is None else next(paired)
+        adjusted.append(
+            RankTest(test.left, test.right, test.trials, test.superiority, p_value, paired_p, test.least_p_value)
+        )
+    return tuple(adjusted)
+
+
+def _rank_test(a: Group, b: Group) -> RankTest:
+    from scipy.stats import mannwhitneyu, wilcoxon
+
+    trials = min(a.curves.shape[1], b.curves.shape[1])
+    if np.median(a.curves[:, trials - 1]) < np.median(b.curves[:, trials - 1]):
+        a, b = b, a
+    left, right = a.curves[:, trials - 1], b.curves[:, trials - 1]
+    exact = len(np.unique(np.concatenate([left, right]))) == len(left) + len(right)
+    found = mannwhitneyu(left, right, alternative="two-sided", method="exact" if exact else "asymptotic")
+    paired = None
+    if sorted(a.seeds) == sorted(b.seeds) and len(set(a.seeds)) == len(a.seeds):
+        differences = left[np.argsort(a.seeds)] - right[np.argsort(b.seeds)]
+        paired = 1.0 if not differences.any() else float(wilcoxon(differences).pvalue)
+    return RankTest(
+        a.optimizer,
+        b.optimizer,
+        trials,
+        float(found.statistic) / (len(left) * len(right)),
+        1.0 if math.isnan(found.pvalue) else float(found.pvalue),
+        paired,
+        2.0 / math.comb(len(left) + len(right), len(left)),
+    )
+
+
+def _holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's step-down adjustment: the k-th smallest of m times m - k + 1, made monotone.
+
+    >>> _holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    adjusted = [0.0] * len(p_values)
+    largest = 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        largest = max(largest, min(1.0, p_values[index] * (len(p_values) - rank)))
+        adjusted[index] = largest
+    return adjusted
+
+
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """The comparison as plain values."""
     return {
@@ -108,6 +212,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "units": UNITS,
         "reference": list(comparison.reference),
         "best": comparison.best,
+        "levels": list(comparison.levels),
         "groups": [
             {
                 "optimizer": g.optimizer,
@@ -116,16 +221,21 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
                 "quartiles": g.quartiles.tolist(),
                 "seconds": list(g.seconds),
                 "trials_to_90_percent": g.trials_to(0.9 * comparison.best),
+                "trials_to_levels": [g.trials_to(level) for level in comparison.levels],
+                "trials_to_levels_by_run": [list(g.trials_by_run(level)) for level in comparison.levels],
             }
             for g in comparison.groups
         ],
+        "tests": [
+            {
+                "left": t.left,
+                "right": t.right,
+                "trials": t.trials,
+                "superiority": t.superiority,
+                "p_value": t.p_value,
+                "paired_p_value": t.paired_p_value,
+                "least_p_value": t.least_p_value,
+            }
+            for t in comparison.tests
+        ],
     }
-
-
-def write_comparison(comparison: Comparison, path: Path) -> Path:
-    """Write the page that overlays the curves; returns its path."""
-    page = build_page(
-        "Comparison of optimisers", asset("compare.html"), comparison_json(comparison), asset("compare.js")
-    )
-    write_atomic(path, page)
-    return path

@@ -1,20 +1,15 @@
-"""Self-contained HTML pages: one file, no network, everything inline."""
+"""Self-contained HTML pages: one file, no network, everything inline, drawn by the scripts in ``assets``."""
 
 import html
 import json
-from functools import lru_cache
+from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
 from codesign.core.files import read_text
 
-
-@lru_cache(maxsize=1)
-def plotly_source() -> str:
-    """The text of plotly.js as the plotly package ships it."""
-    from plotly.offline import get_plotlyjs
-
-    return str(get_plotlyjs())
+SHARED_SCRIPTS = ("format.js", "charts.js")
+"""What every page needs: numbers with units, and charts."""
 
 
 def asset(name: str) -> str:
@@ -23,19 +18,20 @@ def asset(name: str) -> str:
         return read_text(path)
 
 
-def build_page(title: str, body: str, data: Any, script: str) -> str:
-    """A page with plotly.js, the shared style, its data as JSON and a script that draws it.
+def build_page(title: str, body: str, data: Any, scripts: Sequence[str]) -> str:
+    """A page with the shared style, its data as JSON and the scripts that draw it.
 
     Args:
         title: Of the page.
         body: HTML of the page's frame.
-        data: Plain values; the script finds them as `DATA`.
-        script: JavaScript that fills the frame.
+        data: Plain values without NaN; the scripts find them as `DATA`.
+        scripts: Names of assets, run in this order after the shared ones.
     """
-    embedded = json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
+    embedded = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
+    code = "\n".join(asset(name) for name in (*SHARED_SCRIPTS, *scripts))
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<style>\n{asset('page.css')}\n</style>\n<script>{plotly_source()}</script></head>\n<body>\n{body}\n"
-        f"<script>const DATA = {embedded};\n{script}\n</script>\n</body></html>\n"
+        f"<style>\n{asset('page.css')}\n</style></head>\n<body>\n{body}\n"
+        f'<script>\n"use strict";\nconst DATA = {embedded};\n{code}\n</script>\n</body></html>\n'
     )

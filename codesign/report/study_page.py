@@ -1,72 +1,99 @@
-"""The report of a study: front, hypervolume, designs, and what the chosen one does."""
+"""The report of a study: which accelerator to build and why, the front, the search, every design."""
 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from codesign.core.files import write_atomic
 from codesign.evaluation.metrics import UNITS
-from codesign.optim.study import REPORT_FILE, Study, hypervolume_curve
+from codesign.optim.study import REPORT_FILE, Study, Trial, hypervolume_curve
+from codesign.report.design_data import DesignData
+from codesign.report.importance import LEAST_TRIALS, effects
 from codesign.report.page import asset, build_page
+from codesign.report.summary import LABELS, is_finite, knee_design, summary
 
-_LABELS = {
-    "latency_s": "latency",
-    "energy_j": "energy",
-    "power_w": "power",
-    "area_mm2": "area",
-    "edp_js": "energy-delay product",
-}
+SCRIPTS = ("scene.js", "parallel.js", "front.js", "search.js", "table.js", "drawing.js", "design.js", "study.js")
+
+MOST_DESIGNS = 150
+"""Designs shown in detail, the front's first; a page of that many stays under some megabytes."""
 
 
-def write_report(study: Study) -> Path:
-    """Write ``report.html`` into the study's folder; returns its path."""
-    path = study.folder / REPORT_FILE
+def write_report(study: Study, *, space: str | None = None, path: Path | None = None) -> Path:
+    """Write the page; returns its path.
+
+    Args:
+        study: What to report.
+        space: ``module:attribute`` of a space that is not registered by name.
+        path: Of the page; default ``report.html`` in the study's folder.
+    """
+    target = path or study.folder / REPORT_FILE
     title = f"Accelerators for {' + '.join(study.config['workload']['names'])}"
-    write_atomic(path, build_page(title, asset("study.html"), report_data(study), asset("study.js")))
-    return path
+    write_atomic(target, build_page(title, asset("study.html"), report_data(study, space), SCRIPTS))
+    return target
 
 
-def report_data(study: Study) -> dict[str, Any]:
+def report_data(study: Study, space: str | None = None) -> dict[str, Any]:
     """Everything the page shows, as plain values."""
     front = {t.number for t in study.front()}
-    trials = [
-        {
-            "number": t.number,
-            "point": t.point,
-            "metrics": t.metrics,
-            "infeasible": t.infeasible,
-            "valid": study.is_valid(t),
-            "front": t.number in front,
-            "seconds": t.seconds,
-            "elapsed": t.elapsed_s,
-        }
-        for t in study.trials
-    ]
+    valid = [t for t in study.trials if study.is_valid(t)]
     reference = study.reference_point()
     curve = [] if reference is None else hypervolume_curve(study.values(study.trials), reference)
+    maker = DesignData(study, space)
+    ordered = [t for t in valid if t.number in front] + [t for t in valid if t.number not in front]
+    designs = {t.number: data for t in ordered[:MOST_DESIGNS] if (data := maker.of(t)) is not None}
+    found = importance(study, valid)
+    knee = knee_design(study)
     return {
         "config": study.config,
         "versions": study.versions,
         "objectives": list(study.objectives),
-        "labels": _LABELS,
+        "labels": LABELS,
         "units": UNITS,
-        "trials": trials,
+        "parameters": [p["name"] for p in study.config["space"]["space"]["parameters"]],
+        "trials": [_trial_json(study, t, t.number in front) for t in study.trials],
         "curve": curve,
         "reference": None if reference is None else list(reference),
-        "details": {str(number): study.detail(number) for number in sorted(front)},
-        "balanced": balanced_design(study),
+        "designs": {str(number): data for number, data in designs.items()},
+        "note": maker.note,
+        "importance": found,
+        "least_trials": LEAST_TRIALS,
+        "knee": None if knee is None else knee.number,
+        "summary": summary(study, designs, found, curve),
     }
 
 
-def balanced_design(study: Study) -> int | None:
-    """The front's design with the smallest product of objectives: the page shows it first."""
-    front = study.front()
-    if not front:
-        return None
+def _trial_json(study: Study, trial: Trial, on_front: bool) -> dict[str, Any]:
+    broken = [] if trial.infeasible else [str(c) for c in study.constraints if not _keeps(c, trial)]
+    return {
+        "number": trial.number,
+        "point": trial.point,
+        "metrics": trial.metrics,
+        "infeasible": trial.infeasible,
+        "broken": broken,
+        "valid": study.is_valid(trial),
+        "front": on_front,
+        "seconds": trial.seconds,
+        "elapsed": trial.elapsed_s,
+    }
 
-    def product(trial: Any) -> float:
-        value = 1.0
-        for objective in study.objectives:
-            value *= trial.metrics[objective]
-        return value
 
-    return int(min(front, key=product).number)
+def _keeps(constraint: Any, trial: Trial) -> bool:
+    return bool(constraint.satisfied(np.array([trial.metrics[constraint.metric]]))[0])
+
+
+def importance(study: Study, valid: list[Trial]) -> dict[str, Any]:
+    """Importance and main effects by objective; empty with too few trials."""
+    if len(valid) < LEAST_TRIALS:
+        return {}
+    names = [p["name"] for p in study.config["space"]["space"]["parameters"]]
+    found = {}
+    for column, objective in enumerate(study.objectives):
+        result = effects([t.point for t in valid], names, study.values(valid)[:, column])
+        found[objective] = {
+            "q2": is_finite(result.q2) or 0.0,
+            "first": result.first,
+            "total": result.total,
+            "main": {name: [list(pair) for pair in pairs] for name, pairs in result.main.items()},
+        }
+    return found

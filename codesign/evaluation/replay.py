@@ -1,0 +1,90 @@
+"""A recorded design made again: its architecture, and its layers with their mappings and costs.
+
+A study records designs, and for each the notation, bounds and mapping of every layer. The space that built a design gives
+its architecture back; the cost kernel gives back every figure of a recorded mapping, also those the record leaves out.
+"""
+
+from collections.abc import Mapping as MappingABC
+from dataclasses import dataclass
+from typing import Any
+
+from codesign.arch.architecture import Architecture
+from codesign.core.errors import UserError
+from codesign.cost.cost import Cost, Infeasible, evaluate
+from codesign.evaluation.design import DesignSpace, load_design_space
+from codesign.mapping.files import mapping_from_json
+from codesign.mapping.mapping import Mapping
+from codesign.workloads.computation import Computation
+from codesign.workloads.files import computation_from_json
+
+
+@dataclass(frozen=True)
+class ReplayedLayer:
+    """One distinct layer of a recorded design.
+
+    Args:
+        name: Of the first operator with this computation.
+        count: How many operators have it.
+        computation: What it computes.
+        mapping: The recorded one.
+        cost: Of the mapping, under the cost kernel as it is now.
+    """
+
+    name: str
+    count: float
+    computation: Computation
+    mapping: Mapping
+    cost: Cost
+
+
+def recorded_space(config: MappingABC[str, Any], space: str | None = None) -> DesignSpace:
+    """The space of a study.
+
+    Args:
+        config: Of the study.
+        space: ``module:attribute`` of a space that is not registered by name.
+
+    Raises:
+        UserError: It cannot be found, or it is no longer the space that was searched.
+    """
+    name = space or config["space"]["name"]
+    try:
+        found = load_design_space(name)
+    except UserError as error:
+        hint = None if space else "give the study's own space as --space module:attribute"
+        raise UserError(error.message, where=error.where, hint=hint or error.hint) from None
+    parameters = {p["name"] for p in config["space"]["space"]["parameters"]}
+    if set(found.space.names) != parameters:
+        raise UserError(
+            f"space {name!r} has the parameters {', '.join(sorted(found.space.names))}, the study searched "
+            f"{', '.join(sorted(parameters))}",
+            hint="give the study's own space as --space module:attribute",
+        )
+    return found
+
+
+def replay_layers(
+    space: DesignSpace, architecture: Architecture, detail: MappingABC[str, Any]
+) -> tuple[ReplayedLayer, ...]:
+    """The layers of a design's record, evaluated again.
+
+    Args:
+        space: Says how wide operands are.
+        architecture: Of the design.
+        detail: The trial's record.
+
+    Raises:
+        UserError: A recorded mapping does not fit the architecture: the space or the cost model has changed since.
+    """
+    layers = []
+    for entry in detail.get("layers", ()):
+        problem = {key: entry[key] for key in ("name", "notation", "bounds")}
+        computation = computation_from_json(
+            {**problem, "bits": space.bits, "partial_bits": space.partial_bits}, f"layer {entry['name']!r}"
+        )
+        mapping = mapping_from_json(entry["mapping"], f"layer {entry['name']!r}")
+        cost = evaluate(computation, architecture, mapping)
+        if isinstance(cost, Infeasible):
+            raise UserError(f"the recorded mapping no longer fits: {cost}", where=f"layer {entry['name']!r}")
+        layers.append(ReplayedLayer(entry["name"], entry["count"], computation, mapping, cost))
+    return tuple(layers)

@@ -1,0 +1,116 @@
+// The chosen design: figures, drawing, breakdowns, layers with what bounds each, roofline, loop nests.
+
+// One colour a part, the same in every chart of the design.
+function partColours(design) {
+  const palette = [COLOURS.red, COLOURS.orange, COLOURS.green, COLOURS.purple, COLOURS.sky], names = design.architecture.levels.map(v => v.name);
+  const fixed = { compute: COLOURS.blue, MAC: COLOURS.blue, "MAC units": COLOURS.blue, "vector operators": COLOURS.grey, leakage: "#3d4656", interconnect: "#9aa4b5", network: "#9aa4b5", "interconnect and DMA": "#9aa4b5", "kept on chip": COLOURS.pale };
+  return name => fixed[name] || palette[Math.max(0, names.indexOf(name)) % palette.length];
+}
+
+function breakdown(holder, parts, unit, colours) {
+  const total = parts.reduce((sum, part) => sum + part[1], 0);
+  barList(holder, parts.slice().sort((a, b) => b[1] - a[1]).map(([name, value]) => ({ name, value: Math.max(0, value), colour: colours(name), text: si(value, unit) + "  " + percent(value / total) })), { left: 146, right: 132 });
+}
+
+const boundText = name => name === "compute" ? "compute" : name === "vector operators" ? "vector operators" : "bandwidth of " + name;
+const proofText = layer => layer.proof === "optimal" ? "proven optimal" : layer.proof === "gap" && layer.gap !== null ? "within " + (100 * layer.gap).toPrecision(2) + " % of a lower bound" : "best found";
+
+function layerTip(layer, clock) {
+  const lines = [layer.name, layer.count + " × " + si(layer.latency_cycles / clock, "s") + " = " + si(layer.count * layer.latency_cycles / clock, "s"), "bound by " + boundText(layer.bottleneck), "utilisation  " + percent(layer.utilization), "energy  " + si(layer.energy_pj * 1e-12, "J") + " each", proofText(layer)];
+  if (layer.cycles) lines.push("", "cycles needed by", "compute  " + count(layer.compute_cycles), ...Object.entries(layer.cycles).filter(([, c]) => c > layer.compute_cycles).map(([name, c]) => name + "  " + count(c)));
+  return [...lines, "", layer.notation, Object.entries(layer.bounds).map(([k, v]) => k + "=" + v).join(" ")];
+}
+
+// Latency by layer: coloured by what bounds it; the line in a bar is what compute alone would take.
+function drawLayers(holder, design, colours) {
+  const clock = design.architecture.clock_hz, layers = design.layers, vector = design.vector.latency_cycles;
+  const bars = layers.map(l => ({ name: l.name, cycles: l.latency_cycles * l.count, compute: l.compute_cycles === undefined ? null : l.compute_cycles * l.count, bound: l.bottleneck, tip: () => layerTip(l, clock) }));
+  if (vector) bars.push({ name: "vector operators", cycles: vector, compute: null, bound: "vector operators", tip: () => ["vector operators", si(vector / clock, "s") + " in all", "moved  " + bytes(design.vector.dram_bytes)] });
+  const unit = axisUnit(bars.map(b => b.cycles / clock), "latency", "s"), most = Math.max(...bars.map(b => b.cycles / clock)) * unit.factor;
+  const chart = frame(holder, { width: 1180, height: 400, margin: { bottom: 128, left: 66 }, x: { domain: [-0.5, bars.length - 0.5], grid: false, slant: true, ticks: bars.map((b, k) => ({ value: k, text: b.name.length > 24 ? "…" + b.name.slice(-23) : b.name })) }, y: { domain: [0, most * 1.05], title: unit.title } });
+  const step = chart.x(1) - chart.x(0), width = Math.max(2, step * 0.72);
+  bars.forEach((bar, k) => {
+    const top = chart.y(bar.cycles / clock * unit.factor), group = svg("g", { class: "bar" }, svg("rect", { x: chart.x(k) - step / 2, y: chart.box.top, width: step, height: chart.box.bottom - chart.box.top, fill: "transparent" }), svg("rect", { x: chart.x(k) - width / 2, y: top, width, height: Math.max(1, chart.box.bottom - top), fill: colours(bar.bound), rx: 1.5 }));
+    if (bar.compute !== null && bar.bound !== "compute") { const y = chart.y(bar.compute / clock * unit.factor); group.append(svg("line", { x1: chart.x(k) - width / 2 - 2, x2: chart.x(k) + width / 2 + 2, y1: y, y2: y, stroke: "#1d2433", "stroke-width": 2 })); }
+    chart.plot.append(hover(group, bar.tip));
+  });
+  const bounds = [...new Set(bars.map(b => b.bound))], total = bars.reduce((sum, b) => sum + b.cycles, 0);
+  const share = bound => percent(bars.filter(b => b.bound === bound).reduce((sum, b) => sum + b.cycles, 0) / total);
+  const marks = bars.some(b => b.compute !== null && b.bound !== "compute") ? [["what compute alone would take", "#1d2433", "line"]] : [];
+  return legend([...bounds.map(b => [boundText(b) + ", " + share(b) + " of the time", colours(b)]), ...marks]);
+}
+
+// Performance against operational intensity at the port of the outermost level.
+function drawRoofline(holder, design, colours) {
+  const roof = design.roofline, layers = design.layers.filter(l => l.dram_bytes > 0);
+  const points = layers.map(l => [l.macs / l.dram_bytes, l.macs / l.latency_cycles]), ridge = roof.bytes_per_cycle ? roof.macs_per_cycle / roof.bytes_per_cycle : null;
+  const xs = [...points.map(p => p[0]), ...(ridge ? [ridge / 3, ridge * 3] : [])], ys = [...points.map(p => p[1]), roof.macs_per_cycle];
+  const chart = frame(holder, { height: 400, x: { log: true, domain: padded(xs, true), title: "MACs per byte of " + roof.level }, y: { log: true, domain: padded([...ys, roof.macs_per_cycle * 1.3], true), title: "MACs per cycle" } });
+  const [x0, x1] = padded(xs, true), low = padded([...ys, roof.macs_per_cycle * 1.3], true)[0], line = [];
+  if (ridge) { const start = Math.max(x0, low / roof.bytes_per_cycle); line.push([start, start * roof.bytes_per_cycle], [Math.min(Math.max(ridge, x0), x1), Math.min(roof.macs_per_cycle, x1 * roof.bytes_per_cycle)]); }
+  else line.push([x0, roof.macs_per_cycle]);
+  line.push([x1, Math.min(roof.macs_per_cycle, roof.bytes_per_cycle ? x1 * roof.bytes_per_cycle : Infinity)]);
+  chart.plot.append(svg("path", { d: pathOf(line.map(([a, b]) => [chart.x(a), chart.y(b)])), fill: "none", stroke: "#1d2433", "stroke-width": 2 }));
+  chart.plot.append(svg("text", { class: "small", x: chart.box.right - 4, y: chart.y(roof.macs_per_cycle) - 7, "text-anchor": "end" }, "peak " + count(roof.macs_per_cycle) + " MACs/cycle"));
+  if (ridge) chart.plot.append(svg("text", { class: "small", x: chart.box.left + 8, y: chart.box.top + 14 }, roof.level + " " + digits(roof.bytes_per_cycle) + " B/cycle, read and write together"));
+  const most = Math.max(...layers.map(l => l.latency_cycles * l.count));
+  layers.map((l, k) => [l, points[k]]).sort((a, b) => b[0].latency_cycles * b[0].count - a[0].latency_cycles * a[0].count).forEach(([l, [a, b]]) =>
+    chart.plot.append(hover(svg("circle", { cx: chart.x(a), cy: chart.y(b), r: 3.5 + 11 * Math.sqrt(l.latency_cycles * l.count / most), fill: colours(l.bottleneck), opacity: 0.75, stroke: "white", class: "layer" }), () => layerTip(l, design.architecture.clock_hz))));
+}
+
+// Energy by layer, stacked by where it is spent.
+function drawLayerEnergy(holder, design, colours) {
+  const layers = design.layers.slice().sort((a, b) => b.energy_pj * b.count - a.energy_pj * a.count).slice(0, 12), width = 560, line = 27, left = 150, right = 84;
+  const most = layers[0].energy_pj * layers[0].count, root = svg("svg", { viewBox: `0 0 ${width} ${layers.length * line + 8}`, class: "chart", role: "img" });
+  layers.forEach((l, k) => {
+    const top = 4 + k * line, sum = Object.values(l.energy_by_part).reduce((a, b) => a + b, 0), group = svg("g", {}, svg("text", { class: "name", x: left - 8, y: top + 18, "text-anchor": "end" }, l.name.length > 21 ? "…" + l.name.slice(-20) : l.name));
+    let x = left;
+    for (const [part, value] of Object.entries(l.energy_by_part)) { const w = (width - left - right) * l.energy_pj * l.count / most * value / sum; group.append(svg("rect", { x, y: top + 5, width: Math.max(0, w), height: line - 10, fill: colours(part) })); x += w; }
+    group.append(svg("text", { class: "value", x: x + 6, y: top + 18 }, si(l.energy_pj * l.count * 1e-12, "J")));
+    root.append(hover(group, [l.name, l.count + " × " + si(l.energy_pj * 1e-12, "J"), ...Object.entries(l.energy_by_part).map(([part, value]) => (part === "network" ? "interconnect" : part) + "  " + percent(value / sum))]));
+  });
+  holder.replaceChildren(root);
+}
+
+function drawNests(design) {
+  const clock = design.architecture.clock_hz, heavy = design.layers.filter(l => l.nest).sort((a, b) => b.latency_cycles * b.count - a.latency_cycles * a.count);
+  return heavy.map((l, k) => html("details", { open: k === 0 ? "" : null, class: "nest" },
+    html("summary", {}, html("b", {}, l.name), " " + l.count + " × " + si(l.latency_cycles / clock, "s") + ", " + si(l.energy_pj * 1e-12, "J") + ", utilisation " + percent(l.utilization) + ", bound by " + boundText(l.bottleneck) + ", " + proofText(l)),
+    html("p", { class: "note" }, l.notation + "   " + Object.entries(l.bounds).map(([d, v]) => d + "=" + v).join(" ") + (l.occupancy ? "   memory used: " + Object.entries(l.occupancy).map(([name, share]) => name + " " + percent(share)).join(", ") : "")), html("pre", {}, l.nest)));
+}
+
+// Designs judged by scheduling whole networks: figures of every schedule, and how busy compute and the DRAM channel are.
+function drawNetworks(networks, colours) {
+  const rows = networks.map(n => [n.name, n.weight, count(n.latency_cycles), si(n.energy_pj * 1e-12, "J"), bytes(n.dram_bytes), bytes(n.peak_buffer_bytes), percent(n.utilisation), n.lgs + " / " + n.flgs + " / " + n.tiles, n.gap === null || n.gap === undefined ? "–" : percent(n.gap)]);
+  const heads = ["network", "weight", "cycles", "energy", "DRAM traffic", "peak buffer", "utilisation", "groups / fine groups / tiles", "gap to bound"];
+  const busy = html("div", {});
+  barList(busy, networks.flatMap(n => [["latency", n.latency_cycles, COLOURS.grey], ["compute busy", n.compute_cycles, colours("compute")], ["DRAM channel busy", n.channel_cycles, COLOURS.red], ["lower bound", n.bound_cycles, COLOURS.pale]].filter(row => row[1] !== undefined && row[1] !== null).map(([name, value, colour]) => ({ name: (networks.length > 1 ? n.name + ": " : "") + name, value, colour, text: count(value) + "  " + percent(value / n.latency_cycles) }))), { width: 1180, left: 220, right: 190 });
+  return [html("h3", {}, "Schedules of whole networks"), html("div", { class: "scroll" }, html("table", { class: "plain" }, html("thead", {}, html("tr", {}, ...heads.map(h => html("th", {}, h)))), html("tbody", {}, ...rows.map(row => html("tr", {}, ...row.map(c => html("td", {}, String(c)))))))), html("h3", {}, "Cycles"), busy];
+}
+
+function drawChosen() {
+  const t = byNumber.get(chosen), design = DATA.designs[String(chosen)];
+  byId("chosen-title").textContent = t ? "Design of trial " + t.number + (t.number === DATA.knee ? ", the recommended one" : t.front ? ", on the front" : "") : "No design is feasible";
+  const work = byId("work");
+  work.replaceChildren();
+  for (const id of ["drawing", "energy", "area", "chosen-cards"]) byId(id).replaceChildren();
+  byId("chosen").querySelectorAll(":scope > .grid").forEach(e => { e.style.display = design ? "" : "none"; });
+  if (!t) return;
+  byId("chosen-cards").replaceChildren(...[...new Set([...DATA.objectives, ...METRICS])].filter(m => m in t.metrics).map(m => html("div", { class: "card" }, html("b", {}, si(t.metrics[m], unitOf(m))), html("span", {}, labelOf(m)))));
+  byId("chosen-point").replaceChildren(...Object.entries(t.point).map(([k, v]) => html("span", { class: "pill" }, words(k) + " ", html("b", {}, String(v)))));
+  if (!design) { work.append(html("p", { class: "note" }, t.valid ? "This page holds the details of " + Object.keys(DATA.designs).length + " designs, the front's first; those of this one are in the study." : "An infeasible design has no mappings to show.")); return; }
+  const colours = partColours(design);
+  drawArchitecture(byId("drawing"), design.architecture, colours);
+  breakdown(byId("area"), design.area, "mm²", colours);
+  byId("energy").parentElement.style.display = design.energy ? "" : "none";
+  if (design.energy) breakdown(byId("energy"), design.energy, "J", colours);
+  if (design.networks) work.append(...drawNetworks(design.networks, colours));
+  if (!design.layers) return;
+  const latency = html("div", {}), roof = html("div", {}), energy = html("div", {});
+  const note = html("div", {});
+  work.append(html("figure", {}, html("figcaption", {}, "Latency by distinct layer, all its repetitions, and what bounds it"), note, latency),
+    html("div", { class: "grid two" }, html("figure", {}, html("figcaption", {}, "Roofline (area of a dot: share of the time)"), roof), html("figure", {}, html("figcaption", {}, "Energy of the heaviest layers"), energy)), html("h3", {}, "Loop nests of the heaviest layers"), ...drawNests(design));
+  note.replaceChildren(drawLayers(latency, design, colours));
+  drawRoofline(roof, design, colours);
+  drawLayerEnergy(energy, design, colours);
+}

@@ -1,0 +1,116 @@
+"""What the report shows of one design: breakdowns, layers with what bounds each, roofline; plain values."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from codesign.arch.architecture import Architecture
+from codesign.core.errors import UserError
+from codesign.evaluation.design import DesignSpace
+from codesign.evaluation.replay import ReplayedLayer, recorded_space, replay_layers
+from codesign.optim.study import Study, Trial
+
+NESTS_SHOWN = 8
+"""Heaviest layers whose loop nests are kept in the page."""
+
+
+class DesignData:
+    """Makes the page's data of a study's designs; loads the study's space once, if it can be had."""
+
+    def __init__(self, study: Study, space: str | None = None) -> None:
+        self._study = study
+        self._space: DesignSpace | None = None
+        self.note = ""
+        try:
+            self._space = recorded_space(study.config, space)
+        except UserError as error:
+            self.note = f"Designs could not be built again, so cycles by resource are left out: {error}."
+
+    def of(self, trial: Trial) -> dict[str, Any] | None:
+        """The data of a trial; None when nothing is recorded of it."""
+        detail = self._study.detail(trial.number)
+        if "architecture" not in detail:
+            return None
+        architecture = detail["architecture"]
+        data: dict[str, Any] = {"architecture": architecture, "area": area_parts(architecture)}
+        if "layers" in detail and "metrics" in detail:
+            replayed, built = self._replay(trial, detail)
+            data["layers"] = layer_rows(detail, replayed)
+            data["energy"] = energy_parts(detail)
+            data["vector"] = detail["vector"]
+            data["roofline"] = _roofline(architecture, built)
+        elif "networks" in detail:
+            data["networks"] = [{k: v for k, v in network.items() if k != "encoding"} for network in detail["networks"]]
+        return data
+
+    def _replay(self, trial: Trial, detail: Mapping[str, Any]) -> tuple[tuple[ReplayedLayer, ...], Architecture | None]:
+        if self._space is None:
+            return (), None
+        try:
+            architecture = self._space.build(trial.point)
+            return replay_layers(self._space, architecture, detail), architecture
+        except UserError as error:
+            self.note = f"Some designs could not be built again, so cycles by resource are left out: {error}."
+            return (), None
+
+
+def energy_parts(detail: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """Joules of one run of the workload by where they are spent."""
+    parts: dict[str, float] = {}
+    corrected = 0.0
+    for layer in detail["layers"]:
+        for part, energy_pj in layer["energy_by_level_pj"].items():
+            parts[part] = parts.get(part, 0.0) + energy_pj * layer["count"] * 1e-12
+        saved = layer["energy_pj"] - sum(layer["energy_by_level_pj"].values())
+        corrected += saved * layer["count"] * 1e-12
+    named = [("interconnect" if part == "network" else part, joules) for part, joules in parts.items()]
+    named.append(("vector operators", detail["vector"]["energy_pj"] * 1e-12))
+    named.append(("leakage", detail["metrics"]["leakage_w"] * detail["metrics"]["latency_s"]))
+    if abs(corrected) > 1e-9 * sum(parts.values()):
+        named.append(("kept on chip", corrected))  # rule E5: DRAM accesses that did not happen
+    return [(name, joules) for name, joules in named if joules != 0.0]
+
+
+def area_parts(architecture: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """Square millimetres by part of the chip."""
+    parts = [(v["name"], v["area_mm2"] or 0.0) for v in architecture["levels"] if v["kind"] != "dram"]
+    parts.append(("MAC units", architecture["mac"]["area_mm2"] or 0.0))
+    parts.append(("interconnect and DMA", architecture["extra_area_mm2"]))
+    return [(name, area) for name, area in parts if area]
+
+
+def layer_rows(detail: Mapping[str, Any], replayed: Sequence[ReplayedLayer]) -> list[dict[str, Any]]:
+    """Every distinct layer, in the order of the network."""
+    layers = detail["layers"]
+    by_weight = sorted(range(len(layers)), key=lambda i: -layers[i]["latency_cycles"] * layers[i]["count"])
+    shown = set(by_weight[:NESTS_SHOWN])
+    rows = []
+    for i, layer in enumerate(layers):
+        row = {
+            key: layer[key]
+            for key in (
+                "name", "notation", "bounds", "count", "macs", "latency_cycles", "energy_pj", "utilization", "bottleneck",
+                "dram_bytes", "proof", "gap",
+            )
+        }  # fmt: skip
+        row["energy_by_part"] = layer["energy_by_level_pj"]
+        if replayed:
+            cost = replayed[i].cost
+            row["compute_cycles"] = cost.compute_cycles
+            row["cycles"] = {v.level: v.cycles for v in cost.levels}
+            row["occupancy"] = {v.level: v.used_bytes / v.capacity_bytes for v in cost.levels if v.capacity_bytes}
+        if i in shown:
+            row["nest"] = layer["loopnest"]
+        rows.append(row)
+    return rows
+
+
+def _roofline(architecture: Mapping[str, Any], built: Architecture | None) -> dict[str, Any]:
+    """Peak MACs per cycle and the most bytes per cycle that can cross the port of the outermost level, both ways."""
+    dram = architecture["levels"][0]
+    read = dram["read_bandwidth_bytes_per_cycle"]
+    both = None if read is None else 2.0 * read
+    if built is not None:
+        level = built.levels[0]
+        ports = (level.read_bandwidth_words_per_cycle, level.write_bandwidth_words_per_cycle)
+        both = None if None in ports else sum(p or 0.0 for p in ports) * level.word_bits / 8
+    return {"macs_per_cycle": architecture["mac"]["units"], "bytes_per_cycle": both, "level": dram["name"]}

@@ -1,0 +1,253 @@
+"""The words on top of the report: which accelerator to build, and why."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from codesign.evaluation.metrics import UNITS, format_si
+from codesign.optim.study import Study, Trial
+
+LABELS = {
+    "latency_s": "latency",
+    "energy_j": "energy",
+    "power_w": "power",
+    "area_mm2": "area",
+    "edp_js": "energy-delay product",
+}
+
+_SIZES = {"kib": "KiB", "mib": "MiB", "bytes": "bytes", "bits": "bits", "mm": "mm"}
+"""Endings of parameter names that are units."""
+
+TRUSTED_Q2 = 0.5
+"""Importance is put into words only if the model predicts at least this share of the variance of trials left out."""
+
+
+def knee_design(study: Study) -> Trial | None:
+    """The front's design nearest to the ideal point.
+
+    The ideal point has the best value of every objective on the front. Distances are Euclidean in the logarithms of the
+    objectives, each scaled to [0, 1] over the front, so that neither units nor the span of one objective weigh in
+    (compromise programming: Zeleny, 1973; Yu, Management Science 19(8), 1973). Of equal ones the first.
+    """
+    front = study.front()
+    if not front:
+        return None
+    logs = np.log10(study.values(front))
+    span = np.ptp(logs, axis=0)
+    scaled = (logs - logs.min(axis=0)) / np.where(span > 0, span, 1.0)
+    return front[int(np.argmin((scaled**2).sum(axis=1)))]
+
+
+def summary(
+    study: Study,
+    designs: Mapping[int, Mapping[str, Any]],
+    effects: Mapping[str, Any],
+    curve: Sequence[float],
+) -> list[dict[str, Any]]:
+    """Paragraphs as (title, text, trial it is about).
+
+    Args:
+        study: What was searched.
+        designs: Page data by trial number.
+        effects: Importance by objective, as in the page's data.
+        curve: Hypervolume after each trial.
+    """
+    knee = knee_design(study)
+    if knee is None:
+        return [_nothing(study)]
+    parts = [_recommended(study, knee)]
+    if designs.get(knee.number):
+        parts.append(_paragraph("What bounds it", _bounds(designs[knee.number], knee), knee.number))
+    parts.append(_paragraph("If one figure matters most", _extremes(study, designs), None))
+    words = _importance(effects)
+    if words:
+        parts.append(_paragraph("What decides", words, None))
+    parts.append(_paragraph("How far to trust this", _trust(study, knee, designs, curve), None))
+    return parts
+
+
+def _paragraph(title: str, text: str, trial: int | None) -> dict[str, Any]:
+    return {"title": title, "text": text, "trial": trial}
+
+
+def _nothing(study: Study) -> dict[str, Any]:
+    reasons = sorted({t.infeasible["resource"] for t in study.trials if t.infeasible})
+    text = f"None of the {len(study.trials)} designs tried is feasible"
+    text += f": {'; '.join(reasons)}." if reasons else " within the constraints."
+    return _paragraph("Build none of these", text, None)
+
+
+def figures(study: Study, trial: Trial) -> str:
+    """The objectives of a trial in words: ``latency 8.1 ms, energy 5.3 mJ and area 1.2 mm²``."""
+    return _and([f"{LABELS[o]} {format_si(trial.metrics[o], UNITS[o])}" for o in study.objectives])
+
+
+def point_text(point: Mapping[str, Any]) -> str:
+    """A design in words, units of sizes put behind them: ``scratchpad 256 KiB, bus 64 bits``."""
+    return ", ".join(_setting(name, value) for name, value in point.items() if value is not None)
+
+
+def _setting(name: str, value: Any) -> str:
+    stem, _, last = name.rpartition("_")
+    if stem and last in _SIZES and not isinstance(value, (str, bool)):
+        return f"{stem.replace('_', ' ')} {value} {_SIZES[last]}"
+    return f"{name.replace('_', ' ')} {str(value).lower() if isinstance(value, bool) else value}"
+
+
+def _recommended(study: Study, knee: Trial) -> dict[str, Any]:
+    front = study.front()
+    best = study.values(front).min(axis=0)
+    ratios = [
+        f"{knee.metrics[o] / b:.2f} times the lowest {LABELS[o]}" if knee.metrics[o] > b else f"the lowest {LABELS[o]}"
+        for o, b in zip(study.objectives, best, strict=True)
+    ]
+    if len(front) == 1:
+        text = f"Trial {knee.number} beats every other design in every objective: {figures(study, knee)}."
+    else:
+        text = (
+            f"Trial {knee.number}: {figures(study, knee)}. That is {_and(ratios)} on the front of {len(front)} designs. "
+            "It is the front's design nearest to the ideal point, which has the best value of every objective at once "
+            "(distance in the logarithms of the objectives, each scaled to the extent of the front)."
+        )
+    return _paragraph("Build this one", f"{text} Design: {point_text(knee.point)}.", knee.number)
+
+
+def _bounds(design: Mapping[str, Any], trial: Trial) -> str:
+    sentences = []
+    if "layers" in design:
+        shares = time_shares(design)
+        named = [f"{_percent(share)} by {_resource(name)}" for name, share in _largest(shares, 3)]
+        sentences.append(f"Its time is bound {_and(named)}.")
+        energy = dict(design["energy"])
+        total = sum(energy.values())
+        spent = [f"{_percent(v / total)} in {_part(k)}" for k, v in _largest(energy, 3)]
+        sentences.append(f"Of its energy, {_and(spent)}.")
+    for network in design.get("networks", ()):
+        sentences.append(
+            f"{network['name']}: compute units are busy for {_percent(network['utilisation'])} of the time; the DRAM channel "
+            f"for {_percent(network['channel_cycles'] / network['latency_cycles'])}."
+        )
+    area = dict(design["area"])
+    total_area = sum(area.values())
+    if total_area:
+        placed = [f"{_percent(v / total_area)} for {_part(k)}" for k, v in _largest(area, 3)]
+        sentences.append(f"Of its {format_si(trial.metrics['area_mm2'], UNITS['area_mm2'])}, {_and(placed)}.")
+    return " ".join(sentences)
+
+
+def time_shares(design: Mapping[str, Any]) -> dict[str, float]:
+    """Share of the latency by what bounds it: a resource, or the vector operators."""
+    cycles: dict[str, float] = {}
+    for layer in design["layers"]:
+        name = layer["bottleneck"]
+        cycles[name] = cycles.get(name, 0.0) + layer["latency_cycles"] * layer["count"]
+    cycles["vector operators"] = design["vector"]["latency_cycles"]
+    total = sum(cycles.values())
+    return {name: c / total for name, c in cycles.items() if c}
+
+
+def _extremes(study: Study, designs: Mapping[int, Mapping[str, Any]]) -> str:
+    front = study.front()
+    sentences = []
+    winners: dict[int, list[str]] = {}
+    for objective in study.objectives:
+        best = min(front, key=lambda t: t.metrics[objective])
+        winners.setdefault(best.number, []).append(LABELS[objective])
+    for number, names in winners.items():
+        best = next(t for t in front if t.number == number)
+        text = f"Lowest {_and(names)}: trial {number} with {figures(study, best)}"
+        design = designs.get(number)
+        if design and "layers" in design:
+            name, share = _largest(time_shares(design), 1)[0]
+            text += f"; {_percent(share)} of its time bound by {_resource(name)}"
+        sentences.append(f"{text} ({point_text(best.point)}).")
+    return " ".join(sentences)
+
+
+def _importance(effects: Mapping[str, Any]) -> str:
+    sentences = []
+    for objective, found in effects.items():
+        if not found["q2"] > TRUSTED_Q2:
+            continue
+        heavy = [(k, v) for k, v in _largest(found["total"], 3) if v >= 0.1]
+        if heavy:
+            named = [f"{name.replace('_', ' ')} ({_percent(min(share, 1.0))})" for name, share in heavy]
+            sentences.append(f"{LABELS[objective].capitalize()} hangs mostly on {_and(named)}.")
+    if sentences:
+        sentences.append("Percentages: share of the variance over the values tried, interactions included.")
+    return " ".join(sentences)
+
+
+def _trust(study: Study, knee: Trial, designs: Mapping[int, Mapping[str, Any]], curve: Sequence[float]) -> str:
+    sentences = [_proofs(designs.get(knee.number))]
+    quarter = len(curve) - max(1, len(curve) // 4)
+    if len(curve) >= 8 and curve[-1] > 0:
+        growth = 1.0 - curve[quarter - 1] / curve[-1]
+        verdict = (
+            "the front still moves: more trials are worth their time" if growth > 0.02 else "the front has settled"
+        )
+        sentences.append(
+            f"The last {len(curve) - quarter} of {len(curve)} trials brought {100 * growth:.1f} % of the hypervolume; {verdict}."
+        )
+    bad = sum(not study.is_valid(t) for t in study.trials)
+    if bad:
+        sentences.append(f"{bad} of {len(study.trials)} designs tried cannot be built or break a constraint.")
+    return " ".join(s for s in sentences if s)
+
+
+def _proofs(design: Mapping[str, Any] | None) -> str:
+    """How many of the design's mappings are proven optimal."""
+    if design is None:
+        return ""
+    if "networks" in design:
+        gaps = [n["gap"] for n in design["networks"] if n.get("gap") is not None]
+        if len(gaps) == len(design["networks"]):
+            return f"The recommended design's schedules are within {100 * max(gaps):.1f} % of a lower bound."
+        return "The recommended design's schedules are the best found; nothing is proven of them."
+    layers = design.get("layers", [])
+    if not layers:
+        return ""
+    total = sum(v["latency_cycles"] * v["count"] for v in layers)
+    proven = [v for v in layers if v["proof"] == "optimal"]
+    bounded = [v for v in layers if v["proof"] == "gap" and v["gap"] is not None]
+    share = sum(v["latency_cycles"] * v["count"] for v in proven) / total
+    if not proven and not bounded:
+        return (
+            f"None of its {len(layers)} distinct layers has a mapping proven optimal: its latency and energy are what was "
+            "found, the hardware may do better."
+        )
+    text = f"Of its {len(layers)} distinct layers {len(proven)} ({_percent(share)} of the matrix operators' time) have mappings proven optimal"
+    if bounded:
+        worst = max(v["gap"] for v in bounded)
+        text += f", {len(bounded)} are within {100 * worst:.2g} % of a bound"
+    return f"{text}."
+
+
+def _largest(values: Mapping[str, float], count: int) -> list[tuple[str, float]]:
+    ranked = sorted(values.items(), key=lambda item: -item[1])[:count]
+    return [item for item in ranked if item[1] >= 0.005] or ranked[:1]
+
+
+def _resource(name: str) -> str:
+    if name == "compute":
+        return "compute"
+    return "the vector operators" if name == "vector operators" else f"the bandwidth of {_part(name)}"
+
+
+def _part(name: str) -> str:
+    return {"MAC": "the MACs", "DRAM": "DRAM", "leakage": "leakage"}.get(name, f"the {name}")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.0995 or share == 0 else f"{100 * share:.1f} %"
+
+
+def _and(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def is_finite(value: float) -> float | None:
+    """A number for JSON: None where it is not finite."""
+    return value if math.isfinite(value) else None
