@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from codesign.scheduling.cosma.plan import footprint_bytes, spilled_tensors
-from codesign.scheduling.cosma.result import Schedule, addresses_to_list
+from codesign.scheduling.cosma.result import Schedule, addresses_to_list, spills_to_list
 
 _PAGE = "memory_map.html"
 _DATA = "/*DATA*/null"
@@ -21,7 +21,7 @@ def memory_map_html(schedule: Schedule) -> str:
     template = files("codesign.scheduling.cosma").joinpath(_PAGE).read_text(encoding="utf-8")
     # A closing tag inside a name must not end the script.
     data = json.dumps(_data(schedule)).replace("</", "<\\/")
-    title = html.escape(f"{schedule.graph.name}: scratchpad of {schedule.capacity_bytes} bytes")
+    title = html.escape(f"{schedule.graph.name}: scratchpad of {schedule.capacity_bytes:,} bytes")
     return template.replace(_TITLE, title).replace(_DATA, data)
 
 
@@ -48,4 +48,5 @@ def _data(schedule: Schedule) -> dict[str, Any]:
         "operators": [[operators[o].name, operators[o].kind] for o in schedule.plan.order],
         "footprint": footprint_bytes(schedule.plan, schedule.stays),
         "stays": stays,
+        "spills": spills_to_list(schedule),
     }

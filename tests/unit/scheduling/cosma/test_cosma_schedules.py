@@ -18,7 +18,13 @@ from codesign.scheduling.cosma.graph import GraphTensor, Operator, OperatorGraph
 from codesign.scheduling.cosma.memory_map import memory_map_html
 from codesign.scheduling.cosma.objective import BYTES, Quantity, TrafficWeights, weights_on
 from codesign.scheduling.cosma.ordering import order_exactly, order_in_windows
-from codesign.scheduling.cosma.plan import footprint_bytes, noncompulsory_bytes, residencies, resident_plan
+from codesign.scheduling.cosma.plan import (
+    footprint_bytes,
+    noncompulsory_bytes,
+    residencies,
+    resident_plan,
+    spilled_tensors,
+)
 from codesign.scheduling.cosma.program import Solver, solve_program
 from codesign.scheduling.cosma.result import Proof, Schedule, TooSmall, schedule_to_dict
 from codesign.scheduling.cosma.segments import narrow_segments
@@ -190,6 +196,7 @@ def test_the_memory_map_carries_everything_and_loads_nothing() -> None:
     assert page.count("</script>") == 1
     assert not re.search(r"(src|href)=|@import|fetch\(|http(?!://www.w3.org/2000/svg)", page)
     assert page.count('"first_step"') == len(found.stays)
+    assert page.count('"written_after_step"') == len(spilled_tensors(found.plan)) > 0
     assert "/*DATA*/" not in page and "<!--TITLE-->" not in page
 
 
