@@ -57,9 +57,9 @@ def dma_cycles(core: Core, words: float, run_bytes: float) -> float:
 def im2col_cycles(convolution: Computation, core: Core) -> float:
     """Unfolding the input through the DMA engine: reading it once per filter tap, writing the matrix.
 
-    A row of the matrix holds one (channel, tap) for all pixels. Reading is in runs of an image row's pixels; where a stride skips some, whole runs are
-    read and the rest dropped, or single elements, whichever is faster. Writing in whole rows of the matrix. Nothing is needed for 1 x 1 filters without stride. The product's rows are output channels, which
-    is how the output lies in DRAM, so no col2im is charged.
+    A row of the matrix holds one (channel, tap) for all pixels. Reading is in runs of an image row's pixels; where a stride skips some, whole runs
+    are read and the rest dropped, or single elements, whichever is faster. Writing is in whole rows of the matrix. Nothing is needed for 1 x 1
+    filters without stride. The product's rows are output channels, which is how the output lies in DRAM, so no col2im is charged.
     """
     sizes = convolution.sizes
     stride = dict(convolution.inputs[0].axes[-1].terms)["Q"]
