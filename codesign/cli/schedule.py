@@ -32,6 +32,7 @@ class ScheduleOptions:
     unfused: bool | None = None
     route: str | None = None
     mode: str | None = None
+    tile_cost: str | None = None
     evaluate: Path | None = None
     objective: str | None = None
     time_limit: float | None = None
@@ -121,6 +122,12 @@ def register(app: typer.Typer) -> None:
         mode: Annotated[
             str | None, typer.Option(help="reference (published model) or default (its defects mended).")
         ] = None,
+        tile_cost: Annotated[
+            str | None,
+            typer.Option(
+                help="What a tile costs inside the core: template (SoMa's own model) or a mapper of this project, on any --arch."
+            ),
+        ] = None,
         evaluate: Annotated[
             Path | None, typer.Option(help="Evaluate the encodings in this file instead of searching.")
         ] = None,
@@ -142,7 +149,7 @@ def register(app: typer.Typer) -> None:
         _dispatch(
             ScheduleOptions(
                 scheduler=scheduler or "", output_format=output_format, network=network, arch=arch, phase=phase, seq=seq, batch=batch,
-                capacity=capacity, buffers=buffers, parameters=parameters, unfused=unfused, route=route, mode=mode, evaluate=evaluate,
-                objective=objective, time_limit=time_limit, evaluations=evaluations, chains=chains, workers=workers, seed=seed, html=html, out=out,
+                capacity=capacity, buffers=buffers, parameters=parameters, unfused=unfused, route=route, mode=mode, tile_cost=tile_cost,
+                evaluate=evaluate, objective=objective, time_limit=time_limit, evaluations=evaluations, chains=chains, workers=workers, seed=seed, html=html, out=out,
             )
         )  # fmt: skip

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ from codesign.cli.schedule import ScheduleOptions
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured, write_atomic, write_json
 
-_COMMON = frozenset({"network", "arch", "phase", "seq", "batch", "capacity", "mode", "evaluate", "seed", "html", "out"})
+_COMMON = frozenset(
+    {"network", "arch", "phase", "seq", "batch", "capacity", "mode", "tile_cost", "evaluate", "seed", "html", "out"}
+)
 _SEARCH = _COMMON | {"objective", "time_limit", "evaluations"}
 SCHEDULERS: dict[str, frozenset[str]] = {
     "soma": _SEARCH | {"chains", "workers"},
@@ -39,7 +42,6 @@ def _capacity(text: str | None) -> int | None:
 
 def _problem(options: ScheduleOptions) -> Any:
     from codesign.scheduling.soma.evaluator import Problem
-    from codesign.scheduling.soma.hardware import PRESETS, hardware_from_constants, read_hardware
     from codesign.scheduling.soma.model import MODES
     from codesign.scheduling.soma.source import load_graph
 
@@ -49,14 +51,61 @@ def _problem(options: ScheduleOptions) -> Any:
     if mode not in MODES:
         raise unknown_name("mode", mode, MODES)
     source = load_graph(options.network, phase=options.phase, seq=options.seq, batch=options.batch)
-    if options.arch is not None:
-        hardware = read_hardware(options.arch)
-    elif source.constants is not None:
-        hardware = hardware_from_constants(source.constants, options.network)
-    else:
-        hardware = PRESETS["soma-edge"]
+    hardware = _platform(options, source.constants)
     batch = options.batch if options.batch is not None else source.batch
     return Problem(source.graph, batch, hardware, MODES[mode], _capacity(options.capacity))
+
+
+def _platform(options: ScheduleOptions, constants: Any) -> Any:
+    """The accelerator: the template with constants, or any architecture of this project behind a mapper."""
+    from codesign.arch.presets import preset_names
+    from codesign.scheduling.soma.hardware import PRESETS, hardware_from_constants, read_hardware
+
+    name, mapper = options.arch, options.tile_cost
+    if mapper is None:
+        is_template = name is None or name in PRESETS or not (name in preset_names() or _is_architecture(name))
+        mapper = "template" if is_template else "anneal"
+    if mapper == "template":
+        if name is not None and name not in PRESETS and (name in preset_names() or _is_architecture(name)):
+            raise UserError(
+                f"--tile-cost template needs one of {', '.join(sorted(PRESETS))} or a file of the template's constants, got {name!r}",
+                hint="--tile-cost anneal maps tiles on any architecture",
+            )
+        if name is not None and name not in PRESETS and not Path(name).suffix:
+            raise unknown_name("architecture", name, {*PRESETS, *preset_names()})
+        if name is not None:
+            return read_hardware(name)
+        return PRESETS["soma-edge"] if constants is None else hardware_from_constants(constants, str(options.network))
+    from codesign.mappers.base import Budget
+    from codesign.mappers.registry import MAPPERS, create
+    from codesign.scheduling.soma.mapped_tiles import MappedPlatform
+
+    if mapper not in MAPPERS:
+        raise unknown_name("tile cost", mapper, ["template", *MAPPERS])
+    if options.mode == "reference":
+        raise UserError("--mode reference is the published model: it has --tile-cost template only")
+    budget = Budget(time_limit_s=1.0) if mapper == "exact" else Budget(evaluations=2000)
+    return MappedPlatform(_architecture("soma-edge" if name is None else name), create(mapper), budget)
+
+
+def _is_architecture(name: str) -> bool:
+    """Whether a file holds an architecture of this project (the template's constants are the other form)."""
+    if not Path(name).suffix:
+        return False
+    raw = read_structured(name)
+    return isinstance(raw, Mapping) and "architecture" in raw
+
+
+def _architecture(name: str) -> Any:
+    from codesign.arch.files import architecture_from_json
+    from codesign.arch.presets import fill_figures, load_preset
+
+    if not Path(name).suffix:
+        return load_preset(name)
+    raw = read_structured(name)
+    if not isinstance(raw, Mapping) or "architecture" not in raw:
+        raise UserError("expected an object with the key `architecture`", where=name)
+    return fill_figures(architecture_from_json(raw["architecture"], name))
 
 
 def _objective(name: str | None) -> Any:

@@ -55,6 +55,19 @@ def test_evaluate_prints_reference_statuses_in_order(capsys: Any) -> None:
     assert [(r["name"], r["status"]) for r in results] == [(w["name"], w["status"]) for w in want]
 
 
+def test_any_architecture_is_scheduled_on_with_a_mapper_for_its_tiles(tmp_path: Path, capsys: Any) -> None:
+    from codesign.arch.presets import preset_path
+
+    copied = tmp_path / "mine.yaml"
+    copied.write_text(preset_path("gemmini").read_text())
+    records = []
+    for arch, tile_cost in ((str(copied), None), ("gemmini", "anneal"), ("soma-edge", "anneal")):
+        run(ScheduleOptions("soma", "json", network=TOY, arch=arch, tile_cost=tile_cost, evaluations=300))
+        records.append(json.loads(capsys.readouterr().out))
+    assert [r["status"] for r in records] == ["feasible"] * 3
+    assert records[0]["latency_cycles"] == records[1]["latency_cycles"] != records[2]["latency_cycles"]
+
+
 def test_infeasible_is_printed_as_a_result(capsys: Any) -> None:
     run(ScheduleOptions("soma", "json", network=TOY, capacity="9000", evaluations=100))
     record = json.loads(capsys.readouterr().out)
@@ -72,6 +85,10 @@ def test_infeasible_is_printed_as_a_result(capsys: Any) -> None:
         ({"batch": 0}, "`batch` must be an integer >= 1, got 0"),
         ({"evaluate": DATA / "eval" / "in_903.json", "time_limit": 1.0}, "--evaluate runs no search"),
         ({"evaluate": DATA / "eval" / "in_900.json"}, "made for another network"),
+        ({"tile_cost": "fast"}, "unknown tile cost 'fast'"),
+        ({"tile_cost": "anneal", "mode": "reference"}, "--mode reference is the published model"),
+        ({"tile_cost": "template", "arch": "simba"}, "--tile-cost template needs one of"),
+        ({"arch": "sima"}, "unknown architecture 'sima'"),
     ],
 )
 def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:

@@ -1,5 +1,6 @@
 """What an encoding costs: tiles, tensors, buffer occupancy, timing, energy, bounds; and why an invalid one cannot run."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -10,8 +11,9 @@ from codesign.core.errors import UserError
 from codesign.scheduling.soma import kernel_fusion as kf
 from codesign.scheduling.soma import kernel_tile as kt
 from codesign.scheduling.soma import kernel_timing as tm
-from codesign.scheduling.soma.hardware import SomaHardware
-from codesign.scheduling.soma.model import ModelOptions
+from codesign.scheduling.soma.hardware import Platform
+from codesign.scheduling.soma.mapped_tiles import MappedPlatform, TilePrice
+from codesign.scheduling.soma.model import MAPPED_TILES, ModelOptions
 from codesign.scheduling.soma.network import IntArray, LayerGraph
 from codesign.scheduling.soma.notation import STATUS_BY_CODE, DramScheme, Encoding, FusionScheme, Status
 
@@ -41,7 +43,7 @@ class Problem:
 
     graph: LayerGraph
     batch: int
-    hardware: SomaHardware
+    hardware: Platform
     options: ModelOptions
     buffer_bytes: int | None = None
 
@@ -55,6 +57,22 @@ class Problem:
     def limit_bytes(self) -> int:
         """Bytes the buffer may hold."""
         return self.hardware.gbuf.capacity_bytes if self.buffer_bytes is None else self.buffer_bytes
+
+    @property
+    def flags(self) -> int:
+        """What the compiled code is told of the model: its switches, and whether a mapper prices the tiles."""
+        return self.options.flags | (MAPPED_TILES if isinstance(self.hardware, MappedPlatform) else 0)
+
+    def tile_price(self, layer: int, shape: Sequence[int]) -> TilePrice:
+        """Cost of the tile ``(b, k, h, w)`` of a layer."""
+        row = self.graph.table[layer]
+        if isinstance(self.hardware, MappedPlatform) and self.graph.layers[layer].is_matrix:
+            return self.hardware.tile_price(row, shape)
+        result = np.zeros(kt.N_COST)
+        b, k, h, w = (int(v) for v in shape[:4])
+        kt.tile_cost(row, b, k, h, w, self.hardware.integers(), self.hardware.reals(), self.options.flags, result)
+        cycles, energy, gbuf, local, bus, op = result[: kt.N_COST].tolist()
+        return int(cycles), energy, gbuf, local, bus, op
 
     @property
     def ideal_engine_cycles(self) -> float:
@@ -290,18 +308,17 @@ def _layer_tiles(
     problem: Problem, fusion: FusionScheme, shape: IntArray, groups: tuple[IntArray, ...]
 ) -> tuple[LayerTiles, ...] | Invalid:
     flg_end, _lg_end, lg_of, n_tiles, step, first = groups
-    ints, reals = problem.hardware.integers(), problem.hardware.reals()
-    result = np.zeros(kt.N_COST)
     layers: list[LayerTiles] = []
     fine = -1
     last_end = -1
     for i, layer in enumerate(fusion.order):
         b, c, h, w = (int(v) for v in shape[layer, :4])
-        kt.tile_cost(problem.graph.table[layer], b, c, h, w, ints, reals, problem.options.flags, result)
-        if result[kt.TIME] < 0:
+        price = problem.tile_price(layer, (b, c, h, w))
+        if price[0] < 0:
             name = problem.graph.layers[layer].name
             return Invalid(
-                Status.NO_INTRA_CORE_MAPPING, f"no part of tile {b}x{c}x{h}x{w} of {name!r} fits a PE's buffers"
+                Status.NO_INTRA_CORE_MAPPING,
+                f"no part of tile {b}x{c}x{h}x{w} of {name!r} fits the buffers of the PE array",
             )
         if flg_end[i] != last_end:
             fine += 1
@@ -310,7 +327,7 @@ def _layer_tiles(
         layers.append(
             LayerTiles(
                 layer, int(lg_of[i]), fine, count, (b, c, h, w), begin, begin + (count - 1) * int(step[i]),
-                int(result[kt.TIME]), *(float(v) for v in result[kt.ENERGY : kt.N_COST]),
+                *price,
             )
         )  # fmt: skip
     return tuple(layers)

@@ -12,6 +12,7 @@ from codesign.scheduling.soma import kernel_moves as km
 from codesign.scheduling.soma import kernel_scheme as ks
 from codesign.scheduling.soma import network as nw
 from codesign.scheduling.soma.evaluator import Problem
+from codesign.scheduling.soma.kernel_fusion import UNPRICED
 from codesign.scheduling.soma.notation import STATUS_BY_CODE, FusionScheme, Status, fusion_from_arrays
 
 FloatArray = npt.NDArray[np.float64]
@@ -96,7 +97,7 @@ class Workspace:
         n = len(graph.layers)
         inputs = len(graph.producers[1]) + len(graph.externals[1]) + 1
         keys = np.full((CACHE_SLOTS, 5), -1, np.int64)
-        cache = (keys, _zeros(CACHE_SLOTS), np.zeros(CACHE_SLOTS), np.zeros(7))
+        cache = (keys, _zeros(CACHE_SLOTS), np.zeros(CACHE_SLOTS), np.zeros(7), _zeros(7))
         groups = tuple(_zeros(n) for _ in range(6))
         lists = (_zeros(n + 1), _zeros(inputs), _zeros(inputs))
         loads = tuple(_zeros(self.max_loads) for _ in range(4))
@@ -119,14 +120,29 @@ class Scored:
     peak_buffer_bytes: int
 
 
+def price_asked(problem: Problem, workspace: Workspace) -> None:
+    """Have the tile that the compiled code asked for priced, and put the price into its cache."""
+    keys, found_cycles, found_energy, _result, asked = workspace.arrays[0]
+    slot, layer = int(asked[0]), int(asked[1])
+    cycles, energy, *_parts = problem.tile_price(layer, asked[3:7])
+    keys[slot] = asked[2:7]
+    found_cycles[slot], found_energy[slot] = cycles, energy
+
+
+def _score_whole(
+    problem: Problem, net: tuple[Any, ...], setting: tuple[int, int, int, int], scheme: ks.Scheme, workspace: Workspace
+) -> tuple[int, float]:
+    while True:
+        code, energy = ks.score_scheme(net, *setting, scheme, scheme, True, *workspace.arrays)
+        if code != UNPRICED:
+            return code, energy
+        price_asked(problem, workspace)
+
+
 def score(problem: Problem, fusion: FusionScheme, timing: int, workspace: Workspace) -> Scored:
     """Score one fusion scheme with the compiled code (`kernel_scheme.DOUBLE_BUFFER` or `PREFETCH`)."""
-    arrays = scheme_arrays(fusion)
-    net = network_arrays(problem)
-    code, energy = ks.score_scheme(
-        net, problem.batch, problem.options.flags, problem.limit_bytes, timing, arrays, arrays, True,
-        *workspace.arrays,
-    )  # fmt: skip
+    setting = (problem.batch, problem.flags, problem.limit_bytes, timing)
+    code, energy = _score_whole(problem, network_arrays(problem), setting, scheme_arrays(fusion), workspace)
     numbers = workspace.arrays[4]
     return Scored(STATUS_BY_CODE[code], energy, int(numbers[ks.LATENCY]), int(numbers[ks.PEAK]))
 
@@ -151,8 +167,7 @@ class FusionChain:
         self._objective = objective
         self._net = network_arrays(problem)
         limit = problem.limit_bytes if limit_bytes is None else limit_bytes
-        options = problem.options
-        self._setting = (problem.batch, options.flags, limit, timing)
+        self._setting = (problem.batch, problem.flags, limit, timing)
         self._workspace = workspace or Workspace(problem)
         self._schemes = (scheme_arrays(start), scheme_arrays(start), scheme_arrays(start))
         self._random = np.array([(seed * 0x9E3779B9 + 0x1234567) % (1 << 63)], np.uint64)
@@ -162,9 +177,7 @@ class FusionChain:
         self._chances[np.flatnonzero(weights)[-1] :] = 2.0
         self._temperature = start_temperature
         self._restarted = False
-        code, energy = ks.score_scheme(
-            self._net, *self._setting, self._schemes[0], self._schemes[0], True, *self._workspace.arrays
-        )
+        code, energy = _score_whole(problem, self._net, self._setting, self._schemes[0], self._workspace)
         self.status = STATUS_BY_CODE[code]
         latency = int(self._workspace.arrays[4][ks.LATENCY])
         cost = objective.value(energy, latency) if code == 0 else np.inf
@@ -184,10 +197,15 @@ class FusionChain:
             ka.copy_scheme(self._schemes[2], self._schemes[0])
             self._costs[ka.CURRENT] = self._costs[ka.BEST]
         exponents = (self._objective.energy_exponent, self._objective.latency_exponent)
-        ka.anneal_fusion(
-            self._net, self._setting, exponents, self._schemes, self._workspace.arrays, self._chances, self._costs, self._stats,
-            self._random, begin, stop, self._temperature, rounds,
-        )  # fmt: skip
+        done = 0
+        while True:
+            done = ka.anneal_fusion(
+                self._net, self._setting, exponents, self._schemes, self._workspace.arrays, self._chances, self._costs, self._stats,
+                self._random, begin, stop, self._temperature, rounds, done,
+            )  # fmt: skip
+            if done == rounds:
+                return
+            price_asked(self._problem, self._workspace)
 
     def result(self) -> FusionResult:
         """The best scheme found."""

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from codesign.core.jit import njit
-from codesign.scheduling.soma.kernel_fusion import OK
+from codesign.scheduling.soma.kernel_fusion import OK, UNPRICED
 from codesign.scheduling.soma.kernel_moves import change
 from codesign.scheduling.soma.kernel_random import StateArray, uniform
 from codesign.scheduling.soma.kernel_scheme import LATENCY, FloatArray, Scheme, score_scheme
@@ -40,8 +40,12 @@ def temperature(progress: float, start: float) -> float:
 def anneal_fusion(
     net: Arrays, setting: Arrays, exponents: tuple[float, float], schemes: tuple[Scheme, Scheme, Scheme], scratch: Arrays,
     chances: FloatArray, costs: FloatArray, stats: IntArray, random: StateArray, begin: float, stop: float, t0: float, rounds: int,
-) -> None:  # fmt: skip
-    """Run `rounds` proposals while progress goes from `begin` to `stop`.
+    first: int,
+) -> int:  # fmt: skip
+    """Run proposals `first` to `rounds` while progress goes from `begin` to `stop`.
+
+    Stops before a proposal with a tile that has to be priced first (`kernel_scheme.cached_tile_cost`); called again from there, it
+    makes the same proposal.
 
     Args:
         net: `search.network_arrays`.
@@ -56,13 +60,18 @@ def anneal_fusion(
         begin: Progress of the whole annealing at the first round, 0..1.
         stop: Progress at the last round.
         t0: Start temperature, relative to the cost.
-        rounds: Proposals.
+        rounds: Proposals from progress `begin` to `stop`.
+        first: Proposals of these already made.
+
+    Returns:
+        Proposals made: `rounds`, or fewer when a tile has to be priced.
     """
     batch, flags, limit, mode = setting
     current, candidate, best = schemes
     cache, groups, lists, work, score = scratch
     producers, consumers = net[1], net[2]
-    for index in range(rounds):
+    for index in range(first, rounds):
+        before = random[0]
         heat = temperature(begin + (stop - begin) * index / rounds, t0)
         draw = uniform(random)
         kind = 0
@@ -75,6 +84,10 @@ def anneal_fusion(
         code, energy = score_scheme(
             net, batch, flags, limit, mode, candidate, current, False, cache, groups, lists, work, score
         )
+        if code == UNPRICED:
+            random[0] = before
+            stats[kind, TRIED] -= 1
+            return index
         if code != OK:
             continue
         stats[kind, LEGAL] += 1
@@ -91,3 +104,4 @@ def anneal_fusion(
             costs[BEST_ENERGY] = energy
             costs[BEST_LATENCY] = score[LATENCY]
             copy_scheme(candidate, best)
+    return rounds

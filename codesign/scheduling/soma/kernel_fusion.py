@@ -26,8 +26,8 @@ _CONV, _GROUP_CONV, _FC, _POOL, _TRANSPOSE, _UPSAMPLE = (
 _HALOS, _CLAMP = model.INTERIOR_HALOS, model.CHANNEL_CLAMP
 _IFMAP_EDGE, _WEIGHT_EDGE, _WHOLE_EDGE = nw.IFMAP_EDGE, nw.WEIGHT_EDGE, nw.WHOLE_EDGE
 
-# Status codes shared by the compiled code; `notation.Status` names them.
-OK, BAD_ORDER, TOO_MANY_TILES, NO_MAPPING, OVERFLOW, BAD_TENSOR_ORDER, LOAD_BEFORE_STORE = range(7)
+# Status codes shared by the compiled code; `notation.Status` names them. UNPRICED: a tile cost has to be asked for first.
+OK, BAD_ORDER, TOO_MANY_TILES, NO_MAPPING, OVERFLOW, BAD_TENSOR_ORDER, LOAD_BEFORE_STORE, UNPRICED = range(8)
 
 
 @njit

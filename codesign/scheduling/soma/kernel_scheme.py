@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from codesign.core.jit import njit
 from codesign.scheduling.soma import hardware as hw
+from codesign.scheduling.soma import model
 from codesign.scheduling.soma import network as nw
 from codesign.scheduling.soma.kernel_fusion import (
     NO_CUT,
@@ -18,6 +19,7 @@ from codesign.scheduling.soma.kernel_fusion import (
     OK,
     OVERFLOW,
     TOO_MANY_TILES,
+    UNPRICED,
     locate_groups,
     ofmap_life,
     requirement,
@@ -31,9 +33,13 @@ FloatArray = npt.NDArray[np.float64]
 Scheme = tuple[IntArray, IntArray, IntArray, IntArray, IntArray, IntArray, FloatArray]
 Arrays = tuple[Any, ...]
 
-_WB, _K = nw.WEIGHT_BYTES, nw.K
+_WB, _K, _TYPE, _FC = nw.WEIGHT_BYTES, nw.K, nw.TYPE, int(nw.LayerType.FC)
+_MAPPED = model.MAPPED_TILES
 _IFMAP_EDGE = nw.IFMAP_EDGE
 _DRAM_BW, _E_DRAM = hw.DRAM_BW, hw.E_DRAM
+
+# Multiplier that spreads the bits of a tile's key, and the slots looked at before one is overwritten.
+_SPREAD, _PROBES = -7046029254386353131, 32
 
 # What a score holds.
 LATENCY, COMPUTE, CHANNEL, TILES, DRAM_BYTES, LOADS, STORES, PEAK, N_SCORE = range(9)
@@ -43,15 +49,22 @@ DOUBLE_BUFFER, PREFETCH = 0, 1
 @njit
 def cached_tile_cost(
     table: IntArray, code: int, ints: IntArray, reals: FloatArray, layer: int, shape: IntArray, flags: int, keys: IntArray,
-    found_cycles: IntArray, found_energy: FloatArray, result: FloatArray, cycles: IntArray, energy: FloatArray,
+    found_cycles: IntArray, found_energy: FloatArray, result: FloatArray, asked: IntArray, cycles: IntArray, energy: FloatArray,
 ) -> int:  # fmt: skip
-    """Cycles and energy of a layer's tile, from the hash table `keys` when it was met before."""
+    """Cycles and energy of a layer's tile, from the hash table `keys` when it was met before.
+
+    A tile that a mapper has to price is written to `asked` (slot, layer, key), and the answer is `UNPRICED`.
+    """
     b, c, h, w = shape[layer, 0], shape[layer, 1], shape[layer, 2], shape[layer, 3]
     size = keys.shape[0]
-    mixed = ((((code * 1000003) ^ b) * 1000003 ^ c) * 1000003 ^ h) * 1000003 ^ w
-    slot = (mixed ^ (mixed >> 17)) & (size - 1)
-    for _probe in range(16):
+    mixed = (((code * 1000003 + b) * 1000003 + c) * 1000003 + h) * 1000003 + w
+    mixed *= _SPREAD
+    home = ((mixed ^ (mixed >> 29)) >> 20) & (size - 1)
+    slot = home
+    free = False
+    for _probe in range(_PROBES):
         if keys[slot, 0] < 0:
+            free = True
             break
         if (
             keys[slot, 0] == code
@@ -64,6 +77,17 @@ def cached_tile_cost(
             energy[layer] = found_energy[slot]
             return OK if found_cycles[slot] >= 0 else NO_MAPPING
         slot = (slot + 1) & (size - 1)
+    if not free:
+        slot = home
+    if flags & _MAPPED and table[layer, _TYPE] <= _FC:
+        asked[0] = slot
+        asked[1] = layer
+        asked[2] = code
+        asked[3] = b
+        asked[4] = c
+        asked[5] = h
+        asked[6] = w
+        return UNPRICED
     tile_cost(table[layer], b, c, h, w, ints, reals, flags, result)
     cycles[layer] = int(result[0])
     energy[layer] = result[1]
@@ -102,7 +126,7 @@ def refresh(net: Arrays, batch: int, flags: int, scheme: Scheme, old: Scheme, wh
     """Shapes and costs of the groups of `scheme` that differ from `old` (all when `whole`)."""
     table, producers, consumers, _externals, kinds, ints, reals = net
     order, cut, tiles, place, shape, cycles, energy = scheme
-    keys, found_cycles, found_energy, result = cache
+    keys, found_cycles, found_energy, result, asked = cache
     n = order.shape[0]
     a = 0
     while a < n:
@@ -127,6 +151,7 @@ def refresh(net: Arrays, batch: int, flags: int, scheme: Scheme, old: Scheme, wh
                     found_cycles,
                     found_energy,
                     result,
+                    asked,
                     cycles,
                     energy,
                 )

@@ -11,6 +11,8 @@ from codesign.core.errors import UserError
 INTERIOR_HALOS, CHANNEL_CLAMP, VECTOR_TRAFFIC, ATTENTION_BANDWIDTH, STRIDED_READS, STORE_BEFORE_LOAD = (
     1, 2, 4, 8, 16, 32,
 )  # fmt: skip
+# One more bit of the compiled code's flags: matrix tiles are priced outside it, by a mapper.
+MAPPED_TILES = 64
 
 
 @dataclass(frozen=True)
