@@ -196,11 +196,22 @@ class OperatorGraph:
         )[0]
 
     @property
+    def loaded_bytes(self) -> int:
+        """Traffic inwards that no schedule avoids: network inputs and parameters."""
+        sizes = {t.name: t.size_bytes for t in self.tensors}
+        inputs = sum(sizes[t] for o in self.operators if not o.inputs for t in o.outputs)
+        return inputs + sum(o.parameter_bytes for o in self.operators)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Traffic outwards that no schedule avoids: network outputs."""
+        sizes = {t.name: t.size_bytes for t in self.tensors}
+        return sum(sizes[t] for t in set(self.outputs))
+
+    @property
     def compulsory_bytes(self) -> int:
         """Traffic no schedule avoids: network inputs and parameters in, network outputs out."""
-        sizes = {t.name: t.size_bytes for t in self.tensors}
-        loaded = sum(sizes[t] for o in self.operators if not o.inputs for t in o.outputs)
-        return loaded + sum(o.parameter_bytes for o in self.operators) + sum(sizes[t] for t in set(self.outputs))
+        return self.loaded_bytes + self.stored_bytes
 
 
 def graph_from_dict(value: Any, where: str) -> OperatorGraph:

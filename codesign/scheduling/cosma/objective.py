@@ -57,24 +57,44 @@ def weights_on(architecture: Architecture, quantity: Quantity) -> TrafficWeights
     """
     if quantity is Quantity.BYTES:
         return BYTES
+    if quantity is Quantity.ENERGY:
+        write, read = energy_per_byte_pj(architecture)
+        return TrafficWeights(round(write * 1000), round(read * 1000), "fJ")
+    write, read = cycles_per_byte(architecture)
+    return TrafficWeights(round(write * 1e9), round(read * 1e9), "nanocycles")
+
+
+def energy_per_byte_pj(architecture: Architecture) -> tuple[float, float]:
+    """What a byte costs on its way out and on its way in, both memories included.
+
+    Raises:
+        UserError: There is no level inside DRAM, or an energy is not known.
+    """
     if len(architecture.levels) < 2:
         raise UserError("an architecture needs a level inside DRAM to spill from", where=architecture.name)
     dram, scratchpad = architecture.levels[:2]
-    if quantity is Quantity.ENERGY:
-        if dram.energy is None or scratchpad.energy is None:
-            raise UserError(
-                "energy per access of the DRAM and of the level inside it must be known",
-                where=f"architecture {architecture.name!r}",
-                hint="name a technology in its file",
-            )
-        write = dram.energy.update_pj * 8 / dram.word_bits + scratchpad.energy.read_pj * 8 / scratchpad.word_bits
-        read = dram.energy.read_pj * 8 / dram.word_bits + scratchpad.energy.fill_pj * 8 / scratchpad.word_bits
-        return TrafficWeights(round(write * 1000), round(read * 1000), "fJ")
-    bandwidths = (dram.write_bandwidth_words_per_cycle, dram.read_bandwidth_words_per_cycle)
-    if None in bandwidths:
+    if dram.energy is None or scratchpad.energy is None:
+        raise UserError(
+            "energy per access of the DRAM and of the level inside it must be known",
+            where=f"architecture {architecture.name!r}",
+            hint="name a technology in its file",
+        )
+    write = dram.energy.update_pj * 8 / dram.word_bits + scratchpad.energy.read_pj * 8 / scratchpad.word_bits
+    read = dram.energy.read_pj * 8 / dram.word_bits + scratchpad.energy.fill_pj * 8 / scratchpad.word_bits
+    return write, read
+
+
+def cycles_per_byte(architecture: Architecture) -> tuple[float, float]:
+    """Cycles of the DRAM interface for a byte out and for a byte in.
+
+    Raises:
+        UserError: A bandwidth is not known.
+    """
+    dram = architecture.levels[0]
+    write, read = dram.write_bandwidth_words_per_cycle, dram.read_bandwidth_words_per_cycle
+    if write is None or read is None:
         raise UserError(
             "the bandwidth of the DRAM must be known to weigh traffic by latency",
             where=f"architecture {architecture.name!r}",
         )
-    write_cycles, read_cycles = (8 / dram.word_bits / b for b in bandwidths if b is not None)
-    return TrafficWeights(round(write_cycles * 1e9), round(read_cycles * 1e9), "nanocycles")
+    return 8 / dram.word_bits / write, 8 / dram.word_bits / read
