@@ -12,6 +12,15 @@ if TYPE_CHECKING:
     from codesign.optim.study import Study
 
 
+_WORKLOAD, _INNER, _CHEAP = "Workload", "Judging a design", "Cheap evaluations first"
+_WORKERS = "Workers and storage"
+
+
+def _option(panel: str, *names: str, **settings: Any) -> Any:
+    """An option in a panel of `--help`."""
+    return typer.Option(*names, rich_help_panel=panel, **settings)
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
 
@@ -21,48 +30,114 @@ def register(app: typer.Typer) -> None:
             list[str], typer.Option(help="ONNX file or zoo name; repeat it for several networks as one workload.")
         ],
         out: Annotated[
-            Path, typer.Option(help="Folder for trials and report; the same command goes on where it stopped.")
+            Path, typer.Option(help="Folder for study and report; the same command goes on where it stopped.")
         ],
         space: Annotated[
-            str, typer.Option(help="Hardware space: scratchpad, or module:attribute of your own.")
+            str,
+            typer.Option(help="Hardware space by name, or module:attribute of your own; an unknown name lists them."),
         ] = "scratchpad",
         optimizer: Annotated[
-            str, typer.Option(help="mobo, nsga2:POPULATION, random, sobol, optuna:tpe ...; an unknown name lists them.")
+            str,
+            typer.Option(
+                help="mobo, nsga2:POPULATION, random, sobol, optuna:tpe, rl:ppo ...; an unknown name lists them."
+            ),
         ] = "mobo",
-        trials: Annotated[int, typer.Option(help="Designs evaluated in all.", min=1)] = 40,
+        trials: Annotated[
+            int, typer.Option(help="Designs evaluated in all, those already in the study included.", min=1)
+        ] = 40,
         objectives: Annotated[
             str, typer.Option(help="Two to four of latency, energy, power, area, edp, separated by spaces or commas.")
         ] = "latency energy area",
         constraint: Annotated[
             list[str] | None, typer.Option(help='Bound on a metric, e.g. "power_w<=2"; may be repeated.')
         ] = None,
-        weights: Annotated[
-            str | None, typer.Option(help="One number per --network: how often each runs, e.g. '2 1'.")
-        ] = None,
-        batch: Annotated[int | None, typer.Option(help="Inferences that run together.", min=1)] = None,
-        seq: Annotated[int | None, typer.Option(help="Sequence length, for networks that have one.", min=1)] = None,
-        phase: Annotated[str | None, typer.Option(help="prefill or decode, for language models.")] = None,
-        mapper: Annotated[str, typer.Option(help="Inner search; an unknown name lists them.")] = "anneal",
-        map_objective: Annotated[str, typer.Option(help="What each layer's mapping minimises.")] = "edp",
-        time_limit: Annotated[float | None, typer.Option(help="Seconds of mapping search per layer.")] = None,
-        evaluations: Annotated[int | None, typer.Option(help="Mappings scored per layer at most.")] = None,
-        activations: Annotated[
-            str, typer.Option(help="Between layers: dram (written and read back) or kept (on chip where they fit).")
-        ] = "dram",
-        activation_buffer: Annotated[
-            str, typer.Option(help="On-chip memory set aside for kept activations, e.g. 64KiB.")
-        ] = "0",
-        resident_weights: Annotated[
-            bool, typer.Option("--resident-weights", help="Weights are on chip for good instead of loaded each run.")
-        ] = False,
-        workers: Annotated[int, typer.Option(help="Processes that evaluate designs.", min=1)] = 1,
         seed: Annotated[int, typer.Option(help="Seed of every random choice.", min=0)] = 0,
         output_format: Annotated[str, typer.Option("--format", help="text or json (of the front).")] = "text",
+        weights: Annotated[
+            str | None, _option(_WORKLOAD, help="One number per --network: how often each runs, e.g. '2 1'.")
+        ] = None,
+        batch: Annotated[int | None, _option(_WORKLOAD, help="Inferences that run together.", min=1)] = None,
+        seq: Annotated[
+            int | None, _option(_WORKLOAD, help="Sequence length, for networks that have one.", min=1)
+        ] = None,
+        phase: Annotated[str | None, _option(_WORKLOAD, help="prefill or decode, for language models.")] = None,
+        scheduler: Annotated[
+            str,
+            _option(
+                _INNER, help="layers (each mapped alone) or soma (whole network fused; --space soma-edge, soma-cloud)."
+            ),
+        ] = "layers",
+        mapper: Annotated[
+            str | None,
+            _option(_INNER, help="Search for each layer's mapping, default anneal; an unknown name lists them."),
+        ] = None,
+        map_objective: Annotated[str, _option(_INNER, help="What each mapping or schedule minimises.")] = "edp",
+        time_limit: Annotated[
+            float | None, _option(_INNER, help="Seconds of search per layer (soma: per network).")
+        ] = None,
+        evaluations: Annotated[
+            int | None, _option(_INNER, help="Mappings scored per layer (soma: schemes per network) at most.")
+        ] = None,
+        activations: Annotated[
+            str, _option(_INNER, help="Between layers: dram (written and read back) or kept (on chip where they fit).")
+        ] = "dram",
+        activation_buffer: Annotated[
+            str, _option(_INNER, help="On-chip memory set aside for kept activations, e.g. 64KiB.")
+        ] = "0",
+        resident_weights: Annotated[
+            bool, _option(_INNER, "--resident-weights", help="Weights are on chip for good instead of loaded each run.")
+        ] = False,
+        fidelity: Annotated[
+            str,
+            _option(_CHEAP, help="one, or two: cheap evaluations first where they tell more for their price (mobo)."),
+        ] = "one",
+        cheap_mapper: Annotated[
+            str | None, _option(_CHEAP, help="Mapper of cheap evaluations, default anneal.")
+        ] = None,
+        cheap_evaluations: Annotated[
+            int | None,
+            _option(_CHEAP, help="Mappings (soma: schemes) scored per layer in a cheap one, default 200.", min=1),
+        ] = None,
+        cheap_cost: Annotated[
+            float | None, _option(_CHEAP, help="Price of a cheap evaluation as a share of a dear one, default 0.1.")
+        ] = None,
+        workers: Annotated[
+            int | None,
+            _option(_WORKERS, help="Designs evaluated at once; default 1, with Ray as many as cores.", min=1),
+        ] = None,
+        executor: Annotated[
+            str, _option(_WORKERS, help="process (on this machine) or ray (on a cluster).")
+        ] = "process",
+        ray_address: Annotated[
+            str | None,
+            _option(_WORKERS, help="Of a running Ray cluster: auto or HOST:PORT; without it one is started here."),
+        ] = None,
+        storage: Annotated[
+            str | None,
+            _option(_WORKERS, help="Database URL, e.g. postgresql://user@host/name; default the file OUT/study.db."),
+        ] = None,
+        study: Annotated[
+            str | None,
+            _option(_WORKERS, help="Name of the study in --storage; default made of network, space, optimiser, seed."),
+        ] = None,
     ) -> None:
         """Search a hardware space for the designs no other one beats in every objective.
 
-        Every design is judged by the whole workload, each layer with the best mapping found for it. Trials are
-        written as they finish; an interrupted run goes on with the same command. Writes OUT/report.html.
+        Every design is judged by the whole workload with the best mapping or schedule found for it. The front is printed,
+        the report is OUT/report.html.
+
+        Trials are stored as they finish. After Ctrl-C, a crash or kill -9 the same command goes on; the same command
+        started again elsewhere (--storage) or beside it works on the same study.
+
+        For example:
+
+        codesign explore --network resnet50 --constraint "power_w<=2" --workers 2 --out runs/a
+
+        codesign explore --network model.onnx --mapper exact --fidelity two --trials 100 --out runs/b
+
+        codesign explore --network gpt2-small --space soma-edge --scheduler soma --out runs/c
+
+        codesign explore --network vgg16 --storage postgresql://me@server/studies --out runs/d
         """
         from codesign.cli.exploring import ExploreRequest, run_explore
 
@@ -71,13 +146,14 @@ def register(app: typer.Typer) -> None:
         request = ExploreRequest(
             networks=tuple(network), weights=_numbers("--weights", weights), batch=batch, seq=seq, phase=phase,
             space=space, optimizer=optimizer, trials=trials, objectives=tuple(objectives.replace(",", " ").split()),
-            constraints=tuple(constraint or ()), mapper=mapper, map_objective=map_objective, time_limit_s=time_limit,
+            constraints=tuple(constraint or ()), scheduler=scheduler, mapper=mapper, map_objective=map_objective, time_limit_s=time_limit,
             evaluations=evaluations, activations=activations, activation_bytes=_bytes(activation_buffer),
-            resident_weights=resident_weights, workers=workers, seed=seed, out=out,
+            resident_weights=resident_weights, fidelity=fidelity, cheap_mapper=cheap_mapper, cheap_evaluations=cheap_evaluations, cheap_cost=cheap_cost,
+            executor=executor, workers=workers, ray_address=ray_address, seed=seed, out=out, storage=storage, study=study,
         )  # fmt: skip
-        study = run_explore(request)
+        explored = run_explore(request)
         if output_format == "json":
-            typer.echo(json.dumps(_front_json(study), indent=1))
+            typer.echo(json.dumps(_front_json(explored), indent=1))
 
 
 def _front_json(study: "Study") -> dict[str, Any]:

@@ -2,7 +2,11 @@
 
 import importlib.metadata
 import platform
-from dataclasses import dataclass, fields
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +14,26 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from codesign.core.errors import UserError
-from codesign.evaluation.design import DesignEvaluator, DesignSpace, load_design_space
-from codesign.evaluation.executors import open_executor
+from codesign.cli.exploring_judges import Judge, make_cheap_judge, make_judge
+from codesign.core.errors import UserError, unknown_name
+from codesign.evaluation.design import DesignSpace, load_design_space
+from codesign.evaluation.executors import EXECUTORS, Guarded, open_executor
 from codesign.evaluation.metrics import UNITS, format_si, metric_field
-from codesign.evaluation.network import EvaluationOptions
-from codesign.mappers.base import Budget, Objective
-from codesign.mappers.registry import create as create_mapper
 from codesign.optim import create as create_optimizer
-from codesign.optim.explore import explore
-from codesign.optim.study import REPORT_FILE, Study, StudyConfig, Trial, hypervolume_curve
-from codesign.workloads.load import load_network
-from codesign.workloads.network_json import content_hash
-from codesign.workloads.traffic import Activations, TrafficRules, Weights
-from codesign.workloads.workload import Workload
+from codesign.optim.explore import AskTell, explore
+from codesign.optim.outcomes import parse_constraints
+from codesign.optim.storage import Claim
+from codesign.optim.storage_owner import owner_label
+from codesign.optim.study import (
+    LOCAL_NAME,
+    REPORT_FILE,
+    Study,
+    StudyConfig,
+    Trial,
+    hypervolume_curve,
+)
+
+FIDELITIES = ("one", "two")
 
 
 @dataclass(frozen=True)
@@ -40,62 +50,165 @@ class ExploreRequest:
     trials: int
     objectives: tuple[str, ...]
     constraints: tuple[str, ...]
-    mapper: str
+    scheduler: str
+    mapper: str | None
     map_objective: str
     time_limit_s: float | None
     evaluations: int | None
     activations: str
     activation_bytes: int
     resident_weights: bool
-    workers: int
+    fidelity: str
+    cheap_mapper: str | None
+    cheap_evaluations: int | None
+    cheap_cost: float | None
+    executor: str
+    workers: int | None
+    ray_address: str | None
     seed: int
     out: Path
+    storage: str | None
+    study: str | None
 
 
 def run_explore(request: ExploreRequest) -> Study:
     """Run or resume a study, write its report, print its front; returns it.
 
     Raises:
-        UserError: An option that cannot be used, or a folder that holds another study.
+        UserError: An option that cannot be used, or a database that holds another study under the name.
     """
     console = Console(stderr=True)
+    _check(request)
     objectives = tuple(metric_field(name) for name in request.objectives)
     if not 2 <= len(objectives) <= 4:
         raise UserError(f"expected two to four objectives, got {len(objectives)}: {' '.join(request.objectives)}")
     space = load_design_space(request.space)
-    workload = load_workload(request, space)
-    for network in workload.networks:
-        for warning in network.warnings:
-            console.print(f"warning: {network.name}: {warning}", style="yellow")
-    evaluator = make_evaluator(request, space, workload)
-    optimizer = create_optimizer(
-        request.optimizer, space.space, objectives, seed=request.seed, constraints=request.constraints
-    )
-    config = make_config(request, space, workload, objectives, evaluator)
-    study = Study.create_or_resume(request.out, config, versions())
+    judge = make_judge(request, space)
+    for warning in judge.warnings:
+        console.print(f"warning: {warning}", style="yellow")
+    for bound in parse_constraints(request.constraints):
+        if bound.metric not in UNITS:
+            raise unknown_name("metric", bound.metric, UNITS, where=f"--constraint {bound}")
+    create_optimizer(request.optimizer, space.space, objectives, seed=request.seed)  # refuses an unknown name
+    config = make_config(request, space, judge, objectives)
+    study = Study.create_or_resume(request.out, config, versions(), storage=request.storage, name=request.study)
+    try:
+        with _terminated_as_interrupted():
+            _run(request, space, judge, study, console)
+        finish(study, request.out, console)
+    finally:
+        study.close()
+    return study
+
+
+def _run(request: ExploreRequest, space: DesignSpace, judge: Judge, study: Study, console: Console) -> None:
     done = len(study.trials)
     if done:
-        console.print(f"{request.out}: going on after {done} finished trials")
+        console.print(f"{study.storage}: going on after {done} finished trials")
+    where = f"{request.workers or 1} worker{'s' if (request.workers or 1) > 1 else ''}"
     console.print(
-        f"{workload.name}: {len(workload.distinct_layers())} distinct layers, {workload.macs / 1e9:.3g} GMACs; "
-        f"space {space.name!r}: up to {space.space.cardinality_bound:,} designs; {request.optimizer}, "
-        f"{request.trials} trials, {request.workers} worker{'s' if request.workers > 1 else ''}"
+        f"{judge.headline}; space {space.name!r}: up to {space.space.cardinality_bound:,} designs; "
+        f"{study.config['optimizer']}, {request.trials} trials, {where if request.executor == 'process' else 'Ray'}"
     )
+    optimizer, cheap = _optimizer(request, space, study)
     try:
-        with _progress(console) as progress, open_executor(evaluator, "process", request.workers) as pool:
+        with (
+            _progress(console) as progress,
+            open_executor(judge.evaluate, request.executor, request.workers, request.ray_address) as pool,
+        ):
             task = progress.add_task("exploring", total=max(request.trials, done), completed=done, note="")
 
             def on_trial(trial: Trial) -> None:
-                progress.update(task, advance=1, note=_note(study, trial))
+                progress.update(task, completed=len(study.trials), note=_note(study, trial))
 
-            complete = explore(study, optimizer, pool, request.trials, on_trial)
+            def on_wait(claims: Sequence[Claim]) -> None:
+                progress.update(task, note="waiting for " + "; ".join(sorted({_owner(c) for c in claims})))
+
+            complete = explore(study, optimizer, pool, request.trials, on_trial, on_wait)
     except KeyboardInterrupt:
         console.print(f"interrupted: {len(study.trials)} trials are kept; run the same command to go on")
         raise
+    finally:
+        if cheap is not None:
+            console.print(f"{len(cheap.trials)} cheap evaluations; {_costs(cheap, study)}")
+            cheap.close()
     if not complete:
         console.print(f"the space holds no further design: {len(study.trials)} trials in all")
-    finish(study, request.out, console)
-    return study
+
+
+def _check(request: ExploreRequest) -> None:
+    if request.executor not in EXECUTORS:
+        raise unknown_name("executor", request.executor, EXECUTORS)
+    if request.fidelity not in FIDELITIES:
+        raise unknown_name("fidelity", request.fidelity, FIDELITIES)
+    given = {
+        "--cheap-mapper": request.cheap_mapper,
+        "--cheap-evaluations": request.cheap_evaluations,
+        "--cheap-cost": request.cheap_cost,
+    }
+    if request.fidelity == "one":
+        for option, value in given.items():
+            if value is not None:
+                raise UserError(f"{option} is used with --fidelity two only")
+    elif request.optimizer != "mobo":
+        raise UserError(f"--fidelity two is a way of --optimizer mobo, got {request.optimizer!r}")
+    if request.cheap_cost is not None and not 0 < request.cheap_cost < 1:
+        raise UserError(f"--cheap-cost must be between 0 and 1 (a share of the dear cost), got {request.cheap_cost:g}")
+
+
+CHEAP_EVALUATIONS, CHEAP_COST = 200, 0.1
+"""Of `--fidelity two`, where nothing else is said."""
+
+
+def _optimizer(request: ExploreRequest, space: DesignSpace, study: Study) -> tuple[AskTell, Study | None]:
+    """The optimiser, and with `--fidelity two` the study that records the cheap evaluations."""
+    optimizer = create_optimizer(
+        request.optimizer, space.space, study.objectives, seed=request.seed, constraints=request.constraints
+    )
+    if request.fidelity == "one":
+        return optimizer, None
+    from codesign.optim.cheap_first import CheapFirst
+
+    filled = replace(request, cheap_evaluations=request.cheap_evaluations or CHEAP_EVALUATIONS)
+    judge = make_cheap_judge(filled, space)
+    config = replace(
+        make_config(request, space, judge, study.objectives),
+        optimizer=f"cheap evaluations of {study.config['optimizer']}",
+    )
+    name = f"{LOCAL_NAME if request.storage is None else study.name}-cheap"
+    record = Study.create_or_resume(request.out, config, versions(), storage=request.storage, name=name, pointer=False)
+    cost = CHEAP_COST if request.cheap_cost is None else request.cheap_cost
+    return CheapFirst(optimizer.problem, Guarded(judge.evaluate), cost, record), record
+
+
+def _costs(cheap: Study, dear: Study) -> str:
+    if not cheap.trials or not dear.trials:
+        return "no cost known yet"
+    ratio = (sum(t.seconds for t in cheap.trials) / len(cheap.trials)) / max(
+        1e-9, sum(t.seconds for t in dear.trials) / len(dear.trials)
+    )
+    return f"one took {ratio:.2g} of the time of a dear one"
+
+
+def _owner(claim: Claim) -> str:
+    return "a trial given back" if claim.owner is None else f"trial {claim.number} of {owner_label(claim.owner)}"
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM, which batch systems send before they kill, ends a run like Ctrl-C: what is finished is recorded."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def finish(study: Study, out: Path, console: Console) -> None:
@@ -115,75 +228,25 @@ def finish(study: Study, out: Path, console: Console) -> None:
     assert path == out / REPORT_FILE
 
 
-def load_workload(request: ExploreRequest, space: DesignSpace) -> Workload:
-    """The networks of the command line at the widths of the hardware."""
-    networks = [
-        load_network(
-            name,
-            batch=request.batch,
-            seq=request.seq,
-            phase=request.phase,
-            bits=space.bits,
-            partial_bits=space.partial_bits,
-        )
-        for name in request.networks
-    ]
-    return Workload.of(networks, request.weights)
-
-
-def make_evaluator(request: ExploreRequest, space: DesignSpace, workload: Workload) -> DesignEvaluator:
-    """The function from designs to metrics that the options ask for."""
-    try:
-        activations = Activations(request.activations)
-    except ValueError:
-        raise UserError(f"--activations must be dram or kept, got {request.activations!r}") from None
-    if activations is Activations.DRAM and request.activation_bytes:
-        raise UserError("--activation-buffer is used with --activations kept only")
-    if activations is Activations.KEPT and not request.activation_bytes:
-        raise UserError("--activations kept needs --activation-buffer, the memory to keep them in")
-    weights = Weights.RESIDENT if request.resident_weights else Weights.PER_RUN
-    options = EvaluationOptions(
-        objective=Objective.parse(request.map_objective),
-        budget=Budget(request.time_limit_s, request.evaluations),
-        seed=request.seed,
-        rules=TrafficRules(activations=activations, weights=weights),
-        activation_bytes=request.activation_bytes,
-    )
-    return DesignEvaluator(space, workload, create_mapper(request.mapper), options)
-
-
-def make_config(
-    request: ExploreRequest,
-    space: DesignSpace,
-    workload: Workload,
-    objectives: tuple[str, ...],
-    evaluator: DesignEvaluator,
-) -> StudyConfig:
+def make_config(request: ExploreRequest, space: DesignSpace, judge: Judge, objectives: tuple[str, ...]) -> StudyConfig:
     """What is recorded to tell this study from others and to repeat it."""
-    mapper = evaluator.mapper
+    evaluation = dict(judge.evaluation)
+    optimizer = request.optimizer
+    if request.fidelity == "two":
+        optimizer = f"{request.optimizer}, two fidelities"
+        evaluation["cheap"] = {
+            "mapper": request.cheap_mapper,
+            "evaluations": request.cheap_evaluations or CHEAP_EVALUATIONS,
+            "cost": CHEAP_COST if request.cheap_cost is None else request.cheap_cost,
+        }
     return StudyConfig(
         space=space.to_json(),
-        workload={
-            "networks": list(request.networks),
-            "names": [n.name for n in workload.networks],
-            "hashes": [content_hash(n) for n in workload.networks],
-            "weights": list(workload.weights),
-            "batch": request.batch,
-            "seq": request.seq,
-            "phase": request.phase,
-        },
+        workload=judge.workload,
         objectives=objectives,
         constraints=request.constraints,
-        optimizer=request.optimizer,
-        mapper={"name": mapper.name, **{f.name: getattr(mapper, f.name) for f in fields(mapper)}},  # type: ignore[arg-type]
-        evaluation={
-            "objective": request.map_objective,
-            "time_limit_s": request.time_limit_s,
-            "evaluations": request.evaluations,
-            "activations": request.activations,
-            "activation_bytes": request.activation_bytes,
-            "resident_weights": request.resident_weights,
-        },
+        optimizer=optimizer,
+        mapper=judge.mapper,
+        evaluation=evaluation,
         seed=request.seed,
     )
 

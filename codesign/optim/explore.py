@@ -198,11 +198,9 @@ class _Loop:
         elapsed = self._before + time.perf_counter() - self._started
         if isinstance(found, Fault):
             self._count_fault(found)
-            trial, detail = Trial(number, point, {}, found.to_json(), found.seconds, elapsed), {}
         else:
-            trial = _trial(number, point, found, elapsed)
-            detail = {**found.detail, "architecture": found.architecture}
             self._evaluate_s.append(found.seconds)
+        trial, detail = recorded_trial(number, point, found, elapsed)
         if not self._study.finish(trial, detail):
             return  # another process held this one for dead and does the trial; `sync` will bring it
         _tell(self._optimizer, trial)
@@ -238,15 +236,20 @@ def _beating(study: Study) -> Iterator[None]:
         thread.join()
 
 
-def _trial(number: int, point: dict[str, Any], evaluation: Evaluation, elapsed_s: float) -> Trial:
-    metrics = evaluation.metrics.to_dict() if evaluation.metrics is not None else {}
-    infeasible = evaluation.infeasible.to_json() if evaluation.infeasible is not None else None
-    broken = {name: str(value) for name, value in metrics.items() if not math.isfinite(value)}
+def recorded_trial(
+    number: int, point: dict[str, Any], found: Evaluation | Fault, elapsed_s: float
+) -> tuple[Trial, dict[str, Any]]:
+    """A trial and its detail as a study records them; a metric that is not finite makes it infeasible."""
+    if isinstance(found, Fault):
+        return Trial(number, point, {}, found.to_json(), found.seconds, elapsed_s), {}
+    metrics = found.metrics.to_dict() if found.metrics is not None else {}
+    infeasible = found.infeasible.to_json() if found.infeasible is not None else None
+    broken = {name: value for name, value in metrics.items() if not math.isfinite(value)}
     if infeasible is None and broken:
         detail = "not finite: " + ", ".join(f"{name} = {value}" for name, value in broken.items())
         infeasible = {"status": "infeasible", "resource": "finite metrics", "detail": detail}
-        metrics = {}
-    return Trial(number, point, metrics, infeasible, evaluation.seconds, elapsed_s)
+    trial = Trial(number, point, {} if broken else metrics, infeasible, found.seconds, elapsed_s)
+    return trial, {**found.detail, "architecture": found.architecture}
 
 
 def _tell(optimizer: AskTell, trial: Trial) -> None:

@@ -56,22 +56,48 @@ class TwoFidelityOptimizer:
         self._ratio = cheap_cost / dear_cost
         self._problem = problem
         self._cheap: dict[bytes, Evaluated] = {}
+        self._pending: list[dict[str, Any]] = []
         self._dear: list[tuple[dict[str, Any], dict[str, float] | None, bool]] = []
 
     def ask(self) -> Proposal:
         """The next design, and which evaluation of it."""
+        proposal = self.propose()
+        if proposal is None:
+            raise UserError("every design of the space was evaluated")
+        return proposal
+
+    def propose(self, *, cheap: bool = True) -> Proposal | None:
+        """The next design, and which evaluation of it; None when the space is used up.
+
+        Args:
+            cheap: False where no more is to be spent on cheap evaluations: the design is for the dear one.
+        """
         optimizer = self._optimizer()
         points = optimizer.ask()
         if not points:
-            raise UserError("every design of the space was evaluated")
+            return None
         (point,) = points
-        return Proposal(point, self._key(point) in self._cheap or not self._cheap_pays(optimizer, point))
+        dear = not cheap or self._key(point) in self._cheap or not self._cheap_pays(optimizer, point)
+        if dear:
+            self._pending.append(point)
+        return Proposal(point, dear)
+
+    def expect(self, point: Mapping[str, object]) -> None:
+        """Count a dear evaluation as pending that was not asked for here: somebody else makes it."""
+        if dict(point) not in self._pending:
+            self._pending.append(dict(point))
+
+    def forget(self, point: Mapping[str, object]) -> None:
+        """Give up on a pending dear evaluation."""
+        if dict(point) in self._pending:
+            self._pending.remove(dict(point))
 
     def tell(self, proposal: Proposal, values: Mapping[str, float] | None, feasible: bool = True) -> None:
         """Record an evaluation; `values` as for `Optimizer.tell`."""
         if proposal.dear:
             self._optimizer().tell(proposal.point, values, feasible)  # refuses bad values before anything is recorded
             self._dear.append((proposal.point, None if values is None else dict(values), feasible))
+            self.forget(proposal.point)
             return
         scratch = Optimizer(self._problem, Mobo(self._problem))
         scratch.tell(proposal.point, values, feasible)
@@ -94,6 +120,8 @@ class TwoFidelityOptimizer:
         optimizer = Optimizer(problem, Mobo(problem))
         for point, values, feasible in self._dear:
             optimizer.tell(point, values, feasible)
+        for pending in self._pending:
+            optimizer.expect(pending)
         return optimizer
 
     def _cheap_pays(self, optimizer: Optimizer, point: dict[str, Any]) -> bool:

@@ -156,7 +156,7 @@ class Study:
         """
         place = Path(folder)
         if place.suffix == ".db" and not place.is_dir():
-            place, storage = place.parent, sqlite_url(place)
+            place, storage, name = place.parent, sqlite_url(place), name or LOCAL_NAME
         url, recorded = _locate(place, storage)
         database = Database(url, create=False)
         chosen = name or recorded or _only_study(database)
@@ -175,6 +175,7 @@ class Study:
         *,
         storage: str | None = None,
         name: str | None = None,
+        pointer: bool = True,
     ) -> "Study":
         """Start a study, or go on with the one that is there.
 
@@ -183,7 +184,8 @@ class Study:
             config: What it searches.
             versions: Of the packages that run it.
             storage: URL of a database elsewhere.
-            name: Of the study there; made of the configuration where absent.
+            name: Of the study; made of the configuration, or the folder's one study, where absent.
+            pointer: Write which database and study it is into the folder, where the database is elsewhere.
 
         Raises:
             UserError: Another study is there; the message says what differs. The database cannot be reached or written.
@@ -200,7 +202,7 @@ class Study:
         head = database.head(identifier)
         where = f"{place / DATABASE_FILE}" if storage is None else f"study {chosen!r} in {database.place}"
         check_same(head["config"], plain, where)
-        if storage is not None:
+        if storage is not None and pointer:
             write_json(place / POINTER_FILE, {"storage": without_password(url), "study": chosen})
         return cls(place, chosen, head["config"], head.get("versions", {}), database, identifier)
 
@@ -454,7 +456,7 @@ def _locate(place: Path, storage: str | None) -> tuple[str, str | None]:
     if storage is not None:
         return storage, None
     if (place / DATABASE_FILE).exists():
-        return sqlite_url(place / DATABASE_FILE), None
+        return sqlite_url(place / DATABASE_FILE), LOCAL_NAME
     _refuse_files_of_old(place)
     pointer = place / POINTER_FILE
     if not pointer.exists():

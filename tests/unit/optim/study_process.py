@@ -29,7 +29,7 @@ def config(seed: int = 0) -> StudyConfig:
 def judge(point: dict[str, Any], seconds: float = 0.0) -> Evaluation:
     time.sleep(seconds)
     pes, banks = point["pes"], point["banks"]
-    if pes == 64 and banks == 1:
+    if pes >= 16 and banks == 1:
         return Evaluation(None, Infeasible("capacity of level 'X'", 3, 2, "bytes"), seconds, {}, {})
     latency = 1.0 / min(pes, 4 * banks)
     metrics = Metrics(latency, (pes + banks) * latency, pes + 0.5 * banks + (point["flow"] == "ws"), 0.0)

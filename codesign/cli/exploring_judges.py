@@ -1,0 +1,204 @@
+"""What `codesign explore` judges designs by: layers mapped one by one, or the whole network scheduled; dear and cheap."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from codesign.core.errors import UserError, unknown_name
+from codesign.evaluation.design import DesignEvaluator, DesignSpace, Evaluation
+from codesign.evaluation.network import EvaluationOptions
+from codesign.mappers.base import Budget, Objective
+from codesign.mappers.registry import create as create_mapper
+from codesign.workloads.load import load_network
+from codesign.workloads.network_json import content_hash
+from codesign.workloads.traffic import Activations, TrafficRules, Weights
+from codesign.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from codesign.cli.exploring import ExploreRequest
+    from codesign.evaluation.scheduled import TemplateSpace
+
+DEFAULT_MAPPER = "anneal"
+
+SCHEDULERS = ("layers", "soma")
+
+
+@dataclass(frozen=True)
+class Judge:
+    """An evaluator, and what a study records of it.
+
+    Args:
+        evaluate: From a design to its metrics; plain data, so it can be sent to other processes.
+        workload: Names, hashes, weights and so on of the networks.
+        mapper: Name and options of the inner search.
+        evaluation: Options of the evaluation.
+        headline: What runs, for the first line of output.
+        warnings: Of the networks.
+    """
+
+    evaluate: Callable[[dict[str, Any]], Evaluation]
+    workload: dict[str, Any]
+    mapper: dict[str, Any]
+    evaluation: dict[str, Any]
+    headline: str
+    warnings: tuple[str, ...] = ()
+
+
+def make_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
+    """The judge that the options ask for.
+
+    Raises:
+        UserError: Options that do not go together, an unknown scheduler, mapper or network.
+    """
+    if request.scheduler == "layers":
+        return _layer_judge(request, space)
+    if request.scheduler == "soma":
+        return _soma_judge(request, space)
+    raise unknown_name("scheduler", request.scheduler, SCHEDULERS)
+
+
+def make_cheap_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
+    """The same workload on a small budget: what `--fidelity two` evaluates first."""
+    cheap = replace(request, mapper=request.cheap_mapper, time_limit_s=None, evaluations=request.cheap_evaluations)
+    if request.scheduler != "layers" and request.cheap_mapper is not None:
+        raise UserError(f"--cheap-mapper is used with --scheduler layers, not {request.scheduler}")
+    return make_judge(cheap, space)
+
+
+# ---- layer by layer --------------------------------------------------------------------------------
+
+
+def _layer_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
+    workload = load_workload(request, space)
+    mapper = create_mapper(request.mapper or DEFAULT_MAPPER)
+    evaluation = {
+        "objective": request.map_objective,
+        "time_limit_s": request.time_limit_s,
+        "evaluations": request.evaluations,
+        "activations": request.activations,
+        "activation_bytes": request.activation_bytes,
+        "resident_weights": request.resident_weights,
+    }
+    return Judge(
+        DesignEvaluator(space, workload, mapper, _layer_options(request)),
+        {
+            **_workload_json(request),
+            "names": [n.name for n in workload.networks],
+            "hashes": [content_hash(n) for n in workload.networks],
+            "weights": list(workload.weights),
+        },
+        {"name": mapper.name, **{f.name: getattr(mapper, f.name) for f in fields(mapper)}},  # type: ignore[arg-type]
+        evaluation,
+        f"{workload.name}: {len(workload.distinct_layers())} distinct layers, {workload.macs / 1e9:.3g} GMACs",
+        tuple(f"{n.name}: {warning}" for n in workload.networks for warning in n.warnings),
+    )
+
+
+def load_workload(request: "ExploreRequest", space: DesignSpace) -> Workload:
+    """The networks of the command line at the widths of the hardware."""
+    networks = [
+        load_network(
+            name,
+            batch=request.batch,
+            seq=request.seq,
+            phase=request.phase,
+            bits=space.bits,
+            partial_bits=space.partial_bits,
+        )
+        for name in request.networks
+    ]
+    return Workload.of(networks, request.weights)
+
+
+def _layer_options(request: "ExploreRequest") -> EvaluationOptions:
+    try:
+        activations = Activations(request.activations)
+    except ValueError:
+        raise UserError(f"--activations must be dram or kept, got {request.activations!r}") from None
+    if activations is Activations.DRAM and request.activation_bytes:
+        raise UserError("--activation-buffer is used with --activations kept only")
+    if activations is Activations.KEPT and not request.activation_bytes:
+        raise UserError("--activations kept needs --activation-buffer, the memory to keep them in")
+    return EvaluationOptions(
+        objective=Objective.parse(request.map_objective),
+        budget=Budget(request.time_limit_s, request.evaluations),
+        seed=request.seed,
+        rules=TrafficRules(
+            activations=activations, weights=Weights.RESIDENT if request.resident_weights else Weights.PER_RUN
+        ),
+        activation_bytes=request.activation_bytes,
+    )
+
+
+def _workload_json(request: "ExploreRequest") -> dict[str, Any]:
+    return {
+        "networks": list(request.networks),
+        "batch": request.batch,
+        "seq": request.seq,
+        "phase": request.phase,
+    }
+
+
+# ---- whole networks --------------------------------------------------------------------------------
+
+_SOMA_OBJECTIVES = {"edp": (1.0, 1.0), "latency": (0.0, 1.0), "energy": (1.0, 0.0)}
+
+
+def _soma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
+    from codesign.evaluation.scheduled import ScheduledEvaluator
+    from codesign.scheduling.soma.fusion_search import Objective as Exponents
+    from codesign.scheduling.soma.search import Budget as ScheduleBudget
+    from codesign.scheduling.soma.source import load_graph
+
+    if not hasattr(space, "hardware"):
+        raise UserError(
+            f"--scheduler soma needs a space of its accelerator template, got {space.name!r}",
+            hint="soma-edge or soma-cloud",
+        )
+    _refuse_layer_options(request)
+    if request.map_objective not in _SOMA_OBJECTIVES:
+        raise unknown_name("objective", request.map_objective, _SOMA_OBJECTIVES)
+    sources = [load_graph(n, phase=request.phase, seq=request.seq, batch=request.batch) for n in request.networks]
+    batches = {s.batch for s in sources}
+    if len(batches) > 1:
+        raise UserError(f"the networks are of different batches: {sorted(batches)}", hint="give --batch")
+    weights = request.weights or (1.0,) * len(sources)
+    if len(weights) != len(sources):
+        raise UserError(f"expected {len(sources)} weights, one per network, got {len(weights)}")
+    budget = ScheduleBudget(seconds=request.time_limit_s, evaluations=request.evaluations, seed=request.seed)
+    graphs = tuple((source.graph, weight) for source, weight in zip(sources, weights, strict=True))
+    exponents = Exponents(*_SOMA_OBJECTIVES[request.map_objective])
+    evaluator = ScheduledEvaluator(cast("TemplateSpace", space), graphs, batches.pop(), exponents, budget)
+    names = [source.graph.name for source in sources]
+    return Judge(
+        evaluator,
+        {
+            **_workload_json(request),
+            "names": names,
+            "hashes": [hashlib.sha256(repr(source.graph).encode()).hexdigest()[:16] for source in sources],
+            "weights": list(weights),
+        },
+        {"name": "soma", "chains": budget.chains},
+        {
+            "scheduler": "soma",
+            "objective": request.map_objective,
+            "time_limit_s": request.time_limit_s,
+            "evaluations": request.evaluations,
+        },
+        f"{' + '.join(names)}: {sum(len(s.graph.layers) for s in sources)} layers, fused and scheduled as a whole",
+    )
+
+
+def _refuse_layer_options(request: "ExploreRequest") -> None:
+    given = {
+        "--mapper": request.mapper is not None,
+        "--activations": request.activations != "dram",
+        "--activation-buffer": request.activation_bytes != 0,
+        "--resident-weights": request.resident_weights,
+    }
+    for option, present in given.items():
+        if present:
+            raise UserError(
+                f"{option} is of --scheduler layers; --scheduler soma decides it itself", hint=f"leave out {option}"
+            )

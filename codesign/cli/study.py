@@ -1,0 +1,183 @@
+"""`codesign study`: list studies, look into one, take them out of a database and into another."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from codesign.cli.inputs import check_format
+from codesign.core.errors import UserError
+
+if TYPE_CHECKING:
+    from codesign.optim.study import Study
+
+_Place = Annotated[str, typer.Argument(help="Folder given to explore --out, a .db file, or the URL of a database.")]
+_Name = Annotated[str | None, typer.Option("--study", help="Name of the study, where the database holds several.")]
+_Format = Annotated[str, typer.Option("--format", help="text or json.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    study = typer.Typer(no_args_is_help=True, help="Studies: list, show, export and import them.")
+    app.add_typer(study, name="study")
+
+    @study.command("list")
+    def list_(
+        places: Annotated[
+            list[str] | None, typer.Argument(help="Folders (searched for studies), .db files or database URLs.")
+        ] = None,
+        output_format: _Format = "text",
+    ) -> None:
+        """List studies: name, trials done and running, what was searched for. Without arguments: below this folder."""
+        check_format(output_format)
+        _print_list([row for place in places or ["."] for row in _list(place)], output_format)
+
+    @study.command()
+    def show(place: _Place, name: _Name = None, output_format: _Format = "text") -> None:
+        """Show what a study searches, how far it is, why designs failed, and its front."""
+        check_format(output_format)
+        _show(_open(place, name), output_format)
+
+    @study.command()
+    def export(
+        place: _Place,
+        file: Annotated[Path, typer.Argument(help="To write: .json (everything), .csv or .parquet (a row per trial).")],
+        name: _Name = None,
+    ) -> None:
+        """Write a study to a file. JSON holds mappings and breakdowns too; CSV gets NAME.study.json beside it."""
+        from codesign.optim.storage_files import export_study
+
+        opened = _open(place, name)
+        export_study(opened, file)
+        typer.echo(f"{len(opened.trials)} trials written to {file}", err=True)
+
+    @study.command("import")
+    def import_(
+        file: Annotated[Path, typer.Argument(help="An exported study, or a folder with trials.jsonl.")],
+        out: Annotated[Path, typer.Option(help="Folder of the new study.")],
+        storage: Annotated[str | None, typer.Option(help="Database URL; default the file OUT/study.db.")] = None,
+        name: _Name = None,
+        like: Annotated[
+            str | None, typer.Option(help="Study with the same space and objectives, for a CSV that does not say them.")
+        ] = None,
+    ) -> None:
+        """Make a study of a file; explore goes on with it when given the options it was started with."""
+        from codesign.optim.storage_files import import_study
+
+        made = import_study(file, out, storage=storage, name=name, like=None if like is None else _open(like, None))
+        typer.echo(f"{len(made.trials)} trials in {made.storage}", err=True)
+        made.close()
+
+
+def _open(place: str, name: str | None) -> "Study":
+    from codesign.optim.storage import is_url
+    from codesign.optim.study import Study
+
+    if is_url(place):
+        return Study.open(Path(), storage=place, name=name)
+    return Study.open(place, name=name)
+
+
+# ---- list ------------------------------------------------------------------------------------------
+
+
+def _list(place: str) -> list[dict[str, Any]]:
+    from codesign.optim.storage import Database, is_url, sqlite_url
+    from codesign.optim.study import DATABASE_FILE
+
+    if is_url(place):
+        urls = [(place, place)]
+    elif Path(place).is_dir():
+        found = sorted(p for p in Path(place).rglob(DATABASE_FILE) if p.is_file())
+        urls = [(str(p.parent), sqlite_url(p)) for p in found]
+    elif Path(place).exists():
+        urls = [(place, sqlite_url(Path(place)))]
+    else:
+        raise UserError(f"no such folder or file: {place}")
+    rows = []
+    for where, url in urls:
+        database = Database(url, create=False)
+        for summary in database.studies():
+            config = summary.head["config"]
+            rows.append(
+                {
+                    "place": database.place if is_url(where) else where,
+                    "study": summary.name,
+                    "finished": summary.finished,
+                    "running": summary.running,
+                    "workload": config["workload"].get("names", []),
+                    "space": config["space"].get("name"),
+                    "optimizer": config["optimizer"],
+                    "seed": config["seed"],
+                    "started": None if summary.started is None else summary.started.isoformat(timespec="seconds"),
+                }
+            )
+    return rows
+
+
+def _print_list(rows: list[dict[str, Any]], output_format: str) -> None:
+    if output_format == "json":
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    if not rows:
+        typer.echo("no studies found")
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table()
+    for name in ("place", "study", "done", "running", "searched", "optimiser", "seed", "started"):
+        table.add_column(name, justify="right" if name in ("done", "running", "seed") else "left")
+    for row in rows:
+        table.add_row(
+            row["place"], row["study"], str(row["finished"]), str(row["running"]),
+            f"{' + '.join(row['workload'])} on {row['space']}", row["optimizer"], str(row["seed"]), (row["started"] or "")[:16],
+        )  # fmt: skip
+    Console().print(table)
+
+
+# ---- show ------------------------------------------------------------------------------------------
+
+
+def _show(study: "Study", output_format: str) -> None:
+    reasons: dict[str, int] = {}
+    for trial in study.trials:
+        if trial.infeasible:
+            reasons[trial.infeasible["resource"]] = reasons.get(trial.infeasible["resource"], 0) + 1
+    front = study.front()
+    if output_format == "json":
+        record = {
+            "status": "ok" if front else "infeasible",
+            "storage": study.storage,
+            "study": study.name,
+            "config": study.config,
+            "versions": study.versions,
+            "finished": len(study.trials),
+            "running": len(study.running_elsewhere),
+            "infeasible": reasons,
+            "front": [{"trial": t.number, "point": t.point, "metrics": t.metrics} for t in front],
+        }
+        typer.echo(json.dumps(record, indent=1))
+        return
+    from rich.console import Console
+
+    from codesign.cli.exploring import front_table
+
+    config = study.config
+    networks = zip(config["workload"].get("names", []), config["workload"].get("hashes", []), strict=False)
+    typer.echo(f"study       {study.name} in {study.storage}")
+    typer.echo(f"workload    {' + '.join(f'{name} ({digest[:12]})' for name, digest in networks)}")
+    typer.echo(f"space       {config['space'].get('name')}")
+    typer.echo(f"optimiser   {config['optimizer']}, seed {config['seed']}")
+    typer.echo(f"inner loop  {config['mapper'].get('name')}, {_options(config['evaluation'])}")
+    typer.echo(f"objectives  {', '.join(study.objectives)}{''.join(f'; {c}' for c in study.constraints)}")
+    typer.echo(f"trials      {len(study.trials)} finished, {len(study.running_elsewhere)} running or left over")
+    for reason, count in sorted(reasons.items(), key=lambda item: -item[1]):
+        typer.echo(f"            {count} infeasible: {reason}")
+    typer.echo(f"versions    {', '.join(f'{name} {version}' for name, version in study.versions.items())}")
+    Console().print(front_table(study))
+
+
+def _options(evaluation: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in evaluation.items() if value not in (None, False, 0))
