@@ -10,12 +10,21 @@ from typing import Any
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
+from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.evaluation.design import DesignSpace, load_design_space
+from codesign.evaluation.network import EvaluationOptions
+from codesign.mappers.base import Budget, Mapper, MapResult, Objective
+from codesign.mappers.registry import create as create_mapper
+from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.files import mapping_from_json
 from codesign.mapping.mapping import Mapping
 from codesign.workloads.computation import Computation
 from codesign.workloads.files import computation_from_json
+from codesign.workloads.load import load_network
+from codesign.workloads.network_json import content_hash
+from codesign.workloads.traffic import Activations, TrafficRules, Weights
+from codesign.workloads.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -88,3 +97,71 @@ def replay_layers(
             raise UserError(f"the recorded mapping no longer fits: {cost}", where=f"layer {entry['name']!r}")
         layers.append(ReplayedLayer(entry["name"], entry["count"], computation, mapping, cost))
     return tuple(layers)
+
+
+def recorded_workload(config: MappingABC[str, Any], space: DesignSpace) -> Workload:
+    """The networks of a study, loaded again.
+
+    Raises:
+        UserError: A network cannot be loaded, or is no longer the one that was judged.
+    """
+    recorded = config["workload"]
+    options = {key: recorded.get(key) for key in ("batch", "seq", "phase")}
+    networks = [
+        load_network(name, **options, bits=space.bits, partial_bits=space.partial_bits) for name in recorded["networks"]
+    ]
+    for name, network, expected in zip(recorded["networks"], networks, recorded["hashes"], strict=True):
+        if content_hash(network) != expected:
+            raise UserError(f"network {name!r} is not the one the study judged: its contents have changed")
+    return Workload.of(networks, tuple(recorded["weights"]))
+
+
+def recorded_mapper(config: MappingABC[str, Any]) -> Mapper:
+    """The mapper of a study with its options."""
+    options = {key: value for key, value in config["mapper"].items() if key != "name"}
+    return create_mapper(config["mapper"]["name"], **options)
+
+
+def recorded_options(config: MappingABC[str, Any]) -> EvaluationOptions:
+    """How a study's layers were mapped and its networks summed."""
+    recorded = config["evaluation"]
+    weights = Weights.RESIDENT if recorded["resident_weights"] else Weights.PER_RUN
+    return EvaluationOptions(
+        objective=Objective.parse(recorded["objective"]),
+        budget=Budget(recorded["time_limit_s"], recorded["evaluations"]),
+        seed=config["seed"],
+        rules=TrafficRules(activations=Activations(recorded["activations"]), weights=weights),
+        activation_bytes=recorded["activation_bytes"],
+    )
+
+
+@dataclass(frozen=True)
+class RecordedMapper:
+    """A mapper that searches nothing: it gives every layer the mapping it was recorded with.
+
+    Args:
+        layers: Of a recorded design.
+        name: As mappers have one.
+    """
+
+    layers: tuple[ReplayedLayer, ...]
+    name: str = "recorded"
+
+    def map(
+        self,
+        problem: MappingProblem,
+        objective: Objective,
+        *,
+        budget: Budget,
+        seed: int,
+        reuse: Reuse = Reuse.TIMELOOP,
+    ) -> MapResult:
+        """See `codesign.mappers.base.Mapper`."""
+        wanted = problem.computation
+        for layer in self.layers:
+            if str(layer.computation) == str(wanted) and layer.computation.sizes == wanted.sizes:
+                cost = evaluate(wanted, problem.architecture, layer.mapping, reuse=reuse)
+                if isinstance(cost, Infeasible):
+                    return MapResult(None, None, cost, 1, 0.0)
+                return MapResult(layer.mapping, cost, None, 1, 0.0)
+        raise UserError(f"no mapping of {wanted} is recorded", where="the study's record")

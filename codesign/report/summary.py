@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from codesign.evaluation.metrics import UNITS, format_si
 from codesign.optim.study import Study, Trial
@@ -25,19 +26,25 @@ TRUSTED_Q2 = 0.5
 
 
 def knee_design(study: Study) -> Trial | None:
-    """The front's design nearest to the ideal point.
+    """The front's design that `knee_index` chooses; None without a front."""
+    front = study.front()
+    return front[knee_index(study.values(front))] if front else None
+
+
+def knee_index(values: NDArray[np.float64]) -> int:
+    """The row of a front nearest to the ideal point.
 
     The ideal point has the best value of every objective on the front. Distances are Euclidean in the logarithms of the
     objectives, each scaled to [0, 1] over the front, so that neither units nor the span of one objective weigh in
     (compromise programming: Zeleny, 1973; Yu, Management Science 19(8), 1973). Of equal ones the first.
+
+    Args:
+        values: Objectives to minimise, positive: ``n x m``.
     """
-    front = study.front()
-    if not front:
-        return None
-    logs = np.log10(study.values(front))
+    logs = np.log10(values)
     span = np.ptp(logs, axis=0)
     scaled = (logs - logs.min(axis=0)) / np.where(span > 0, span, 1.0)
-    return front[int(np.argmin((scaled**2).sum(axis=1)))]
+    return int(np.argmin((scaled**2).sum(axis=1)))
 
 
 def summary(

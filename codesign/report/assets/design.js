@@ -26,7 +26,7 @@ function drawLayers(holder, design, colours) {
   const clock = design.architecture.clock_hz, layers = design.layers, vector = design.vector.latency_cycles;
   const bars = layers.map(l => ({ name: l.name, cycles: l.latency_cycles * l.count, compute: l.compute_cycles === undefined ? null : l.compute_cycles * l.count, bound: l.bottleneck, tip: () => layerTip(l, clock) }));
   if (vector) bars.push({ name: "vector operators", cycles: vector, compute: null, bound: "vector operators", tip: () => ["vector operators", si(vector / clock, "s") + " in all", "moved  " + bytes(design.vector.dram_bytes)] });
-  const unit = axisUnit(bars.map(b => b.cycles / clock), "latency", "s"), most = Math.max(...bars.map(b => b.cycles / clock)) * unit.factor;
+  const unit = axisUnit([Math.max(...bars.map(b => b.cycles / clock))], "latency", "s"), most = Math.max(...bars.map(b => b.cycles / clock)) * unit.factor;
   const chart = frame(holder, { width: 1180, height: 400, margin: { bottom: 128, left: 66 }, x: { domain: [-0.5, bars.length - 0.5], grid: false, slant: true, ticks: bars.map((b, k) => ({ value: k, text: b.name.length > 24 ? "…" + b.name.slice(-23) : b.name })) }, y: { domain: [0, most * 1.05], title: unit.title } });
   const step = chart.x(1) - chart.x(0), width = Math.max(2, step * 0.72);
   bars.forEach((bar, k) => {
@@ -45,13 +45,13 @@ function drawRoofline(holder, design, colours) {
   const roof = design.roofline, layers = design.layers.filter(l => l.dram_bytes > 0);
   const points = layers.map(l => [l.macs / l.dram_bytes, l.macs / l.latency_cycles]), ridge = roof.bytes_per_cycle ? roof.macs_per_cycle / roof.bytes_per_cycle : null;
   const xs = [...points.map(p => p[0]), ...(ridge ? [ridge / 3, ridge * 3] : [])], ys = [...points.map(p => p[1]), roof.macs_per_cycle];
-  const chart = frame(holder, { height: 400, x: { log: true, domain: padded(xs, true), title: "MACs per byte of " + roof.level }, y: { log: true, domain: padded([...ys, roof.macs_per_cycle * 1.3], true), title: "MACs per cycle" } });
-  const [x0, x1] = padded(xs, true), low = padded([...ys, roof.macs_per_cycle * 1.3], true)[0], line = [];
+  const chart = frame(holder, { height: 400, x: { log: true, domain: padded(xs, true), title: "MACs per byte of " + roof.level }, y: { log: true, domain: padded([...ys, roof.macs_per_cycle * 2.2], true), title: "MACs per cycle" } });
+  const [x0, x1] = padded(xs, true), low = padded([...ys, roof.macs_per_cycle * 2.2], true)[0], line = [];
   if (ridge) { const start = Math.max(x0, low / roof.bytes_per_cycle); line.push([start, start * roof.bytes_per_cycle], [Math.min(Math.max(ridge, x0), x1), Math.min(roof.macs_per_cycle, x1 * roof.bytes_per_cycle)]); }
   else line.push([x0, roof.macs_per_cycle]);
   line.push([x1, Math.min(roof.macs_per_cycle, roof.bytes_per_cycle ? x1 * roof.bytes_per_cycle : Infinity)]);
   chart.plot.append(svg("path", { d: pathOf(line.map(([a, b]) => [chart.x(a), chart.y(b)])), fill: "none", stroke: "#1d2433", "stroke-width": 2 }));
-  chart.plot.append(svg("text", { class: "small", x: chart.box.right - 4, y: chart.y(roof.macs_per_cycle) - 7, "text-anchor": "end" }, "peak " + count(roof.macs_per_cycle) + " MACs/cycle"));
+  chart.plot.append(svg("text", { class: "small", x: chart.box.right - 4, y: chart.y(roof.macs_per_cycle) - 18, "text-anchor": "end" }, "peak " + count(roof.macs_per_cycle) + " MACs/cycle"));
   if (ridge) chart.plot.append(svg("text", { class: "small", x: chart.box.left + 8, y: chart.box.top + 14 }, roof.level + " " + digits(roof.bytes_per_cycle) + " B/cycle, read and write together"));
   const most = Math.max(...layers.map(l => l.latency_cycles * l.count));
   layers.map((l, k) => [l, points[k]]).sort((a, b) => b[0].latency_cycles * b[0].count - a[0].latency_cycles * a[0].count).forEach(([l, [a, b]]) =>

@@ -1,0 +1,92 @@
+"""`codesign sensitivity`: how a study's front moves when technology constants vary."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from codesign.core.errors import UserError, unknown_name
+
+if TYPE_CHECKING:
+    from codesign.report.sensitivity import Sensitivity
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+
+    @app.command()
+    def sensitivity(
+        folder: Annotated[Path, typer.Argument(help="Folder of a study, as given to explore --out.")],
+        constant: Annotated[
+            list[str] | None,
+            typer.Option(help="dram, sram, registers, mac, wires, leakage; may be repeated. Default: all that cost."),
+        ] = None,
+        factor: Annotated[
+            list[float] | None, typer.Option(help="Multiply each constant by this; may be repeated. Default: 1/4 to 4.")
+        ] = None,
+        remap: Annotated[
+            bool, typer.Option("--remap", help="Search mappings again under each variation, for designs on some front.")
+        ] = False,
+        out: Annotated[
+            Path | None, typer.Option(help="Folder for sensitivity.html and .csv; default: the study's.")
+        ] = None,
+        space: Annotated[
+            str | None, typer.Option(help="module:attribute of the study's space, if it has no registered name.")
+        ] = None,
+        output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
+    ) -> None:
+        """Vary the energy constants of the technology one at a time and say which designs stay on the front.
+
+        With the mappings that were found this is exact: latency and area do not change, energy is re-summed from the
+        recorded breakdowns. Another mapping may be better under other constants; --remap searches for it.
+        """
+        from codesign.optim.study import Study
+        from codesign.report.sensitivity import FACTORS, Constant, analyse, sensitivity_json, write_sensitivity
+
+        if output_format not in ("text", "json"):
+            raise UserError(f"--format must be text or json, got {output_format!r}")
+        known = {c.value: c for c in Constant}
+        for name in constant or ():
+            if name not in known:
+                raise unknown_name("constant", name, known)
+        chosen = tuple(known[name] for name in constant or ())
+        found = analyse(Study.open(folder), chosen, tuple(factor or FACTORS), remap=remap, space=space)
+        paths = write_sensitivity(found, out or folder)
+        if output_format == "json":
+            typer.echo(json.dumps(sensitivity_json(found)))
+        else:
+            _print(found, paths)
+
+
+def _print(found: "Sensitivity", paths: list[Path]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from codesign.report.sensitivity import describe
+
+    table = Table(title="Designs on the front when one constant is multiplied by a factor")
+    for name in ("constant", "factor", "on the front", "stay", "enter", "leave", "recommended", "its energy"):
+        table.add_column(name, justify="left" if name == "constant" else "right")
+    base = set(found.base.front)
+    knee = found.base.knee
+    for variation in found.variations:
+        now = set(variation.front)
+        energy = ""
+        if knee is not None:
+            ratio = variation.metrics[knee]["energy_j"] / found.base.metrics[knee]["energy_j"]
+            energy = f"{100 * (ratio - 1):+.1f} %"
+        table.add_row(
+            variation.constant.value, f"{variation.factor:g}", str(len(now)), str(len(now & base)), str(len(now - base)),
+            str(len(base - now)), "-" if variation.knee is None else f"trial {variation.knee}", energy,
+        )  # fmt: skip
+    console = Console()
+    console.print(table)
+    for sentence in describe(found):
+        console.print(sentence)
+    if found.remapped:
+        console.print(
+            f"{len(found.remapped)} designs were mapped again under every variation; at most {100 * found.gain:.2f} % of "
+            "energy was saved by another mapping."
+        )
+    console.print(f"written: {', '.join(map(str, paths))}")

@@ -1,0 +1,366 @@
+"""How the front moves when technology constants vary, and which designs stay on it.
+
+With the mappings that were found, dynamic energy is linear in the energy constants, so a study's breakdowns (energy by level,
+interconnect, arithmetic, vector operators, leakage) re-summed with one part scaled are exact; latency and area do not
+change. Where a breakdown is not enough (tensors kept on chip cost the next level's accesses instead of DRAM's, rule E5), the
+recorded mappings are evaluated again on the architecture with scaled constants. Another mapping may be best under other
+constants: `remap` searches again, for the designs that are on some front, and bounds how much that matters.
+"""
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from codesign.arch.architecture import AccessEnergy, Architecture, Fanout, LevelKind, StorageLevel
+from codesign.core.errors import UserError
+from codesign.core.files import write_atomic
+from codesign.cost.cost import Infeasible
+from codesign.evaluation.metrics import UNITS
+from codesign.evaluation.network import evaluate_workload
+from codesign.evaluation.replay import (
+    RecordedMapper,
+    recorded_mapper,
+    recorded_options,
+    recorded_space,
+    recorded_workload,
+    replay_layers,
+)
+from codesign.mappers.base import Mapper
+from codesign.optim.pareto import nondominated
+from codesign.optim.study import Study, Trial
+from codesign.report.page import asset, build_page
+from codesign.report.summary import LABELS, knee_index, point_text
+
+FACTORS = (0.25, 0.5, 2.0, 4.0)
+"""What a constant is multiplied by, unless asked otherwise: published figures of one node differ by about that much."""
+
+
+class Constant(Enum):
+    """A technology constant, or a family of them that rises and falls together."""
+
+    DRAM = "dram"
+    SRAM = "sram"
+    REGISTERS = "registers"
+    MAC = "mac"
+    WIRES = "wires"
+    LEAKAGE = "leakage"
+
+
+_BY_KIND = {"dram": Constant.DRAM, "sram": Constant.SRAM, "registers": Constant.REGISTERS}
+
+
+@dataclass(frozen=True)
+class Variation:
+    """One constant times one factor, and the designs under it.
+
+    Args:
+        constant: What varies.
+        factor: By how much.
+        metrics: Figures of every feasible trial by number.
+        front: Trials on the front, by the first objective.
+        knee: The front's design nearest to the ideal point; None without a front.
+    """
+
+    constant: Constant
+    factor: float
+    metrics: dict[int, dict[str, float]]
+    front: tuple[int, ...]
+    knee: int | None
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """A study under varied constants.
+
+    Args:
+        study: The study.
+        base: With the constants as they are.
+        variations: In the order of constants, factors rising.
+        parts: Joules by constant of every feasible trial.
+        exact: ``sums`` where breakdowns were enough for all designs, ``evaluated`` where mappings were evaluated again.
+        remapped: Trials whose layers were mapped again under every variation.
+        gain: The largest share of energy that another mapping saved; 0 without `remap`.
+    """
+
+    study: Study
+    base: Variation
+    variations: tuple[Variation, ...]
+    parts: dict[int, dict[Constant, float]]
+    exact: str
+    remapped: tuple[int, ...] = ()
+    gain: float = 0.0
+
+    @property
+    def designs(self) -> tuple[int, ...]:
+        """Every trial on some front, those on most fronts first."""
+        seen = {n for v in (self.base, *self.variations) for n in v.front}
+        return tuple(sorted(seen, key=lambda n: (-self.times_on_front(n), n)))
+
+    def times_on_front(self, number: int) -> int:
+        """On how many fronts, the base's among them, a trial is."""
+        return sum(number in v.front for v in (self.base, *self.variations))
+
+
+def analyse(
+    study: Study,
+    constants: Sequence[Constant] = (),
+    factors: Sequence[float] = FACTORS,
+    *,
+    remap: bool = False,
+    space: str | None = None,
+) -> Sensitivity:
+    """Vary constants one at a time.
+
+    Args:
+        study: Judged layer by layer.
+        constants: To vary; default: every one that costs energy.
+        factors: Positive; 1 is left out, it is the base.
+        remap: Search mappings again for the designs on some front.
+        space: ``module:attribute`` of a space that is not registered by name.
+
+    Raises:
+        UserError: A factor is not positive, no trial is feasible, or the study records no breakdown.
+    """
+    for factor in factors:
+        if not 0 < factor < math.inf:
+            raise UserError(f"--factor must be a positive number, got {factor}")
+    trials = [t for t in study.trials if not t.infeasible]
+    if not trials:
+        raise UserError(f"{study.folder} has no feasible trial to vary")
+    details = {t.number: study.detail(t.number) for t in trials}
+    for trial in trials:
+        if "layers" not in details[trial.number]:
+            raise UserError(
+                f"trial {trial.number} records no energy by level",
+                where=str(study.folder),
+                hint="designs judged by whole-network schedules have none; explore layer by layer",
+            )
+    parts = {t.number: energy_by_constant(details[t.number]) for t in trials}
+    summed = all(_adds_up(t, parts[t.number]) for t in trials)
+    chosen = tuple(constants) or tuple(c for c in Constant if any(p.get(c) for p in parts.values()))
+    again = _Again(study, space) if remap or not summed else None
+    variations = []
+    for constant in chosen:
+        for factor in sorted(set(factors) - {1.0}):
+            metrics = {}
+            for t in trials:
+                if summed or again is None:
+                    metrics[t.number] = scaled_metrics(t, parts[t.number], constant, factor)
+                else:
+                    metrics[t.number] = again.fixed(t, details[t.number], constant, factor)
+            variations.append(_variation(study, constant, factor, metrics))
+    base = _variation(study, Constant.DRAM, 1.0, {t.number: dict(t.metrics) for t in trials})
+    found = Sensitivity(study, base, tuple(variations), parts, "sums" if summed else "evaluated")
+    return _remapped(found, again) if remap and again is not None else found
+
+
+def energy_by_constant(detail: Mapping[str, Any]) -> dict[Constant, float]:
+    """Joules of one run by the constant they are proportional to."""
+    architecture = detail["architecture"]
+    kinds = {level["name"]: _BY_KIND[level["kind"]] for level in architecture["levels"]}
+    kinds |= {"network": Constant.WIRES, "MAC": Constant.MAC}
+    parts = dict.fromkeys(Constant, 0.0)
+    for layer in detail["layers"]:
+        for name, energy_pj in layer["energy_by_level_pj"].items():
+            parts[kinds[name]] += energy_pj * layer["count"] * 1e-12
+    vector = detail["vector"]
+    computed = vector["operations"] * (architecture["mac"]["energy_pj"] or 0.0)  # rule E6
+    parts[Constant.MAC] += computed * 1e-12
+    parts[kinds[architecture["levels"][0]["name"]]] += (vector["energy_pj"] - computed) * 1e-12
+    parts[Constant.LEAKAGE] = detail["metrics"]["leakage_w"] * detail["metrics"]["latency_s"]
+    return parts
+
+
+def _adds_up(trial: Trial, parts: Mapping[Constant, float]) -> bool:
+    return math.isclose(sum(parts.values()), trial.metrics["energy_j"], rel_tol=1e-9)
+
+
+def scaled_metrics(
+    trial: Trial, parts: Mapping[Constant, float], constant: Constant, factor: float
+) -> dict[str, float]:
+    """A trial's figures with one constant scaled and its mappings as they are."""
+    energy = trial.metrics["energy_j"] + (factor - 1.0) * parts[constant]
+    latency = trial.metrics["latency_s"]
+    leakage = trial.metrics["leakage_w"] * (factor if constant is Constant.LEAKAGE else 1.0)
+    changed = {"energy_j": energy, "power_w": energy / latency, "edp_js": energy * latency, "leakage_w": leakage}
+    return {**trial.metrics, **changed}
+
+
+def _variation(study: Study, constant: Constant, factor: float, metrics: dict[int, dict[str, float]]) -> Variation:
+    trials = [replace(t, metrics=metrics[t.number]) for t in study.trials if t.number in metrics]
+    valid = [t for t in trials if study.is_valid(t)]
+    if not valid:
+        return Variation(constant, factor, metrics, (), None)
+    front = [t for t, best in zip(valid, nondominated(study.values(valid)), strict=True) if best]
+    front.sort(key=lambda t: [t.metrics[o] for o in study.objectives])
+    knee = front[knee_index(study.values(front))].number
+    return Variation(constant, factor, metrics, tuple(t.number for t in front), knee)
+
+
+class _Again:
+    """Judges recorded designs again on architectures with scaled constants."""
+
+    def __init__(self, study: Study, space: str | None) -> None:
+        self._space = recorded_space(study.config, space)
+        self._workload = recorded_workload(study.config, self._space)
+        self._options = recorded_options(study.config)
+        self._mapper = recorded_mapper(study.config)
+
+    def fixed(self, trial: Trial, detail: Mapping[str, Any], constant: Constant, factor: float) -> dict[str, float]:
+        """With the recorded mappings."""
+        layers = replay_layers(self._space, self._space.build(trial.point), detail)
+        return self._judge(trial, RecordedMapper(layers), constant, factor)
+
+    def searched(self, trial: Trial, constant: Constant, factor: float) -> dict[str, float]:
+        """With mappings searched under the scaled constants."""
+        return self._judge(trial, self._mapper, constant, factor)
+
+    def _judge(self, trial: Trial, mapper: Mapper, constant: Constant, factor: float) -> dict[str, float]:
+        architecture = scaled_architecture(self._space.build(trial.point), constant, factor)
+        result = evaluate_workload(self._workload, architecture, mapper, self._options)
+        if isinstance(result, Infeasible):
+            raise UserError(f"trial {trial.number} is no longer feasible: {result}")
+        return result.metrics.to_dict()
+
+
+def scaled_architecture(architecture: Architecture, constant: Constant, factor: float) -> Architecture:
+    """The same hardware with one constant scaled."""
+    levels = tuple(_scaled_level(level, constant, factor) for level in architecture.levels)
+    mac, extra = architecture.mac, architecture.extra_leakage_mw
+    if constant is Constant.MAC and mac.energy_pj is not None:
+        mac = replace(mac, energy_pj=mac.energy_pj * factor)
+    if constant is Constant.LEAKAGE:
+        mac = replace(mac, leakage_mw=None if mac.leakage_mw is None else mac.leakage_mw * factor)
+        extra *= factor
+    return replace(architecture, levels=levels, mac=mac, extra_leakage_mw=extra)
+
+
+def _scaled_level(level: StorageLevel, constant: Constant, factor: float) -> StorageLevel:
+    kinds = {Constant.DRAM: LevelKind.DRAM, Constant.SRAM: LevelKind.SRAM, Constant.REGISTERS: LevelKind.REGISTERS}
+    if kinds.get(constant) is level.kind and level.energy is not None:
+        energy = level.energy
+        scaled = AccessEnergy(energy.read_pj * factor, energy.fill_pj * factor, energy.update_pj * factor)
+        return replace(level, energy=scaled)
+    if constant is Constant.WIRES:
+        fanout: Fanout = replace(level.fanout, hop_pj_per_bit=level.fanout.hop_pj_per_bit * factor)
+        return replace(level, fanout=fanout)
+    if constant is Constant.LEAKAGE and level.leakage_mw is not None:
+        return replace(level, leakage_mw=level.leakage_mw * factor)
+    return level
+
+
+def _remapped(found: Sensitivity, again: _Again) -> Sensitivity:
+    """The fronts with the designs on some front mapped again; the better of the two mappings by the mapper's objective counts.
+
+    Designs that are on no front keep their recorded mappings: their energies are upper bounds.
+    """
+    trials = {t.number: t for t in found.study.trials}
+    objective = found.study.config["evaluation"]["objective"]
+    gain, variations = 0.0, []
+    for variation in found.variations:
+        metrics = dict(variation.metrics)
+        for number in found.designs:
+            new, old = again.searched(trials[number], variation.constant, variation.factor), metrics[number]
+            key = {"energy": "energy_j", "latency": "latency_s", "edp": "edp_js"}[objective]
+            if new[key] < old[key]:
+                gain = max(gain, 1.0 - new["energy_j"] / old["energy_j"])
+                metrics[number] = new
+        variations.append(_variation(found.study, variation.constant, variation.factor, metrics))
+    return replace(found, variations=tuple(variations), remapped=found.designs, gain=gain)
+
+
+def sensitivity_json(found: Sensitivity) -> dict[str, Any]:
+    """The analysis as plain values."""
+    study, numbers = found.study, found.designs
+    points = {t.number: t.point for t in study.trials}
+    return {
+        "objectives": list(study.objectives),
+        "labels": LABELS,
+        "units": UNITS,
+        "names": list(study.config["workload"]["names"]),
+        "space": study.config["space"]["name"],
+        "constraints": list(study.config["constraints"]),
+        "base": _variation_json(found.base, numbers) | {"constant": None},
+        "variations": [_variation_json(v, numbers) for v in found.variations],
+        "designs": [
+            {
+                "trial": n,
+                "point": points[n],
+                "text": point_text(points[n]),
+                "fronts": found.times_on_front(n),
+                "parts": {c.value: joules for c, joules in found.parts[n].items() if joules},
+            }
+            for n in numbers
+        ],
+        "exact": found.exact,
+        "remapped": len(found.remapped),
+        "gain": found.gain,
+        "summary": describe(found),
+    }
+
+
+def _variation_json(variation: Variation, numbers: Sequence[int]) -> dict[str, Any]:
+    return {
+        "constant": variation.constant.value,
+        "factor": variation.factor,
+        "front": list(variation.front),
+        "knee": variation.knee,
+        "metrics": {str(n): variation.metrics[n] for n in numbers},
+    }
+
+
+def describe(found: Sensitivity) -> list[str]:
+    """What the analysis says, in sentences."""
+    fronts = len(found.variations) + 1
+    base = set(found.base.front)
+    stay = [n for n in found.base.front if found.times_on_front(n) == fronts]
+    enter = [n for n in found.designs if n not in base]
+    leave = [n for n in found.base.front if found.times_on_front(n) < fronts]
+    sentences = [f"{len(stay)} of the {len(base)} designs on the front stay on it whatever constant varies."]
+    if leave:
+        sentences.append(f"Trials {_numbers(leave)} leave it under some variation.")
+    if enter:
+        sentences.append(f"Trials {_numbers(enter)} enter it under some variation.")
+    moved = [v for v in found.variations if v.knee != found.base.knee]
+    if found.base.knee is not None and moved:
+        cases = ", ".join(f"trial {v.knee} at {v.constant.value} × {v.factor:g}" for v in moved)
+        sentences.append(f"The recommended design, trial {found.base.knee}, changes to {cases}.")
+    elif found.base.knee is not None:
+        sentences.append(f"The recommended design stays trial {found.base.knee} throughout.")
+    if not {"energy_j", "power_w", "edp_js"} & {*found.study.objectives, *(c.metric for c in found.study.constraints)}:
+        sentences.append("No objective or constraint of this study depends on energy, so its front cannot move.")
+    return sentences
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    return ", ".join(str(n) for n in sorted(numbers))
+
+
+def sensitivity_csv(found: Sensitivity) -> str:
+    """One row a variation and feasible trial; the base has factor 1 and no constant."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    names = ["latency_s", "energy_j", "power_w", "area_mm2", "edp_js"]
+    writer.writerow(["constant", "factor", "trial", *names, "on_front", "recommended"])
+    for variation in (found.base, *found.variations):
+        constant = "" if variation is found.base else variation.constant.value
+        for number, metrics in sorted(variation.metrics.items()):
+            flags = [int(number in variation.front), int(number == variation.knee)]
+            writer.writerow([constant, variation.factor, number, *(metrics[name] for name in names), *flags])
+    return stream.getvalue()
+
+
+def write_sensitivity(found: Sensitivity, folder: Path) -> list[Path]:
+    """Write ``sensitivity.html`` and ``sensitivity.csv`` into a folder; returns their paths."""
+    page = build_page(
+        "Sensitivity to technology constants", asset("sensitivity.html"), sensitivity_json(found), ("sensitivity.js",)
+    )
+    paths = [folder / "sensitivity.html", folder / "sensitivity.csv"]
+    write_atomic(paths[0], page)
+    write_atomic(paths[1], sensitivity_csv(found))
+    return paths
