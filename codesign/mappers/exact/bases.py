@@ -7,7 +7,7 @@ import numpy as np
 from codesign.cost.arrays import Reuse
 from codesign.mappers.exact.chains import chain_table
 from codesign.mappers.exact.instance import Instance
-from codesign.mappers.exact.tension import moved_together, tile_points
+from codesign.mappers.exact.tension import tile_points
 from codesign.mapping.nest import FloatArray, IntArray
 
 
@@ -56,16 +56,38 @@ class BaseArrays:
         """(tensor, axis) of every sliding axis, in the order of the rows of `Chains.axis_index`."""
         return [(t, axis) for t, axes in enumerate(self.instance.sliding_axes) for axis in axes]
 
-    @cached_property
-    def together(self) -> IntArray:
-        """See `moved_together`."""
-        return moved_together(self.instance)
-
     def points(self, level: int, kept: tuple[bool, ...], penalty: FloatArray) -> FloatArray:
         """See `tile_points`; of the tiles that fit a level keeping these tensors."""
         if (level, kept) not in self.point_table:
-            self.point_table[level, kept] = tile_points(self.instance, penalty)
+            lattice = self.instance.lattice
+            tiles = lattice.by_volume[np.isfinite(penalty[lattice.by_volume])]
+            bounds = np.array(lattice.bounds, np.float64)
+            of = np.where(np.array(kept), self._moved[1], -1)
+            self.point_table[level, kept] = tile_points(tiles, lattice.value, bounds, self._moved[0], of)
         return self.point_table[level, kept]
+
+    @cached_property
+    def _moved(self) -> tuple[FloatArray, IntArray]:
+        """``K x N`` words over tile volume that a loop moves, and for each (dimension, tensor) which row, -1 none.
+
+        One row more, for the whole problem as one tile.
+        """
+        instance, one = self.instance, (1,) * len(self.instance.active)
+        rows: list[FloatArray] = []
+        of = np.full((len(instance.active) + 1, instance.n_tensors), -1, np.int64)
+        for t in range(instance.n_tensors):
+            whole, first = self.pool[self.words(t, one)], len(rows)
+            rows.append(whole)
+            of[-1, t] = first
+            for d in np.flatnonzero(instance.relevant[t]):
+                slides = any(d in axis for axis in instance.sliding_axes[t])
+                shared = self.overlap(t, one, int(d)) if slides else -1
+                if slides and instance.bounded_only(t):
+                    continue  # how little may move is not known
+                of[d, t] = first if shared < 0 else len(rows)
+                if shared >= 0:
+                    rows.append(whole - self.pool[shared])
+        return np.array(rows), of
 
     def outside_of(self, allowed: frozenset[tuple[int, ...]]) -> FloatArray:
         """``N`` infinite where the sizes of all sliding dimensions are none of these (0 there: any size)."""

@@ -21,7 +21,7 @@ from codesign.mappers.exact.dp import Chains, Charges, Grid, Machine, cross_poin
 from codesign.mappers.exact.instance import Instance
 from codesign.mappers.exact.spatial import FanoutOptions, options_of
 from codesign.mappers.exact.states import States, make_states
-from codesign.mappers.exact.tension import tension
+from codesign.mappers.exact.tension import add_tension, sharpen_choices
 from codesign.mapping.nest import FloatArray, IntArray
 
 KeepSets = tuple[tuple[bool, ...], ...]
@@ -213,10 +213,10 @@ class FixedKeep:
         bound_choices(choices, self.hardware, self.options, *self._room, energy, cycles)
         return energy, cycles
 
-    def choice(self, profile: int) -> IntArray:
-        """Option of every fan-out (an index into `options`) of a profile."""
+    def choices_at(self, profiles: IntArray) -> IntArray:
+        """``P x L`` option of every fan-out (an index into `options`) of some profiles."""
         counts = [len(f.children) for f in self.fanouts]
-        return self.options.first[:-1] + np.array(np.unravel_index(profile, counts), np.int64)
+        return np.asarray(self.options.first[:-1] + np.stack(np.unravel_index(profiles, counts), axis=-1), np.int64)
 
     def coefficients(self, choice: IntArray) -> tuple[Coefficients, float, float]:
         """Coefficients of a profile and its bounds on energy and cycles."""
@@ -224,16 +224,34 @@ class FixedKeep:
         energy, cycles = profile_coefficients(choice, self.hardware, self.options, running, result)
         return Coefficients(*(a.copy() for a in result)), energy, cycles
 
-    def tension_of(self, choice: IntArray, terms: Coefficients) -> float:
-        """Energy beyond the fewest words that tensors kept at the same level cost each other at least (bound B2)."""
-        total, iterations = 0.0, float(self.instance.problem.macs)
-        together = self.bases.together
-        for v in range(1, self.instance.n_levels):
-            iterations /= float(self.options.children[choice[v - 1]])
-            if any(self.keep[v]) and len(together):
-                points = self.bases.points(v, self.keep[v], self.penalty[v])
-                total += tension(points, together, iterations, self.hardware.kept[v], terms.price, terms.fewest)
-        return total
+    @cached_property
+    def _tight_points(self) -> tuple[FloatArray, IntArray]:
+        """Tile points of every level, one after another, and where each level's begin."""
+        tables = [
+            self.bases.points(v, self.keep[v], self.penalty[v])
+            if v and any(self.keep[v])
+            else np.zeros((0, self.instance.n_tensors))
+            for v in range(self.instance.n_levels)
+        ]
+        return np.concatenate(tables), np.cumsum([0] + [len(table) for table in tables])
+
+    def sharper_bounds(self, choices: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Bounds B1 and B2 together on energy and cycles of some profiles, ``P x L`` options."""
+        energy, cycles = np.empty(len(choices)), np.empty(len(choices))
+        points, first = self._tight_points
+        sharpen_choices(choices, self.hardware, self.options, *self._room, points, first, energy, cycles)
+        return energy, cycles
+
+    def tension_of(self, choice: IntArray, terms: Coefficients) -> FloatArray:
+        """``1 + J`` energy and each port's cycles beyond those of the fewest words (bound B2)."""
+        points, first = self._tight_points
+        excess = np.zeros(1 + len(self.ports))
+        children = self.options.children[choice]
+        add_tension(
+            points, first, self.hardware.macs, children, self.hardware.kept, terms.price,
+            terms.demand, terms.fewest, excess,
+        )  # fmt: skip
+        return excess
 
     def charges(self, choice: IntArray, price: FloatArray, least: FloatArray, most: FloatArray) -> Charges:
         """What the dynamic program needs of a profile when words of boundaries are priced like this."""

@@ -5,7 +5,7 @@ A tile is a size for each dimension that divides its bound. All tiles of a compu
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -42,6 +42,11 @@ class Lattice:
     axis_stride: IntArray
     value: FloatArray
     volume: FloatArray
+
+    @cached_property
+    def by_volume(self) -> IntArray:
+        """``N`` tiles, largest volume first."""
+        return np.argsort(-self.volume, kind="stable")
 
     def place(self, dim: int, divisor: int) -> int:
         """Position of a divisor in a dimension's block."""

@@ -18,12 +18,14 @@ class Profile:
         choice: Option of every fan-out.
         terms: Coefficients.
         compute: Compute cycles.
+        excess: Cycles of every port beyond those of the fewest words (bound B2).
     """
 
     fixed: FixedKeep
     choice: IntArray
     terms: Coefficients
     compute: float
+    excess: FloatArray
 
     def cycles_of(self, words: FloatArray) -> float:
         """Cycles all ports need when this many words cross the boundaries (not rounded up)."""
@@ -32,4 +34,6 @@ class Profile:
 
     def least_cycles(self, words: FloatArray) -> float:
         """Whole cycles below which no mapping with at least these words gets."""
-        return math.ceil(self.cycles_of(words) * (1.0 - TOLERANCE))
+        fewest = self.terms.constant_cycles + self.terms.demand @ self.terms.fewest + self.excess
+        least = max(self.cycles_of(words), float(fewest.max(initial=0.0)))
+        return math.ceil(least * (1.0 - TOLERANCE))

@@ -18,6 +18,9 @@ from codesign.mapping.nest import FloatArray, IntArray
 _APART = 1e-9
 """Relative; different numbers of words differ by more (there are fewer than 1e9 of them in a tile lattice's traffic)."""
 
+_BLOCK = 64
+"""Profiles whose bounds are sharpened at a time."""
+
 
 @dataclass
 class Node:
@@ -33,60 +36,76 @@ def search_fixed(fixed: FixedKeep, best: Incumbent) -> float:
     """Search all profiles of fixed keep sets; returns a lower bound on what was not searched (infinite if nothing)."""
     if fixed.n_profiles == 0:
         return math.inf
-    energy, cycles = fixed.bounds()
-    values = bound_values(best.goal, energy, np.ceil(cycles * (1.0 - TOLERANCE)))
-    return _in_order(fixed, values, energy, lambda i: fixed.choice(i), best)
+    values = bound_values(best.goal, *fixed.bounds())
+    return _in_order(fixed, values, fixed.choices_at, best)
 
 
 def search_choices(fixed: FixedKeep, choices: IntArray, best: Incumbent, most: int | None = None) -> float:
     """`search_fixed` for some profiles only, ``P x L`` options, and of these for at most the `most` first ones."""
     if len(choices) == 0:
         return math.inf
-    energy, cycles = fixed.bounds_of(choices)
-    values = bound_values(best.goal, energy, np.ceil(cycles * (1.0 - TOLERANCE)))
-    return _in_order(fixed, values, energy, lambda i: choices[i], best, most)
+    values = bound_values(best.goal, *fixed.bounds_of(choices))
+    return _in_order(fixed, values, lambda numbers: choices[numbers], best, most)
 
 
 def bound_values(goal: Goal, energy: FloatArray, cycles: FloatArray) -> FloatArray:
     """The goal's value of bounds on energy and cycles, elementwise."""
+    whole = np.ceil(cycles * (1.0 - TOLERANCE))
     if goal.objective is Objective.ENERGY:
         values = energy
     else:
-        values = cycles if goal.objective is Objective.LATENCY else energy * cycles
-    return np.where(cycles > goal.latency_limit, np.inf, values)
+        values = whole if goal.objective is Objective.LATENCY else energy * whole
+    return np.where(whole > goal.latency_limit, np.inf, values)
 
 
 def _in_order(
-    fixed: FixedKeep, values: FloatArray, energy: FloatArray, choice_of: Callable[[int], IntArray], best: Incumbent,
+    fixed: FixedKeep, values: FloatArray, choices_at: Callable[[IntArray], IntArray], best: Incumbent,
     most: int | None = None,
 ) -> float:  # fmt: skip
-    """Open profiles in the order of their bounds until none can be better."""
-    lowest = np.flatnonzero(values == values.min())
-    first = int(lowest[energy[lowest].argmin()])
-    unsearched = math.inf
-    if best.beaten_by(float(values[first])):
-        unsearched = search_profile(fixed, choice_of(first), best)
-    found = math.isfinite(best.value)
-    left = np.flatnonzero(values < best.value * (1.0 - TOLERANCE)) if found else np.arange(len(values))
-    left = left[left != first]
-    for i in left[np.lexsort((left, energy[left], values[left]))][:most]:
-        if not best.beaten_by(float(values[i])):
+    """Open profiles in the order of their bounds until none can be better.
+
+    All have the quick bound; it is sharpened block by block, and a profile is opened when its sharper bound is
+    below the quick bounds of all others. Equal bounds: less energy first, then the first profile.
+    """
+    if math.isfinite(best.value):
+        order = np.flatnonzero(values < best.value * (1.0 - TOLERANCE))
+    else:
+        order = np.flatnonzero(values < math.inf)
+    order = order[np.argsort(values[order], kind="stable")]
+    waiting: list[tuple[float, float, int, IntArray]] = []
+    unsearched, at, opened = math.inf, 0, 0
+    while waiting or at < len(order):
+        if not waiting or (at < len(order) and values[order[at]] <= waiting[0][0]):
+            numbers = order[at : at + _BLOCK]
+            choices = choices_at(numbers)
+            at += len(numbers)
+            energy, cycles = fixed.sharper_bounds(choices)
+            rows = zip(bound_values(best.goal, energy, cycles), energy, numbers, choices, strict=True)
+            for value, spent, number, choice in rows:
+                if best.beaten_by(float(value)):
+                    heapq.heappush(waiting, (float(value), float(spent), int(number), choice))
+            continue
+        value, _, _, choice = heapq.heappop(waiting)
+        if not best.beaten_by(value) or opened == most:
             break
-        if best.late:
-            return min(unsearched, float(values[i]))
-        unsearched = min(unsearched, search_profile(fixed, choice_of(int(i)), best))
+        if best.late and best.nest is not None:
+            return min(unsearched, value)
+        opened += 1
+        unsearched = min(unsearched, search_profile(fixed, choice, best))
     return unsearched
 
 
 def search_profile(fixed: FixedKeep, choice: IntArray, best: Incumbent) -> float:
     """Search one profile; returns a lower bound on what was not searched (infinite if nothing)."""
     terms, energy, cycles = fixed.coefficients(choice)
-    energy += fixed.tension_of(choice, terms)
-    least = best.goal.value(energy, math.ceil(cycles * (1.0 - TOLERANCE)))
+    if not best.beaten_by(best.goal.value(energy, math.ceil(cycles * (1.0 - TOLERANCE)))):
+        return math.inf
+    excess = fixed.tension_of(choice, terms)
+    compute = float(fixed.instance.problem.macs) / float(fixed.options.children[choice].prod())
+    profile = Profile(fixed, choice, terms, compute, excess[1:])
+    least = best.goal.value(energy + float(excess[0]), profile.least_cycles(terms.fewest))
     if not best.beaten_by(least):
         return math.inf
-    compute = float(fixed.instance.problem.macs) / float(fixed.options.children[choice].prod())
-    profile = Profile(fixed, choice, terms, compute)
     n = len(fixed.boundaries)
     waiting: list[tuple[float, int, Node]] = [(least, 0, Node(np.zeros(n), np.full(n, np.inf), least))]
     ticket = 1

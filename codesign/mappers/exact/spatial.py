@@ -6,6 +6,7 @@ multiply by (windows, strides). Dimensions alike in all of these form a group, a
 product of each group; which vector makes it up is left to the dynamic program.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import product
@@ -92,7 +93,7 @@ def _diagonals(
     return _diagonal_options(instance.lattice.divisors, masks, alone, tuple(together), coef, rules, instance.n_tensors)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def _diagonal_options(
     divisors: tuple[tuple[int, ...], ...],
     masks: tuple[int, ...],
@@ -103,31 +104,19 @@ def _diagonal_options(
     n_tensors: int,
 ) -> FanoutOptions | None:
     whole = _options(divisors, masks, exact, rules, n_tensors)
-    bounds = [max(values) for values in divisors]
     rows: list[int] = []
     tiles: list[frozenset[tuple[int, ...]]] = []
     distinct: list[FloatArray] = []
+    found: dict[tuple[int, ...], list[tuple[FloatArray, frozenset[tuple[int, ...]]]]] = {}
     for o in range(len(whole.children)):
-        factor = whole.factor[o].astype(int)
-        classes: dict[tuple[float, ...], set[tuple[int, ...]]] = {}
-        spatial = [d for d in together if factor[d] > 1]
-        if not any(sum(row[d] > 0 for d in spatial) > 1 for _, table in coef for row in table):
-            continue
-        sizes = [
-            [v if d in spatial else 0 for v in divisors[d] if bounds[d] % (v * factor[d]) == 0 or d not in spatial]
-            for d in together
-        ]
-        for tile in product(*[sorted(set(values)) for values in sizes]):
-            counts = whole.share[o].copy()
-            for t, table in dict(coef).items():
-                part = float(np.prod([factor[d] for d in spatial if masks[d] >> t & 1]))
-                counts[t] *= _different(table, together, tile, factor) / part
-            if np.any(counts < whole.share[o]):
-                classes.setdefault(tuple(counts), set()).add(tile)
-        for counts_key, allowed in sorted(classes.items()):
+        factor = tuple(int(f) for f in whole.factor[o])
+        key = tuple(factor[d] for d in together)
+        if key not in found:
+            found[key] = _diagonal_classes(divisors, masks, together, dict(coef), factor, n_tensors)
+        for repeated, allowed in found[key]:
             rows.append(o)
-            distinct.append(np.array(counts_key))
-            tiles.append(frozenset(allowed))
+            distinct.append(whole.share[o] * repeated)
+            tiles.append(allowed)
     if not rows:
         return None
     return FanoutOptions(
@@ -136,16 +125,63 @@ def _diagonal_options(
     )  # fmt: skip
 
 
+def _diagonal_classes(
+    divisors: tuple[tuple[int, ...], ...],
+    masks: tuple[int, ...],
+    together: tuple[int, ...],
+    coef: dict[int, tuple[tuple[int, ...], ...]],
+    factor: tuple[int, ...],
+    n_tensors: int,
+) -> list[tuple[FloatArray, frozenset[tuple[int, ...]]]]:
+    """(``T`` share of the children's words that are different, tiles inside with which it is so), if some are equal."""
+    spatial = [d for d in together if factor[d] > 1]
+    if not any(sum(row[d] > 0 for d in spatial) > 1 for table in coef.values() for row in table):
+        return []
+    sizes = [
+        [v for v in divisors[d] if max(divisors[d]) % (v * factor[d]) == 0] if d in spatial else [0] for d in together
+    ]
+    parts = {t: math.prod(factor[d] for d in spatial if masks[d] >> t & 1) for t in coef}
+    classes: dict[tuple[float, ...], set[tuple[int, ...]]] = {}
+    for tile in product(*sizes):
+        share = [1.0] * n_tensors
+        for t, table in coef.items():
+            share[t] = _different(table, together, tile, factor) / parts[t]
+        if min(share) < 1.0:
+            classes.setdefault(tuple(share), set()).add(tile)
+    return [(np.array(share), frozenset(allowed)) for share, allowed in sorted(classes.items())]
+
+
 def _different(
-    table: tuple[tuple[int, ...], ...], together: tuple[int, ...], tile: tuple[int, ...], factor: IntArray
+    table: tuple[tuple[int, ...], ...], together: tuple[int, ...], tile: tuple[int, ...], factor: tuple[int, ...]
 ) -> int:
     """Different offsets of a tensor among the children along these dimensions (rule S2)."""
+    spatial = [(d, size) for d, size in zip(together, tile, strict=True) if factor[d] > 1]
+    on_axes = [[(row[d] * size, factor[d]) for d, size in spatial if row[d]] for row in table]
+    if (
+        sum(map(len, on_axes)) <= len({d for row in table for d, _ in spatial if row[d]})
+        and max(map(len, on_axes)) <= 2
+    ):
+        return math.prod(
+            count_sums(*axis) for axis in on_axes
+        )  # every dimension on one axis only: axes are independent
     offsets = {(0,) * len(table)}
-    for d, size in zip(together, tile, strict=True):
-        if factor[d] > 1:
-            steps = [tuple(row[d] * size * k for row in table) for k in range(factor[d])]
-            offsets = {tuple(a + b for a, b in zip(o, s, strict=True)) for o in offsets for s in steps}
+    for d, size in spatial:
+        steps = [tuple(row[d] * size * k for row in table) for k in range(factor[d])]
+        offsets = {tuple(a + b for a, b in zip(o, s, strict=True)) for o in offsets for s in steps}
     return len(offsets)
+
+
+def count_sums(*loops: tuple[int, int]) -> int:
+    """How many different sums at most two loops of (step, iterations) make.
+
+    Two pairs of indices have one sum when they differ by a multiple of (step_2, -step_1) / gcd; so every sum but
+    the first of its kind has a predecessor at that distance.
+    """
+    if len(loops) < 2:
+        return loops[0][1] if loops else 1
+    (a, n), (b, m) = loops
+    common = math.gcd(a, b)
+    return n * m - max(0, n - b // common) * max(0, m - a // common)
 
 
 @lru_cache(maxsize=1024)

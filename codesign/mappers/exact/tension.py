@@ -1,83 +1,135 @@
 """A second bound: the tensors of one level cannot all be moved as little as possible at once.
 
-Whatever loop stands directly outside a level, every tensor it indexes is fetched anew for each of its steps. So at
-least those tensors move (tile words) x (iterations left), for a tile that fits the level, and only the others can
-be left at their fewest words. Minimised over the dimension of that loop and over the tiles that fit (bound B2 in
-docs/exact-mapper.md).
+Whatever loop stands directly outside a level, every tensor it indexes is fetched anew for each of its steps: whole, or
+what is new if its window slides. So at least those tensors move (words) x (iterations left), for a tile that fits the
+level, and only the others can be left at their fewest words. Minimised over the dimension of that loop and over the
+tiles that fit (bound B2 in docs/exact-mapper.md).
 """
 
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.mappers.exact.instance import Instance
+from codesign.mappers.exact.coefficients import Coefficients, Hardware, Options, Running, profile_coefficients
 from codesign.mapping.nest import FloatArray, IntArray
 
 
 @njit
-def pareto_points(rows: FloatArray) -> FloatArray:
-    """The rows (sorted lexicographically) that no other row is at most equal to in every column."""
-    n, width = rows.shape
-    front = np.empty_like(rows)
-    size = 0
-    for i in range(n):
-        covered = False
-        for k in range(size):
-            covered = True
-            for t in range(width):
-                if front[k, t] > rows[i, t]:
-                    covered = False
+def tile_points(tiles: IntArray, value: FloatArray, bounds: FloatArray, moved: FloatArray, of: IntArray) -> FloatArray:
+    """``P x T`` the undominated (words moved) / (tile volume) over tiles and the dimension of the loop outside.
+
+    Args:
+        tiles: Tiles that fit, largest volume first (later ones are then mostly dominated).
+        value: ``D x N`` tile sizes.
+        bounds: ``D``.
+        moved: ``K x N`` words moved over tile volume.
+        of: ``(D + 1) x T`` row of `moved` for tensor t when the loop is over d, -1 if the loop need not move it. The last
+            row is for the whole problem as one tile, with no loop outside.
+    """
+    n_dims, n_tensors = of.shape[0] - 1, of.shape[1]
+    front = np.empty((64, n_tensors))
+    row = np.empty(n_tensors)
+    size, hit = 0, 0
+    for x in tiles:
+        whole = True
+        for d in range(n_dims):
+            whole = whole and value[d, x] == bounds[d]
+        for d in range(n_dims + 1):
+            if not whole if d == n_dims else value[d, x] == bounds[d]:
+                continue
+            for t in range(n_tensors):
+                row[t] = moved[of[d, t], x] if of[d, t] >= 0 else 0.0
+            if size > 0 and _covers(front[hit], row):
+                continue
+            covered = False
+            for k in range(size):
+                if _covers(front[k], row):
+                    covered, hit = True, k
                     break
             if covered:
-                break
-        if not covered:
-            front[size] = rows[i]
-            size += 1
+                continue
+            kept = 0
+            for k in range(size):
+                if not _covers(row, front[k]):
+                    front[kept] = front[k]
+                    kept += 1
+            if kept == front.shape[0]:
+                front = np.concatenate((front, np.empty_like(front)))
+            front[kept] = row
+            size, hit = kept + 1, kept
     return front[:size].copy()
 
 
-def moved_together(instance: Instance) -> IntArray:
-    """``C x T`` the different sets of tensors that a loop over some dimension surely moves whole.
-
-    A tensor whose windows slide along the dimension may move less and is left out.
-    """
-    sets = set()
-    for d in range(len(instance.active)):
-        row = []
-        for t in range(instance.n_tensors):
-            slides = any(d in axis for axis in instance.sliding_axes[t])
-            row.append(int(instance.relevant[t, d] and not slides))
-        sets.add(tuple(row))
-    return np.array(sorted(sets), np.int64).reshape(-1, instance.n_tensors)
-
-
-def tile_points(instance: Instance, penalty: FloatArray) -> FloatArray:
-    """``P x T`` the undominated (tile words / tile volume) of all tensors over the tiles that fit."""
-    fits = np.isfinite(penalty)
-    rows = (instance.tile_words[:, fits] / instance.lattice.volume[fits]).T
-    return pareto_points(np.unique(rows, axis=0)) if len(rows) else rows
+@njit
+def _covers(a: FloatArray, b: FloatArray) -> bool:
+    """Whether a is at most b in every column."""
+    covers = True
+    for t in range(a.shape[0]):
+        covers = covers and a[t] <= b[t]
+    return covers
 
 
 @njit
-def tension(
-    points: FloatArray, together: IntArray, iterations: float, boundary: IntArray, price: FloatArray, fewest: FloatArray
-) -> float:
-    """Least cost beyond the fewest words at one level.
+def add_tension(
+    points: FloatArray, first: IntArray, macs: float, children: FloatArray, kept: IntArray,
+    price: FloatArray, demand: FloatArray, fewest: FloatArray, excess: FloatArray,
+) -> None:  # fmt: skip
+    """Add what words beyond the fewest cost at least: energy, and cycles of every port.
 
     Args:
-        points: ``P x T``, see `tile_points`.
-        together: ``C x T``, see `moved_together`.
-        iterations: Iterations of one instance of the level.
-        boundary: ``T`` the level's boundaries, -1 where a tensor is not kept.
-        price: ``B`` cost per word.
+        points: Rows of T, see `tile_points`, of all levels.
+        first: ``L + 1`` where each level's begin.
+        macs: Multiply-accumulates.
+        children: ``L`` children of every fan-out in use.
+        kept: ``L x T`` boundary of a tensor at a level, -1 none.
+        price: ``B`` energy per word.
+        demand: ``J x B`` cycles of a port per word, never negative.
         fewest: ``B`` fewest words.
+        excess: ``1 + J``, added to.
     """
-    best = np.inf
-    for c in range(together.shape[0]):
-        for k in range(points.shape[0]):
-            total = 0.0
-            for t in range(points.shape[1]):
-                b = boundary[t]
-                if b >= 0 and together[c, t] == 1:
-                    total += price[b] * max(0.0, iterations * points[k, t] - fewest[b])
-            best = min(best, total)
-    return best
+    n_tensors, n_sums = kept.shape[1], excess.shape[0]
+    weight, least = np.zeros((n_sums, n_tensors)), np.zeros(n_sums)
+    beyond = np.zeros(n_tensors)
+    iterations = macs
+    for v in range(1, kept.shape[0]):
+        iterations /= children[v - 1]
+        if first[v] == first[v + 1]:
+            continue
+        for t in range(n_tensors):
+            b = kept[v, t]
+            for w in range(n_sums):
+                weight[w, t] = 0.0 if b < 0 else price[b] if w == 0 else demand[w - 1, b]
+        least[:] = np.inf
+        for k in range(first[v], first[v + 1]):
+            for t in range(n_tensors):
+                beyond[t] = 0.0 if kept[v, t] < 0 else max(0.0, iterations * points[k, t] - fewest[kept[v, t]])
+            for w in range(n_sums):
+                total = 0.0
+                for t in range(n_tensors):
+                    total += weight[w, t] * beyond[t]
+                least[w] = min(least[w], total)
+        for w in range(n_sums):
+            excess[w] += least[w]
+
+
+@njit
+def sharpen_choices(
+    choices: IntArray, hardware: Hardware, options: Options, running: Running, result: Coefficients,
+    points: FloatArray, first: IntArray, energy: FloatArray, cycles: FloatArray,
+) -> None:  # fmt: skip
+    """Bounds of the profiles listed in ``choices`` (``P x L``), the tension of every level added."""
+    children, excess = np.empty(choices.shape[1]), np.empty(1 + hardware.n_ports)
+    for i in range(choices.shape[0]):
+        energy[i], cycles[i] = profile_coefficients(choices[i], hardware, options, running, result)
+        for m in range(choices.shape[1]):
+            children[m] = options.children[choices[i, m]]
+        excess[:] = 0.0
+        add_tension(
+            points, first, hardware.macs, children, hardware.kept, result.price, result.demand,
+            result.fewest, excess,
+        )  # fmt: skip
+        energy[i] += excess[0]
+        for j in range(hardware.n_ports):
+            port = result.constant_cycles[j] + excess[1 + j]
+            for b in range(result.fewest.shape[0]):
+                port += result.demand[j, b] * result.fewest[b]
+            cycles[i] = max(cycles[i], port)

@@ -13,9 +13,12 @@ from codesign.mappers.exact.chains import chain_table
 from codesign.mappers.exact.fixed import FixedKeep
 from codesign.mappers.exact.instance import FanoutRules, make_instance
 from codesign.mappers.exact.lattice import make_lattice
-from codesign.mappers.exact.spatial import lay_out
+from codesign.mappers.exact.spatial import count_sums, lay_out
+from codesign.mappers.exact.trace import trace_nest
 from codesign.mapping.constraints import Constraints, Keep, LevelConstraints, MappingProblem
+from codesign.mapping.nest import FloatArray, IntArray
 from codesign.workloads.computation import Computation
+from tests.oracle.exact_problems import random_problem
 
 
 def architecture(words: float = 64.0, bandwidth: float | None = None) -> Architecture:
@@ -66,12 +69,46 @@ def test_profile_bound_is_below_the_profile_optimum() -> None:
     energy, _ = fixed.bounds()
     n = len(fixed.boundaries)
     for i in range(0, fixed.n_profiles, 7):
-        choice = fixed.choice(i)
+        choice = fixed.choices_at(np.array([i]))[0]
         terms, bound, _ = fixed.coefficients(choice)
         assert bound == pytest.approx(energy[i], rel=1e-12)
         charges = fixed.charges(choice, terms.price, np.zeros(n), np.full(n, np.inf))
         optimum = fixed.run(charges) + float(terms.constant[0])
-        assert bound + fixed.tension_of(choice, terms) <= optimum * (1.0 + 1e-12)
+        assert bound + float(fixed.tension_of(choice, terms)[0]) <= optimum * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_different_sums_of_two_loops_are_counted_in_closed_form(seed: int) -> None:
+    a, b, n, m = (int(x) for x in np.random.default_rng(seed).integers(1, 12, 4))
+    assert count_sums((a, n), (b, m)) == len({a * i + b * j for i in range(n) for j in range(m)})
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_sharper_bounds_are_below_every_mapping_of_the_profile(seed: int) -> None:
+    """Bounds B1 and B2 together against the profile's least energy and each port's least cycles."""
+    problem = random_problem(np.random.default_rng(300 + seed), size=60)
+    instance = make_instance(problem, Reuse.TIMELOOP)
+    keep = tuple(tuple(choice is Keep.YES for choice in row) for row in instance.decisions)
+    fixed = FixedKeep(instance, keep, BaseArrays(instance))
+    n = len(fixed.boundaries)
+    free = np.zeros(n), np.full(n, np.inf)
+    choices = fixed.choices_at(np.arange(fixed.n_profiles)[:: max(1, fixed.n_profiles // 12)])
+    energy, cycles = fixed.sharper_bounds(choices)
+    for i, choice in enumerate(choices):
+        terms, _, _ = fixed.coefficients(choice)
+
+        def least(weights: FloatArray, choice: IntArray = choice) -> float:
+            """Least weighted words; infinite if there is no mapping, or none that the program is sure of."""
+            charges = fixed.charges(choice, weights, *free)
+            value = fixed.run(charges)
+            return value if np.isfinite(value) and not trace_nest(fixed, charges).optimistic else np.inf
+
+        assert energy[i] <= (least(terms.price) + float(terms.constant[0])) * (1.0 + 1e-12)
+        compute = float(problem.computation.macs) / float(fixed.options.children[choice].prod())
+        ports = [
+            least(row) + float(constant) for row, constant in zip(terms.demand, terms.constant_cycles, strict=True)
+        ]
+        assert cycles[i] <= max([compute, *ports]) * (1.0 + 1e-12)
 
 
 @pytest.mark.parametrize("seed", range(12))
