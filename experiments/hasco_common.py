@@ -219,7 +219,12 @@ class Comparison:
 
 
 def compare(
-    table: Table, ways: Sequence[Method], trials: int, seeds: Sequence[int], limits: Mapping[str, float]
+    table: Table,
+    ways: Sequence[Method],
+    trials: int,
+    seeds: Sequence[int],
+    limits: Mapping[str, float],
+    workers: int = 1,
 ) -> Comparison:
     """Run every method with every seed.
 
@@ -238,7 +243,12 @@ def compare(
     beyond = np.array(frame.nadir) * 1e6
     curves, runs = {}, {}
     for way in ways:
-        done = [drive(table, way, trials, seed, limits) for seed in seeds]
+        given = (repeat(table), repeat(way), repeat(trials), seeds, repeat(limits))
+        if workers == 1:
+            done = list(map(drive, *given))
+        else:
+            with ProcessPoolExecutor(workers) as pool:
+                done = list(pool.map(drive, *given))
         runs[way.name] = np.array(done)
         curves[way.name] = np.array([frame.curve(np.where(np.isfinite(r), r, beyond)) for r in done]) / whole
     return Comparison(curves, runs, exact)

@@ -176,7 +176,7 @@ def main(config: Config) -> dict[str, Any]:
     table = Table.of(Sweep(cut(config), workload(), config.evaluations, config.seed), config.workers)
     truth = correlations(table)
     seeds = range(config.seed, config.seed + config.seeds)
-    comparison = compare(table, methods(config.prior), config.trials, seeds, {})
+    comparison = compare(table, methods(config.prior), config.trials, seeds, {}, config.workers)
     final = {name: comparison.quartiles(name, config.trials) for name in comparison.curves}
     optimum = shares_of_optimum(comparison, table)
     ours = {

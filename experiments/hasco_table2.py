@@ -115,7 +115,7 @@ def run_cell(network: str, intrinsic: str, config: Config) -> dict[str, Any]:
     table = Table.of(sweep, config.workers)
     limits = limits_of(table)
     seeds = range(config.seed, config.seed + config.seeds)
-    comparison = compare(table, methods(config.prior), config.trials, seeds, limits)
+    comparison = compare(table, methods(config.prior), config.trials, seeds, limits, config.workers)
     reported = _reported(comparison)
     rows = {name: np.median(found, axis=0) for name, found in reported.items()}
     return {

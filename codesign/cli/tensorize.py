@@ -1,6 +1,7 @@
 """`codesign tensorize`: which part of a computation one call of an intrinsic may take."""
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
+    from codesign.cli.tensorize_program import ProgramOptions
     from codesign.tensorize.choice import TensorizeChoice
     from codesign.tensorize.intrinsics import Intrinsic
     from codesign.workloads.computation import Computation
@@ -21,7 +23,9 @@ def register(app: typer.Typer) -> None:
     def tensorize(
         notation: Annotated[str, typer.Argument(help='E.g. "C[k,x,y] += A[c,x+r,y+s]*B[k,c,r,s]".')],
         bounds: Annotated[str, typer.Option(help="Bound of each dimension: k=64,c=64,x=56,y=56,r=3,s=3.")],
-        intrinsic: Annotated[str, typer.Option(help="dot, gemv, gemm, conv2d, or notation of your own.")],
+        intrinsic: Annotated[
+            str | None, typer.Option(help="dot, gemv, gemm, conv2d, or notation of your own (not with --core).")
+        ] = None,
         size: Annotated[
             str | None, typer.Option(help="Size of the intrinsic: 16x16x16 in order of appearance, or i=16,j=16,k=16.")
         ] = None,
@@ -61,13 +65,23 @@ def register(app: typer.Typer) -> None:
         bits: Annotated[int | None, typer.Option(help="Width of an element in the program (8).")] = None,
         partial_bits: Annotated[int | None, typer.Option(help="Width of a partial sum on chip (32).")] = None,
         out: Annotated[Path | None, typer.Option(help="Write the program to this file.")] = None,
+        core: Annotated[
+            str | None,
+            typer.Option(help="Search the best program on this core: gemmcore, gemvcore, dotcore or convcore."),
+        ] = None,
+        design: Annotated[str | None, typer.Option(help="Changes to the core's preset: pe=8,banks=2.")] = None,
+        search: Annotated[
+            str | None, typer.Option(help="heuristic (default), random, annealing, or a trained policy:FILE.")
+        ] = None,
+        evaluations: Annotated[int | None, typer.Option(help="Programs that the search scores (200).")] = None,
         output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
     ) -> None:
         """List the tensorize choices of a computation on an intrinsic: loop nest, padding waste, reuse.
 
-        With --emit, generate the program of one of them.
+        With --emit, generate the program of one of them; with --core, search the fastest program on an accelerator.
         """
         from codesign.cli.tensorize_program import ProgramOptions, emit_program
+        from codesign.cli.tensorize_search import SearchOptions, search_program
         from codesign.tensorize.choice import choices
         from codesign.tensorize.diagnosis import no_match_error
         from codesign.tensorize.intrinsics import intrinsic as make_intrinsic
@@ -80,7 +94,17 @@ def register(app: typer.Typer) -> None:
         options = ProgramOptions(
             emit, stage, choice, tiles, order, capacity, banks, arch, mapping, reuse, bits, partial_bits, run, seed, out
         )
-        idle = options.given_without_emit()
+        searching = SearchOptions(core, design, search, evaluations)
+        if core is not None:
+            _refuse_with_core(
+                {"--intrinsic": intrinsic, "--size": size, "--prove": prove}, options, partial, unsound, trees
+            )
+        elif intrinsic is None:
+            raise UserError("give --intrinsic, or --core to search a program on an accelerator")
+        unread = searching.given_without_core()
+        if unread is not None:
+            raise UserError(f"{unread} is about a search", hint="add --core gemmcore")
+        idle = None if core is not None else options.given_without_emit()
         if idle is not None:
             raise UserError(f"{idle} is about a program", hint="add --emit pseudo, instructions or gemmini")
         if emit is not None and (trees or prove is not None):
@@ -90,6 +114,10 @@ def register(app: typer.Typer) -> None:
         computation = Computation.parse(
             notation, parse_bounds(bounds), bits=bits or 8, partial_bits=partial_bits or max(32, bits or 8)
         )
+        if core is not None:
+            search_program(searching, computation, seed or 0, output_format == "json")
+            return
+        assert intrinsic is not None  # checked above
         unit = make_intrinsic(intrinsic, size)
         stages = split_stages(computation)
         parts = [computation] if len(stages) == 1 else [computation, *stages]
@@ -112,6 +140,20 @@ def register(app: typer.Typer) -> None:
         typer.echo(f"intrinsic    {unit.name}: {unit.computation}, size {unit.size_text}")
         for number, report in enumerate(reports):
             _print_report(report, f"stage {number}" if number else "computation")
+
+
+def _refuse_with_core(
+    given: dict[str, object], options: "ProgramOptions", partial: bool, unsound: bool, trees: bool
+) -> None:
+    """Options that mean nothing to a search are mistakes."""
+    other = ("seed", "bits", "partial_bits")
+    flags = {"--partial": partial or None, "--unsound": unsound or None, "--trees": trees or None}
+    rest = {"--" + f.name.replace("_", "-"): getattr(options, f.name) for f in fields(options) if f.name not in other}
+    for name, value in (given | flags | rest).items():
+        if value is not None:
+            raise UserError(
+                f"{name} does not go with --core", hint="leave it out; the core has its own intrinsic and memories"
+            )
 
 
 def _report(

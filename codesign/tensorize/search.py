@@ -285,11 +285,11 @@ class GuidedPrograms:
     """
 
     ranker: Ranker
-    pool_share: float = 0.2
+    pool_share: float = 0.1
     most_random: int = 40
-    weight: float = 0.7
-    explore: float = 0.8
-    top_k: int = 4
+    weight: float = 1.0
+    explore: float = 1.0
+    top_k: int = 2
     label: str = "guided"
 
     @property
