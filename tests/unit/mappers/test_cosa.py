@@ -10,12 +10,14 @@ from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, F
 from codesign.core.errors import UserError
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, evaluate
+from codesign.cost.kernel import VALID, score
 from codesign.mappers.base import Budget, Objective
 from codesign.mappers.chains import chain_phase, make_chains
 from codesign.mappers.cosa.decode import decode
 from codesign.mappers.cosa.mapper import CosaMapper
 from codesign.mappers.cosa.matrices import Reading, make_matrices
 from codesign.mappers.cosa.padding import padded
+from codesign.mappers.cosa.polish import polish
 from codesign.mappers.cosa.program import PUBLISHED, Form, Settings, Weights, make_program
 from codesign.mappers.cosa.schedules import solve_program
 from codesign.mappers.cosa.solvers import Solver, Status, solve, with_cuts
@@ -23,6 +25,7 @@ from codesign.mappers.cosa.weights import fit_weights
 from codesign.mappers.driver import Encoded
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, LevelConstraints, MappingProblem
+from codesign.mapping.space import build_nest, copy_state, factor_table, outermost_state
 from codesign.workloads.computation import Computation
 
 CONV = Computation.parse("O[n,k,p,q] += I[n,c,2*p+r,2*q+s] * W[k,c,r,s]", n=1, k=16, c=8, p=6, q=6, r=3, s=3)
@@ -205,6 +208,37 @@ def test_best_of_k_is_never_worse_than_one_shot_and_both_are_reported() -> None:
     assert document["mip"]["bound"] == pytest.approx(document["mip"]["objective"], abs=1e-5)
 
 
+def test_polishing_is_said_and_never_worse() -> None:
+    problem = MappingProblem(CONV, machine())
+    plain = CosaMapper(k=3, polish=0).map(problem, Objective.EDP, budget=Budget(), seed=0)
+    polished = CosaMapper(k=3).map(problem, Objective.EDP, budget=Budget(), seed=0)
+    assert plain.cost is not None and polished.cost is not None
+    assert plain.mip is not None and polished.mip is not None and "polished" not in plain.mip.note
+    assert polished.cost.edp <= plain.cost.edp
+    assert (polished.cost.edp < plain.cost.edp) == ("polished" in polished.mip.note)
+    few = CosaMapper(k=3).map(problem, Objective.EDP, budget=Budget(evaluations=plain.evaluated + 5), seed=0)
+    assert plain.evaluated < few.evaluated <= plain.evaluated + 5
+
+
+def test_no_single_prime_moved_elsewhere_beats_a_polished_mapping() -> None:
+    encoded = Encoded.of(MappingProblem(GEMM, machine()), Reuse.TIMELOOP)
+    space, table = encoded.space, factor_table(encoded.space)
+    state = outermost_state(space)
+    orders = space.order[None].copy()
+    scratch = (outermost_state(space), outermost_state(space))
+    value, scored = polish(encoded.kernel, space, state, scratch, encoded.nest, table, orders, 2, 1 << 62)
+    cost, _, _ = encoded.cost_of(state)
+    assert isinstance(cost, Cost) and cost.edp == pytest.approx(value, rel=1e-12) and scored > 1
+    for p in range(len(space.prime)):
+        for a in range(space.n_choices[p]):
+            other = outermost_state(space)
+            copy_state(state, other)
+            other.slot[p] = space.choices[p, a]
+            count = build_nest(space, other, table, encoded.nest)
+            status, energy, cycles = score(encoded.kernel, encoded.nest, count)
+            assert status != VALID or energy * cycles >= value * (1 - 1e-12)
+
+
 def test_a_schedule_that_ignores_the_halo_is_tightened_until_it_fits() -> None:
     computation = Computation.parse("O[p] += I[p+r] * W[r]", p=64, r=9)
     problem = MappingProblem(computation, machine(buffer=96, local=27, fanout=Fanout(1, 1)))
@@ -256,6 +290,7 @@ def test_a_program_stopped_by_its_limit_still_gives_a_valid_mapping() -> None:
         ({"solver": "gurbi"}, r"unknown MIP solver 'gurbi'.*'gurobi'"),
         ({"form": "sum"}, "unknown form of the objective 'sum'"),
         ({"k": 0}, "`k` must be an integer >= 1, got 0"),
+        ({"polish": -1}, "`polish` must be an integer >= 0, got -1"),
         ({"enumeration": "all"}, "must be sweep or cuts, got 'all'"),
         ({"traffic": -1}, "weight `traffic` must be a number >= 0, got -1"),
     ],
