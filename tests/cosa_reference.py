@@ -1,17 +1,16 @@
 """Reads the reference cases of the CoSA data set into the project's values."""
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, StorageLevel
 from codesign.mapping.constraints import MappingProblem
 from codesign.workloads.computation import Computation
+from tests.reference_data import REFERENCE, supporting_files
 
-REFERENCE = Path(os.environ.get("CODESIGN_REFERENCE", Path(__file__).parent / "data")) / "cosa"
+DATA = REFERENCE / "cosa"
 
 
 @dataclass(frozen=True)
@@ -64,13 +63,13 @@ def computation(layer: dict[str, Any]) -> Computation:
 
 def layers(network: str) -> dict[str, dict[str, Any]]:
     """Layers by name of the list whose file name starts with the network's name; the shortest such name wins."""
-    files = sorted((REFERENCE / "layers").glob(f"{network}*.json"), key=lambda p: len(p.name))
+    files = sorted(supporting_files("cosa/layers", f"{network}*.json"), key=lambda p: len(p.name))
     return {layer["name"]: layer for layer in json.loads(files[0].read_text())["unique_layers"]}
 
 
 def cases() -> Iterator[Case]:
     """Every optimum of every network and reading of every file of that form."""
-    for path in sorted(REFERENCE.glob("*.json")):
+    for path in sorted(DATA.glob("*.json")):
         for network, found in json.loads(path.read_text()).items():
             if not all(isinstance(v, dict) and isinstance(v.get("paper"), dict) for v in found.values()):
                 continue
@@ -83,7 +82,7 @@ def cases() -> Iterator[Case]:
 
 def published() -> Iterator[Case]:
     """The optima of the published formulation, solved with its own solver."""
-    for path in sorted(REFERENCE.glob("gurobi_*_head.json")):
+    for path in sorted(DATA.glob("gurobi_*_head.json")):
         network = path.name.split("_")[1]
         known = layers(network)
         for name, expected in json.loads(path.read_text()).items():

@@ -1,17 +1,14 @@
 """Reads the reference cases of the Timeloop data set into the project's values."""
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, LevelKind, StorageLevel
 from codesign.mapping.mapping import LevelMapping, Mapping
 from codesign.workloads.computation import AffineIndex, Computation, Role, Tensor
-
-REFERENCE = Path(os.environ.get("CODESIGN_REFERENCE", Path(__file__).parent / "data"))
+from tests.reference_data import REFERENCE
 
 
 @dataclass(frozen=True)

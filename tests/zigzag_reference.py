@@ -10,7 +10,7 @@ from codesign.core.documents import parse_yaml
 from codesign.cost.zigzag.accelerator import Accelerator, accelerator_from_zigzag
 from codesign.cost.zigzag.layer import UnrolledLayer, unrolling_of
 from codesign.workloads.zigzag import computation_from_zigzag
-from tests.timeloop_reference import REFERENCE
+from tests.reference_data import REFERENCE, supporting_files
 
 DIRECTIONS = ("rd_out_to_low", "wr_in_by_low", "rd_out_to_high", "wr_in_by_high")
 
@@ -36,8 +36,7 @@ def label(path: Path) -> str:
 @cache
 def read_accelerator(name: str) -> Accelerator:
     """The accelerator of that name, from the data set or from the one kept here."""
-    folders = (REFERENCE, Path(__file__).parent / "data")
-    path = next(p for p in (f / "zigzag" / "inputs" / f"{name}.yaml" for f in folders) if p.is_file())
+    (path,) = supporting_files("zigzag/inputs", f"{name}.yaml")
     (value,) = parse_yaml(path.read_text(), str(path))
     return accelerator_from_zigzag(value, str(path))
 

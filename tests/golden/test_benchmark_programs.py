@@ -1,8 +1,6 @@
 """Generated programs of the benchmark shapes, scaled down, run in the simulator and equal einsum on every intrinsic."""
 
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,8 +14,9 @@ from codesign.tensorize.scratchpad import Scratchpad
 from codesign.tensorize.simulator import simulate, wrapped
 from codesign.tensorize.stages import split_stages
 from codesign.workloads.computation import Computation
+from tests.reference_data import supporting_files
 
-DATA = Path(os.environ.get("CODESIGN_REFERENCE", Path(__file__).parents[1] / "data")) / "hasco" / "benchmarks.json"
+(DATA,) = supporting_files("hasco", "benchmarks.json")
 TESTBENCH = json.loads(DATA.read_text())["testbench"]
 PLAIN = {  # dimensions in the order of the file, notation
     "GEMM": ("mnk", "L[m,n] += A[m,k] * B[k,n]"),
@@ -69,7 +68,7 @@ CASES = _cases()
 def test_programs_equal_einsum(name: str) -> None:
     arrays = random_inputs(CASES[name], 7)
     whole = affine_einsum(CASES[name], arrays)
-    used = set()
+    used: set[str] = set()
     for stage in split_stages(CASES[name]):
         inputs = {t.name: wrapped(arrays[t.name], 1).astype(np.int64) for t in stage.inputs}
         arrays[stage.output.name] = affine_einsum(stage, inputs)

@@ -1,7 +1,6 @@
 """COSMA against every recorded optimum, peak and baseline of the reference graphs."""
 
 import json
-import os
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,16 @@ from codesign.scheduling.cosma.peak import lowest_peak_order
 from codesign.scheduling.cosma.replacement import best_replacement
 from codesign.scheduling.cosma.result import Proof, Schedule
 from codesign.scheduling.cosma.solve import Route, schedule_cosma
+from tests.reference_data import REFERENCE, needs_data, supporting_files
 
-DATA = Path(os.environ.get("CODESIGN_REFERENCE", Path(__file__).parents[1] / "data")) / "cosma"
-ROWS: list[dict[str, Any]] = json.loads((DATA / "results.json").read_text())
+DATA = REFERENCE / "cosma"
+GRAPHS = {path.stem: path for path in supporting_files("cosma/graphs", "*.json")}
+ROWS: list[dict[str, Any]] = [
+    row
+    for path in sorted(DATA.glob("*.json"))
+    for row in json.loads(path.read_text())
+    if row["graph"].removesuffix("+p") in GRAPHS
+]
 SEARCHED_BY_NAS = ("nasnet", "pnasnet", "amoebanet", "darts", "randwire")
 RUN_AT_MOST = 30_000_000
 """Bytes moved through the executor's memory in one test."""
@@ -27,7 +33,7 @@ RUN_AT_MOST = 30_000_000
 
 @cache
 def graph_of(name: str) -> OperatorGraph:
-    graph = read_graph(DATA / "graphs" / f"{name.removesuffix('+p')}.json")
+    graph = read_graph(GRAPHS[name.removesuffix("+p")])
     return graph if name.endswith("+p") else graph.without_parameters()
 
 
@@ -92,7 +98,10 @@ def test_replacement_for_a_fixed_order(row: dict[str, Any]) -> None:
     index = graph_of(row["graph"]).index
     order = range(len(index.inputs))
     if "mpmf" in row["scheme"]:
-        order = next(r["order"] for r in PEAKS if r["graph"] == row["graph"])
+        orders = [r["order"] for r in PEAKS if r["graph"] == row["graph"]]
+        if not orders:
+            pytest.skip("this data set lacks the order of that graph")
+        order = orders[0]
     found = best_replacement(index, order, row["M"])
     assert found is not None
     assert (found.value, found.bound) == (row["bytes"], row["bytes"])
@@ -114,6 +123,8 @@ def test_belady_with_a_linear_allocator(row: dict[str, Any]) -> None:
     ("name", "capacity"), [("resnet50+p", 2486784), ("r2plus1d_18", 41746432), ("deeplabv3_resnet50+p", 6525952)]
 )
 def test_the_full_program_agrees(name: str, capacity: int) -> None:
+    if name not in {row["graph"] for row in ROWS}:
+        pytest.skip(f"this data set has no results of {name}")
     graph = graph_of(name)
     whole = schedule_cosma(graph, capacity, route=Route.MONOLITHIC)
     parts = schedule_cosma(graph, capacity)
@@ -125,6 +136,8 @@ def test_the_full_program_agrees(name: str, capacity: int) -> None:
     ("name", "capacity"), [("resnet50+p", 2486784), ("densenet121", 1605632), ("vit_b_16+p", 3118848)]
 )
 def test_the_joint_program_agrees(name: str, capacity: int) -> None:
+    if (name, capacity) not in best_known():
+        pytest.skip(f"this data set has no results of {name}")
     joint = order_jointly(graph_of(name).index, capacity)
     assert joint.value == joint.bound == best_known()[name, capacity]
 
@@ -143,8 +156,12 @@ def test_working_sets_are_those_recorded(path: Path) -> None:
 @pytest.mark.parametrize("path", sorted((DATA / "graphs").glob("*.raw.json")), ids=lambda p: p.stem)
 def test_fusion_gives_the_fused_graph(path: Path) -> None:
     fused = fuse_operators(read_graph(path))
-    recorded = read_graph(path.with_name(path.name.replace(".raw", "")))
+    recorded = read_graph(GRAPHS[path.stem.removesuffix(".raw")])
     assert {(o.kind, o.inputs, o.outputs, o.parameter_bytes) for o in fused.operators} == {
         (o.kind, o.inputs, o.outputs, o.parameter_bytes) for o in recorded.operators
     }
     assert set(fused.tensors) == set(recorded.tensors)
+
+
+def test_there_are_results() -> None:
+    needs_data("cosma", ROWS)

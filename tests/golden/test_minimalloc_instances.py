@@ -1,14 +1,14 @@
 """Every public instance of the static allocation problem, solved and checked."""
 
-import os
 from pathlib import Path
 
 import pytest
 
 from codesign.scheduling.allocation.buffers import AllocationStatus, height, overlap, read_buffers
 from codesign.scheduling.allocation.solve import allocate
+from tests.reference_data import REFERENCE
 
-DATA = Path(os.environ.get("CODESIGN_REFERENCE", Path(__file__).parents[1] / "data")) / "minimalloc"
+DATA = REFERENCE / "minimalloc"
 
 
 @pytest.mark.parametrize("path", sorted(DATA.glob("*/*.csv")), ids=lambda p: p.stem)

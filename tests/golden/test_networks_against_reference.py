@@ -1,7 +1,6 @@
 """Zoo networks against the networks of the SoMa reference data: the same layers, MACs and weights."""
 
 import json
-import os
 import re
 from collections import Counter
 from pathlib import Path
@@ -11,8 +10,8 @@ import pytest
 
 from codesign.workloads.network import Network, OperatorKind
 from codesign.workloads.zoo import build_model, is_zoo_name
+from tests.reference_data import REFERENCE, needs_data
 
-REFERENCE = Path(os.environ.get("CODESIGN_REFERENCE", "tests/data"))
 FILES = sorted((REFERENCE / "soma" / "networks").glob("*.json"))
 
 
@@ -66,5 +65,4 @@ def test_one_block_of_gpt2_has_the_same_macs_and_weights(file: Path) -> None:
 
 
 def test_the_data_is_there() -> None:
-    assert CONVOLUTIONAL
-    assert TRANSFORMERS
+    needs_data("soma/networks", CONVOLUTIONAL or TRANSFORMERS)

@@ -1,7 +1,6 @@
 """The evaluator in reference mode against every recorded number of the published SoMa program."""
 
 import json
-import os
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,10 @@ from codesign.scheduling.soma.kernel_tile import N_COST, tile_cost
 from codesign.scheduling.soma.model import REFERENCE
 from codesign.scheduling.soma.network import LayerGraph, read_graph
 from codesign.scheduling.soma.notation import DramScheme, Encoding, encoding_from_json
+from tests.reference_data import REFERENCE as DATA_SET
+from tests.reference_data import needs_data, supporting_files
 
-DATA = Path(os.environ.get("CODESIGN_REFERENCE", Path(__file__).parents[1] / "data")) / "soma"
+DATA = DATA_SET / "soma"
 
 
 def _read(path: Path) -> Any:
@@ -29,7 +30,7 @@ def _files(folder: str, pattern: str) -> list[Path]:
 
 @cache
 def _graphs() -> dict[int, LayerGraph]:
-    return {_read(path)["config"]["net_id"]: read_graph(path) for path in _files("networks", "*.json")}
+    return {_read(path)["config"]["net_id"]: read_graph(path) for path in supporting_files("soma/networks", "*.json")}
 
 
 def _problem(document: dict[str, Any]) -> Problem:
@@ -171,3 +172,7 @@ def test_presets_hold_the_published_constants(name: str) -> None:
     want = hardware_from_constants(_read(path)[name], f"soma-{name}")
     assert PRESETS[f"soma-{name}"] == want
     assert EDGE.gbuf.read_pj_per_byte == pytest.approx(0.217125 * 8 * 0.6 * 1.1**4)
+
+
+def test_there_are_recorded_numbers() -> None:
+    needs_data("soma", [*_files("eval", "*.json"), *_files("runs", "*.json"), *_files("orig", "*.json")])

@@ -3,6 +3,7 @@
 import pytest
 
 from codesign.cost.cost import Cost, evaluate
+from tests.reference_data import needs_data
 from tests.timeloop_reference import Case, cases
 
 
@@ -33,4 +34,4 @@ def test_counts_cycles_and_energy_equal_the_reference(case: Case) -> None:
 
 
 def test_there_are_cases() -> None:
-    assert len(list(cases())) > 0
+    needs_data("timeloop", list(cases()))

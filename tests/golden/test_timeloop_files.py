@@ -8,7 +8,8 @@ from codesign.core.documents import Dialect
 from codesign.mapping.convert import to_files
 from codesign.mapping.load import Inputs, load_inputs
 from tests.command_line import run
-from tests.timeloop_reference import REFERENCE, Case, cases
+from tests.reference_data import REFERENCE
+from tests.timeloop_reference import Case, cases
 
 INPUTS = REFERENCE / "timeloop" / "inputs"
 CASES = [case for case in cases() if (INPUTS / case.name).is_dir()]

@@ -1,10 +1,8 @@
 """Counts of tensorize choices against the reference data, for every pair in the file, and the time they take."""
 
 import json
-import os
 import re
 import time
-from pathlib import Path
 
 import pytest
 
@@ -12,10 +10,9 @@ from codesign.tensorize.diagnosis import nearest_miss
 from codesign.tensorize.intrinsics import intrinsic
 from codesign.tensorize.matching import Condition, printed_matches
 from codesign.workloads.computation import Computation
+from tests.reference_data import REFERENCE
 
-DATA = (
-    Path(os.environ.get("CODESIGN_REFERENCE", Path(__file__).parents[1] / "data")) / "hasco" / "two_step_matching.json"
-)
+DATA = REFERENCE / "hasco" / "two_step_matching.json"
 NOTATIONS = {  # HASCO Table I and Sec. VII-B
     "DOT": "S[] += A[i] * B[i]",
     "GEMV": "C[i] += A[i,j] * B[j]",
@@ -26,7 +23,7 @@ NOTATIONS = {  # HASCO Table I and Sec. VII-B
     "MTTKRP stage1 E=A*B": "E[i,k,j] += A[i,k,l] * B[l,j]",
     "MTTKRP stage2 D=E*C": "D[i,j] += E[i,k,j] * C[k,j]",
 }
-COUNTS = json.loads(DATA.read_text())["counts"]
+COUNTS = json.loads(DATA.read_text())["counts"] if DATA.is_file() else {}
 MATCHING_SECONDS = 0.050  # the target for any pair
 
 

@@ -9,6 +9,7 @@ from codesign.cost.zigzag.cost import AllocatedOrder, ZigzagCost
 from codesign.cost.zigzag.layer import UnrolledLayer
 from codesign.mappers.loop_order.evaluate import evaluate_order
 from codesign.mappers.loop_order.factors import count_orders, merge_loops, prime_loops
+from tests.reference_data import needs_data
 from tests.zigzag_reference import DIRECTIONS, label, layer_files, loops_of, read_layer
 
 LAYERS = layer_files()
@@ -59,7 +60,7 @@ def check(layer: UnrolledLayer, record: dict[str, Any], found: Any) -> None:
 
 
 def test_there_is_something_to_compare_with() -> None:
-    assert LAYERS
+    needs_data("zigzag/layers", LAYERS)
 
 
 @pytest.mark.parametrize("path", LAYERS, ids=label)
