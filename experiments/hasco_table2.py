@@ -51,7 +51,7 @@ SPACES: dict[str, dict[str, Sequence[Value]]] = {
         "banks": (1, 2, 4, 8), "bus_bits": (64, 128), "burst_bytes": (64, 128),
     },
     "conv2d": {
-        "pe_rows": (4, 8, 12, 16, 24, 32), "pe_cols": (4, 8, 12, 16, 24, 32), "taps": (1, 3), "scratchpad_kib": (128, 512), "banks": (1, 2, 4, 8),
+        "pe_rows": (4, 8, 16, 32), "pe_cols": (4, 8, 16, 32), "taps": (1, 3), "scratchpad_kib": (128, 512), "banks": (1, 2, 4, 8),
         "bus_bits": (64, 256),
     },
 }  # fmt: skip

@@ -71,7 +71,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         design: Annotated[str | None, typer.Option(help="Changes to the core's preset: pe=8,banks=2.")] = None,
         search: Annotated[
-            str | None, typer.Option(help="heuristic (default), random, annealing, or a trained policy:FILE.")
+            str | None, typer.Option(help="heuristic (default), random, annealing, learned, or a trained policy:FILE.")
         ] = None,
         evaluations: Annotated[int | None, typer.Option(help="Programs that the search scores (200).")] = None,
         output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",

@@ -17,6 +17,9 @@ from codesign.tensorize.search import GuidedPrograms
 ENVIRONMENT = f"codesign/Schedule-v{VERSION}"
 """The environment whose policies this version can use."""
 
+TRAINED = Path(__file__).parent / "data" / "schedule_policy.npz"
+"""A policy that comes with the program, its weights in half precision; docs/hasco.md says how it was trained."""
+
 FloatMatrix = npt.NDArray[np.float32]
 
 

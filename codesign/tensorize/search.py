@@ -347,16 +347,16 @@ SEARCHES: dict[str, Callable[[], ProgramSearch]] = {
 
 
 def create_search(name: str) -> ProgramSearch:
-    """The search of that name, or a trained one: ``policy:PATH``.
+    """The search of that name, or a trained one: ``learned`` for the policy that comes with the program, ``policy:PATH`` for another.
 
     Raises:
         UserError: Unknown name, or a checkpoint that cannot be used.
     """
-    kind, colon, path = name.partition(":")
-    if kind == "policy" and colon:
-        from codesign.tensorize.policy import load_policy
+    kind, _, path = name.partition(":")
+    if (kind == "policy" and path) or name == "learned":
+        from codesign.tensorize.policy import TRAINED, load_policy
 
-        return load_policy(path)
+        return load_policy(path or TRAINED)
     if name not in SEARCHES:
-        raise unknown_name("software search", name, [*SEARCHES, "policy:PATH"])
+        raise unknown_name("software search", name, [*SEARCHES, "learned", "policy:PATH"])
     return SEARCHES[name]()

@@ -8,7 +8,7 @@ from codesign.core.errors import UserError
 from codesign.tensorize.encoding import SoftwareProblem
 from codesign.tensorize.moves import HALVE, KINDS, REVISIONS
 from codesign.tensorize.observation import OBSERVATION
-from codesign.tensorize.policy import ENVIRONMENT, Network, Policy, load_policy, read_policy, save_policy
+from codesign.tensorize.policy import ENVIRONMENT, TRAINED, Network, Policy, load_policy, read_policy, save_policy
 from codesign.tensorize.search import (
     AnnealedPrograms,
     GuidedPrograms,
@@ -28,7 +28,7 @@ PRESET = dict(GEMM_CORE.space.presets[0])
 def small_network(seed: int = 0) -> Network:
     rng = np.random.default_rng(seed)
     sizes = (OBSERVATION, 8, 8, 8, REVISIONS)
-    weights = tuple(rng.normal(size=(b, a)).astype(np.float32) / 10 for a, b in pairwise(sizes))
+    weights = tuple((rng.normal(size=(b, a)) / 10).astype(np.float32) for a, b in pairwise(sizes))
     return Network(weights, tuple(np.zeros(n, np.float32) for n in sizes[1:]))
 
 
@@ -110,6 +110,15 @@ def test_a_policy_file_round_trips_and_guides(problem: SoftwareProblem, tmp_path
     assert first.history == load_policy(path).search(problem, evaluations=40, seed=0).history
 
 
+def test_the_policy_that_comes_with_the_program_finds_more_than_random_draws(problem: SoftwareProblem) -> None:
+    learned = create_search("learned")
+    assert read_policy(TRAINED).timesteps >= 100_000
+    for evaluations in (50, 100):
+        found = [learned.search(problem, evaluations=evaluations, seed=s).latency_cycles for s in range(5)]
+        drawn = [RandomPrograms().search(problem, evaluations=evaluations, seed=s).latency_cycles for s in range(5)]
+        assert np.median(found) < np.median(drawn)
+
+
 def test_a_policy_of_another_environment_version_is_refused(tmp_path: object) -> None:
     path = f"{tmp_path}/policy.npz"
     save_policy(path, Policy(small_network(), "codesign/Schedule-v9", "dqn", 10, 0))
@@ -132,6 +141,8 @@ def test_damaged_and_missing_policies_are_refused(tmp_path: object) -> None:
 def test_unknown_searches_and_budgets_are_refused(problem: SoftwareProblem) -> None:
     with pytest.raises(UserError, match="unknown software search 'heuristics'; did you mean 'heuristic'"):
         create_search("heuristics")
+    with pytest.raises(UserError, match="unknown software search 'policy:'"):
+        create_search("policy:")
     with pytest.raises(UserError, match="evaluations must be >= 1"):
         RandomPrograms().search(problem, evaluations=0, seed=0)
     with pytest.raises(UserError, match="pool_share"):
