@@ -14,7 +14,7 @@ from codesign.mappers.annealing import value_of
 from codesign.mappers.base import Budget, MapResult, Objective
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
 from codesign.mapping.constraints import MappingProblem
-from codesign.mapping.nest import IntArray, Nest
+from codesign.mapping.nest import FloatArray, IntArray, Nest
 from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state, draw_state, factor_table, outermost_state
 
 
@@ -45,6 +45,43 @@ def _search(
             best_value = value
             copy_state(state, best)
     return best_value, valid
+
+
+@njit
+def _sample(
+    kernel: Kernel,
+    space: MapSpace,
+    state: MapState,
+    nest: Nest,
+    table: IntArray,
+    random: RandomState,
+    draws: int,
+    found: FloatArray,
+) -> tuple[int, int]:
+    """Draw at most `draws` states until `found` is full of costs of valid ones; returns (valid, drawn)."""
+    valid = drawn = 0
+    while valid < found.shape[0] and drawn < draws:
+        draw_state(space, state, random)
+        drawn += 1
+        count = build_nest(space, state, table, nest)
+        status, energy, cycles = score(kernel, nest, count)
+        if status == VALID:
+            found[valid, 0], found[valid, 1] = energy, cycles
+            valid += 1
+    return valid, drawn
+
+
+def sample_costs(
+    problem: MappingProblem, count: int, *, seed: int, max_draws: int = 100_000_000, reuse: Reuse = Reuse.TIMELOOP
+) -> tuple[FloatArray, int]:
+    """Costs of random valid mappings, ``n x 2`` (energy_pj, latency_cycles) with n <= `count`, and the mappings drawn for them."""
+    encoded = Encoded.of(problem, reuse)
+    found = np.empty((count, 2))
+    valid, drawn = _sample(
+        encoded.kernel, encoded.space, outermost_state(encoded.space), encoded.nest, factor_table(encoded.space),
+        make_state(seed), max_draws, found,
+    )  # fmt: skip
+    return found[:valid], int(drawn)
 
 
 @dataclass(frozen=True)

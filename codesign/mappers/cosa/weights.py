@@ -20,7 +20,9 @@ from codesign.mappers.cosa.schedules import Schedule, repaired, solve_program
 from codesign.mappers.cosa.solvers import Solver
 from codesign.mappers.driver import Encoded
 from codesign.mapping.constraints import MappingProblem
+from codesign.mapping.mapping import Mapping, Spatial, Storage
 from codesign.mapping.nest import FloatArray
+from codesign.mapping.space import prime_factors
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,33 @@ def _measure(
 
 def _terms(problem: MappingProblem, schedule: Schedule) -> tuple[float, float, float]:
     """(-utilisation, compute, traffic) of a schedule, unweighted: its tiling priced one weight at a time."""
+    return _prices(problem, schedule.program.settings, schedule.values)
+
+
+def _prices(problem: MappingProblem, settings: Settings, values: tuple[float, ...]) -> tuple[float, float, float]:
     off = replace(PUBLISHED, utilization=0.0, compute=0.0, traffic=0.0)
     ones = (replace(off, utilization=1.0), replace(off, compute=1.0), replace(off, traffic=1.0))
-    settings = schedule.program.settings
-    prices = [make_program(problem, replace(settings, weights=w)).price(schedule.values) for w in ones]
+    prices = [make_program(problem, replace(settings, weights=w)).price(values) for w in ones]
     return prices[0], prices[1], prices[2]
+
+
+def mapping_terms(problem: MappingProblem, mapping: Mapping, settings: Settings) -> tuple[float, float, float]:
+    """(-utilisation, compute, traffic), unweighted, that the program counts for the tiling of an even mapping.
+
+    The traffic is that of the loop order that saves most, whatever the mapping's own. Factors must lie where the
+    program may put them; it knows every place unless constraints fix some.
+    """
+    program = make_program(problem, replace(settings, by_axis=False))
+    index = {(p.dim, p.prime, p.level, p.axis is not None): i for i, p in enumerate(program.places)}
+    names = [v.name for v in problem.architecture.levels]
+    values = [0.0] * len(program.places)
+    level = 0
+    for node in mapping.nodes:
+        if isinstance(node, Storage):
+            level = names.index(node.level)
+            continue
+        spatial = isinstance(node, Spatial)
+        at = names.index(node.level) if isinstance(node, Spatial) else level
+        for prime in prime_factors(node.factor):
+            values[index[program.dims.index(node.dim), prime, at, spatial]] += 1.0
+    return _prices(problem, program.settings, tuple(values))

@@ -18,10 +18,12 @@ from codesign.mappers.loop_order.allocation import FITS, allocate
 from codesign.mappers.loop_order.evaluate import does_not_fit, read_allocation
 from codesign.mappers.loop_order.factors import count_orders
 from codesign.mappers.loop_order.search import anneal_orders, enumerate_orders
-from codesign.mapping.nest import IntArray
+from codesign.mapping.nest import FloatArray, IntArray
 
 _CHUNK = 20_000
 """Orders between two looks at the clock."""
+
+_UNRECORDED = np.empty(0)
 
 
 @dataclass(frozen=True)
@@ -201,13 +203,31 @@ def search_by_annealing(
             iterations = min(iterations, budget.evaluations - evaluated)
         value = anneal_orders(
             search.arrays, search.work, search.kinds, symbols, best, value, iterations, schedule.temperature,
-            schedule.rho, make_state(seed, run), even, OBJECTIVE_CODE[objective],
+            schedule.rho, make_state(seed, run), even, OBJECTIVE_CODE[objective], _UNRECORDED,
         )  # fmt: skip
         evaluated += iterations
         run += 1
         if _is_spent(budget, started, evaluated):
             break
     return _result(search, best, evaluated, started, even, Proof.NONE, seed, "annealing")
+
+
+def visited_values(
+    layer: UnrolledLayer, loops: Sequence[Loop], objective: Objective, schedule: Schedule, seed: int
+) -> FloatArray:
+    """What annealing scores, in order, ``restarts * iterations`` values (infinite where tiles do not fit).
+
+    With one iteration a restart these are the values of random orders.
+    """
+    search = OrderSearch.of(layer, loops)
+    symbols, best = search.symbols.copy(), search.symbols.copy()
+    values = np.empty((schedule.restarts, schedule.iterations))
+    for run in range(schedule.restarts):
+        anneal_orders(
+            search.arrays, search.work, search.kinds, symbols, best, np.inf, schedule.iterations, schedule.temperature,
+            schedule.rho, make_state(seed, run), False, OBJECTIVE_CODE[objective], values[run],
+        )  # fmt: skip
+    return values.ravel()
 
 
 def is_exhaustive_faster(loops: Sequence[Loop], schedule: Schedule, budget: Budget) -> bool:

@@ -15,7 +15,7 @@ from codesign.cost.zigzag.kernel import complete_order, count_words
 from codesign.cost.zigzag.latency import count_cycles
 from codesign.mappers.annealing import value_of
 from codesign.mappers.loop_order.allocation import FITS, allocate
-from codesign.mapping.nest import IntArray
+from codesign.mapping.nest import FloatArray, IntArray
 from codesign.mapping.space import shuffle
 
 
@@ -121,17 +121,23 @@ def anneal_orders(
     random: RandomState,
     even: bool,
     objective: int,
+    visited: FloatArray,
 ) -> float:
-    """One run of annealing from a random order; returns the value of `best`, which is overwritten where it improves."""
+    """One run of annealing from a random order; returns the value of `best`, which is overwritten where it improves.
+
+    The values of the orders scored are written to `visited` as far as it reaches; it may be empty.
+    """
     n = symbols.shape[0]
     shuffle(symbols, n, random)
     write_order(work, symbols, kinds, 0)
     current = score_order(layer, work, even, objective, 0)
+    if visited.shape[0] > 0:
+        visited[0] = current
     if current < best_value:
         best_value = current
         keep_order(symbols, best)
     intact = n
-    for _ in range(iterations - 1):
+    for step in range(1, iterations):
         i, j = below(random, n), below(random, n)
         while symbols[i] == symbols[j]:
             i, j = below(random, n), below(random, n)
@@ -140,6 +146,8 @@ def anneal_orders(
         start = min(first, intact)
         write_order(work, symbols, kinds, start)
         value = score_order(layer, work, even, objective, start)
+        if step < visited.shape[0]:
+            visited[step] = value
         if value <= current or accepts(current, value, temperature, random):
             current = value
             intact = n
