@@ -80,6 +80,8 @@ class TrafficSearch:
         self._capacity = capacity_bytes
         self._weights = weights
         self._fronts: dict[int, list[_Node]] = {}
+        smallest = min(problem.size_bytes, default=0)
+        self._least_read, self._least_write = weights.read * smallest, weights.write * smallest
 
     def run(
         self,
@@ -156,13 +158,18 @@ class TrafficSearch:
 
     def _covers(self, one: _Node, other: _Node) -> bool:
         """Whether evicting what only `one` holds, and writing what only `other` has off chip, leaves it no dearer."""
-        if one.value > other.value:
+        spare = other.value - one.value
+        if spare < 0:
             return False
         gone = one.resident & ~other.resident
         written = (gone | other.host) & one.resident & ~one.host
+        if not gone | written:
+            return True
+        # Most pairs are told apart without adding up sizes.
+        if spare < (self._least_read if gone else 0) + (self._least_write if written else 0):
+            return False
         bytes_of = self._problem.bytes_of
-        cost = self._weights.read * bytes_of(gone) + self._weights.write * bytes_of(written)
-        return one.value + cost <= other.value
+        return self._weights.read * bytes_of(gone) + self._weights.write * bytes_of(written) <= spare
 
     def _excess_bytes(self, node: _Node, operator: int) -> int:
         """Bytes that must leave before the operator fits."""
