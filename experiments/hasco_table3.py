@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from codesign.core.errors import UserError
 from codesign.optim import create
 from codesign.tensorize.quick import CoreCost, cost_on_core
 from experiments.hasco_common import Sweep, base_parser, convolutions, template_choice, write_figure, write_results
@@ -133,7 +134,7 @@ def codesign(sweep: Sweep, power_w: float, iterations: int) -> tuple[dict[str, V
             if cost.power_w <= power_w and (best is None or cost.latency_s < best[1].latency_s):
                 best = (point, cost)
     if best is None:
-        raise RuntimeError(f"no design within {power_w} W in {iterations} iterations")
+        raise UserError(f"no design within {power_w} W in {iterations} iterations", hint="give more --iterations")
     return best
 
 
@@ -144,7 +145,7 @@ def run_cell(name: str, network: str, config: Config) -> dict[str, Any]:
     apart = cost_on_core(layers, classic, evaluations=config.evaluations, seed=config.seed, template=template_choice)
     software = cost_on_core(layers, classic, evaluations=config.evaluations, seed=config.seed)
     if not isinstance(apart, CoreCost) or not isinstance(software, CoreCost):
-        raise RuntimeError(f"the classic design of {name!r} cannot run {network}")
+        raise UserError(f"the classic design of {name!r} cannot run {network}")
     row: dict[str, Any] = {
         "scenario": name, "network": network, "apart_ms": 1e3 * apart.latency_s, "apart_w": apart.power_w,
         "software_only_ms": 1e3 * software.latency_s,
