@@ -104,8 +104,8 @@ def load_inputs(
     if arch_document is not None:
         architecture = read_architecture(arch_document)
     if architecture is not None:
-        architecture = _complete(architecture, documents, clock_hz, technology)
         _check_machine_size(architecture)
+        architecture = _complete(architecture, documents, clock_hz, technology)
     problem = _only(documents, Kind.PROBLEM, computation is not None)
     if problem is not None:
         computation = read_computation(problem)

@@ -65,7 +65,12 @@ def load_network(
         )
     else:
         raise _unknown(text)
-    return fuse_network(network) if fuse else network
+    if not fuse:
+        return network
+    try:
+        return fuse_network(network)
+    except UserError as error:  # shapes of a file that contradict each other only once operators are joined
+        raise error.within(text) from None
 
 
 def _unknown(text: str) -> UserError:

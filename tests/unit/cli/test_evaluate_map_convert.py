@@ -158,6 +158,13 @@ def test_a_broken_file_gets_one_message_and_exit_code_2(
     assert any(part.replace("FILE", str(files[name])) in error for part in message.split("|"))
 
 
+def test_sizes_are_refused_before_a_technology_is_asked_about_them(files: dict[str, Path]) -> None:
+    edit(files["arch"], "4096", "1e300")
+    edit(files["arch"], "word_bits: 64", "word_bits: 2147483648")
+    error = refused(run("evaluate", *files.values(), "--technology", "cmos-45nm"))
+    assert "capacity of level 'Buffer' must be at most 2**53 bits" in error
+
+
 def test_a_tensor_kept_nowhere_is_named(files: dict[str, Path]) -> None:
     files["mapping"].write_text(MAPPING.replace("[I, W, O]", "[I, W]"))
     error = refused(run("evaluate", *files.values()))

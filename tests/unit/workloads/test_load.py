@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ import yaml
 
 from codesign.core.errors import UserError
 from codesign.core.files import write_json
+from codesign.workloads.builder import NetworkBuilder
 from codesign.workloads.load import load_network
 from codesign.workloads.network_json import network_to_json
 from codesign.workloads.zoo import build_model
@@ -71,6 +73,15 @@ def test_bad_own_files(tmp_path: Path) -> None:
     for options in ({"seq": 4}, {"phase": "decode"}, {"dims": {"n": 1}}):
         with pytest.raises(UserError, match=f"`{next(iter(options))}` does not apply to a network file"):
             load_network(file, **options)  # type: ignore[arg-type]
+
+
+def test_shapes_that_contradict_each_other_across_a_view_name_the_file(tmp_path: Path) -> None:
+    net = NetworkBuilder("n")
+    value = network_to_json(net.build(net.linear(net.flatten(net.input("x", (1, 8, 4, 4))), 10)))
+    text = json.dumps(value).replace("[1, 8, 4, 4]", "[1, 8, 4, 5]")
+    (tmp_path / "net.json").write_text(text)
+    with pytest.raises(UserError, match=r"has 160 elements .* of the computation has 128 \(.*net\.json: network 'n'"):
+        load_network(tmp_path / "net.json")
 
 
 def test_a_file_of_another_kind_is_told_so(tmp_path: Path) -> None:
