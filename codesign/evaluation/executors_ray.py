@@ -1,6 +1,7 @@
 """Evaluate designs on a Ray cluster: nodes may come, go and die."""
 
 import os
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar, final
@@ -95,6 +96,7 @@ def open_ray(evaluate: Callable[[dict[str, Any]], R], workers: int | None, addre
         ) from None
     mine = not ray.is_initialized()
     if mine:
+        _check_reachable(address)
         options: dict[str, Any] = {"address": address} if address else {"num_cpus": workers, "include_dashboard": False}
         try:
             ray.init(log_to_driver=False, configure_logging=False, **options)
@@ -106,3 +108,14 @@ def open_ray(evaluate: Callable[[dict[str, Any]], R], workers: int | None, addre
     finally:
         if mine:
             ray.shutdown()
+
+
+def _check_reachable(address: str | None) -> None:
+    """Refuse an address where nobody listens; Ray itself would try for minutes."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except OSError as error:
+        raise UserError(f"--ray-address: no cluster at {address!r}: {error.strerror or error}") from None

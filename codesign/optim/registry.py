@@ -1,6 +1,7 @@
 """Optimisers by name."""
 
 import importlib
+import importlib.metadata
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
@@ -19,6 +20,9 @@ ELITES = 3
 
 Option = bool | int | float | str
 
+FIRST_OPTION = "first option"
+"""Stands for the name of the option that a colon sets, where only the strategy's class knows it."""
+
 
 @final
 @dataclass(frozen=True)
@@ -31,7 +35,8 @@ class _Entry:
     suffix: str | None = None
 
     def load(self) -> Any:
-        return getattr(importlib.import_module(f"codesign.optim.{self.module}"), self.strategy)
+        module = self.module if "." in self.module else f"codesign.optim.{self.module}"
+        return getattr(importlib.import_module(module), self.strategy)
 
 
 _ENTRIES: dict[str, _Entry] = {
@@ -46,9 +51,21 @@ _ENTRIES: dict[str, _Entry] = {
 }
 
 
+GROUP = "codesign.optimizers"
+"""Entry points of this group are strategies of other packages: ``name = module:class``, its first option set by ``name:value``."""
+
+
+def _entries() -> dict[str, _Entry]:
+    """The strategies of this package, then those of others."""
+    found = dict(_ENTRIES)
+    for point in importlib.metadata.entry_points(group=GROUP):
+        found.setdefault(point.name, _Entry(point.module, point.attr, suffix=FIRST_OPTION))
+    return found
+
+
 def available() -> tuple[str, ...]:
     """The names `create` accepts (``optuna`` needs a sampler: ``optuna:tpe``)."""
-    return tuple(_ENTRIES)
+    return tuple(_entries())
 
 
 def options_of(name: str) -> dict[str, Any]:
@@ -123,9 +140,10 @@ def elites(problem: Problem, count: int = ELITES) -> list[dict[str, Any]]:
 
 
 def _entry(name: str) -> _Entry:
-    if name not in _ENTRIES:
-        raise unknown_name("optimiser", name, _ENTRIES)
-    return _ENTRIES[name]
+    known = _entries()
+    if name not in known:
+        raise unknown_name("optimiser", name, known)
+    return known[name]
 
 
 def _option_fields(entry: _Entry) -> list[Any]:
@@ -137,7 +155,8 @@ def _build(name: str, entry: _Entry, suffix: str, problem: Problem, options: dic
     if suffix:
         if entry.suffix is None:
             raise UserError(f"optimiser {name!r} takes nothing after a colon, got {suffix!r}")
-        options = {entry.suffix: suffix, **options}
+        key = next(iter(known)) if entry.suffix == FIRST_OPTION else entry.suffix
+        options = {key: suffix, **options}
     settings: dict[str, Any] = {}
     for key, value in options.items():
         if key not in known:

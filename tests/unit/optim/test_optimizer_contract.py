@@ -25,6 +25,9 @@ CONTRACT: dict[str, tuple[str, ...]] = {
     "mobo": ("mobo", "mobo:phvi", "mobo:parego", "mobo:scalarised"),
 }
 
+if "rl" in codesign.optim.available():  # an entry point of the `envs` folder, known where the project is installed
+    CONTRACT["rl"] = ("rl:ppo",)
+
 NAMES = list(itertools.chain.from_iterable(CONTRACT.values()))
 
 OBJECTIVES = ["latency", "energy", "area"]
