@@ -5,7 +5,7 @@ The rules are E1-E6 in docs/evaluation.md; what each operator moves and computes
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from codesign.arch.architecture import Architecture, LevelKind
@@ -186,6 +186,7 @@ def evaluate_workload(
     hardware = _reserve_activations(architecture, options)
     if isinstance(hardware, Infeasible):
         return hardware
+    mapper = _with_effort(mapper, options.budget)
     groups = _group_layers(workload, options)
     layers: list[LayerResult] = []
     mapped: dict[Computation, MapResult] = {}
@@ -210,6 +211,19 @@ def evaluate_workload(
     energy_j = dynamic_pj * 1e-12 + architecture.leakage_w * latency_s
     metrics = Metrics(latency_s, energy_j, area_mm2, architecture.leakage_w)
     return WorkloadResult(metrics, tuple(layers), vector, sum(r.evaluated for r in mapped.values()))
+
+
+LAYER_EFFORT = 4e7
+"""Cells that exact search may fill for one layer when no budget is given: about 0.4 s."""
+
+
+def _with_effort(mapper: Mapper, budget: Budget) -> Mapper:
+    """The mapper; exact search without any limit of its own is given one (rule E8)."""
+    if mapper.name != "exact" or budget != Budget():
+        return mapper
+    from codesign.mappers.exact import ExactMapper
+
+    return replace(mapper, effort=LAYER_EFFORT) if isinstance(mapper, ExactMapper) and mapper.effort is None else mapper
 
 
 @dataclass(frozen=True)

@@ -62,12 +62,16 @@ class BaseArrays:
             lattice = self.instance.lattice
             tiles = lattice.by_volume[np.isfinite(penalty[lattice.by_volume])]
             bounds = np.array(lattice.bounds, np.float64)
-            of = np.where(np.array(kept), self._moved[1], -1)
-            self.point_table[level, kept] = tile_points(tiles, lattice.value, bounds, self._moved[0], of)
+            of = self.moved_rows(kept)
+            self.point_table[level, kept] = tile_points(tiles, lattice.value, bounds, self.moved[0], of)
         return self.point_table[level, kept]
 
+    def moved_rows(self, kept: tuple[bool, ...]) -> IntArray:
+        """``(D + 1) x T`` rows of `moved` for the tensors a level keeps."""
+        return np.where(np.array(kept), self.moved[1], -1)
+
     @cached_property
-    def _moved(self) -> tuple[FloatArray, IntArray]:
+    def moved(self) -> tuple[FloatArray, IntArray]:
         """``K x N`` words over tile volume that a loop moves, and for each (dimension, tensor) which row, -1 none.
 
         One row more, for the whole problem as one tile.

@@ -20,6 +20,9 @@ from codesign.mappers.exact.trace import LevelLoops, build_nest
 MOST_STEPS = 40_000
 """Loops placed before the search of one profile gives up and leaves a gap."""
 
+_CELLS_A_STEP = 100_000
+"""Cells of the dynamic program that take as long as one step."""
+
 
 @dataclass(frozen=True)
 class Chain:
@@ -118,6 +121,7 @@ class _Chase:
             live: Chains that may still go on; while there are any, no two loops commute.
         """
         self.steps += 1
+        self.best.count(_CELLS_A_STEP, programs=0)
         if self.steps > MOST_STEPS or self.best.late:
             return False
         states = self.fixed.states

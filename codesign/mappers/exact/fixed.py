@@ -21,7 +21,7 @@ from codesign.mappers.exact.dp import Chains, Charges, Grid, Machine, cross_poin
 from codesign.mappers.exact.instance import Instance
 from codesign.mappers.exact.spatial import FanoutOptions, options_of
 from codesign.mappers.exact.states import States, make_states
-from codesign.mappers.exact.tension import add_tension, sharpen_choices
+from codesign.mappers.exact.tension import profile_tension, sharpen_choices
 from codesign.mapping.nest import FloatArray, IntArray
 
 KeepSets = tuple[tuple[bool, ...], ...]
@@ -139,6 +139,11 @@ class FixedKeep:
         slides = tuple(bool(axes) for axes in self.instance.sliding_axes)
         return make_states(self.keep, slides, self.instance.rules)
 
+    @property
+    def cells(self) -> int:
+        """Figures that one run of the dynamic program finds."""
+        return len(self.states.level) * self.instance.lattice.n_tiles
+
     @cached_property
     def machine(self) -> Machine:
         """The state machine for compiled code."""
@@ -242,14 +247,28 @@ class FixedKeep:
         sharpen_choices(choices, self.hardware, self.options, *self._room, points, first, energy, cycles)
         return energy, cycles
 
+    @cached_property
+    def _fitting(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Tiles that fit each level, where each level's begin, and `BaseArrays.moved_rows` of each level."""
+        n_levels, tiles = self.instance.n_levels, [np.zeros(0, np.int64)]
+        for v in range(1, n_levels):
+            fits = np.flatnonzero(np.isfinite(self.penalty[v]))
+            tiles.append(fits if any(self.keep[v]) else fits[:0])
+        of = np.array([self.bases.moved_rows(self.keep[v]) for v in range(n_levels)])
+        return np.concatenate(tiles), np.cumsum([0] + [len(t) for t in tiles]), of
+
     def tension_of(self, choice: IntArray, terms: Coefficients) -> FloatArray:
-        """``1 + J`` energy and each port's cycles beyond those of the fewest words (bound B2)."""
-        points, first = self._tight_points
-        excess = np.zeros(1 + len(self.ports))
-        children = self.options.children[choice]
-        add_tension(
-            points, first, self.hardware.macs, children, self.hardware.kept, terms.price,
-            terms.demand, terms.fewest, excess,
+        """``1 + J`` energy and each port's cycles beyond those of the fewest words (bound B2), for one profile.
+
+        `terms` must be those that `coefficients` has just given for the choice.
+        """
+        tiles, first, of = self._fitting
+        kind_of, by_kind = self.instance.kind_sizes
+        excess, running, hardware = np.zeros(1 + len(self.ports)), self._room[0], self.hardware
+        profile_tension(
+            tiles, first, self.instance.lattice.value, by_kind, kind_of, self.bases.moved[0], of, running.rest,
+            running.kinds, hardware.macs, self.options.children[choice], hardware.kept, terms.price, terms.demand,
+            terms.fewest, excess,
         )  # fmt: skip
         return excess
 

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from codesign.cost.kernel import VALID, Kernel, score
@@ -10,6 +11,14 @@ from codesign.mapping.nest import Nest
 
 TOLERANCE = 1e-11
 """Relative; two sums of the same figures in another order differ by less, two mappings that matter by more."""
+
+_FEW_PROGRAMS = 6
+"""A search that ends sooner needs no good mapping from elsewhere."""
+
+
+def whole_cycles(cycles: float) -> float:
+    """Cycles rounded up, forgiving the rounding of sums."""
+    return math.ceil(cycles * (1.0 - TOLERANCE)) if math.isfinite(cycles) else cycles
 
 
 @dataclass(frozen=True)
@@ -48,17 +57,22 @@ class Incumbent:
         kernel: Scores mappings.
         goal: What is minimised.
         deadline: Value of `time.perf_counter` at which to stop.
+        effort: Cells of the dynamic program to fill at most.
+        second_opinion: Finds a good mapping quickly; asked once, when proving takes more than a few programs.
     """
 
     kernel: Kernel
     goal: Goal
     deadline: float = math.inf
+    effort: float = math.inf
+    second_opinion: Callable[[], tuple[Nest, int] | None] | None = None
     value: float = math.inf
     energy: float = math.inf
     cycles: float = math.inf
     nest: tuple[Nest, int] | None = None
     evaluated: int = 0
     programs: int = 0
+    spent: float = 0.0
 
     def offer(self, nest: Nest, count: int) -> tuple[float, float]:
         """Score a mapping and keep it if it is the best; returns its energy and cycles."""
@@ -72,11 +86,23 @@ class Incumbent:
             self.nest = (Nest(nest.loops.copy(), nest.position.copy()), count)
         return energy, cycles
 
+    def count(self, cells: float, programs: int = 1) -> None:
+        """Note work done: programs run, and the cells they filled."""
+        self.programs += programs
+        self.spent += cells
+
+    def ask(self) -> None:
+        """Get the second opinion if that is due."""
+        if self.second_opinion is not None and self.programs >= _FEW_PROGRAMS:
+            found, self.second_opinion = self.second_opinion(), None
+            if found is not None:
+                self.offer(*found)
+
     def beaten_by(self, bound: float) -> bool:
         """Whether something with this lower bound could still be better."""
         return bound < self.value * (1.0 - TOLERANCE) if math.isfinite(self.value) else bound < math.inf
 
     @property
     def late(self) -> bool:
-        """Whether time is up."""
-        return time.perf_counter() >= self.deadline
+        """Whether time or effort is used up."""
+        return self.spent >= self.effort or time.perf_counter() >= self.deadline

@@ -101,6 +101,13 @@ class Instance:
         return np.array([bounds[masks == mask].prod() for mask in np.unique(masks)])
 
     @cached_property
+    def kind_sizes(self) -> tuple[IntArray, FloatArray]:
+        """``D`` kind of each dimension, and ``C x N`` product of the sizes of each kind in every tile."""
+        masks, kind_of = np.unique(self.relevant_mask, return_inverse=True)
+        sizes = np.array([self.lattice.value[kind_of == c].prod(axis=0) for c in range(len(masks))])
+        return kind_of.astype(np.int64), sizes.reshape(len(masks), self.lattice.n_tiles)
+
+    @cached_property
     def tile_words(self) -> FloatArray:
         """``T x N`` words of every tensor's tile (rule C1)."""
         return np.array([self.words_of(t, self.lattice.value) for t in range(self.n_tensors)])

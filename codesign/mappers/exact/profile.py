@@ -1,11 +1,10 @@
 """One spatial profile under search."""
 
-import math
 from dataclasses import dataclass
 
 from codesign.mappers.exact.coefficients import Coefficients
 from codesign.mappers.exact.fixed import FixedKeep
-from codesign.mappers.exact.incumbent import TOLERANCE
+from codesign.mappers.exact.incumbent import whole_cycles
 from codesign.mapping.nest import FloatArray, IntArray
 
 
@@ -36,4 +35,4 @@ class Profile:
         """Whole cycles below which no mapping with at least these words gets."""
         fewest = self.terms.constant_cycles + self.terms.demand @ self.terms.fewest + self.excess
         least = max(self.cycles_of(words), float(fewest.max(initial=0.0)))
-        return math.ceil(least * (1.0 - TOLERANCE))
+        return whole_cycles(least)

@@ -10,7 +10,7 @@ import numpy as np
 from codesign.mappers.base import Objective
 from codesign.mappers.exact.chase import chase
 from codesign.mappers.exact.fixed import FixedKeep
-from codesign.mappers.exact.incumbent import TOLERANCE, Goal, Incumbent
+from codesign.mappers.exact.incumbent import TOLERANCE, Goal, Incumbent, whole_cycles
 from codesign.mappers.exact.profile import Profile
 from codesign.mappers.exact.trace import trace_nest
 from codesign.mapping.nest import FloatArray, IntArray
@@ -24,11 +24,12 @@ _BLOCK = 64
 
 @dataclass
 class Node:
-    """A part of a profile: bounds on the words of every boundary, and what is known of its mappings."""
+    """A part of a profile: bounds on the words of every boundary, and what its mappings cost and take at least."""
 
     least: FloatArray
     most: FloatArray
     bound: float = 0.0
+    cycles: float = 0.0
     given_up: bool = False
 
 
@@ -72,7 +73,7 @@ def _in_order(
     else:
         order = np.flatnonzero(values < math.inf)
     order = order[np.argsort(values[order], kind="stable")]
-    waiting: list[tuple[float, float, int, IntArray]] = []
+    waiting: list[tuple[float, float, int, IntArray, Profile | None]] = []
     unsearched, at, opened = math.inf, 0, 0
     while waiting or at < len(order):
         if not waiting or (at < len(order) and values[order[at]] <= waiting[0][0]):
@@ -83,36 +84,44 @@ def _in_order(
             rows = zip(bound_values(best.goal, energy, cycles), energy, numbers, choices, strict=True)
             for value, spent, number, choice in rows:
                 if best.beaten_by(float(value)):
-                    heapq.heappush(waiting, (float(value), float(spent), int(number), choice))
+                    heapq.heappush(waiting, (float(value), float(spent), int(number), choice, None))
             continue
-        value, _, _, choice = heapq.heappop(waiting)
+        value, _, number, choice, profile = heapq.heappop(waiting)
         if not best.beaten_by(value) or opened == most:
             break
         if best.late and best.nest is not None:
             return min(unsearched, value)
+        if profile is None:  # once more, with its own tiles only
+            profile, spent, quickest = open_profile(fixed, choice)
+            value = max(value, best.goal.value(spent, quickest))
+            heapq.heappush(waiting, (value, spent, number, choice, profile))
+            continue
         opened += 1
-        unsearched = min(unsearched, search_profile(fixed, choice, best))
+        best.ask()
+        unsearched = min(unsearched, search_profile(profile, value, best))
     return unsearched
 
 
-def search_profile(fixed: FixedKeep, choice: IntArray, best: Incumbent) -> float:
-    """Search one profile; returns a lower bound on what was not searched (infinite if nothing)."""
-    terms, energy, cycles = fixed.coefficients(choice)
-    if not best.beaten_by(best.goal.value(energy, math.ceil(cycles * (1.0 - TOLERANCE)))):
-        return math.inf
+def open_profile(fixed: FixedKeep, choice: IntArray) -> tuple[Profile, float, float]:
+    """A profile with its best closed-form bounds on energy and cycles."""
+    terms, energy, _ = fixed.coefficients(choice)
     excess = fixed.tension_of(choice, terms)
     compute = float(fixed.instance.problem.macs) / float(fixed.options.children[choice].prod())
     profile = Profile(fixed, choice, terms, compute, excess[1:])
-    least = best.goal.value(energy + float(excess[0]), profile.least_cycles(terms.fewest))
-    if not best.beaten_by(least):
-        return math.inf
-    n = len(fixed.boundaries)
+    return profile, energy + float(excess[0]), profile.least_cycles(terms.fewest)
+
+
+def search_profile(profile: Profile, least: float, best: Incumbent) -> float:
+    """Search one profile of a known bound; returns a lower bound on what was not searched (infinite if nothing)."""
+    terms = profile.terms
+    n = len(profile.fixed.boundaries)
     waiting: list[tuple[float, int, Node]] = [(least, 0, Node(np.zeros(n), np.full(n, np.inf), least))]
     ticket = 1
     while waiting:
         bound, _, node = heapq.heappop(waiting)
         if not best.beaten_by(bound):
             continue
+        best.ask()
         if node.given_up or (best.late and best.nest is not None):
             return min([bound] + [b for b, _, _ in waiting])
         for child in expand(profile, node, terms.fewest * (1.0 - TOLERANCE), best):
@@ -125,7 +134,7 @@ def expand(profile: Profile, node: Node, fewest: FloatArray, best: Incumbent) ->
     """Solve a node's relaxation; returns the parts of it that may hold something better."""
     goal, terms = best.goal, profile.terms
     floor = np.maximum(node.least, fewest)
-    quickest = profile.least_cycles(floor)
+    quickest = max(node.cycles, profile.least_cycles(floor))
     by_latency = goal.objective is Objective.LATENCY
     price = terms.price
     if by_latency and len(terms.constant_cycles):
@@ -133,23 +142,67 @@ def expand(profile: Profile, node: Node, fewest: FloatArray, best: Incumbent) ->
     charges = profile.fixed.charges(profile.choice, price, node.least, node.most)
     for tight in (False, True):
         least = profile.fixed.run(charges, tight)
-        best.programs += 1
+        best.count(profile.fixed.cells)
         if not math.isfinite(least):
             return []
         energy = terms.constant[0] + (float(terms.price @ floor) if by_latency else least)
-        bound = goal.value(energy, quickest)
+        bound = max(node.bound, goal.value(energy, quickest))
         if not best.beaten_by(bound):
             return []
         traced = trace_nest(profile.fixed, charges, tight)
         found, cycles = best.offer(traced.nest, traced.count)
+        if not best.beaten_by(bound):
+            return []
         if not traced.optimistic or (not by_latency and found <= energy * (1.0 + _APART) and cycles <= quickest):
             break
         if tight:
             return _chase(profile, Node(node.least, node.most, bound), best)
     if (goal.objective is Objective.ENERGY and math.isinf(goal.latency_limit)) or cycles <= quickest:
         return []
+    quickest, bound = _trade(profile, node, energy, quickest, traced.words, best)
+    if not best.beaten_by(bound):
+        return []
     limit = goal.slowest_useful(energy, best.value) if math.isfinite(best.value) else goal.latency_limit
-    return split(profile, Node(node.least, node.most, bound), floor, traced.words, limit)
+    return split(profile, Node(node.least, node.most, max(node.bound, bound), quickest), floor, traced.words, limit)
+
+
+def _trade(
+    profile: Profile, node: Node, energy: float, quickest: float, words: FloatArray, best: Incumbent
+) -> tuple[float, float]:
+    """Bounds on the cycles and the goal of a node whose mapping of least energy is slowed down by a port (bound B6).
+
+    Args:
+        profile: The profile.
+        node: The part of it.
+        energy: Least energy of the node.
+        quickest: A bound on its cycles.
+        words: Of its mapping of least energy.
+        best: The incumbent, improved in place.
+    """
+    terms, goal = profile.terms, best.goal
+    j = int((terms.constant_cycles + terms.demand @ words).argmax())
+    constant = float(terms.constant_cycles[j])
+
+    def least(price: FloatArray) -> float:
+        charges = profile.fixed.charges(profile.choice, price, node.least, node.most)
+        value = profile.fixed.run(charges, False)
+        best.count(profile.fixed.cells)
+        if math.isfinite(value):
+            traced = trace_nest(profile.fixed, charges, False)
+            best.offer(traced.nest, traced.count)
+        return value
+
+    quickest = max(quickest, whole_cycles(least(terms.demand[j]) + constant))
+    bound = goal.value(energy, quickest)
+    if goal.objective is not Objective.EDP or not best.beaten_by(bound):
+        return quickest, bound
+    weight = energy / quickest
+    both = least(terms.price + weight * terms.demand[j]) * (1.0 - TOLERANCE)
+    both += float(terms.constant[0]) + weight * constant
+    if both > energy + weight * quickest:
+        # energy + weight x cycles >= both: the product is least at an end of that line
+        bound = min(energy * whole_cycles((both - energy) / weight), (both - weight * quickest) * quickest)
+    return quickest, bound
 
 
 def _chase(profile: Profile, node: Node, best: Incumbent) -> list[Node]:
@@ -179,7 +232,7 @@ def split(profile: Profile, node: Node, floor: FloatArray, words: FloatArray, li
             used = terms.demand[j] > 0.0
             most[used] = np.minimum(most[used], floor[used] + slack[j] / terms.demand[j, used])
     if np.any(words > most * (1.0 + _APART)):
-        return [Node(node.least, most, node.bound)]
+        return [Node(node.least, most, node.bound, node.cycles)]
     if not len(words):
         return []
     ports = terms.constant_cycles + terms.demand @ words
@@ -192,4 +245,4 @@ def split(profile: Profile, node: Node, floor: FloatArray, words: FloatArray, li
     middle = middle if floor[b] < middle < words[b] else 0.5 * (floor[b] + words[b])
     lower, upper = most.copy(), node.least.copy()
     lower[b], upper[b] = middle, np.nextafter(middle, np.inf)
-    return [Node(node.least, lower, node.bound), Node(upper, most, node.bound)]
+    return [Node(node.least, lower, node.bound, node.cycles), Node(upper, most, node.bound, node.cycles)]

@@ -133,3 +133,70 @@ def sharpen_choices(
             for b in range(result.fewest.shape[0]):
                 port += result.demand[j, b] * result.fewest[b]
             cycles[i] = max(cycles[i], port)
+
+
+@njit
+def profile_tension(
+    tiles: IntArray, first: IntArray, value: FloatArray, by_kind: FloatArray, kind_of: IntArray, moved: FloatArray,
+    of: IntArray, rest: FloatArray, kinds: FloatArray, macs: float, children: FloatArray, kept: IntArray,
+    price: FloatArray, demand: FloatArray, fewest: FloatArray, excess: FloatArray,
+) -> None:  # fmt: skip
+    """`add_tension` over the tiles that the profile's spatial factors leave possible, for one profile.
+
+    Args:
+        tiles: Tiles that fit, of all levels.
+        first: ``L + 1`` where each level's begin.
+        value: ``D x N`` tile sizes.
+        by_kind: ``C x N`` product of the sizes of each kind of dimension.
+        kind_of: ``D`` kind of each dimension.
+        moved: See `tile_points`.
+        of: ``L x (D + 1) x T``, see `tile_points`.
+        rest: ``(L + 1) x D`` bounds over spatial factors outside each level, those of merged dimensions left in.
+        kinds: ``(L + 1) x C`` iterations left of each kind of dimension.
+        macs: See `add_tension`, as for all others.
+    """
+    n_levels, n_tensors = kept.shape
+    n_dims, n_sums = value.shape[0], excess.shape[0]
+    least, beyond, total = np.zeros(n_sums), np.zeros(n_tensors), np.zeros(n_sums)
+    iterations = macs
+    for v in range(1, n_levels):
+        iterations /= children[v - 1]
+        if first[v] == first[v + 1]:
+            continue
+        least[:] = np.inf
+        for i in range(first[v], first[v + 1]):
+            x = tiles[i]
+            possible = True
+            for d in range(n_dims):
+                size = value[d, x]
+                if rest[v, d] % size != 0.0 or size * rest[n_levels, d] % rest[v, d] != 0.0:
+                    possible = False
+                    break
+            if not possible:
+                continue
+            for c in range(by_kind.shape[0]):
+                size = by_kind[c, x]
+                possible = possible and kinds[v, c] % size == 0.0 and size * kinds[n_levels, c] % kinds[v, c] == 0.0
+            if not possible:
+                continue
+            looped = False
+            for d in range(n_dims + 1):
+                if d == n_dims:
+                    if looped:
+                        continue
+                elif value[d, x] == rest[v, d] or by_kind[kind_of[d], x] == kinds[v, kind_of[d]]:
+                    continue
+                looped = True
+                total[:] = 0.0
+                for t in range(n_tensors):
+                    b = kept[v, t]
+                    if b < 0 or of[v, d, t] < 0:
+                        continue
+                    beyond[t] = max(0.0, iterations * moved[of[v, d, t], x] - fewest[b])
+                    total[0] += price[b] * beyond[t]
+                    for j in range(n_sums - 1):
+                        total[1 + j] += demand[j, b] * beyond[t]
+                for w in range(n_sums):
+                    least[w] = min(least[w], total[w])
+        for w in range(n_sums):
+            excess[w] += least[w]
