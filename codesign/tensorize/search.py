@@ -25,7 +25,7 @@ _MAX_FAILURES = 200
 
 
 _STALE_ROUNDS = 8
-"""Rounds without a new candidate after which the heuristic adds a random one to its pool."""
+"""Rounds of random revisions without a new candidate after which a random candidate joins the pool."""
 
 
 @dataclass(frozen=True)
@@ -317,12 +317,20 @@ class GuidedPrograms:
 
         for member in scorer.pool(max(1, min(self.most_random, round(self.pool_share * evaluations)))):
             add(member)
+        failures = 0
         while not scorer.spent:
             if members and uniform(scorer.random) < self.explore * len(scorer.history) / evaluations:
                 valuable = sorted(members, key=lambda m: m.latency_cycles)[: self.top_k]
                 row = scorer.neighbour(valuable[below(scorer.random, len(valuable))].candidate)
+                failures += 1
                 if row is not None and row.tobytes() not in scorer.seen:
                     add(scorer.score(row))
+                    failures = 0
+                elif failures >= _STALE_ROUNDS:
+                    fresh = scorer.drawn()
+                    if fresh is None:
+                        break
+                    add(fresh)
                 continue
             place, revision = divmod(int(np.argmax(scores)), REVISIONS)
             if not members or not np.isfinite(scores[place, revision]):
