@@ -28,12 +28,12 @@ from codesign.scheduling.soma.search import Budget, search, warm_up
 
 # Complete runs of the published program (six allocator passes, one thread) on the edge platform: cycles, mJ, CPU seconds (spec.md, section 9).
 COMPLETE = {
-    ("resnet50", 1): (1_624_151, 2.823, 8.4),
-    ("resnet50", 4): (2_639_194, 4.707, 103.5),
-    ("gpt2_small_prefill_512", 1): (656_448, 1.399, 31.7),
-    ("gpt2_small_prefill_512", 4): (2_476_224, 3.774, 156.7),
-    ("gpt2_small_decode_513", 1): (500_895, 0.682, 0.9),
-    ("gpt2_small_decode_513", 4): (648_828, 0.902, 20.0),
+    ("resnet50", 1): (1_624_151, 2.823051, 8.4),
+    ("resnet50", 4): (2_639_194, 4.707439, 103.5),
+    ("gpt2_small_prefill_512", 1): (656_448, 1.399484, 31.7),
+    ("gpt2_small_prefill_512", 4): (2_476_224, 3.773532, 156.7),
+    ("gpt2_small_decode_513", 1): (500_895, 0.682124, 0.9),
+    ("gpt2_small_decode_513", 4): (648_828, 0.902137, 20.0),
 }
 EDGE_BUFFER = 8 << 20
 

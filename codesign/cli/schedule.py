@@ -37,6 +37,7 @@ class ScheduleOptions:
     objective: str | None = None
     time_limit: float | None = None
     evaluations: int | None = None
+    prove: float | None = None
     chains: int | None = None
     workers: int | None = None
     seed: int | None = None
@@ -134,6 +135,12 @@ def register(app: typer.Typer) -> None:
         objective: Annotated[str | None, typer.Option(help="What to minimise; see docs.")] = None,
         time_limit: Annotated[float | None, typer.Option(help="Seconds of search.")] = None,
         evaluations: Annotated[int | None, typer.Option(help="Schemes scored at most.")] = None,
+        prove: Annotated[
+            float | None,
+            typer.Option(
+                help="Seconds of constraint programming: improve the schedule's DRAM attributes or prove its gap."
+            ),
+        ] = None,
         chains: Annotated[int | None, typer.Option(help="Independent annealing chains.")] = None,
         workers: Annotated[int | None, typer.Option(help="Processes.")] = None,
         seed: Annotated[int | None, typer.Option(help="Seed of every random choice.")] = None,
@@ -150,6 +157,6 @@ def register(app: typer.Typer) -> None:
             ScheduleOptions(
                 scheduler=scheduler or "", output_format=output_format, network=network, arch=arch, phase=phase, seq=seq, batch=batch,
                 capacity=capacity, buffers=buffers, parameters=parameters, unfused=unfused, route=route, mode=mode, tile_cost=tile_cost,
-                evaluate=evaluate, objective=objective, time_limit=time_limit, evaluations=evaluations, chains=chains, workers=workers, seed=seed, html=html, out=out,
+                evaluate=evaluate, objective=objective, time_limit=time_limit, evaluations=evaluations, prove=prove, chains=chains, workers=workers, seed=seed, html=html, out=out,
             )
         )  # fmt: skip

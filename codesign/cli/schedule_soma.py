@@ -13,7 +13,7 @@ from codesign.core.files import read_structured, write_atomic, write_json
 _COMMON = frozenset(
     {"network", "arch", "phase", "seq", "batch", "capacity", "mode", "tile_cost", "evaluate", "seed", "html", "out"}
 )
-_SEARCH = _COMMON | {"objective", "time_limit", "evaluations"}
+_SEARCH = _COMMON | {"objective", "time_limit", "evaluations", "prove"}
 SCHEDULERS: dict[str, frozenset[str]] = {
     "soma": _SEARCH | {"chains", "workers"},
     "soma-paper": _SEARCH,
@@ -128,7 +128,18 @@ def _search(problem: Any, options: ScheduleOptions) -> Any:
         chains=ss.DEFAULT_CHAINS if options.chains is None else options.chains,
         workers=1 if options.workers is None else options.workers,
     )
+    if options.prove is not None and not options.prove > 0:
+        raise UserError(f"--prove must be > 0 seconds, got {options.prove:g}")
     objective = _objective(options.objective)
+    found = _run_scheduler(problem, objective, budget, options)
+    if options.prove is None or not isinstance(found, ss.Found):
+        return found
+    return ss.prove(found, options.prove, budget)
+
+
+def _run_scheduler(problem: Any, objective: Any, budget: Any, options: ScheduleOptions) -> Any:
+    from codesign.scheduling.soma import search as ss
+
     if options.scheduler == "soma":
         return ss.search(problem, objective, budget)
     if options.scheduler == "soma-paper":
@@ -187,10 +198,17 @@ def run(options: ScheduleOptions) -> None:
     if options.evaluate is not None:
         if any(
             v is not None
-            for v in (options.time_limit, options.evaluations, options.chains, options.workers, options.objective)
+            for v in (
+                options.time_limit,
+                options.evaluations,
+                options.chains,
+                options.workers,
+                options.objective,
+                options.prove,
+            )
         ):
             raise UserError(
-                "--evaluate runs no search: leave out --time-limit, --evaluations, --chains, --workers, --objective"
+                "--evaluate runs no search: leave out --time-limit, --evaluations, --chains, --workers, --objective, --prove"
             )
         _evaluate(problem, options.evaluate, options)
         return

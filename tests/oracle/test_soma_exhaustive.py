@@ -1,8 +1,10 @@
 """Tiny schedules against every possible DRAM order and living duration."""
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
+import pytest
 
 from codesign.scheduling.soma import kernel_fusion as kf
 from codesign.scheduling.soma.bounds import stage2_bound
@@ -19,6 +21,7 @@ from codesign.scheduling.soma.evaluator import (
     parse,
     schedule,
 )
+from codesign.scheduling.soma.exact_dram import solve_dram
 from codesign.scheduling.soma.hardware import EDGE
 from codesign.scheduling.soma.model import DEFAULT
 from codesign.scheduling.soma.network import Layer, LayerGraph, LayerType
@@ -81,3 +84,55 @@ def test_search_finds_the_optimum_and_the_bound_never_passes_it() -> None:
         assert stage2_bound(parsed) <= optimum <= begin.latency_cycles
         latencies.append(optimum)
     assert len(set(latencies)) >= 2, "the buffer limit should matter in this test"
+
+
+def _two_groups(limit: int | None) -> Parsed:
+    """Two layers, each in a group of its own: the data between them is stored and loaded again."""
+    layers = tuple(
+        Layer(
+            f"l{i}", LayerType.CONV, k, 8, 8, c, R=3, S=3, pad_h=1, pad_w=1, in_h=8, in_w=8, ifm_prevs=(i - 1,) if i else (),
+            ext_prevs=() if i else (0,),
+        )
+        for i, (c, k) in enumerate([(16, 64), (64, 48)])
+    )  # fmt: skip
+    parsed = parse(
+        Problem(LayerGraph("two", layers, ((16, 8, 8),)), 1, EDGE, DEFAULT, limit),
+        FusionScheme((0, 1), (0, 1), (), (1, 1)),
+    )
+    assert not isinstance(parsed, Invalid)
+    return parsed
+
+
+@pytest.mark.parametrize("make", [lambda limit: _chain(limit, ()), _two_groups], ids=["one-group", "two-groups"])
+def test_constraint_programming_finds_and_proves_the_optimum(make: Callable[[int | None], Parsed]) -> None:
+    """From the double-buffered schedule, which is not the best one."""
+    roomy = greedy(make(None))
+    assert isinstance(roomy, Schedule)
+    statuses = set()
+    for less in (0, 3000, 20_000):
+        parsed = make(roomy.peak_buffer_bytes - less)
+        begin = schedule(parsed, parsed.tensors[:, START].copy(), parsed.tensors[:, END].copy(), parsed.default_order)
+        if isinstance(begin, Invalid):
+            begin = greedy(parsed)
+        if isinstance(begin, Invalid):
+            continue
+        optimum = _best_of_all(parsed)
+        found = solve_dram(begin, 10.0)
+        assert found.schedule.latency_cycles == optimum
+        assert stage2_bound(parsed) <= found.bound_cycles == optimum
+        statuses.add(found.status)
+    assert statuses == {"BOUND" if make is not _two_groups else "OPTIMAL"}
+
+
+def test_the_bound_sees_that_transfers_are_whole_and_that_data_is_stored_before_it_is_loaded() -> None:
+    parsed = _two_groups(None)
+    optimum = _best_of_all(parsed)
+    assert parsed.bound_cycles < stage2_bound(parsed) <= optimum
+    tight = _chain(roomy_peak(_chain(None, ())) - 27_000, ())
+    assert stage2_bound(tight) == _best_of_all(tight)
+
+
+def roomy_peak(parsed: Parsed) -> int:
+    found = greedy(parsed)
+    assert isinstance(found, Schedule)
+    return found.peak_buffer_bytes

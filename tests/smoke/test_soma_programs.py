@@ -15,7 +15,7 @@ DATA = Path(__file__).parents[1] / "data" / "soma"
 TOY = str(DATA / "networks" / "toy_903.json")
 
 
-@pytest.mark.parametrize("name", ["soma_fig6", "soma_fig7", "soma_decode"])
+@pytest.mark.parametrize("name", ["soma_fig6", "soma_fig7", "soma_decode", "soma_reference"])
 def test_experiments_run_small_and_write_results(name: str, tmp_path: Path, capsys: Any) -> None:
     import importlib
 
@@ -55,6 +55,21 @@ def test_evaluate_prints_reference_statuses_in_order(capsys: Any) -> None:
     assert [(r["name"], r["status"]) for r in results] == [(w["name"], w["status"]) for w in want]
 
 
+def test_a_proof_is_asked_for_and_reported(capsys: Any) -> None:
+    """The double-buffered baseline is not optimal: constraint programming makes it faster and proves it."""
+    plain, proved = (
+        ScheduleOptions("unfused", "json", network=TOY, arch="soma-edge", evaluations=50, prove=seconds)
+        for seconds in (None, 20.0)
+    )
+    run(plain)
+    before = json.loads(capsys.readouterr().out)
+    run(proved)
+    after = json.loads(capsys.readouterr().out)
+    assert before["stage2"]["solver"] is None and after["stage2"]["solver"] in ("OPTIMAL", "FEASIBLE", "BOUND")
+    assert after["latency_cycles"] <= before["latency_cycles"]
+    assert after["gap"] < before["gap"] and after["stage2"]["bound_cycles"] >= before["stage2"]["bound_cycles"]
+
+
 def test_any_architecture_is_scheduled_on_with_a_mapper_for_its_tiles(tmp_path: Path, capsys: Any) -> None:
     from codesign.arch.presets import preset_path
 
@@ -85,6 +100,7 @@ def test_infeasible_is_printed_as_a_result(capsys: Any) -> None:
         ({"batch": 0}, "`batch` must be an integer >= 1, got 0"),
         ({"evaluate": DATA / "eval" / "in_903.json", "time_limit": 1.0}, "--evaluate runs no search"),
         ({"evaluate": DATA / "eval" / "in_900.json"}, "made for another network"),
+        ({"prove": 0.0, "evaluations": 10}, "--prove must be > 0 seconds, got 0"),
         ({"tile_cost": "fast"}, "unknown tile cost 'fast'"),
         ({"tile_cost": "anneal", "mode": "reference"}, "--mode reference is the published model"),
         ({"tile_cost": "template", "arch": "simba"}, "--tile-cost template needs one of"),

@@ -97,7 +97,11 @@ def found_json(found: Found, scheduler: str, seed: int) -> dict[str, Any]:
         "scheduler": scheduler,
         **schedule_json(found.schedule, scheduler),
         "stage1": _stage1_json(found.stage1),
-        "stage2": {"evaluations": found.dram_evaluations, "bound_cycles": found.dram_bound_cycles},
+        "stage2": {
+            "evaluations": found.dram_evaluations,
+            "bound_cycles": found.dram_bound_cycles,
+            "solver": found.solver_status,
+        },
         "passes": [{"limit_bytes": limit, "objective": value} for limit, value in found.passes],
         "proof": found.proof,
         "gap": found.gap,

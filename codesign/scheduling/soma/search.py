@@ -13,6 +13,7 @@ from codesign.scheduling.soma.bounds import stage2_bound
 from codesign.scheduling.soma.budget import run_budget
 from codesign.scheduling.soma.dram_search import DramChain, DramResult, greedy
 from codesign.scheduling.soma.evaluator import Invalid, Problem, Schedule, evaluate, parse
+from codesign.scheduling.soma.exact_dram import solve_dram
 from codesign.scheduling.soma.fusion_search import FusionChain, FusionResult, Objective, Workspace
 from codesign.scheduling.soma.notation import Encoding, FusionScheme, Status
 
@@ -78,6 +79,7 @@ class Found:
         seconds: Wall time of the search, compilation excluded.
         cpu_seconds: CPU time of it.
         passes: Buffer Allocator passes (limit of stage 1 in bytes, objective reached).
+        solver_status: How constraint programming ended (`exact_dram.ExactResult`); None when it was not asked for.
     """
 
     schedule: Schedule
@@ -87,6 +89,7 @@ class Found:
     seconds: float
     cpu_seconds: float
     passes: tuple[tuple[int, float], ...] = field(default=())
+    solver_status: str | None = None
 
     @property
     def gap(self) -> float:
@@ -217,6 +220,31 @@ def search(problem: Problem, objective: Objective, budget: Budget) -> Found | In
     results = [*([refined] if refined else []), *explored]
     best, dram_evaluations = _finalists(problem, objective, budget, results, began)
     return _found(problem, best, results, dram_evaluations, began, cpu)
+
+
+def prove(found: Found, seconds: float, budget: Budget) -> Found:
+    """The result after constraint programming on the DRAM attributes of its tiles: faster, or with a higher bound, or as it was.
+
+    Args:
+        found: What a search found.
+        seconds: Wall time of the solver.
+        budget: Its seed and workers are the solver's.
+
+    Raises:
+        UserError: Several DRAM channels, which the model does not have.
+    """
+    if found.schedule.parsed.problem.options.dram_channels > 1:
+        raise UserError("a proof is made for one DRAM channel only")
+    began, cpu = time.perf_counter(), time.process_time()
+    exact = solve_dram(found.schedule, seconds, workers=budget.workers, seed=budget.seed)
+    return replace(
+        found,
+        schedule=exact.schedule,
+        dram_bound_cycles=max(found.dram_bound_cycles, exact.bound_cycles),
+        solver_status=exact.status,
+        seconds=found.seconds + time.perf_counter() - began,
+        cpu_seconds=found.cpu_seconds + time.process_time() - cpu,
+    )
 
 
 def _one_channel(problem: Problem) -> Problem:
