@@ -69,7 +69,7 @@ def register(app: typer.Typer) -> None:
         ] = "layers",
         mapper: Annotated[
             str | None,
-            _option(_INNER, help="Search for each layer's mapping, default anneal; an unknown name lists them."),
+            _option(_INNER, help="Search for each layer's mapping, default exact; an unknown name lists them."),
         ] = None,
         map_objective: Annotated[str, _option(_INNER, help="What each mapping or schedule minimises.")] = "edp",
         time_limit: Annotated[

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.evaluation.design import DesignEvaluator, DesignSpace, Evaluation
-from codesign.evaluation.network import EvaluationOptions
+from codesign.evaluation.network import EvaluationOptions, with_effort
 from codesign.mappers.base import Budget, Objective
 from codesign.mappers.registry import create as create_mapper
 from codesign.workloads.load import load_network
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from codesign.cli.exploring import ExploreRequest
     from codesign.evaluation.scheduled import TemplateSpace
 
-DEFAULT_MAPPER = "anneal"
+DEFAULT_MAPPER, CHEAP_MAPPER = "exact", "anneal"
 
 SCHEDULERS = ("layers", "soma")
 
@@ -60,7 +60,8 @@ def make_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
 
 def make_cheap_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
     """The same workload on a small budget: what `--fidelity two` evaluates first."""
-    cheap = replace(request, mapper=request.cheap_mapper, time_limit_s=None, evaluations=request.cheap_evaluations)
+    mapper = request.cheap_mapper or (CHEAP_MAPPER if request.scheduler == "layers" else None)
+    cheap = replace(request, mapper=mapper, time_limit_s=None, evaluations=request.cheap_evaluations)
     if request.scheduler != "layers" and request.cheap_mapper is not None:
         raise UserError(f"--cheap-mapper is used with --scheduler layers, not {request.scheduler}")
     return make_judge(cheap, space)
@@ -71,7 +72,8 @@ def make_cheap_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
 
 def _layer_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
     workload = load_workload(request, space)
-    mapper = create_mapper(request.mapper or DEFAULT_MAPPER)
+    options = _layer_options(request)
+    mapper = with_effort(create_mapper(request.mapper or DEFAULT_MAPPER), options.budget)
     evaluation = {
         "objective": request.map_objective,
         "time_limit_s": request.time_limit_s,
@@ -81,7 +83,7 @@ def _layer_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
         "resident_weights": request.resident_weights,
     }
     return Judge(
-        DesignEvaluator(space, workload, mapper, _layer_options(request)),
+        DesignEvaluator(space, workload, mapper, options),
         {
             **_workload_json(request),
             "names": [n.name for n in workload.networks],

@@ -186,7 +186,7 @@ def evaluate_workload(
     hardware = _reserve_activations(architecture, options)
     if isinstance(hardware, Infeasible):
         return hardware
-    mapper = _with_effort(mapper, options.budget)
+    mapper = with_effort(mapper, options.budget)
     groups = _group_layers(workload, options)
     layers: list[LayerResult] = []
     mapped: dict[Computation, MapResult] = {}
@@ -217,7 +217,7 @@ LAYER_EFFORT = 4e7
 """Cells that exact search may fill for one layer when no budget is given: about 0.4 s."""
 
 
-def _with_effort(mapper: Mapper, budget: Budget) -> Mapper:
+def with_effort(mapper: Mapper, budget: Budget) -> Mapper:
     """The mapper; exact search without any limit of its own is given one (rule E8)."""
     if mapper.name != "exact" or budget != Budget():
         return mapper

@@ -58,14 +58,16 @@ class Incumbent:
         goal: What is minimised.
         deadline: Value of `time.perf_counter` at which to stop.
         effort: Cells of the dynamic program to fill at most.
-        second_opinion: Finds a good mapping quickly; asked once, when proving takes more than a few programs.
+        scored: Mappings to score at most.
+        second_opinion: Finds a good mapping quickly, and says how many it scored; asked once, when proving takes more than a few programs.
     """
 
     kernel: Kernel
     goal: Goal
     deadline: float = math.inf
     effort: float = math.inf
-    second_opinion: Callable[[], tuple[Nest, int] | None] | None = None
+    scored: float = math.inf
+    second_opinion: Callable[[], tuple[Nest, int, int] | None] | None = None
     value: float = math.inf
     energy: float = math.inf
     cycles: float = math.inf
@@ -91,12 +93,14 @@ class Incumbent:
         self.programs += programs
         self.spent += cells
 
-    def ask(self) -> None:
-        """Get the second opinion if that is due."""
-        if self.second_opinion is not None and self.programs >= _FEW_PROGRAMS:
+    def ask(self, at_once: bool = False) -> None:
+        """Get the second opinion if that is due, or at once."""
+        if self.second_opinion is not None and (at_once or self.programs >= _FEW_PROGRAMS):
             found, self.second_opinion = self.second_opinion(), None
             if found is not None:
-                self.offer(*found)
+                nest, count, scored = found
+                self.offer(nest, count)
+                self.evaluated += scored - 1
 
     def beaten_by(self, bound: float) -> bool:
         """Whether something with this lower bound could still be better."""
@@ -104,5 +108,5 @@ class Incumbent:
 
     @property
     def late(self) -> bool:
-        """Whether time or effort is used up."""
-        return self.spent >= self.effort or time.perf_counter() >= self.deadline
+        """Whether time, effort or evaluations are used up."""
+        return self.spent >= self.effort or self.evaluated >= self.scored or time.perf_counter() >= self.deadline

@@ -56,6 +56,8 @@ class ExactMapper:
             instance, Goal(objective), started, budget, math.inf if self.effort is None else self.effort
         )
         unsearched = search_keep_sets(instance, BaseArrays(instance), best)
+        if best.nest is not None and unsearched < best.value and best.evaluated < best.scored:
+            best.ask(at_once=True)  # stopped: at least as good as annealing
         return to_result(instance, best, unsearched, started, seed)
 
 
@@ -65,18 +67,21 @@ def new_incumbent(
     """Nothing found yet."""
     loops = 3 * instance.n_levels * max(1, len(instance.active))
     deadline = math.inf if budget.time_limit_s is None else started + budget.time_limit_s
-    opinion = None if math.isfinite(goal.latency_limit) else partial(_annealed, instance, goal.objective)
-    return Incumbent(make_kernel(instance.problem, loops), goal, deadline, effort, opinion)
+    scored = math.inf if budget.evaluations is None else budget.evaluations
+    opinion = None if math.isfinite(goal.latency_limit) else partial(_annealed, instance, goal.objective, scored)
+    return Incumbent(make_kernel(instance.problem, loops), goal, deadline, effort, scored, opinion)
 
 
-def _annealed(instance: Instance, objective: Objective) -> tuple[Nest, int] | None:
+def _annealed(instance: Instance, objective: Objective, scored: float) -> tuple[Nest, int, int] | None:
     """What annealing finds with its own settings: a stopped exact search is never worse than that."""
     source, reuse = instance.source, Reuse(instance.problem.reuse)
-    found = AnnealingMapper().map(source, objective, budget=Budget(), seed=0, reuse=reuse).mapping
-    if found is None:
+    mapper = AnnealingMapper()
+    budget = Budget(evaluations=int(min(scored, mapper.runs * mapper.moves)))
+    found = mapper.map(source, objective, budget=budget, seed=0, reuse=reuse)
+    if found.mapping is None:
         return None
-    nest = encode_nest(source.computation, source.architecture, found)
-    return nest, len(nest.loops)
+    nest = encode_nest(source.computation, source.architecture, found.mapping)
+    return nest, len(nest.loops), found.evaluated
 
 
 def to_result(instance: Instance, best: Incumbent, unsearched: float, started: float, seed: int) -> MapResult:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, StorageLevel
+from codesign.core.errors import UserError
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible
 from codesign.mappers.base import Budget, Objective, Proof
@@ -15,6 +16,7 @@ from codesign.mappers.exact.instance import FanoutRules, make_instance
 from codesign.mappers.exact.lattice import make_lattice
 from codesign.mappers.exact.spatial import count_sums, lay_out
 from codesign.mappers.exact.trace import trace_nest
+from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, Keep, LevelConstraints, MappingProblem
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.workloads.computation import Computation
@@ -184,3 +186,26 @@ def test_keep_constraints_are_obeyed() -> None:
     )
     assert result.mapping is not None
     assert "Registers" not in result.mapping.levels_of("A")
+
+
+def test_a_stopped_search_is_no_worse_than_annealing_and_says_how_far_it_may_be() -> None:
+    computation = Computation.parse("O[k,p,q] += I[c,p+r,q+s] * W[k,c,r,s]", k=64, c=48, p=28, q=28, r=3, s=3)
+    problem = MappingProblem(computation, architecture(words=1024.0, bandwidth=0.5))
+    proven = ExactMapper().map(problem, Objective.EDP, budget=Budget(), seed=0)
+    stopped = ExactMapper(effort=1.0).map(problem, Objective.EDP, budget=Budget(), seed=0)
+    annealed = create("anneal").map(problem, Objective.EDP, budget=Budget(), seed=0)
+    assert proven.cost is not None and stopped.cost is not None and annealed.cost is not None
+    assert proven.proof is Proof.OPTIMAL
+    assert proven.cost.edp <= min(stopped.cost.edp, annealed.cost.edp) * (1.0 + 1e-12)
+    if stopped.proof is Proof.GAP:
+        assert stopped.gap is not None
+        assert stopped.cost.edp / (1.0 + stopped.gap) <= proven.cost.edp * (1.0 + 1e-9)
+    with pytest.raises(UserError, match="effort must be > 0 cells, got 0"):
+        ExactMapper(effort=0)
+
+
+def test_evaluations_bound_the_search() -> None:
+    computation = Computation.parse("O[k,p,q] += I[c,p+r,q+s] * W[k,c,r,s]", k=64, c=48, p=28, q=28, r=3, s=3)
+    problem = MappingProblem(computation, architecture(words=256.0, bandwidth=0.5))
+    result = ExactMapper().map(problem, Objective.EDP, budget=Budget(evaluations=40), seed=0)
+    assert result.evaluated <= 40 or result.proof is Proof.OPTIMAL
