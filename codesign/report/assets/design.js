@@ -9,7 +9,7 @@ function partColours(design) {
 
 function breakdown(holder, parts, unit, colours) {
   const total = parts.reduce((sum, part) => sum + part[1], 0);
-  barList(holder, parts.slice().sort((a, b) => b[1] - a[1]).map(([name, value]) => ({ name, value: Math.max(0, value), colour: colours(name), text: si(value, unit) + "  " + percent(value / total) })), { left: 146, right: 132 });
+  barList(holder, parts.slice().sort((a, b) => b[1] - a[1]).map(([name, value]) => ({ name, value: Math.max(0, value), colour: colours(name), text: si(value, unit) + "  " + percent(value / total) })), { left: 164, right: 132 });
 }
 
 const boundText = name => name === "compute" ? "compute" : name === "vector operators" ? "vector operators" : "bandwidth of " + name;

@@ -16,24 +16,25 @@ function designTip(design, variation) {
 
 function drawMatrix() {
   const cell = 24, left = 86, top = 66, gap = 12, width = 1180, place = [];
+  const wide = Math.min(44, (width - left - 90 - gap * varied.length) / columns.length);
   let x = left;
-  columns.forEach((v, k) => { if (k && v.constant !== columns[k - 1].constant) x += gap; place.push(x); x += cell * 1.45; });
+  columns.forEach((v, k) => { if (k && v.constant !== columns[k - 1].constant) x += gap; place.push(x); x += wide; });
   const height = top + designs.length * cell + 10, root = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart", role: "img" });
   for (const constant of varied) {
     const at = columns.map((v, k) => v.constant === constant ? place[k] : null).filter(p => p !== null);
-    root.append(svg("text", { x: (at[0] + at[at.length - 1]) / 2 + cell * 0.7, y: 22, "text-anchor": "middle", "font-weight": 600, fill: "#1d2433" }, CONSTANTS[constant][0]));
+    root.append(svg("text", { x: (at[0] + at[at.length - 1]) / 2 + wide / 2, y: 22, "text-anchor": "middle", "font-weight": 600, fill: "#1d2433" }, CONSTANTS[constant][0]));
   }
-  columns.forEach((v, k) => root.append(svg("text", { class: "small", x: place[k] + cell * 0.7, y: 48, "text-anchor": "middle" }, v.constant === null ? "base" : "× " + v.factor)));
+  columns.forEach((v, k) => root.append(svg("text", { class: "small", x: place[k] + wide / 2, y: 48, "text-anchor": "middle" }, v.constant === null ? "base" : "× " + v.factor)));
   designs.forEach((design, row) => {
     const y = top + row * cell;
     root.append(svg("text", { x: left - 12, y: y + 16, "text-anchor": "end" }, "trial " + design.trial));
     columns.forEach((v, k) => {
       const on = v.front.includes(design.trial), colour = v.constant === null ? "#1d2433" : CONSTANTS[v.constant][1];
-      const group = svg("g", {}, svg("rect", { x: place[k] + 1, y: y + 1, width: cell * 1.45 - 3, height: cell - 3, rx: 3, fill: on ? colour : "#f0f2f6", opacity: on ? 0.85 : 1 }));
-      if (v.knee === design.trial) group.append(svg("circle", { cx: place[k] + cell * 0.7, cy: y + cell / 2 - 0.5, r: 6, fill: "white", stroke: "#1d2433", "stroke-width": 2.2 }));
+      const group = svg("g", {}, svg("rect", { x: place[k] + 1, y: y + 1, width: wide - 3, height: cell - 3, rx: 3, fill: on ? colour : "#f0f2f6", opacity: on ? 0.85 : 1 }));
+      if (v.knee === design.trial) group.append(svg("circle", { cx: place[k] + wide / 2, cy: y + cell / 2 - 0.5, r: 6, fill: "white", stroke: "#1d2433", "stroke-width": 2.2 }));
       root.append(hover(group, designTip(design, v)));
     });
-    root.append(svg("text", { class: "small", x: place[place.length - 1] + cell * 1.45 + 10, y: y + 16 }, design.fronts + " of " + columns.length));
+    root.append(svg("text", { class: "small", x: place[place.length - 1] + wide + 10, y: y + 16 }, design.fronts + " of " + columns.length));
   });
   byId("matrix").replaceChildren(root);
 }
@@ -42,21 +43,22 @@ function drawMatrix() {
 function drawMoves() {
   const energy = DATA.objectives.find(o => ["energy_j", "power_w", "edp_js"].includes(o)), other = DATA.objectives.find(o => o !== energy);
   if (!energy) { byId("moves-note").textContent = "No objective depends on energy: the front cannot move."; return; }
-  byId("moves-note").textContent = labelOf(energy) + " of the designs on each front against " + labelOf(other) + "; black: constants as they are. A point that other objectives keep on the front may lie above the rest.";
-  const shade = (colour, factor, factors) => 0.35 + 0.65 * (factors.indexOf(factor) + 1) / factors.length;
+  byId("moves-note").textContent = labelOf(energy)[0].toUpperCase() + labelOf(energy).slice(1) + " of the designs on each front against " + labelOf(other) + "; black: constants as they are. A point that other objectives keep on the front may lie above the rest.";
+  const shade = (factor, factors) => 0.35 + 0.65 * (factors.indexOf(factor) + 1) / factors.length;
   const everything = columns.flatMap(v => v.front.map(n => v.metrics[n]));
   const ax = axisUnit(everything.map(m => m[other]), labelOf(other), unitOf(other)), ay = axisUnit(everything.map(m => m[energy]), labelOf(energy), unitOf(energy));
   const domainX = padded(everything.map(m => m[other] * ax.factor), true), domainY = padded(everything.map(m => m[energy] * ay.factor), true);
   byId("moves").replaceChildren(...varied.map(constant => {
     const holder = html("div", {}), list = DATA.variations.filter(v => v.constant === constant), factors = list.map(v => v.factor), colour = CONSTANTS[constant][1];
     const chart = frame(holder, { height: 330, x: { log: true, domain: domainX, title: ax.title }, y: { log: true, domain: domainY, title: ay.title } });
-    for (const v of [...list, DATA.base]) {
-      const base = v.constant === null, opacity = base ? 1 : shade(colour, v.factor, factors), fill = base ? "#1d2433" : colour;
+    const labelled = [];
+    for (const v of [DATA.base, ...list].reverse()) {
+      const base = v.constant === null, opacity = base ? 1 : shade(v.factor, factors), fill = base ? "#1d2433" : colour;
       const points = v.front.map(n => [chart.x(v.metrics[n][other] * ax.factor), chart.y(v.metrics[n][energy] * ay.factor), n]).sort((a, b) => a[0] - b[0]);
       chart.plot.append(svg("path", { d: pathOf(points), fill: "none", stroke: fill, "stroke-width": base ? 1.6 : 1, opacity: opacity * 0.5 }));
       for (const [cx, cy, n] of points) chart.plot.append(hover(svg("circle", { cx, cy, r: base ? 3.6 : 4, fill, opacity, stroke: "white" }), designTip(designs.find(d => d.trial === n), v)));
       const last = points[points.length - 1];
-      if (last) chart.plot.append(svg("text", { class: "small halo", x: Math.min(last[0] + 7, chart.box.right - 24), y: last[1] - 6 }, base ? "× 1" : "× " + v.factor));
+      if (last && labelled.every(y => Math.abs(y - last[1]) > 11) && labelled.push(last[1])) chart.plot.append(svg("text", { class: "small halo", x: Math.min(last[0] + 7, chart.box.right - 24), y: last[1] - 6 }, base ? "× 1" : "× " + v.factor));
     }
     return html("figure", {}, html("figcaption", {}, CONSTANTS[constant][0]), holder);
   }));

@@ -1,0 +1,143 @@
+"""What the report says: the recommended design, importance, breakdowns, infeasible trials, studies with less in them."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codesign.optim.study import Study
+from codesign.report.importance import effects
+from codesign.report.study_page import report_data, write_report
+from codesign.report.summary import knee_index, point_text
+
+
+def test_the_knee_is_the_point_nearest_to_the_ideal_one() -> None:
+    values = np.array([[1.0, 1000.0], [3.0, 20.0], [10.0, 10.0], [1000.0, 1.0]])
+    # in logarithms scaled to the front: (0, 1), (0.159, 0.434), (1/3, 1/3), (1, 0); the squares sum to 1, 0.213, 0.222, 1
+    assert knee_index(values) == 1
+    assert knee_index(values * np.array([1e-9, 1e6])) == 1  # units do not matter
+    assert knee_index(np.array([[2.0, 5.0], [2.0, 5.0]])) == 0
+
+
+def test_a_design_in_words_has_its_units() -> None:
+    point = {"pe_rows": 16, "scratchpad_kib": 256, "bus_bits": 64, "links": "systolic", "absent": None, "fast": True}
+    assert point_text(point) == "pe rows 16, scratchpad 256 KiB, bus 64 bits, links systolic, fast true"
+
+
+def test_importance_splits_the_variance_of_a_known_function() -> None:
+    rng = np.random.default_rng(0)
+    points = [
+        {"a": int(2 ** rng.integers(0, 6)), "b": int(2 ** rng.integers(0, 6)), "kind": str(rng.choice(["x", "y"])), "idle": 3}
+        for _ in range(70)
+    ]  # fmt: skip
+    values = np.array([p["a"] ** 2 * p["b"] * (4.0 if p["kind"] == "y" else 1.0) for p in points], dtype=np.float64)
+    found = effects(points, ["a", "b", "kind", "idle"], values)
+    # log2 f = 2 log2 a + log2 b + 2 [y]: variances 4 v, v with v = 35/12 (uniform over 0..5), and 1
+    variance = {"a": 4 * 35 / 12, "b": 35 / 12, "kind": 1.0, "idle": 0.0}
+    for name, part in variance.items():
+        share = part / sum(variance.values())
+        assert found.first[name] == pytest.approx(share, abs=0.04)
+        assert found.total[name] == pytest.approx(share, abs=0.06)  # there are no interactions
+    assert found.q2 > 0.98
+    factors = dict(found.main["kind"])
+    assert factors["y"] / factors["x"] == pytest.approx(4.0, rel=0.05)
+    assert [value for value, _ in found.main["a"]] == [1, 2, 4, 8, 16, 32]
+
+
+def test_importance_sees_interactions_and_admits_noise() -> None:
+    rng = np.random.default_rng(1)
+    points = [
+        {"a": int(rng.integers(0, 2)), "b": int(rng.integers(0, 2)), "c": int(rng.integers(0, 9))} for _ in range(60)
+    ]
+    crossed = np.array([10.0 if p["a"] == p["b"] else 1.0 for p in points])
+    found = effects(points, ["a", "b", "c"], crossed)
+    assert found.first["a"] < 0.1 and found.total["a"] > 0.8 and found.total["c"] < 0.1
+    noise = effects(points, ["a", "b", "c"], 10 ** rng.normal(size=60))
+    assert noise.q2 < 0.3
+    constant = effects(points, ["a", "b", "c"], np.full(60, 7.0))
+    assert math.isnan(constant.q2) and set(constant.total.values()) == {0.0}
+
+
+def test_the_parts_of_a_design_add_up_to_its_metrics(study_folder: Path) -> None:
+    study = Study.open(study_folder)
+    data = report_data(study)
+    trials = {t["number"]: t for t in data["trials"]}
+    assert data["note"] == "" and data["designs"]
+    for number, design in data["designs"].items():
+        metrics = trials[int(number)]["metrics"]
+        assert sum(v for _, v in design["energy"]) == pytest.approx(metrics["energy_j"], rel=1e-9)
+        assert sum(v for _, v in design["area"]) == pytest.approx(metrics["area_mm2"], rel=1e-9)
+        clock = design["architecture"]["clock_hz"]
+        cycles = sum(v["latency_cycles"] * v["count"] for v in design["layers"]) + design["vector"]["latency_cycles"]
+        assert cycles / clock == pytest.approx(metrics["latency_s"], rel=1e-12)
+        for layer in design["layers"]:
+            # evaluated again, the recorded mapping needs the recorded cycles, and the named bottleneck is the slowest
+            slowest = max(layer["compute_cycles"], *layer["cycles"].values())
+            assert slowest == layer["latency_cycles"]
+            if layer["bottleneck"] != "compute":
+                assert layer["cycles"][layer["bottleneck"]] == slowest > layer["compute_cycles"]
+            roof = design["roofline"]
+            bound = min(roof["macs_per_cycle"], layer["macs"] / layer["dram_bytes"] * roof["bytes_per_cycle"])
+            assert layer["macs"] / layer["latency_cycles"] <= bound * (1 + 1e-9)
+    assert data["knee"] in {t["number"] for t in data["trials"] if t["front"]}
+
+
+def test_the_page_needs_no_network_and_is_small(study_folder: Path, tmp_path: Path) -> None:
+    text = write_report(Study.open(study_folder), path=tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "src=" not in text.split("<script>")[0] and "http" not in text.replace("http://www.w3.org/2000/svg", "")
+    assert len(text) < 1_000_000
+
+
+def test_reasons_of_infeasible_trials_and_broken_constraints_are_kept(study_folder: Path) -> None:
+    study = Study.open(study_folder)
+    reason = {"status": "infeasible", "resource": "capacity of level 'Local'", "demand": 3.0, "limit": 2.0, "unit": "bytes", "detail": ""}  # fmt: skip
+    study.trials[2] = replace(study.trials[2], metrics={}, infeasible=reason)
+    data = report_data(study)
+    assert data["trials"][2]["infeasible"]["resource"] == "capacity of level 'Local'" and not data["trials"][2]["valid"]
+    broken = [t for t in data["trials"] if t["broken"]]
+    assert broken and all(t["broken"] == ["power_w<=0.6"] and t["metrics"]["power_w"] > 0.6 for t in broken)
+    bad = sum(not t["valid"] for t in data["trials"])
+    assert f"{bad} of 12 designs tried cannot be built or break a constraint" in data["summary"][-1]["text"]
+
+
+def test_nothing_feasible_is_said(study_folder: Path, tmp_path: Path) -> None:
+    study = Study.open(study_folder)
+    study.config["constraints"] = ["power_w<=0.0000001"]
+    data = report_data(study)
+    assert data["knee"] is None and data["summary"][0]["title"] == "Build none of these"
+    assert write_report(study, path=tmp_path / "none.html").exists()
+
+
+def test_an_unknown_space_leaves_out_what_only_it_can_give(study_folder: Path) -> None:
+    study = Study.open(study_folder)
+    study.config["space"]["name"] = "somebody's own"
+    data = report_data(study)
+    assert "unknown space" in data["note"] and "--space module:attribute" in data["note"]
+    layer = next(iter(data["designs"].values()))["layers"][0]
+    assert "cycles" not in layer and layer["bottleneck"]
+    assert report_data(study, "spaces.scratchpad:SCRATCHPAD")["note"] == ""
+
+
+def test_whole_network_schedules_are_shown_with_what_they_have(
+    study_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = Study.open(study_folder)
+    full = Study.detail
+    schedule = {
+        "name": "alexnet", "weight": 1.0, "gap": 0.125, "latency_cycles": 1000, "energy_pj": 5.0, "edp": 5e3, "dram_bytes": 64,
+        "dram_bytes_by_kind": {"weights": 64}, "peak_buffer_bytes": 32, "bound_cycles": 900, "compute_cycles": 800, "channel_cycles": 500,
+        "utilisation": 0.5, "lgs": 1, "flgs": 2, "tiles": 3, "dram_tensors": 4, "encoding": {"big": []},
+    }  # fmt: skip
+    monkeypatch.setattr(
+        Study, "detail", lambda self, n: {"networks": [schedule], "architecture": full(self, n)["architecture"]}
+    )
+    data = report_data(study)
+    design = data["designs"][str(data["knee"])]
+    assert design["networks"][0]["bound_cycles"] == 900 and "encoding" not in design["networks"][0]
+    assert "layers" not in design and design["area"]
+    words = " ".join(part["text"] for part in data["summary"])
+    assert "compute units are busy for 50 % of the time" in words and "within 12.5 % of a lower bound" in words
+    json.dumps(data, allow_nan=False)

@@ -1,0 +1,276 @@
+"""The pages in headless Chromium, opened from disk and used with mouse and keyboard as a reader would."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codesign.optim.study import Study
+from codesign.report.compare import compare
+from codesign.report.compare_files import write_comparison
+from codesign.report.sensitivity import analyse, write_sensitivity
+from codesign.report.study_page import write_report
+
+CHROMIUM = next(
+    (p for n in ("chromium", "chromium-browser", "google-chrome", "chrome") if (p := shutil.which(n))), None
+)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium or chrome binary on the PATH to open the page in")
+
+
+class Browser:
+    """Headless Chromium, driven by the DevTools protocol over a pipe: JSON messages that end with a zero byte."""
+
+    def __init__(self, profile: Path) -> None:
+        read_commands, self._commands = os.pipe()
+        self._answers, write_answers = os.pipe()
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-pipe"]
+        options += [f"--user-data-dir={profile}", "--window-size=1300,1000", "about:blank"]
+        # the protocol's pipe is file descriptors 3 (in) and 4 (out) of the browser; copies above them survive the first dup2
+        wrapper = (
+            "import fcntl, os, sys; r, w = (fcntl.fcntl(int(v), fcntl.F_DUPFD, 10) for v in sys.argv[1:3]); "
+            "os.dup2(r, 3); os.dup2(w, 4); os.execv(sys.argv[3], sys.argv[3:])"
+        )
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", wrapper, str(read_commands), str(write_answers), str(CHROMIUM), *options],
+            pass_fds=(read_commands, write_answers),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(read_commands)
+        os.close(write_answers)
+        self._buffer = b""
+        self._number = 0
+        self.events: list[dict[str, Any]] = []
+        self._session: str | None = None
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Send a command and wait for its answer; events that arrive meanwhile are kept."""
+        self._number += 1
+        message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
+        if self._session is not None:
+            message["sessionId"] = self._session
+        os.write(self._commands, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._receive()
+            if answer.get("id") == self._number:
+                assert "error" not in answer, answer
+                return dict(answer["result"])
+            self.events.append(answer)
+
+    def _receive(self) -> dict[str, Any]:
+        while b"\0" not in self._buffer:
+            chunk = os.read(self._answers, 1 << 16)
+            assert chunk, "the browser has gone"
+            self._buffer += chunk
+        message, _, self._buffer = self._buffer.partition(b"\0")
+        return dict(json.loads(message))
+
+    def open(self, page: Path) -> None:
+        """Load a page from disk and wait until its scripts have drawn it."""
+        self.events.clear()
+        self.call("Page.navigate", url=page.resolve().as_uri())
+        for _ in range(100):
+            if self.run("document.body && document.body.dataset.ready") == "yes":
+                return
+            time.sleep(0.1)
+        raise AssertionError(f"{page} is not drawn: {self.complaints()}")
+
+    def run(self, expression: str) -> Any:
+        """The value of a JavaScript expression."""
+        result = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        assert "exceptionDetails" not in result, result
+        return result["result"].get("value")
+
+    def place(self, selector: str, index: int = 0) -> tuple[float, float]:
+        """The middle of an element, scrolled into view."""
+        found = f"document.querySelectorAll({json.dumps(selector)})[{index}]"
+        assert self.run(f"Boolean({found})"), selector
+        self.run(f"{found}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
+        box = self.run(f"(r => [r.left + r.width / 2, r.top + r.height / 2])({found}.getBoundingClientRect())")
+        return box[0], box[1]
+
+    def mouse(self, kind: str, x: float, y: float) -> None:
+        button = "none" if kind == "mouseMoved" else "left"
+        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, clickCount=1)
+
+    def hover(self, selector: str, index: int = 0) -> str:
+        """Put the mouse on an element; returns the tooltip's text."""
+        x, y = self.place(selector, index)
+        self.mouse("mouseMoved", x, y)
+        return str(self.run("tip.style.display === 'block' ? tip.innerText : ''"))
+
+    def click(self, selector: str, index: int = 0) -> None:
+        x, y = self.place(selector, index)
+        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+            self.mouse(kind, x, y)
+
+    def drag(self, selector: str, dx: float, dy: float) -> None:
+        x, y = self.place(selector)
+        self.mouse("mousePressed", x, y)
+        self.mouse("mouseMoved", x + dx, y + dy)
+        self.mouse("mouseReleased", x + dx, y + dy)
+
+    def type(self, selector: str, text: str) -> None:
+        self.click(selector)
+        self.run(
+            f"(e => e.setSelectionRange(e.value.length, e.value.length))(document.querySelector({json.dumps(selector)}))"
+        )
+        self.call("Input.insertText", text=text)
+
+    def text(self, selector: str) -> str:
+        return str(self.run(f"document.querySelector({json.dumps(selector)}).innerText"))
+
+    def texts(self, selector: str) -> list[str]:
+        return list(self.run(f"[...document.querySelectorAll({json.dumps(selector)})].map(e => e.textContent)"))
+
+    def complaints(self) -> list[Any]:
+        """Exceptions, logged errors, and requests that leave the file."""
+        found: list[Any] = []
+        for event in self.events:
+            parameters = event.get("params", {})
+            if event.get("method") == "Runtime.exceptionThrown":
+                found.append(parameters["exceptionDetails"])
+            elif event.get("method") == "Log.entryAdded" and parameters["entry"]["level"] == "error":
+                found.append(parameters["entry"])
+            elif event.get("method") == "Network.requestWillBeSent":
+                url = parameters["request"]["url"]
+                found += [] if url.startswith(("file:", "data:")) else [url]
+        return found
+
+    def close(self) -> None:
+        os.close(self._commands)
+        self._process.terminate()
+        self._process.wait(timeout=20)
+        os.close(self._answers)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    started = Browser(tmp_path_factory.mktemp("profile"))
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def page(browser: Browser, study_folder: Path, tmp_path: Path) -> Iterator[Browser]:
+    browser.open(write_report(Study.open(study_folder), path=tmp_path / "report.html"))
+    yield browser
+    assert browser.complaints() == []
+
+
+def test_the_answer_stands_on_top(page: Browser) -> None:
+    answer = page.text("#summary")
+    assert answer.startswith("Build this one. Trial ")
+    for part in ("nearest to the ideal point", "Its time is bound", "Lowest latency", "proven optimal"):
+        assert part in answer
+
+
+def test_hovering_a_design_shows_its_parameters(page: Browser) -> None:
+    for chart in ("#fronts figure:nth-child(1)", "#fronts .scene"):
+        shown = page.hover(f"{chart} .dot")
+        assert "trial" in shown and "latency" in shown and "pe rows" in shown and "dataflow" in shown
+
+
+def test_clicking_a_dot_chooses_the_design_everywhere(page: Browser) -> None:
+    number = page.run("onFront.find(t => t.number !== chosen).number")
+    page.click(f'#fronts figure:nth-child(2) .dot[data-trial="{number}"]')
+    assert page.text("#chosen-title").startswith(f"Design of trial {number}")
+    assert page.run("document.querySelector('#table tr.chosen').dataset.trial") == str(number)
+    assert page.run("document.querySelectorAll('#drawing rect').length") > 5
+    page.click("#jump button")
+    assert page.text("#chosen-title").endswith("the recommended one")
+
+
+def test_the_three_dimensional_front_turns(page: Browser) -> None:
+    before = page.run("[...document.querySelectorAll('.scene .dot')].map(d => d.getAttribute('cx')).sort().join()")
+    page.drag("#fronts .scene", 120, 30)
+    after = page.run("[...document.querySelectorAll('.scene .dot')].map(d => d.getAttribute('cx')).sort().join()")
+    assert before != after
+
+
+def test_the_table_sorts_and_filters(page: Browser) -> None:
+    page.run("(w => { w.value = 'all'; w.onchange(); })(document.querySelector('#which'))")
+    assert len(page.texts("#table tbody tr")) == 12
+    page.click('#table th[data-key="pe_rows"]')
+    column = page.run("COLUMNS.indexOf('pe_rows')") + 1
+    rows = [int(v) for v in page.texts(f"#table tbody td:nth-child({column})")]
+    assert rows == sorted(rows) and len(set(rows)) > 1
+    page.click('#table th[data-key="pe_rows"]')
+    assert [int(v) for v in page.texts(f"#table tbody td:nth-child({column})")] == sorted(rows, reverse=True)
+    page.type("#filter", "pe_rows >= 16 and latency < 20ms")
+    kept = page.run("DATA.trials.filter(t => t.point.pe_rows >= 16 && t.metrics.latency_s < 0.02).map(t => t.number)")
+    shown = page.run("[...document.querySelectorAll('#table tbody tr')].map(r => Number(r.dataset.trial))")
+    assert sorted(shown) == sorted(kept) and 0 < len(kept) < 12
+    page.type("#filter", " and speed > 3")
+    assert "no column speed" in page.text("#filter-note")
+    page.click("#table tbody tr", len(kept))
+    assert page.text("#chosen-title").startswith("Design of trial ")
+
+
+def test_hypervolume_is_shown_against_trials_and_time(page: Browser) -> None:
+    by_trials = page.text("#curve")
+    page.click('input[value="time"]')
+    assert "time since the start" in page.text("#curve") and "time since the start" not in by_trials
+
+
+def test_selecting_on_an_axis_greys_the_other_designs(page: Browser) -> None:
+    grey = (
+        "[...document.querySelectorAll('#parallel .design')].filter(d => d.getAttribute('stroke') === '#e9ecf2').length"
+    )
+    assert page.run(grey) == 0
+    page.drag('#parallel rect[data-axis="banks"]', 0, 120)
+    assert page.run(grey) > 0
+    page.click('#parallel rect[data-axis="banks"]')
+    assert page.run(grey) == 0
+
+
+def test_the_chosen_design_shows_what_bounds_it_and_its_loop_nests(page: Browser) -> None:
+    work = page.text("#work")
+    for part in ("what bounds it", "of the time", "Roofline", "MACs per byte of DRAM", "Energy of the heaviest layers"):
+        assert part in work
+    assert "cycles needed by" in page.hover("#work .bar rect:nth-child(2)", 0)
+    assert "parallel for" in page.text("#work details[open] pre")
+    page.click("#work details:not([open]) summary")
+    assert page.run("document.querySelectorAll('#work details[open]').length") == 2
+    for part in ("DRAM", "Scratchpad", "Local", "PEs", "one PE", "MAC, 8 bits"):
+        assert part in page.text("#drawing")
+    assert "leakage" in page.text("#energy") and "MAC units" in page.text("#area")
+
+
+def test_designs_that_do_not_count_are_shown_by_reason(page: Browser) -> None:
+    broken = page.run("DATA.trials.filter(t => !t.valid).length")
+    assert broken > 0 and f"{broken} × constraint power_w<=0.6" in page.text("#infeasible")
+
+
+def test_a_front_of_two_and_of_four_objectives_is_drawn(browser: Browser, study_folder: Path, tmp_path: Path) -> None:
+    for objectives, figures in ((["latency_s", "area_mm2"], 1), (["latency_s", "energy_j", "area_mm2", "power_w"], 8)):
+        study = Study.open(study_folder)
+        study.config["objectives"] = objectives
+        browser.open(write_report(study, path=tmp_path / "other.html"))
+        assert browser.run("document.querySelectorAll('#fronts svg').length") == figures
+        assert browser.complaints() == []
+
+
+def test_the_comparison_is_drawn(browser: Browser, study_folders: list[Path], tmp_path: Path) -> None:
+    browser.open(write_comparison(compare([Study.open(f) for f in study_folders]), tmp_path / "compare.html"))
+    assert "Mann–Whitney" in browser.text("#tests") and " over " in browser.text("#tests tbody")
+    assert "quartiles" in browser.hover("#curves circle", 5)
+    assert browser.complaints() == []
+
+
+def test_the_sensitivity_is_drawn(browser: Browser, study_folder: Path, tmp_path: Path) -> None:
+    browser.open(write_sensitivity(analyse(Study.open(study_folder)), tmp_path)[0])
+    assert "on the front stay on it" in browser.text("#summary")
+    assert "constants DRAM energy × 0.25" in browser.hover("#matrix g", 1)
+    assert browser.complaints() == []
