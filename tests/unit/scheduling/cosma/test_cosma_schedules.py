@@ -11,7 +11,7 @@ from codesign.core.errors import UserError
 from codesign.scheduling.allocation.buffers import AllocationStatus
 from codesign.scheduling.cosma.addresses import place
 from codesign.scheduling.cosma.baselines import Replacement, schedule_baseline
-from codesign.scheduling.cosma.compare import baseline_orders, baseline_rows, traffic_curve
+from codesign.scheduling.cosma.compare import baseline_orders, baseline_rows
 from codesign.scheduling.cosma.divide import conquer
 from codesign.scheduling.cosma.executor import execute
 from codesign.scheduling.cosma.graph import GraphTensor, Operator, OperatorGraph, read_graph, unread_tensors
@@ -175,16 +175,6 @@ def test_bad_weights_are_refused(write: float, read: float) -> None:
 def test_effort_must_be_positive() -> None:
     with pytest.raises(UserError, match="states must be positive, got 0"):
         replace(DEFAULT_EFFORT, states=0)
-
-
-def test_traffic_falls_as_the_scratchpad_grows() -> None:
-    graph = graph_of("densenet121")
-    sizes = [1_000_000, 1605632, 1705984, 1806336, 4_000_000]
-    curve = traffic_curve(graph, sizes)
-    assert [p.noncompulsory_bytes for p in curve] == [None, 401408, 200704, 0, 0]
-    assert [p.dram_bytes for p in curve[1:]] == [graph.compulsory_bytes + n for n in (401408, 200704, 0, 0)]
-    with pytest.raises(UserError, match="capacity must be at least 1 byte"):
-        traffic_curve(graph, [0])
 
 
 def test_the_memory_map_carries_everything_and_loads_nothing() -> None:
