@@ -6,7 +6,7 @@ weights of an episode are drawn in hindsight, several times per design: one eval
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, final
@@ -14,7 +14,7 @@ from typing import Any, final
 import numpy as np
 
 from codesign.core.errors import UserError, unknown_name
-from codesign.optim.protocols import History, Indices, Problem
+from codesign.optim.protocols import Floats, History, Indices, Problem
 from envs.hardware import HardwareEnv, Scale, action_mask, draw_weights, observe, reward_of
 from spaces.space import Space
 
@@ -140,37 +140,36 @@ class ReinforcedSearch:
         np.random.seed(seed)
         first, last = batch * self.episodes, (batch + 1) * self.episodes
         scale = Scale.of(np.where(history.valid[:last, None], history.objectives[:last], np.nan))
-        model.rollout_buffer.reset()
+        episodes = []
         for row in range(first, last):
             values = history.objectives[row] if history.valid[row] else None
             for _ in range(self.weightings):
                 weights = draw_weights(len(self.problem.objectives), rng)
-                self._add_episode(model, history.indices[row], weights, reward_of(values, weights, scale))
-        model.rollout_buffer.compute_returns_and_advantage(torch.zeros(1), np.ones(1))
+                episodes.append((history.indices[row], weights, reward_of(values, weights, scale)))
+        self._fill(model, episodes)
         model.train()
 
-    def _add_episode(self, model: Any, row: Indices, weights: np.ndarray[Any, Any], reward: float) -> None:
+    def _fill(self, model: Any, episodes: Sequence[tuple[Indices, Floats, float]]) -> None:
+        """Put episodes into the learner's buffer as if the policy had just played them."""
         import torch
 
-        space = self._space
-        for step in range(space.dimension):
-            mask = action_mask(space, row, step)
-            seen = observe(space, row, step, weights)[None, :]
-            action = np.array([[row[step]]])
-            with torch.no_grad():
-                value, log_probability, _ = model.policy.evaluate_actions(
-                    torch.as_tensor(seen), torch.as_tensor(action[0]), torch.as_tensor(mask[None, :])
-                )
-            earned = np.array([reward if step + 1 == space.dimension else 0.0])
-            model.rollout_buffer.add(
-                seen,
-                action,
-                earned,
-                np.array([step == 0]),
-                value.flatten(),
-                log_probability,
-                action_masks=mask[None, :],
+        space, d = self._space, self._space.dimension
+        seen = np.array([observe(space, row, step, weights) for row, weights, _ in episodes for step in range(d)])
+        masks = np.array([action_mask(space, row, step) for row, _, _ in episodes for step in range(d)])
+        actions = np.concatenate([row for row, _, _ in episodes])
+        with torch.no_grad():
+            values, log_probabilities, _ = model.policy.evaluate_actions(
+                torch.as_tensor(seen), torch.as_tensor(actions), torch.as_tensor(masks)
             )
+        buffer = model.rollout_buffer
+        buffer.reset()
+        for k in range(len(seen)):
+            start, earned = k % d == 0, episodes[k // d][2] if k % d == d - 1 else 0.0
+            buffer.add(
+                seen[k : k + 1], actions[k : k + 1, None], np.array([earned]), np.array([start]), values[k],
+                log_probabilities[k], action_masks=masks[k : k + 1],
+            )  # fmt: skip
+        buffer.compute_returns_and_advantage(torch.zeros(1), np.ones(1))
 
 
 def _never(point: dict[str, Any]) -> None:

@@ -35,6 +35,8 @@ FORMAT = 1
 
 _OPEN_TRIES = 8
 
+_HEAD_TRIES = 8
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -260,14 +262,29 @@ class Database:
         return study
 
     def head(self, study: int) -> dict[str, Any]:
-        """What `create` was given."""
-        with database_errors(self.place):
-            found = self._storage.get_study_user_attrs(study).get(HEAD)
+        """What `create` was given.
+
+        Raises:
+            UserError: The study is of another program, or of another version of the format.
+        """
+        found = None
+        for attempt in range(_HEAD_TRIES):
+            with database_errors(self.place):
+                found = self._storage.get_study_user_attrs(study).get(HEAD)
+            if found is not None:
+                break
+            time.sleep(0.05 * attempt)  # another process may be in the middle of making it
         if not isinstance(found, dict) or "config" not in found:
             raise UserError(f"the study in {self.place} was made by another program: it has no configuration")
         if found.get("format") != FORMAT:
             raise UserError(f"the study in {self.place} has format {found.get('format')!r}, expected {FORMAT}")
         return found
+
+    def is_empty(self, study: int) -> bool:
+        """Whether a study has neither a configuration nor trials: its maker died in the middle."""
+        with database_errors(self.place):
+            attributes = self._storage.get_study_user_attrs(study)
+            return HEAD not in attributes and not self._storage.get_n_trials(study)
 
     # ---- who works on what ---------------------------------------------------------------------
 

@@ -197,7 +197,7 @@ class Study:
         chosen = name or (default_name(plain) if storage is not None else LOCAL_NAME)
         database = Database(url, create=True)
         identifier = database.find(chosen)
-        if identifier is None:
+        if identifier is None or database.is_empty(identifier):
             identifier = database.create(chosen, plain["objectives"], {"config": plain, "versions": dict(versions)})
         head = database.head(identifier)
         where = f"{place / DATABASE_FILE}" if storage is None else f"study {chosen!r} in {database.place}"
