@@ -269,7 +269,7 @@ def _integer(raw: Mapping[str, Any], key: str, where: str, default: int | None =
 
 def _indices(raw: Mapping[str, Any], key: str, where: str) -> tuple[int, ...]:
     value = raw.get(key) or []
-    if not isinstance(value, list) or not all(isinstance(v, int) for v in value):
+    if not isinstance(value, list) or not all(type(v) is int for v in value):
         raise UserError(f"`{key}` must be a list of indices, got {value!r}", where=where)
     return tuple(value)
 
@@ -278,7 +278,7 @@ def _input_extent(raw: Mapping[str, Any], axis: int, output: int, stride: int, k
     real = raw.get("ifmap_real_CHW")
     if real is None:
         return max((output - 1) * stride + kernel, 1)
-    if not isinstance(real, list) or len(real) != 3:
+    if not isinstance(real, list) or len(real) != 3 or not all(type(v) is int and v >= 1 for v in real):
         raise UserError(f"`ifmap_real_CHW` must be three integers, got {real!r}", where=where)
     return int(real[axis])
 
@@ -300,9 +300,9 @@ def _layer(raw: Any, index: int, network: str) -> Layer:
     groups = _integer(raw, "G", where, 1) if kind == LayerType.GROUP_CONV else 1
     if C_ % groups or K_ % groups:
         raise UserError(f"channels C={C_} and K={K_} must be multiples of the {groups} groups", where=where)
-    order = tuple(raw.get("order_CHW", (0, 1, 2)))
-    if sorted(order) != [0, 1, 2]:
-        raise UserError(f"`order_CHW` must be a permutation of 0, 1, 2, got {list(order)}", where=where)
+    order = raw.get("order_CHW", [0, 1, 2])
+    if not isinstance(order, list) or order not in ([0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]):
+        raise UserError(f"`order_CHW` must be a permutation of 0, 1, 2, got {order!r}", where=where)
     in_h = _input_extent(raw, 1, H_, sH, R_, where)
     in_w = _input_extent(raw, 2, W_, sW, S_, where)
     return Layer(

@@ -10,6 +10,9 @@ from codesign.core.files import read_structured
 from codesign.scheduling.soma.network import LayerGraph, graph_from_json
 from codesign.scheduling.soma.transformer import SIZES, gpt2_block
 
+# A randomly wired network (RandWire, small regime) is one drawn graph, so it is kept as a file: the graph SoMa's authors schedule.
+RANDWIRE = "randwire-small"
+
 
 @dataclass(frozen=True)
 class Source:
@@ -24,7 +27,7 @@ def load_graph(name: str, *, phase: str | None = None, seq: int | None = None, b
     """The graph a user names.
 
     Args:
-        name: ``gpt2-small`` or ``gpt2-xl`` (one transformer block), a zoo name, or a path ending in ``.json`` (a layer
+        name: ``gpt2-small`` or ``gpt2-xl`` (one transformer block), ``randwire-small``, a zoo name, or a path ending in ``.json`` (a layer
             graph or a network of this project) or ``.onnx``.
         phase: ``prefill`` or ``decode``, for language models.
         seq: Sequence length (decode: cached tokens).
@@ -36,6 +39,8 @@ def load_graph(name: str, *, phase: str | None = None, seq: int | None = None, b
     plain = name.lower().replace("_", "-")
     if plain in SIZES:
         return Source(gpt2_block(plain, phase or "prefill", seq))
+    if plain == RANDWIRE:
+        name = str(Path(__file__).parent / "networks" / f"{RANDWIRE}.json")
     if Path(name).suffix == ".json":
         raw = read_structured(name)
         body = raw.get("network", raw) if isinstance(raw, Mapping) else raw

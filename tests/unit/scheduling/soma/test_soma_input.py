@@ -15,6 +15,7 @@ from codesign.scheduling.soma.model import DEFAULT, REFERENCE, ModelOptions
 from codesign.scheduling.soma.network import LayerGraph, graph_from_json
 from codesign.scheduling.soma.notation import Encoding, FusionScheme, Status, encodings_from_json, parse_fusion
 from codesign.scheduling.soma.search import Budget, search
+from codesign.scheduling.soma.source import load_graph
 
 DATA = Path(__file__).parents[3] / "data" / "soma"
 
@@ -44,6 +45,9 @@ def scheme(tiles: int = 1) -> FusionScheme:
         (lambda layers: layers[0].update(ext_prevs=[3]), "external input 3 does not exist"),
         (lambda layers: layers[1].update(id=9), "layer ids must count"),
         (lambda layers: layers.clear(), "at least one layer"),
+        (lambda layers: layers[1].update(ifmap_real_CHW=[1, "a", 3]), "`ifmap_real_CHW` must be three integers"),
+        (lambda layers: layers[1].update(order_CHW=5), "`order_CHW` must be a permutation of 0, 1, 2, got 5"),
+        (lambda layers: layers[0].update(ext_prevs=[True]), "`ext_prevs` must be a list of indices"),
     ],
 )
 def test_malformed_networks_are_refused(change: Any, message: str) -> None:
@@ -141,3 +145,10 @@ def test_buffer_scaling_reproduces_the_published_power_rule() -> None:
     larger: SomaHardware = EDGE.with_buffer(32 << 20)
     assert larger.gbuf.read_pj_per_byte == pytest.approx(0.217125 * 8 * 0.6 * 1.1**16)
     assert larger.with_buffer(8 << 20).gbuf.read_pj_per_byte == pytest.approx(EDGE.gbuf.read_pj_per_byte)
+
+
+def test_the_randomly_wired_network_has_a_name() -> None:
+    recorded = json.loads((DATA / "networks" / "randwire_small.json").read_text())
+    named = load_graph("randwire_small").graph
+    assert named.layers == graph_from_json(recorded, "recorded").layers
+    assert named.external_inputs == graph_from_json(recorded, "recorded").external_inputs
