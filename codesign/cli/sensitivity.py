@@ -9,6 +9,8 @@ import typer
 from codesign.core.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from codesign.report.sensitivity import Sensitivity
 
 
@@ -51,12 +53,27 @@ def register(app: typer.Typer) -> None:
             if name not in known:
                 raise unknown_name("constant", name, known)
         chosen = tuple(known[name] for name in constant or ())
-        found = analyse(Study.open(folder), chosen, tuple(factor or FACTORS), remap=remap, space=space)
+        study = Study.open(folder)
+        with _progress() as progress:
+            task = progress.add_task("mapping again", total=None, visible=remap)
+
+            def on_design(done: int, total: int) -> None:
+                progress.update(task, completed=done, total=total)
+
+            found = analyse(study, chosen, tuple(factor or FACTORS), remap=remap, space=space, progress=on_design)
         paths = write_sensitivity(found, out or folder)
         if output_format == "json":
             typer.echo(json.dumps(sensitivity_json(found)))
         else:
             _print(found, paths)
+
+
+def _progress() -> "Progress":
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True)
 
 
 def _print(found: "Sensitivity", paths: list[Path]) -> None:

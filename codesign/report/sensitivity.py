@@ -10,7 +10,7 @@ constants: `remap` searches again, for the designs that are on some front, and b
 import csv
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -38,6 +38,10 @@ from codesign.report.summary import LABELS, knee_index, point_text
 
 FACTORS = (0.25, 0.5, 2.0, 4.0)
 """What a constant is multiplied by, unless asked otherwise: published figures of one node differ by about that much."""
+
+
+Progress = Callable[[int, int], None]
+"""Called with (designs mapped again, designs to map in all)."""
 
 
 class Constant(Enum):
@@ -113,6 +117,7 @@ def analyse(
     *,
     remap: bool = False,
     space: str | None = None,
+    progress: Progress | None = None,
 ) -> Sensitivity:
     """Vary constants one at a time.
 
@@ -122,6 +127,7 @@ def analyse(
         factors: Positive; 1 is left out, it is the base.
         remap: Search mappings again for the designs on some front.
         space: ``module:attribute`` of a space that is not registered by name.
+        progress: Told as designs are mapped again.
 
     Raises:
         UserError: A factor is not positive, no trial is feasible, or the study records no breakdown.
@@ -156,7 +162,7 @@ def analyse(
             variations.append(_variation(study, constant, factor, metrics))
     base = _variation(study, Constant.DRAM, 1.0, {t.number: dict(t.metrics) for t in trials})
     found = Sensitivity(study, base, tuple(variations), parts, "sums" if summed else "evaluated")
-    return _remapped(found, again) if remap and again is not None else found
+    return _remapped(found, again, progress) if remap and again is not None else found
 
 
 def energy_by_constant(detail: Mapping[str, Any]) -> dict[Constant, float]:
@@ -254,14 +260,14 @@ def _scaled_level(level: StorageLevel, constant: Constant, factor: float) -> Sto
     return level
 
 
-def _remapped(found: Sensitivity, again: _Again) -> Sensitivity:
+def _remapped(found: Sensitivity, again: _Again, progress: Progress | None) -> Sensitivity:
     """The fronts with the designs on some front mapped again; the better of the two mappings by the mapper's objective counts.
 
     Designs that are on no front keep their recorded mappings: their energies are upper bounds.
     """
     trials = {t.number: t for t in found.study.trials}
     objective = found.study.config["evaluation"]["objective"]
-    gain, variations = 0.0, []
+    gain, done, variations = 0.0, 0, []
     for variation in found.variations:
         metrics = dict(variation.metrics)
         for number in found.designs:
@@ -270,6 +276,9 @@ def _remapped(found: Sensitivity, again: _Again) -> Sensitivity:
             if new[key] < old[key]:
                 gain = max(gain, 1.0 - new["energy_j"] / old["energy_j"])
                 metrics[number] = new
+            done += 1
+            if progress is not None:
+                progress(done, len(found.designs) * len(found.variations))
         variations.append(_variation(found.study, variation.constant, variation.factor, metrics))
     return replace(found, variations=tuple(variations), remapped=found.designs, gain=gain)
 

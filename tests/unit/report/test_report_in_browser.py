@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -260,6 +261,37 @@ def test_a_front_of_two_and_of_four_objectives_is_drawn(browser: Browser, study_
         browser.open(write_report(study, path=tmp_path / "other.html"))
         assert browser.run("document.querySelectorAll('#fronts svg').length") == figures
         assert browser.complaints() == []
+
+
+def test_infeasible_designs_show_their_reason_on_hover(browser: Browser, study_folder: Path, tmp_path: Path) -> None:
+    study = Study.open(study_folder)
+    reason = {"resource": "capacity of level 'Local'", "demand": 3.0, "limit": 2.0, "unit": "bytes", "detail": "conv1"}
+    study.trials[2] = replace(study.trials[2], metrics={}, infeasible={"status": "infeasible", **reason})
+    browser.open(write_report(study, path=tmp_path / "infeasible.html"))
+    assert "1 × capacity of level 'Local'" in browser.text("#infeasible")
+    texts = browser.texts("#infeasible svg g")
+    shown = browser.hover("#infeasible svg g", next(i for i, text in enumerate(texts) if "capacity" in text))
+    assert "trial 2: needs 3 bytes, has 2 (conv1)" in shown
+    assert browser.complaints() == []
+
+
+def test_whole_network_schedules_are_drawn(
+    browser: Browser, study_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = Study.detail
+    schedule = {
+        "name": "alexnet", "weight": 1.0, "gap": None, "latency_cycles": 1000, "energy_pj": 5e9, "dram_bytes": 65536,
+        "peak_buffer_bytes": 32768, "bound_cycles": 900, "compute_cycles": 800, "channel_cycles": 500, "utilisation": 0.5,
+        "lgs": 1, "flgs": 2, "tiles": 3,
+    }  # fmt: skip
+    monkeypatch.setattr(
+        Study, "detail", lambda self, n: {"networks": [schedule], "architecture": full(self, n)["architecture"]}
+    )
+    browser.open(write_report(Study.open(study_folder), path=tmp_path / "scheduled.html"))
+    work = browser.text("#work")
+    assert "64 KiB" in work and "1 / 2 / 3" in work and "DRAM channel busy" in work
+    assert browser.run("document.querySelector('#energy').parentElement.style.display") == "none"
+    assert browser.complaints() == []
 
 
 def test_the_comparison_is_drawn(browser: Browser, study_folders: list[Path], tmp_path: Path) -> None:
