@@ -207,6 +207,7 @@ def contiguous_run(computation: Computation, tensor: Tensor, sizes: dict[str, in
     return run
 
 
+@lru_cache(maxsize=2048)
 def choices(
     computation: Computation, intrinsic: Intrinsic, *, partial: bool = False, unsound: bool = False
 ) -> tuple[TensorizeChoice, ...]:

@@ -272,7 +272,7 @@ class GuidedPrograms:
 
     HASCO, Fig. 5(e). Of all untried revisions of the pool's candidates p the one that maximises ``ln(l* / l_p) + weight * Q(p, a)`` is taken:
     with Q the expected gain in ln latency, the best expected outcome. Learned values are too coarse for the last few per cent, so a
-    growing share of the revisions is the heuristic's: a random one of a valuable candidate.
+    growing share of the revisions is the heuristic's: a random one of a valuable candidate, or a fresh draw where those bring nothing new.
 
     Args:
         ranker: The learned values.
