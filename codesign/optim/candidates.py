@@ -28,18 +28,24 @@ def unique_new(space: SearchSpace, rows: Indices, known: set[bytes]) -> Indices:
     return distinct[space.is_valid(distinct)] if len(distinct) else distinct
 
 
+FEW_LEVELS = 3
+"""Sizes with at most so many choices are taken in turn like labels: at shares of their range they would all move together."""
+
+
 def scaled_designs(space: SearchSpace, shares: Sequence[float], pool: Indices, rng: np.random.Generator) -> Indices:
-    """One design per share with every ordered parameter at that share of its range of choices: ``k x d``.
+    """One design per share with every size at that share of its range of choices: ``k x d``.
 
     In a space of sizes, designs whose parts grow together are balanced and lie near the front, so a few of them show its
-    course and the range of every metric. Labels are taken in turn, from a random start. Where a known rule forbids one,
-    the nearest valid design of the pool stands in.
+    course and the range of every metric. Labels and sizes of few choices are taken in turn, each in a random order, so that
+    their effects can be told apart. Where a known rule forbids a design, the nearest valid one of the pool stands in.
     """
-    sizes, ordered = np.array(space.cardinalities), np.array(space.ordered)
-    start = rng.integers(0, sizes)
+    sizes = np.array(space.cardinalities)
+    along = np.array(space.ordered) & (sizes > FEW_LEVELS)
+    orders = [rng.permutation(int(size)) for size in sizes]
     rows = []
     for turn, share in enumerate(shares):
-        row = np.where(ordered, np.rint(share * (sizes - 1)).astype(np.int64), (start + turn) % sizes)
+        in_turn = np.array([order[turn % len(order)] for order in orders], dtype=np.int64)
+        row = np.where(along, np.rint(share * (sizes - 1)).astype(np.int64), in_turn)
         rows.append(nearest_valid(space, row, pool))
     return np.array(rows, dtype=np.int64).reshape(-1, len(sizes))
 
