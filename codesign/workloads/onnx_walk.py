@@ -116,9 +116,14 @@ class GraphWalk:
                 if not self.guessed:
                     raise error.within(f"node {label!r}") from None
                 emit_opaque(self, node)  # a shape guessed before may be what contradicts it
-            except (IndexError, ValueError):
-                if not self.guessed:
-                    raise
+            except (IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
+                if not self.guessed:  # rules take a node to fit its operator, which a damaged file does not see to
+                    _log.debug("node %r", label, exc_info=True)
+                    raise UserError(
+                        f"inputs, outputs or attributes do not fit the operator {node.op_type!r}",
+                        where=f"node {label!r}",
+                        hint=f"the graph is not valid ONNX ({type(error).__name__}: {str(error).partition(chr(10))[0]})",
+                    ) from None
                 emit_opaque(self, node)  # the same, for a rank
         outputs = [self.values[o.name] for o in self.model.graph.output if o.name in self.values]
         if not self.operators:

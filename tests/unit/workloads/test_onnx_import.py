@@ -15,6 +15,7 @@ from codesign.workloads.network import Network, OperatorKind
 from codesign.workloads.onnx_import import load_onnx
 
 Dim = int | str | None
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 
 def value(name: str, shape: Sequence[Dim], element_type: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
@@ -631,3 +632,18 @@ def test_options_that_do_not_apply(tmp_path: Path) -> None:
         load_network(fixed, phase="decode")
     with pytest.raises(UserError, match="all axes of the inputs are fixed"):
         load_network(fixed, dims={"n": 3})
+
+
+@pytest.mark.parametrize("damage", ["output", "attribute", "operator"])
+def test_a_node_that_does_not_fit_its_operator_is_refused(damage: str, tmp_path: Path) -> None:
+    model = onnx.load(str(LIGHT / "light_squeezenet.onnx"))
+    node = next(n for n in model.graph.node if n.op_type == ("MaxPool" if damage == "attribute" else "Conv"))
+    if damage == "output":
+        del node.output[:]
+    elif damage == "attribute":
+        del node.attribute[:]
+    else:
+        node.op_type = "LSTM"
+    onnx.save(model, str(tmp_path / "damaged.onnx"))
+    with pytest.raises(UserError, match=r"damaged\.onnx: node"):
+        load_network(tmp_path / "damaged.onnx")
