@@ -1,0 +1,208 @@
+"""Studies from the command line: two fidelities, whole-network scheduling, several processes, Ctrl-C, what is said to mistakes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import onnx
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from codesign.cli import explore
+from codesign.cli.app import join_lists
+from codesign.core.errors import UserError
+from codesign.optim.storage import Database, sqlite_url
+from codesign.optim.study import Study
+
+NETWORK = str(Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / "light_squeezenet.onnx")
+
+COMMAND = [sys.executable, "-W", "ignore", "-m", "codesign.cli.app"]
+
+SMALL = (
+    "--network",
+    NETWORK,
+    "--evaluations",
+    "30",
+    "--optimizer",
+    "random",
+    "--objectives",
+    "latency",
+    "energy",
+    "area",
+)
+
+
+def codesign(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *arguments], cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+
+
+def said(run: subprocess.CompletedProcess[str]) -> str:
+    return " ".join((run.stdout + run.stderr).split())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a study of three trials in `a`."""
+    place = tmp_path_factory.mktemp("studies")
+    run = codesign("explore", *SMALL, "--trials", "3", "--out", "a", cwd=place)
+    assert run.returncode == 0, run.stderr
+    return place
+
+
+def test_list_show_export_import(folder: Path, tmp_path: Path) -> None:
+    (listed,) = json.loads(codesign("study", "list", str(folder), "--format", "json", cwd=folder).stdout)
+    assert (listed["study"], listed["finished"], listed["space"]) == ("study", 3, "scratchpad")
+    shown = json.loads(codesign("study", "show", "a", "--format", "json", cwd=folder).stdout)
+    assert shown["finished"] == 3 and shown["front"] and shown["config"]["workload"]["hashes"]
+    assert "light_squeezenet" in said(codesign("study", "show", "a", cwd=folder))
+    assert codesign("study", "export", "a", str(tmp_path / "a.json"), cwd=folder).returncode == 0
+    assert codesign("study", "import", "a.json", "--out", "b", cwd=tmp_path).returncode == 0
+    again = codesign("explore", *SMALL, "--trials", "3", "--out", "b", "--format", "json", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["front"] == shown["front"]
+
+
+def test_two_fidelities_keep_cheap_evaluations_beside_the_study(tmp_path: Path) -> None:
+    options = (
+        "--network",
+        NETWORK,
+        "--evaluations",
+        "60",
+        "--fidelity",
+        "two",
+        "--cheap-evaluations",
+        "20",
+        "--out",
+        "f",
+    )
+    run = codesign("explore", *options, "--trials", "3", cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert "cheap evaluations; one took" in said(run)
+    names = {s.name: s.finished for s in Database(sqlite_url(tmp_path / "f" / "study.db"), create=False).studies()}
+    assert names["study"] == 3 and names["study-cheap"] >= 3
+    study = Study.open(tmp_path / "f")
+    assert study.config["optimizer"] == "mobo, two fidelities"
+    assert study.config["evaluation"]["cheap"]["evaluations"] == 20
+
+
+def test_whole_networks_are_scheduled_inside_the_search(tmp_path: Path) -> None:
+    options = (
+        "--network",
+        "gpt2-small",
+        "--space",
+        "soma-edge",
+        "--scheduler",
+        "soma",
+        "--optimizer",
+        "random",
+        "--seed",
+        "1",
+    )
+    run = codesign("explore", *options, "--evaluations", "60", "--trials", "2", "--out", "s", cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    study = Study.open(tmp_path / "s")
+    assert study.config["mapper"]["name"] == "soma" and len(study.trials) == 2
+    assert study.front() and study.detail(study.front()[0].number)["networks"][0]["latency_cycles"] > 0
+    assert (tmp_path / "s" / "report.html").stat().st_size > 10_000
+
+
+def test_interrupted_runs_keep_finished_trials_and_go_on(tmp_path: Path) -> None:
+    arguments = ["explore", *SMALL, "--workers", "2", "--out", "i"]
+    process = subprocess.Popen(
+        [*COMMAND, *arguments, "--trials", "400"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and not _finished(tmp_path / "i"):
+        time.sleep(0.3)
+    process.send_signal(signal.SIGTERM if os.environ.get("CI") else signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "trials are kept; run the same command to go on" in " ".join(errors.split())
+    kept = Study.open(tmp_path / "i")
+    assert len(kept.trials) >= 1
+    assert all(c.owner is None for c in kept.running_elsewhere)  # given back, so nobody has to wait for them
+    total = len(kept.trials) + 2
+    run = codesign(*arguments, "--trials", str(total), cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert f"going on after {len(kept.trials)} finished trials" in said(run)
+    assert sorted(t.number for t in Study.open(tmp_path / "i").trials) == list(range(total))
+
+
+def _finished(place: Path) -> int:
+    try:
+        return len(Study.open(place).trials)
+    except Exception:  # it is being made at this moment
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--executor", "dask"), "unknown executor 'dask'"),
+        (("--ray-address", "auto"), "--ray-address is used with --executor ray only"),
+        (("--scheduler", "some"), "unknown scheduler 'some'; did you mean 'soma'"),
+        (("--scheduler", "soma"), "--scheduler soma needs a space of its accelerator template, got 'scratchpad'"),
+        (("--scheduler", "soma", "--space", "soma-edge", "--mapper", "exact"), "--mapper is of --scheduler layers"),
+        (("--fidelity", "many"), "unknown fidelity 'many'"),
+        (("--fidelity", "two"), "--fidelity two is a way of --optimizer mobo, got 'random'"),
+        (("--cheap-cost", "0.5"), "--cheap-cost is used with --fidelity two only"),
+        (
+            ("--constraint", "power_w<=1", "--constraint", "power_w>=2"),
+            "contradict each other: no value satisfies both",
+        ),
+        (("--constraint", "speed<=2"), "unknown metric 'speed'"),
+        (("--storage", "postgres//x"), "is not the URL of a database"),
+        (("--storage", "sqlite:////proc/none/x.db"), "cannot use the study database /proc/none/x.db"),
+        (("--seed", "9", "--out", "a"), "holds a study with another seed: 0, asked for 9"),
+        (("--network", "alexnet", "--out", "a"), "holds a study with another workload: networks:"),
+        (
+            ("--space", "gemmcore", "--out", "a"),
+            "holds a study with another space: name: 'scratchpad', asked for 'gemmcore'",
+        ),
+    ],
+)
+def test_a_mistake_is_named_and_nothing_is_lost(
+    options: tuple[str, ...], message: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In this process; that the command line turns such errors into a message and exit code 2 is tested below."""
+    monkeypatch.chdir(folder)
+    application = typer.Typer()
+    explore.register(application)
+    base = [*SMALL] if "--network" not in options else [*SMALL[2:]]
+    out = () if "--out" in options else ("--out", "new")
+    arguments = join_lists([*base, *options, *out, "--trials", "1"])
+    found = CliRunner().invoke(application, arguments).exception
+    assert isinstance(found, UserError) and message in str(found)
+    assert len(Study.open(folder / "a").trials) == 3
+
+
+def test_a_read_only_database_is_named_and_can_be_read(folder: Path, tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may write everywhere")
+    copy = tmp_path / "a"
+    copy.mkdir()
+    (copy / "study.db").write_bytes((folder / "a" / "study.db").read_bytes())
+    (copy / "study.db").chmod(0o444)
+    copy.chmod(0o555)
+    run = codesign("explore", *SMALL, "--trials", "5", "--out", "a", cwd=tmp_path)
+    assert run.returncode == 2 and "read-only" in said(run)
+    assert codesign("study", "show", "a", cwd=tmp_path).returncode == 0
+    copy.chmod(0o755)
+
+
+def test_a_place_without_a_study_is_named(tmp_path: Path) -> None:
+    for arguments, message in (
+        (("explore", *SMALL, "--out", "z", "--executor", "dask"), "unknown executor 'dask'"),
+        (("study", "show", "."), "no study in ."),
+        (("study", "show", "x.db"), "no study database at"),
+        (("study", "list", "nowhere"), "no such folder or file: nowhere"),
+        (("study", "import", "x.csv", "--out", "y"), "no such file: x.csv"),
+    ):
+        run = codesign(*arguments, cwd=tmp_path)
+        assert run.returncode == 2 and message in said(run), run.stderr
+        assert "Traceback" not in run.stderr
