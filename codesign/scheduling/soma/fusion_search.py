@@ -1,5 +1,6 @@
 """Search over the fusion attributes: annealing chains in compiled code, driven by a budget."""
 
+import time
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -162,7 +163,9 @@ class FusionChain:
         limit_bytes: int | None = None,
         start_temperature: float = 0.1,
         workspace: Workspace | None = None,
+        deadline: float | None = None,
     ) -> None:
+        """Score the start scheme. No tile is asked of a mapper after `deadline` (a `time.perf_counter` value)."""
         self._problem = problem
         self._objective = objective
         self._net = network_arrays(problem)
@@ -177,6 +180,7 @@ class FusionChain:
         self._chances[np.flatnonzero(weights)[-1] :] = 2.0
         self._temperature = start_temperature
         self._restarted = False
+        self._deadline = deadline
         code, energy = _score_whole(problem, self._net, self._setting, self._schemes[0], self._workspace)
         self.status = STATUS_BY_CODE[code]
         latency = int(self._workspace.arrays[4][ks.LATENCY])
@@ -203,7 +207,7 @@ class FusionChain:
                 self._net, self._setting, exponents, self._schemes, self._workspace.arrays, self._chances, self._costs, self._stats,
                 self._random, begin, stop, self._temperature, rounds, done,
             )  # fmt: skip
-            if done == rounds:
+            if done == rounds or (self._deadline is not None and time.perf_counter() > self._deadline):
                 return
             price_asked(self._problem, self._workspace)
 

@@ -163,7 +163,10 @@ def _run_fusion(
     problem: Problem, start: FusionScheme, objective: Objective, seed: int, share: tuple[float | None, int | None], temperature: float,
     workspace: Workspace,
 ) -> FusionResult | None:  # fmt: skip
-    chain = FusionChain(problem, start, objective, seed=seed, start_temperature=temperature, workspace=workspace)
+    deadline = None if share[0] is None else time.perf_counter() + share[0]
+    chain = FusionChain(
+        problem, start, objective, seed=seed, start_temperature=temperature, workspace=workspace, deadline=deadline
+    )
     if not math.isfinite(chain.cost):
         return None
     run_budget(chain.advance, *share)

@@ -11,7 +11,9 @@ from codesign.cost.arrays import Reuse
 from codesign.mappers.base import Budget, MapResult, Objective
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import MappingProblem
-from codesign.scheduling.soma.evaluator import Problem, Schedule, evaluate
+from codesign.scheduling.soma.baselines import coarse_start
+from codesign.scheduling.soma.evaluator import Invalid, Problem, Schedule, evaluate
+from codesign.scheduling.soma.fusion_search import FusionChain
 from codesign.scheduling.soma.fusion_search import Objective as ScheduleObjective
 from codesign.scheduling.soma.instructions import make_instructions
 from codesign.scheduling.soma.mapped_tiles import MappedPlatform, tile_computation
@@ -89,6 +91,18 @@ def test_search_evaluator_and_simulator_agree_on_mapped_tiles(arch: str) -> None
     assert len(mapper.asked) == len({p.computation for p in mapper.asked}) > 1
     fresh = search(replace(problem, hardware=_platform(arch)), ScheduleObjective(), SearchBudget(evaluations=600, seed=1))  # fmt: skip
     assert isinstance(fresh, Found) and fresh.schedule.encoding() == found.schedule.encoding()
+
+
+def test_no_tile_is_priced_after_the_deadline() -> None:
+    mapper = Counting()
+    problem = Problem(_graph(), 4, _platform(mapper=mapper), DEFAULT)
+    start = coarse_start(problem)
+    assert not isinstance(start, Invalid)
+    for deadline, more in ((0.0, False), (None, True)):
+        chain = FusionChain(problem, start, ScheduleObjective(), seed=1, deadline=deadline)
+        before = len(mapper.asked)
+        chain.advance(0.0, 0.5, 300)
+        assert (len(mapper.asked) > before) is more
 
 
 def test_vector_work_and_traffic_follow_the_architecture() -> None:
