@@ -133,8 +133,9 @@ def _bounds(design: Mapping[str, Any], trial: Trial) -> str:
         sentences.append(f"Of its energy, {_and(spent)}.")
     for network in design.get("networks", ()):
         sentences.append(
-            f"{network['name']}: compute units are busy for {_percent(network['utilisation'])} of the time; the DRAM channel "
-            f"for {_percent(network['channel_cycles'] / network['latency_cycles'])}."
+            f"{network['name']}: compute is busy for {_percent(network['compute_cycles'] / network['latency_cycles'])} of the "
+            f"time, the DRAM channel for {_percent(network['channel_cycles'] / network['latency_cycles'])}; "
+            f"{_percent(network['utilisation'])} of the MACs' cycles are used."
         )
     area = dict(design["area"])
     total_area = sum(area.values())
@@ -211,7 +212,10 @@ def _proofs(design: Mapping[str, Any] | None) -> str:
     if "networks" in design:
         gaps = [n["gap"] for n in design["networks"] if n.get("gap") is not None]
         if len(gaps) == len(design["networks"]):
-            return f"The recommended design's schedules are within {100 * max(gaps):.1f} % of a lower bound."
+            return (
+                f"For the tiles chosen, the recommended design's DRAM schedules are within {100 * max(gaps):.1f} % of a lower "
+                "bound; nothing is proven of the choice of tiles."
+            )
         return "The recommended design's schedules are the best found; nothing is proven of them."
     layers = design.get("layers", [])
     if not layers:

@@ -82,7 +82,7 @@ function drawNests(design) {
 // Designs judged by scheduling whole networks: figures of every schedule, and how busy compute and the DRAM channel are.
 function drawNetworks(networks, colours) {
   const rows = networks.map(n => [n.name, n.weight, count(n.latency_cycles), si(n.energy_pj * 1e-12, "J"), bytes(n.dram_bytes), bytes(n.peak_buffer_bytes), percent(n.utilisation), n.lgs + " / " + n.flgs + " / " + n.tiles, n.gap === null || n.gap === undefined ? "–" : percent(n.gap)]);
-  const heads = ["network", "weight", "cycles", "energy", "DRAM traffic", "peak buffer", "utilisation", "groups / fine groups / tiles", "gap to bound"];
+  const heads = ["network", "weight", "cycles", "energy", "DRAM traffic", "peak buffer", "utilisation", "groups / fine groups / tiles", "gap for these tiles"];
   const busy = html("div", {});
   barList(busy, networks.flatMap(n => [["latency", n.latency_cycles, COLOURS.grey], ["compute busy", n.compute_cycles, colours("compute")], ["DRAM channel busy", n.channel_cycles, COLOURS.red], ["lower bound", n.bound_cycles, COLOURS.pale]].filter(row => row[1] !== undefined && row[1] !== null).map(([name, value, colour]) => ({ name: (networks.length > 1 ? n.name + ": " : "") + name, value, colour, text: count(value) + "  " + percent(value / n.latency_cycles) }))), { width: 1180, left: 220, right: 190 });
   return [html("h3", {}, "Schedules of whole networks"), html("div", { class: "scroll" }, html("table", { class: "plain" }, html("thead", {}, html("tr", {}, ...heads.map(h => html("th", {}, h)))), html("tbody", {}, ...rows.map(row => html("tr", {}, ...row.map(c => html("td", {}, String(c)))))))), html("h3", {}, "Cycles"), busy];

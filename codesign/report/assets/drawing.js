@@ -11,10 +11,10 @@ function boxText(x, y, lines) {
 const keeps = level => level.keep.length >= 3 ? "all tensors" : level.keep.join(", ") + (level.keep.length === 1 ? "s" : "");
 
 // What a level is, a line each.
-function levelLines(level) {
+function levelLines(level, many = false) {
   const kind = level.kind === "dram" ? "DRAM" : level.kind === "sram" ? "SRAM" : "registers";
   return [
-    level.name + (level.name.toLowerCase() === kind.toLowerCase() ? "" : " (" + kind + ")"),
+    level.name + (level.name.toLowerCase() === kind.toLowerCase() ? "" : " (" + kind + ")") + (many ? " × " + level.instances : ""),
     level.capacity_bytes === null ? "off chip" : bytes(level.capacity_bytes) + (level.banks > 1 ? " in " + level.banks + " banks" : ""),
     level.read_bandwidth_bytes_per_cycle === null ? "" : digits(level.read_bandwidth_bytes_per_cycle) + " B/cycle",
     level.kind === "dram" ? "" : keeps(level),
@@ -35,7 +35,7 @@ function drawArchitecture(holder, architecture, colours) {
     const boxHeight = 118, top = 160 - boxHeight / 2, colour = colours(level.name);
     const group = svg("g", {}, roundBox(x, top, boxWidth, boxHeight, colour + "1c", colour));
     if (level.banks > 1) for (let b = 1; b < Math.min(level.banks, 32); b++) group.append(svg("line", { x1: x + b * boxWidth / Math.min(level.banks, 32), x2: x + b * boxWidth / Math.min(level.banks, 32), y1: top + boxHeight - 14, y2: top + boxHeight, stroke: colour, opacity: 0.7 }));
-    group.append(...boxText(x + boxWidth / 2, top + 26, levelLines(level)));
+    group.append(...boxText(x + boxWidth / 2, top + 26, levelLines(level, level.instances > 1)));
     root.append(hover(group, [...levelLines(level), level.area_mm2 ? digits(level.area_mm2) + " mm² in all" : "", level.read_pj === null ? "" : digits(level.read_pj) + " pJ per read of " + level.word_bits + " bits"]));
     const gap = k === outer.length - 1 ? 46 : 34;
     root.append(arrow(x + boxWidth + 4, 160, x + boxWidth + gap - 5, 160));
@@ -43,7 +43,7 @@ function drawArchitecture(holder, architecture, colours) {
   });
   const [columns, rows] = levels[array].fanout, links = levels[array].links, side = 216;
   drawArray(root, x, 160 - side / 2, side, columns, rows, links, colours("MAC"));
-  root.append(...boxText(x + side / 2, 160 + side / 2 + 20, [`${rows} × ${columns} ${sizes[array] === architecture.mac.units && !inner.length ? "MACs" : "PEs"}, ${linkWords(links)}`]));
+  root.append(...boxText(x + side / 2, 160 + side / 2 + 20, [`${rows} × ${columns} ${inner.length ? "PEs" : "MACs"}${levels[array].instances > 1 ? " each" : ""}, ${linkWords(links)}`]));
   drawElement(root, x + side + 60, architecture, array, inner, colours);
   root.append(svg("line", { x1: x + side, y1: 160 - side / 2, x2: x + side + 60, y2: 64, stroke: "#8d97a8", "stroke-dasharray": "3 3" }), svg("line", { x1: x + side, y1: 160 - side / 2 + 14, x2: x + side + 60, y2: 262, stroke: "#8d97a8", "stroke-dasharray": "3 3" }));
   holder.replaceChildren(root);

@@ -5,7 +5,7 @@ let chosen = DATA.knee;
 function drawHead() {
   const names = DATA.config.workload.names.join(" + "), mapper = DATA.config.mapper.name;
   byId("title").textContent = "Accelerators for " + names;
-  byId("lead").textContent = [count(DATA.trials.length) + " designs of the space “" + DATA.config.space.name + "”", "optimiser " + DATA.config.optimizer + ", seed " + DATA.config.seed, mapper ? "mapper " + mapper : null, DATA.config.constraints.length ? "subject to " + DATA.config.constraints.join(", ") : null].filter(Boolean).join(" · ");
+  byId("lead").textContent = [count(DATA.trials.length) + " designs of the space “" + DATA.config.space.name + "”", "optimiser " + DATA.config.optimizer + ", seed " + DATA.config.seed, mapper ? (DATA.config.evaluation.scheduler ? "scheduler " : "mapper ") + mapper : null, DATA.config.constraints.length ? "subject to " + DATA.config.constraints.join(", ") : null].filter(Boolean).join(" · ");
   const best = DATA.objectives.map(o => [onFront.length ? si(Math.min(...onFront.map(t => t.metrics[o])), unitOf(o)) : "–", "lowest " + labelOf(o)]);
   byId("cards").replaceChildren(...[[DATA.trials.length, "designs tried"], [valid.length, "feasible"], [onFront.length, "on the front"], ...best].map(([value, name]) => html("div", { class: "card" }, html("b", {}, String(value)), html("span", {}, name))));
   byId("summary").replaceChildren(...DATA.summary.map(part => html("p", { class: part === DATA.summary[0] ? "answer" : null }, html("b", {}, part.title + ". "), part.text,

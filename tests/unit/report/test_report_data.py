@@ -139,5 +139,8 @@ def test_whole_network_schedules_are_shown_with_what_they_have(
     assert design["networks"][0]["bound_cycles"] == 900 and "encoding" not in design["networks"][0]
     assert "layers" not in design and design["area"]
     words = " ".join(part["text"] for part in data["summary"])
-    assert "compute units are busy for 50 % of the time" in words and "within 12.5 % of a lower bound" in words
+    assert (
+        "compute is busy for 80 % of the time, the DRAM channel for 50 %; 50 % of the MACs' cycles are used" in words
+        and "within 12.5 % of a lower bound" in words
+    )
     json.dumps(data, allow_nan=False)
