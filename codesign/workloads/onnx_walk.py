@@ -154,7 +154,12 @@ class GraphWalk:
 
     def output(self, node: Any, index: int = 0) -> Value:
         """What is known of an output of a node."""
-        return self.values[node.output[index]]
+        name = node.output[index]
+        if name not in self.values:
+            raise UserError(
+                f"nothing is known of {name!r}, a result of {node.op_type!r}", hint="the graph is not valid ONNX"
+            )
+        return self.values[name]
 
     def warn(self, message: str) -> None:
         """Keep a warning with the network."""
