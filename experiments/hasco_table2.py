@@ -230,7 +230,8 @@ def parse_args(arguments: list[str] | None = None) -> Config:
     parser.add_argument("--evaluations", type=int, default=default.evaluations)
     parser.add_argument("--trials", type=int, default=default.trials)
     parser.add_argument("--seeds", type=int, default=default.seeds)
-    parser.add_argument("--values", type=int, default=default.values)
+    parser.add_argument("--values", type=int, default=default.values, help="at most so many values of each parameter")
+    parser.add_argument("--varied", type=int, default=default.varied, help="at most so many parameters that vary")
     parser.add_argument("--workers", type=int, default=default.workers)
     given = parser.parse_args(arguments)
     if given.smoke:
@@ -238,7 +239,7 @@ def parse_args(arguments: list[str] | None = None) -> Config:
             ("mobilenet_v2",), ("gemm",), evaluations=10, trials=8, prior=4, seeds=1, values=3, varied=3, workers=1, seed=given.seed, out=given.out
         )  # fmt: skip
     return Config(
-        tuple(given.networks), tuple(given.intrinsics), evaluations=given.evaluations, trials=given.trials, seeds=given.seeds, values=given.values,
+        tuple(given.networks), tuple(given.intrinsics), evaluations=given.evaluations, trials=given.trials, seeds=given.seeds, values=given.values, varied=given.varied,
         workers=given.workers, seed=given.seed, out=given.out,
     )  # fmt: skip
 
