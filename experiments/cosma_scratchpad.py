@@ -70,7 +70,7 @@ def sweep(config: Config, name: str) -> list[dict[str, Any]]:
         found = evaluate({"scratchpad_kib": kib})
         point: dict[str, Any] = {"networks": name, "scratchpad_kib": kib, "feasible": found.metrics is not None}
         if found.metrics is not None:
-            network = found.detail["networks"][0]
+            network = found.detail["schedules"][0]
             point |= {key: network[key] for key in ("dram_bytes", "noncompulsory_bytes", "proof")}
             point |= {
                 "energy_j": found.metrics.energy_j,

@@ -64,7 +64,9 @@ def register(app: typer.Typer) -> None:
         scheduler: Annotated[
             str,
             _option(
-                _INNER, help="layers (each mapped alone) or soma (whole network fused; --space soma-edge, soma-cloud)."
+                _INNER,
+                help="layers (each mapped alone), soma (whole network fused; --space soma-edge, soma-cloud), or cosma "
+                "(off-chip traffic of the best operator order and spills).",
             ),
         ] = "layers",
         mapper: Annotated[

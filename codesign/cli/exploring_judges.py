@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MAPPER, CHEAP_MAPPER = "exact", "anneal"
 
-SCHEDULERS = ("layers", "soma")
+SCHEDULERS = ("layers", "soma", "cosma")
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,8 @@ def make_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
         return _layer_judge(request, space)
     if request.scheduler == "soma":
         return _soma_judge(request, space)
+    if request.scheduler == "cosma":
+        return _cosma_judge(request, space)
     raise unknown_name("scheduler", request.scheduler, SCHEDULERS)
 
 
@@ -165,9 +167,7 @@ def _soma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
     batches = {s.batch for s in sources}
     if len(batches) > 1:
         raise UserError(f"the networks are of different batches: {sorted(batches)}", hint="give --batch")
-    weights = request.weights or (1.0,) * len(sources)
-    if len(weights) != len(sources):
-        raise UserError(f"expected {len(sources)} weights, one per network, got {len(weights)}")
+    weights = _weights(request)
     budget = ScheduleBudget(seconds=request.time_limit_s, evaluations=request.evaluations, seed=request.seed)
     graphs = tuple((source.graph, weight) for source, weight in zip(sources, weights, strict=True))
     exponents = Exponents(*_SOMA_OBJECTIVES[request.map_objective])
@@ -202,5 +202,55 @@ def _refuse_layer_options(request: "ExploreRequest") -> None:
     for option, present in given.items():
         if present:
             raise UserError(
-                f"{option} is of --scheduler layers; --scheduler soma decides it itself", hint=f"leave out {option}"
+                f"{option} is of --scheduler layers; --scheduler {request.scheduler} decides it itself",
+                hint=f"leave out {option}",
             )
+
+
+def _weights(request: "ExploreRequest") -> tuple[float, ...]:
+    weights = request.weights or (1.0,) * len(request.networks)
+    if len(weights) != len(request.networks):
+        raise UserError(f"expected {len(request.networks)} weights, one per network, got {len(weights)}")
+    return weights
+
+
+COSMA_TIME_LIMIT_S = 10.0
+"""CPU seconds for each schedule that cannot be solved exactly."""
+
+
+def _cosma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
+    from codesign.evaluation.traffic import TrafficEvaluator
+    from codesign.scheduling.cosma.objective import Quantity
+    from codesign.scheduling.cosma.solve import Effort
+    from codesign.scheduling.cosma.sources import load_graph
+
+    _refuse_layer_options(request)
+    quantities = {"edp": Quantity.BYTES, "energy": Quantity.ENERGY, "latency": Quantity.LATENCY}
+    if request.map_objective not in quantities:
+        raise unknown_name("objective", request.map_objective, quantities)
+    if request.evaluations is not None:
+        raise UserError("--evaluations does not apply to --scheduler cosma", hint="--time-limit bounds each schedule")
+    graphs = [
+        load_graph(
+            name, bits=space.bits, batch=request.batch, seq=request.seq, phase=request.phase
+        ).without_parameters()
+        for name in request.networks
+    ]
+    effort = Effort(time_limit_s=request.time_limit_s or COSMA_TIME_LIMIT_S, seed=request.seed)
+    weights = _weights(request)
+    evaluator = TrafficEvaluator(
+        space, tuple(zip(graphs, weights, strict=True)), quantities[request.map_objective], effort
+    )
+    names = [graph.name for graph in graphs]
+    return Judge(
+        evaluator,
+        {
+            **_workload_json(request),
+            "names": names,
+            "hashes": [hashlib.sha256(repr(graph).encode()).hexdigest()[:16] for graph in graphs],
+            "weights": list(weights),
+        },
+        {"name": "cosma"},
+        {"scheduler": "cosma", "objective": request.map_objective, "time_limit_s": effort.time_limit_s},
+        f"{' + '.join(names)}: {sum(len(g.operators) for g in graphs)} operators; off-chip traffic of the best order and spills",
+    )

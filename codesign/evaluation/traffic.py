@@ -84,7 +84,7 @@ class TrafficEvaluator:
                 "the design has no area: its technology fills in none", where=f"architecture {architecture.name!r}"
             )
         metrics = Metrics(latency, total_pj * 1e-12 + leakage * latency, area, leakage)
-        detail = {"scratchpad_bytes": capacity, "dram_bytes": total_bytes, "networks": networks}
+        detail = {"scratchpad_bytes": capacity, "dram_bytes": total_bytes, "schedules": networks}
         return Evaluation(metrics, None, time.perf_counter() - started, detail, described)
 
     def _schedule(self, position: int, capacity: int, weights: TrafficWeights) -> Outcome:
