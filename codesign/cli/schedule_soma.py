@@ -1,6 +1,7 @@
 """`codesign schedule` for fusion and DRAM timing: soma, soma-paper, cocco, unfused."""
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -113,8 +114,11 @@ def _objective(name: str | None) -> Any:
 
     if name is None:
         return Objective()
+    exponents = re.fullmatch(r"e(\d+(?:\.\d+)?)d(\d+(?:\.\d+)?)", name)
+    if exponents is not None:
+        return Objective(float(exponents[1]), float(exponents[2]))
     if name not in _OBJECTIVES:
-        raise unknown_name("objective", name, _OBJECTIVES)
+        raise unknown_name("objective", name, [*_OBJECTIVES, "eNdM"])
     return Objective(*_OBJECTIVES[name])
 
 

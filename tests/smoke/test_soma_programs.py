@@ -83,6 +83,14 @@ def test_any_architecture_is_scheduled_on_with_a_mapper_for_its_tiles(tmp_path: 
     assert records[0]["latency_cycles"] == records[1]["latency_cycles"] != records[2]["latency_cycles"]
 
 
+def test_any_exponents_are_an_objective(capsys: Any) -> None:
+    values = []
+    for name in ("edp", "e1d1", "e0d1", "latency"):
+        run(ScheduleOptions("soma", "json", network=TOY, objective=name, evaluations=200))
+        values.append(json.loads(capsys.readouterr().out)["encoding"])
+    assert values[0] == values[1] and values[2] == values[3]
+
+
 def test_infeasible_is_printed_as_a_result(capsys: Any) -> None:
     run(ScheduleOptions("soma", "json", network=TOY, capacity="9000", evaluations=100))
     record = json.loads(capsys.readouterr().out)

@@ -158,6 +158,19 @@ class Encoding:
     dram: DramScheme = DramScheme()
     name: str = "scheme"
 
+    def text(self, graph: LayerGraph) -> str:
+        """`FusionScheme.text`, then ``order: 3 0 1 ...`` and ``hold: 3[2,5) 7[,9)`` where they differ from the defaults.
+
+        The form `parse_encoding` reads.
+        """
+        lines = [self.fusion.text(graph)]
+        if self.dram.order is not None:
+            lines.append("order: " + " ".join(map(str, self.dram.order)))
+        if self.dram.durations:
+            lives = (f"{t}[{'' if a is None else a},{'' if b is None else b})" for t, a, b in self.dram.durations)
+            lines.append("hold: " + " ".join(lives))
+        return "\n".join(lines)
+
     def to_json(self) -> dict[str, Any]:
         """The reference data's form."""
         edits = []
@@ -172,6 +185,33 @@ class Encoding:
         if self.dram.order is not None:
             value["order"] = list(self.dram.order)
         return value
+
+
+def parse_encoding(text: str, graph: LayerGraph, name: str = "scheme") -> Encoding:
+    """The encoding in the form of `Encoding.text`.
+
+    Raises:
+        UserError: A line has another form or names an unknown layer.
+    """
+    fusion: list[str] = []
+    order: tuple[int, ...] | None = None
+    lives: list[tuple[int, int | None, int | None]] = []
+    for line in text.strip().splitlines():
+        head, _, rest = line.strip().partition(":")
+        if head == "order":
+            if not all(word.isdecimal() for word in rest.split()):
+                raise UserError(f"expected tensor numbers after 'order:', got {rest.strip()!r}")
+            order = tuple(int(word) for word in rest.split())
+        elif head == "hold":
+            for word in rest.split():
+                match = re.fullmatch(r"(\d+)\[(-?\d*),(\d*)\)", word)
+                if match is None or match[2] == "-":
+                    raise UserError(f"expected a living duration such as 3[2,5) or 7[,9), got {word!r}")
+                start, end = (int(side) if side else None for side in match.groups()[1:])
+                lives.append((int(match[1]), start, end))
+        else:
+            fusion.append(line)
+    return Encoding(parse_fusion("\n".join(fusion), graph), DramScheme(order, tuple(lives)), name)
 
 
 def _integers(raw: Any, key: str, where: str) -> tuple[int, ...]:

@@ -13,7 +13,15 @@ from codesign.scheduling.soma.fusion_search import Objective
 from codesign.scheduling.soma.hardware import EDGE, PRESETS, SomaHardware, hardware_from_constants, read_hardware
 from codesign.scheduling.soma.model import DEFAULT, REFERENCE, ModelOptions
 from codesign.scheduling.soma.network import LayerGraph, graph_from_json
-from codesign.scheduling.soma.notation import Encoding, FusionScheme, Status, encodings_from_json, parse_fusion
+from codesign.scheduling.soma.notation import (
+    DramScheme,
+    Encoding,
+    FusionScheme,
+    Status,
+    encodings_from_json,
+    parse_encoding,
+    parse_fusion,
+)
 from codesign.scheduling.soma.search import Budget, search
 from codesign.scheduling.soma.source import load_graph
 
@@ -145,6 +153,27 @@ def test_buffer_scaling_reproduces_the_published_power_rule() -> None:
     larger: SomaHardware = EDGE.with_buffer(32 << 20)
     assert larger.gbuf.read_pj_per_byte == pytest.approx(0.217125 * 8 * 0.6 * 1.1**16)
     assert larger.with_buffer(8 << 20).gbuf.read_pj_per_byte == pytest.approx(EDGE.gbuf.read_pj_per_byte)
+
+
+def test_text_holds_all_six_attributes() -> None:
+    encoding = Encoding(scheme(2), DramScheme((3, 0, 1), ((3, -1, 5), (7, None, 9), (8, 2, None))))
+    text = encoding.text(graph())
+    assert text.splitlines()[-2:] == ["order: 3 0 1", "hold: 3[-1,5) 7[,9) 8[2,)"]
+    assert parse_encoding(text, graph()) == encoding
+    assert parse_encoding(Encoding(scheme()).text(graph()), graph()) == Encoding(scheme())
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("order: 1 x", "expected tensor numbers"),
+        ("hold: 3[2,5]", "expected a living duration"),
+        ("holt: 1", "expected '"),
+    ],
+)
+def test_malformed_text_is_refused(line: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        parse_encoding(scheme().text(graph()) + "\n" + line, graph())
 
 
 def test_the_randomly_wired_network_has_a_name() -> None:
