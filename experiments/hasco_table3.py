@@ -97,7 +97,7 @@ class Config:
     networks: tuple[str, ...] = NETWORKS
     evaluations: int = 300
     iterations: int = 20
-    seeds: int = 5
+    seeds: int = 3
     seed: int = 0
     out: Path = Path("results/hasco_table3")
 
