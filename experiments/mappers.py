@@ -79,7 +79,7 @@ class Config:
         objective: energy, latency or edp.
         limit: Layers of each network at most.
         seed: Of the mappers that draw.
-        smoke: Two small layers on one architecture, every mapper.
+        smoke: One layer on one architecture, every mapper.
         out: Folder of results.
     """
 
@@ -302,10 +302,10 @@ def parse_args(arguments: list[str] | None = None) -> Config:
     parser.add_argument("--limit", type=int, help="layers of each network at most")
     parser.add_argument("--seed", type=int, default=default.seed)
     parser.add_argument("--out", type=Path, default=default.out)
-    parser.add_argument("--smoke", action="store_true", help="two small layers, every mapper")
+    parser.add_argument("--smoke", action="store_true", help="one layer, every mapper")
     given = parser.parse_args(arguments)
     if given.smoke:
-        given.networks, given.architectures, given.limit = ("deepbench",), ("simba",), 2
+        given.networks, given.architectures, given.limit = ("alexnet",), ("simba",), 1
     return Config(
         tuple(given.networks), tuple(given.architectures), tuple(given.methods), given.objective, given.limit,
         given.seed, given.smoke, given.out,

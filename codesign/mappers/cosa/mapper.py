@@ -49,7 +49,7 @@ class CosaMapper:
     """
 
     reading: str = "paper"
-    k: int = 16
+    k: int = 8
     polish: int = 4
     enumeration: str = "sweep"
     form: str = "weighted"
@@ -127,7 +127,8 @@ class CosaMapper:
             chooser.offer(outermost_state(encoded.space))
         if self.k > 1 and self.polish and chooser.best is not None:
             before = chooser.best_value
-            chooser.polish(self.polish, chain_orders(program, encoded.space))
+            orders = chain_orders(program, encoded.space)
+            chooser.polish(self.polish, orders)
             if chooser.best_value < before:
                 polished = (
                     f"best of {found} schedules: {objective.value} {before:.6g}, polished to {chooser.best_value:.6g}"
@@ -198,19 +199,23 @@ class _Chooser:
         self._keep(state, value)
 
     def polish(self, count: int, orders: IntArray) -> None:
-        """Polish the best of the valid states seen, best first."""
-        for _, start in sorted(self.kept, key=lambda item: item[0])[:count]:
+        """Polish the best of the valid states seen, best first, then the one with all loops outermost."""
+        best = [start for _, start in sorted(self.kept, key=lambda item: item[0])[:count]]
+        for start in (*best, outermost_state(self.encoded.space)):
             left = 1 << 62 if self.budget.evaluations is None else self.budget.evaluations - self.evaluated
             if self.spent():
                 return
-            state, scratch = (outermost_state(self.encoded.space) for _ in range(2))
+            state, scratch = outermost_state(self.encoded.space), self._scratch()
             copy_state(start, state)
             value, scored = polish(
-                self.encoded.kernel, self.encoded.space, state, (outermost_state(self.encoded.space), scratch),
-                self.encoded.nest, self.table, orders, self.objective, left,
+                self.encoded.kernel, self.encoded.space, state, scratch, self.encoded.nest, self.table, orders,
+                self.objective, left,
             )  # fmt: skip
             self.evaluated += int(scored)
             self._keep(state, value)
+
+    def _scratch(self) -> tuple[MapState, MapState]:
+        return outermost_state(self.encoded.space), outermost_state(self.encoded.space)
 
     def _keep(self, state: MapState, value: float) -> None:
         if value < math.inf:

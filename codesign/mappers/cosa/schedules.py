@@ -14,6 +14,9 @@ from codesign.mapping.space import MapState, build_nest, factor_table
 ROUNDS = 8
 """Times a program is tightened and solved again before its schedule is given up."""
 
+SWEEP_ROUNDS = 2
+"""The same for each further program: another of them costs less than mending this one."""
+
 SWEEP_EFFORT = 0.5
 """Limit on the solver's work for each further program; the first one has the full `EFFORT`."""
 
@@ -67,7 +70,12 @@ def solve_program(
 
 
 def repaired(
-    encoded: Encoded, program: Program, solution: Solution, solver: Solver, seconds_left: Clock
+    encoded: Encoded,
+    program: Program,
+    solution: Solution,
+    solver: Solver,
+    seconds_left: Clock,
+    rounds: int = ROUNDS,
 ) -> Schedule | None:
     """The program's schedule; where it does not fit, that of the program tightened until it does.
 
@@ -76,7 +84,7 @@ def repaired(
     of the program whose share for this tile is lowered by as much.
     """
     settings = program.settings
-    for repairs in range(ROUNDS + 1):
+    for repairs in range(rounds + 1):
         if not solution.values:
             return None
         state = decode(program, solution.values, encoded.space)
@@ -204,7 +212,7 @@ def further_schedules(
     for settings in others[:attempts]:
         program = make_program(encoded.source, settings)
         found = solve_program(program, solver, seconds_left(), SWEEP_EFFORT)
-        other = repaired(encoded, program, found, solver, seconds_left)
+        other = repaired(encoded, program, found, solver, seconds_left, SWEEP_ROUNDS)
         if other is not None and other.key not in seen:
             seen.add(other.key)
             yield other
