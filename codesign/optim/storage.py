@@ -12,6 +12,7 @@ trial, made before it is evaluated:
 
 import hashlib
 import json
+import os
 import time
 import weakref
 import zlib
@@ -169,6 +170,10 @@ class Database:
         self._file = Path(parsed.database) if parsed.drivername.startswith("sqlite") else None
         if self._file is not None and not create and not self._file.exists():
             raise UserError(f"no study database at {self._file}")
+        self._writes = create
+        if self._file is not None and not create and not os.access(self._file.parent, os.W_OK):
+            # A file in write-ahead mode cannot be read without writing beside it, unless it is declared not to change.
+            self.url = f"sqlite:///file:{self._file}?mode=ro&immutable=1&uri=true"
         self._table = _table()
         with database_errors(self.place):
             self._storage = self._open(create)
@@ -209,7 +214,8 @@ class Database:
         import sqlalchemy
         from sqlalchemy.exc import SQLAlchemyError
 
-        if self._file is not None and self._close.alive:
+        if self._file is not None and self._close.alive and self._writes:
+            self._engine.dispose()
             try:
                 with self._engine.connect() as connection:
                     connection.execute(sqlalchemy.text("PRAGMA busy_timeout=100"))
