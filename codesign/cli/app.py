@@ -22,10 +22,14 @@ COMMANDS = (
     "tensorize",
     "train",
     "compare",
+    "sensitivity",
     "study",
     "report",
     "convert",
 )
+
+TRACEBACK = "CODESIGN_TRACEBACK"
+"""Environment variable: show where an internal error came from."""
 
 app = typer.Typer(
     name="codesign",
@@ -99,6 +103,16 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        typer.secho(
+            f"internal error: {type(error).__name__}: {error}\nThis is a fault of codesign, not of your input; please "
+            f"report it with the command and what {TRACEBACK}=1 before it prints.",
+            fg="red",
+            err=True,
+        )
+        sys.exit(1)
 
 
 if __name__ == "__main__":

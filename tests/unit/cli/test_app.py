@@ -1,0 +1,44 @@
+import importlib.util
+import sys
+
+import pytest
+import typer
+
+from codesign.cli import app as application
+
+
+def _fail() -> None:
+    raise RuntimeError("the odometer ran backwards")
+
+
+def _run(monkeypatch: pytest.MonkeyPatch) -> int:
+    broken = typer.Typer()
+    broken.command()(_fail)
+    monkeypatch.setattr(application, "app", broken)
+    monkeypatch.setattr(application, "_register_commands", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["codesign"])
+    with pytest.raises(SystemExit) as stopped:
+        application.main()
+    assert isinstance(stopped.value.code, int)
+    return stopped.value.code
+
+
+def test_a_fault_of_ours_is_one_message_that_asks_for_a_report(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv(application.TRACEBACK, raising=False)
+    assert _run(monkeypatch) == 1
+    message = capsys.readouterr().err
+    assert "internal error: RuntimeError: the odometer ran backwards" in message
+    assert "please report it" in message and "Traceback" not in message
+
+
+def test_the_traceback_is_shown_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(application.TRACEBACK, "1")
+    with pytest.raises(RuntimeError, match="odometer"):
+        _run(monkeypatch)
+
+
+def test_every_command_exists() -> None:
+    for name in application.COMMANDS:
+        assert importlib.util.find_spec(f"codesign.cli.{name}") is not None
