@@ -125,7 +125,7 @@ def choose_orders(
         The best value (infinite if no valid mapping) and the number of mappings scored.
     """
     copy_state(state, trial)
-    best = _value(kernel, space, trial, nest, table, objective)
+    best = state_value(kernel, space, trial, nest, table, objective)
     scored = 1
     improved = True
     n_levels, n_dims = space.order.shape
@@ -141,7 +141,7 @@ def choose_orders(
                 if scored >= limit:
                     return best, scored
                 trial.order[v] = orders[c, v]
-                value = _value(kernel, space, trial, nest, table, objective)
+                value = state_value(kernel, space, trial, nest, table, objective)
                 scored += 1
                 if value < best:
                     best, improved = value, True
@@ -157,7 +157,7 @@ def choose_orders(
                         return best, scored
                     trial.order[v] = state.order[v]
                     _shift(trial.order[v], source, target)
-                    value = _value(kernel, space, trial, nest, table, objective)
+                    value = state_value(kernel, space, trial, nest, table, objective)
                     scored += 1
                     if value < best:
                         best, improved = value, True
@@ -168,7 +168,7 @@ def choose_orders(
                 return best, scored
             v, t = space.free[i, 0], space.free[i, 1]
             trial.keep[v, t] = 1 - state.keep[v, t]
-            value = _value(kernel, space, trial, nest, table, objective)
+            value = state_value(kernel, space, trial, nest, table, objective)
             scored += 1
             if value < best:
                 best, improved = value, True
@@ -178,7 +178,8 @@ def choose_orders(
 
 
 @njit
-def _value(kernel: Kernel, space: MapSpace, state: MapState, nest: Nest, table: IntArray, objective: int) -> float:
+def state_value(kernel: Kernel, space: MapSpace, state: MapState, nest: Nest, table: IntArray, objective: int) -> float:
+    """The objective of a state; infinite if it is not valid."""
     count = build_nest(space, state, table, nest)
     status, energy, cycles = score(kernel, nest, count)
     return value_of(objective, energy, cycles) if status == VALID else np.inf

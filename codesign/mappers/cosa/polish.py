@@ -7,11 +7,10 @@ kernel need not stay where the program left it (docs/cosa.md).
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.cost.kernel import VALID, Kernel, score
-from codesign.mappers.annealing import value_of
-from codesign.mappers.cosa.decode import choose_orders
+from codesign.cost.kernel import Kernel
+from codesign.mappers.cosa.decode import choose_orders, state_value
 from codesign.mapping.nest import IntArray, Nest
-from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state
+from codesign.mapping.space import MapSpace, MapState, copy_state
 
 
 @njit
@@ -61,7 +60,7 @@ def polish(
                     if trial.slot[p] == state.slot[p]:
                         continue
                     if not pairs:
-                        value = _score(kernel, space, trial, nest, table, objective)
+                        value = state_value(kernel, space, trial, nest, table, objective)
                         scored += 1
                     else:
                         value, more = _second_move(
@@ -106,7 +105,7 @@ def _second_move(
                 continue
             if scored >= limit:
                 return np.inf, scored
-            value = _score(kernel, space, trial, nest, table, objective)
+            value = state_value(kernel, space, trial, nest, table, objective)
             scored += 1
             if value < bound:
                 return value, scored
@@ -125,10 +124,3 @@ def _repeats(space: MapSpace, state: MapState, prime: int, but: int) -> bool:
     for i in range(space.n_choices[prime]):
         same = same and space.choices[q, i] == space.choices[prime, i]
     return same  # type: ignore[no-any-return]
-
-
-@njit
-def _score(kernel: Kernel, space: MapSpace, state: MapState, nest: Nest, table: IntArray, objective: int) -> float:
-    count = build_nest(space, state, table, nest)
-    status, energy, cycles = score(kernel, nest, count)
-    return value_of(objective, energy, cycles) if status == VALID else np.inf
