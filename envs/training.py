@@ -1,6 +1,5 @@
 """Training a policy on `codesign/Schedule`: deep Q-learning or masked policy gradients over many computations and cores."""
 
-import importlib.util
 import json
 import time
 from collections.abc import Callable
@@ -206,13 +205,12 @@ def _load_model(config: TrainingConfig, out: Path) -> Any:
 
 
 def _set_logger(model: Any, out: Path) -> Path:
-    """TensorBoard where it is installed, else a CSV file."""
+    """Log for TensorBoard; returns the folder it reads."""
     from stable_baselines3.common.logger import configure
 
-    board = importlib.util.find_spec("tensorboard") is not None
     folder = out / "log"
-    model.set_logger(configure(str(folder), ["tensorboard"] if board else ["csv"]))
-    return folder if board else folder / "progress.csv"
+    model.set_logger(configure(str(folder), ["tensorboard"]))
+    return folder
 
 
 def _make_callback(config: TrainingConfig, out: Path, progress: Progress | None) -> Any:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, final
 
 from codesign.core.errors import UserError, unknown_name
-from codesign.evaluation.parallel import Pool, SerialPool, _evaluate_here, _start_worker
+from codesign.evaluation.parallel import Pool, SerialPool, evaluate_here, start_worker
 
 R = TypeVar("R")
 
@@ -86,7 +86,7 @@ class ProcessPool(Generic[R]):
 
     def submit(self, point: dict[str, Any]) -> None:
         """See `Pool`."""
-        self._running[self._executor.submit(_evaluate_here, point)] = point
+        self._running[self._executor.submit(evaluate_here, point)] = point
 
     def collect(self) -> list[tuple[dict[str, Any], R | Fault]]:
         """See `Pool`."""
@@ -141,7 +141,7 @@ class ProcessPool(Generic[R]):
 
 def _start_watched(evaluate: Callable[[dict[str, Any]], Any]) -> None:
     """Prepare a worker that ends itself when the process that started it is killed."""
-    _start_worker(evaluate)
+    start_worker(evaluate)
     parent = multiprocessing.parent_process()
     assert parent is not None
 

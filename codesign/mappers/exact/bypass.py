@@ -5,8 +5,10 @@ the tensor. So the costs of all (outer level, inner level) pairs are computed on
 time, and the bound of a keep set is the least total over profiles (bound B3 in docs/exact-mapper.md).
 """
 
+import heapq
 import math
-from itertools import pairwise, product
+from collections.abc import Iterator
+from itertools import islice, pairwise, product
 
 import numpy as np
 
@@ -14,13 +16,13 @@ from codesign.mappers.exact.bases import BaseArrays
 from codesign.mappers.exact.fixed import FixedKeep, KeepSets
 from codesign.mappers.exact.incumbent import TOLERANCE, Incumbent
 from codesign.mappers.exact.instance import Instance
-from codesign.mappers.exact.search import bound_values, search_choices, search_fixed
+from codesign.mappers.exact.search import ProfileSearch, bound_values, search_fixed, search_of
 from codesign.mappers.exact.spatial import FanoutOptions, options_of
 from codesign.mapping.constraints import Keep
 from codesign.mapping.nest import FloatArray, IntArray
 
-_MOST_SUMS = 4e9
-"""Additions the bounds of all keep sets may take; beyond, the sets are searched without a bound of their own."""
+_MOST_FIGURES = 5e7
+"""Coarse profiles times chains (each 8 bytes); beyond, keep sets are searched without a bound of their own."""
 
 _FEW = 16
 """So few keep sets are searched without looking for a good one first."""
@@ -61,44 +63,91 @@ class _FreeKeep:
 
     def __init__(self, instance: Instance, sets: list[tuple[Chain, ...]], bases: BaseArrays, best: Incumbent) -> None:
         self.instance, self.sets, self.bases, self.best = instance, sets, bases, best
+        self.room: list[FloatArray] = []
         self.tables = _Tables(instance)
-        self.coarse = len(sets) * float(self.tables.count) <= _MOST_SUMS
+        chains = [sorted({chains[t] for chains in sets}, reverse=True) for t in range(instance.n_tensors)]
+        self.coarse = sum(map(len, chains)) * float(self.tables.count) <= _MOST_FIGURES
+        if not self.coarse:
+            return
         self.constant = float(instance.problem.macs) * float(instance.problem.mac_energy)
-        self.chain_cost: list[dict[Chain, FloatArray]] = []
-        if self.coarse:
-            self.chain_cost = [
-                {chain: self.tables.chain(t, chain) for chain in {chains[t] for chains in sets}}
-                for t in range(instance.n_tensors)
-            ]
-            compute = instance.problem.macs / self.tables.instances[-1]
-            self.cycles = np.ceil(np.maximum(compute, self.tables.least_outer_cycles()) * (1.0 - 1e-12))
+        self.chain_cost = [{chain: self.tables.chain(t, chain) for chain in chains[t]} for t in range(len(chains))]
+        compute = instance.problem.macs / self.tables.instances[-1]
+        self.cycles = np.ceil(np.maximum(compute, self.tables.least_outer_cycles()) * (1.0 - 1e-12))
+        # energy of tensors t and later when each takes, profile by profile, the chain that is best for itself
+        self.later = [np.zeros(self.tables.count)]
+        for costs in reversed(self.chain_cost):
+            self.later.insert(0, self.later[0] + np.minimum.reduce(list(costs.values())))
 
     def search(self) -> float:
         """See `search_keep_sets`."""
-        bounds = (
-            np.array([self.values(chains).min() for chains in self.sets]) if self.coarse else np.zeros(len(self.sets))
-        )
-        if len(self.sets) > _FEW and self.coarse:
-            self.climb(bounds)
-        unsearched = math.inf
-        for i in np.argsort(bounds, kind="stable"):
-            if not self.best.beaten_by(float(bounds[i])):
-                break
+        if not self.coarse:
+            return self.one_by_one()
+        if len(self.sets) > _FEW:
+            self.climb()
+        unsearched, started = math.inf, 0
+        waiting: list[tuple[float, int, ProfileSearch]] = []
+        sets = self.in_order()
+        upcoming, chains = next(sets)
+        while True:
+            bound = min(upcoming, waiting[0][0]) if waiting else upcoming
+            if not self.best.beaten_by(bound):
+                return unsearched
             if self.best.late and self.best.nest is not None:
-                return min(unsearched, float(bounds[i]))
-            fixed = FixedKeep(self.instance, _by_level(self.sets[i]), self.bases)
-            if self.coarse:
-                choices = self.choices(fixed, self.values(self.sets[i]), self.best.value * (1.0 - TOLERANCE))
-                unsearched = min(unsearched, search_choices(fixed, choices, self.best))
-            else:
-                unsearched = min(unsearched, search_fixed(fixed, self.best))
+                return min(unsearched, bound)
+            if upcoming <= bound:
+                if chains is not None:  # else several sets, not told apart yet
+                    started += 1
+                    heapq.heappush(waiting, (upcoming, started, self.start(chains)))
+                upcoming, chains = next(sets, (math.inf, None))
+                continue
+            bound, number, one = heapq.heappop(waiting)
+            one.step()
+            unsearched = min(unsearched, one.unsearched)
+            if self.best.beaten_by(one.bound):
+                heapq.heappush(waiting, (max(bound, one.bound), number, one))
+
+    def start(self, chains: tuple[Chain, ...]) -> ProfileSearch:
+        """The search of a keep set."""
+        fixed = FixedKeep(self.instance, _by_level(chains), self.bases, self.room)
+        choices = self.choices(fixed, self.values(chains), self.best.value * (1.0 - TOLERANCE))
+        return search_of(fixed, choices, self.best)
+
+    def one_by_one(self) -> float:
+        """Search the keep sets in the order given, without a bound of their own; returns as `search_keep_sets`."""
+        unsearched = math.inf
+        for chains in self.sets:
+            if self.best.late and self.best.nest is not None:
+                return 0.0
+            fixed = FixedKeep(self.instance, _by_level(chains), self.bases, self.room)
+            unsearched = min(unsearched, search_fixed(fixed, self.best))
         return unsearched
 
+    def in_order(self) -> Iterator[tuple[float, tuple[Chain, ...] | None]]:
+        """Keep sets and their bounds, least bound first; (bound on all that are left, None) in between.
+
+        The chains of the tensors are decided one after another, those of the others left to what is best for each, and
+        only the most promising partial decision is continued, so that most sets are never looked at one by one.
+        """
+        waiting: list[tuple[float, int, tuple[Chain, ...]]] = [(-math.inf, 0, ())]
+        ticket = 0
+        while waiting:
+            bound, _, chosen = heapq.heappop(waiting)
+            if len(chosen) == len(self.chain_cost):
+                yield bound, chosen
+                continue
+            yield bound, None
+            for chain in self.chain_cost[len(chosen)]:
+                part = (*chosen, chain)
+                value = max(bound, float(self.values(part).min()))
+                if self.best.beaten_by(value):
+                    ticket += 1
+                    heapq.heappush(waiting, (value, ticket, part))
+
     def values(self, chains: tuple[Chain, ...]) -> FloatArray:
-        """Bound of every coarse profile with these keep sets."""
-        energy = self.constant + self.tables.impossible + self.chain_cost[0][chains[0]]
-        for t in range(1, len(chains)):
-            energy = energy + self.chain_cost[t][chains[t]]
+        """Bound of every coarse profile with these chains of the first tensors and any of the others."""
+        energy = self.constant + self.tables.impossible + self.later[len(chains)]
+        for t in range(len(chains)):
+            energy += self.chain_cost[t][chains[t]]
         return bound_values(self.best.goal, energy, self.cycles)
 
     def choices(self, fixed: FixedKeep, values: FloatArray, limit: float) -> IntArray:
@@ -110,27 +159,29 @@ class _FreeKeep:
             rows.extend(product(*lists))
         return np.array(rows, np.int64).reshape(-1, self.instance.n_levels) + fixed.options.first[:-1]
 
-    def climb(self, bounds: FloatArray) -> None:
+    def climb(self) -> None:
         """Find a good incumbent: a few profiles of the promising sets, then one decision at a time from the best."""
-        index = {chains: i for i, chains in enumerate(self.sets)}
         tried: set[tuple[Chain, ...]] = set()
 
         def improves(chains: tuple[Chain, ...], profiles: int) -> bool:
             """Look at a few profiles of a keep set that may win."""
-            if chains in tried or self.best.late or not self.best.beaten_by(float(bounds[index[chains]])):
+            if chains in tried or (self.best.late and self.best.nest is not None):
                 return False
             tried.add(chains)
             before, values = self.best.value, self.values(chains)
+            if not self.best.beaten_by(float(values.min())):
+                return False
             near = min(_NEAR, len(values) - 1)
             limit = min(self.best.value, float(np.partition(values, near)[near]) * (1.0 + TOLERANCE))
-            fixed = FixedKeep(self.instance, _by_level(chains), self.bases)
-            search_choices(fixed, self.choices(fixed, values, limit), self.best, profiles)
+            fixed = FixedKeep(self.instance, _by_level(chains), self.bases, self.room)
+            search_of(fixed, self.choices(fixed, values, limit), self.best).run(profiles)
             return self.best.value < before
 
         current = self.sets[0]
-        for i in np.argsort(bounds, kind="stable")[:_PROMISING]:
-            if improves(self.sets[i], _PROFILES_FIRST):
-                current = self.sets[i]
+        promising = (chains for _, chains in self.in_order() if chains is not None)
+        for chains in islice(promising, _PROMISING):
+            if improves(chains, _PROFILES_FIRST):
+                current = chains
         decisions, going = self.instance.decisions, True
         free = [(t, v) for v, row in enumerate(decisions) for t, choice in enumerate(row) if choice is Keep.FREE]
         while going:
@@ -159,7 +210,7 @@ class _Tables:
         rows = [self._coarse(m) for m in range(n_levels)]
         self.rows = rows
         self.count = int(np.prod([len(r) for r in rows], dtype=object))
-        if self.count > _MOST_SUMS:
+        if self.count > _MOST_FIGURES:
             return
         index = np.indices([len(r) for r in rows]).reshape(n_levels, -1)
         n = instance.n_tensors

@@ -35,7 +35,7 @@ class FixedKeep:
         instance: The problem.
         keep: ``L`` tuples, whether each tensor is kept.
         bases: Base arrays, shared by all keep sets of the instance.
-        table: Room for the dynamic program; grown by `run`.
+        table: Room for the dynamic program, grown by `run`; keep sets searched in turns may share it.
     """
 
     instance: Instance
@@ -341,8 +341,8 @@ class FixedKeep:
     def run(self, charges: Charges, tight: bool = True) -> float:
         """Run the dynamic program; the least priced words of the profile. The tables stay in `table`."""
         n_states, n_tiles = len(self.states.level), self.instance.lattice.n_tiles
-        if not self.table:
-            self.table.extend([np.empty((n_states, n_tiles)), np.empty((5, n_tiles))])
+        if not self.table or len(self.table[0]) < n_states:
+            self.table[:] = [np.empty((n_states, n_tiles)), np.empty((5, n_tiles))]
         run_profile(self.table[0], self.grid, self.machine, charges, self.chains(), self.table[1], tight)
         m = self.instance.n_levels - 1
         if charges.penalty[m + 1, 0] > 0.0:

@@ -37,16 +37,13 @@ def search_fixed(fixed: FixedKeep, best: Incumbent) -> float:
     """Search all profiles of fixed keep sets; returns a lower bound on what was not searched (infinite if nothing)."""
     if fixed.n_profiles == 0:
         return math.inf
-    values = bound_values(best.goal, *fixed.bounds())
-    return _in_order(fixed, values, fixed.choices_at, best)
+    return ProfileSearch(fixed, bound_values(best.goal, *fixed.bounds()), fixed.choices_at, best).run()
 
 
-def search_choices(fixed: FixedKeep, choices: IntArray, best: Incumbent, most: int | None = None) -> float:
-    """`search_fixed` for some profiles only, ``P x L`` options, and of these for at most the `most` first ones."""
-    if len(choices) == 0:
-        return math.inf
+def search_of(fixed: FixedKeep, choices: IntArray, best: Incumbent) -> "ProfileSearch":
+    """A search of some profiles only, ``P x L`` options."""
     values = bound_values(best.goal, *fixed.bounds_of(choices))
-    return _in_order(fixed, values, lambda numbers: choices[numbers], best, most)
+    return ProfileSearch(fixed, values, lambda numbers: choices[numbers], best)
 
 
 def bound_values(goal: Goal, energy: FloatArray, cycles: FloatArray) -> FloatArray:
@@ -59,47 +56,69 @@ def bound_values(goal: Goal, energy: FloatArray, cycles: FloatArray) -> FloatArr
     return np.where(whole > goal.latency_limit, np.inf, values)
 
 
-def _in_order(
-    fixed: FixedKeep, values: FloatArray, choices_at: Callable[[IntArray], IntArray], best: Incumbent,
-    most: int | None = None,
-) -> float:  # fmt: skip
-    """Open profiles in the order of their bounds until none can be better.
+class ProfileSearch:
+    """Opens the profiles of fixed keep sets in the order of their bounds until none can be better.
 
     All have the quick bound; it is sharpened block by block, and a profile is opened when its sharper bound is
     below the quick bounds of all others. Equal bounds: less energy first, then the first profile.
+
+    Attributes:
+        unsearched: Lower bound on what was given up (infinite if nothing).
+        opened: Profiles searched.
     """
-    if math.isfinite(best.value):
-        order = np.flatnonzero(values < best.value * (1.0 - TOLERANCE))
-    else:
-        order = np.flatnonzero(values < math.inf)
-    order = order[np.argsort(values[order], kind="stable")]
-    waiting: list[tuple[float, float, int, IntArray, Profile | None]] = []
-    unsearched, at, opened = math.inf, 0, 0
-    while waiting or at < len(order):
-        if not waiting or (at < len(order) and values[order[at]] <= waiting[0][0]):
-            numbers = order[at : at + _BLOCK]
-            choices = choices_at(numbers)
-            at += len(numbers)
+
+    def __init__(
+        self, fixed: FixedKeep, values: FloatArray, choices_at: Callable[[IntArray], IntArray], best: Incumbent
+    ) -> None:
+        self.fixed, self.values, self.choices_at, self.best = fixed, values, choices_at, best
+        limit = best.value * (1.0 - TOLERANCE) if math.isfinite(best.value) else math.inf
+        order = np.flatnonzero(values < limit)
+        self._order = order[np.argsort(values[order], kind="stable")]
+        self._waiting: list[tuple[float, float, int, IntArray, Profile | None]] = []
+        self._at = 0
+        self.unsearched = math.inf
+        self.opened = 0
+
+    @property
+    def bound(self) -> float:
+        """Lower bound on all profiles not searched yet; infinite when none is left."""
+        quick = float(self.values[self._order[self._at]]) if self._at < len(self._order) else math.inf
+        return min(quick, self._waiting[0][0]) if self._waiting else quick
+
+    def step(self) -> None:
+        """Sharpen the bounds of a block of profiles, or of one profile, or search one."""
+        best, fixed = self.best, self.fixed
+        quick = self._at < len(self._order)
+        if quick and (not self._waiting or self.values[self._order[self._at]] <= self._waiting[0][0]):
+            numbers = self._order[self._at : self._at + _BLOCK]
+            choices = self.choices_at(numbers)
+            self._at += len(numbers)
             energy, cycles = fixed.sharper_bounds(choices)
             rows = zip(bound_values(best.goal, energy, cycles), energy, numbers, choices, strict=True)
             for value, spent, number, choice in rows:
                 if best.beaten_by(float(value)):
-                    heapq.heappush(waiting, (float(value), float(spent), int(number), choice, None))
-            continue
-        value, _, number, choice, profile = heapq.heappop(waiting)
-        if not best.beaten_by(value) or opened == most:
-            break
-        if best.late and best.nest is not None:
-            return min(unsearched, value)
+                    heapq.heappush(self._waiting, (float(value), float(spent), int(number), choice, None))
+            return
+        value, _, number, choice, profile = heapq.heappop(self._waiting)
+        if not best.beaten_by(value):
+            return
         if profile is None:  # once more, with its own tiles only
             profile, spent, quickest = open_profile(fixed, choice)
             value = max(value, best.goal.value(spent, quickest))
-            heapq.heappush(waiting, (value, spent, number, choice, profile))
-            continue
-        opened += 1
+            heapq.heappush(self._waiting, (value, spent, number, choice, profile))
+            return
+        self.opened += 1
         best.ask()
-        unsearched = min(unsearched, search_profile(profile, value, best))
-    return unsearched
+        self.unsearched = min(self.unsearched, search_profile(profile, value, best))
+
+    def run(self, most: int | None = None) -> float:
+        """Search until nothing can be better, at most that many profiles; returns a lower bound on what is left."""
+        best = self.best
+        while best.beaten_by(self.bound) and self.opened != most:
+            if best.late and best.nest is not None:
+                return min(self.unsearched, self.bound)
+            self.step()
+        return self.unsearched
 
 
 def open_profile(fixed: FixedKeep, choice: IntArray) -> tuple[Profile, float, float]:
