@@ -12,8 +12,8 @@ from codesign.mapping.nest import Nest
 TOLERANCE = 1e-11
 """Relative; two sums of the same figures in another order differ by less, two mappings that matter by more."""
 
-_FEW_PROGRAMS = 6
-"""A search that ends sooner needs no good mapping from elsewhere."""
+_WORTH_ASKING = 5e6
+"""Cells of the dynamic program that take as long as the second opinion; a search that ends sooner needs none."""
 
 
 def whole_cycles(cycles: float) -> float:
@@ -59,7 +59,7 @@ class Incumbent:
         deadline: Value of `time.perf_counter` at which to stop.
         effort: Cells of the dynamic program to fill at most.
         scored: Mappings to score at most.
-        second_opinion: Finds a good mapping quickly, and says how many it scored; asked once, when proving takes more than a few programs.
+        second_opinion: Finds a good mapping quickly, and says how many it scored; asked once, when proving takes longer than it.
     """
 
     kernel: Kernel
@@ -95,7 +95,7 @@ class Incumbent:
 
     def ask(self, at_once: bool = False) -> None:
         """Get the second opinion if that is due, or at once."""
-        if self.second_opinion is not None and (at_once or self.programs >= _FEW_PROGRAMS):
+        if self.second_opinion is not None and (at_once or self.spent >= _WORTH_ASKING):
             found, self.second_opinion = self.second_opinion(), None
             if found is not None:
                 nest, count, scored = found
