@@ -7,6 +7,7 @@ time, and the bound of a keep set is the least total over profiles (bound B3 in 
 
 import heapq
 import math
+from collections import OrderedDict
 from collections.abc import Iterator
 from itertools import islice, pairwise, product
 
@@ -14,15 +15,18 @@ import numpy as np
 
 from codesign.mappers.exact.bases import BaseArrays
 from codesign.mappers.exact.fixed import FixedKeep, KeepSets
-from codesign.mappers.exact.incumbent import TOLERANCE, Incumbent
+from codesign.mappers.exact.incumbent import Incumbent
 from codesign.mappers.exact.instance import Instance
-from codesign.mappers.exact.search import ProfileSearch, bound_values, search_fixed, search_of
+from codesign.mappers.exact.search import ProfileSearch, bound_values, search_fixed
 from codesign.mappers.exact.spatial import FanoutOptions, options_of
 from codesign.mapping.constraints import Keep
 from codesign.mapping.nest import FloatArray, IntArray
 
 _MOST_FIGURES = 5e7
 """Coarse profiles times chains (each 8 bytes); beyond, keep sets are searched without a bound of their own."""
+
+_MOST_COMBINATIONS = 2e6
+"""Combinations of the coarse options of all fan-outs, from which the coarse profiles are filtered."""
 
 _FEW = 16
 """So few keep sets are searched without looking for a good one first."""
@@ -33,8 +37,11 @@ _PROMISING = 12
 _PROFILES_FIRST, _PROFILES_LATER = 16, 6
 """Profiles looked at in each of these, and in their neighbours."""
 
-_NEAR = 64
-"""Coarse profiles looked at for one mapping of a keep set."""
+_COARSE_BLOCK = 8
+"""Coarse profiles whose fine ones are bounded at a time."""
+
+_WARM = 64
+"""Keep sets whose arrays over all tiles stay in memory."""
 
 Chain = tuple[bool, ...]
 
@@ -66,10 +73,11 @@ class _FreeKeep:
         self.room: list[FloatArray] = []
         self.tables = _Tables(instance)
         chains = [sorted({chains[t] for chains in sets}, reverse=True) for t in range(instance.n_tensors)]
-        self.coarse = sum(map(len, chains)) * float(self.tables.count) <= _MOST_FIGURES
+        few = self.tables.count <= _MOST_COMBINATIONS
+        self.coarse = few and sum(map(len, chains)) * float(self.tables.count) <= _MOST_FIGURES
+        self.constant = float(instance.problem.macs) * float(instance.problem.mac_energy)
         if not self.coarse:
             return
-        self.constant = float(instance.problem.macs) * float(instance.problem.mac_energy)
         self.chain_cost = [{chain: self.tables.chain(t, chain) for chain in chains[t]} for t in range(len(chains))]
         compute = instance.problem.macs / self.tables.instances[-1]
         self.cycles = np.ceil(np.maximum(compute, self.tables.least_outer_cycles()) * (1.0 - 1e-12))
@@ -86,6 +94,7 @@ class _FreeKeep:
             self.climb()
         unsearched, started = math.inf, 0
         waiting: list[tuple[float, int, ProfileSearch]] = []
+        warm: OrderedDict[int, ProfileSearch] = OrderedDict()
         sets = self.in_order()
         upcoming, chains = next(sets)
         while True:
@@ -96,31 +105,53 @@ class _FreeKeep:
                 return min(unsearched, bound)
             if upcoming <= bound:
                 if chains is not None:  # else several sets, not told apart yet
-                    started += 1
-                    heapq.heappush(waiting, (upcoming, started, self.start(chains)))
+                    one, started = self.start(chains), started + 1
+                    if self.best.beaten_by(one.bound):
+                        heapq.heappush(waiting, (max(upcoming, one.bound), started, one))
                 upcoming, chains = next(sets, (math.inf, None))
                 continue
             bound, number, one = heapq.heappop(waiting)
             one.step()
+            warm[number] = one
+            warm.move_to_end(number)
+            if len(warm) > _WARM:
+                warm.popitem(last=False)[1].fixed.forget()
             unsearched = min(unsearched, one.unsearched)
             if self.best.beaten_by(one.bound):
                 heapq.heappush(waiting, (max(bound, one.bound), number, one))
 
-    def start(self, chains: tuple[Chain, ...]) -> ProfileSearch:
-        """The search of a keep set."""
+    def start(self, chains: tuple[Chain, ...], values: FloatArray | None = None) -> ProfileSearch:
+        """The search of a keep set, given the bounds of its coarse profiles if they are known."""
         fixed = FixedKeep(self.instance, _by_level(chains), self.bases, self.room)
-        choices = self.choices(fixed, self.values(chains), self.best.value * (1.0 - TOLERANCE))
-        return search_of(fixed, choices, self.best)
+        fine = [self.tables.fine_of(m, f) for m, f in enumerate(fixed.fanouts)]
+
+        def choices_at(coarse: IntArray) -> IntArray:
+            rows: list[tuple[int, ...]] = []
+            for i in coarse:
+                rows.extend(product(*[fine[m][c] for m, c in enumerate(self.tables.index[:, i])]))
+            return np.array(rows, np.int64).reshape(-1, self.instance.n_levels) + fixed.options.first[:-1]
+
+        bounds = self.values(chains) if values is None else values
+        return ProfileSearch(fixed, bounds, choices_at, self.best, _COARSE_BLOCK)
 
     def one_by_one(self) -> float:
         """Search the keep sets in the order given, without a bound of their own; returns as `search_keep_sets`."""
         unsearched = math.inf
         for chains in self.sets:
             if self.best.late and self.best.nest is not None:
-                return 0.0
+                return min(unsearched, self.floor())
             fixed = FixedKeep(self.instance, _by_level(chains), self.bases, self.room)
             unsearched = min(unsearched, search_fixed(fixed, self.best))
         return unsearched
+
+    def floor(self) -> float:
+        """A bound on all keep sets: the arithmetic, and every tensor moved once to or from the outermost level."""
+        instance, problem, output = self.instance, self.instance.problem, self.instance.n_tensors - 1
+        energy = self.constant + instance.fewest_of_all(output) * float(problem.energy[0, output, 2])
+        energy += sum(instance.fewest_of_all(t) * float(problem.energy[0, t, 0]) for t in range(output))
+        children = float(np.prod([rows[:, 0].max() for rows in self.tables.rows]))
+        cycles = max(float(problem.macs) / children, self.tables.least_outer_cycles())
+        return float(bound_values(self.best.goal, np.array([energy]), np.array([cycles]))[0])
 
     def in_order(self) -> Iterator[tuple[float, tuple[Chain, ...] | None]]:
         """Keep sets and their bounds, least bound first; (bound on all that are left, None) in between.
@@ -128,7 +159,7 @@ class _FreeKeep:
         The chains of the tensors are decided one after another, those of the others left to what is best for each, and
         only the most promising partial decision is continued, so that most sets are never looked at one by one.
         """
-        waiting: list[tuple[float, int, tuple[Chain, ...]]] = [(-math.inf, 0, ())]
+        waiting: list[tuple[float, int, tuple[Chain, ...]]] = [(float(self.values(()).min(initial=math.inf)), 0, ())]
         ticket = 0
         while waiting:
             bound, _, chosen = heapq.heappop(waiting)
@@ -145,19 +176,10 @@ class _FreeKeep:
 
     def values(self, chains: tuple[Chain, ...]) -> FloatArray:
         """Bound of every coarse profile with these chains of the first tensors and any of the others."""
-        energy = self.constant + self.tables.impossible + self.later[len(chains)]
+        energy = self.constant + self.later[len(chains)]
         for t in range(len(chains)):
             energy += self.chain_cost[t][chains[t]]
         return bound_values(self.best.goal, energy, self.cycles)
-
-    def choices(self, fixed: FixedKeep, values: FloatArray, limit: float) -> IntArray:
-        """``P x L`` the profiles of a keep set whose coarse profile has a bound below the limit."""
-        fine = [self.tables.fine_of(m, f) for m, f in enumerate(fixed.fanouts)]
-        rows: list[tuple[int, ...]] = []
-        for i in np.flatnonzero(values < limit):
-            lists = [fine[m][c] for m, c in enumerate(self.tables.digits(int(i)))]
-            rows.extend(product(*lists))
-        return np.array(rows, np.int64).reshape(-1, self.instance.n_levels) + fixed.options.first[:-1]
 
     def climb(self) -> None:
         """Find a good incumbent: a few profiles of the promising sets, then one decision at a time from the best."""
@@ -171,10 +193,7 @@ class _FreeKeep:
             before, values = self.best.value, self.values(chains)
             if not self.best.beaten_by(float(values.min())):
                 return False
-            near = min(_NEAR, len(values) - 1)
-            limit = min(self.best.value, float(np.partition(values, near)[near]) * (1.0 + TOLERANCE))
-            fixed = FixedKeep(self.instance, _by_level(chains), self.bases, self.room)
-            search_of(fixed, self.choices(fixed, values, limit), self.best).run(profiles)
+            self.start(chains, values).run(profiles)
             return self.best.value < before
 
         current = self.sets[0]
@@ -210,16 +229,17 @@ class _Tables:
         rows = [self._coarse(m) for m in range(n_levels)]
         self.rows = rows
         self.count = int(np.prod([len(r) for r in rows], dtype=object))
-        if self.count > _MOST_FIGURES:
+        if self.count > _MOST_COMBINATIONS:
             return
-        index = np.indices([len(r) for r in rows]).reshape(n_levels, -1)
         n = instance.n_tensors
+        index = np.indices([len(r) for r in rows]).reshape(n_levels, -1)
+        kinds = np.array([rows[m][index[m], 1 + 2 * n :] for m in range(n_levels)]).prod(axis=0)
+        left = instance.kind_bounds / kinds
+        index = index[:, (left == np.floor(left)).all(axis=1)]
+        self.index, self.count = index, index.shape[1]
         children = np.array([rows[m][index[m], 0] for m in range(n_levels)])
         one = np.ones((1, self.count))
         self.children = children
-        kinds = np.array([rows[m][index[m], 1 + 2 * n :] for m in range(n_levels)]).prod(axis=0)
-        left = instance.kind_bounds / kinds
-        self.impossible = np.where((left == np.floor(left)).all(axis=1), 0.0, np.inf)
         self.instances = np.concatenate([one, children]).cumprod(axis=0)
         self.shares, self.distinct, self.copies = [], [], []
         for t in range(n):
@@ -234,10 +254,6 @@ class _Tables:
         """Different options of a fan-out: children, product of the factors per tensor, different words per tensor."""
         options = options_of(self.instance, m, (False,) * self.instance.n_tensors)
         return np.unique(_alike(self.instance, m, options), axis=0)
-
-    def digits(self, profile: int) -> tuple[int, ...]:
-        """Row of every fan-out of a coarse profile."""
-        return tuple(int(i) for i in np.unravel_index(profile, [len(r) for r in self.rows]))
 
     def fine_of(self, m: int, options: FanoutOptions) -> list[IntArray]:
         """For every coarse row of a fan-out, the options that are alike in it."""

@@ -334,6 +334,11 @@ class FixedKeep:
         factors = np.concatenate(rows) if rows else np.zeros((0, n_dims), np.int64)
         return np.array(group), np.array(vector), factors
 
+    def forget(self) -> None:
+        """Drop the arrays over all tiles; they are made again when needed."""
+        for name in ("penalty", "_fitting", "_tight_points", "states", "machine"):
+            self.__dict__.pop(name, None)
+
     def chains(self) -> Chains:
         """Chain tables of all profiles charged so far."""
         return Chains(*self.bases.axis_tables, *self.bases.chains())

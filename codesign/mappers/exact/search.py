@@ -40,12 +40,6 @@ def search_fixed(fixed: FixedKeep, best: Incumbent) -> float:
     return ProfileSearch(fixed, bound_values(best.goal, *fixed.bounds()), fixed.choices_at, best).run()
 
 
-def search_of(fixed: FixedKeep, choices: IntArray, best: Incumbent) -> "ProfileSearch":
-    """A search of some profiles only, ``P x L`` options."""
-    values = bound_values(best.goal, *fixed.bounds_of(choices))
-    return ProfileSearch(fixed, values, lambda numbers: choices[numbers], best)
-
-
 def bound_values(goal: Goal, energy: FloatArray, cycles: FloatArray) -> FloatArray:
     """The goal's value of bounds on energy and cycles, elementwise."""
     whole = np.ceil(cycles * (1.0 - TOLERANCE))
@@ -60,7 +54,15 @@ class ProfileSearch:
     """Opens the profiles of fixed keep sets in the order of their bounds until none can be better.
 
     All have the quick bound; it is sharpened block by block, and a profile is opened when its sharper bound is
-    below the quick bounds of all others. Equal bounds: less energy first, then the first profile.
+    below the quick bounds of all others. Equal bounds: less energy first, then the first profile. One quick bound may
+    stand for several profiles.
+
+    Args:
+        fixed: The problem.
+        values: Quick bounds.
+        choices_at: ``P x L`` the profiles that some of them stand for.
+        best: The incumbent, improved in place.
+        block: Quick bounds to sharpen at a time.
 
     Attributes:
         unsearched: Lower bound on what was given up (infinite if nothing).
@@ -68,36 +70,37 @@ class ProfileSearch:
     """
 
     def __init__(
-        self, fixed: FixedKeep, values: FloatArray, choices_at: Callable[[IntArray], IntArray], best: Incumbent
-    ) -> None:
-        self.fixed, self.values, self.choices_at, self.best = fixed, values, choices_at, best
+        self, fixed: FixedKeep, values: FloatArray, choices_at: Callable[[IntArray], IntArray], best: Incumbent,
+        block: int = _BLOCK,
+    ) -> None:  # fmt: skip
+        self.fixed, self.choices_at, self.best, self.block = fixed, choices_at, best, block
         limit = best.value * (1.0 - TOLERANCE) if math.isfinite(best.value) else math.inf
         order = np.flatnonzero(values < limit)
         self._order = order[np.argsort(values[order], kind="stable")]
+        self._quick = values[self._order]
         self._waiting: list[tuple[float, float, int, IntArray, Profile | None]] = []
-        self._at = 0
+        self._at, self._ticket = 0, 0
         self.unsearched = math.inf
         self.opened = 0
 
     @property
     def bound(self) -> float:
         """Lower bound on all profiles not searched yet; infinite when none is left."""
-        quick = float(self.values[self._order[self._at]]) if self._at < len(self._order) else math.inf
+        quick = float(self._quick[self._at]) if self._at < len(self._quick) else math.inf
         return min(quick, self._waiting[0][0]) if self._waiting else quick
 
     def step(self) -> None:
         """Sharpen the bounds of a block of profiles, or of one profile, or search one."""
         best, fixed = self.best, self.fixed
-        quick = self._at < len(self._order)
-        if quick and (not self._waiting or self.values[self._order[self._at]] <= self._waiting[0][0]):
-            numbers = self._order[self._at : self._at + _BLOCK]
-            choices = self.choices_at(numbers)
-            self._at += len(numbers)
+        quick = self._at < len(self._quick)
+        if quick and (not self._waiting or self._quick[self._at] <= self._waiting[0][0]):
+            choices = self.choices_at(self._order[self._at : self._at + self.block])
+            self._at += self.block
             energy, cycles = fixed.sharper_bounds(choices)
-            rows = zip(bound_values(best.goal, energy, cycles), energy, numbers, choices, strict=True)
-            for value, spent, number, choice in rows:
+            for value, spent, choice in zip(bound_values(best.goal, energy, cycles), energy, choices, strict=True):
+                self._ticket += 1
                 if best.beaten_by(float(value)):
-                    heapq.heappush(self._waiting, (float(value), float(spent), int(number), choice, None))
+                    heapq.heappush(self._waiting, (float(value), float(spent), self._ticket, choice, None))
             return
         value, _, number, choice, profile = heapq.heappop(self._waiting)
         if not best.beaten_by(value):

@@ -165,6 +165,40 @@ def test_time_limit_leaves_a_proven_gap() -> None:
     assert short.cost.energy_pj / (1.0 + short.gap) <= full.cost.energy_pj * (1.0 + 1e-9)
 
 
+def test_the_time_limit_holds_while_very_many_keep_sets_are_bounded() -> None:
+    energies = [AccessEnergy(e, e, e) for e in (60.0, 8.0, 4.0, 2.0, 1.0, 0.5)]
+    sizes = (None, 2.0**16, 2.0**13, 2.0**11, 2.0**9, 2.0**6)
+    fanouts = (Fanout(), Fanout(4, 4), Fanout(), Fanout(8, 1), Fanout(8, 1), Fanout())
+    levels = tuple(
+        StorageLevel(f"L{v}", energy=energies[v], word_bits=8, capacity_bytes=sizes[v], fanout=fanouts[v])
+        for v in range(6)
+    )
+    computation = Computation.parse("O[k,p,q] += I[c,p+r,q+s] * W[k,c,r,s]", k=64, c=64, p=56, q=56, r=3, s=3)
+    problem = MappingProblem(
+        computation, Architecture("deep", levels, Arithmetic(energy_pj=0.1)), Constraints((), True)
+    )
+    bounds = []
+    for limit in (0.02, 2.0):
+        result = ExactMapper().map(problem, Objective.ENERGY, budget=Budget(time_limit_s=limit), seed=0)
+        assert result.cost is not None
+        assert result.gap is not None
+        assert result.seconds < limit + 4.0  # bounding all 32,768 keep sets takes far longer
+        bounds.append(result.cost.energy_pj / (1.0 + result.gap))
+    assert 0.0 < bounds[0] <= bounds[1] * (1.0 + 1e-9)  # later bounds are sharper
+
+
+@pytest.mark.parametrize("seed", [5, 7, 9])
+def test_what_is_said_of_keep_sets_not_searched_is_true(seed: int) -> None:
+    problem = random_problem(np.random.default_rng(seed), free_bypass=True, size=24)
+    for objective in Objective:
+        full = ExactMapper().map(problem, objective, budget=Budget(), seed=0)
+        stopped = ExactMapper(effort=1.0).map(problem, objective, budget=Budget(), seed=0)
+        assert full.cost is not None and stopped.cost is not None and stopped.gap is not None
+        least = objective.of(full.cost)
+        assert objective.of(stopped.cost) / (1.0 + stopped.gap) <= least * (1.0 + 1e-9)
+        assert objective.of(stopped.cost) >= least * (1.0 - 1e-9)
+
+
 def test_infeasible_names_resource_demand_and_limit() -> None:
     result = ExactMapper().map(MappingProblem(gemm(), architecture(words=2.0)), Objective.EDP, budget=Budget(), seed=0)
     assert result.mapping is None
