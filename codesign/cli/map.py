@@ -12,6 +12,7 @@ from codesign.core.errors import UserError
 if TYPE_CHECKING:
     from codesign.mappers.base import MapResult, MipReport
     from codesign.mapping.load import Inputs
+    from codesign.workloads.computation import Computation
 
 
 def register(app: typer.Typer) -> None:
@@ -39,6 +40,12 @@ def register(app: typer.Typer) -> None:
         ] = None,
         free_bypass: Annotated[
             bool, typer.Option("--free-bypass", help="Let the mapper bypass levels where no constraint decides.")
+        ] = False,
+        imperfect: Annotated[
+            bool,
+            typer.Option(
+                "--imperfect", help="Try bounds padded to sizes that divide better, too; padded work counts as work."
+            ),
         ] = False,
         reuse: Annotated[
             str, typer.Option(help="What a buffer need not fetch again: timeloop, walk or resident.")
@@ -81,17 +88,23 @@ def register(app: typer.Typer) -> None:
                 raise UserError(f"--semantics zigzag needs the mapper salsa or loma, got {mapper!r}")
             unread = {"--arch": arch, "--layer": layer, "--clock-hz": clock_hz, "--technology": technology}
             given = [name for name, value in unread.items() if value is not None]
-            if given or free_bypass or reuse != "timeloop":
-                name = given[0] if given else "--free-bypass" if free_bypass else "--reuse"
+            if given or free_bypass or imperfect or reuse != "timeloop":
+                name = (
+                    given[0] if given else "--imperfect" if imperfect else "--free-bypass" if free_bypass else "--reuse"
+                )
                 raise UserError(f"{name} plays no part with --semantics zigzag", hint="give ZigZag's files")
             map_orders(files or [], searcher, goal, budget=budget, seed=seed, output_format=output_format, out=out)
             return
         inputs = resolve(files or [], arch=arch, layer=layer, clock_hz=clock_hz, technology=technology)
         constraints = replace(inputs.constraints, free_bypass=True) if free_bypass else inputs.constraints
         problem = MappingProblem(inputs.need_computation(), inputs.need_architecture(), constraints)
+        if imperfect:
+            from codesign.mappers.imperfect import ImperfectMapper
+
+            searcher = ImperfectMapper(searcher)
         result = searcher.map(problem, goal, budget=budget, seed=seed, reuse=rule)
         if out is not None:
-            _write(out, result, mapper, goal.value)
+            _write(out, result, inputs.need_computation(), mapper, goal.value)
         if output_format == "json":
             document = {**result.to_json(), "mapper": mapper, "objective": goal.value, "reuse": rule.name.lower()}
             typer.echo(json.dumps(document, indent=1))
@@ -117,7 +130,14 @@ def _parse_option(text: str) -> tuple[str, Any]:
         return name.replace("-", "_"), value
 
 
-def _write(out: Path, result: "MapResult", mapper: str, objective: str) -> None:
+def _padded(computation: "Computation", result: "MapResult") -> "Computation":
+    """The computation that the mapping is one of."""
+    if result.padding is None:
+        return computation
+    return computation.with_bounds(**{dim: size for dim, _, size in result.padding.changed})
+
+
+def _write(out: Path, result: "MapResult", computation: "Computation", mapper: str, objective: str) -> None:
     from codesign.core.documents import dump_yaml
     from codesign.core.files import write_atomic
     from codesign.mapping.files import mapping_to_json
@@ -129,7 +149,13 @@ def _write(out: Path, result: "MapResult", mapper: str, objective: str) -> None:
     comment = (
         f"{mapper}, {objective}: {cost.latency_cycles} cycles, {cost.energy_pj:.6g} pJ, EDP {cost.edp:.6g} pJ x cycle"
     )
-    write_atomic(out, dump_yaml({"mapping": mapping_to_json(result.mapping)}, comment=comment))
+    content: dict[str, Any] = {"mapping": mapping_to_json(result.mapping)}
+    if result.padding is not None and result.padding.changed:
+        from codesign.workloads.files import computation_to_json
+
+        comment += f"; bounds are padded, so the padded problem stands here too ({result.padding.waste:.2%} more work)"
+        content = {"problem": computation_to_json(_padded(computation, result)), **content}
+    write_atomic(out, dump_yaml(content, comment=comment))
 
 
 def _print(inputs: "Inputs", result: "MapResult", out: Path | None) -> None:
@@ -137,7 +163,7 @@ def _print(inputs: "Inputs", result: "MapResult", out: Path | None) -> None:
     from codesign.cli.evaluate import print_infeasible
 
     if result.cost is not None:
-        print_cost(inputs.need_computation(), inputs.need_architecture(), result.cost)
+        print_cost(_padded(inputs.need_computation(), result), inputs.need_architecture(), result.cost)
     elif result.infeasible is not None:
         print_infeasible(result.infeasible)
     else:
@@ -146,6 +172,12 @@ def _print(inputs: "Inputs", result: "MapResult", out: Path | None) -> None:
     typer.echo(f"{result.evaluated:,} mappings scored in {result.seconds:.2f} s; proof: {result.proof.value}{gap}")
     if result.mip is not None:
         _print_program(result.mip)
+    if result.padding is not None:
+        changed = ", ".join(f"{dim} {bound} -> {size}" for dim, bound, size in result.padding.changed) or "nothing"
+        typer.echo(
+            f"padded: {changed} ({result.padding.waste:.2%} more work); {result.padding.tried} paddings tried; "
+            f"proof: {result.padding.proof}"
+        )
     if out is not None and result.mapping is not None:
         typer.echo(f"mapping written to {out}")
 

@@ -118,6 +118,37 @@ class MipReport:
 
 
 @dataclass(frozen=True)
+class PaddingReport:
+    """Which bounds the mapping has, when padded ones were tried too.
+
+    Args:
+        changed: (dimension, bound, bound it was raised to) of every dimension of the best that was padded; often none.
+        tried: Computations mapped, the given one among them.
+        waste: Multiply-accumulates of the best over those of the given computation, less 1.
+        best_of_tried: Whether the result is proven to be the best of all paddings that were to be tried.
+    """
+
+    changed: tuple[tuple[str, int, int], ...]
+    tried: int
+    waste: float
+    best_of_tried: bool
+
+    @property
+    def proof(self) -> str:
+        """What is known of optimality, in words."""
+        return "optimal among the paddings tried" if self.best_of_tried else "none"
+
+    def to_json(self) -> dict[str, Any]:
+        """The `padding` part of what `codesign map --format json` prints."""
+        return {
+            "bounds": {dim: {"bound": bound, "padded": padded} for dim, bound, padded in self.changed},
+            "tried": self.tried,
+            "waste": self.waste,
+            "proof": self.proof,
+        }
+
+
+@dataclass(frozen=True)
 class MapResult:
     """What a mapper found.
 
@@ -131,6 +162,7 @@ class MapResult:
         gap: (value - bound) / bound when `proof` is GAP; 0 when optimal; None when nothing is known.
         seed: Of the random choices; None for mappers that make none.
         mip: Of the program behind it, for mappers that solve one.
+        padding: Which bounds the mapping has, when padded ones were tried; the cost counts the padded work.
     """
 
     mapping: Mapping | None
@@ -142,6 +174,7 @@ class MapResult:
     gap: float | None = None
     seed: int | None = None
     mip: MipReport | None = None
+    padding: PaddingReport | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The form `codesign map --format json` prints."""
@@ -154,6 +187,8 @@ class MapResult:
         }
         if self.mip is not None:
             tail["mip"] = self.mip.to_json()
+        if self.padding is not None:
+            tail["padding"] = self.padding.to_json()
         if self.cost is None or self.mapping is None:
             reason = self.infeasible.to_json() if self.infeasible is not None else {"status": "infeasible"}
             return {**reason, "latency_cycles": None, "energy_pj": None, "edp": None, **tail, "mapping": None}

@@ -326,3 +326,17 @@ def test_a_technology_fills_in_what_the_files_leave_open(files: dict[str, Path])
     edit(files["arch"], "name: edge", "name: edge\n  technology: cmos-45nm")
     assert run("evaluate", *files.values(), "--format", "json").json == got
     assert "unknown technology 'cmos-45'" in refused(run("evaluate", *files.values(), "--technology", "cmos-45"))
+
+
+def test_a_padded_mapping_is_saved_with_its_problem(tmp_path: Path) -> None:
+    out = tmp_path / "padded.yaml"
+    arguments = ["--arch", "gemmini", "--layer", "gemm M=64 N=127 K=127", "--mapper", "exact", "--imperfect"]
+    found = json.loads(run("map", *arguments, "--format", "json", "--out", str(out)).out)
+    assert found["padding"]["bounds"] == {"N": {"bound": 127, "padded": 128}, "K": {"bound": 127, "padded": 128}}
+    assert found["padding"]["proof"] == "optimal among the paddings tried"
+    assert found["proof"] == "none"
+    again = json.loads(run("evaluate", "gemmini", str(out), "--format", "json").out)
+    assert again["energy_pj"] == found["energy_pj"]
+    assert again["latency_cycles"] == found["latency_cycles"]
+    text = run("map", *arguments).out
+    assert "padded: N 127 -> 128, K 127 -> 128" in text

@@ -1,0 +1,159 @@
+"""Imperfect factors by padding: bounds raised to sizes that divide better, the extra iterations counted as real work.
+
+A bound of 7 splits into 7 or nothing; padded to 8 it splits into 2, 4 and 8, at the price of an eighth of the work. CoSA
+(section III-B) pads large primes before scheduling; here several paddings are tried and the best result is returned,
+so that nothing is padded unless it pays.
+"""
+
+import time
+from dataclasses import dataclass, replace
+from itertools import product
+
+from codesign.core.errors import UserError
+from codesign.cost.arrays import Reuse
+from codesign.mappers.base import Budget, Mapper, MapResult, Objective, PaddingReport, Proof
+from codesign.mapping.constraints import MappingProblem
+from codesign.workloads.computation import Computation
+
+_NEAR = 1.08
+"""How much larger the size with the most divisors may be."""
+
+
+@dataclass(frozen=True)
+class ImperfectMapper:
+    """Maps the computation as it is and with padded bounds by another mapper; returns the best.
+
+    The result is a mapping of the computation that its padding report names. Time and evaluations of the budget are shared
+    evenly among the paddings still to be tried.
+
+    Args:
+        inner: The mapper.
+        paddings: Computations tried at most, the given one among them; those with the least work.
+        waste: Most work added, as a share of the multiply-accumulates.
+    """
+
+    inner: Mapper
+    paddings: int = 24
+    waste: float = 0.3
+
+    def __post_init__(self) -> None:
+        if self.paddings < 1:
+            raise UserError(f"paddings must be >= 1, got {self.paddings}")
+        if not self.waste >= 0.0:
+            raise UserError(f"waste must be >= 0, got {self.waste}")
+
+    @property
+    def name(self) -> str:
+        """What the command line calls it."""
+        return f"{self.inner.name}, imperfect"
+
+    def map(
+        self,
+        problem: MappingProblem,
+        objective: Objective,
+        *,
+        budget: Budget,
+        seed: int,
+        reuse: Reuse = Reuse.TIMELOOP,
+    ) -> MapResult:
+        """See `codesign.mappers.base.Mapper`.
+
+        Raises:
+            UserError: The constraints fix factors that divide none of the bounds tried; the message is that of the given bounds.
+        """
+        started = time.perf_counter()
+        tried: list[tuple[Computation, MapResult]] = []
+        refused: UserError | None = None
+        candidates = padded_computations(problem.computation, self.paddings, self.waste)
+        for i, computation in enumerate(candidates):
+            left = len(candidates) - i
+            share = _share(budget, left, time.perf_counter() - started, sum(r.evaluated for _, r in tried))
+            if share is None:
+                break
+            try:
+                padded = replace(problem, computation=computation)
+                tried.append((computation, self.inner.map(padded, objective, budget=share, seed=seed, reuse=reuse)))
+            except UserError as error:  # a fixed factor that does not divide this bound
+                refused = refused or error
+        if not tried:
+            raise refused or UserError("the budget is too small for a single padding")
+        computation, best = min(tried, key=lambda pair: objective.of(pair[1].cost) if pair[1].cost else float("inf"))
+        given = problem.computation
+        report = PaddingReport(
+            changed=tuple((d, b, computation.sizes[d]) for d, b in given.sizes.items() if computation.sizes[d] != b),
+            tried=len(tried),
+            waste=computation.macs / given.macs - 1.0,
+            best_of_tried=len(tried) == len(candidates) and all(r.proof is Proof.OPTIMAL for _, r in tried),
+        )
+        evaluated, seconds = sum(r.evaluated for _, r in tried), time.perf_counter() - started
+        return replace(best, evaluated=evaluated, seconds=seconds, proof=Proof.NONE, gap=None, padding=report)
+
+
+def padded_computations(computation: Computation, most: int, waste: float) -> tuple[Computation, ...]:
+    """The computation and padded ones, least work first.
+
+    Args:
+        computation: The operator.
+        most: How many at most, this one included.
+        waste: Most work added, as a share of the multiply-accumulates.
+
+    >>> layer = Computation.parse("O[p] += I[p+r] * W[r]", p=7, r=3)
+    >>> [c.sizes for c in padded_computations(layer, 9, 0.2)]
+    [{'p': 7, 'r': 3}, {'p': 8, 'r': 3}]
+    """
+    limit = 1.0 + waste
+    found: list[tuple[int, ...]] = [()]
+    base = 1
+    for bound in computation.bounds:
+        base *= bound
+        found = [
+            (*head, size)
+            for head, size in product(found, _richer(bound, limit))
+            if _macs((*head, size)) <= base * limit
+        ]
+        found = sorted(found, key=_macs)[: 50 * most]
+    chosen = sorted(found, key=_macs)[:most]
+    return tuple(replace(computation, bounds=bounds) for bounds in chosen)
+
+
+def _richer(bound: int, limit: float) -> tuple[int, ...]:
+    """The bound, the next multiples of 4 and of 16, and the size near it with the most divisors."""
+    if bound == 1:
+        return (1,)  # no loop
+    near = range(bound, int(bound * min(limit, _NEAR)) + 1)
+    sizes = {bound, max(near, key=lambda size: (_divisors(size), -size))}
+    sizes |= {size for of in (4, 16) if (size := -(-bound // of) * of) <= bound * limit}
+    return tuple(sorted(sizes))
+
+
+def _divisors(number: int) -> int:
+    count, p = 1, 2
+    while p * p <= number:
+        power = 1
+        while number % p == 0:
+            number //= p
+            power += 1
+        count *= power
+        p += 1
+    return count * (2 if number > 1 else 1)
+
+
+def _macs(bounds: tuple[int, ...]) -> int:
+    total = 1
+    for bound in bounds:
+        total *= bound
+    return total
+
+
+def _share(budget: Budget, left: int, spent_s: float, evaluated: int) -> Budget | None:
+    """An equal share of what is left of the budget; None when nothing is left."""
+    time_limit, evaluations = budget.time_limit_s, budget.evaluations
+    if time_limit is not None:
+        time_limit = (time_limit - spent_s) / left
+        if time_limit <= 0.0:
+            return None
+    if evaluations is not None:
+        evaluations = (evaluations - evaluated) // left
+        if evaluations < 1:
+            return None
+    return Budget(time_limit, evaluations)
