@@ -31,23 +31,24 @@ def random_problem(
     free_bypass: bool = False,
     constrained: bool = False,
     size: int = 40,
+    levels: int | None = None,
 ) -> MappingProblem:
-    """A problem of one of these forms whose bounds multiply to about `size`."""
+    """A problem of one of these forms whose bounds multiply to about `size`, on so many levels (None: 1 to 4)."""
     notation, dims = FORMS[forms[int(rng.integers(len(forms)))]]
     bounds = dict.fromkeys(dims, 1)
     while np.prod(list(bounds.values())) < size:
         dim = dims[int(rng.integers(len(dims)))]
         bounds[dim] *= int(rng.choice([2, 2, 2, 3, 3, 5]))
     computation = Computation.parse(notation, bounds, bits=8, partial_bits=int(rng.choice([8, 24])))
-    architecture = _random_architecture(rng, computation)
-    levels: list[LevelConstraints] = []
+    architecture = _random_architecture(rng, computation, levels)
+    rules: list[LevelConstraints] = []
     if constrained:
-        levels = [_random_constraints(rng, computation, v.name) for v in architecture.levels if rng.random() < 0.6]
-    return MappingProblem(computation, architecture, Constraints(tuple(levels), free_bypass))
+        rules = [_random_constraints(rng, computation, v.name) for v in architecture.levels if rng.random() < 0.6]
+    return MappingProblem(computation, architecture, Constraints(tuple(rules), free_bypass))
 
 
-def _random_architecture(rng: np.random.Generator, computation: Computation) -> Architecture:
-    n_levels = int(rng.integers(1, 5))
+def _random_architecture(rng: np.random.Generator, computation: Computation, n_given: int | None) -> Architecture:
+    n_levels = int(rng.integers(1, 5)) if n_given is None else n_given
     names = [t.name for t in computation.tensors]
     largest = sum(computation.tensor_words(t) for t in computation.tensors)
     levels = []

@@ -73,6 +73,14 @@ def test_one_dimension_on_two_axes(seed: int) -> None:
     check(random_problem(np.random.default_rng(6000 + seed), ("diagonal",), size=12), Reuse.TIMELOOP)
 
 
+@pytest.mark.parametrize("seed", [2, 3, 4, 7, 11, 13, 15, 19, 23, 24, 26, 27, 29, 31, 33, 34, 35, 37, 39])
+def test_five_levels(seed: int) -> None:
+    rng = np.random.default_rng(8000 + seed)
+    forms = PLAIN if seed % 2 else WINDOWS
+    problem = random_problem(rng, forms, free_bypass=seed % 4 == 3, size=8, levels=5)
+    assert check(problem, Reuse.TIMELOOP) > 0
+
+
 @pytest.mark.parametrize("seed", [0, 3, 5, 8, 11, 14])
 def test_pareto_set(seed: int) -> None:
     problem = random_problem(np.random.default_rng(7000 + seed))
