@@ -33,9 +33,10 @@ def database_errors(place: str) -> Iterator[None]:
 
     try:
         yield
-    except ModuleNotFoundError as error:
+    except ImportError as error:
+        cause = error.__cause__ if isinstance(error.__cause__, ImportError) else error  # Optuna raises one of its own
         raise MissingDependencyError(
-            f"the database {place} needs the package {error.name!r}",
+            f"the database {place} needs the package {cause.name or 'of its driver'!r}",
             hint="for PostgreSQL: pip install 'accel-codesign[postgres]'",
         ) from None
     except sqlalchemy.exc.IntegrityError:
