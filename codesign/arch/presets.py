@@ -56,4 +56,8 @@ def fill_figures(architecture: Architecture, technology: str | None = None) -> A
             where=f"architecture {architecture.name!r}",
             hint="give `technology: cmos-45nm`, or `energy` and `area_mm2` of every level and the MAC",
         )
-    return apply_technology(architecture, load_technology(name))
+    try:
+        table = load_technology(name)
+    except UserError as error:
+        raise error.within(f"technology of architecture {architecture.name!r}") from None
+    return apply_technology(architecture, table)

@@ -60,23 +60,26 @@ def _print(comparison: "Comparison", written: list[Path]) -> None:
     reference = ", ".join(
         format_si(r, UNITS[o]) for r, o in zip(comparison.reference, comparison.objectives, strict=True)
     )
+    # two tables, since one does not fit the 80 columns of a terminal
     table = Table(title=f"hypervolume in decades^{len(comparison.objectives)}, reference point ({reference})")
-    levels = [f"trials to {100 * level / comparison.best:.3g} %" for level in comparison.levels]
-    for name in ("optimiser", "runs", "trials", "lower quartile", "median", "upper quartile", *levels):
-        table.add_column(name, justify="left" if name == "optimiser" else "right")
+    reached = Table(title=f"trials to a share of the {comparison.best:.4f} that all runs reach together")
+    levels = [f"{100 * level / comparison.best:.3g} %" for level in comparison.levels]
+    for made, names in ((table, ("runs", "trials", "lower quartile", "median", "upper quartile")), (reached, levels)):
+        made.add_column("optimiser", overflow="fold")
+        for name in names:
+            made.add_column(name, justify="right")
     for group in comparison.groups:
         quartiles = (f"{v:.4f}" for v in group.quartiles[:, -1])
+        table.add_row(group.optimizer, str(len(group.seeds)), str(group.curves.shape[1]), *quartiles)
         needed = [group.trials_to(level) for level in comparison.levels]
-        trials = ["not reached" if n is None else f"{n:g}" for n in needed]
-        table.add_row(group.optimizer, str(len(group.seeds)), str(group.curves.shape[1]), *quartiles, *trials)
+        reached.add_row(group.optimizer, *("not reached" if n is None else f"{n:g}" for n in needed))
     console = Console()
     console.print(table)
+    console.print(reached)
     for test in comparison.tests:
         paired = "" if test.paired_p_value is None else f", Wilcoxon over equal seeds p = {test.paired_p_value:.2g}"
         console.print(
             f"{test.left} against {test.right} after {test.trials} trials: a run of {test.left} ends higher with probability "
             f"{test.superiority:.2f} (A12), Mann-Whitney p = {test.p_value:.2g}{paired} (Holm; p >= {test.least_p_value:.2g} with so few runs)"
         )
-    console.print(
-        f"percentages are of the {comparison.best:.4f} that all runs reach together; written: {', '.join(map(str, written))}"
-    )
+    console.print(f"written: {', '.join(map(str, written))}")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
@@ -280,9 +281,19 @@ def front_table(study: Study) -> Table:
             " ".join(v if isinstance(v, str) else f"{k}={v}" for k, v in trial.point.items()),
         )
     if not front:
-        reasons = {t.infeasible["resource"] for t in study.trials if t.infeasible}
-        table.caption = "no design is feasible: " + "; ".join(sorted(reasons)) if reasons else "constraints exclude all"
+        table.caption = _why_empty(study)
     return table
+
+
+def _why_empty(study: Study) -> str:
+    """What keeps every design from the front: resources that were too small, bounds that no trial kept."""
+    reasons = sorted({t.infeasible["resource"] for t in study.trials if t.infeasible})
+    parts = ["designs without a valid mapping or schedule: " + "; ".join(reasons)] if reasons else []
+    judged = [t for t in study.trials if not t.infeasible]
+    for bound in study.constraints if judged else ():
+        kept = sum(bool(bound.satisfied(np.array([t.metrics[bound.metric]]))[0]) for t in judged)
+        parts.append(f"{bound} kept by {kept} of {len(judged)}")
+    return "; ".join(parts)
 
 
 def _progress(console: Console) -> Progress:

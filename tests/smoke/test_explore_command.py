@@ -48,6 +48,16 @@ def test_explore_an_onnx_file_then_resume_compare_and_report(tmp_path: Path) -> 
     assert (tmp_path / "runs/a/report.html").exists()
 
 
+def test_an_empty_front_says_which_bound_excludes_the_designs(tmp_path: Path) -> None:
+    run = codesign(
+        "explore", "--network", "alexnet", "--trials", "2", "--evaluations", "50", "--optimizer", "random", "--mapper", "random",
+        "--constraint", "power_w<=1000", "--constraint", "area_mm2<=1e-6", "--out", "runs/a", cwd=tmp_path,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    said = " ".join(run.stderr.split())
+    assert "power_w<=1000 kept by 2 of 2" in said and "area_mm2<=1e-06 kept by 0 of 2" in said
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -201,3 +201,5 @@ def test_unknown_names_are_refused_with_the_nearest() -> None:
         load_preset("eyeris")
     with pytest.raises(UserError, match=r"no technology to take energies and areas from .*architecture 'simba'"):
         fill_figures(replace(load_preset("simba"), technology=None))
+    with pytest.raises(UserError, match=r"no such file.*mine\.yaml.*technology of architecture 'simba'"):
+        fill_figures(replace(load_preset("simba"), technology="mine.yaml"))

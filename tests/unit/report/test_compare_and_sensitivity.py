@@ -144,6 +144,7 @@ def test_the_commands(study_folders: list[Path], tmp_path: Path) -> None:
 
     folders = [str(f) for f in study_folders]
     text = run("compare", *folders, "--out", str(tmp_path / "c"), "--latex", str(tmp_path / "t.tex"), "--level", "90%")
+    assert "lower quartile" in text and "90 %" in text and "…" not in text, "nothing is cut off at 80 columns"
     assert "Mann-Whitney" in text and (tmp_path / "c/compare.html").exists() and (tmp_path / "t.tex").exists()
     text = run("sensitivity", folders[0], "--constant", "dram", "--factor", "2", "--out", str(tmp_path / "s"))
     assert "designs on the front stay on it" in text and (tmp_path / "s/sensitivity.csv").exists()
