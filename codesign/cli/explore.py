@@ -153,7 +153,7 @@ def register(app: typer.Typer) -> None:
             resident_weights=resident_weights, fidelity=fidelity, cheap_mapper=cheap_mapper, cheap_evaluations=cheap_evaluations, cheap_cost=cheap_cost,
             executor=executor, workers=workers, ray_address=ray_address, seed=seed, out=out, storage=storage, study=study,
         )  # fmt: skip
-        explored = run_explore(request)
+        explored = run_explore(request, front_to_stderr=output_format == "json")
         if output_format == "json":
             typer.echo(json.dumps(_front_json(explored), indent=1))
 

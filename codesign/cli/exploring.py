@@ -72,8 +72,12 @@ class ExploreRequest:
     study: str | None
 
 
-def run_explore(request: ExploreRequest) -> Study:
+def run_explore(request: ExploreRequest, *, front_to_stderr: bool) -> Study:
     """Run or resume a study, write its report, print its front; returns it.
+
+    Args:
+        request: What to search.
+        front_to_stderr: Keep stdout for something else than the table of the front.
 
     Raises:
         UserError: An option that cannot be used, or a database that holds another study under the name.
@@ -96,7 +100,7 @@ def run_explore(request: ExploreRequest) -> Study:
     try:
         with _terminated_as_interrupted():
             _run(request, space, judge, study, console)
-        finish(study, request.out, console)
+        finish(study, request.out, Console(stderr=front_to_stderr))
     finally:
         study.close()
     return study

@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
         from codesign.optim.study import Study
 
-        console = Console(stderr=True)
+        console = Console()
         if export_design is None:
             from codesign.cli.exploring import front_table
             from codesign.report.study_page import write_report
