@@ -213,8 +213,8 @@ def evaluate_workload(
     return WorkloadResult(metrics, tuple(layers), vector, sum(r.evaluated for r in mapped.values()))
 
 
-LAYER_EFFORT = 4e8
-"""Cells that exact search may fill for one layer when no budget is given: 1 to 4 s."""
+LAYER_EFFORT = 2e8
+"""Cells that exact search may fill for one layer when no budget is given: about 1 to 2 s."""
 
 
 def with_effort(mapper: Mapper, budget: Budget) -> Mapper:

@@ -255,9 +255,10 @@ class Study:
         number = len(self._done) + len(self._mine) + len(self._others)
         if limit is not None and number >= limit:
             return None
+        self._mine[number] = Claim(number, dict(point), None, self._owner, 0.0)  # first, for Ctrl-C while it is written
         if not self._database.claim(self._id, number, point, self._owner):
+            del self._mine[number]
             return None
-        self._mine[number] = Claim(number, dict(point), None, self._owner, 0.0)
         self._begin(number)
         return number
 
