@@ -30,6 +30,8 @@ from codesign.workloads.files import computation_from_json
 from experiments.mappers_common import markdown, save
 
 OUTPUT = "T1"
+INPUTS = Path(__file__).parents[1] / "tests" / "data" / "accelforge" / "inputs"
+"""The machines; other folders of reference data hold recorded runs only."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def read_case(path: Path) -> Case:
         "tensors": {"T0": {"role": "input"}, "W0": {"role": "weight"}},
     }
     computation = computation_from_json(problem, str(path))
-    file = path.parent.parent / "inputs" / f"{recorded['arch']}.yaml"
+    file = INPUTS / f"{recorded['arch']}.yaml"
     documents = read_structured(file)
     architecture = architecture_from_json(documents["architecture"], str(file))
     constraints = constraints_from_json(documents["constraints"], str(file))
@@ -99,7 +101,7 @@ def read_cases(data: Path) -> list[Case]:
     """
     cases = []
     for path in sorted((data / "accelforge" / "head").glob("*__gemm*__edp*.json")):
-        if (data / "accelforge" / "inputs" / f"{path.name.split('__')[0]}.yaml").exists() and "imperf" not in path.name:
+        if (INPUTS / f"{path.name.split('__')[0]}.yaml").exists() and "imperf" not in path.name:
             cases.append(read_case(path))
     if not cases:
         raise UserError("no recorded runs of AccelForge", where=str(data), hint="see tests/data/README.md")
@@ -180,6 +182,8 @@ def recorded_mapping(case: Case) -> Mapping:
     for node in case.best["mapping"]["nodes"]:
         if node["type"] == "Storage":
             nodes.append({"store": node["component"], "tensors": node["tensors"]})
+            continue
+        if node["type"] not in ("Temporal", "Spatial"):
             continue
         loop = {"factor": round(node["n_iterations"])}
         if node["type"] == "Temporal":

@@ -22,7 +22,7 @@ from experiments.accelforge import (
 )
 
 DATA = Path(os.environ.get("CODESIGN_REFERENCE", "tests/data"))
-CASES = read_cases(DATA if (DATA / "accelforge" / "inputs").is_dir() else Path("tests/data"))
+CASES = read_cases(DATA if (DATA / "accelforge").is_dir() else Path("tests/data"))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
