@@ -279,7 +279,7 @@ def _plain(value: Any) -> Any:
 def write_figure(figure: Any, out: Path) -> None:
     """`figure.html`."""
     figure.update_layout(template="plotly_white")
-    figure.write_html(out / "figure.html", include_plotlyjs="cdn")
+    figure.write_html(out / "figure.html", include_plotlyjs=True)
 
 
 def base_parser(description: str | None, out: Path) -> argparse.ArgumentParser:

@@ -127,7 +127,7 @@ def write_figure(result: dict[str, Any], config: Config) -> None:
             figure.add_trace(trace, row=1, col=column)
     figure.update_xaxes(title="candidates scored")
     figure.update_yaxes(title="latency / lowest found")
-    figure.write_html(config.out / "figure.html", include_plotlyjs="cdn")
+    figure.write_html(config.out / "figure.html", include_plotlyjs=True)
 
 
 def main(config: Config) -> dict[str, Any]:

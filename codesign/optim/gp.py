@@ -15,7 +15,7 @@ products of sizes, hence close to piecewise linear in the logarithms of sizes: r
 
 Hyperparameters maximise the marginal likelihood times log-normal priors (Rasmussen and Williams, Gaussian Processes for Machine
 Learning, 2006, eq. 5.8 and 5.9). GPyTorch evaluates the same model in `codesign.optim.botorch_models`, and a test pins the two
-equal; this one exists because a compiled likelihood is some twenty times faster at ten to two hundred points.
+equal; this one exists because at ten to two hundred points a compiled likelihood saves the overhead of tensors.
 """
 
 import math

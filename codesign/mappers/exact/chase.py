@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from codesign.cost.arrays import Reuse
-from codesign.mappers.base import Objective
+from codesign.mappers.driver import OBJECTIVE_CODE
 from codesign.mappers.exact import walk as compiled
 from codesign.mappers.exact.dp import Charges
 from codesign.mappers.exact.fixed import FixedKeep
@@ -28,8 +28,6 @@ _STEPS_AT_ONCE = 10_000
 _CELLS_A_STEP = 300
 """Cells of the dynamic program that take as long as one step."""
 
-_MODES = {Objective.ENERGY: 0, Objective.LATENCY: 1, Objective.EDP: 2}
-
 
 def chase(profile: Profile, charges: Charges, constant: float, quickest: float, best: Incumbent) -> bool:
     """Score every nest of the profile that may beat the incumbent; False if it gave up.
@@ -44,7 +42,7 @@ def chase(profile: Profile, charges: Charges, constant: float, quickest: float, 
     fixed = profile.fixed
     if quickest > best.goal.latency_limit:
         return True
-    mode, table, chains = _MODES[best.goal.objective], fixed.table[0], fixed.chains()
+    mode, table, chains = OBJECTIVE_CODE[best.goal.objective], fixed.table[0], fixed.chains()
     n_levels, n_dims = fixed.instance.n_levels, len(fixed.instance.active)
     stack = compiled.make_stack(n_dims, max(1, len(fixed.boundaries)), n_levels * (n_dims + 1) + 1)
     stack, top = compiled.push_vectors(

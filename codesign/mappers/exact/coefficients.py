@@ -323,13 +323,3 @@ def bound_profiles(
             digit[m] = first[m]
             m -= 1
         m = max(m, 0)
-
-
-@njit
-def bound_choices(
-    choices: IntArray, hardware: Hardware, options: Options, running: Running, result: Coefficients, energy: FloatArray,
-    cycles: FloatArray,
-) -> None:  # fmt: skip
-    """Bounds of the profiles listed in ``choices`` (``P x L``, an option per fan-out)."""
-    for i in range(choices.shape[0]):
-        energy[i], cycles[i] = profile_coefficients(choices[i], hardware, options, running, result)

@@ -239,7 +239,7 @@ def _close(s: int, t: int, table: FloatArray, machine: Machine, charges: Charges
 
 
 @njit
-def _gather(
+def gather(
     v: int, d: int, machine: Machine, charges: Charges, chains: Chains, parts: IntArray, figures: FloatArray
 ) -> int:
     """List the boundaries a loop over d closes in state v; returns how many.
@@ -264,7 +264,7 @@ def _gather(
 
 
 @njit
-def _edge_cost(
+def edge_cost(
     x: int, j: int, keep_share: float, n: int, parts: IntArray, figures: FloatArray, base: FloatArray,
     table: FloatArray, axis_index: IntArray,
 ) -> float:  # fmt: skip
@@ -300,9 +300,9 @@ def slide_cost(v: int, d: int, j: int, x: int, grid: Grid, machine: Machine, cha
         chains: Chain tables.
     """
     parts, figures = np.empty((charges.price.shape[0], 4), np.int64), np.empty((charges.price.shape[0], 4))
-    n = _gather(v, d, machine, charges, chains, parts, figures)
+    n = gather(v, d, machine, charges, chains, parts, figures)
     keep_share = 1.0 - 1.0 / grid.divisor[d, j]
-    return _edge_cost(x, j, keep_share, n, parts, figures, charges.base, chains.table, chains.axis_index)
+    return edge_cost(x, j, keep_share, n, parts, figures, charges.base, chains.table, chains.axis_index)
 
 
 @njit
@@ -311,7 +311,7 @@ def _offer_chains(
     charges: Charges, chains: Chains, parts: IntArray, figures: FloatArray,
 ) -> None:  # fmt: skip
     """Offer state s the loops over d after which the chain of one tensor may go on."""
-    n = _gather(s, d, machine, charges, chains, parts, figures)
+    n = gather(s, d, machine, charges, chains, parts, figures)
     target, source = table[s], table[following]
     base, saving, axis_index, special = charges.base, chains.table, chains.axis_index, chains.special
     tiles, first, grow = chains.tiles, chains.first, grid.grow
@@ -328,7 +328,7 @@ def _offer_chains(
                 continue
             later = source[x + (grow[d, j, i] - i) * stride]
             if later < target[x]:
-                cost = _edge_cost(x, j, keep_share, n, parts, figures, base, saving, axis_index)
+                cost = edge_cost(x, j, keep_share, n, parts, figures, base, saving, axis_index)
                 target[x] = min(target[x], later + cost)
 
 
@@ -500,7 +500,7 @@ def _slide_bounded(
     """Offer an untouched state every first loop over d, tile by tile."""
     target = table[v]
     parts, figures = np.empty((charges.price.shape[0], 4), np.int64), np.empty((charges.price.shape[0], 4))
-    count = _gather(v, d, machine, charges, chains, parts, figures)
+    count = gather(v, d, machine, charges, chains, parts, figures)
     base, saving, axis_index = charges.base, chains.table, chains.axis_index
     following = -1
     inner, n = grid.stride[d], grid.n_divisors[d]
@@ -518,7 +518,7 @@ def _slide_bounded(
                 for x in range(start + i * inner, start + (i + 1) * inner):
                     later = table[following, x + move]
                     if later < target[x]:
-                        cost = _edge_cost(x, j, keep_share, count, parts, figures, base, saving, axis_index)
+                        cost = edge_cost(x, j, keep_share, count, parts, figures, base, saving, axis_index)
                         target[x] = min(target[x], later + cost)
 
 

@@ -11,7 +11,6 @@ from codesign.mappers.exact.coefficients import (
     Hardware,
     Options,
     Running,
-    bound_choices,
     bound_profiles,
     make_coefficients,
     make_running,
@@ -210,12 +209,6 @@ class FixedKeep:
         """Lower bounds on the energy and the cycles of every profile."""
         energy, cycles = np.empty(self.n_profiles), np.empty(self.n_profiles)
         bound_profiles(self.hardware, self.options, *self._room, energy, cycles)
-        return energy, cycles
-
-    def bounds_of(self, choices: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Lower bounds on the energy and the cycles of some profiles, ``P x L`` options."""
-        energy, cycles = np.empty(len(choices)), np.empty(len(choices))
-        bound_choices(choices, self.hardware, self.options, *self._room, energy, cycles)
         return energy, cycles
 
     def choices_at(self, profiles: IntArray) -> IntArray:

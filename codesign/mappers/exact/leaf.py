@@ -1,5 +1,6 @@
 """From the steps of a walk to a scored nest, compiled."""
 
+from math import gcd
 from typing import NamedTuple
 
 from codesign.core.jit import njit
@@ -36,13 +37,6 @@ def _part_along_x(total: int, x: int, y: int) -> int:
 
 
 @njit
-def _gcd(a: int, b: int) -> int:
-    while b:
-        a, b = b, a % b
-    return a
-
-
-@njit
 def _add_spatial(loops: IntArray, count: int, v: int, vector: IntArray, grid: Grid, plan: Plan) -> int:
     """The loops of fan-out v, X loops first; see `codesign.mappers.exact.spatial.lay_out`."""
     n_dims = vector.shape[0]
@@ -57,7 +51,7 @@ def _add_spatial(loops: IntArray, count: int, v: int, vector: IntArray, grid: Gr
             factor = int(grid.divisor[d, vector[d]])
             along = plan.along_x[v, d]
             if along == EITHER:
-                part = _gcd(factor, left)
+                part = gcd(factor, left)
                 left //= part
                 factor = part if axis == 0 else factor // part
             elif (along == 1) != (axis == 0):
@@ -100,11 +94,17 @@ def write_nest(path: IntArray, depth: int, temporal: int, columns: IntArray, gri
 
 
 @njit
-def value_of(kernel: Kernel, nest: Nest, count: int, mode: int, latency_limit: float) -> tuple[bool, float]:
-    """Whether the nest is valid, and its figure to minimise; mode 0 energy, 1 latency, 2 their product."""
+def figure_of(energy: float, cycles: float, mode: int) -> float:
+    """What is minimised; modes are `codesign.mappers.driver.OBJECTIVE_CODE`."""
+    if mode == 0:
+        return energy
+    return cycles if mode == 1 else energy * cycles
+
+
+@njit
+def score_nest(kernel: Kernel, nest: Nest, count: int, mode: int, latency_limit: float) -> tuple[bool, float]:
+    """Whether the nest is valid, and what is minimised; infinite beyond the latency limit."""
     status, energy, cycles = score(kernel, nest, count)
     if status != VALID:
         return False, 0.0
-    if cycles > latency_limit:
-        return True, float("inf")
-    return True, energy if mode == 0 else (cycles if mode == 1 else energy * cycles)
+    return True, figure_of(energy, cycles, mode) if cycles <= latency_limit else float("inf")

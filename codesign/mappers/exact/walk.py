@@ -11,8 +11,8 @@ import numpy as np
 from codesign.core.jit import njit
 from codesign.cost.kernel import Kernel
 from codesign.mappers.exact.chains import most_saved
-from codesign.mappers.exact.dp import Chains, Charges, Grid, Machine, _edge_cost, _gather, after_loop, may_loop
-from codesign.mappers.exact.leaf import Plan, value_of, write_nest
+from codesign.mappers.exact.dp import Chains, Charges, Grid, Machine, after_loop, edge_cost, gather, may_loop
+from codesign.mappers.exact.leaf import Plan, figure_of, score_nest, write_nest
 from codesign.mapping.nest import FloatArray, IntArray, Nest
 
 EXHAUSTED, COMPLETE, PAUSED = 0, 1, 2
@@ -103,11 +103,8 @@ def _size(x: int, d: int, grid: Grid) -> int:
 
 @njit
 def _may_win(least: float, mode: int, quickest: float, limit: float) -> bool:
-    """Whether a nest of at least this energy may be better; mode 0 energy, 1 latency, 2 their product."""
-    if not np.isfinite(least):
-        return False
-    value = least if mode == 0 else (quickest if mode == 1 else least * quickest)
-    return value < limit
+    """Whether a nest of at least this energy may be better."""
+    return bool(np.isfinite(least) and figure_of(least, quickest, mode) < limit)
 
 
 @njit
@@ -270,11 +267,9 @@ def _push_loops(
                 continue
             if after < 0:
                 after = after_loop(s, d, machine)
-                n = _gather(s, d, machine, charges, chains, parts, figures)
+                n = gather(s, d, machine, charges, chains, parts, figures)
             factor = grid.divisor[d, j]
-            cost = _edge_cost(
-                x, j, 1.0 - 1.0 / factor, n, parts, figures, charges.base, chains.table, chains.axis_index
-            )
+            cost = edge_cost(x, j, 1.0 - 1.0 / factor, n, parts, figures, charges.base, chains.table, chains.axis_index)
             least = constant + spent + cost + table[after, y]
             if not _may_win(least, mode, quickest, limit):
                 continue
@@ -337,7 +332,7 @@ def walk(
         rows: Sliding axes.
         outer: State at the start of the next level out when a state ends its level, -1 if it may not, -2 outermost.
         constant: Energy beside the priced words.
-        mode: 0 energy, 1 latency, 2 their product.
+        mode: Of the objective, `codesign.mappers.driver.OBJECTIVE_CODE`.
         quickest: Least cycles of the profile.
         limit: Value below which a nest is better.
         kernel: Scores nests.
@@ -394,7 +389,7 @@ def walk(
             top += 1
         if complete:
             count = write_nest(stack.path, depth, TEMPORAL, COLUMNS, grid, plan, nest)
-            valid, value = value_of(kernel, nest, count, mode, latency_limit)
+            valid, value = score_nest(kernel, nest, count, mode, latency_limit)
             scored += 1
             if not valid or value < limit:
                 return stack, top, count, done, scored, COMPLETE
