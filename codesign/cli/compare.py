@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from codesign.cli.places import Storage, StudyNames, open_studies
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -17,7 +18,10 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def compare(
-        runs: Annotated[list[Path], typer.Argument(help="Folders of studies; runs of one optimiser are one group.")],
+        runs: Annotated[
+            list[str] | None,
+            typer.Argument(help="Folders of studies, .db files or URLs; runs of one optimiser are one group."),
+        ] = None,
         out: Annotated[
             Path, typer.Option(help="Page to write (.html), or a folder for page, CSV files and LaTeX table.")
         ] = Path("compare.html"),
@@ -28,17 +32,18 @@ def register(app: typer.Typer) -> None:
             typer.Option(help="Report the trials to this hypervolume, or share (90%) of all runs'; may be repeated."),
         ] = None,
         output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
+        storage: Storage = None,
+        study: StudyNames = None,
     ) -> None:
         """Overlay the hypervolume curves of several runs: median and quartiles over seeds, trials to a level, rank tests."""
         from codesign.core.files import write_atomic
-        from codesign.optim.study import Study
         from codesign.report.compare import compare as compare_studies
         from codesign.report.compare import comparison_json
         from codesign.report.compare_files import latex_table, summary_csv, write_all, write_comparison
 
         if output_format not in ("text", "json"):
             raise UserError(f"--format must be text or json, got {output_format!r}")
-        comparison = compare_studies([Study.open(run) for run in runs], level or ())
+        comparison = compare_studies(open_studies(runs or (), storage, study or ()), level or ())
         is_page = out.suffix.lower() in (".html", ".htm")
         written = [write_comparison(comparison, out)] if is_page else write_all(comparison, out)
         for path, text in ((csv, summary_csv), (latex, latex_table)):

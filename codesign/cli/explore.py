@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.cli.places import Storage, StudyName
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 _WORKLOAD, _INNER, _CHEAP = "Workload", "Judging a design", "Cheap evaluations first"
-_WORKERS = "Workers and storage"
+_WORKERS = "Workers"
 
 
 def _option(panel: str, *names: str, **settings: Any) -> Any:
@@ -114,14 +115,8 @@ def register(app: typer.Typer) -> None:
             str | None,
             _option(_WORKERS, help="Of a running Ray cluster: auto or HOST:PORT; without it one is started here."),
         ] = None,
-        storage: Annotated[
-            str | None,
-            _option(_WORKERS, help="Database URL, e.g. postgresql://user@host/name; default the file OUT/study.db."),
-        ] = None,
-        study: Annotated[
-            str | None,
-            _option(_WORKERS, help="Name of the study in --storage; default made of network, space, optimiser, seed."),
-        ] = None,
+        storage: Storage = None,
+        study: StudyName = None,
     ) -> None:
         """Search a hardware space for the designs no other one beats in every objective.
 

@@ -26,6 +26,7 @@ from codesign.optim.outcomes import parse_constraints
 from codesign.optim.storage import Claim
 from codesign.optim.storage_owner import owner_label
 from codesign.optim.study import (
+    CHEAP_PREFIX,
     LOCAL_NAME,
     REPORT_FILE,
     Study,
@@ -178,7 +179,7 @@ def _optimizer(request: ExploreRequest, space: DesignSpace, study: Study) -> tup
     judge = make_cheap_judge(filled, space)
     config = replace(
         make_config(request, space, judge, study.objectives),
-        optimizer=f"cheap evaluations of {study.config['optimizer']}",
+        optimizer=f"{CHEAP_PREFIX}{study.config['optimizer']}",
     )
     name = f"{LOCAL_NAME if request.storage is None else study.name}-cheap"
     record = Study.create_or_resume(request.out, config, versions(), storage=request.storage, name=name, pointer=False)

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from codesign.cli.places import Place, Storage, StudyName, open_study
 from codesign.core.errors import UserError
 
 
@@ -13,7 +14,10 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def report(
-        folder: Annotated[Path, typer.Argument(help="Folder of a study, as given to explore --out.")],
+        place: Place = None,
+        out: Annotated[
+            Path | None, typer.Option(help="Page to write (.html), or its folder; default: the study's folder.")
+        ] = None,
         export_design: Annotated[
             int | None,
             typer.Option(help="Write this trial's design as files instead: architecture, layers, Timeloop's form."),
@@ -22,28 +26,39 @@ def register(app: typer.Typer) -> None:
         space: Annotated[
             str | None, typer.Option(help="module:attribute of the study's space, if it has no registered name.")
         ] = None,
+        storage: Storage = None,
+        study: StudyName = None,
     ) -> None:
-        """Write FOLDER/report.html from the recorded trials and print the front; or export a design."""
+        """Write report.html from the recorded trials and print the front; or export a design.
+
+        A study by URL has no folder: its page goes to the current one, or to --out.
+        """
         from rich.console import Console
 
-        from codesign.optim.study import Study
-
         console = Console()
+        opened = open_study(place, storage, study)
         if export_design is None:
             from codesign.cli.exploring import front_table
             from codesign.report.study_page import write_report
 
             if to is not None:
                 raise UserError("--to is used with --export-design only")
-            study = Study.open(folder)
-            console.print(front_table(study))
-            console.print(f"report: {write_report(study, space=space)}")
+            console.print(front_table(opened))
+            console.print(f"report: {write_report(opened, space=space, path=_page(out))}")
             return
         from codesign.cli.inputs import warnings_to_stderr
         from codesign.report.export import export_design as write_design
 
         if to is None:
             raise UserError("--export-design needs --to, the folder to write to")
+        if out is not None:
+            raise UserError("--out is where the page goes; a design goes to --to")
         warnings_to_stderr()
-        files = write_design(Study.open(folder), export_design, to, space=space)
+        files = write_design(opened, export_design, to, space=space)
         console.print(f"{len(files)} files written to {to}; start from {files[0]}")
+
+
+def _page(out: Path | None) -> Path | None:
+    from codesign.optim.study import REPORT_FILE
+
+    return out if out is None or out.suffix.lower() in (".html", ".htm") else out / REPORT_FILE

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from codesign.cli.places import Place, Storage, StudyName, open_study
 from codesign.core.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def sensitivity(
-        folder: Annotated[Path, typer.Argument(help="Folder of a study, as given to explore --out.")],
+        place: Place = None,
         constant: Annotated[
             list[str] | None,
             typer.Option(help="dram, sram, registers, mac, wires, leakage; may be repeated. Default: all that cost."),
@@ -37,13 +38,14 @@ def register(app: typer.Typer) -> None:
             str | None, typer.Option(help="module:attribute of the study's space, if it has no registered name.")
         ] = None,
         output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
+        storage: Storage = None,
+        study: StudyName = None,
     ) -> None:
         """Vary the energy constants of the technology one at a time and say which designs stay on the front.
 
         With the mappings that were found this is exact: latency and area do not change, energy is re-summed from the
         recorded breakdowns. Another mapping may be better under other constants; --remap searches for it.
         """
-        from codesign.optim.study import Study
         from codesign.report.sensitivity import FACTORS, Constant, analyse, sensitivity_json, write_sensitivity
 
         if output_format not in ("text", "json"):
@@ -53,15 +55,15 @@ def register(app: typer.Typer) -> None:
             if name not in known:
                 raise unknown_name("constant", name, known)
         chosen = tuple(known[name] for name in constant or ())
-        study = Study.open(folder)
+        opened = open_study(place, storage, study)
         with _progress() as progress:
             task = progress.add_task("mapping again", total=None, visible=remap)
 
             def on_design(done: int, total: int) -> None:
                 progress.update(task, completed=done, total=total)
 
-            found = analyse(study, chosen, tuple(factor or FACTORS), remap=remap, space=space, progress=on_design)
-        paths = write_sensitivity(found, out or folder)
+            found = analyse(opened, chosen, tuple(factor or FACTORS), remap=remap, space=space, progress=on_design)
+        paths = write_sensitivity(found, out or opened.folder)
         if output_format == "json":
             typer.echo(json.dumps(sensitivity_json(found)))
         else:

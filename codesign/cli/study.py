@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codesign.cli.inputs import check_format
+from codesign.cli.places import Place, Storage, StudyName, open_study
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
     from codesign.optim.study import Study
 
-_Place = Annotated[str, typer.Argument(help="Folder given to explore --out, a .db file, or the URL of a database.")]
-_Name = Annotated[str | None, typer.Option("--study", help="Name of the study, where the database holds several.")]
 _Format = Annotated[str, typer.Option("--format", help="text or json.")]
 
 
@@ -34,21 +33,32 @@ def register(app: typer.Typer) -> None:
         _print_list([row for place in places or ["."] for row in _list(place)], output_format)
 
     @study.command()
-    def show(place: _Place, name: _Name = None, output_format: _Format = "text") -> None:
+    def show(
+        place: Place = None, storage: Storage = None, name: StudyName = None, output_format: _Format = "text"
+    ) -> None:
         """Show what a study searches, how far it is, why designs failed, and its front."""
         check_format(output_format)
-        _show(_open(place, name), output_format)
+        _show(open_study(place, storage, name), output_format)
 
     @study.command()
     def export(
-        place: _Place,
-        file: Annotated[Path, typer.Argument(help="To write: .json (everything), .csv or .parquet (a row per trial).")],
-        name: _Name = None,
+        names: Annotated[
+            list[str],
+            typer.Argument(
+                metavar="[PLACE] FILE",
+                help="The study (folder, .db file or URL; or --storage), and the file: .json (everything), .csv or .parquet.",
+            ),
+        ],
+        storage: Storage = None,
+        name: StudyName = None,
     ) -> None:
         """Write a study to a file. JSON holds mappings and breakdowns too; CSV gets NAME.study.json beside it."""
         from codesign.optim.storage_files import export_study
 
-        opened = _open(place, name)
+        if len(names) > 2 or (len(names) == 1 and storage is None):
+            raise UserError("expected a study and a file to write", hint="codesign study export runs/a a.csv")
+        file = Path(names[-1])
+        opened = open_study(names[0] if len(names) == 2 else None, storage, name)
         export_study(opened, file)
         typer.echo(f"{len(opened.trials)} trials written to {file}", err=True)
 
@@ -56,8 +66,8 @@ def register(app: typer.Typer) -> None:
     def import_(
         file: Annotated[Path, typer.Argument(help="An exported study, or a folder with trials.jsonl.")],
         out: Annotated[Path, typer.Option(help="Folder of the new study.")],
-        storage: Annotated[str | None, typer.Option(help="Database URL; default the file OUT/study.db.")] = None,
-        name: _Name = None,
+        storage: Storage = None,
+        name: StudyName = None,
         like: Annotated[
             str | None, typer.Option(help="Study with the same space and objectives, for a CSV that does not say them.")
         ] = None,
@@ -65,18 +75,9 @@ def register(app: typer.Typer) -> None:
         """Make a study of a file; explore goes on with it when given the options it was started with."""
         from codesign.optim.storage_files import import_study
 
-        made = import_study(file, out, storage=storage, name=name, like=None if like is None else _open(like, None))
+        made = import_study(file, out, storage=storage, name=name, like=None if like is None else open_study(like))
         typer.echo(f"{len(made.trials)} trials in {made.storage}", err=True)
         made.close()
-
-
-def _open(place: str, name: str | None) -> "Study":
-    from codesign.optim.storage import is_url
-    from codesign.optim.study import Study
-
-    if is_url(place):
-        return Study.open(Path(), storage=place, name=name)
-    return Study.open(place, name=name)
 
 
 # ---- list ------------------------------------------------------------------------------------------

@@ -26,6 +26,9 @@ DATABASE_FILE, POINTER_FILE, REPORT_FILE = "study.db", "study.json", "report.htm
 LOCAL_NAME = "study"
 """Of the one study in a folder's own database."""
 
+CHEAP_PREFIX = "cheap evaluations of "
+"""Begins the optimiser of a study that records the cheap evaluations of another."""
+
 GRACE_S = 120.0
 """A process on another machine that was not heard of for so long is held for dead and its trials are taken up."""
 
@@ -156,7 +159,7 @@ class Study:
         """
         place = Path(folder)
         if place.suffix == ".db" and not place.is_dir():
-            place, storage, name = place.parent, sqlite_url(place), name or LOCAL_NAME
+            place, storage = place.parent, sqlite_url(place)
         url, recorded = _locate(place, storage)
         database = Database(url, create=False)
         chosen = name or recorded or _only_study(database)
@@ -227,6 +230,12 @@ class Study:
     def storage(self) -> str:
         """Where the database is, without its password."""
         return str(self._database.place)
+
+    @property
+    def label(self) -> str:
+        """The study in messages: its folder where the database is there, else its name and database."""
+        own = self.storage == str((self.folder / DATABASE_FILE).absolute()) and self.name == LOCAL_NAME
+        return str(self.folder) if own else f"study {self.name!r} in {self.storage}"
 
     # ---- recording -----------------------------------------------------------------------------
 
@@ -321,7 +330,7 @@ class Study:
         self.sync()
         number = self.claim(trial.point)
         if number is None:
-            raise UserError(f"the study already has the design {dict(trial.point)}", where=str(self.folder))
+            raise UserError(f"the study already has the design {dict(trial.point)}", where=self.label)
         self.finish(replace(trial, number=number), detail)
 
     def detail(self, number: int) -> dict[str, Any]:
@@ -452,6 +461,11 @@ def default_name(config: Mapping[str, Any]) -> str:
     return f"{networks}-{config['space'].get('name', 'space')}-{config['optimizer']}-seed{config['seed']}"
 
 
+def is_cheap(config: Mapping[str, Any]) -> bool:
+    """Whether a study records the cheap evaluations of another."""
+    return str(config["optimizer"]).startswith(CHEAP_PREFIX)
+
+
 def _locate(place: Path, storage: str | None) -> tuple[str, str | None]:
     """The URL of the database of a folder, and the study's name when the folder says it."""
     if storage is not None:
@@ -477,7 +491,7 @@ def _refuse_files_of_old(place: Path) -> None:
 
 
 def _only_study(database: Database) -> str:
-    names = [s.name for s in database.studies()]
+    names = [s.name for s in database.studies() if not is_cheap(s.head["config"])]
     if len(names) != 1:
         listed = ", ".join(names[:20]) or "none"
         raise UserError(f"{database.place} holds {len(names)} studies: {listed}", hint="choose one with --study")

@@ -113,12 +113,12 @@ def compare(studies: Sequence[Study], levels: Sequence[str] = ()) -> Comparison:
         for key in ("space", "workload", "objectives", "constraints", "evaluation"):
             if study.config[key] != first.config[key]:
                 raise UserError(
-                    f"{study.folder} and {first.folder} differ in {key}", hint="compare runs of one problem only"
+                    f"{study.label} and {first.label} differ in {key}", hint="compare runs of one problem only"
                 )
     values = {id(s): s.values(s.trials) for s in studies}
     for study in studies:
         if not np.isfinite(values[id(study)]).any():
-            raise UserError(f"{study.folder} has no feasible trial to compare")
+            raise UserError(f"{study.label} has no feasible trial to compare")
     fronts = np.concatenate([front(v[np.isfinite(v).all(axis=1)]) for v in values.values()])
     reference = tuple((1.1 * fronts.max(axis=0)).tolist())
     best = hypervolume(np.log10(fronts), np.log10(np.array(reference)).tolist())

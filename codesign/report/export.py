@@ -40,7 +40,7 @@ def export_design(study: Study, number: int, folder: Path, *, space: str | None 
     """
     trial = next((t for t in study.trials if t.number == number), None)
     if trial is None:
-        raise UserError(f"{study.folder} has no trial {number}", hint=f"it has {len(study.trials)} trials")
+        raise UserError(f"{study.label} has no trial {number}", hint=f"it has {len(study.trials)} trials")
     found = recorded_space(study.config, space)
     architecture = found.build(trial.point)
     layers = replay_layers(found, architecture, study.detail(number))

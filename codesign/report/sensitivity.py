@@ -137,13 +137,13 @@ def analyse(
             raise UserError(f"--factor must be a positive number, got {factor}")
     trials = [t for t in study.trials if not t.infeasible]
     if not trials:
-        raise UserError(f"{study.folder} has no feasible trial to vary")
+        raise UserError(f"{study.label} has no feasible trial to vary")
     details = {t.number: study.detail(t.number) for t in trials}
     for trial in trials:
         if "layers" not in details[trial.number]:
             raise UserError(
                 f"trial {trial.number} records no energy by level",
-                where=str(study.folder),
+                where=study.label,
                 hint="designs judged by whole-network schedules have none; explore layer by layer",
             )
     parts = {t.number: energy_by_constant(details[t.number]) for t in trials}
