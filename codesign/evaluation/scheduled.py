@@ -20,6 +20,9 @@ from codesign.scheduling.soma.search import Budget, search
 
 CLOCK_HZ = 1e9
 
+_PARTS = {"dram": 0, "gbuf": 1, "local": 2}
+"""Parts of a schedule's energy that belong to a level of the template, outermost 0."""
+
 
 class TemplateSpace(Protocol):
     """A hardware space whose designs the scheduler understands."""
@@ -56,7 +59,10 @@ class ScheduledEvaluator:
         described = describe_architecture(architecture)
         hardware = self.space.hardware(point)
         cycles, picojoules = 0.0, 0.0
-        detail: dict[str, Any] = {"networks": []}
+        names = {part: architecture.levels[position].name for part, position in _PARTS.items()}
+        names |= {"bus": "network", "op": "MAC"}
+        by_level = dict.fromkeys(names.values(), 0.0)
+        detail: dict[str, Any] = {"networks": [], "energy_by_level_pj": by_level}
         for graph, weight in self.graphs:
             problem = Problem(graph, self.batch, hardware, DEFAULT)
             found = search(problem, self.objective, self.budget)
@@ -67,6 +73,8 @@ class ScheduledEvaluator:
                 return Evaluation(None, reason, time.perf_counter() - started, {}, described)
             cycles += weight * found.schedule.latency_cycles
             picojoules += weight * found.schedule.energy_pj
+            for part, value in found.schedule.parsed.energy_by_part_pj.items():
+                by_level[names[part]] += weight * value
             numbers = schedule_json(found.schedule, graph.name)
             detail["networks"].append({"name": graph.name, "weight": weight, "gap": found.gap, **numbers})
         latency = cycles / CLOCK_HZ

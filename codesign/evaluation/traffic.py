@@ -20,6 +20,7 @@ from codesign.scheduling.cosma.objective import (
     Quantity,
     TrafficWeights,
     cycles_per_byte,
+    dram_energy_per_byte_pj,
     energy_per_byte_pj,
     weights_on,
 )
@@ -62,7 +63,8 @@ class TrafficEvaluator:
         capacity = scratchpad_bytes(architecture)
         weights = weights_on(architecture, self.objective)
         energy, cycles = energy_per_byte_pj(architecture), cycles_per_byte(architecture)
-        total_bytes, total_pj, total_cycles = 0.0, 0.0, 0.0
+        dram_pj = dram_energy_per_byte_pj(architecture)
+        total_bytes, total_pj, off_chip_pj, total_cycles = 0.0, 0.0, 0.0, 0.0
         networks = []
         for position, (graph, weight) in enumerate(self.graphs):
             found = self._schedule(position, capacity, weights)
@@ -75,6 +77,7 @@ class TrafficEvaluator:
             busy = written * cycles[0] + read * cycles[1]
             total_bytes += weight * (written + read)
             total_pj += weight * picojoules
+            off_chip_pj += weight * (written * dram_pj[0] + read * dram_pj[1])
             total_cycles += weight * busy
             networks.append(_network_json(found, weight, picojoules, busy / architecture.clock_hz))
         latency = total_cycles / architecture.clock_hz
@@ -84,7 +87,13 @@ class TrafficEvaluator:
                 "the design has no area: its technology fills in none", where=f"architecture {architecture.name!r}"
             )
         metrics = Metrics(latency, total_pj * 1e-12 + leakage * latency, area, leakage)
-        detail = {"scratchpad_bytes": capacity, "dram_bytes": total_bytes, "schedules": networks}
+        dram, scratchpad = architecture.levels[:2]
+        detail = {
+            "scratchpad_bytes": capacity,
+            "dram_bytes": total_bytes,
+            "schedules": networks,
+            "energy_by_level_pj": {dram.name: off_chip_pj, scratchpad.name: total_pj - off_chip_pj},
+        }
         return Evaluation(metrics, None, time.perf_counter() - started, detail, described)
 
     def _schedule(self, position: int, capacity: int, weights: TrafficWeights) -> Outcome:

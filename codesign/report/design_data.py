@@ -40,6 +40,10 @@ class DesignData:
             data["roofline"] = _roofline(architecture, built)
         elif "networks" in detail:
             data["networks"] = [{k: v for k, v in network.items() if k != "encoding"} for network in detail["networks"]]
+        elif "schedules" in detail:
+            data["schedules"] = detail["schedules"]
+        if "energy_by_level_pj" in detail:
+            data["energy"] = scheduled_energy_parts(detail["energy_by_level_pj"], trial.metrics)
         return data
 
     def _replay(self, trial: Trial, detail: Mapping[str, Any]) -> tuple[tuple[ReplayedLayer, ...], Architecture | None]:
@@ -68,6 +72,13 @@ def energy_parts(detail: Mapping[str, Any]) -> list[tuple[str, float]]:
     if abs(corrected) > 1e-9 * sum(parts.values()):
         named.append(("kept on chip", corrected))  # rule E5: DRAM accesses that did not happen
     return [(name, joules) for name, joules in named if joules != 0.0]
+
+
+def scheduled_energy_parts(by_level_pj: Mapping[str, float], metrics: Mapping[str, float]) -> list[tuple[str, float]]:
+    """Joules of one run of a workload that was scheduled as a whole, by where they are spent."""
+    parts = [("interconnect" if name == "network" else name, pj * 1e-12) for name, pj in by_level_pj.items()]
+    parts.append(("leakage", metrics["leakage_w"] * metrics["latency_s"]))
+    return [(name, joules) for name, joules in parts if joules]
 
 
 def area_parts(architecture: Mapping[str, Any]) -> list[tuple[str, float]]:

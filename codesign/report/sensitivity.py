@@ -4,7 +4,8 @@ With the mappings that were found, dynamic energy is linear in the energy consta
 interconnect, arithmetic, vector operators, leakage) re-summed with one part scaled are exact; latency and area do not
 change. Where a breakdown is not enough (tensors kept on chip cost the next level's accesses instead of DRAM's, rule E5), the
 recorded mappings are evaluated again on the architecture with scaled constants. Another mapping may be best under other
-constants: `remap` searches again, for the designs that are on some front, and bounds how much that matters.
+constants: `remap` searches again, for the designs that are on some front, and bounds how much that matters. Whole-network
+schedules record energy by level too and are kept as they are.
 """
 
 import csv
@@ -139,14 +140,8 @@ def analyse(
     if not trials:
         raise UserError(f"{study.label} has no feasible trial to vary")
     details = {t.number: study.detail(t.number) for t in trials}
-    for trial in trials:
-        if "layers" not in details[trial.number]:
-            raise UserError(
-                f"trial {trial.number} records no energy by level",
-                where=study.label,
-                hint="designs judged by whole-network schedules have none; explore layer by layer",
-            )
-    parts = {t.number: energy_by_constant(details[t.number]) for t in trials}
+    _check_recorded(study, details, remap)
+    parts = {t.number: energy_by_constant(details[t.number], t.metrics) for t in trials}
     summed = all(_adds_up(t, parts[t.number]) for t in trials)
     chosen = tuple(constants) or tuple(c for c in Constant if any(p.get(c) for p in parts.values()))
     again = _Again(study, space) if remap or not summed else None
@@ -165,12 +160,37 @@ def analyse(
     return _remapped(found, again, progress) if remap and again is not None else found
 
 
-def energy_by_constant(detail: Mapping[str, Any]) -> dict[Constant, float]:
-    """Joules of one run by the constant they are proportional to."""
+def _check_recorded(study: Study, details: Mapping[int, Mapping[str, Any]], remap: bool) -> None:
+    """Refuse a study that does not say where its energy goes, and mapping again where no layer was mapped."""
+    for number, detail in details.items():
+        if "layers" in detail:
+            continue
+        if "energy_by_level_pj" not in detail:
+            table = "it was imported from a table, or judged by whole-network schedules with an earlier version"
+            hint = f"{table}; explore again, or import the study from .json"
+            raise UserError(f"trial {number} records no energy by level", where=study.label, hint=hint)
+        if remap:
+            scheduler = study.config["mapper"].get("name")
+            hint = f"the designs were judged by schedules of whole networks ({scheduler}); leave out --remap"
+            raise UserError(f"trial {number} has no layer mappings to search again", where=study.label, hint=hint)
+
+
+def energy_by_constant(detail: Mapping[str, Any], metrics: Mapping[str, float]) -> dict[Constant, float]:
+    """Joules of one run by the constant they are proportional to.
+
+    Args:
+        detail: Of a trial: layers and vector operators, or energy by level of a whole-network schedule.
+        metrics: Of the trial.
+    """
     architecture = detail["architecture"]
     kinds = {level["name"]: _BY_KIND[level["kind"]] for level in architecture["levels"]}
     kinds |= {"network": Constant.WIRES, "MAC": Constant.MAC}
     parts = dict.fromkeys(Constant, 0.0)
+    parts[Constant.LEAKAGE] = metrics["leakage_w"] * metrics["latency_s"]
+    for name, energy_pj in detail.get("energy_by_level_pj", {}).items():
+        parts[kinds[name]] += energy_pj * 1e-12
+    if "layers" not in detail:
+        return parts
     for layer in detail["layers"]:
         for name, energy_pj in layer["energy_by_level_pj"].items():
             parts[kinds[name]] += energy_pj * layer["count"] * 1e-12
@@ -178,7 +198,6 @@ def energy_by_constant(detail: Mapping[str, Any]) -> dict[Constant, float]:
     computed = vector["operations"] * (architecture["mac"]["energy_pj"] or 0.0)  # rule E6
     parts[Constant.MAC] += computed * 1e-12
     parts[kinds[architecture["levels"][0]["name"]]] += (vector["energy_pj"] - computed) * 1e-12
-    parts[Constant.LEAKAGE] = detail["metrics"]["leakage_w"] * detail["metrics"]["latency_s"]
     return parts
 
 

@@ -127,16 +127,20 @@ def _bounds(design: Mapping[str, Any], trial: Trial) -> str:
         shares = time_shares(design)
         named = [f"{_percent(share)} by {_resource(name)}" for name, share in _largest(shares, 3)]
         sentences.append(f"Its time is bound {_and(named)}.")
-        energy = dict(design["energy"])
-        total = sum(energy.values())
-        spent = [f"{_percent(v / total)} in {_part(k)}" for k, v in _largest(energy, 3)]
-        sentences.append(f"Of its energy, {_and(spent)}.")
     for network in design.get("networks", ()):
         sentences.append(
             f"{network['name']}: compute is busy for {_percent(network['compute_cycles'] / network['latency_cycles'])} of the "
             f"time, the DRAM channel for {_percent(network['channel_cycles'] / network['latency_cycles'])}; "
             f"{_percent(network['utilisation'])} of the MACs' cycles are used."
         )
+    for network in design.get("schedules", ()):
+        spilled = network["noncompulsory_bytes"] / network["dram_bytes"]
+        sentences.append(f"{network['name']}: {_percent(spilled)} of its off-chip traffic is spills and reloads.")
+    energy = dict(design.get("energy", ()))
+    if energy:
+        total = sum(energy.values())
+        spent = [f"{_percent(v / total)} in {_part(k)}" for k, v in _largest(energy, 3)]
+        sentences.append(f"Of its energy, {_and(spent)}.")
     area = dict(design["area"])
     total_area = sum(area.values())
     if total_area:
@@ -217,6 +221,9 @@ def _proofs(design: Mapping[str, Any] | None) -> str:
                 "bound; nothing is proven of the choice of tiles."
             )
         return "The recommended design's schedules are the best found; nothing is proven of them."
+    if "schedules" in design:
+        proven = sum(n["proof"] == "optimal" for n in design["schedules"])
+        return f"Of its {len(design['schedules'])} schedules {proven} have the least traffic, proven; arithmetic is not judged."
     layers = design.get("layers", [])
     if not layers:
         return ""

@@ -88,6 +88,13 @@ function drawNetworks(networks, colours) {
   return [html("h3", {}, "Schedules of whole networks"), html("div", { class: "scroll" }, html("table", { class: "plain" }, html("thead", {}, html("tr", {}, ...heads.map(h => html("th", {}, h)))), html("tbody", {}, ...rows.map(row => html("tr", {}, ...row.map(c => html("td", {}, String(c)))))))), html("h3", {}, "Cycles"), busy];
 }
 
+// Designs judged by off-chip traffic alone.
+function drawTraffic(schedules) {
+  const heads = ["network", "weight", "DRAM traffic", "of which spills and reloads", "peak buffer", "time", "energy", "proof"];
+  const rows = schedules.map(n => [n.name, n.weight, bytes(n.dram_bytes), bytes(n.noncompulsory_bytes), bytes(n.peak_buffer_bytes), si(n.traffic_latency_s, "s"), si(n.traffic_energy_j, "J"), proofText({ proof: n.proof, gap: n.value ? 1 - n.bound / n.value : null })]);
+  return [html("h3", {}, "Off-chip traffic of whole networks"), html("div", { class: "scroll" }, html("table", { class: "plain" }, html("thead", {}, html("tr", {}, ...heads.map(h => html("th", {}, h)))), html("tbody", {}, ...rows.map(row => html("tr", {}, ...row.map(c => html("td", {}, String(c))))))))];
+}
+
 function drawChosen() {
   const t = byNumber.get(chosen), design = DATA.designs[String(chosen)];
   byId("chosen-title").textContent = t ? "Design of trial " + t.number + (t.number === DATA.knee ? ", the recommended one" : t.front ? ", on the front" : "") : "No design is feasible";
@@ -105,6 +112,7 @@ function drawChosen() {
   byId("energy").parentElement.style.display = design.energy ? "" : "none";
   if (design.energy) breakdown(byId("energy"), design.energy, "J", colours);
   if (design.networks) work.append(...drawNetworks(design.networks, colours));
+  if (design.schedules) work.append(...drawTraffic(design.schedules));
   if (!design.layers) return;
   const latency = html("div", {}), roof = html("div", {}), energy = html("div", {});
   const note = html("div", {});

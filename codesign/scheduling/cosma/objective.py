@@ -79,9 +79,17 @@ def energy_per_byte_pj(architecture: Architecture) -> tuple[float, float]:
             where=f"architecture {architecture.name!r}",
             hint="name a technology in its file",
         )
-    write = dram.energy.update_pj * 8 / dram.word_bits + scratchpad.energy.read_pj * 8 / scratchpad.word_bits
-    read = dram.energy.read_pj * 8 / dram.word_bits + scratchpad.energy.fill_pj * 8 / scratchpad.word_bits
+    write, read = dram_energy_per_byte_pj(architecture)
+    write += scratchpad.energy.read_pj * 8 / scratchpad.word_bits
+    read += scratchpad.energy.fill_pj * 8 / scratchpad.word_bits
     return write, read
+
+
+def dram_energy_per_byte_pj(architecture: Architecture) -> tuple[float, float]:
+    """The DRAM's own part of `energy_per_byte_pj`, which must be known."""
+    dram = architecture.levels[0]
+    assert dram.energy is not None
+    return dram.energy.update_pj * 8 / dram.word_bits, dram.energy.read_pj * 8 / dram.word_bits
 
 
 def cycles_per_byte(architecture: Architecture) -> tuple[float, float]:

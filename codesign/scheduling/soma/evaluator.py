@@ -175,6 +175,17 @@ class Parsed:
         tiles = sum(layer.tiles * layer.energy_pj for layer in self.layers)
         return tiles + self.dram_bytes["total"] * self.problem.hardware.dram_pj_per_byte
 
+    @cached_property
+    def energy_by_part_pj(self) -> dict[str, float]:
+        """Energy by where it is spent: ``dram``, ``gbuf``, ``local`` (buffers of the PEs), ``bus`` between them, ``op`` (arithmetic)."""
+        return {
+            "dram": self.dram_bytes["total"] * self.problem.hardware.dram_pj_per_byte,
+            "gbuf": sum(layer.tiles * layer.gbuf_pj for layer in self.layers),
+            "local": sum(layer.tiles * layer.local_pj for layer in self.layers),
+            "bus": sum(layer.tiles * layer.bus_pj for layer in self.layers),
+            "op": sum(layer.tiles * layer.op_pj for layer in self.layers),
+        }
+
     @property
     def compute_cycles(self) -> int:
         """Cycles of all tiles."""

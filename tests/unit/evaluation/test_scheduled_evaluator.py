@@ -1,6 +1,7 @@
 """The whole-network scheduler as the inside of a hardware search."""
 
 import numpy as np
+import pytest
 
 from codesign.evaluation.scheduled import ScheduledEvaluator
 from codesign.scheduling.soma.fusion_search import Objective
@@ -30,6 +31,11 @@ def test_more_bandwidth_and_a_larger_array_are_faster_and_a_small_buffer_is_infe
     assert wide.latency_s < fast.latency_s < middle.latency_s
     assert wide.area_mm2 > fast.area_mm2
     assert evaluate(base).metrics == middle
+    spent = evaluate(base).detail["energy_by_level_pj"]
+    assert set(spent) == {"DRAM", "GBUF", "PE", "network", "MAC"}
+    assert min(spent["DRAM"], spent["GBUF"], spent["PE"], spent["MAC"]) > 0
+    leakage = middle.leakage_w * middle.latency_s
+    assert sum(spent.values()) * 1e-12 + leakage == pytest.approx(middle.energy_j, rel=1e-12)
     small = evaluate(base | {"gbuf_mib": 1})
     assert small.metrics is None or small.metrics.latency_s >= middle.latency_s
 
@@ -46,6 +52,6 @@ def test_every_point_of_the_space_builds() -> None:
     space = SOMA_EDGE.space
     for point in space.to_points(space.sample(10, np.random.default_rng(0))):
         hardware = SOMA_EDGE.hardware(point)
-        assert hardware.gbuf.capacity_bytes == point["gbuf_mib"] << 20
+        assert hardware.gbuf.capacity_bytes == int(point["gbuf_mib"]) << 20
         assert SOMA_EDGE.build(point).area_mm2
     assert SOMA_EDGE.hardware(space.presets[0]) == SOMA_EDGE.base

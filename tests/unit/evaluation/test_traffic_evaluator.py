@@ -53,6 +53,9 @@ def test_time_and_energy_are_those_of_the_bytes() -> None:
     assert found.metrics.latency_s == pytest.approx(3 * (read + written) / bandwidth / architecture.clock_hz)
     leakage = found.metrics.leakage_w * found.metrics.latency_s
     assert found.metrics.energy_j == pytest.approx(3 * picojoules * 1e-12 + leakage)
+    off_chip = 3 * (read * dram.energy.read_pj + written * dram.energy.update_pj)
+    spent = {"DRAM": off_chip, "Scratchpad": 3 * picojoules - off_chip}
+    assert found.detail["energy_by_level_pj"] == pytest.approx(spent)
 
 
 def test_a_scratchpad_below_the_largest_operator_is_an_infeasible_design() -> None:

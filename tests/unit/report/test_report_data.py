@@ -131,16 +131,25 @@ def test_whole_network_schedules_are_shown_with_what_they_have(
         "dram_bytes_by_kind": {"weights": 64}, "peak_buffer_bytes": 32, "bound_cycles": 900, "compute_cycles": 800, "channel_cycles": 500,
         "utilisation": 0.5, "lgs": 1, "flgs": 2, "tiles": 3, "dram_tensors": 4, "encoding": {"big": []},
     }  # fmt: skip
+    spent = {"DRAM": 3e9, "MAC": 1e9}
     monkeypatch.setattr(
-        Study, "detail", lambda self, n: {"networks": [schedule], "architecture": full(self, n)["architecture"]}
+        Study,
+        "detail",
+        lambda self, n: {
+            "networks": [schedule],
+            "energy_by_level_pj": spent,
+            "architecture": full(self, n)["architecture"],
+        },
     )
     data = report_data(study)
     design = data["designs"][str(data["knee"])]
     assert design["networks"][0]["bound_cycles"] == 900 and "encoding" not in design["networks"][0]
     assert "layers" not in design and design["area"]
+    assert dict(design["energy"])["DRAM"] == pytest.approx(3e-3)
     words = " ".join(part["text"] for part in data["summary"])
     assert (
         "compute is busy for 80 % of the time, the DRAM channel for 50 %; 50 % of the MACs' cycles are used" in words
         and "within 12.5 % of a lower bound" in words
+        and "in DRAM" in words
     )
     json.dumps(data, allow_nan=False)
