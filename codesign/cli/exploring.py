@@ -26,14 +26,13 @@ from codesign.optim.outcomes import parse_constraints
 from codesign.optim.storage import Claim
 from codesign.optim.storage_owner import owner_label
 from codesign.optim.study import (
-    CHEAP_PREFIX,
     LOCAL_NAME,
     REPORT_FILE,
     Study,
-    StudyConfig,
     Trial,
     hypervolume_curve,
 )
+from codesign.optim.study_config import CHEAP_PREFIX, StudyConfig
 
 FIDELITIES = ("one", "two")
 

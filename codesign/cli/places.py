@@ -83,7 +83,7 @@ def open_studies(places: Sequence[str], storage: str | None, patterns: Sequence[
             raise UserError("which studies?", hint="give their folders, or --storage URL")
         return [open_study(place) for place in places]
     from codesign.optim.storage import Database, public_url
-    from codesign.optim.study import is_cheap
+    from codesign.optim.study_config import is_cheap
 
     summaries = Database(storage, create=False).studies()
     names = [s.name for s in summaries if not is_cheap(s.head["config"])]

@@ -31,6 +31,9 @@ HEAD = "codesign"
 RESULT = "result"
 """Optuna user attribute of a trial: its figures."""
 
+_NOTE, _NOTE_VERSION = "dashboard:note_str:0", "dashboard:note_ver"
+"""Optuna system attributes in which its dashboard looks for the text it shows beside a study."""
+
 FORMAT = 1
 """Of the head and of the table."""
 
@@ -252,8 +255,15 @@ class Database:
             except KeyError:
                 return None
 
-    def create(self, name: str, objectives: Sequence[str], head: Mapping[str, Any]) -> int:
-        """Make a study; where another process just made it, that one."""
+    def create(self, name: str, objectives: Sequence[str], head: Mapping[str, Any], note: str) -> int:
+        """Make a study; where another process just made it, that one.
+
+        Args:
+            name: In the database.
+            objectives: Minimised.
+            head: Configuration and versions.
+            note: Markdown that Optuna's dashboard shows beside the study.
+        """
         import optuna
 
         directions = [optuna.study.StudyDirection.MINIMIZE] * len(objectives)
@@ -263,6 +273,8 @@ class Database:
             except optuna.exceptions.DuplicatedStudyError:
                 study = int(self._storage.get_study_id_from_name(name))
             self._storage.set_study_system_attr(study, "study:metric_names", list(objectives))
+            self._storage.set_study_system_attr(study, _NOTE, note)
+            self._storage.set_study_system_attr(study, _NOTE_VERSION, 1)
             if HEAD not in self._storage.get_study_user_attrs(study):
                 self._storage.set_study_user_attr(study, HEAD, {"format": FORMAT, **head})
         return study
@@ -377,6 +389,7 @@ class Database:
         *,
         values: Sequence[float] | None,
         result: Mapping[str, Any],
+        shown: Mapping[str, Any],
         violations: Sequence[float],
         detail: Mapping[str, Any],
     ) -> bool:
@@ -389,6 +402,7 @@ class Database:
             owner: This process.
             values: Objectives; None when the design is infeasible or its evaluation failed.
             result: All figures as plain values.
+            shown: Numbers and words that Optuna's dashboard shows in columns of their own.
             violations: By how much each constraint is exceeded, for Optuna; <= 0 where kept.
             detail: Layers, mappings and breakdowns.
         """
@@ -403,7 +417,8 @@ class Database:
                 with self._engine.begin() as connection:
                     if connection.execute(mine.values(detail=packed)).rowcount == 0:
                         return False
-                self._storage.set_trial_user_attr(trial, RESULT, dict(result))
+                for key, value in (*shown.items(), (RESULT, dict(result))):
+                    self._storage.set_trial_user_attr(trial, key, value)
                 if violations:
                     self._storage.set_trial_system_attr(trial, "constraints", list(violations))
                 return bool(self._storage.set_trial_state_values(trial, state, values))

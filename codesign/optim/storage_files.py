@@ -15,7 +15,8 @@ from typing import Any
 
 from codesign.core.errors import MissingDependencyError, UserError
 from codesign.core.files import read_structured, read_text, write_atomic, write_json
-from codesign.optim.study import Study, StudyConfig, Trial
+from codesign.optim.study import Study, Trial
+from codesign.optim.study_config import StudyConfig
 
 SUFFIXES = (".json", ".csv", ".parquet")
 

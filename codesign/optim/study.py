@@ -6,7 +6,7 @@ may work on one study; see `codesign.optim.storage` for how trials are shared ou
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,22 +20,18 @@ from codesign.optim.outcomes import OutcomeConstraint, parse_constraints
 from codesign.optim.pareto import nondominated
 from codesign.optim.storage import Claim, Database, distributions_of, sqlite_url, without_password
 from codesign.optim.storage_owner import owner_id, owner_is_dead
+from codesign.optim.study_config import StudyConfig, check_same, default_name, is_cheap, note_of
 
 DATABASE_FILE, POINTER_FILE, REPORT_FILE = "study.db", "study.json", "report.html"
 
 LOCAL_NAME = "study"
 """Of the one study in a folder's own database."""
 
-CHEAP_PREFIX = "cheap evaluations of "
-"""Begins the optimiser of a study that records the cheap evaluations of another."""
-
 GRACE_S = 120.0
 """A process on another machine that was not heard of for so long is held for dead and its trials are taken up."""
 
 BEAT_S = 15.0
 """How often a process gives a sign of life."""
-
-_ABSENT = object()
 
 
 @dataclass(frozen=True)
@@ -67,44 +63,6 @@ class Trial:
             "infeasible": self.infeasible,
             "seconds": self.seconds,
             "elapsed_s": self.elapsed_s,
-        }
-
-
-@dataclass(frozen=True)
-class StudyConfig:
-    """What a study searches and how; two runs may share a folder only when all of this is equal.
-
-    Args:
-        space: Name and JSON of the design space.
-        workload: Names, hashes, weights, batch and so on of the networks.
-        objectives: Fields of the metrics to minimise.
-        constraints: Bounds on metrics, such as ``power_w<=2``.
-        optimizer: Name and options.
-        mapper: Name and options of the inner search.
-        evaluation: Options of the evaluation.
-        seed: Of everything random.
-    """
-
-    space: dict[str, Any]
-    workload: dict[str, Any]
-    objectives: tuple[str, ...]
-    constraints: tuple[str, ...]
-    optimizer: str
-    mapper: dict[str, Any]
-    evaluation: dict[str, Any]
-    seed: int
-
-    def to_json(self) -> dict[str, Any]:
-        """The fields as plain values."""
-        return {
-            "space": self.space,
-            "workload": self.workload,
-            "objectives": list(self.objectives),
-            "constraints": list(self.constraints),
-            "optimizer": self.optimizer,
-            "mapper": self.mapper,
-            "evaluation": self.evaluation,
-            "seed": self.seed,
         }
 
 
@@ -201,7 +159,8 @@ class Study:
         database = Database(url, create=True)
         identifier = database.find(chosen)
         if identifier is None or database.is_empty(identifier):
-            identifier = database.create(chosen, plain["objectives"], {"config": plain, "versions": dict(versions)})
+            head = {"config": plain, "versions": dict(versions)}
+            identifier = database.create(chosen, plain["objectives"], head, note_of(plain))
         head = database.head(identifier)
         where = f"{place / DATABASE_FILE}" if storage is None else f"study {chosen!r} in {database.place}"
         check_same(head["config"], plain, where)
@@ -314,7 +273,7 @@ class Study:
         recorded = self._database.finish(
             self._id, trial.number, claim.trial, self._owner,
             values=None if failed else [trial.metrics[o] for o in self.objectives],
-            result=trial.to_json(), violations=[] if failed else self._violations(trial), detail=detail,
+            result=trial.to_json(), shown=self._shown(trial), violations=[] if failed else self._violations(trial), detail=detail,
         )  # fmt: skip
         del self._mine[trial.number]
         if recorded:
@@ -363,6 +322,12 @@ class Study:
         self._done.add(trial.number)
         self.trials.append(trial)
 
+    def _shown(self, trial: Trial) -> dict[str, Any]:
+        """Metrics that are not objectives, or why the design failed: columns of their own in Optuna's dashboard."""
+        if trial.infeasible:
+            return {"infeasible": trial.infeasible["resource"]}
+        return {name: value for name, value in trial.metrics.items() if name not in self.objectives}
+
     def _violations(self, trial: Trial) -> list[float]:
         return [
             (trial.metrics[c.metric] - c.bound) * (1 if c.upper else -1)
@@ -409,61 +374,6 @@ def hypervolume_curve(values: np.ndarray[Any, np.dtype[np.float64]], reference: 
     logs = np.log10(values)
     corner = np.log10(np.array(reference)).tolist()
     return [hypervolume(logs[: k + 1], corner) for k in range(len(logs))]
-
-
-def check_same(recorded: Mapping[str, Any], asked: Mapping[str, Any], where: str) -> None:
-    """Refuse to go on with another study.
-
-    Raises:
-        UserError: The configurations differ; the message says in what.
-    """
-    differences = list(_differences(recorded, asked))
-    if differences:
-        key = differences[0][0].split(".")[0]
-        shown = "; ".join(
-            f"{'' if path == key else path.removeprefix(key + '.') + ': '}{_short(old)}, asked for {_short(new)}"
-            for path, old, new in differences[:4]
-        )
-        more = f" (and {len(differences) - 4} more differences)" if len(differences) > 4 else ""
-        raise UserError(
-            f"{where} holds a study with another {key}: {shown}{more}",
-            hint="give another --out (or --study), or the options it was started with",
-        )
-
-
-def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Where two plain values differ: the path, what one has, what the other has."""
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for key in {**old, **new}:
-            yield from _differences(old.get(key, _ABSENT), new.get(key, _ABSENT), f"{path}.{key}" if path else str(key))
-    elif isinstance(old, list) and isinstance(new, list) and old and new and _named(old) and _named(new):
-        yield from _differences({v["name"]: v for v in old}, {v["name"]: v for v in new}, path)
-    elif old != new:
-        yield path, old, new
-
-
-def _named(values: list[Any]) -> bool:
-    return all(isinstance(v, Mapping) and "name" in v for v in values)
-
-
-def _short(value: Any) -> str:
-    text = "absent" if value is _ABSENT else repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def default_name(config: Mapping[str, Any]) -> str:
-    """What a study is called in a database of many, made of what it searches.
-
-    >>> default_name({"workload": {"names": ["alexnet"]}, "space": {"name": "scratchpad"}, "optimizer": "mobo", "seed": 3})
-    'alexnet-scratchpad-mobo-seed3'
-    """
-    networks = "+".join(config["workload"].get("names", [])) or "workload"
-    return f"{networks}-{config['space'].get('name', 'space')}-{config['optimizer']}-seed{config['seed']}"
-
-
-def is_cheap(config: Mapping[str, Any]) -> bool:
-    """Whether a study records the cheap evaluations of another."""
-    return str(config["optimizer"]).startswith(CHEAP_PREFIX)
 
 
 def _locate(place: Path, storage: str | None) -> tuple[str, str | None]:

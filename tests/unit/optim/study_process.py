@@ -12,7 +12,8 @@ from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.parallel import SerialPool
 from codesign.optim import create
 from codesign.optim.explore import explore
-from codesign.optim.study import Study, StudyConfig, Trial
+from codesign.optim.study import Study, Trial
+from codesign.optim.study_config import StudyConfig
 
 SPACE = spaces.Space(
     [spaces.PowerOfTwo("pes", 1, 64), spaces.Integer("banks", 1, 8), spaces.Categorical("flow", ["ws", "os"])]

@@ -13,7 +13,8 @@ from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.parallel import SerialPool
 from codesign.optim import create
 from codesign.optim.explore import explore
-from codesign.optim.study import Study, StudyConfig, hypervolume_curve
+from codesign.optim.study import Study, hypervolume_curve
+from codesign.optim.study_config import StudyConfig
 
 SPACE = spaces.Space([spaces.PowerOfTwo("pes", 1, 64), spaces.Integer("banks", 1, 8)])
 
@@ -69,6 +70,29 @@ def test_infeasible_trials_are_kept_with_their_reason(tmp_path: Path) -> None:
     assert reasons and reasons[0]["resource"] == "capacity of level 'X'"
     assert all(study.is_valid(t) for t in study.front())
     assert all(t.metrics["power_w"] <= 40 for t in study.front())
+
+
+def test_the_dashboard_of_optuna_finds_figures_reasons_and_a_note(tmp_path: Path) -> None:
+    import optuna
+
+    study = run(tmp_path, 56, optimizer_name="random")
+    study.close()
+    opened = optuna.load_study(study_name="study", storage=f"sqlite:///{tmp_path / 'study.db'}")
+    assert opened.metric_names == ["latency_s", "area_mm2"]
+    by_number = {t.user_attrs["number"]: t for t in opened.trials}
+    for trial in study.trials:
+        shown = by_number[trial.number]
+        assert shown.params == trial.point
+        if trial.infeasible:
+            assert shown.state.name == "FAIL" and shown.user_attrs["infeasible"] == "capacity of level 'X'"
+            continue
+        assert shown.values == [trial.metrics[o] for o in study.objectives]
+        assert shown.user_attrs["power_w"] == trial.metrics["power_w"]
+        assert list(shown.constraints.values()) == [trial.metrics["power_w"] - 40]
+    assert {t.user_attrs["number"] for t in opened.best_trials} == {t.number for t in study.front()}
+    # where the dashboard keeps the notes that people write beside a study
+    system = opened._storage.get_study_system_attrs(opened._study_id)
+    assert system["dashboard:note_ver"] == 1 and "subject to power_w<=40" in system["dashboard:note_str:0"]
 
 
 def test_the_hypervolume_never_falls_and_its_reference_is_fixed(tmp_path: Path) -> None:
