@@ -11,21 +11,24 @@ architecture:
 ```
 """
 
+from pathlib import Path
 from typing import Any
 
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, LevelKind, Links, StorageLevel
+from codesign.arch.technology_files import technology_beside
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields
 
 _ROLES = ("input", "weight", "output")
 
 
-def architecture_from_json(value: Any, where: str = "architecture") -> Architecture:
+def architecture_from_json(value: Any, where: str = "architecture", *, folder: Path | None = None) -> Architecture:
     """The architecture of what stands under `architecture:`.
 
     Args:
         value: Keys and values as read from the file.
         where: The file, for messages.
+        folder: Of the file: a relative path of a technology counts from there; None leaves it as it is.
 
     Raises:
         UserError: A key is unknown or missing, or a value is of the wrong kind or out of range.
@@ -34,12 +37,15 @@ def architecture_from_json(value: Any, where: str = "architecture") -> Architect
     name = fields.text("name", "architecture")
     entries = fields.items("levels")
     levels = tuple(_read_level(item, f"{where}: level {i + 1}", where) for i, item in enumerate(entries))
+    technology = fields.text("technology", None)
+    if technology is not None and folder is not None:
+        technology = technology_beside(technology, folder)
     architecture = {
         "name": name,
         "levels": levels,
         "mac": _read_mac(fields.child("mac")),
         "clock_hz": fields.number("clock_hz", 1e9, above=0),
-        "technology": fields.text("technology", None),
+        "technology": technology,
         "extra_area_mm2": fields.number("extra_area_mm2", 0.0, least=0),
         "extra_leakage_mw": fields.number("extra_leakage_mw", 0.0, least=0),
     }

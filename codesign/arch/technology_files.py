@@ -28,6 +28,14 @@ def technology_names() -> tuple[str, ...]:
     return ("cmos-22nm", "cmos-45nm", "maestro-28nm")
 
 
+def technology_beside(name: str, folder: Path) -> str:
+    """What a file in `folder` means by a technology: a name as it is, a relative path counted from that folder."""
+    if name in technology_names() or _CMOS_NAME.fullmatch(name):
+        return name
+    path = folder / name
+    return str(path.absolute()) if Path(name).suffix or path.exists() else name
+
+
 def load_technology(name: str) -> Technology:
     """A technology by name or file.
 

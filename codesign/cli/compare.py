@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from codesign.cli.inputs import check_format
 from codesign.cli.places import Storage, StudyNames, open_studies
-from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
     from codesign.report.compare import Comparison
@@ -41,8 +41,7 @@ def register(app: typer.Typer) -> None:
         from codesign.report.compare import comparison_json
         from codesign.report.compare_files import latex_table, summary_csv, write_all, write_comparison
 
-        if output_format not in ("text", "json"):
-            raise UserError(f"--format must be text or json, got {output_format!r}")
+        check_format(output_format)
         comparison = compare_studies(open_studies(runs or (), storage, study or ()), level or ())
         is_page = out.suffix.lower() in (".html", ".htm")
         written = [write_comparison(comparison, out)] if is_page else write_all(comparison, out)

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from codesign.cli.inputs import ClockHz, TechnologyName, resolve, warnings_to_stderr
 from codesign.core.errors import UserError, unknown_name
 
 
@@ -22,16 +23,10 @@ def register(app: typer.Typer) -> None:
         ],
         to: Annotated[str, typer.Option(help="own or timeloop.")],
         out: Annotated[Path, typer.Option(help="Folder to write arch.yaml, problem.yaml, mapping.yaml ... to.")],
-        clock_hz: Annotated[
-            float | None,
-            typer.Option(help="Cycles per second; overrides the architecture's (Timeloop's files: 1 GHz)."),
-        ] = None,
-        technology: Annotated[
-            str | None, typer.Option(help="Technology that fills in energies and areas the architecture leaves open.")
-        ] = None,
+        clock_hz: ClockHz = None,
+        technology: TechnologyName = None,
     ) -> None:
         """Convert files; what the other form cannot say is refused or warned about."""
-        from codesign.cli.inputs import resolve, warnings_to_stderr
         from codesign.core.documents import Dialect
         from codesign.core.files import write_atomic
         from codesign.mapping.convert import to_files

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from codesign.cli.inputs import ClockHz, TechnologyName, check_format, parse_reuse, resolve, warnings_to_stderr
+
 if TYPE_CHECKING:
     from codesign.cost.cost import Infeasible
 
@@ -29,17 +31,10 @@ def register(app: typer.Typer) -> None:
                 "resident (all it still holds)."
             ),
         ] = "timeloop",
-        clock_hz: Annotated[
-            float | None,
-            typer.Option(help="Cycles per second; overrides the architecture's (Timeloop's files: 1 GHz)."),
-        ] = None,
-        technology: Annotated[
-            str | None, typer.Option(help="Technology that fills in energies and areas the architecture leaves open.")
-        ] = None,
+        clock_hz: ClockHz = None,
+        technology: TechnologyName = None,
     ) -> None:
         """Evaluate a fixed mapping: accesses, energy and latency by level and tensor."""
-        from codesign.cli.inputs import check_format, parse_reuse, resolve, warnings_to_stderr
-
         check_format(output_format)
         warnings_to_stderr()
         rule = parse_reuse(reuse)

@@ -137,9 +137,10 @@ def register(app: typer.Typer) -> None:
         codesign explore --network vgg16 --storage postgresql://me@server/studies --out runs/d
         """
         from codesign.cli.exploring import ExploreRequest, run_explore
+        from codesign.cli.inputs import check_format, warnings_to_stderr
 
-        if output_format not in ("text", "json"):
-            raise UserError(f"--format must be text or json, got {output_format!r}")
+        check_format(output_format)
+        warnings_to_stderr()
         request = ExploreRequest(
             networks=tuple(network), weights=_numbers("--weights", weights), batch=batch, seq=seq, phase=phase,
             space=space, optimizer=optimizer, trials=trials, objectives=tuple(objectives.replace(",", " ").split()),

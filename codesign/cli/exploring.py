@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from codesign.cli.exploring_judges import Judge, make_cheap_judge, make_judge
+from codesign.cli.inputs import counted
 from codesign.core.errors import UserError, unknown_name
 from codesign.evaluation.design import DesignSpace, load_design_space
 from codesign.evaluation.executors import EXECUTORS, Guarded, open_executor
@@ -85,15 +86,11 @@ def run_explore(request: ExploreRequest, *, front_to_stderr: bool) -> Study:
     console = Console(stderr=True)
     _check(request)
     objectives = tuple(metric_field(name) for name in request.objectives)
+    request = replace(request, constraints=_bounds(request.constraints))
     if not 2 <= len(objectives) <= 4:
         raise UserError(f"expected two to four objectives, got {len(objectives)}: {' '.join(request.objectives)}")
     space = load_design_space(request.space)
     judge = make_judge(request, space)
-    for warning in judge.warnings:
-        console.print(f"warning: {warning}", style="yellow")
-    for bound in parse_constraints(request.constraints):
-        if bound.metric not in UNITS:
-            raise unknown_name("metric", bound.metric, UNITS, where=f"--constraint {bound}")
     create_optimizer(request.optimizer, space.space, objectives, seed=request.seed)  # refuses an unknown name
     config = make_config(request, space, judge, objectives)
     study = Study.create_or_resume(request.out, config, versions(), storage=request.storage, name=request.study)
@@ -106,14 +103,25 @@ def run_explore(request: ExploreRequest, *, front_to_stderr: bool) -> Study:
     return study
 
 
+def _bounds(constraints: Sequence[str]) -> tuple[str, ...]:
+    """The constraints in the form a study records, their metrics by any name that objectives have."""
+    named = []
+    for bound in parse_constraints(constraints):
+        try:
+            named.append(replace(bound, metric=metric_field(bound.metric, kind="metric")))
+        except UserError as error:
+            raise error.within(f"--constraint {bound}") from None
+    return tuple(str(bound) for bound in parse_constraints(named))
+
+
 def _run(request: ExploreRequest, space: DesignSpace, judge: Judge, study: Study, console: Console) -> None:
     done = len(study.trials)
     if done:
-        console.print(f"{study.storage}: going on after {done} finished trials")
-    where = f"{request.workers or 1} worker{'s' if (request.workers or 1) > 1 else ''}"
+        console.print(f"{study.storage}: going on after {counted(done, 'finished trial')}")
+    where = counted(request.workers or 1, "worker")
     console.print(
         f"{judge.headline}; space {space.name!r}: up to {space.space.cardinality_bound:,} designs; "
-        f"{study.config['optimizer']}, {request.trials} trials, {where if request.executor == 'process' else 'Ray'}"
+        f"{study.config['optimizer']}, {counted(request.trials, 'trial')}, {where if request.executor == 'process' else 'Ray'}"
     )
     optimizer, cheap = _optimizer(request, space, study)
     try:
@@ -131,14 +139,14 @@ def _run(request: ExploreRequest, space: DesignSpace, judge: Judge, study: Study
 
             complete = explore(study, optimizer, pool, request.trials, on_trial, on_wait)
     except KeyboardInterrupt:
-        console.print(f"interrupted: {len(study.trials)} trials are kept; run the same command to go on")
+        console.print(f"interrupted: {counted(len(study.trials), 'trial')} kept; run the same command to go on")
         raise
     finally:
         if cheap is not None:
-            console.print(f"{len(cheap.trials)} cheap evaluations; {_costs(cheap, study)}")
+            console.print(f"{counted(len(cheap.trials), 'cheap evaluation')}; {_costs(cheap, study)}")
             cheap.close()
     if not complete:
-        console.print(f"the space holds no further design: {len(study.trials)} trials in all")
+        console.print(f"the space holds no further design: {counted(len(study.trials), 'trial')} in all")
 
 
 def _check(request: ExploreRequest) -> None:
@@ -270,7 +278,7 @@ def versions() -> dict[str, str]:
 def front_table(study: Study) -> Table:
     """The front as a table: metrics first (objectives starred), then parameters."""
     front = study.front()
-    table = Table(title=f"Pareto front: {len(front)} of {len(study.trials)} designs")
+    table = Table(title=f"Pareto front: {len(front)} of {counted(len(study.trials), 'design')}")
     table.add_column("trial", justify="right", no_wrap=True)
     shown = [f for f in ("latency_s", "energy_j", "power_w", "area_mm2") if f in UNITS]
     for field in shown:

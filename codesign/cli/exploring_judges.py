@@ -34,7 +34,6 @@ class Judge:
         mapper: Name and options of the inner search.
         evaluation: Options of the evaluation.
         headline: What runs, for the first line of output.
-        warnings: Of the networks.
     """
 
     evaluate: Callable[[dict[str, Any]], Evaluation]
@@ -42,7 +41,6 @@ class Judge:
     mapper: dict[str, Any]
     evaluation: dict[str, Any]
     headline: str
-    warnings: tuple[str, ...] = ()
 
 
 def make_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
@@ -95,7 +93,6 @@ def _layer_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
         {"name": mapper.name, **{f.name: getattr(mapper, f.name) for f in fields(mapper)}},  # type: ignore[arg-type]
         evaluation,
         f"{workload.name}: {len(workload.distinct_layers())} distinct layers, {workload.macs / 1e9:.3g} GMACs",
-        tuple(f"{n.name}: {warning}" for n in workload.networks for warning in n.warnings),
     )
 
 

@@ -1,10 +1,11 @@
 """What `evaluate`, `map` and `convert` share: arguments that are files, preset names or layers."""
 
 import logging
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from codesign.core.errors import UserError
 
@@ -13,6 +14,17 @@ if TYPE_CHECKING:
     from codesign.cost.arrays import Reuse
     from codesign.mapping.load import Inputs
     from codesign.workloads.computation import Computation
+
+
+ClockHz = Annotated[
+    float | None,
+    typer.Option("--clock-hz", help="Cycles per second; overrides the architecture's (Timeloop's files: 1 GHz)."),
+]
+
+TechnologyName = Annotated[
+    str | None,
+    typer.Option("--technology", help="Technology that fills in energies and areas the architecture leaves open."),
+]
 
 
 def check_format(output_format: str) -> None:
@@ -25,6 +37,22 @@ def check_format(output_format: str) -> None:
         raise UserError(f"--format must be text or json, got {output_format!r}")
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things in words.
+
+    >>> counted(1, "trial"), counted(3, "trial")
+    ('1 trial', '3 trials')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+class _StderrHandler(logging.Handler):
+    """Writes to what is stderr at the moment, which progress bars replace."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        typer.echo(self.format(record), err=True)
+
+
 def warnings_to_stderr() -> None:
     """Show the warnings of file readers as plain lines on stderr, each once, so that stdout holds the result alone."""
     seen: set[str] = set()
@@ -35,12 +63,10 @@ def warnings_to_stderr() -> None:
         seen.add(message)
         return new
 
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _StderrHandler(logging.WARNING)
     handler.addFilter(is_new)
     handler.setFormatter(logging.Formatter("warning: %(message)s"))
-    logger = logging.getLogger("codesign")
-    logger.handlers[:] = [handler]
-    logger.propagate = False
+    logging.getLogger("codesign").handlers[:] = [handler]
 
 
 def parse_reuse(name: str) -> "Reuse":

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.cli.inputs import ClockHz, TechnologyName, check_format, parse_reuse, resolve, warnings_to_stderr
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -54,19 +55,12 @@ def register(app: typer.Typer) -> None:
             str,
             typer.Option(help="What costs mean: timeloop, or zigzag (ZigZag's files; mappers salsa and loma)."),
         ] = "timeloop",
-        clock_hz: Annotated[
-            float | None,
-            typer.Option(help="Cycles per second; overrides the architecture's (Timeloop's files: 1 GHz)."),
-        ] = None,
-        technology: Annotated[
-            str | None, typer.Option(help="Technology that fills in energies and areas the architecture leaves open.")
-        ] = None,
+        clock_hz: ClockHz = None,
+        technology: TechnologyName = None,
         output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
         out: Annotated[Path | None, typer.Option(help="Write the mapping to this YAML file.")] = None,
     ) -> None:
         """Find the best mapping of one operator on one accelerator."""
-        from codesign.cli.inputs import check_format, parse_reuse, resolve, warnings_to_stderr
-
         check_format(output_format)
         warnings_to_stderr()
         rule = parse_reuse(reuse)

@@ -12,6 +12,7 @@ from typing import Annotated, Protocol, cast
 
 import typer
 
+from codesign.cli.inputs import check_format, warnings_to_stderr
 from codesign.core.errors import UserError, unknown_name
 
 
@@ -84,6 +85,7 @@ def _dispatch(options: ScheduleOptions) -> None:
         if option.name not in reads and getattr(options, option.name) is not None:
             flag = "--" + option.name.replace("_", "-")
             raise UserError(f"{flag} is not used by scheduler {options.scheduler!r}", hint="leave it out")
+    warnings_to_stderr()
     family.run(options)
 
 
@@ -151,8 +153,7 @@ def register(app: typer.Typer) -> None:
         output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
     ) -> None:
         """Schedule a whole network on one accelerator: fusion, order, DRAM traffic, scratchpad addresses."""
-        if output_format not in ("text", "json"):
-            raise UserError(f"--format must be text or json, got {output_format!r}")
+        check_format(output_format)
         _dispatch(
             ScheduleOptions(
                 scheduler=scheduler or "", output_format=output_format, network=network, arch=arch, phase=phase, seq=seq, batch=batch,

@@ -106,7 +106,7 @@ def _architecture(name: str) -> Any:
     raw = read_structured(name)
     if not isinstance(raw, Mapping) or "architecture" not in raw:
         raise UserError("expected an object with the key `architecture`", where=name)
-    return fill_figures(architecture_from_json(raw["architecture"], name))
+    return fill_figures(architecture_from_json(raw["architecture"], name, folder=Path(name).parent))
 
 
 def _objective(name: str | None) -> Any:

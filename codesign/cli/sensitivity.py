@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from codesign.cli.inputs import check_format
 from codesign.cli.places import Place, Storage, StudyName, open_study
-from codesign.core.errors import UserError, unknown_name
+from codesign.core.errors import unknown_name
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -48,8 +49,7 @@ def register(app: typer.Typer) -> None:
         """
         from codesign.report.sensitivity import FACTORS, Constant, analyse, sensitivity_json, write_sensitivity
 
-        if output_format not in ("text", "json"):
-            raise UserError(f"--format must be text or json, got {output_format!r}")
+        check_format(output_format)
         known = {c.value: c for c in Constant}
         for name in constant or ():
             if name not in known:

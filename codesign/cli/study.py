@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codesign.cli.inputs import check_format
+from codesign.cli.inputs import check_format, counted
 from codesign.cli.places import Place, Storage, StudyName, open_study
 from codesign.core.errors import UserError
 
@@ -60,7 +60,7 @@ def register(app: typer.Typer) -> None:
         file = Path(names[-1])
         opened = open_study(names[0] if len(names) == 2 else None, storage, name)
         export_study(opened, file)
-        typer.echo(f"{len(opened.trials)} trials written to {file}", err=True)
+        typer.echo(f"{counted(len(opened.trials), 'trial')} written to {file}", err=True)
 
     @study.command("import")
     def import_(
@@ -76,7 +76,7 @@ def register(app: typer.Typer) -> None:
         from codesign.optim.storage_files import import_study
 
         made = import_study(file, out, storage=storage, name=name, like=None if like is None else open_study(like))
-        typer.echo(f"{len(made.trials)} trials in {made.storage}", err=True)
+        typer.echo(f"{counted(len(made.trials), 'trial')} in {made.storage}", err=True)
         made.close()
 
 
@@ -124,18 +124,16 @@ def _print_list(rows: list[dict[str, Any]], output_format: str) -> None:
     if not rows:
         typer.echo("no studies found")
         return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table()
-    for name in ("place", "study", "done", "running", "searched", "optimiser", "seed", "started"):
-        table.add_column(name, justify="right" if name in ("done", "running", "seed") else "left")
-    for row in rows:
-        table.add_row(
-            row["place"], row["study"], str(row["finished"]), str(row["running"]),
-            f"{' + '.join(row['workload'])} on {row['space']}", row["optimizer"], str(row["seed"]), (row["started"] or "")[:16],
-        )  # fmt: skip
-    Console().print(table)
+    place = None
+    for row in rows:  # a place on a line of its own: paths are long, and are there to be copied
+        if row["place"] != place:
+            place = row["place"]
+            typer.echo(place)
+        running = f", {row['running']} running or left over" if row["running"] else ""
+        started = f", started {row['started'][:16].replace('T', ' ')}" if row["started"] else ""
+        typer.echo(f"  {row['study']}: {counted(row['finished'], 'trial')}{running}{started}")
+        searched = f"{' + '.join(row['workload'])} on {row['space']}"
+        typer.echo(f"    {searched}, {row['optimizer']}, seed {row['seed']}")
 
 
 # ---- show ------------------------------------------------------------------------------------------

@@ -55,8 +55,12 @@ class Metrics:
         }
 
 
-def metric_field(name: str) -> str:
-    """The `Metrics` field of an objective, by its short or its full name.
+def metric_field(name: str, *, kind: str = "objective") -> str:
+    """The `Metrics` field of an objective or a bounded metric, by its short or its full name.
+
+    Args:
+        name: Either.
+        kind: What it is, for the message.
 
     Raises:
         UserError: Neither.
@@ -65,7 +69,7 @@ def metric_field(name: str) -> str:
         return OBJECTIVES[name]
     if name in UNITS:
         return name
-    raise unknown_name("objective", name, [*OBJECTIVES, *UNITS])
+    raise unknown_name(kind, name, [*OBJECTIVES, *UNITS])
 
 
 def format_si(value: float, unit: str) -> str:

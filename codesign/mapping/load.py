@@ -1,5 +1,6 @@
 """Files in any order, of any known form, made into the values they describe."""
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +25,8 @@ from codesign.workloads.files import computation_from_json
 from codesign.workloads.maestro import computation_from_maestro
 from codesign.workloads.timeloop import computation_from_timeloop
 from codesign.workloads.zigzag import computation_from_zigzag
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,16 @@ def load_inputs(
             except UserError as error:
                 raise error.within(mapping_document.where) from None
         constraints = _all_constraints(documents, arch_document, computation, architecture, aliases, constraints)
+    else:
+        _warn_unread(documents, "an architecture" if architecture is None else "a problem")
     return Inputs(architecture, computation, mapping, constraints, tuple(str(p) for p in paths))
+
+
+def _warn_unread(documents: Iterable[Document], missing: str) -> None:
+    """Say that constraints, which speak of levels and dimensions, cannot be read without them."""
+    for document in documents:
+        if document.kind is Kind.CONSTRAINTS:
+            _log.warning("%s: %s not read, since no file describes %s", document.where, document.kind.value, missing)
 
 
 MAX_COUNT = 1 << 53
@@ -196,7 +208,7 @@ def read_architecture(document: Document) -> Architecture:
         UserError: It is malformed.
     """
     if document.dialect is Dialect.OWN:
-        return architecture_from_json(document.value, document.where)
+        return architecture_from_json(document.value, document.where, folder=Path(document.where).parent)
     if document.dialect is Dialect.ZIGZAG:
         return architecture_from_zigzag(document.value, document.where)
     return architecture_from_timeloop(document.value, document.where)

@@ -53,7 +53,9 @@ class OutcomeConstraint:
         return values <= self.bound if self.upper else values >= self.bound
 
     def __str__(self) -> str:
-        return f"{self.metric}{'<=' if self.upper else '>='}{self.bound:g}"
+        short = f"{self.bound:g}"
+        bound = short if float(short) == self.bound else repr(self.bound)
+        return f"{self.metric}{'<=' if self.upper else '>='}{bound}"
 
 
 def parse_constraints(constraints: Sequence[str | OutcomeConstraint]) -> tuple[OutcomeConstraint, ...]:

@@ -163,7 +163,8 @@ class Study:
             identifier = database.create(chosen, plain["objectives"], head, note_of(plain))
         head = database.head(identifier)
         where = f"{place / DATABASE_FILE}" if storage is None else f"study {chosen!r} in {database.place}"
-        check_same(head["config"], plain, where)
+        recorded = parse_constraints(head["config"]["constraints"])  # may be written otherwise, e.g. with spaces
+        check_same({**head["config"], "constraints": [str(c) for c in recorded]}, plain, where)
         if storage is not None and pointer:
             write_json(place / POINTER_FILE, {"storage": without_password(url), "study": chosen})
         return cls(place, chosen, head["config"], head.get("versions", {}), database, identifier)

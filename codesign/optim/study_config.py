@@ -65,7 +65,7 @@ def check_same(recorded: Mapping[str, Any], asked: Mapping[str, Any], where: str
         )
         more = f" (and {len(differences) - 4} more differences)" if len(differences) > 4 else ""
         raise UserError(
-            f"{where} holds a study with another {key}: {shown}{more}",
+            f"{where} holds a study with {'other' if key.endswith('s') else 'another'} {key}: {shown}{more}",
             hint="give another --out (or --study), or the options it was started with",
         )
 

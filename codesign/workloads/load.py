@@ -1,5 +1,6 @@
 """One door for every way to name a network: the zoo, an ONNX file, the project's own JSON or YAML."""
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from codesign.workloads.fuse import fuse as fuse_network
 from codesign.workloads.network import Network
 from codesign.workloads.network_json import network_from_json
 from codesign.workloads.zoo import ZOO, build_model, is_zoo_name, normalized
+
+_log = logging.getLogger(__name__)
 
 _STRUCTURED = (".json", ".yaml", ".yml")
 
@@ -57,6 +60,8 @@ def load_network(
                 raise UserError(f"`{field}` does not apply to a network file with fixed shapes", where=text)
         network = network_from_json(read_structured(text), where=text).with_bits(bits, partial_bits)
         network = network if batch is None else network.with_batch(batch)
+        for warning in network.warnings:
+            _log.warning("%s: %s", text, warning)
     elif is_zoo_name(text):
         if dims:
             raise UserError("`dims` applies to ONNX files, not to a zoo network", where=text)

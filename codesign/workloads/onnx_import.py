@@ -87,6 +87,7 @@ def _load(
             raise UserError(f"`batch` is {batch}, but `dims` gives {symbol}={dims[symbol]}")
         batch = lengths.pop(symbol)  # the walks set it
     wanted = batch if batch is not None else own_batch or 1
+    assumed = _assumed_batch(axes, batch_symbols) if batch is None and own_batch is None else ()
 
     def walk(size: int) -> Network:
         shapes = _shapes(axes, lengths, size, own_batch)
@@ -100,8 +101,21 @@ def _load(
             raise UserError(
                 f"the batch of this file is fixed at {own_batch}, asked for {wanted}", hint=str(error)
             ) from None
-        return replace(walk(wanted), fixed_batch=True)
-    return probed.with_batch(wanted)
+        return _warned(replace(walk(wanted), fixed_batch=True), assumed)
+    return _warned(probed.with_batch(wanted), assumed)
+
+
+def _warned(network: Network, warnings: tuple[str, ...]) -> Network:
+    return replace(network, warnings=(*network.warnings, *warnings))
+
+
+def _assumed_batch(axes: list[_InputAxis], batch_symbols: set[str]) -> tuple[str, ...]:
+    """That the batch is taken to be 1, when an axis of the file leaves it open and nobody said what it is."""
+    first = next((a for a in axes if a.length is None and a.symbol in batch_symbols), None)
+    if first is None:
+        return ()
+    symbol = "" if first.is_unnamed else f" ({first.symbol})"
+    return (f"input {first.input!r} leaves its batch, axis {first.axis}{symbol}, open: taken as 1; --batch sets it",)
 
 
 def _read_model(path: Path) -> Any:

@@ -118,11 +118,13 @@ class GraphWalk:
                 emit_opaque(self, node)  # a shape guessed before may be what contradicts it
             except (IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
                 if not self.guessed:  # rules take a node to fit its operator, which a damaged file does not see to
-                    _log.debug("node %r", label, exc_info=True)
+                    reason = _misfit(node, self.opsets, self.model.ir_version, error)
+                    if reason is None:
+                        raise  # the node is as ONNX wants it: a rule here is at fault
                     raise UserError(
                         f"inputs, outputs or attributes do not fit the operator {node.op_type!r}",
                         where=f"node {label!r}",
-                        hint=f"the graph is not valid ONNX ({type(error).__name__}: {str(error).partition(chr(10))[0]})",
+                        hint=f"the graph is not valid ONNX ({reason})",
                     ) from None
                 emit_opaque(self, node)  # the same, for a rank
         outputs = [self.values[o.name] for o in self.model.graph.output if o.name in self.values]
@@ -267,6 +269,25 @@ class GraphWalk:
 
         for name, shape, element_type in infer_outputs(self, node):
             self.values[name] = Value(name, shape, element_type, constant)
+
+
+def _misfit(node: Any, opsets: dict[str, int], ir_version: int, error: Exception) -> str | None:
+    """Why a node is not what its operator wants by ONNX's own checker; None where it is.
+
+    Operators outside ONNX's domains have no checker: there an input or an attribute that is missing counts.
+    """
+    import onnx
+
+    if node.domain not in ("", "ai.onnx", "ai.onnx.ml"):
+        return f"it lacks {error}" if isinstance(error, (IndexError, KeyError)) else None
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version = ir_version
+    context.opset_imports = opsets
+    try:
+        onnx.checker.check_node(node, context)
+    except onnx.checker.ValidationError as refusal:
+        return str(refusal).strip().partition("\n")[0]
+    return None
 
 
 def _stored_data(init: Any) -> Any:

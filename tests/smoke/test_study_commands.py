@@ -60,11 +60,22 @@ def test_list_show_export_import(folder: Path, tmp_path: Path) -> None:
     shown = json.loads(codesign("study", "show", "a", "--format", "json", cwd=folder).stdout)
     assert shown["finished"] == 3 and shown["front"] and shown["config"]["workload"]["hashes"]
     assert "light_squeezenet" in said(codesign("study", "show", "a", cwd=folder))
+    whole = codesign("study", "list", str(folder), cwd=folder).stdout.splitlines()
+    assert whole[0] == str(folder / "a") and whole[1].startswith("  study: 3 trials, started ")
+    assert whole[2] == "    light_squeezenet on scratchpad, random, seed 0"
     assert codesign("study", "export", "a", str(tmp_path / "a.json"), cwd=folder).returncode == 0
     assert codesign("study", "import", "a.json", "--out", "b", cwd=tmp_path).returncode == 0
     again = codesign("explore", *SMALL, "--trials", "3", "--out", "b", "--format", "json", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["front"] == shown["front"]
+
+
+def test_bounds_take_the_names_of_objectives_and_may_be_written_otherwise_on_resume(tmp_path: Path) -> None:
+    run = codesign("explore", *SMALL, "--trials", "1", "--constraint", "power <= 4.0", "--out", "c", cwd=tmp_path)
+    assert run.returncode == 0 and "random, 1 trial, 1 worker" in said(run), run.stderr
+    assert Study.open(tmp_path / "c").config["constraints"] == ["power_w<=4"]
+    run = codesign("explore", *SMALL, "--trials", "2", "--constraint", "power_w<=4", "--out", "c", cwd=tmp_path)
+    assert run.returncode == 0 and "going on after 1 finished trial" in said(run), run.stderr
 
 
 def test_two_fidelities_keep_cheap_evaluations_beside_the_study(tmp_path: Path) -> None:
@@ -122,7 +133,7 @@ def test_interrupted_runs_keep_finished_trials_and_go_on(tmp_path: Path) -> None
     process.send_signal(signal.SIGTERM if os.environ.get("CI") else signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
-    assert "trials are kept; run the same command to go on" in " ".join(errors.split())
+    assert " kept; run the same command to go on" in " ".join(errors.split())
     kept = Study.open(tmp_path / "i")
     assert len(kept.trials) >= 1
     assert all(c.owner is None for c in kept.running_elsewhere)  # given back, so nobody has to wait for them
@@ -155,7 +166,12 @@ def _finished(place: Path) -> int:
             ("--constraint", "power_w<=1", "--constraint", "power_w>=2"),
             "contradict each other: no value satisfies both",
         ),
+        (("--constraint", "power<=1", "--constraint", "power_w>=2"), "power_w>=2 and power_w<=1 contradict each other"),
         (("--constraint", "speed<=2"), "unknown metric 'speed'"),
+        (
+            ("--constraint", "area<=3", "--out", "a"),
+            "holds a study with other constraints: [], asked for ['area_mm2<=3']",
+        ),
         (("--storage", "postgres//x"), "is not the URL of a database"),
         (("--storage", "sqlite:////proc/none/x.db"), "cannot use the study database /proc/none/x.db"),
         (("--seed", "9", "--out", "a"), "holds a study with another seed: 0, asked for 9"),

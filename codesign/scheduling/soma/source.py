@@ -53,7 +53,10 @@ def load_graph(name: str, *, phase: str | None = None, seq: int | None = None, b
     from codesign.scheduling.soma.convert import graph_from_network
     from codesign.workloads.load import load_network
 
-    network = load_network(name, phase=phase, seq=seq, batch=1)
+    # the graph is that of one sample; a file that leaves its batch open is to say so when nobody gives one
+    network = load_network(name, phase=phase, seq=seq, batch=None if batch is None else 1)
+    if network.batch != 1:
+        network = network.with_batch(1)
     return Source(graph_from_network(network), 1 if batch is None else batch)
 
 

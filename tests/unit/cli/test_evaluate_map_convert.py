@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from codesign.arch import technology_files
 from tests.command_line import Outcome, run
 
 ARCH = """
@@ -340,3 +341,36 @@ def test_a_padded_mapping_is_saved_with_its_problem(tmp_path: Path) -> None:
     assert again["latency_cycles"] == found["latency_cycles"]
     text = run("map", *arguments).out
     assert "padded: N 127 -> 128, K 127 -> 128" in text
+
+
+def test_a_technology_named_in_a_file_counts_from_its_folder(
+    files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit(files["arch"], "    energy: {read_pj: 20, fill_pj: 24}\n", "")
+    wanted = run("evaluate", *files.values(), "--technology", "cmos-45nm", "--format", "json").json
+    place = tmp_path / "tables"
+    place.mkdir()
+    table = Path(technology_files.__file__).parent / "technologies" / "cmos.yaml"
+    (place / "mine.yaml").write_text(table.read_text())
+    edit(files["arch"], "name: edge", "name: edge\n  technology: tables/mine.yaml")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert run("evaluate", *files.values(), "--format", "json").json == wanted
+    converted = run("convert", files["arch"], "--to", "own", "--out", elsewhere / "own")
+    assert converted.code == 0
+    again = run("evaluate", elsewhere / "own" / "arch.yaml", files["problem"], files["mapping"], "--format", "json")
+    assert again.json == wanted
+    (place / "mine.yaml").unlink()
+    message = refused(run("evaluate", *files.values()))
+    assert f"no such file: {place / 'mine.yaml'}" in message and "technology of architecture 'edge'" in message
+
+
+def test_constraints_without_a_problem_are_said_not_to_be_read(files: dict[str, Path], tmp_path: Path) -> None:
+    constraints = tmp_path / "constraints.yaml"
+    constraints.write_text("constraints: {levels: [{level: Buffer, keep: [W]}]}\n")
+    outcome = run("convert", files["arch"], constraints, "--to", "own", "--out", tmp_path / "own")
+    assert outcome.code == 0
+    assert f"warning: {constraints}: constraints not read, since no file describes a problem" in outcome.err
+    whole = run("convert", files["arch"], files["problem"], constraints, "--to", "own", "--out", tmp_path / "own")
+    assert "not read" not in whole.err and "constraints.yaml" in whole.out
