@@ -58,8 +58,14 @@ class ReinforcedSearch:
 
     def propose(self, history: History, count: int, rng: np.random.Generator) -> Indices:
         """Designs drawn from the policy, each for weights drawn at random; repeats and invalid designs left out."""
-        with _private_randomness(self.problem.seed):
-            model = self._trained(history)
+        with _one_thread():
+            with _private_randomness(self.problem.seed):
+                model = self._trained(history)
+            return self._sample(model, history, count, rng)
+
+    # ---- acting --------------------------------------------------------------------------------
+
+    def _sample(self, model: Any, history: History, count: int, rng: np.random.Generator) -> Indices:
         known = {row.tobytes() for row in history.known()}
         found: list[Indices] = []
         for _ in range(_TRIES * count):
@@ -70,8 +76,6 @@ class ReinforcedSearch:
                 if len(found) == count:
                     break
         return np.array(found, dtype=np.int64).reshape(-1, len(self.problem.space.names))
-
-    # ---- acting --------------------------------------------------------------------------------
 
     def _draw(self, model: Any, rng: np.random.Generator) -> Indices:
         space = self._space
@@ -174,6 +178,19 @@ class ReinforcedSearch:
 
 def _never(point: dict[str, Any]) -> None:
     raise AssertionError("the optimiser's environment describes spaces; designs are evaluated by who asked for them")
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Networks this small cost ten times the CPU time on several threads, and sums in another order give another policy."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager
