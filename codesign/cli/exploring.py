@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
@@ -228,7 +229,7 @@ def finish(study: Study, out: Path, console: Console) -> None:
     """Write the report and print the front."""
     from codesign.report.study_page import write_report
 
-    console.print(front_table(study))
+    print_front(study, console)
     curve_reference = study.reference_point()
     if curve_reference is not None:
         hypervolume = hypervolume_curve(study.values(study.trials), curve_reference)[-1]
@@ -275,10 +276,19 @@ def versions() -> dict[str, str]:
     return found
 
 
+def print_front(study: Study, console: Console) -> None:
+    """Print the front, and which of its designs to look at first."""
+    from codesign.report.recommend import recommendations
+
+    console.print(front_table(study))
+    for found in recommendations(study):
+        console.print(f"trial {found.trial.number}, {', '.join(found.roles)}: {found.why}", highlight=False)
+
+
 def front_table(study: Study) -> Table:
     """The front as a table: metrics first (objectives starred), then parameters."""
     front = study.front()
-    table = Table(title=f"Pareto front: {len(front)} of {counted(len(study.trials), 'design')}")
+    table = Table(box=SIMPLE, title=f"Pareto front: {len(front)} of {counted(len(study.trials), 'design')}")
     table.add_column("trial", justify="right", no_wrap=True)
     shown = [f for f in ("latency_s", "energy_j", "power_w", "area_mm2") if f in UNITS]
     for field in shown:

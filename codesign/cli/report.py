@@ -38,12 +38,12 @@ def register(app: typer.Typer) -> None:
         console = Console()
         opened = open_study(place, storage, study)
         if export_design is None:
-            from codesign.cli.exploring import front_table
+            from codesign.cli.exploring import print_front
             from codesign.report.study_page import write_report
 
             if to is not None:
                 raise UserError("--to is used with --export-design only")
-            console.print(front_table(opened))
+            print_front(opened, console)
             console.print(f"report: {write_report(opened, space=space, path=_page(out))}")
             return
         from codesign.cli.inputs import warnings_to_stderr

@@ -161,7 +161,7 @@ def _show(study: "Study", output_format: str) -> None:
         return
     from rich.console import Console
 
-    from codesign.cli.exploring import front_table
+    from codesign.cli.exploring import print_front
 
     config = study.config
     networks = zip(config["workload"].get("names", []), config["workload"].get("hashes", []), strict=False)
@@ -175,7 +175,7 @@ def _show(study: "Study", output_format: str) -> None:
     for reason, count in sorted(reasons.items(), key=lambda item: -item[1]):
         typer.echo(f"            {count} infeasible: {reason}")
     typer.echo(f"versions    {', '.join(f'{name} {version}' for name, version in study.versions.items())}")
-    Console().print(front_table(study))
+    print_front(study, Console())
 
 
 def _options(evaluation: dict[str, Any]) -> str:

@@ -35,7 +35,8 @@ from codesign.mappers.base import Mapper
 from codesign.optim.pareto import nondominated
 from codesign.optim.study import Study, Trial
 from codesign.report.page import asset, build_page
-from codesign.report.summary import LABELS, knee_index, point_text
+from codesign.report.recommend import LABELS, knee_index
+from codesign.report.summary import point_text
 
 FACTORS = (0.25, 0.5, 2.0, 4.0)
 """What a constant is multiplied by, unless asked otherwise: published figures of one node differ by about that much."""

@@ -11,7 +11,8 @@ from codesign.optim.study import REPORT_FILE, Study, Trial, hypervolume_curve
 from codesign.report.design_data import DesignData
 from codesign.report.importance import LEAST_TRIALS, effects
 from codesign.report.page import asset, build_page
-from codesign.report.summary import LABELS, is_finite, knee_design, summary
+from codesign.report.recommend import LABELS, knee_design
+from codesign.report.summary import is_finite, recommended_rows, summary
 
 SCRIPTS = ("scene.js", "parallel.js", "front.js", "search.js", "table.js", "drawing.js", "design.js", "study.js")
 
@@ -60,6 +61,7 @@ def report_data(study: Study, space: str | None = None) -> dict[str, Any]:
         "least_trials": LEAST_TRIALS,
         "knee": None if knee is None else knee.number,
         "summary": summary(study, designs, found, curve),
+        "recommended": recommended_rows(study, designs),
     }
 
 

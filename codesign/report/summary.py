@@ -4,47 +4,15 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from codesign.evaluation.metrics import UNITS, format_si
 from codesign.optim.study import Study, Trial
-
-LABELS = {
-    "latency_s": "latency",
-    "energy_j": "energy",
-    "power_w": "power",
-    "area_mm2": "area",
-    "edp_js": "energy-delay product",
-}
+from codesign.report.recommend import LABELS, in_words, recommendations
 
 _SIZES = {"kib": "KiB", "mib": "MiB", "bytes": "bytes", "bits": "bits", "mm": "mm"}
 """Endings of parameter names that are units."""
 
 TRUSTED_Q2 = 0.5
 """Importance is put into words only if the model predicts at least this share of the variance of trials left out."""
-
-
-def knee_design(study: Study) -> Trial | None:
-    """The front's design that `knee_index` chooses; None without a front."""
-    front = study.front()
-    return front[knee_index(study.values(front))] if front else None
-
-
-def knee_index(values: NDArray[np.float64]) -> int:
-    """The row of a front nearest to the ideal point.
-
-    The ideal point has the best value of every objective on the front. Distances are Euclidean in the logarithms of the
-    objectives, each scaled to [0, 1] over the front, so that neither units nor the span of one objective weigh in
-    (compromise programming: Zeleny, 1973; Yu, Management Science 19(8), 1973). Of equal ones the first.
-
-    Args:
-        values: Objectives to minimise, positive: ``n x m``.
-    """
-    logs = np.log10(values)
-    span = np.ptp(logs, axis=0)
-    scaled = (logs - logs.min(axis=0)) / np.where(span > 0, span, 1.0)
-    return int(np.argmin((scaled**2).sum(axis=1)))
 
 
 def summary(
@@ -61,18 +29,54 @@ def summary(
         effects: Importance by objective, as in the page's data.
         curve: Hypervolume after each trial.
     """
-    knee = knee_design(study)
-    if knee is None:
+    chosen = recommendations(study)
+    if not chosen:
         return [_nothing(study)]
-    parts = [_recommended(study, knee)]
+    knee = chosen[0].trial
+    rivals = len(study.front())
+    among = f"of {rivals} designs that no other one beats, " if rivals > 1 else ""
+    text = f"Trial {knee.number}: {point_text(knee.point)}. It has {figures(study, knee)}. Why: {among}{chosen[0].why}."
+    parts = [_paragraph("Build this one", text, knee.number)]
     if designs.get(knee.number):
         parts.append(_paragraph("What bounds it", _bounds(designs[knee.number], knee), knee.number))
-    parts.append(_paragraph("If one figure matters most", _extremes(study, designs), None))
     words = _importance(effects)
     if words:
         parts.append(_paragraph("What decides", words, None))
     parts.append(_paragraph("How far to trust this", _trust(study, knee, designs, curve), None))
     return parts
+
+
+def recommended_rows(study: Study, designs: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The recommended designs as the page's table shows them.
+
+    Args:
+        study: What was searched.
+        designs: Page data by trial number.
+    """
+    return [
+        {
+            "trial": found.trial.number,
+            "roles": list(found.roles),
+            "why": found.why,
+            "bound": _mostly_bound_by(designs.get(found.trial.number, {})),
+            "design": point_text(found.trial.point),
+        }
+        for found in recommendations(study)
+    ]
+
+
+def _mostly_bound_by(design: Mapping[str, Any]) -> str:
+    if "layers" in design:
+        name, share = _largest(time_shares(design), 1)[0]
+        return f"{_resource(name)}, {_percent(share)} of the time"
+    if "networks" in design:
+        compute, channel, total = (
+            sum(n["weight"] * n[key] for n in design["networks"])
+            for key in ("compute_cycles", "channel_cycles", "latency_cycles")
+        )
+        name = "compute" if compute >= channel else "the DRAM channel"
+        return f"{name}, busy {_percent(max(compute, channel) / total)} of the time"
+    return ""
 
 
 def _paragraph(title: str, text: str, trial: int | None) -> dict[str, Any]:
@@ -88,7 +92,7 @@ def _nothing(study: Study) -> dict[str, Any]:
 
 def figures(study: Study, trial: Trial) -> str:
     """The objectives of a trial in words: ``latency 8.1 ms, energy 5.3 mJ and area 1.2 mm²``."""
-    return _and([f"{LABELS[o]} {format_si(trial.metrics[o], UNITS[o])}" for o in study.objectives])
+    return in_words([f"{LABELS[o]} {format_si(trial.metrics[o], UNITS[o])}" for o in study.objectives])
 
 
 def point_text(point: Mapping[str, Any]) -> str:
@@ -103,30 +107,12 @@ def _setting(name: str, value: Any) -> str:
     return f"{name.replace('_', ' ')} {str(value).lower() if isinstance(value, bool) else value}"
 
 
-def _recommended(study: Study, knee: Trial) -> dict[str, Any]:
-    front = study.front()
-    best = study.values(front).min(axis=0)
-    ratios = [
-        f"{knee.metrics[o] / b:.2f} times the lowest {LABELS[o]}" if knee.metrics[o] > b else f"the lowest {LABELS[o]}"
-        for o, b in zip(study.objectives, best, strict=True)
-    ]
-    if len(front) == 1:
-        text = f"Trial {knee.number} beats every other design in every objective: {figures(study, knee)}."
-    else:
-        text = (
-            f"Trial {knee.number}: {figures(study, knee)}. That is {_and(ratios)} on the front of {len(front)} designs. "
-            "It is the front's design nearest to the ideal point, which has the best value of every objective at once "
-            "(distance in the logarithms of the objectives, each scaled to the extent of the front)."
-        )
-    return _paragraph("Build this one", f"{text} Design: {point_text(knee.point)}.", knee.number)
-
-
 def _bounds(design: Mapping[str, Any], trial: Trial) -> str:
     sentences = []
     if "layers" in design:
         shares = time_shares(design)
         named = [f"{_percent(share)} by {_resource(name)}" for name, share in _largest(shares, 3)]
-        sentences.append(f"Its time is bound {_and(named)}.")
+        sentences.append(f"Its time is bound {in_words(named)}.")
     for network in design.get("networks", ()):
         sentences.append(
             f"{network['name']}: compute is busy for {_percent(network['compute_cycles'] / network['latency_cycles'])} of the "
@@ -140,12 +126,12 @@ def _bounds(design: Mapping[str, Any], trial: Trial) -> str:
     if energy:
         total = sum(energy.values())
         spent = [f"{_percent(v / total)} in {_part(k)}" for k, v in _largest(energy, 3)]
-        sentences.append(f"Of its energy, {_and(spent)}.")
+        sentences.append(f"Of its energy, {in_words(spent)}.")
     area = dict(design["area"])
     total_area = sum(area.values())
     if total_area:
         placed = [f"{_percent(v / total_area)} for {_part(k)}" for k, v in _largest(area, 3)]
-        sentences.append(f"Of its {format_si(trial.metrics['area_mm2'], UNITS['area_mm2'])}, {_and(placed)}.")
+        sentences.append(f"Of its {format_si(trial.metrics['area_mm2'], UNITS['area_mm2'])}, {in_words(placed)}.")
     return " ".join(sentences)
 
 
@@ -160,24 +146,6 @@ def time_shares(design: Mapping[str, Any]) -> dict[str, float]:
     return {name: c / total for name, c in cycles.items() if c}
 
 
-def _extremes(study: Study, designs: Mapping[int, Mapping[str, Any]]) -> str:
-    front = study.front()
-    sentences = []
-    winners: dict[int, list[str]] = {}
-    for objective in study.objectives:
-        best = min(front, key=lambda t: t.metrics[objective])
-        winners.setdefault(best.number, []).append(LABELS[objective])
-    for number, names in winners.items():
-        best = next(t for t in front if t.number == number)
-        text = f"Lowest {_and(names)}: trial {number} with {figures(study, best)}"
-        design = designs.get(number)
-        if design and "layers" in design:
-            name, share = _largest(time_shares(design), 1)[0]
-            text += f"; {_percent(share)} of its time bound by {_resource(name)}"
-        sentences.append(f"{text} ({point_text(best.point)}).")
-    return " ".join(sentences)
-
-
 def _importance(effects: Mapping[str, Any]) -> str:
     sentences = []
     for objective, found in effects.items():
@@ -186,7 +154,7 @@ def _importance(effects: Mapping[str, Any]) -> str:
         heavy = [(k, v) for k, v in _largest(found["total"], 3) if v >= 0.1]
         if heavy:
             named = [f"{name.replace('_', ' ')} ({_percent(min(share, 1.0))})" for name, share in heavy]
-            sentences.append(f"{LABELS[objective].capitalize()} hangs mostly on {_and(named)}.")
+            sentences.append(f"{LABELS[objective].capitalize()} hangs mostly on {in_words(named)}.")
     if sentences:
         sentences.append("Percentages: share of the variance over the values tried, interactions included.")
     return " ".join(sentences)
@@ -260,10 +228,6 @@ def _part(name: str) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.0995 or share == 0 else f"{100 * share:.1f} %"
-
-
-def _and(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def is_finite(value: float) -> float | None:

@@ -10,13 +10,21 @@ function drawHead() {
   byId("cards").replaceChildren(...[[DATA.trials.length, "designs tried"], [valid.length, "feasible"], [onFront.length, "on the front"], ...best].map(([value, name]) => html("div", { class: "card" }, html("b", {}, String(value)), html("span", {}, name))));
   byId("summary").replaceChildren(...DATA.summary.map(part => html("p", { class: part === DATA.summary[0] ? "answer" : null }, html("b", {}, part.title + ". "), part.text,
     part.trial === null ? null : html("a", { href: "#chosen", onclick: () => choose(part.trial) }, " Show it."))));
+  if (DATA.recommended.length) byId("summary").children[0].after(drawRecommended());
   const sections = [["front", "Front"], ["search", "Search"], ["parameters", "Parameters"], ["designs", "Table"], ["chosen", "Chosen design"], ["made", "How it was made"]];
   byId("nav").replaceChildren(...sections.map(([id, name]) => html("a", { href: "#" + id }, name)));
 }
 
+// The designs to look at first: what each is best at, what it gives and takes, what bounds it.
+function drawRecommended() {
+  const heads = ["design", ...DATA.objectives.map(labelOf), "why", "bound by", "parameters"];
+  const rows = DATA.recommended.map(r => html("tr", { "data-trial": r.trial }, html("td", {}, html("b", {}, r.roles.join(", ")), html("br"), html("a", { href: "#chosen", onclick: () => choose(r.trial) }, "trial " + r.trial)),
+    ...DATA.objectives.map(o => html("td", { "data-label": labelOf(o) }, si(byNumber.get(r.trial).metrics[o], unitOf(o)))), ...[r.why, r.bound, r.design].map((text, k) => html("td", { class: "words", "data-label": heads[heads.length - 3 + k] }, text))));
+  return html("div", { id: "recommended" }, html("table", { class: "plain" }, html("thead", {}, html("tr", {}, ...heads.map((h, k) => html("th", { class: k >= heads.length - 3 ? "words" : null }, h)))), html("tbody", {}, ...rows)));
+}
+
 function drawJump() {
-  const list = [["recommended", DATA.knee], ...DATA.objectives.map(o => ["lowest " + labelOf(o), onFront.length ? onFront.reduce((a, b) => b.metrics[o] < a.metrics[o] ? b : a).number : null])];
-  byId("jump").replaceChildren(...list.filter(([, number]) => number !== null).map(([name, number]) => html("button", { class: number === chosen ? "on" : null, onclick: () => choose(number) }, name)));
+  byId("jump").replaceChildren(...DATA.recommended.map(r => html("button", { class: r.trial === chosen ? "on" : null, onclick: () => choose(r.trial) }, r.roles.join(", "))));
 }
 
 function choose(number) {

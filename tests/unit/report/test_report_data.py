@@ -10,8 +10,9 @@ import pytest
 
 from codesign.optim.study import Study
 from codesign.report.importance import effects
+from codesign.report.recommend import knee_index, recommendations
 from codesign.report.study_page import report_data, write_report
-from codesign.report.summary import knee_index, point_text
+from codesign.report.summary import point_text
 
 
 def test_the_knee_is_the_point_nearest_to_the_ideal_one() -> None:
@@ -20,6 +21,29 @@ def test_the_knee_is_the_point_nearest_to_the_ideal_one() -> None:
     assert knee_index(values) == 1
     assert knee_index(values * np.array([1e-9, 1e6])) == 1  # units do not matter
     assert knee_index(np.array([[2.0, 5.0], [2.0, 5.0]])) == 0
+
+
+def test_the_designs_to_look_at_first_are_the_balanced_one_and_the_best_by_each_objective(study_folder: Path) -> None:
+    study = Study.open(study_folder)
+    found = recommendations(study)
+    front = study.front()
+    assert found[0].roles[0] == "best balance" and found[0].trial.number == report_data(study)["knee"]
+    by_role = {role: r.trial for r in found for role in r.roles}
+    assert set(by_role) == {"best balance", "fastest", "most efficient", "smallest"}
+    for role, objective in (("fastest", "latency_s"), ("most efficient", "energy_j"), ("smallest", "area_mm2")):
+        assert by_role[role].metrics[objective] == min(t.metrics[objective] for t in front)
+    assert len({r.trial.number for r in found}) == len(found)
+    knee = found[0].trial
+    for other in found[1:]:
+        ratio = knee.metrics["latency_s"] / other.trial.metrics["latency_s"]
+        if ratio > 1.005:
+            assert f"latency {ratio:.3g} × lower" in other.why and other.why.endswith(f"than trial {knee.number}")
+    study.trials[:] = [front[0]]
+    (alone,) = recommendations(study)
+    assert alone.roles == ("best balance", "fastest", "most efficient", "smallest")
+    assert alone.why == "it beats every other design in every objective"
+    study.trials[:] = []
+    assert recommendations(study) == []
 
 
 def test_a_design_in_words_has_its_units() -> None:

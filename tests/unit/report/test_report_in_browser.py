@@ -173,8 +173,33 @@ def page(browser: Browser, study_folder: Path, tmp_path: Path) -> Iterator[Brows
 def test_the_answer_stands_on_top(page: Browser) -> None:
     answer = page.text("#summary")
     assert answer.startswith("Build this one. Trial ")
-    for part in ("nearest to the ideal point", "Its time is bound", "Lowest latency", "proven optimal"):
+    for part in (
+        "nearest to the best of every objective at once",
+        "Its time is bound",
+        "fastest",
+        "most efficient",
+        "smallest",
+        "proven optimal",
+    ):
         assert part in answer
+
+
+def test_a_recommended_design_is_one_click_away(page: Browser) -> None:
+    roles = page.texts("#recommended tbody td:first-child b")
+    assert "best balance" in roles[0] and "fastest" in " ".join(roles)
+    number = page.run("DATA.recommended[1].trial")
+    page.click("#recommended tbody tr:nth-child(2) a")
+    assert page.text("#chosen-title").startswith(f"Design of trial {number}")
+    assert page.text("#jump button.on") == page.run("DATA.recommended[1].roles.join(', ')")
+
+
+def test_on_a_narrow_screen_nothing_is_wider_than_it(page: Browser) -> None:
+    page.call("Emulation.setDeviceMetricsOverride", width=400, height=900, deviceScaleFactor=1, mobile=True)
+    try:
+        assert page.run("document.documentElement.scrollWidth") == 400
+        assert page.run("getComputedStyle(document.querySelector('#recommended td')).display") == "block"
+    finally:
+        page.call("Emulation.clearDeviceMetricsOverride")
 
 
 def test_hovering_a_design_shows_its_parameters(page: Browser) -> None:

@@ -1,0 +1,112 @@
+"""The designs of a front that a reader should look at first, each with the reason: the balanced one, and the best by each objective."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codesign.optim.study import Study, Trial
+
+BALANCED = "best balance"
+
+_ROLES = {
+    "latency_s": "fastest",
+    "energy_j": "most efficient",
+    "power_w": "lowest power",
+    "area_mm2": "smallest",
+    "edp_js": "best energy-delay product",
+}
+"""What the best design by an objective is called."""
+
+LABELS = {
+    "latency_s": "latency",
+    "energy_j": "energy",
+    "power_w": "power",
+    "area_mm2": "area",
+    "edp_js": "energy-delay product",
+}
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """A design worth building.
+
+    Args:
+        trial: The design.
+        roles: What it is best at; `BALANCED` for the one that is recommended first.
+        why: In words: what it costs against the front's best, or what it gives and takes against the balanced one.
+    """
+
+    trial: Trial
+    roles: tuple[str, ...]
+    why: str
+
+
+def recommendations(study: Study) -> list[Recommendation]:
+    """The balanced design first, then the best by each objective; a design that is several of these stands once."""
+    front = study.front()
+    if not front:
+        return []
+    knee = front[knee_index(study.values(front))]
+    roles: dict[int, list[str]] = {knee.number: [BALANCED]}
+    for objective in study.objectives:
+        best = min(front, key=lambda t: t.metrics[objective])
+        roles.setdefault(best.number, []).append(_ROLES[objective])
+    by_number = {t.number: t for t in front}
+    return [
+        Recommendation(
+            by_number[number],
+            tuple(names),
+            _against_best(study, front, knee) if number == knee.number else _against(study, by_number[number], knee),
+        )
+        for number, names in roles.items()
+    ]
+
+
+def knee_design(study: Study) -> Trial | None:
+    """The front's design that `knee_index` chooses; None without a front."""
+    front = study.front()
+    return front[knee_index(study.values(front))] if front else None
+
+
+def knee_index(values: NDArray[np.float64]) -> int:
+    """The row of a front nearest to the ideal point.
+
+    The ideal point has the best value of every objective on the front. Distances are Euclidean in the logarithms of the
+    objectives, each scaled to [0, 1] over the front, so that neither units nor the span of one objective weigh in
+    (compromise programming: Zeleny, 1973; Yu, Management Science 19(8), 1973). Of equal ones the first.
+
+    Args:
+        values: Objectives to minimise, positive: ``n x m``.
+    """
+    logs = np.log10(values)
+    span = np.ptp(logs, axis=0)
+    scaled = (logs - logs.min(axis=0)) / np.where(span > 0, span, 1.0)
+    return int(np.argmin((scaled**2).sum(axis=1)))
+
+
+def _against_best(study: Study, front: list[Trial], knee: Trial) -> str:
+    if len(front) == 1:
+        return "it beats every other design in every objective"
+    best = study.values(front).min(axis=0)
+    ratios = [
+        f"{knee.metrics[o] / b:.3g} × the lowest {LABELS[o]}" if knee.metrics[o] > b else f"the lowest {LABELS[o]}"
+        for o, b in zip(study.objectives, best, strict=True)
+    ]
+    return f"nearest to the best of every objective at once: {in_words(ratios)}"
+
+
+def _against(study: Study, trial: Trial, knee: Trial) -> str:
+    """What a design gives and takes: ``latency 4.6 × lower, area 6.5 × higher than trial 18``."""
+    parts = []
+    for objective in study.objectives:
+        ratio = trial.metrics[objective] / knee.metrics[objective]
+        factor, way = (ratio, "higher") if ratio > 1 else (1 / ratio, "lower")
+        change = "about the same" if factor < 1.005 else f"{factor:.3g} × {way}"
+        parts.append(f"{LABELS[objective]} {change}")
+    return f"{', '.join(parts)} than trial {knee.number}"
+
+
+def in_words(parts: list[str]) -> str:
+    """``a, b and c``."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
