@@ -278,11 +278,13 @@ def versions() -> dict[str, str]:
 
 def print_front(study: Study, console: Console) -> None:
     """Print the front, and which of its designs to look at first."""
-    from codesign.report.recommend import recommendations
+    from codesign.report.recommend import constant_objectives, recommendations
 
     console.print(front_table(study))
     for found in recommendations(study):
         console.print(f"trial {found.trial.number}, {', '.join(found.roles)}: {found.why}", highlight=False)
+    for sentence in constant_objectives(study):
+        console.print(sentence, highlight=False)
 
 
 def front_table(study: Study) -> Table:

@@ -63,7 +63,7 @@ def check_same(recorded: Mapping[str, Any], asked: Mapping[str, Any], where: str
             f"{'' if path == key else path.removeprefix(key + '.') + ': '}{_short(old)}, asked for {_short(new)}"
             for path, old, new in differences[:4]
         )
-        more = f" (and {len(differences) - 4} more differences)" if len(differences) > 4 else ""
+        more = f" (and {len(differences) - 4} more)" if len(differences) > 4 else ""
         raise UserError(
             f"{where} holds a study with {'other' if key.endswith('s') else 'another'} {key}: {shown}{more}",
             hint="give another --out (or --study), or the options it was started with",

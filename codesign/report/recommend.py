@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from codesign.evaluation.metrics import UNITS, format_si
 from codesign.optim.study import Study, Trial
 
 BALANCED = "best balance"
@@ -25,6 +26,9 @@ LABELS = {
     "area_mm2": "area",
     "edp_js": "energy-delay product",
 }
+
+
+_LEAST_FOR_CONSTANT = 3
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,8 @@ def recommendations(study: Study) -> list[Recommendation]:
     knee = front[knee_index(study.values(front))]
     roles: dict[int, list[str]] = {knee.number: [BALANCED]}
     for objective in study.objectives:
+        if len(front) > 1 and len({t.metrics[objective] for t in front}) == 1:
+            continue  # they are all the best by it
         best = min(front, key=lambda t: t.metrics[objective])
         roles.setdefault(best.number, []).append(_ROLES[objective])
     by_number = {t.number: t for t in front}
@@ -60,6 +66,19 @@ def recommendations(study: Study) -> list[Recommendation]:
             _against_best(study, front, knee) if number == knee.number else _against(study, by_number[number], knee),
         )
         for number, names in roles.items()
+    ]
+
+
+def constant_objectives(study: Study) -> list[str]:
+    """Objectives that have one value whatever the design, as sentences; none before three valid trials."""
+    values = study.values([t for t in study.trials if study.is_valid(t)])
+    if len(values) < _LEAST_FOR_CONSTANT:
+        return []
+    same = np.ptp(values, axis=0) <= 1e-9 * np.abs(values).max(axis=0)
+    return [
+        f"All {len(values)} feasible designs have the same {LABELS[o]}, {format_si(v, UNITS[o])}: it tells none of them apart."
+        for o, v, constant in zip(study.objectives, values[0], same, strict=True)
+        if constant
     ]
 
 

@@ -350,11 +350,16 @@ def describe(found: Sensitivity) -> list[str]:
     stay = [n for n in found.base.front if found.times_on_front(n) == fronts]
     enter = [n for n in found.designs if n not in base]
     leave = [n for n in found.base.front if found.times_on_front(n) < fronts]
-    sentences = [f"{len(stay)} of the {len(base)} designs on the front stay on it whatever constant varies."]
+    many = (
+        f"{len(stay)} of the {len(base)} designs on the front stay"
+        if len(base) > 1
+        else f"The one design on the front {'stays' if stay else 'does not stay'}"
+    )
+    sentences = [f"{many} on it whatever constant varies."]
     if leave:
-        sentences.append(f"Trials {_numbers(leave)} leave it under some variation.")
+        sentences.append(f"{_numbers(leave)} leave{'s' if len(leave) == 1 else ''} it under some variation.")
     if enter:
-        sentences.append(f"Trials {_numbers(enter)} enter it under some variation.")
+        sentences.append(f"{_numbers(enter)} enter{'s' if len(enter) == 1 else ''} it under some variation.")
     moved = [v for v in found.variations if v.knee != found.base.knee]
     if found.base.knee is not None and moved:
         cases = ", ".join(f"trial {v.knee} at {v.constant.value} × {v.factor:g}" for v in moved)
@@ -367,7 +372,7 @@ def describe(found: Sensitivity) -> list[str]:
 
 
 def _numbers(numbers: Sequence[int]) -> str:
-    return ", ".join(str(n) for n in sorted(numbers))
+    return ("Trial " if len(numbers) == 1 else "Trials ") + ", ".join(str(n) for n in sorted(numbers))
 
 
 def sensitivity_csv(found: Sensitivity) -> str:

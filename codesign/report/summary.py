@@ -6,7 +6,7 @@ from typing import Any
 
 from codesign.evaluation.metrics import UNITS, format_si
 from codesign.optim.study import Study, Trial
-from codesign.report.recommend import LABELS, in_words, recommendations
+from codesign.report.recommend import LABELS, constant_objectives, in_words, recommendations
 
 _SIZES = {"kib": "KiB", "mib": "MiB", "bytes": "bytes", "bits": "bits", "mm": "mm"}
 """Endings of parameter names that are units."""
@@ -171,6 +171,7 @@ def _trust(study: Study, knee: Trial, designs: Mapping[int, Mapping[str, Any]], 
         sentences.append(
             f"The last {len(curve) - quarter} of {len(curve)} trials brought {100 * growth:.1f} % of the hypervolume; {verdict}."
         )
+    sentences += constant_objectives(study)
     bad = sum(not study.is_valid(t) for t in study.trials)
     if bad:
         sentences.append(f"{bad} of {len(study.trials)} designs tried cannot be built or break a constraint.")

@@ -46,6 +46,17 @@ def test_the_designs_to_look_at_first_are_the_balanced_one_and_the_best_by_each_
     assert recommendations(study) == []
 
 
+def test_an_objective_that_never_changes_is_said(study_folder: Path) -> None:
+    study = Study.open(study_folder)
+    assert "the same" not in report_data(study)["summary"][-1]["text"]
+    study.trials[:] = [replace(t, metrics={**t.metrics, "area_mm2": 0.5}) for t in study.trials]
+    data = report_data(study)
+    feasible = sum(t["valid"] for t in data["trials"])
+    said = f"All {feasible} feasible designs have the same area, 0.5 mm²: it tells none of them apart."
+    assert said in data["summary"][-1]["text"]
+    assert "smallest" not in {role for row in data["recommended"] for role in row["roles"]}
+
+
 def test_a_design_in_words_has_its_units() -> None:
     point = {"pe_rows": 16, "scratchpad_kib": 256, "bus_bits": 64, "links": "systolic", "absent": None, "fast": True}
     assert point_text(point) == "pe rows 16, scratchpad 256 KiB, bus 64 bits, links systolic, fast true"
