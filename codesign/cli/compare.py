@@ -60,6 +60,7 @@ def _print(comparison: "Comparison", written: list[Path]) -> None:
     from rich.table import Table
 
     from codesign.evaluation.metrics import UNITS, format_si
+    from codesign.report.compare import describe
 
     reference = ", ".join(
         format_si(r, UNITS[o]) for r, o in zip(comparison.reference, comparison.objectives, strict=True)
@@ -80,6 +81,8 @@ def _print(comparison: "Comparison", written: list[Path]) -> None:
     console = Console()
     console.print(table)
     console.print(reached)
+    for sentence in describe(comparison):
+        console.print(sentence, highlight=False)
     for test in comparison.tests:
         paired = "" if test.paired_p_value is None else f", Wilcoxon over equal seeds p = {test.paired_p_value:.2g}"
         console.print(

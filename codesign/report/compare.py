@@ -82,6 +82,7 @@ class Comparison:
     """Studies of the same space, workload and objectives.
 
     Args:
+        problem: What was searched, in words.
         objectives: Fields minimised.
         reference: The common reference point: 1.1 times the worst value on the front of any run.
         best: Hypervolume of all runs' designs together.
@@ -90,6 +91,7 @@ class Comparison:
         tests: Every pair of optimisers with at least two runs each.
     """
 
+    problem: str
     objectives: tuple[str, ...]
     reference: tuple[float, ...]
     best: float
@@ -128,7 +130,8 @@ def compare(studies: Sequence[Study], levels: Sequence[str] = ()) -> Comparison:
     groups = [_group(name, members, values, reference) for name, members in by_optimizer.items()]
     groups.sort(key=lambda g: -float(g.quartiles[1, -1]))
     wanted = tuple(_level(text, best) for text in levels) or tuple(share * best for share in SHARES)
-    return Comparison(first.objectives, reference, best, wanted, tuple(groups), rank_tests(groups))
+    problem = f"{' + '.join(first.config['workload']['names'])} on {first.config['space']['name']}"
+    return Comparison(problem, first.objectives, reference, best, wanted, tuple(groups), rank_tests(groups))
 
 
 def _level(text: str, best: float) -> float:
@@ -205,9 +208,39 @@ def _holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
+SIGNIFICANT = 0.05
+
+
+def describe(comparison: Comparison) -> list[str]:
+    """What the comparison says, in sentences."""
+    first, *others = comparison.groups
+    reached, trials = float(first.quartiles[1, -1]), first.curves.shape[1]
+    share = f"{100 * reached / comparison.best:.0f} % of what all runs reach together"
+    if not others:
+        return [f"{first.optimizer} has a median hypervolume of {reached:.4f} after {trials} trials, {share}."]
+    sentences = [f"{first.optimizer} ends highest: median hypervolume {reached:.4f} after {trials} trials, {share}."]
+    for other in others:
+        level, needed = float(other.quartiles[1, -1]), first.trials_to(float(other.quartiles[1, -1]))
+        text = f"What {other.optimizer} has after {other.curves.shape[1]} trials ({level:.4f})"
+        text += f", {first.optimizer} has after {needed:g}" if needed is not None else f", {first.optimizer} has not"
+        test = next((t for t in comparison.tests if {t.left, t.right} == {first.optimizer, other.optimizer}), None)
+        if test is None:
+            sentences.append(f"{text}; one run each says nothing of chance.")
+        elif test.p_value <= SIGNIFICANT:
+            sentences.append(f"{text}; the difference at the end is more than chance (p = {test.p_value:.2g}).")
+        else:
+            few = (
+                f", and {test.least_p_value:.2g} is the least so few runs can give" if test.least_p_value > 0.01 else ""
+            )
+            sentences.append(f"{text}; the difference at the end may be chance (p = {test.p_value:.2g}{few}).")
+    return sentences
+
+
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """The comparison as plain values."""
     return {
+        "problem": comparison.problem,
+        "summary": describe(comparison),
         "objectives": list(comparison.objectives),
         "units": UNITS,
         "reference": list(comparison.reference),

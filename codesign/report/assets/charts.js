@@ -1,5 +1,8 @@
 // Charts in SVG: scales, axes, and the few kinds the pages need.
 
+// Charts wider than this scroll on a narrow screen instead of shrinking until nobody can read them.
+const WIDE = 800;
+
 // ---- scales: value to position -----------------------------------------------------------------
 
 function linearScale(domain, range) {
@@ -63,7 +66,7 @@ function frame(holder, options) {
   const box = { left: margin.left, right: width - margin.right, top: margin.top, bottom: height - margin.bottom };
   const make = (axis, range) => (axis.log ? logScale : linearScale)(axis.domain, range);
   const x = make(options.x, [box.left, box.right]), y = make(options.y, [box.bottom, box.top]);
-  const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart", role: "img", "aria-label": options.label || "" });
+  const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: width > WIDE ? "chart wide" : "chart", role: "img", "aria-label": options.label || "" });
   const grid = svg("g", { class: "grid" }), axes = svg("g", { class: "axes" }), plot = svg("g");
   for (const tick of options.x.ticks || x.ticks(options.x.most || 6)) {
     const at = x(tick.value);
@@ -98,7 +101,7 @@ function legend(entries) {
 function barList(holder, rows, options = {}) {
   const width = options.width || 560, left = options.left || 130, line = 27, height = rows.length * line + 8;
   const most = options.most || Math.max(...rows.map(row => row.value), 1e-300), right = width - (options.right || 118);
-  const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart", role: "img" });
+  const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: width > WIDE ? "chart wide" : "chart", role: "img" });
   rows.forEach((row, k) => {
     const top = 4 + k * line, length = Math.max(1, (right - left) * row.value / most);
     const group = svg("g", {}, svg("rect", { x: 0, y: top, width, height: line, fill: "transparent" }), svg("text", { class: "name", x: left - 9, y: top + 18, "text-anchor": "end" }, row.name));

@@ -9,6 +9,8 @@ function fillTable(id, heads, rows) {
   byId(id).tBodies[0].replaceChildren(...rows.map(row => html("tr", {}, ...row.map(cell => html("td", {}, cell instanceof Node ? cell : String(cell))))));
 }
 
+byId("problem").textContent = DATA.problem;
+byId("answer").textContent = DATA.summary.join(" ");
 byId("lead").textContent = "Volume of the logarithms (base 10) of " + DATA.objectives.map(labelOf).join(", ") + " between the front and the reference point "
   + DATA.objectives.map((o, k) => labelOf(o) + " " + si(DATA.reference[k], unitOf(o))).join(", ") + ", 1.1 times the worst value on the front of any run.";
 
@@ -30,7 +32,7 @@ byId("table-note").textContent = "Hypervolume in " + decades + " after the last 
 // One row a level, one mark a run: how many trials each run needed.
 function drawLevels() {
   const width = 1180, left = 250, right = 1120, lines = DATA.levels.flatMap((level, l) => DATA.groups.map((g, k) => ({ level, l, g, k }))), step = 22, gap = 14;
-  const height = lines.length * step + DATA.levels.length * gap + 46, x = linearScale([0, longest], [left, right]), root = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart", role: "img" });
+  const height = lines.length * step + DATA.levels.length * gap + 46, x = linearScale([0, longest], [left, right]), root = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart wide", role: "img" });
   for (const tick of x.ticks(8)) root.append(svg("line", { x1: x(tick.value), x2: x(tick.value), y1: 4, y2: height - 42, stroke: "#e8ebf1" }), svg("text", { x: x(tick.value), y: height - 26, "text-anchor": "middle" }, tick.text));
   root.append(svg("text", { class: "title", x: (left + right) / 2, y: height - 6, "text-anchor": "middle" }, "trials"));
   lines.forEach(({ level, l, g, k }, row) => {

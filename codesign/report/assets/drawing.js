@@ -25,7 +25,7 @@ function levelLines(level, many = false) {
 function drawArchitecture(holder, architecture, colours) {
   const levels = architecture.levels, sizes = levels.map(v => v.fanout[0] * v.fanout[1]);
   const array = sizes.indexOf(Math.max(...sizes)), outer = levels.slice(0, array + 1), inner = levels.slice(array + 1);
-  const width = 1180, height = 320, root = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart drawing", role: "img", "aria-label": "block diagram of the accelerator" });
+  const width = 1180, height = 320, root = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart wide drawing", role: "img", "aria-label": "block diagram of the accelerator" });
   const boxWidth = Math.min(176, 560 / outer.length - 34);
   let x = 12;
   const chipLeft = x + boxWidth + 18;

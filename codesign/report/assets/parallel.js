@@ -11,7 +11,7 @@ class Parallel {
     this.style = style;
     this.axes = axes.map((axis, k) => this.place(axis, 70 + k * (this.width - 140) / Math.max(1, axes.length - 1)));
     this.brushes = new Map();
-    this.root = svg("svg", { viewBox: `0 0 ${this.width} ${this.height}`, class: "chart parallel", role: "img", "aria-label": "designs over all parameters" });
+    this.root = svg("svg", { viewBox: `0 0 ${this.width} ${this.height}`, class: "chart wide parallel", role: "img", "aria-label": "designs over all parameters" });
     holder.replaceChildren(this.root);
     this.draw();
   }

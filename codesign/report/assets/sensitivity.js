@@ -19,7 +19,7 @@ function drawMatrix() {
   const wide = Math.min(44, (width - left - 90 - gap * varied.length) / columns.length);
   let x = left;
   columns.forEach((v, k) => { if (k && v.constant !== columns[k - 1].constant) x += gap; place.push(x); x += wide; });
-  const height = top + designs.length * cell + 10, root = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart", role: "img" });
+  const height = top + designs.length * cell + 10, root = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart wide", role: "img" });
   for (const constant of varied) {
     const at = columns.map((v, k) => v.constant === constant ? place[k] : null).filter(p => p !== null);
     root.append(svg("text", { x: (at[0] + at[at.length - 1]) / 2 + wide / 2, y: 22, "text-anchor": "middle", "font-weight": 600, fill: "#1d2433" }, CONSTANTS[constant][0]));
@@ -65,7 +65,7 @@ function drawMoves() {
 }
 
 function drawShares() {
-  const width = 1180, left = 86, right = 110, line = 24, root = svg("svg", { viewBox: `0 0 ${width} ${designs.length * line + 8}`, class: "chart", role: "img" });
+  const width = 1180, left = 86, right = 110, line = 24, root = svg("svg", { viewBox: `0 0 ${width} ${designs.length * line + 8}`, class: "chart wide", role: "img" });
   const used = Object.keys(CONSTANTS).filter(c => designs.some(d => d.parts[c]));
   byId("shares-legend").replaceChildren(legend(used.map(c => [CONSTANTS[c][0], CONSTANTS[c][1]])));
   designs.forEach((design, row) => {

@@ -17,7 +17,7 @@ from codesign.core.files import read_structured
 from codesign.cost.cost import Cost, evaluate
 from codesign.mapping.load import load_inputs
 from codesign.optim.study import Study
-from codesign.report.compare import Group, compare, rank_tests
+from codesign.report.compare import Comparison, Group, compare, describe, rank_tests
 from codesign.report.compare_files import write_all
 from codesign.report.export import export_design
 from codesign.report.sensitivity import Constant, analyse, sensitivity_csv
@@ -51,6 +51,26 @@ def test_rank_tests_give_the_known_values() -> None:
 def test_p_values_are_adjusted_for_the_number_of_pairs() -> None:
     groups = [group(n, [k + 10.0 * i for k in range(4)]) for i, n in enumerate("abc")]
     assert [t.p_value for t in rank_tests(groups)] == pytest.approx([3 * 2 / 70] * 3)
+
+
+def test_a_comparison_in_words() -> None:
+    high, low, single = group("high", [5.0, 6.0, 7.0, 8.0]), group("low", [1.0, 2.0, 3.0, 4.0]), group("one", [0.5])
+
+    def said(*groups: Group) -> list[str]:
+        tests = rank_tests(groups)
+        return describe(Comparison("x on y", ("latency_s",), (1.0,), 10.0, (5.0,), groups, tests))
+
+    first, second, third = said(high, low, single)
+    assert first == "high ends highest: median hypervolume 6.5000 after 3 trials, 65 % of what all runs reach together."
+    assert second == (
+        "What low has after 3 trials (2.5000), high has after 2; the difference at the end is more than chance (p = 0.029)."
+    )
+    assert third == "What one has after 3 trials (0.5000), high has after 2; one run each says nothing of chance."
+    close = said(group("a", [2.0, 4.0, 6.0]), group("b", [1.0, 3.0, 5.0]))
+    assert "may be chance (p = 0.7, and 0.1 is the least so few runs can give)" in close[1]
+    assert said(single) == [
+        "one has a median hypervolume of 0.5000 after 3 trials, 5 % of what all runs reach together."
+    ]
 
 
 def test_a_comparison_is_written_in_every_form(study_folders: list[Path], tmp_path: Path) -> None:

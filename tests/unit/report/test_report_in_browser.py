@@ -321,6 +321,7 @@ def test_whole_network_schedules_are_drawn(
 
 def test_the_comparison_is_drawn(browser: Browser, study_folders: list[Path], tmp_path: Path) -> None:
     browser.open(write_comparison(compare([Study.open(f) for f in study_folders]), tmp_path / "compare.html"))
+    assert " ends highest: median hypervolume " in browser.text("#answer")
     assert "Mann–Whitney" in browser.text("#tests") and " over " in browser.text("#tests tbody")
     assert "quartiles" in browser.hover("#curves circle", 5)
     assert browser.complaints() == []
