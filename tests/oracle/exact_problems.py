@@ -18,6 +18,7 @@ FORMS = {
     "sum": ("O[m] += I[m,k]", "mk"),
     "dot": ("S[] += X[k] * Y[k]", "k"),
     "outer": ("O[m,n] += X[m] * Y[n]", "mn"),
+    "pointwise": ("O[k,p,q] += I[c,p,q] * W[k,c]", "kpqc"),
     "diagonal": ("O[m,n] += I[m,m+n] * W[n]", "mn"),
 }
 PLAIN = ("gemm", "batched", "mttkrp", "sum", "dot", "outer")

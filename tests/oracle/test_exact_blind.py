@@ -8,7 +8,7 @@ import pytest
 from codesign.core.errors import UserError
 from codesign.cost.arrays import Reuse
 from codesign.mappers.base import Budget, Objective, Proof
-from codesign.mappers.exact import ExactMapper, pareto
+from codesign.mappers.exact import ExactMapper, bypass, pareto
 from codesign.mapping.constraints import MappingProblem
 from tests.oracle.exact_enumeration import enumerate_all, least_energy_within
 from tests.oracle.exact_problems import PLAIN, WINDOWS, random_problem
@@ -68,6 +68,42 @@ def test_free_bypass(seed: int) -> None:
     check(random_problem(np.random.default_rng(5000 + seed), free_bypass=True, size=16), Reuse.TIMELOOP)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_dimensions_that_count_as_one(seed: int) -> None:
+    rng = np.random.default_rng(9000 + seed)
+    check(random_problem(rng, ("pointwise", "mttkrp", "batched"), constrained=seed % 4 == 3), Reuse.TIMELOOP)
+
+
+@pytest.fixture
+def always_jointly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Free keep sets are searched all at once even where there are few of them."""
+    monkeypatch.setattr(bypass, "_FEW", 0)
+    monkeypatch.setattr(bypass, "_PROFILES_ALONE", 0)
+
+
+@pytest.mark.usefixtures("always_jointly")
+@pytest.mark.parametrize("seed", range(24))
+def test_all_keep_sets_at_once(seed: int) -> None:
+    rng = np.random.default_rng(11_000 + seed)
+    forms = (PLAIN, WINDOWS, (*WINDOWS, "pointwise"))[seed % 3]
+    reuse = Reuse.WALK if seed % 4 == 3 else Reuse.TIMELOOP
+    check(random_problem(rng, forms, free_bypass=True, size=16, constrained=seed % 6 == 5), reuse)
+
+
+@pytest.mark.usefixtures("always_jointly")
+@pytest.mark.parametrize("seed", range(8))
+def test_all_keep_sets_of_five_levels_at_once(seed: int) -> None:
+    rng = np.random.default_rng(12_000 + seed)
+    problem = random_problem(rng, WINDOWS if seed % 2 else PLAIN, free_bypass=True, size=8, levels=5)
+    check(problem, Reuse.TIMELOOP)
+
+
+@pytest.mark.usefixtures("always_jointly")
+@pytest.mark.parametrize("seed", range(16))
+def test_one_keep_set_by_single_profiles(seed: int) -> None:
+    check(random_problem(np.random.default_rng(13_000 + seed), WINDOWS), Reuse.TIMELOOP)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_one_dimension_on_two_axes(seed: int) -> None:
     check(random_problem(np.random.default_rng(6000 + seed), ("diagonal",), size=12), Reuse.TIMELOOP)
@@ -110,3 +146,16 @@ def test_many_more(seed: int) -> None:
     rng = np.random.default_rng(10_000 + seed)
     reuse = (Reuse.TIMELOOP, Reuse.TIMELOOP, Reuse.WALK)[seed % 3]
     check(random_problem(rng, WINDOWS if seed % 2 else PLAIN, constrained=seed % 5 == 0, size=60), reuse)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("always_jointly")
+@pytest.mark.parametrize("seed", range(150))
+def test_many_more_keep_sets_at_once(seed: int) -> None:
+    rng = np.random.default_rng(14_000 + seed)
+    reuse = (Reuse.TIMELOOP, Reuse.TIMELOOP, Reuse.WALK)[seed % 3]
+    problem = random_problem(
+        rng, WINDOWS if seed % 2 else PLAIN, free_bypass=seed % 3 > 0, constrained=seed % 5 == 0, size=18,
+        levels=(None, 4, 5)[seed % 3],
+    )  # fmt: skip
+    check(problem, reuse)

@@ -76,9 +76,9 @@ class BaseArrays:
 
         One row more, for the whole problem as one tile.
         """
-        instance, one = self.instance, (1,) * len(self.instance.active)
+        instance, one = self.instance, (1,) * self.instance.n_dims
         rows: list[FloatArray] = []
-        of = np.full((len(instance.active) + 1, instance.n_tensors), -1, np.int64)
+        of = np.full((instance.n_dims + 1, instance.n_tensors), -1, np.int64)
         for t in range(instance.n_tensors):
             whole, first = self.pool[self.words(t, one)], len(rows)
             rows.append(whole)

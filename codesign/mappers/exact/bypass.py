@@ -17,7 +17,8 @@ from codesign.mappers.exact.bases import BaseArrays
 from codesign.mappers.exact.fixed import FixedKeep, KeepSets
 from codesign.mappers.exact.incumbent import Incumbent
 from codesign.mappers.exact.instance import Instance
-from codesign.mappers.exact.search import ProfileSearch, bound_values, search_fixed
+from codesign.mappers.exact.joint_search import JointSearch, can_search
+from codesign.mappers.exact.search import ProfileSearch, bound_values, profile_search, search_fixed
 from codesign.mappers.exact.spatial import FanoutOptions, options_of
 from codesign.mapping.constraints import Keep
 from codesign.mapping.nest import FloatArray, IntArray
@@ -40,6 +41,9 @@ _PROFILES_FIRST, _PROFILES_LATER = 16, 6
 _COARSE_BLOCK = 8
 """Coarse profiles whose fine ones are bounded at a time."""
 
+_PROFILES_ALONE = 8
+"""Profiles of a single keep set that are searched before the program over all tiles of single profiles takes over."""
+
 _WARM = 64
 """Keep sets whose arrays over all tiles stay in memory."""
 
@@ -57,15 +61,25 @@ def search_keep_sets(instance: Instance, bases: BaseArrays, best: Incumbent) -> 
     """Search every keep set; returns a lower bound on what was not searched (infinite if nothing)."""
     sets = keep_sets(instance)
     if len(sets) == 1:
-        return search_fixed(FixedKeep(instance, _by_level(sets[0]), bases), best)
-    return _FreeKeep(instance, sets, bases, best).search()
+        fixed = FixedKeep(instance, _by_level(sets[0]), bases)
+        if not can_search(instance, best.goal) or fixed.n_profiles == 0:
+            return search_fixed(fixed, best)
+        search = profile_search(fixed, best)
+        unsearched = search.run(_PROFILES_ALONE)
+        if best.late or not best.beaten_by(search.bound):
+            return unsearched
+        free = FreeKeep(instance, sets, bases, best)
+        if not free.coarse:
+            return search.run()
+        return min(unsearched, JointSearch(free, best).run())
+    return FreeKeep(instance, sets, bases, best).search()
 
 
 def _by_level(chains: tuple[Chain, ...]) -> KeepSets:
     return tuple(zip(*chains, strict=True))
 
 
-class _FreeKeep:
+class FreeKeep:
     """The search over keep sets: bounds from coarse profiles, a climb for a good incumbent, then all that may win."""
 
     def __init__(self, instance: Instance, sets: list[tuple[Chain, ...]], bases: BaseArrays, best: Incumbent) -> None:
@@ -90,6 +104,8 @@ class _FreeKeep:
         """See `search_keep_sets`."""
         if not self.coarse:
             return self.one_by_one()
+        if len(self.sets) > _FEW and can_search(self.instance, self.best.goal):
+            return JointSearch(self, self.best).run()
         if len(self.sets) > _FEW:
             self.climb()
         unsearched, started = math.inf, 0

@@ -17,7 +17,6 @@ from codesign.mappers.exact.fixed import FixedKeep
 from codesign.mappers.exact.incumbent import TOLERANCE, Incumbent
 from codesign.mappers.exact.leaf import EITHER, Plan
 from codesign.mappers.exact.profile import Profile
-from codesign.mapping.nest import Nest
 
 MOST_STEPS = 10_000_000
 """Loops placed before the search of one profile gives up and leaves a gap."""
@@ -43,15 +42,14 @@ def chase(profile: Profile, charges: Charges, constant: float, quickest: float, 
     if quickest > best.goal.latency_limit:
         return True
     mode, table, chains = OBJECTIVE_CODE[best.goal.objective], fixed.table[0], fixed.chains()
-    n_levels, n_dims = fixed.instance.n_levels, len(fixed.instance.active)
+    n_levels, n_dims = fixed.instance.n_levels, fixed.instance.n_dims
     stack = compiled.make_stack(n_dims, max(1, len(fixed.boundaries)), n_levels * (n_dims + 1) + 1)
     stack, top = compiled.push_vectors(
         stack, 0, fixed.states.start, 0, n_levels - 1, 0.0, 0, 0, stack.chains[0], stack.figures[0], table, fixed.grid,
         charges, constant, mode, quickest, _limit(best),
     )  # fmt: skip
     rows, plan, steps = _rows(profile), _plan(fixed), 0
-    room = len(stack.path) * (n_dims + 1)
-    nest = Nest(np.zeros((room, 4), np.int64), np.zeros((n_levels, fixed.instance.n_tensors), np.int64))
+    nest = fixed.instance.empty_nest()
     while True:
         stack, top, count, done, scored, why = compiled.walk(
             stack, top, _STEPS_AT_ONCE, int(min(best.scored - best.evaluated, _STEPS_AT_ONCE)), table, fixed.grid, fixed.machine, charges, chains, rows, fixed.states.outer,
@@ -77,7 +75,7 @@ def _rows(profile: Profile) -> compiled.Rows:
     """The sliding axes of the instance, and the spatial factors of the profile."""
     fixed = profile.fixed
     instance, axes = fixed.instance, fixed.bases.axis_rows()
-    n_rows, n_dims = max(1, len(axes)), len(instance.active)
+    n_rows, n_dims = max(1, len(axes)), instance.n_dims
     tensor, coef = np.zeros(n_rows, np.int64), np.zeros((n_rows, n_dims), np.int64)
     on_axis, bounded = np.zeros_like(coef), np.zeros(n_rows, np.int64)
     for row, (t, axis) in enumerate(axes):
@@ -95,10 +93,10 @@ def _rows(profile: Profile) -> compiled.Rows:
 def _plan(fixed: FixedKeep) -> Plan:
     """How the loops of the instance are laid out."""
     instance = fixed.instance
-    along_x = np.full((instance.n_levels, len(instance.active)), EITHER, np.int64)
+    along_x = np.full((instance.n_levels, instance.n_dims), EITHER, np.int64)
     fan = np.ones((instance.n_levels, 2), np.int64)
     for v, rules in enumerate(instance.fanouts):
         fan[v] = rules.x, rules.y
         if rules.along_x is not None:
-            along_x[v] = [int(d in rules.along_x) for d in range(len(instance.active))]
-    return Plan(np.asarray(fixed.keep, np.int64), fan, along_x, np.array(instance.active, np.int64))
+            along_x[v] = [int(d in rules.along_x) for d in range(instance.n_dims)]
+    return Plan(np.asarray(fixed.keep, np.int64), fan, along_x, *instance.member_table)

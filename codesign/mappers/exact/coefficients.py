@@ -145,7 +145,7 @@ def reset(hardware: Hardware, running: Running) -> None:
 
 
 @njit
-def _fewest_words(
+def fewest_words(
     t: int, m: int, axes: FloatArray, strided: IntArray, bounds: FloatArray, left: FloatArray, rest: FloatArray
 ) -> float:
     """Fewest words of tensor t that can enter an instance of level m (bound B1 in docs/exact-mapper.md)."""
@@ -215,7 +215,7 @@ def _descend(
         parent = above[v, t]
         outside = instances[parent]
         cost = outside * copies * pair[parent, t, READ] + below
-        words = macs / instances[v] if at_macs else _fewest_words(t, v, axes, strided, bounds, left, rest)
+        words = macs / instances[v] if at_macs else fewest_words(t, v, axes, strided, bounds, left, rest)
         fixed = 0.0
         if not at_macs:
             cost += instances[v] * pair[v, t, FILL]

@@ -147,7 +147,7 @@ class FixedKeep:
     def machine(self) -> Machine:
         """The state machine for compiled code."""
         instance, states = self.instance, self.states
-        n_levels, n_dims = instance.n_levels, len(instance.active)
+        n_levels, n_dims = instance.n_levels, instance.n_dims
         free = np.zeros((n_levels, n_dims), np.int64)
         ordered_fixed = np.full((n_levels, n_dims), -1, np.int64)
         for v, rule in enumerate(instance.rules):
@@ -199,7 +199,7 @@ class FixedKeep:
         running = make_running(
             self.instance.n_levels,
             self.instance.n_tensors,
-            len(self.instance.active),
+            self.instance.n_dims,
             len(self.instance.kind_bounds),
             n_ports,
         )
@@ -268,7 +268,7 @@ class FixedKeep:
     def charges(self, choice: IntArray, price: FloatArray, least: FloatArray, most: FloatArray) -> Charges:
         """What the dynamic program needs of a profile when words of boundaries are priced like this."""
         instance, options = self.instance, self.options
-        n_levels, n_dims, n_boundaries = instance.n_levels, len(instance.active), len(self.boundaries)
+        n_levels, n_dims, n_boundaries = instance.n_levels, instance.n_dims, len(self.boundaries)
         base_of = np.zeros((n_levels, n_boundaries), np.int64)
         slide_of = np.full((n_levels, n_boundaries, n_dims), -1, np.int64)
         scale = np.zeros((n_levels, n_boundaries))
@@ -323,7 +323,7 @@ class FixedKeep:
                     rows.append(by_product[int(product)])
                     vector.append(vector[-1] + len(rows[-1]))
             group.append(len(vector) - 1)
-        n_dims = len(self.instance.active)
+        n_dims = self.instance.n_dims
         factors = np.concatenate(rows) if rows else np.zeros((0, n_dims), np.int64)
         return np.array(group), np.array(vector), factors
 

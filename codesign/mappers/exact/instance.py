@@ -1,5 +1,6 @@
 """A mapping problem prepared for exact search: what is relevant to what, which tiles fit, which choices are open."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -33,13 +34,13 @@ class FanoutRules:
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """A problem over the dimensions with a bound above 1 (D of them).
+    """A problem over the dimensions with a bound above 1; dimensions that no cost can tell apart count as one (D in all).
 
     Attributes:
         source: The problem as given.
         problem: Its arrays, over all dimensions.
         lattice: Tiles.
-        active: ``D`` positions of the lattice's dimensions among all.
+        members: ``D`` the problem's dimensions that each of the lattice's stands for (section D2 in docs/exact-mapper.md).
         coef: ``T x A x D`` coefficients.
         relevant: ``T x D`` whether a dimension indexes a tensor.
         plain: ``T x D`` whether a dimension multiplies the tile of the tensor by its size (alone on its axis, coefficient 1).
@@ -51,13 +52,18 @@ class Instance:
     source: MappingProblem
     problem: Problem
     lattice: Lattice
-    active: tuple[int, ...]
+    members: tuple[tuple[int, ...], ...]
     coef: IntArray
     relevant: npt.NDArray[np.bool_]
     plain: npt.NDArray[np.bool_]
     decisions: tuple[tuple[Keep, ...], ...]
     rules: tuple[LevelRules, ...]
     fanouts: tuple[FanoutRules, ...]
+
+    @property
+    def n_dims(self) -> int:
+        """Number of dimensions of the lattice."""
+        return len(self.members)
 
     @property
     def n_levels(self) -> int:
@@ -166,10 +172,25 @@ class Instance:
             return np.zeros(self.lattice.n_tiles)
         return np.where(self.used_bits(level, kept) > capacity, np.inf, 0.0)
 
-    def empty_nest(self, loops: int) -> Nest:
+    @property
+    def most_loops(self) -> int:
+        """Loops a nest may have: of each dimension at each level a temporal one and one along X and Y."""
+        return 3 * self.n_levels * max(1, sum(map(len, self.members)))
+
+    @cached_property
+    def member_table(self) -> tuple[IntArray, IntArray]:
+        """``D x M`` the problem's dimensions, -1 padded, and their bounds, 1 there."""
+        width = max(1, max(map(len, self.members), default=1))
+        dims, bounds = np.full((self.n_dims, width), -1, np.int64), np.ones((self.n_dims, width), np.int64)
+        for d, members in enumerate(self.members):
+            dims[d, : len(members)] = members
+            bounds[d, : len(members)] = self.problem.bounds[list(members)]
+        return dims, bounds
+
+    def empty_nest(self) -> Nest:
         """Room for a nest."""
         shape = (self.n_levels, self.n_tensors)
-        return Nest(np.zeros((max(1, loops), 4), np.int64), np.full(shape, BYPASSED, np.int64))
+        return Nest(np.zeros((self.most_loops, 4), np.int64), np.full(shape, BYPASSED, np.int64))
 
 
 def make_instance(source: MappingProblem, reuse: Reuse) -> Instance:
@@ -182,16 +203,14 @@ def make_instance(source: MappingProblem, reuse: Reuse) -> Instance:
     problem = encode_problem(computation, architecture, reuse)
     if constraints.levels:
         make_space(source)  # refuses factors that do not divide
-    active = tuple(i for i, bound in enumerate(computation.bounds) if bound > 1)
-    coef = np.ascontiguousarray(problem.coef[:, :, active])
-    relevant = coef.any(axis=1)
-    alone = (coef > 0).sum(axis=2, keepdims=True) == 1
-    plain = ((coef == 1) & alone).any(axis=1) & ((coef > 0).sum(axis=1) == 1)
+    members = _members(source, problem.coef)
+    coef = np.ascontiguousarray(problem.coef[:, :, [group[0] for group in members]])
+    relevant, plain = coef.any(axis=1), _plain(coef)
     decisions = tuple(
         tuple(constraints.decision(architecture, level.name, tensor) for tensor in computation.tensors)
         for level in architecture.levels
     )
-    position = {computation.dims[i]: d for d, i in enumerate(active)}
+    position = {computation.dims[i]: d for d, group in enumerate(members) for i in group}
     rules, fanouts = [], []
     for v, level in enumerate(architecture.levels):
         item = constraints.by_level.get(level.name, LevelConstraints(level.name))
@@ -204,8 +223,8 @@ def make_instance(source: MappingProblem, reuse: Reuse) -> Instance:
     return Instance(
         source,
         problem,
-        make_lattice(tuple(computation.bounds[i] for i in active)),
-        active,
+        make_lattice(tuple(math.prod(computation.bounds[i] for i in group) for group in members)),
+        members,
         coef,
         np.asarray(relevant),
         np.asarray(plain),
@@ -213,6 +232,28 @@ def make_instance(source: MappingProblem, reuse: Reuse) -> Instance:
         tuple(rules),
         tuple(fanouts),
     )
+
+
+def _plain(coef: IntArray) -> npt.NDArray[np.bool_]:
+    """``T x D`` whether a dimension is alone on an axis of the tensor, with coefficient 1, and on no other."""
+    alone = (coef > 0).sum(axis=2, keepdims=True) == 1
+    return np.asarray(((coef == 1) & alone).any(axis=1) & ((coef > 0).sum(axis=1) == 1))
+
+
+def _members(source: MappingProblem, coef: IntArray) -> tuple[tuple[int, ...], ...]:
+    """Dimensions with a bound above 1, those together that index the same tensors, plainly, under the same constraints."""
+    computation, levels = source.computation, source.constraints.levels
+    active = [i for i, bound in enumerate(computation.bounds) if bound > 1]
+    coef = coef[:, :, active]
+    plain, relevant = _plain(coef), np.asarray((coef > 0).any(axis=1))
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for d, i in enumerate(active):
+        dim = computation.dims[i]
+        named = any(dim in (*dict(item.temporal), *dict(item.spatial), *item.order) for item in levels)
+        alone = named or bool((relevant[:, d] & ~plain[:, d]).any())
+        sides = tuple(dim in item.along_x for item in levels if item.along_x is not None)
+        groups.setdefault((tuple(relevant[:, d]), sides, i if alone else -1), []).append(i)
+    return tuple(tuple(group) for group in groups.values())
 
 
 def _level_rules(item: LevelConstraints, position: dict[str, int], usable: bool) -> LevelRules:

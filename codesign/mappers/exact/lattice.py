@@ -4,6 +4,7 @@ A tile is a size for each dimension that divides its bound. All tiles of a compu
 (one chain per prime of each dimension), stored flat so that "grow dimension d by factor f" is a constant offset.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -59,43 +60,61 @@ class Lattice:
         )
 
 
-@lru_cache(maxsize=64)
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """The divisors of one bound.
+
+    Attributes:
+        divisors: In the order of the flat index.
+        sizes: Exponents of every prime axis.
+        inner: Distance of neighbours along every prime axis within the block.
+        grow: ``J x J``, see `Lattice.grow`.
+    """
+
+    divisors: tuple[int, ...]
+    sizes: tuple[int, ...]
+    inner: tuple[int, ...]
+    grow: IntArray
+
+
+@lru_cache(maxsize=4096)
+def _block(bound: int) -> _Block:
+    primes = prime_factors(bound)
+    chains = [(p, primes.count(p)) for p in sorted(set(primes))]
+    values, inner = [1], []
+    for prime, count in chains:
+        values = [v * prime**e for v in values for e in range(count + 1)]
+    for i in range(len(chains)):
+        inner.append(math.prod(count + 1 for _, count in chains[i + 1 :]))
+    where = {v: i for i, v in enumerate(values)}
+    grow = np.array([[where.get(factor * size, -1) for size in values] for factor in values], np.int64)
+    return _Block(tuple(values), tuple(count + 1 for _, count in chains), tuple(inner), grow)
+
+
+@lru_cache(maxsize=4096)
 def make_lattice(bounds: tuple[int, ...]) -> Lattice:
-    """The lattice of bounds that are all above 1. Cached: search over architectures asks for the same ones again."""
-    divisors: list[tuple[int, ...]] = []
-    shapes: list[list[tuple[int, int]]] = []
-    for bound in bounds:
-        primes = prime_factors(bound)
-        chains = [(p, primes.count(p)) for p in sorted(set(primes))]
-        values = [1]
-        for prime, count in chains:
-            values = [v * prime**e for v in values for e in range(count + 1)]
-        divisors.append(tuple(values))
-        shapes.append(chains)
-    counts = [len(v) for v in divisors]
-    stride = [int(np.prod(counts[d + 1 :], dtype=np.int64)) for d in range(len(bounds))]
-    axes = []
-    for d, chains in enumerate(shapes):
-        for i, (_, count) in enumerate(chains):
-            inner = int(np.prod([c + 1 for _, c in chains[i + 1 :]], dtype=np.int64))
-            axes.append((d, count + 1, stride[d] * inner))
+    """The lattice of some bounds. Cached: search over architectures asks for the same ones again."""
+    blocks = [_block(bound) for bound in bounds]
+    counts = [len(block.divisors) for block in blocks]
+    n_tiles = math.prod(counts)
+    stride = [math.prod(counts[d + 1 :]) for d in range(len(bounds))]
+    axes = [
+        (d, size, stride[d] * inner)
+        for d, block in enumerate(blocks)
+        for size, inner in zip(block.sizes, block.inner, strict=True)
+    ]
     width = max(counts, default=1)
     grow = np.full((len(bounds), width, width), -1, np.int64)
-    for d, sizes in enumerate(divisors):
-        where = {v: i for i, v in enumerate(sizes)}
-        for j, factor in enumerate(sizes):
-            for i, size in enumerate(sizes):
-                grow[d, j, i] = where.get(factor * size, -1)
-    n_tiles = int(np.prod(counts, dtype=np.int64))
-    index = np.arange(n_tiles)
-    value = np.array(
-        [np.array(divisors[d], np.float64)[index // stride[d] % counts[d]] for d in range(len(bounds))]
-    ).reshape(len(bounds), n_tiles)
+    value = np.empty((len(bounds), n_tiles))
+    for d, block in enumerate(blocks):
+        grow[d, : counts[d], : counts[d]] = block.grow
+        sizes = np.array(block.divisors, np.float64)
+        value[d].reshape(-1, counts[d], stride[d])[:] = sizes[:, None]
     table = np.array(axes, np.int64).reshape(-1, 3)
     return Lattice(
         bounds,
         n_tiles,
-        tuple(divisors),
+        tuple(block.divisors for block in blocks),
         np.array(counts, np.int64),
         np.array(stride, np.int64),
         grow,

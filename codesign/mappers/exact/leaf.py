@@ -18,13 +18,15 @@ class Plan(NamedTuple):
         keep: ``L x T`` 1 where a level keeps a tensor.
         fan: ``L x 2`` children along X and Y.
         along_x: ``L x D`` 1 for dimensions that lie along X, 0 along Y, `EITHER`.
-        active: ``D`` the problem's number of each dimension.
+        members: ``D x M`` the problem's dimensions that each of the lattice's stands for, -1 padded.
+        bounds: ``D x M`` their bounds.
     """
 
     keep: IntArray
     fan: IntArray
     along_x: IntArray
-    active: IntArray
+    members: IntArray
+    bounds: IntArray
 
 
 @njit
@@ -37,7 +39,22 @@ def _part_along_x(total: int, x: int, y: int) -> int:
 
 
 @njit
-def _add_spatial(loops: IntArray, count: int, v: int, vector: IntArray, grid: Grid, plan: Plan) -> int:
+def _place(loops: IntArray, count: int, d: int, factor: int, kind: int, fanout: int, left: IntArray, plan: Plan) -> int:
+    """Add a loop; where a dimension stands for several, one for each that still has a part of the factor."""
+    for i in range(left.shape[1]):
+        part = gcd(factor, left[d, i])
+        factor //= part
+        left[d, i] //= part
+        if part > 1:
+            loops[count, 0], loops[count, 1], loops[count, 2], loops[count, 3] = plan.members[d, i], part, kind, fanout
+            count += 1
+    return count
+
+
+@njit
+def _add_spatial(
+    loops: IntArray, count: int, v: int, vector: IntArray, grid: Grid, plan: Plan, unplaced: IntArray
+) -> int:
     """The loops of fan-out v, X loops first; see `codesign.mappers.exact.spatial.lay_out`."""
     n_dims = vector.shape[0]
     total = 1
@@ -56,9 +73,7 @@ def _add_spatial(loops: IntArray, count: int, v: int, vector: IntArray, grid: Gr
                 factor = part if axis == 0 else factor // part
             elif (along == 1) != (axis == 0):
                 factor = 1
-            if factor > 1:
-                loops[count, 0], loops[count, 1], loops[count, 2], loops[count, 3] = plan.active[d], factor, 1 + axis, v
-                count += 1
+            count = _place(loops, count, d, factor, 1 + axis, v, unplaced, plan)
     return count
 
 
@@ -77,19 +92,18 @@ def write_nest(path: IntArray, depth: int, temporal: int, columns: IntArray, gri
     """
     kind, place, dim, factor, vector = columns[0], columns[1], columns[2], columns[3], columns[4]
     n_levels, n_tensors = plan.keep.shape
+    unplaced = plan.bounds.copy()
     count = 0
     for v in range(n_levels):
         for t in range(n_tensors):
             nest.position[v, t] = count if plan.keep[v, t] == 1 else BYPASSED
         for k in range(depth - 1, -1, -1):
             if path[k, kind] == temporal and path[k, place] == v:
-                d = path[k, dim]
-                nest.loops[count, 0], nest.loops[count, 1] = plan.active[d], int(grid.divisor[d, path[k, factor]])
-                nest.loops[count, 2], nest.loops[count, 3] = 0, -1
-                count += 1
+                size = int(grid.divisor[path[k, dim], path[k, factor]])
+                count = _place(nest.loops, count, path[k, dim], size, 0, -1, unplaced, plan)
         for k in range(depth):
             if path[k, kind] != temporal and path[k, kind] != 0 and path[k, place] == v:
-                count = _add_spatial(nest.loops, count, v, path[k, vector:], grid, plan)
+                count = _add_spatial(nest.loops, count, v, path[k, vector:], grid, plan, unplaced)
     return count
 
 

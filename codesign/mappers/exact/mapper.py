@@ -65,11 +65,10 @@ def new_incumbent(
     instance: Instance, goal: Goal, started: float, budget: Budget, effort: float = math.inf
 ) -> Incumbent:
     """Nothing found yet."""
-    loops = 3 * instance.n_levels * max(1, len(instance.active))
     deadline = math.inf if budget.time_limit_s is None else started + budget.time_limit_s
     scored = math.inf if budget.evaluations is None else budget.evaluations
     opinion = None if math.isfinite(goal.latency_limit) else partial(_annealed, instance, goal.objective, scored)
-    return Incumbent(make_kernel(instance.problem, loops), goal, deadline, effort, scored, opinion)
+    return Incumbent(make_kernel(instance.problem, instance.most_loops), goal, deadline, effort, scored, opinion)
 
 
 def _annealed(instance: Instance, objective: Objective, scored: float) -> tuple[Nest, int, int] | None:

@@ -35,9 +35,12 @@ class Node:
 
 def search_fixed(fixed: FixedKeep, best: Incumbent) -> float:
     """Search all profiles of fixed keep sets; returns a lower bound on what was not searched (infinite if nothing)."""
-    if fixed.n_profiles == 0:
-        return math.inf
-    return ProfileSearch(fixed, bound_values(best.goal, *fixed.bounds()), fixed.choices_at, best).run()
+    return math.inf if fixed.n_profiles == 0 else profile_search(fixed, best).run()
+
+
+def profile_search(fixed: FixedKeep, best: Incumbent) -> "ProfileSearch":
+    """The search over all profiles of fixed keep sets, of which there is at least one."""
+    return ProfileSearch(fixed, bound_values(best.goal, *fixed.bounds()), fixed.choices_at, best)
 
 
 def bound_values(goal: Goal, energy: FloatArray, cycles: FloatArray) -> FloatArray:

@@ -64,7 +64,7 @@ def join_options(first: FanoutOptions, second: FanoutOptions) -> FanoutOptions:
 
 def options_of(instance: Instance, m: int, kept_inside: tuple[bool, ...]) -> FanoutOptions:
     """The options of fan-out m when these tensors are kept at some level inside it."""
-    exact = np.zeros(len(instance.active), bool)
+    exact = np.zeros(instance.n_dims, bool)
     for t, inside in enumerate(kept_inside):
         if inside:
             exact |= instance.relevant[t] & ~instance.plain[t]

@@ -1,5 +1,6 @@
 """From the tables of the dynamic program back to a loop nest."""
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,7 +16,8 @@ from codesign.mappers.exact.dp import (
     slide_cost,
     slides_here,
 )
-from codesign.mappers.exact.fixed import FixedKeep
+from codesign.mappers.exact.fixed import FixedKeep, KeepSets
+from codesign.mappers.exact.instance import Instance
 from codesign.mappers.exact.spatial import lay_out
 from codesign.mapping.nest import BYPASSED, FloatArray, IntArray, Nest
 
@@ -58,20 +60,31 @@ class Traced:
 def trace_nest(fixed: FixedKeep, charges: Charges, tight: bool = True) -> Traced:
     """The nest of the least cost in the tables that `FixedKeep.run` has just filled for these charges."""
     tracer = _Tracer(fixed, charges, tight)
-    nest, count = build_nest(fixed, tracer.walk())
+    nest, count = build_nest(fixed.instance, fixed.keep, tracer.walk())
     return Traced(nest, count, tracer.words, tracer.optimistic)
 
 
-def build_nest(fixed: FixedKeep, levels: list[LevelLoops]) -> tuple[Nest, int]:
+def build_nest(instance: Instance, keep: KeepSets, levels: list[LevelLoops]) -> tuple[Nest, int]:
     """The nest of a full set of loops, and their number."""
-    instance = fixed.instance
     rows: list[tuple[int, int, int, int]] = []
     position = np.full((instance.n_levels, instance.n_tensors), BYPASSED, np.int64)
+    left = {i: int(instance.problem.bounds[i]) for group in instance.members for i in group}
+
+    def place(d: int, factor: int, kind: int, fanout: int) -> None:
+        """Add a loop; where a dimension stands for several, one for each that still has a part of the factor."""
+        for i in instance.members[d]:
+            part = math.gcd(factor, left[i])
+            factor //= part
+            left[i] //= part
+            if part > 1:
+                rows.append((i, part, kind, fanout))
+
     for v, loops in enumerate(levels):
-        position[v, list(np.flatnonzero(fixed.keep[v]))] = len(rows)
-        rows.extend((instance.active[d], f, 0, -1) for d, f in reversed(loops.temporal))
+        position[v, list(np.flatnonzero(keep[v]))] = len(rows)
+        for d, f in reversed(loops.temporal):
+            place(d, f, 0, -1)
         for d, f, axis in lay_out(loops.spatial, instance.fanouts[v]):
-            rows.append((instance.active[d], f, 1 + axis, v))
+            place(d, f, 1 + axis, v)
     return Nest(np.array(rows, np.int64).reshape(-1, 4), position), len(rows)
 
 

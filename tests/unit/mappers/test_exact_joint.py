@@ -1,0 +1,109 @@
+"""The program over all keep sets: its bounds, its mirror, and what it makes of real layers."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from codesign.arch.presets import load_preset
+from codesign.cost.arrays import Reuse
+from codesign.mappers.base import Budget, Objective, Proof
+from codesign.mappers.exact import ExactMapper
+from codesign.mappers.exact.bases import BaseArrays
+from codesign.mappers.exact.fixed import FixedKeep
+from codesign.mappers.exact.instance import make_instance
+from codesign.mappers.exact.joint import JointProblem, expand
+from codesign.mappers.exact.joint_search import Mirror
+from codesign.mappers.exact.joint_states import END, KIND, SOURCE, TARGET, make_program
+from codesign.mapping.constraints import Constraints, Keep, MappingProblem
+from codesign.workloads.computation import Computation
+from tests.oracle.exact_problems import random_problem
+
+CONVOLUTION = "Outputs[K,P,Q] += Inputs[C,P+R,Q+S] * Weights[K,C,R,S]"
+
+
+def joint_problem(problem: MappingProblem) -> JointProblem:
+    instance = make_instance(problem, Reuse.TIMELOOP)
+    return JointProblem(instance, instance.decisions, BaseArrays(instance))
+
+
+def rows_of(problem: JointProblem, most: int = 40) -> np.ndarray:
+    """Some profiles whose factors divide the bounds."""
+    sizes = [len(v.factors) for v in problem.vectors]
+    rows = np.stack(np.unravel_index(np.arange(int(np.prod(sizes))), sizes), axis=1)
+    rows = rows[np.isfinite(problem.bounds(rows)[:, 0])]
+    return rows[:: max(1, len(rows) // most)]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_bounds_get_sharper(seed: int) -> None:
+    problem = joint_problem(random_problem(np.random.default_rng(seed), free_bypass=True, size=24, levels=3))
+    if problem.sliding >= 0 and problem.instance.bounded_only(problem.sliding):
+        return
+    rows = rows_of(problem)
+    assert len(rows)
+    for row, bounds in zip(rows, problem.bounds(rows), strict=True):
+        profile = problem.profile(row)
+        for w, closed in enumerate(bounds):
+            weight = np.zeros(len(bounds))
+            weight[w] = 1.0
+            quick, exact = profile.bound(weight), profile.run(weight)
+            assert quick <= exact * (1 + 1e-12) or np.isinf(exact)
+            assert closed <= exact * (1 + 1e-9) + 1e-9 or np.isinf(exact)
+
+
+def test_the_program_reads_only_what_is_complete() -> None:
+    free = (Keep.FREE,) * 3
+    decisions = ((Keep.YES,) * 3, free, (Keep.FREE, Keep.NO, Keep.YES), free)
+    stacks = tuple(tuple(tuple(v < w for w in range(4)) for v in range(4)) for _ in range(3))
+    program = make_program(decisions, stacks, 0, ((1, 0b101),), True)
+    last = {int(o[TARGET]): i for i, o in enumerate(program.operations)}
+    for i, operation in enumerate(program.operations):
+        source = int(operation[SOURCE])
+        assert source < 0 or last[source] < i
+    assert (program.operations[:, KIND] == END).any()
+    assert len(program.starts) == 4 * 3 * 2  # who may feed the MACs with each tensor
+
+
+def test_mirrored_profiles_cost_the_same() -> None:
+    computation = Computation.parse(CONVOLUTION, K=4, C=2, P=4, Q=4, R=3, S=3)
+    machine = load_preset("simba")
+    free = replace(machine, levels=tuple(replace(v, keep=machine.levels[0].keep) for v in machine.levels))
+    problem = joint_problem(MappingProblem(computation, free, Constraints(free_bypass=True)))
+    rows = rows_of(problem, 400)
+    kept = Mirror(problem).canonical(rows)
+    assert 0.4 * len(rows) <= len(kept) < 0.8 * len(rows)
+    weight = np.zeros(1 + problem.n_ports)
+    weight[0] = 1.0
+    least = {round(problem.profile(rows[i]).run(weight), 6) for i in kept}
+    skipped = [i for i in range(len(rows)) if i not in set(kept.tolist())][:6]
+    for i in skipped:
+        assert any(abs(problem.profile(rows[i]).run(weight) - value) <= 1e-5 for value in least)
+
+
+def test_expanded_vectors_fit_their_options() -> None:
+    computation = Computation.parse(CONVOLUTION, K=8, C=4, P=6, Q=6, R=3, S=3)
+    instance = make_instance(MappingProblem(computation, load_preset("gemmini")), Reuse.TIMELOOP)
+    keep = tuple(tuple(k is not Keep.NO for k in row) for row in instance.decisions)
+    for options in FixedKeep(instance, keep, BaseArrays(instance)).fanouts:
+        vectors = expand(options, instance.lattice.divisors)
+        assert vectors.factors.prod(axis=1).tolist() == options.children[vectors.option].tolist()
+
+
+@pytest.mark.parametrize("objective", [Objective.ENERGY, Objective.EDP])
+def test_free_keep_sets_of_a_real_layer_are_proven(objective: Objective) -> None:
+    computation = Computation.parse("O[K,P,Q] += I[C,P,Q] * W[K,C]", K=256, C=64, P=56, Q=56)
+    machine = load_preset("simba")
+    free = replace(
+        machine, levels=tuple(replace(v, keep=frozenset(t.name for t in computation.tensors)) for v in machine.levels)
+    )
+    problem = MappingProblem(computation, free, Constraints(free_bypass=True))
+    started = time.process_time()
+    result = ExactMapper().map(problem, objective, budget=Budget(), seed=0)
+    assert result.proof is Proof.OPTIMAL
+    assert time.process_time() - started < 60.0
+    kept = ExactMapper().map(MappingProblem(computation, machine), objective, budget=Budget(), seed=0)
+    assert result.cost is not None
+    assert kept.cost is not None
+    assert objective.of(result.cost) <= objective.of(kept.cost) * (1 + 1e-12)
