@@ -28,7 +28,10 @@ FAULTS = 3
 _POLL_S = 0.5
 
 _AHEAD_SHARE = 0.02
-"""Proposals that take more than this share of an evaluation are made ahead, so that no worker waits for them."""
+"""Where recording a trial and proposing the next takes more than this share of an evaluation, one is made ahead: no worker waits."""
+
+_RECENT = 9
+"""Trials whose times count for that."""
 
 
 class AskTell(Protocol):
@@ -107,6 +110,7 @@ class _Loop:
         self._exhausted = False
         self._ask_s: list[float] = []
         self._evaluate_s: list[float] = []
+        self._record_s: list[float] = []
         self._faults: list[str] = []
         self._started = time.perf_counter()
         self._before = max((t.elapsed_s for t in study.trials), default=0.0)
@@ -162,15 +166,15 @@ class _Loop:
         return self._pool.size + self._ahead() - len(self._running)
 
     def _ahead(self) -> int:
-        if self._pool.size == 1 or not self._ask_s or not self._evaluate_s:
+        if self._pool.size == 1 or not (self._ask_s and self._record_s and self._evaluate_s):
             return 0
-        return int(median(self._ask_s[-9:]) > _AHEAD_SHARE * median(self._evaluate_s[-9:]))
+        between_s = median(self._ask_s[-_RECENT:]) + median(self._record_s[-_RECENT:])
+        return int(between_s > _AHEAD_SHARE * median(self._evaluate_s[-_RECENT:]))
 
     def _ask(self, count: int) -> bool:
         """Take new designs; False where another process came in between and things must be learned again."""
         started = time.perf_counter()
         points = self._optimizer.ask(count)
-        self._ask_s.append((time.perf_counter() - started) / max(1, len(points)))
         self._exhausted = len(points) < count
         for position, point in enumerate(points):
             number = self._study.claim(point, self._wanted)
@@ -180,6 +184,7 @@ class _Loop:
                 self._exhausted = False
                 return False
             self._submit(number, point)
+        self._ask_s.append((time.perf_counter() - started) / max(1, len(points)))
         return True
 
     def _submit(self, number: int, point: dict[str, Any]) -> None:
@@ -201,7 +206,10 @@ class _Loop:
         else:
             self._evaluate_s.append(found.seconds)
         trial, detail = recorded_trial(number, point, found, elapsed)
-        if not self._study.finish(trial, detail):
+        started = time.perf_counter()
+        recorded = self._study.finish(trial, detail)
+        self._record_s.append(time.perf_counter() - started)
+        if not recorded:
             return  # another process held this one for dead and does the trial; `sync` will bring it
         _tell(self._optimizer, trial)
         if self._on_trial is not None:

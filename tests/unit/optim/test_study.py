@@ -1,5 +1,6 @@
 """Studies: every trial durable, resume exact, another problem refused, damage met."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,35 @@ def test_infeasible_trials_are_kept_with_their_reason(tmp_path: Path) -> None:
     assert reasons and reasons[0]["resource"] == "capacity of level 'X'"
     assert all(study.is_valid(t) for t in study.front())
     assert all(t.metrics["power_w"] <= 40 for t in study.front())
+
+
+class CountingPool:
+    """Two workers that finish in order; counts how many designs they were given at once."""
+
+    size = 2
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._given: list[dict[str, Any]] = []
+        self.most = 0
+
+    def submit(self, point: dict[str, Any]) -> None:
+        self._given.append(point)
+        self.most = max(self.most, len(self._given))
+
+    def collect(self) -> list[tuple[dict[str, Any], Evaluation]]:
+        point = self._given.pop(0)
+        return [(point, replace(judge(point), seconds=self._seconds))]
+
+
+@pytest.mark.parametrize(("seconds", "most"), [(1e-3, 3), (1e6, 2)])
+def test_a_design_is_kept_ready_where_recording_and_proposing_take_long(
+    seconds: float, most: int, tmp_path: Path
+) -> None:
+    study = Study.create_or_resume(tmp_path, config(), {})
+    pool = CountingPool(seconds)
+    assert explore(study, create("random", SPACE, study.objectives, seed=0), pool, 8)
+    assert pool.most == most and len(study.trials) == 8
 
 
 def test_the_dashboard_of_optuna_finds_figures_reasons_and_a_note(tmp_path: Path) -> None:
