@@ -308,14 +308,17 @@ class Mirror:
             if all(m is not None for m in maps):
                 self._maps = [m for m in maps if m is not None]
 
+    def turned(self, rows: IntArray) -> IntArray:
+        """``P x L`` what each profile becomes; itself if no dimensions can change places."""
+        if self._maps is None:
+            return rows
+        return np.stack([m[rows[:, k]] for k, m in enumerate(self._maps)], axis=1)
+
     def canonical(self, rows: IntArray) -> IntArray:
         """Which rows to look at."""
-        if self._maps is None:
-            return np.arange(len(rows))
-        other = np.stack([m[rows[:, k]] for k, m in enumerate(self._maps)], axis=1)
+        other = self.turned(rows)
         different = rows != other
-        first = different.argmax(axis=1)
-        at = np.arange(len(rows))
+        first, at = different.argmax(axis=1), np.arange(len(rows))
         return np.flatnonzero(~different.any(axis=1) | (rows[at, first] < other[at, first]))
 
 
