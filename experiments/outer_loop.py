@@ -2,12 +2,14 @@
 
     python -m experiments.outer_loop --out runs/outer_loop --optimizers random nsga2:5 optuna:tpe mobo --trials 100 --seeds 5
     python -m experiments.outer_loop --boxes gemmcore convcore eyeriss --seeds 20 --workers 2
+    python -m experiments.outer_loop --random 20 --seeds 3 --trials 40
 
 The boxes gemmcore, convcore and eyeriss are real: the toolkit's own spaces, every design judged by proven optimal mappings
-(`experiments.exhaustive`); the others are closed forms (`experiments.synthetic_box`).
+(`experiments.exhaustive`); lpa, lea, leacp and small are closed forms (`experiments.synthetic_box`); `--random N` runs the boxes
+random:0 to random:N-1 (`experiments.random_box`) and sums them up by kind.
 
-The figure is the share of the exact front's hypervolume, objectives log-scaled, reference point at 1.05 of the exact front's range;
-the share in raw (not log-scaled) objectives is kept beside it.
+The figure is the share of the exact front's hypervolume, objectives log-scaled (unless some are negative), reference point at 1.05 of
+the exact front's range; the share in raw (not log-scaled) objectives is kept beside it.
 """
 
 import argparse
@@ -27,6 +29,7 @@ import codesign.optim
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import write_json
 from codesign.optim import Frame
+from experiments.random_box import KINDS, random_box
 from experiments.synthetic_box import boxes as synthetic_boxes
 from experiments.table_box import table_boxes
 from spaces import Space
@@ -58,10 +61,24 @@ class Box(Protocol):
         """The front of the whole space, in objective units: ``k x m``."""
 
 
+RANDOM = "random:"
+"""Boxes drawn at random are named by this and their number."""
+
+
 @cache
 def boxes() -> dict[str, Box]:
-    """All boxes by name."""
+    """All boxes by name, those drawn at random aside."""
     return {**synthetic_boxes(), **table_boxes()}
+
+
+def box_of(name: str) -> Box:
+    """The box of a name."""
+    number = name.removeprefix(RANDOM)
+    if name.startswith(RANDOM) and number.isdecimal():
+        return random_box(int(number))
+    if name not in boxes():
+        raise unknown_name("box", name, [*boxes(), f"{RANDOM}0"])
+    return boxes()[name]
 
 
 @dataclass(frozen=True)
@@ -70,7 +87,7 @@ class Config:
 
     Args:
         optimizers: Names as `codesign.optim.create` takes them.
-        boxes: Names of `boxes`.
+        boxes: Names as `box_of` takes them.
         trials: Designs evaluated per run.
         seeds: Runs per optimiser and box, seeded from `seed` upwards.
         seed: The first seed.
@@ -88,8 +105,7 @@ class Config:
 
     def __post_init__(self) -> None:
         for name in self.boxes:
-            if name not in boxes():
-                raise unknown_name("box", name, boxes())
+            box_of(name)
         for field in ("trials", "seeds", "batch", "workers"):
             if getattr(self, field) < 1:
                 raise UserError(f"`{field}` must be at least 1, got {getattr(self, field)}")
@@ -98,7 +114,7 @@ class Config:
 def drive(box_name: str, optimizer_name: str, seed: int, trials: int, batch: int) -> tuple[Floats, float]:
     """The objectives of every trial in order, infinite for designs that are not feasible, and CPU seconds: ``trials x m``."""
     start = time.process_time()
-    box = boxes()[box_name]
+    box = box_of(box_name)
     limits = [] if box.power_limit_w is None else [f"power<={box.power_limit_w}"]
     optimizer = codesign.optim.create(optimizer_name, box.space, box.objectives, seed=seed, constraints=limits)
     done = 0
@@ -113,8 +129,9 @@ def drive(box_name: str, optimizer_name: str, seed: int, trials: int, batch: int
 
 def curve(values: Floats, exact: Floats, *, log: bool) -> Floats:
     """The share of the exact front's hypervolume after each trial: ``trials``."""
-    frame = Frame.of_front(exact, log=log)
-    finite = np.where(np.isfinite(values), values, np.array(frame.nadir) * 1e6)
+    frame = Frame.of_front(exact, log=log and bool((exact > 0).all()))
+    outside = np.array(frame.reference_point)
+    finite = np.where(np.isfinite(values), values, outside + np.abs(outside))
     return frame.curve(finite) / frame.hypervolume(exact)
 
 
@@ -131,6 +148,7 @@ def study(box_name: str, exact: Floats, name: str, config: Config) -> dict[str, 
     result: dict[str, Any] = {"optimizer": name, "cpu_s_per_run": float(np.mean([seconds for _, seconds in done]))}
     for scale in ("log", "raw"):
         curves = np.array([curve(values, exact, log=scale == "log") for values, _ in done])
+        result[f"{scale}_mean"] = curves.mean(axis=0).round(4).tolist()
         for label, quantile in (("q25", 0.25), ("median", 0.5), ("q75", 0.75)):
             result[f"{scale}_{label}"] = np.quantile(curves, quantile, axis=0).round(4).tolist()
     return result
@@ -144,12 +162,13 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--boxes", nargs="+", default=default.boxes)
     for field in ("trials", "seeds", "seed", "batch", "workers"):
         parser.add_argument(f"--{field}", type=int, default=getattr(default, field))
+    parser.add_argument("--random", type=int, default=0, help="so many boxes drawn at random instead of --boxes")
     parser.add_argument("--out", type=Path, default=Path("runs/outer_loop"))
     parser.add_argument("--smoke", action="store_true", help="a run of seconds, to see that everything works")
     options = parser.parse_args(arguments)
     config = Config(
         tuple(options.optimizers),
-        tuple(options.boxes),
+        tuple(f"{RANDOM}{k}" for k in range(options.random)) or tuple(options.boxes),
         options.trials,
         options.seeds,
         options.seed,
@@ -160,17 +179,37 @@ def main(arguments: list[str]) -> None:
         config = replace(config, optimizers=("random", "mobo"), boxes=("small",), trials=8, seeds=1)
     results = []
     for box_name in config.boxes:
-        box = boxes()[box_name]
+        box = box_of(box_name)
         exact = box.exact_front()
         for name in config.optimizers:
             result = {"box": box_name, "designs": box.space.cardinality_bound, **study(box_name, exact, name, config)}
             results.append(result)
             shares = " ".join(f"{m}:{result['log_median'][m - 1]:.3f}" for m in MARKS if m <= config.trials)
-            print(f"{box_name:8s} {name:14s} {shares}  {result['cpu_s_per_run']:.1f} CPU s", flush=True)
+            print(f"{box_name:9s} {name:14s} {shares}  {result['cpu_s_per_run']:.1f} CPU s", flush=True)
             packages = {p: version(p) for p in ("numpy", "scipy", "pymoo", "optuna", "moocore")}
             write_json(
                 options.out / "curves.json", {"config": asdict(config), "versions": packages, "results": results}
             )
+    for line in by_kind(results, config):
+        print(line)
+
+
+def by_kind(results: list[dict[str, Any]], config: Config) -> list[str]:
+    """Means over the boxes drawn at random, by kind and over all, one line per optimiser and kind."""
+    lines = []
+    drawn = [r for r in results if r["box"].startswith(RANDOM)]
+    for name in config.optimizers:
+        for kind in (*KINDS, "all") if drawn else ():
+            curves = [
+                r["log_mean"]
+                for r in drawn
+                if r["optimizer"] == name and kind in ("all", KINDS[int(r["box"].removeprefix(RANDOM)) % len(KINDS)])
+            ]
+            if curves:
+                mean = np.mean(np.array(curves), axis=0)
+                shares = " ".join(f"{m}:{mean[m - 1]:.3f}" for m in (8, 12, *MARKS[1:]) if m <= config.trials)
+                lines.append(f"{kind:9s} {name:14s} {shares}  mean of {len(curves)} boxes")
+    return lines
 
 
 if __name__ == "__main__":

@@ -53,6 +53,7 @@ class CoDesignKernel(gpytorch.kernels.Kernel):  # type: ignore[misc]
         per_feature = torch.where(ordered, 1.0, 0.5).double()
         self._inverse = per_feature / value[1 : d + 1][self._owners] ** 2
         self._weights = value[d + 2 : 2 * d + 2][self._owners]
+        self._trend = torch.as_tensor(geometry.trend_weights)
         self._slope = torch.where(ordered, 2.0, 1.0).double()
         self._shift = torch.where(ordered, 1.0, 0.0).double()
 
@@ -62,9 +63,9 @@ class CoDesignKernel(gpytorch.kernels.Kernel):  # type: ignore[misc]
             return self.forward(x1.unsqueeze(-2), x2.unsqueeze(-2)).squeeze(-1).squeeze(-1)
         f = len(self._owners)
         left, right = x1[..., :f], x2[..., :f]
-        base = gp.CONSTANT_VARIANCE + gp.TRANSFER_VARIANCE * (
-            x1[..., self._transfer] @ x2[..., self._transfer].transpose(-1, -2)
-        )
+        size1, size2 = (left - 0.5) @ self._trend, (right - 0.5) @ self._trend
+        base = gp.CONSTANT_VARIANCE + gp.TREND_VARIANCE * size1.unsqueeze(-1) * size2.unsqueeze(-2)
+        base = base + gp.TRANSFER_VARIANCE * (x1[..., self._transfer] @ x2[..., self._transfer].transpose(-1, -2))
         root = self._inverse.sqrt()
         r = math.sqrt(5.0) * torch.cdist(left * root, right * root, compute_mode="donot_use_mm_for_euclid_dist")
         matern = self._signal * (1.0 + r + r**2 / 3.0) * torch.exp(-r)

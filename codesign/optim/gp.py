@@ -3,15 +3,20 @@
 The prior is written for what metrics of accelerators look like. In log space latency, energy and area are sums and maxima of
 products of sizes, hence close to piecewise linear in the logarithms of sizes: rooflines. The covariance of two designs is
 
-    k(x, x') = c + t g(x) g(x') + r A(x, x') + s M(sum_p D_p(x, x') / l_p^2) + noise.
+    k(x, x') = c + u h(x) h(x') + t g(x) g(x') + r A(x, x') + s M(sum_p D_p(x, x') / l_p^2) + noise.
 
-- c: an unknown mean. g: the prediction of an earlier study or of a cheaper evaluation (absent without one), whose unknown factor
+- c: an unknown mean. h: how large the design is, the sum of the logarithms of its sizes: sizes tend to act alike (all cost area,
+  all save time), so one trend with an unknown slope is learned from the very first designs, before any parameter's own effect.
+- g: the prediction of an earlier study or of a cheaper evaluation (absent without one), whose unknown factor
   has variance t (the autoregression of Kennedy and O'Hagan, Biometrika 87(1), 2000, eq. 1).
 - A: the order-1 arc-cosine kernel, the covariance of infinitely wide sums of max(0, w.x + b) (Cho and Saul, Kernel methods
   for deep learning, NIPS 2009, eq. 1 and 6), with a weight a_p per parameter: piecewise-linear functions that go on linearly
   where nothing was observed yet.
 - M: Matern-5/2 with a lengthscale l_p per parameter; D_p is the squared distance in parameter p (half that of the one-hot
   vectors for a categorical one: 0 or 1). It holds what is left: jumps, ceilings, interactions.
+
+The medians of a_p and l_p follow the range of a parameter's values: one that grows from 4 to 64 is expected to matter more than one
+that grows from 64 to 128, and labels less than sizes.
 
 Hyperparameters maximise the marginal likelihood times log-normal priors (Rasmussen and Williams, Gaussian Processes for Machine
 Learning, 2006, eq. 5.8 and 5.9). GPyTorch evaluates the same model in `codesign.optim.botorch_models`, and a test pins the two
@@ -35,6 +40,15 @@ CONSTANT_VARIANCE = 4.0
 TRANSFER_VARIANCE = 4.0
 """Prior variance of the factor of an earlier study's prediction (both standardised)."""
 
+TREND_VARIANCE = 0.25
+"""Prior variance of the slope over the standardised logarithm of a design's size."""
+
+TYPICAL_RANGE = 2.0
+"""The logarithm of largest over smallest value (a factor of 7.4) of a size that is expected to matter as the medians say."""
+
+RANGE_POWER = 0.7
+"""How the expected slope over a size's range grows with that range; elasticities that are all alike would give 1."""
+
 NUGGET = 1e-8
 """Added to the diagonal for the Cholesky factorisation, relative to unit target variance."""
 
@@ -48,23 +62,30 @@ class Prior:
     """Log-normal priors (median, standard deviation of the logarithm) of the hyperparameters.
 
     Targets are standardised and coordinates lie in [0, 1], so the numbers hold for any space. Piecewise-linear trends and
-    the rest share the variance; a parameter's effect bends over about its whole range.
+    the rest share the variance; a parameter's effect bends over more than its whole range. `label_weight` multiplies the median
+    weight of a parameter without an order.
     """
 
-    rectified: tuple[float, float] = (0.3, 1.0)
+    rectified: tuple[float, float] = (0.6, 1.0)
     weight: tuple[float, float] = (1.0, 1.0)
-    signal: tuple[float, float] = (0.3, 1.0)
-    lengthscale: tuple[float, float] = (1.0, 0.75)
+    signal: tuple[float, float] = (0.2, 1.0)
+    lengthscale: tuple[float, float] = (1.5, 0.75)
     noise: tuple[float, float] = (1e-4, 1.5)
+    label_weight: float = 0.3
 
-    def layout(self, dimension: int) -> tuple[Floats, Floats]:
+    def layout(self, geometry: "Geometry") -> tuple[Floats, Floats]:
         """Means and standard deviations of the log hyperparameters: ``2 d + 3`` each.
 
         Order: signal, lengthscales, rectified, weights, noise.
         """
+        dimension = len(geometry.ordered)
         entries = [self.signal] + [self.lengthscale] * dimension + [self.rectified] + [self.weight] * dimension
         table = np.array([*entries, self.noise], dtype=np.float64)
-        return np.log(table[:, 0]), table[:, 1]
+        mean = np.log(table[:, 0])
+        slope = RANGE_POWER * np.log(geometry.relative_ranges)
+        mean[1 : dimension + 1] -= slope
+        mean[dimension + 2 : -1] += 2.0 * slope + np.where(geometry.ordered, 0.0, math.log(self.label_weight))
+        return mean, table[:, 1]
 
 
 @final
@@ -75,10 +96,34 @@ class Geometry:
     Args:
         owners: The parameter each feature describes: ``f``.
         ordered: Which parameters have an order: ``d``.
+        ranges: Logarithm of largest over smallest value of each parameter, 0 where values are no positive numbers: ``d``,
+            or empty where nothing is known of them.
     """
 
     owners: tuple[int, ...]
     ordered: tuple[bool, ...]
+    ranges: tuple[float, ...] = ()
+
+    @property
+    def relative_ranges(self) -> Floats:
+        """Ranges in units of a typical one, within a factor of five of it; 1 where there is none: ``d``."""
+        ranges = np.array(self.ranges or [0.0] * len(self.ordered))
+        return np.clip(np.where(ranges > 0.0, ranges / TYPICAL_RANGE, 1.0), 0.2, 5.0)
+
+    @property
+    def trend_weights(self) -> Floats:
+        """What each centred feature adds to the size of a design, which has variance 1 over uniform designs: ``f``."""
+        ranges = np.array(self.ranges or [0.0] * len(self.ordered))
+        weights = np.where(self.ordered, ranges, 0.0)[list(self.owners)]
+        deviation = math.sqrt(float((weights**2).sum()) / 12.0)
+        return weights / deviation if deviation > 0.0 else weights
+
+    def linear(self, features: Floats, transfer: Floats) -> Floats:
+        """The terms with a slope of known prior variance, scaled by its root: ``n x f`` and ``n x t`` to ``n x (1 + t)``."""
+        size = (features - 0.5) @ self.trend_weights
+        return np.concatenate(
+            [math.sqrt(TREND_VARIANCE) * size[:, None], math.sqrt(TRANSFER_VARIANCE) * transfer], axis=1
+        )
 
     def distances(self, left: Floats, right: Floats) -> Floats:
         """Squared distance by parameter: ``n x f`` and ``k x f`` to ``d x n x k``."""
@@ -203,8 +248,8 @@ def _negative_log_posterior(
 
 
 def _base(left: Floats, right: Floats) -> Floats:
-    """The part of the covariance without hyperparameters: ``n x t`` and ``k x t`` to ``n x k``."""
-    return CONSTANT_VARIANCE + TRANSFER_VARIANCE * (left @ right.T)
+    """The part of the covariance without hyperparameters, from `Geometry.linear`: ``n x (1 + t)`` and ``k x (1 + t)`` to ``n x k``."""
+    return CONSTANT_VARIANCE + left @ right.T
 
 
 @final
@@ -248,11 +293,12 @@ class GaussianProcess:
         squares = geometry.squares(features)
         distances, products = geometry.distances(self.features, features), geometry.products(self.features, features)
         pieces = _gram(self.theta, distances, products, geometry.squares(self.features), squares)
-        cross = _base(self.transfer, known) + pieces[0] + pieces[2]
+        linear = geometry.linear(features, known)
+        cross = _base(geometry.linear(self.features, self.transfer), linear) + pieces[0] + pieces[2]
         half = solve_triangular(self.chol, cross, lower=True, check_finite=False)
         d = len(geometry.ordered)
         weights = np.exp(self.theta[d + 2 : 2 * d + 2])
-        prior = CONSTANT_VARIANCE + TRANSFER_VARIANCE * (known**2).sum(axis=1) + math.exp(self.theta[0])
+        prior = CONSTANT_VARIANCE + (linear**2).sum(axis=1) + math.exp(self.theta[0])
         prior = prior + math.exp(self.theta[d + 1]) * (1.0 + weights @ squares)
         variance = np.maximum(prior - (half**2).sum(axis=0), 1e-12)
         return (cross.T @ self.alpha) * self.scale + self.offset, np.sqrt(variance) * self.scale
@@ -273,7 +319,8 @@ def _factorised(model: GaussianProcess) -> GaussianProcess:
     geometry, x = model.geometry, model.features
     squares = geometry.squares(x)
     pieces = _gram(model.theta, geometry.distances(x, x), geometry.products(x, x), squares, squares)
-    gram = _base(model.transfer, model.transfer) + pieces[0] + pieces[2]
+    linear = geometry.linear(x, model.transfer)
+    gram = _base(linear, linear) + pieces[0] + pieces[2]
     gram[np.diag_indices_from(gram)] += model.noise
     chol: Floats = np.asarray(np.linalg.cholesky(gram), dtype=np.float64)
     alpha = np.linalg.solve(chol.T, np.linalg.solve(chol, model.targets))
@@ -314,8 +361,9 @@ def fit(
 
     scaled, offset, scale = standardise(targets)
     known = np.zeros((len(features), 0)) if transfer is None else transfer
-    mean, sigma = prior.layout(len(geometry.ordered))
-    fixed = (_base(known, known), geometry.distances(features, features), geometry.products(features, features))
+    mean, sigma = prior.layout(geometry)
+    linear = geometry.linear(features, known)
+    fixed = (_base(linear, linear), geometry.distances(features, features), geometry.products(features, features))
     squares = geometry.squares(features)
 
     def loss(theta: Floats) -> tuple[Any, Floats]:

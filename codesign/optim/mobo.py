@@ -68,7 +68,7 @@ class Mobo:
     design: str = "diagonal"
     pool: int = 1000
     starts: int = 5
-    margin: float = 0.1
+    margin: float = 0.3
 
     def __post_init__(self) -> None:
         if self.acquisition not in ACQUISITIONS:

@@ -1,5 +1,6 @@
 """What is believed about every metric: one Gaussian process each, feasibility, and earlier knowledge."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import final
@@ -13,6 +14,9 @@ from codesign.optim.protocols import Bools, Evaluated, Floats, History, Indices,
 
 LABEL_PRIOR = gp.Prior(noise=(0.05, 1.0))
 """Feasibility labels are +1 and -1 with noise: a hard boundary seldom is where a smooth function puts it."""
+
+_RANGE_SAMPLE = 256
+"""Valid designs from which the ranges of values are read."""
 
 
 @final
@@ -69,19 +73,34 @@ def _transfer(earlier: "MetricModel | None", features: Floats) -> Floats:
     return ((mean - earlier.process.offset) / earlier.process.scale)[:, None]
 
 
+def geometry_of(space: SearchSpace) -> gp.Geometry:
+    """Features of a space, and the range of each ordered parameter's values as far as valid designs take them."""
+    points = space.to_points(space.sample(_RANGE_SAMPLE, np.random.default_rng(0)))
+    ranges = []
+    for name, ordered in zip(space.names, space.ordered, strict=True):
+        values = [v for p in points if isinstance(v := p.get(name), int | float) and not isinstance(v, bool) and v > 0]
+        ranges.append(math.log(max(values) / min(values)) if values and ordered else 0.0)
+    return gp.Geometry(space.feature_owners, space.ordered, tuple(ranges))
+
+
 def fit_metric(
-    space: SearchSpace, indices: Indices, values: Floats, earlier: MetricModel | None, prior: gp.Prior
+    space: SearchSpace,
+    geometry: gp.Geometry,
+    indices: Indices,
+    values: Floats,
+    earlier: MetricModel | None,
+    prior: gp.Prior,
 ) -> MetricModel:
     """The model of one metric; on a log scale where all its values are positive.
 
     Args:
         space: The designs.
+        geometry: Of the space.
         indices: Those evaluated: ``n x d``.
         values: The metric: ``n``, finite.
         earlier: The same metric's model in an earlier study.
         prior: Of the hyperparameters.
     """
-    geometry = gp.Geometry(space.feature_owners, space.ordered)
     log = bool((values > 0).all())
     features = space.features(indices)
     scaled = np.log(values) if log else values
@@ -140,12 +159,13 @@ class Surrogate:
 def fit_surrogate(problem: Problem, history: History, earlier: Mapping[str, MetricModel], prior: gp.Prior) -> Surrogate:
     """Models of all metrics from everything told; a failed design still teaches where designs fail, and what it gave."""
     space = problem.space
+    geometry = geometry_of(space)
     models: dict[str, MetricModel] = {}
     names = [*problem.objectives, *(c.metric for c in problem.constraints)]
     for name, values in zip(names, np.concatenate([history.objectives, history.outcomes], axis=1).T, strict=True):
         if name not in models:
             known: Bools = np.isfinite(values)
-            models[name] = fit_metric(space, history.indices[known], values[known], earlier.get(name), prior)
+            models[name] = fit_metric(space, geometry, history.indices[known], values[known], earlier.get(name), prior)
     limits = []
     for constraint in problem.constraints:
         model = models[constraint.metric]
@@ -155,7 +175,6 @@ def fit_surrogate(problem: Problem, history: History, earlier: Mapping[str, Metr
         limits.append((model, bound, constraint.upper))
     labels = None
     if not history.valid.all():
-        geometry = gp.Geometry(space.feature_owners, space.ordered)
         signs = np.where(history.valid, 1.0, -1.0)
         labels = gp.fit(geometry, space.features(history.indices), signs, LABEL_PRIOR)
     return Surrogate(space, tuple(models[o] for o in problem.objectives), tuple(limits), labels)
@@ -164,12 +183,13 @@ def fit_surrogate(problem: Problem, history: History, earlier: Mapping[str, Metr
 def fit_earlier(problem: Problem, trials: Sequence[Evaluated], prior: gp.Prior) -> dict[str, MetricModel]:
     """Models of the metrics of earlier studies, by name; metrics with fewer than three values are left out."""
     models = {}
+    geometry = geometry_of(problem.space)
     rows = problem.space.to_indices([t.point for t in trials], "warm start")
     for name in {*problem.objectives, *(c.metric for c in problem.constraints)}:
         values = np.array([t.values.get(name, np.nan) for t in trials], dtype=np.float64)
         known = np.isfinite(values)
         if known.sum() >= 3:
-            models[name] = fit_metric(problem.space, rows[known], values[known], None, prior)
+            models[name] = fit_metric(problem.space, geometry, rows[known], values[known], None, prior)
     if not models:
         raise UserError(
             f"warm start: expected at least three designs with {', '.join(problem.objectives)}, got {len(trials)} designs"

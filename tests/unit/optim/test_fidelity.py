@@ -1,7 +1,9 @@
+import numpy as np
 import pytest
 
 from codesign.core.errors import UserError
-from codesign.optim.fidelity import TwoFidelityOptimizer
+from codesign.optim.fidelity import Proposal, TwoFidelityOptimizer
+from codesign.optim.pareto import nondominated
 from codesign.optim.protocols import Problem
 from spaces import Integer, Ordinal, Space
 
@@ -17,25 +19,46 @@ def cheap(point: dict[str, int]) -> dict[str, float]:
     return {name: 0.6 * value**1.1 for name, value in dear(point).items()}
 
 
-def drive(ratio: float, steps: int = 24) -> tuple[int, int, TwoFidelityOptimizer]:
+def drive(ratio: float, steps: int = 24) -> tuple[list[Proposal], TwoFidelityOptimizer]:
     optimizer = TwoFidelityOptimizer(Problem(SPACE, ("latency", "area")), cheap_cost=ratio, dear_cost=1.0)
-    counts = [0, 0]
+    proposals = []
     for _ in range(steps):
         proposal = optimizer.ask()
         optimizer.tell(proposal, dear(proposal.point) if proposal.dear else cheap(proposal.point))
-        counts[proposal.dear] += 1
-    return counts[0], counts[1], optimizer
+        proposals.append(proposal)
+    return proposals, optimizer
 
 
-def test_cheap_evaluations_are_bought_while_they_pay() -> None:
-    cheap_count, dear_count, optimizer = drive(0.01)
-    assert cheap_count >= 3
-    assert dear_count >= 8
+def test_the_price_of_one_dear_evaluation_goes_into_cheap_ones_first() -> None:
+    proposals, optimizer = drive(0.1)
+    assert [p.dear for p in proposals[:11]] == [False] * 10 + [True]
     assert all(entry.values == pytest.approx(dear(entry.point)) for entry in optimizer.front())
 
 
-def test_a_cheap_evaluation_that_costs_almost_as_much_is_bought_less_often() -> None:
-    assert drive(0.99)[0] < drive(0.01)[0]
+def test_the_best_of_the_cheap_study_are_evaluated_dearly_first() -> None:
+    proposals, _ = drive(0.1, steps=13)
+    known = {tuple(p.point.values()): cheap(p.point) for p in proposals[:10]}
+    values = np.array([[v["latency"], v["area"]] for v in known.values()])
+    best = {point for point, good in zip(known, nondominated(values), strict=True) if good}
+    tried = [tuple(p.point.values()) for p in proposals if p.dear]
+    assert len(tried) == 3
+    assert set(tried) <= best
+
+
+def test_later_cheap_evaluations_cost_a_tenth_of_the_dear_ones_at_most() -> None:
+    proposals, _ = drive(0.1, steps=30)
+    dear_count = sum(p.dear for p in proposals)
+    assert dear_count >= 10
+    assert len(proposals) - dear_count <= 10 + dear_count
+
+
+def test_cheap_evaluations_that_cost_almost_as_much_are_not_made() -> None:
+    proposals, _ = drive(0.4, steps=6)
+    assert all(p.dear for p in proposals)
+
+
+def test_the_same_answers_give_the_same_proposals() -> None:
+    assert drive(0.2, steps=10)[0] == drive(0.2, steps=10)[0]
 
 
 def test_costs_must_be_in_order() -> None:

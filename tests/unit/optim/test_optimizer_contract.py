@@ -211,11 +211,14 @@ def test_knowledge_of_an_earlier_study_helps() -> None:
     frame = codesign.optim.Frame.of_front(exact)
     shares = []
     for warm in ([], earlier):
-        optimizer = make("mobo", warm_start=warm)
-        for _ in range(10):
-            (point,) = optimizer.ask()
-            optimizer.tell(point, {k: 1.7 * v for k, v in evaluate(point).items()})
-        shares.append(frame.share(optimizer.history().objectives, exact))
+        runs = []
+        for seed in range(3):
+            optimizer = make("mobo", seed=seed, warm_start=warm)
+            for _ in range(10):
+                (point,) = optimizer.ask()
+                optimizer.tell(point, {k: 1.7 * v for k, v in evaluate(point).items()})
+            runs.append(frame.share(optimizer.history().objectives, exact))
+        shares.append(np.mean(runs))
     assert shares[1] > max(shares[0], 0.9)
 
 

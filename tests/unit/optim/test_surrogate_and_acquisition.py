@@ -8,8 +8,10 @@ import pytest
 from codesign.optim import ehvi, gp
 from codesign.optim.hypervolume import Frame, hypervolume
 from codesign.optim.pareto import front, nondominated, ranks
+from codesign.optim.surrogate import geometry_of
+from spaces import Categorical, Condition, Ordinal, PowerOfTwo, Space
 
-GEOMETRY = gp.Geometry((0, 1, 2, 2, 2), (True, True, False))
+GEOMETRY = gp.Geometry((0, 1, 2, 2, 2), (True, True, False), (2.77, 0.69, 0.0))
 
 
 def features(count: int, rng: np.random.Generator) -> np.ndarray:
@@ -37,7 +39,7 @@ def test_the_compiled_model_equals_gpytorch(transfers: int) -> None:
 def test_the_gradient_of_the_likelihood_equals_differences() -> None:
     rng = np.random.default_rng(0)
     x, y = features(12, rng), rng.standard_normal(12)
-    mean, sigma = gp.Prior().layout(3)
+    mean, sigma = gp.Prior().layout(GEOMETRY)
     theta = mean + 0.3 * rng.standard_normal(len(mean))
     args = (
         np.full((12, 12), 4.0),
@@ -120,3 +122,36 @@ def test_dominance() -> None:
     values = np.array([[1.0, 2.0], [1.0, 2.0], [2.0, 1.0], [2.0, 2.0], [np.nan, 0.0]])
     assert nondominated(values).tolist() == [True, True, True, False, False]
     assert ranks(values[:4]).tolist() == [0, 0, 0, 1]
+
+
+def test_ranges_are_read_from_the_values_of_ordered_parameters() -> None:
+    space = Space(
+        [
+            Ordinal("rows", [4, 8, 64]),
+            Ordinal("grade", ["low", "high"]),
+            Categorical("bits", [8, 16]),
+            PowerOfTwo("banks", 1, 16, when=Condition("grade", ("high",))),
+            Ordinal("spare", [0, 2, 4]),
+        ]
+    )
+    assert geometry_of(space).ranges == pytest.approx((np.log(16), 0.0, 0.0, np.log(16), np.log(2)))
+
+
+def test_a_wider_range_of_values_is_expected_to_matter_more_and_a_label_less() -> None:
+    geometry = gp.Geometry((0, 1, 2), (True, True, False), (2.77, 0.69, 0.0))
+    mean, _ = gp.Prior().layout(geometry)
+    lengthscales, weights = mean[1:4], mean[5:8]
+    assert lengthscales[0] < lengthscales[1]
+    assert weights[0] > weights[1]
+    assert weights[2] == pytest.approx(np.log(gp.Prior().label_weight))
+
+
+def test_three_designs_of_growing_size_teach_a_trend_in_all_sizes() -> None:
+    """Area grows with every size; designs never seen are ordered by how large they are, whichever size makes them so."""
+    geometry = gp.Geometry((0, 1, 2), (True, True, True), (2.0, 2.0, 1.0))
+    along = np.array([[0.25] * 3, [0.5] * 3, [0.75] * 3])
+    model = gp.fit(geometry, along, np.log([1.0, 3.0, 9.0]), gp.Prior())
+    mean, deviation = model.predict(np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [1.0, 1.0, 1.0]]))
+    assert (np.diff(mean) > 0.1).all()
+    assert mean[2] - mean[1] > mean[3] - mean[2]  # the last size has half the range
+    assert (deviation[1:3] > deviation[[0, 3]].min()).all()

@@ -1,0 +1,148 @@
+"""What cheap evaluations before dear ones are worth: share of the exact front against what was spent.
+
+    python -m experiments.fidelity --build eyeriss              # the cheap table, about 100 CPU seconds
+    python -m experiments.fidelity --cases eyeriss convcore --seeds 10
+
+Dear is the proven optimal mapping of every layer (`experiments.exhaustive`), cheap is simulated annealing with 200 mappings per
+layer, which is up to several times worse and not equally so. Both were evaluated for all designs of a case, so a run only looks up.
+The price of a cheap evaluation is its CPU time over a dear one's (`PRICES`, measured on evenly spread designs).
+"""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import codesign.optim
+from codesign.core.errors import UserError, unknown_name
+from codesign.cost.cost import Infeasible
+from codesign.evaluation.network import EvaluationOptions, evaluate_workload
+from codesign.mappers.annealing import AnnealingMapper
+from codesign.mappers.base import Budget
+from codesign.optim import Frame
+from codesign.optim.fidelity import TwoFidelityOptimizer
+from codesign.optim.protocols import Problem
+from experiments.exhaustive import TABLES, Row, cases, write_table
+from experiments.table_box import TableBox
+
+Floats = NDArray[np.float64]
+
+EVALUATIONS = 200
+"""Mappings scored per layer in a cheap evaluation."""
+
+CHEAP_TABLES = TABLES / "anneal200"
+
+PRICES = {"eyeriss": 0.03, "convcore": 0.05}
+"""CPU time of a cheap evaluation as a share of a dear one's."""
+
+MARKS = (2, 4, 6, 8, 10, 12, 16, 20, 30, 40)
+
+
+def build(name: str, path: Path) -> float:
+    """Evaluate every design of a case cheaply; returns CPU seconds per design."""
+    case = cases()[name]
+    network, rows = case.network, case.space.space.enumerate()
+    options = EvaluationOptions(budget=Budget(evaluations=EVALUATIONS))
+    table, start = {}, time.process_time()
+    for design, point in enumerate(case.space.space.to_points(rows)):
+        result = evaluate_workload(network, case.space.build(point), AnnealingMapper(), options)
+        if isinstance(result, Infeasible):
+            table[design] = Row(design, np.inf, np.inf, np.inf, np.inf, np.inf)
+            continue
+        m = result.metrics
+        table[design] = Row(design, m.latency_s, m.energy_j, m.area_mm2, m.power_w, np.inf)
+    write_table(path, table)
+    return (time.process_time() - start) / len(rows)
+
+
+def two_fidelities(
+    dear: TableBox, cheap: TableBox, price: float, seed: int, budget: float
+) -> tuple[Floats, Floats, int]:
+    """Objectives of the dear evaluations (infinite where infeasible), what was spent after each, and how many were cheap."""
+    problem = Problem(dear.space, dear.objectives, seed=seed)
+    optimizer = TwoFidelityOptimizer(problem, cheap_cost=price, dear_cost=1.0)
+    found: list[list[float]] = []
+    spent: list[float] = []
+    total, bought = 0.0, 0
+    while total < budget:
+        proposal = optimizer.ask()
+        values, works = (dear if proposal.dear else cheap).evaluate(proposal.point)
+        optimizer.tell(proposal, values, works)
+        total += 1.0 if proposal.dear else price
+        bought += not proposal.dear
+        if proposal.dear:
+            found.append([values.get(o, np.inf) for o in dear.objectives])
+            spent.append(total)
+    return np.array(found), np.array(spent), bought
+
+
+def one_fidelity(dear: TableBox, seed: int, budget: float) -> tuple[Floats, Floats, int]:
+    """The same for `mobo` on dear evaluations alone."""
+    optimizer = codesign.optim.create("mobo", dear.space, dear.objectives, seed=seed)
+    found = []
+    for _ in range(int(budget)):
+        (point,) = optimizer.ask()
+        values, works = dear.evaluate(point)
+        optimizer.tell(point, values, feasible=works)
+        found.append([values.get(o, np.inf) for o in dear.objectives])
+    return np.array(found), np.arange(1.0, len(found) + 1.0), 0
+
+
+def shares(found: Floats, spent: Floats, exact: Floats, marks: tuple[int, ...]) -> Floats:
+    """The share of the exact front's hypervolume (log-scaled objectives) when so many dear evaluations' worth was spent."""
+    frame = Frame.of_front(exact)
+    whole = frame.hypervolume(exact)
+    return np.array([frame.hypervolume(found[spent <= mark + 1e-9]) / whole for mark in marks])
+
+
+def compare(name: str, seeds: int, budget: int, price: float) -> None:
+    """Print medians and quartiles of both ways on one case."""
+    dear, cheap = TableBox(name), TableBox(name, folder=CHEAP_TABLES)
+    exact = dear.exact_front()
+    marks = tuple(m for m in MARKS if m <= budget)
+    for label in ("dear alone", "two fidelities"):
+        rows, counts = [], []
+        for seed in range(seeds):
+            if label == "dear alone":
+                found, spent, bought = one_fidelity(dear, seed, budget)
+            else:
+                found, spent, bought = two_fidelities(dear, cheap, price, seed, budget)
+            rows.append(shares(found, spent, exact, marks))
+            counts.append(bought)
+        low, middle, high = np.quantile(np.array(rows), [0.25, 0.5, 0.75], axis=0)
+        text = " ".join(f"{m}:{b:.2f}({a:.2f}-{c:.2f})" for m, a, b, c in zip(marks, low, middle, high, strict=True))
+        print(f"{name} price {price:g} {label}: {text}  {np.mean(counts):.0f} cheap", flush=True)
+
+
+def main(arguments: list[str]) -> None:
+    """Build a cheap table, or compare one fidelity with two."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", help="evaluate this case cheaply and write its table")
+    parser.add_argument("--cases", nargs="+", default=list(PRICES))
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--budget", type=int, default=40, help="in dear evaluations")
+    parser.add_argument(
+        "--price", type=float, help="of a cheap evaluation as a share of a dear one, instead of the measured one"
+    )
+    parser.add_argument("--smoke", action="store_true", help="a run of seconds, to see that everything works")
+    options = parser.parse_args(arguments)
+    for name in [*([options.build] if options.build else []), *options.cases]:
+        if name not in cases():
+            raise unknown_name("case", name, cases())
+    if options.build:
+        seconds = build(options.build, CHEAP_TABLES / f"{options.build}.csv")
+        print(f"{options.build}: {seconds:.3f} CPU s a design")
+        return
+    for name in options.cases[:1] if options.smoke else options.cases:
+        price = options.price or PRICES[name]
+        compare(name, 1 if options.smoke else options.seeds, 5 if options.smoke else options.budget, price)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except UserError as error:
+        sys.exit(f"fidelity: {error}")
