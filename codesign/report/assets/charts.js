@@ -27,7 +27,7 @@ function logScale(domain, range) {
 
 function niceTicks(a, b, most) {
   const rough = (b - a) / most || 1, power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 2.5, 5, 10].map(m => m * power).find(s => s >= rough * 0.999), ticks = [];
+  const step = (rough >= 1 && power < 10 ? [1, 2, 5, 10] : [1, 2, 2.5, 5, 10]).map(m => m * power).find(s => s >= rough * 0.999), ticks = [];
   for (let k = Math.ceil(a / step - 1e-9); k * step <= b + step * 1e-9; k++) ticks.push(k * step);
   return ticks;
 }

@@ -39,7 +39,7 @@ function drawImportance() {
     const rows = Object.keys(effect.total).sort((a, b) => effect.total[b] - effect.total[a]).map(name => ({
       name: words(name), value: Math.min(1, effect.first[name]), behind: Math.min(1, Math.max(effect.total[name], effect.first[name])), colour, text: percent(Math.min(1, Math.max(effect.total[name], effect.first[name]))),
       tip: [words(name) + " on " + labelOf(metric), "alone  " + percent(Math.min(1, effect.first[name])), "with interactions  " + percent(Math.min(1, effect.total[name]))] }));
-    barList(holder, rows, { width: 400, left: 112, right: 58, most: 1 });
+    barList(holder, rows, { width: 400, left: Math.max(112, 7.2 * Math.max(...rows.map(r => r.name.length)) + 14), right: 58, most: 1 });
     grid.append(html("figure", {}, html("figcaption", {}, "on " + labelOf(metric) + " ", html("span", { class: effect.q2 < 0.5 ? "badge bad" : "badge" }, "Q² " + effect.q2.toFixed(2))), holder));
   }
   box.append(html("p", { class: "note" }, "Share of the variance of the objective's logarithm that each parameter accounts for, over the values tried: solid alone, pale with interactions (functional analysis of variance of a Gaussian process fitted to the trials). "
