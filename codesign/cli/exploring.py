@@ -117,7 +117,9 @@ def _bounds(constraints: Sequence[str]) -> tuple[str, ...]:
 
 def _run(request: ExploreRequest, space: DesignSpace, judge: Judge, study: Study, console: Console) -> None:
     done = len(study.trials)
-    if done:
+    if done >= request.trials:
+        console.print(f"{study.storage} has {counted(done, 'trial')}: --trials {request.trials} asks for no more")
+    elif done:
         console.print(f"{study.storage}: going on after {counted(done, 'finished trial')}")
     where = counted(request.workers or 1, "worker")
     console.print(

@@ -66,7 +66,7 @@ def test_list_show_export_import(folder: Path, tmp_path: Path) -> None:
     assert codesign("study", "export", "a", str(tmp_path / "a.json"), cwd=folder).returncode == 0
     assert codesign("study", "import", "a.json", "--out", "b", cwd=tmp_path).returncode == 0
     again = codesign("explore", *SMALL, "--trials", "3", "--out", "b", "--format", "json", cwd=tmp_path)
-    assert again.returncode == 0, again.stderr
+    assert again.returncode == 0 and "has 3 trials: --trials 3 asks for no more" in said(again), again.stderr
     assert json.loads(again.stdout)["front"] == shown["front"]
 
 
