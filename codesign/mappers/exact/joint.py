@@ -210,10 +210,11 @@ class JointProblem:
 
     @cached_property
     def folds(self) -> tuple[tuple[int, ...], ...]:
-        """Dimensions, those of windows that index the same tensors together."""
+        """Dimensions, those that index the same tensors together unless all of these do so plainly."""
         groups: dict[tuple[int, int], list[int]] = {}
+        plain = self.instance.plain | ~self.instance.relevant
         for d, mask in enumerate(self.instance.relevant_mask):
-            groups.setdefault((int(mask), -1 if d in self.windows else d), []).append(d)
+            groups.setdefault((int(mask), d if plain[:, d].all() else -1), []).append(d)
         return tuple(tuple(group) for group in groups.values())
 
     @cached_property
@@ -379,7 +380,7 @@ class JointProfile:
 
     @cached_property
     def folded(self) -> Tiles:
-        """Tiles of `bound`: dimensions of windows that index the same tensors count as one, the best tile stands for all."""
+        """Tiles of `bound`: dimensions that index the same tensors, not all plainly, count as one; the best tile stands for all."""
         problem, groups = self.problem, self.problem.folds
         lattice, place = _folding(self.exact.lattice.bounds, groups)
         n_tensors, n_levels, _ = self.least.shape

@@ -95,7 +95,8 @@ class JointSearch:
         self._values, self._at = values[self._coarse], 0
         self._waiting: list[tuple[float, float, int, Part]] = []
         self._ticket = 0
-        self._quick = self.problem.sliding >= 0 and any(Keep.FREE in row for row in self.problem.decisions)
+        folds = len(self.problem.folds) < instance.n_dims
+        self._quick = folds and any(Keep.FREE in row for row in self.problem.decisions)
         self._unsearched = math.inf
         self._searched: set[tuple[KeepSets, tuple[int, ...]]] = set()
         self._warm: OrderedDict[KeepSets, FixedKeep] = OrderedDict()
@@ -323,10 +324,13 @@ class Mirror:
 
 
 def _swaps(instance: Instance) -> Iterator[list[int]]:
-    """Permutations of the dimensions that exchange two sliding axes and change nothing."""
+    """Permutations of the dimensions that exchange two axes of a tensor and change nothing."""
     bounds, dims = instance.lattice.bounds, list(range(instance.n_dims))
-    for t, axes in enumerate(instance.sliding_axes):
-        if len(axes) != 2 or instance.bounded_only(t) or len(axes[0]) != len(axes[1]):
+    for t in range(instance.n_tensors):
+        axes = [
+            np.flatnonzero(axis).tolist() for axis in instance.coef[t] if (axis.astype(bool) & ~instance.plain[t]).any()
+        ]
+        if len(axes) != 2 or instance.problem.entangled[t] or len(axes[0]) != len(axes[1]):
             continue
         coef = {d: int(instance.coef[t, :, d].max()) for axis in axes for d in axis}
         pairs = list(zip(*(sorted(axis, key=lambda d: (coef[d], bounds[d])) for axis in axes), strict=True))
@@ -357,7 +361,7 @@ def _mirrored(vectors: Vectors, swapped: list[int], windows: tuple[int, ...]) ->
         swapped: What each dimension becomes.
         windows: Dimensions that the sizes in `Vectors.tiles` are of.
     """
-    place = [windows.index(swapped[d]) for d in windows]
+    place = [windows.index(swapped[d]) for d in windows if swapped[d] in windows]
 
     def turned(tiles: frozenset[tuple[int, ...]] | None) -> frozenset[tuple[int, ...]] | None:
         return None if tiles is None else frozenset(tuple(sizes[i] for i in place) for sizes in tiles)

@@ -20,8 +20,11 @@ from codesign.mapping.space import shuffle
 
 
 @njit_plain
-def score_order(layer: Layer, work: Workspace, even: bool, objective: int, start: int) -> float:
-    """The objective of the order in the workspace, whose first `start` loops are as before; infinite if tiles do not fit."""
+def score_order(layer: Layer, work: Workspace, even: bool, objective: int, start: int, limit: float) -> float:
+    """The objective of the order in the workspace, whose first `start` loops are as before; infinite if tiles do not fit.
+
+    Where the cycles without stalls make the objective `limit` or more already, stalls are not counted and that is the result.
+    """
     complete_order(layer, layer.fraction, work.order, start)
     if allocate(layer, work.order, even, work.allocation) != FITS:
         return np.inf
@@ -30,6 +33,9 @@ def score_order(layer: Layer, work: Workspace, even: bool, objective: int, start
         return energy
     if layer.fractional:
         complete_order(layer, layer.whole, work.whole, start)
+    undelayed = value_of(objective, energy, work.order.cycles[-1])
+    if undelayed >= limit:
+        return undelayed
     stall, loading, unloading = count_cycles(layer, work.order, work.whole, work.allocation, work.transfers)
     return value_of(objective, energy, work.order.cycles[-1] + stall + loading + unloading)
 
@@ -90,7 +96,7 @@ def enumerate_orders(
     scored = 0
     while scored < limit:
         write_order(work, symbols, kinds, start)
-        value = score_order(layer, work, even, objective, start)
+        value = score_order(layer, work, even, objective, start, best_value)
         scored += 1
         if value < best_value:
             best_value = value
@@ -130,7 +136,7 @@ def anneal_orders(
     n = symbols.shape[0]
     shuffle(symbols, n, random)
     write_order(work, symbols, kinds, 0)
-    current = score_order(layer, work, even, objective, 0)
+    current = score_order(layer, work, even, objective, 0, np.inf)
     if visited.shape[0] > 0:
         visited[0] = current
     if current < best_value:
@@ -145,7 +151,7 @@ def anneal_orders(
         first = min(i, j)
         start = min(first, intact)
         write_order(work, symbols, kinds, start)
-        value = score_order(layer, work, even, objective, start)
+        value = score_order(layer, work, even, objective, start, np.inf)
         if step < visited.shape[0]:
             visited[step] = value
         if value <= current or accepts(current, value, temperature, random):
