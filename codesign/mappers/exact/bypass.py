@@ -17,7 +17,7 @@ from codesign.mappers.exact.bases import BaseArrays
 from codesign.mappers.exact.fixed import FixedKeep, KeepSets
 from codesign.mappers.exact.incumbent import Incumbent
 from codesign.mappers.exact.instance import Instance
-from codesign.mappers.exact.joint_search import JointSearch, can_search
+from codesign.mappers.exact.joint.search import JointSearch, can_search
 from codesign.mappers.exact.search import ProfileSearch, bound_values, profile_search, search_fixed
 from codesign.mappers.exact.spatial import FanoutOptions, options_of
 from codesign.mapping.constraints import Keep

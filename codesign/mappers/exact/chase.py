@@ -12,11 +12,11 @@ import numpy as np
 from codesign.cost.arrays import Reuse
 from codesign.mappers.driver import OBJECTIVE_CODE
 from codesign.mappers.exact import walk as compiled
-from codesign.mappers.exact.dp import Charges
 from codesign.mappers.exact.fixed import FixedKeep
 from codesign.mappers.exact.incumbent import TOLERANCE, Incumbent
 from codesign.mappers.exact.leaf import EITHER, Plan
 from codesign.mappers.exact.profile import Profile
+from codesign.mappers.exact.tables import Charges
 
 MOST_STEPS = 10_000_000
 """Loops placed before the search of one profile gives up and leaves a gap."""

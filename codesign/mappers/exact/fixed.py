@@ -16,10 +16,11 @@ from codesign.mappers.exact.coefficients import (
     make_running,
     profile_coefficients,
 )
-from codesign.mappers.exact.dp import Chains, Charges, Grid, Machine, cross_point, run_profile
+from codesign.mappers.exact.dp import cross_point, run_profile
 from codesign.mappers.exact.instance import Instance
 from codesign.mappers.exact.spatial import FanoutOptions, options_of
 from codesign.mappers.exact.states import States, make_states
+from codesign.mappers.exact.tables import Chains, Charges, Grid, Machine
 from codesign.mappers.exact.tension import profile_tension, sharpen_choices
 from codesign.mapping.nest import FloatArray, IntArray
 

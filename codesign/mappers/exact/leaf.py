@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from codesign.core.jit import njit
 from codesign.cost.kernel import VALID, Kernel, score
-from codesign.mappers.exact.dp import Grid
+from codesign.mappers.exact.tables import Grid
 from codesign.mapping.nest import BYPASSED, IntArray, Nest
 
 EITHER = -1

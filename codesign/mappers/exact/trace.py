@@ -5,20 +5,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from codesign.mappers.exact.dp import (
-    Charges,
-    Grid,
-    Machine,
-    after_loop,
-    cross_point,
-    may_loop,
-    most_after,
-    slide_cost,
-    slides_here,
-)
+from codesign.mappers.exact.dp import cross_point
 from codesign.mappers.exact.fixed import FixedKeep, KeepSets
 from codesign.mappers.exact.instance import Instance
+from codesign.mappers.exact.loops import after_loop, may_loop, most_after, slide_cost, slides_here
 from codesign.mappers.exact.spatial import lay_out
+from codesign.mappers.exact.tables import Charges, Grid, Machine
 from codesign.mapping.nest import BYPASSED, FloatArray, IntArray, Nest
 
 _EXACT = 1e-12

@@ -11,8 +11,9 @@ import numpy as np
 from codesign.core.jit import njit
 from codesign.cost.kernel import Kernel
 from codesign.mappers.exact.chains import most_saved
-from codesign.mappers.exact.dp import Chains, Charges, Grid, Machine, after_loop, edge_cost, gather, may_loop
 from codesign.mappers.exact.leaf import Plan, figure_of, score_nest, write_nest
+from codesign.mappers.exact.loops import after_loop, edge_cost, gather, may_loop
+from codesign.mappers.exact.tables import Chains, Charges, Grid, Machine
 from codesign.mapping.nest import FloatArray, IntArray, Nest
 
 EXHAUSTED, COMPLETE, PAUSED = 0, 1, 2

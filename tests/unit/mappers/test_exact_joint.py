@@ -13,9 +13,10 @@ from codesign.mappers.exact import ExactMapper
 from codesign.mappers.exact.bases import BaseArrays
 from codesign.mappers.exact.fixed import FixedKeep
 from codesign.mappers.exact.instance import make_instance
-from codesign.mappers.exact.joint import JointProblem, expand
-from codesign.mappers.exact.joint_search import Mirror
-from codesign.mappers.exact.joint_states import END, KIND, SOURCE, TARGET, make_program
+from codesign.mappers.exact.joint.mirror import Mirror
+from codesign.mappers.exact.joint.problem import JointProblem, expand
+from codesign.mappers.exact.joint.profile import JointProfile
+from codesign.mappers.exact.joint.states import END, KIND, SOURCE, TARGET, make_program
 from codesign.mapping.constraints import Constraints, Keep, MappingProblem
 from codesign.workloads.computation import Computation
 from tests.oracle.exact_problems import random_problem
@@ -44,7 +45,7 @@ def test_bounds_get_sharper(seed: int) -> None:
     rows = rows_of(problem)
     assert len(rows)
     for row, bounds in zip(rows, problem.bounds(rows), strict=True):
-        profile = problem.profile(row)
+        profile = JointProfile(problem, row)
         for w, closed in enumerate(bounds):
             weight = np.zeros(len(bounds))
             weight[w] = 1.0
@@ -79,7 +80,9 @@ def test_mirrored_profiles_cost_the_same() -> None:
     weight[0] = 1.0
     for i in different[:: max(1, len(different) // 8)]:
         assert len(mirror.canonical(np.array([rows[i], turned[i]]))) == 1
-        assert problem.profile(turned[i]).run(weight) == pytest.approx(problem.profile(rows[i]).run(weight), rel=1e-9)
+        assert JointProfile(problem, turned[i]).run(weight) == pytest.approx(
+            JointProfile(problem, rows[i]).run(weight), rel=1e-9
+        )
 
 
 def test_expanded_vectors_fit_their_options() -> None:

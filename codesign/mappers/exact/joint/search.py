@@ -10,7 +10,6 @@ goes on without them.
 import heapq
 import math
 from collections import OrderedDict
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -22,8 +21,10 @@ from codesign.mappers.base import Objective
 from codesign.mappers.exact.fixed import FixedKeep, KeepSets
 from codesign.mappers.exact.incumbent import TOLERANCE, Goal, Incumbent, whole_cycles
 from codesign.mappers.exact.instance import Instance
-from codesign.mappers.exact.joint import JointProblem, JointProfile, Vectors, expand
-from codesign.mappers.exact.joint_states import Decisions
+from codesign.mappers.exact.joint.mirror import Mirror
+from codesign.mappers.exact.joint.problem import JointProblem, expand
+from codesign.mappers.exact.joint.profile import JointProfile
+from codesign.mappers.exact.joint.states import Decisions
 from codesign.mappers.exact.search import bound_values, open_profile, search_profile
 from codesign.mappers.exact.spatial import options_of
 from codesign.mappers.exact.states import LevelRules
@@ -33,9 +34,6 @@ from codesign.mapping.nest import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from codesign.mappers.exact.bypass import FreeKeep
-
-_APART = 1e-9
-"""Relative; the energy of the mapping found and the bound differ by less if nothing was left out of account."""
 
 _CELLS_A_PROFILE = 20_000
 """Cells of the dynamic program that take as long as making a profile ready."""
@@ -163,7 +161,7 @@ class JointSearch:
 
     def _sharpen(self, part: Part) -> None:
         """Take a part one step further."""
-        profile = self.problem.profile(np.array(part.row))
+        profile = JointProfile(self.problem, np.array(part.row))
         if part.stage == CHAINS and self._quick:
             energy = max(part.energy, profile.bound(self.energy_only))
             self.best.count(_CELLS_A_PROFILE + profile.filled.table.size)
@@ -293,81 +291,3 @@ def _worth_deciding(instance: Instance) -> Decisions:
         tuple(Keep.NO if k is Keep.FREE and not fits[v, t] else k for t, k in enumerate(row))
         for v, row in enumerate(instance.decisions)
     )
-
-
-class Mirror:
-    """Dimensions that can change places (rows and columns of a square convolution): one of two mirrored profiles will do.
-
-    Args:
-        problem: Whose profiles.
-    """
-
-    def __init__(self, problem: JointProblem) -> None:
-        self._maps: list[IntArray] | None = None
-        for swapped in _swaps(problem.instance):
-            maps = [_mirrored(vectors, swapped, problem.windows) for vectors in problem.vectors]
-            if all(m is not None for m in maps):
-                self._maps = [m for m in maps if m is not None]
-
-    def turned(self, rows: IntArray) -> IntArray:
-        """``P x L`` what each profile becomes; itself if no dimensions can change places."""
-        if self._maps is None:
-            return rows
-        return np.stack([m[rows[:, k]] for k, m in enumerate(self._maps)], axis=1)
-
-    def canonical(self, rows: IntArray) -> IntArray:
-        """Which rows to look at."""
-        other = self.turned(rows)
-        different = rows != other
-        first, at = different.argmax(axis=1), np.arange(len(rows))
-        return np.flatnonzero(~different.any(axis=1) | (rows[at, first] < other[at, first]))
-
-
-def _swaps(instance: Instance) -> Iterator[list[int]]:
-    """Permutations of the dimensions that exchange two axes of a tensor and change nothing."""
-    bounds, dims = instance.lattice.bounds, list(range(instance.n_dims))
-    for t in range(instance.n_tensors):
-        axes = [
-            np.flatnonzero(axis).tolist() for axis in instance.coef[t] if (axis.astype(bool) & ~instance.plain[t]).any()
-        ]
-        if len(axes) != 2 or instance.problem.entangled[t] or len(axes[0]) != len(axes[1]):
-            continue
-        coef = {d: int(instance.coef[t, :, d].max()) for axis in axes for d in axis}
-        pairs = list(zip(*(sorted(axis, key=lambda d: (coef[d], bounds[d])) for axis in axes), strict=True))
-        swapped = dims.copy()
-        for a, b in pairs:
-            swapped[a], swapped[b] = b, a
-        if all(bounds[a] == bounds[b] for a, b in pairs) and _unchanged(instance, swapped):
-            yield swapped
-
-
-def _unchanged(instance: Instance, swapped: list[int]) -> bool:
-    """Whether the problem looks the same after dimensions have changed places."""
-    for table in instance.coef:
-        if sorted(map(tuple, table.tolist())) != sorted(map(tuple, table[:, swapped].tolist())):
-            return False
-    free = all(
-        {swapped[d] for d in rules.free} == rules.free and not rules.ordered and not rules.fixed
-        for rules in instance.rules
-    )
-    return free and all(not rules.fixed and rules.along_x is None for rules in instance.fanouts)
-
-
-def _mirrored(vectors: Vectors, swapped: list[int], windows: tuple[int, ...]) -> IntArray | None:
-    """Number of the vector that each becomes; None if some becomes none of them.
-
-    Args:
-        vectors: Of a fan-out.
-        swapped: What each dimension becomes.
-        windows: Dimensions that the sizes in `Vectors.tiles` are of.
-    """
-    place = [windows.index(swapped[d]) for d in windows if swapped[d] in windows]
-
-    def turned(tiles: frozenset[tuple[int, ...]] | None) -> frozenset[tuple[int, ...]] | None:
-        return None if tiles is None else frozenset(tuple(sizes[i] for i in place) for sizes in tiles)
-
-    rows = list(zip(map(tuple, vectors.factors), map(tuple, vectors.distinct), vectors.tiles, strict=True))
-    where = {row: i for i, row in enumerate(rows)}
-    others = zip(map(tuple, vectors.factors[:, swapped]), map(tuple, vectors.distinct), vectors.tiles, strict=True)
-    found = [where.get((factors, distinct, turned(tiles)), -1) for factors, distinct, tiles in others]
-    return None if -1 in found else np.array(found, np.int64)

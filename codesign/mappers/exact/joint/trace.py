@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codesign.mappers.exact.fixed import KeepSets
-from codesign.mappers.exact.joint_states import (
+from codesign.mappers.exact.joint.states import (
     CHAIN,
     CLOSE,
     DONE,
@@ -23,14 +23,14 @@ from codesign.mappers.exact.trace import LevelLoops
 from codesign.mapping.nest import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from codesign.mappers.exact.joint import JointProfile
+    from codesign.mappers.exact.joint.profile import JointProfile
 
 _EXACT = 1e-11
 
 
 @dataclass(frozen=True, eq=False)
 class Filled:
-    """A table of the program, and what it was filled with; see `codesign.mappers.exact.joint_dp.run_program`.
+    """A table of the program, and what it was filled with; see `codesign.mappers.exact.joint.program.run_program`.
 
     Attributes:
         program: The operations.
