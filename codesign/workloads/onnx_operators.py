@@ -189,6 +189,7 @@ def _emit_conv(walk: "GraphWalk", node: Any, *, x: int, weight: int, bias: int) 
     image, filters = needed(inputs, x), needed(inputs, weight)
     flags = attributes(node)
     out = walk.output(node).shape
+    _check_ranks(image.shape, filters.shape, out)
     rank = len(out) - 2
     kernel = filters.shape[2:]
     strides, dilations = per_axis(flags, "strides", rank), per_axis(flags, "dilations", rank)
@@ -214,11 +215,18 @@ def _emit_conv(walk: "GraphWalk", node: Any, *, x: int, weight: int, bias: int) 
     emit_matrix(walk, node, OperatorKind.CONV, computation, (image, filters), extra, window)
 
 
+def _check_ranks(image: tuple[int, ...], filters: tuple[int, ...], out: tuple[int, ...]) -> None:
+    """ONNX's own inference is silent about filters of another rank than the image."""
+    if len({len(image), len(filters), len(out)}) > 1 or len(image) < 3:
+        raise UserError(f"filters {list(filters)} do not fit an input {list(image)} and an output {list(out)}")
+
+
 def _conv_transpose(walk: "GraphWalk", node: Any) -> None:
     inputs = walk.inputs(node)
     image, filters = needed(inputs, 0), needed(inputs, 1)
     flags = attributes(node)
     out = walk.output(node).shape
+    _check_ranks(image.shape, filters.shape, out)
     rank = len(out) - 2
     strides, dilations = per_axis(flags, "strides", rank), per_axis(flags, "dilations", rank)
     kernel = filters.shape[2:]

@@ -634,7 +634,7 @@ def test_options_that_do_not_apply(tmp_path: Path) -> None:
         load_network(fixed, dims={"n": 3})
 
 
-@pytest.mark.parametrize("damage", ["output", "attribute", "operator"])
+@pytest.mark.parametrize("damage", ["output", "attribute", "operator", "weights"])
 def test_a_node_that_does_not_fit_its_operator_is_refused(damage: str, tmp_path: Path) -> None:
     model = onnx.load(str(LIGHT / "light_squeezenet.onnx"))
     node = next(n for n in model.graph.node if n.op_type == ("MaxPool" if damage == "attribute" else "Conv"))
@@ -642,6 +642,8 @@ def test_a_node_that_does_not_fit_its_operator_is_refused(damage: str, tmp_path:
         del node.output[:]
     elif damage == "attribute":
         del node.attribute[:]
+    elif damage == "weights":
+        del node.input[1]  # the bias stands where the filters were
     else:
         node.op_type = "LSTM"
     onnx.save(model, str(tmp_path / "damaged.onnx"))
