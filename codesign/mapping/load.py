@@ -132,9 +132,9 @@ def load_inputs(
 
 
 def _warn_unread(documents: Iterable[Document], missing: str) -> None:
-    """Say that constraints, which speak of levels and dimensions, cannot be read without them."""
+    """Say that mappings and constraints, which speak of levels and dimensions, cannot be read without them."""
     for document in documents:
-        if document.kind is Kind.CONSTRAINTS:
+        if document.kind in (Kind.CONSTRAINTS, Kind.MAPPING):
             _log.warning("%s: %s not read, since no file describes %s", document.where, document.kind.value, missing)
 
 

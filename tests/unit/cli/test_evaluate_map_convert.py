@@ -366,11 +366,13 @@ def test_a_technology_named_in_a_file_counts_from_its_folder(
     assert f"no such file: {place / 'mine.yaml'}" in message and "technology of architecture 'edge'" in message
 
 
-def test_constraints_without_a_problem_are_said_not_to_be_read(files: dict[str, Path], tmp_path: Path) -> None:
+def test_what_needs_a_problem_is_said_not_to_be_read(files: dict[str, Path], tmp_path: Path) -> None:
     constraints = tmp_path / "constraints.yaml"
     constraints.write_text("constraints: {levels: [{level: Buffer, keep: [W]}]}\n")
     outcome = run("convert", files["arch"], constraints, "--to", "own", "--out", tmp_path / "own")
     assert outcome.code == 0
     assert f"warning: {constraints}: constraints not read, since no file describes a problem" in outcome.err
+    outcome = run("convert", files["arch"], files["mapping"], "--to", "own", "--out", tmp_path / "own")
+    assert f"{files['mapping']}: mapping not read, since no file describes a problem" in outcome.err
     whole = run("convert", files["arch"], files["problem"], constraints, "--to", "own", "--out", tmp_path / "own")
     assert "not read" not in whole.err and "constraints.yaml" in whole.out
