@@ -127,14 +127,17 @@ def load_inputs(
                 raise error.within(mapping_document.where) from None
         constraints = _all_constraints(documents, arch_document, computation, architecture, aliases, constraints)
     else:
-        _warn_unread(documents, "an architecture" if architecture is None else "a problem")
+        if architecture is None:
+            _warn_unread(documents, (Kind.CONSTRAINTS,), "an architecture")
+        else:
+            _warn_unread(documents, (Kind.CONSTRAINTS, Kind.MAPPING), "a problem")
     return Inputs(architecture, computation, mapping, constraints, tuple(str(p) for p in paths))
 
 
-def _warn_unread(documents: Iterable[Document], missing: str) -> None:
+def _warn_unread(documents: Iterable[Document], kinds: tuple[Kind, ...], missing: str) -> None:
     """Say that mappings and constraints, which speak of levels and dimensions, cannot be read without them."""
     for document in documents:
-        if document.kind in (Kind.CONSTRAINTS, Kind.MAPPING):
+        if document.kind in kinds:
             _log.warning("%s: %s not read, since no file describes %s", document.where, document.kind.value, missing)
 
 
