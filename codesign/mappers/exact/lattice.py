@@ -91,7 +91,7 @@ def _block(bound: int) -> _Block:
     return _Block(tuple(values), tuple(count + 1 for _, count in chains), tuple(inner), grow)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def make_lattice(bounds: tuple[int, ...]) -> Lattice:
     """The lattice of some bounds. Cached: search over architectures asks for the same ones again."""
     blocks = [_block(bound) for bound in bounds]
