@@ -1,9 +1,9 @@
 """The table "Beside AccelForge" of docs/exact-mapper.md: `python -m experiments.accelforge`.
 
-Reads recorded mapper runs on one GEMM (`head/*.json`) and the same architectures in this project's YAML (`inputs/ARCH.yaml`).
+Reads recorded mapper runs on one GEMM or convolution (`head/*.json`) and the same architectures in this project's YAML (`inputs/ARCH.yaml`).
 Each is mapped by the exact mapper; the recorded mapping is also scored by the cost model. AccelForge charges a read of the
 buffer for every output word that leaves it, which rule O1 does not. The search pays it with the update of the parent (`drained`; too
-little where sums meet on the way up), the table counts it exactly (`energy_j`).
+little where sums meet on the way up), the table counts it exactly (`experiments.accelforge_rules`).
 Writes `results.json` and `table.md`. Every problem is mapped once before it is timed, so that compiling is not counted.
 """
 
@@ -16,22 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from codesign.arch.architecture import Architecture
-from codesign.arch.files import architecture_from_json
 from codesign.core.errors import UserError
-from codesign.core.files import read_structured
-from codesign.cost.cost import Cost, TensorTraffic, evaluate
+from codesign.cost.cost import Cost, evaluate
 from codesign.mappers.base import Budget, Objective, Proof
 from codesign.mappers.exact import ExactMapper
-from codesign.mapping.constraints import Constraints, Keep, LevelConstraints, MappingProblem
-from codesign.mapping.files import constraints_from_json, mapping_from_json
+from codesign.mapping.constraints import Keep, LevelConstraints, MappingProblem
 from codesign.mapping.mapping import Mapping
-from codesign.workloads.computation import Computation
-from codesign.workloads.files import computation_from_json
+from experiments.accelforge_cases import Case, read_cases, recorded_mapping
+from experiments.accelforge_rules import accesses, energy_j, entering, latency_s, refilled, refilled_where_held
 from experiments.mappers_common import markdown, save
-
-OUTPUT = "T1"
-INPUTS = Path(__file__).parents[1] / "tests" / "data" / "accelforge" / "inputs"
-"""The machines; other folders of reference data hold recorded runs only."""
 
 
 @dataclass(frozen=True)
@@ -49,63 +42,6 @@ class Config:
     time_limit: float = 30.0
     smoke: bool = False
     out: Path = Path("results/accelforge")
-
-
-@dataclass(frozen=True)
-class Case:
-    """One recorded run and the same problem here.
-
-    Args:
-        name: As recorded: architecture, workload, objective.
-        recorded: The file.
-        computation: The GEMM.
-        architecture: Without the charge of draining.
-        constraints: What the recorded map space forbids.
-    """
-
-    name: str
-    recorded: dict[str, Any]
-    computation: Computation
-    architecture: Architecture
-    constraints: Constraints
-
-    @property
-    def best(self) -> dict[str, Any]:
-        """The recorded optimum."""
-        found: dict[str, Any] = self.recorded["results"][0]
-        return found
-
-
-def read_case(path: Path) -> Case:
-    """A recorded run, with the architecture of its name."""
-    recorded = read_structured(path)
-    size = recorded["jinja_parse_data"]
-    problem = {
-        "notation": f"{OUTPUT}[m,n1] += T0[m,n0] * W0[n0,n1]",
-        "bounds": {"m": size["M"], "n0": size["KN"], "n1": size["KN"]},
-        "tensors": {"T0": {"role": "input"}, "W0": {"role": "weight"}},
-    }
-    computation = computation_from_json(problem, str(path))
-    file = INPUTS / f"{recorded['arch']}.yaml"
-    documents = read_structured(file)
-    architecture = architecture_from_json(documents["architecture"], str(file))
-    constraints = constraints_from_json(documents["constraints"], str(file))
-    return Case(recorded["case"], recorded, computation, architecture, constraints)
-
-
-def read_cases(data: Path) -> list[Case]:
-    """All recorded EDP runs on one GEMM whose architecture is there.
-
-    Raises:
-        UserError: There is none.
-    """
-    cases = []
-    for path in sorted((data / "accelforge" / "head").glob("*__gemm*__edp*.json")):
-        if (INPUTS / f"{path.name.split('__')[0]}.yaml").exists() and "imperf" not in path.name:
-            cases.append(read_case(path))
-    if not cases:
-        raise UserError("no recorded runs of AccelForge", where=str(data), hint="see tests/data/README.md")
-    return sorted(cases, key=lambda c: c.computation.macs)
 
 
 def drained(architecture: Architecture, keeping: list[str]) -> Architecture:
@@ -127,23 +63,9 @@ def scored(case: Case, mapping: Mapping) -> Cost:
     return cost
 
 
-def drains(traffic: TensorTraffic) -> int:
-    """Output words that leave a buffer: each was filled or is a first visit, which is an update without a read (rule O2)."""
-    return traffic.fills + traffic.updates - traffic.reads
-
-
-def energy_j(case: Case, cost: Cost) -> float:
-    """Energy with draining charged, in joules; in the recorded unit where there is no clock."""
-    total_pj = cost.energy_pj
-    for level, found in list(zip(case.architecture.levels, cost.levels, strict=True))[1:]:
-        read_pj = level.energy.read_pj if level.energy else 0.0
-        total_pj += sum(drains(t) * read_pj for t in found.tensors if t.tensor == OUTPUT)
-    return total_pj if case.architecture.clock_hz == 1 else total_pj * 1e-12
-
-
 def mapped(case: Case, objective: Objective, time_limit_s: float) -> dict[str, Any]:
     """The best mapping over all levels that may hold the output, and the CPU seconds of all of them together."""
-    output = next(t for t in case.computation.tensors if t.name == OUTPUT)
+    output = case.computation.output
     said = {v.name: case.constraints.decision(case.architecture, v.name, output) for v in case.architecture.levels}
     free = [name for name, decision in said.items() if decision is Keep.FREE]
     fixed = [name for name, decision in said.items() if decision is Keep.YES]
@@ -156,9 +78,9 @@ def mapped(case: Case, objective: Objective, time_limit_s: float) -> dict[str, A
         for name in free:
             entry = entries.get(name, LevelConstraints(name))
             if name in kept:
-                entries[name] = replace(entry, keep=entry.keep | {OUTPUT})
+                entries[name] = replace(entry, keep=entry.keep | {output.name})
             else:
-                entries[name] = replace(entry, bypass=entry.bypass | {OUTPUT})
+                entries[name] = replace(entry, bypass=entry.bypass | {output.name})
         constraints = replace(case.constraints, levels=tuple(entries.values()))
         problem = MappingProblem(case.computation, drained(case.architecture, chain), constraints)
         started = time.process_time()
@@ -174,55 +96,34 @@ def mapped(case: Case, objective: Objective, time_limit_s: float) -> dict[str, A
     return {"cost": scored(case, best["mapping"]), "cpu_seconds": seconds, "proven": proven}
 
 
-def recorded_mapping(case: Case) -> Mapping:
-    """The recorded nest; fan-outs are met from outside to inside, outputs are summed along x, inputs are shared along y."""
-    fanouts = [v.name for v in case.architecture.levels if v.fanout.size > 1]
-    seen: list[str] = []
-    nodes: list[dict[str, Any]] = []
-    for node in case.best["mapping"]["nodes"]:
-        if node["type"] == "Storage":
-            nodes.append({"store": node["component"], "tensors": node["tensors"]})
-            continue
-        if node["type"] not in ("Temporal", "Spatial"):
-            continue
-        loop = {"factor": round(node["n_iterations"])}
-        if node["type"] == "Temporal":
-            nodes.append({"for": node["rank_variable"], **loop})
-            continue
-        if node["component"] not in seen:
-            seen.append(node["component"])
-        level = fanouts[seen.index(node["component"])]
-        axis = "y" if node["dim"] == "reuse_input" else "x"
-        nodes.append({"parallel": node["rank_variable"], **loop, "axis": axis, "level": level})
-    return mapping_from_json(nodes, case.name)
-
-
 def dynamic_energy_j(case: Case) -> float:
     """Recorded energy without leakage, which the mapper does not charge, in joules (or the file's unit)."""
     parts: dict[str, float] = case.best["energy_per_component_J"]
     return sum(energy for name, energy in parts.items() if not name.endswith("/leak"))
 
 
-def latency_s(case: Case, cost: Cost) -> float:
-    """Seconds by the recorded rule: a level with one bandwidth reads and writes through one port, and drained words are read.
+def refills(case: Case, cost: Cost) -> list[dict[str, Any]]:
+    """Where the words that enter a buffer depend on whose rule counts them; `in_full`: no tile keeps anything of the one before."""
+    here, theirs, in_full = entering(case, cost), refilled(case), refilled_where_held(case)
+    return [
+        {"level": key[0], "tensor": key[1], "here": here[key], "accelforge": theirs[key], "in_full": in_full[key]}
+        for key in here
+        if not here[key] == theirs[key] == in_full[key]
+    ]
 
-    A level with two different bandwidths has two ports, as in this project.
-    """
-    cycles = [float(cost.compute_cycles)]
-    for position, (level, found) in enumerate(zip(case.architecture.levels, cost.levels, strict=True)):
-        drained_words = sum(drains(t) for t in found.tensors if t.tensor == OUTPUT and position > 0)
-        reads = sum(t.reads for t in found.tensors) + drained_words
-        writes = sum(t.fills + t.updates for t in found.tensors)
-        into, out_of = level.write_bandwidth_words_per_cycle, level.read_bandwidth_words_per_cycle
-        if into is not None and out_of is not None:
-            both = [(reads + writes) / into] if into == out_of else [reads / out_of, writes / into]
-            cycles += [port / found.instances for port in both]
-    return max(cycles) / case.architecture.clock_hz
+
+def figures(case: Case, cost: Cost) -> dict[str, float]:
+    """Energy with drains charged, latency by this project's rule and by AccelForge's."""
+    counted = accesses(case, cost)
+    return {
+        "energy_j": energy_j(case, cost, counted),
+        "latency_s": cost.latency_cycles / case.architecture.clock_hz,
+        "shared_port_latency_s": latency_s(case, cost, counted),
+    }
 
 
 def compare(case: Case, config: Config) -> dict[str, Any]:
     """One row: the recorded optimum, its mapping here, and the optimum here."""
-    clock = case.architecture.clock_hz
     again = scored(case, recorded_mapping(case))
     row: dict[str, Any] = {
         "case": case.name,
@@ -232,23 +133,16 @@ def compare(case: Case, config: Config) -> dict[str, Any]:
             "cpu_seconds": case.recorded["runs"][-1]["make_cpu_s"],
             "evaluated": sum(case.recorded["counts"]["evaluated"].values()),
         },
-        "recorded_mapping_here": {
-            "energy_j": energy_j(case, again),
-            "latency_s": again.latency_cycles / clock,
-            "shared_port_latency_s": latency_s(case, again),
-        },
+        "recorded_mapping_here": {**figures(case, again), "refills": refills(case, again)},
     }
     for objective in Objective:
         mapped(case, objective, config.time_limit)
         found = mapped(case, objective, config.time_limit)
-        cost = found["cost"]
         row[objective.value] = {
-            "energy_j": energy_j(case, cost),
-            "latency_s": cost.latency_cycles / clock,
-            "shared_port_latency_s": latency_s(case, cost),
+            **figures(case, found["cost"]),
             "proven": found["proven"],
             "cpu_seconds": found["cpu_seconds"],
-            "loop_nest": cost.loop_nest,
+            "loop_nest": found["cost"].loop_nest,
         }
     return row
 
