@@ -21,7 +21,7 @@ from codesign.mapping.constraints import Constraints
 from codesign.mapping.files import constraints_from_json, mapping_from_json
 from codesign.mapping.mapping import Mapping
 from codesign.workloads.computation import Computation, Tensor
-from codesign.workloads.files import computation_from_json
+from codesign.workloads.files import computation_from_json, computation_to_json
 
 INPUTS = Path(__file__).parents[1] / "tests" / "data" / "accelforge" / "inputs"
 """The machines; other folders of reference data hold recorded runs only."""
@@ -111,6 +111,18 @@ def read_cases(data: Path) -> list[Case]:
     if not cases:
         raise UserError("no recorded runs of AccelForge", where=str(data), hint="see tests/data/README.md")
     return sorted(cases, key=lambda c: (c.computation.macs, c.name))
+
+
+def elsewhere(cases: list[Case]) -> list[Case]:
+    """The recorded convolutions on the machines they were not recorded on; nothing stands beside these."""
+    machines = sorted({case.recorded["arch"] for case in cases})
+    found: dict[str, Case] = {}
+    for case in cases:
+        if case.recorded["workload"].startswith("conv"):
+            for machine in machines:
+                name = "@".join([machine, *case.name.split("@")[1:]])
+                found[name] = _case(name, {}, computation_to_json(case.computation), machine, [])
+    return [case for name, case in found.items() if name not in {c.name for c in cases}]
 
 
 def recorded_mapping(case: Case) -> Mapping:

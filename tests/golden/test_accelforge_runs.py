@@ -12,7 +12,7 @@ import pytest
 
 from codesign.mappers.base import Objective
 from experiments.accelforge import dynamic_energy_j, mapped, scored
-from experiments.accelforge_cases import Case, read_cases, read_fixed, recorded_mapping
+from experiments.accelforge_cases import Case, elsewhere, read_cases, read_fixed, recorded_mapping
 from experiments.accelforge_rules import (
     accesses,
     energy_j,
@@ -96,3 +96,8 @@ def test_exact_mapper_beside_the_recorded_optimum(name: str, most: float) -> Non
     counted = accesses(case, found["cost"])
     ours = energy_j(case, found["cost"], counted) * latency_s(case, found["cost"], counted)
     assert ours <= most * dynamic_energy_j(case) * case.best["latency_s"]
+
+
+@pytest.mark.parametrize("case", elsewhere(read_cases(HERE)), ids=lambda c: c.name)
+def test_convolution_is_proven_on_the_other_machines(case: Case) -> None:
+    assert mapped(case, Objective.EDP, 30.0)["proven"]
