@@ -273,10 +273,11 @@ def figure(rows: list[dict[str, Any]], methods: tuple[str, ...], path: Path) -> 
             axis.set_xticks([i + 0.4 for i in range(len(others))], others, rotation=60, ha="right")
             axis.set_title(arch)
             axis.grid(axis="y", alpha=0.3)
-        axes[0].set_ylabel("gap to the proven optimum [%]")
-        axes[0].legend(frameon=False)
+            axis.set_ylabel("gap to the proven optimum [%]")
+        handles, labels = axes[0].get_legend_handles_labels()
+        axes[0].figure.legend(handles, labels, loc="outside upper center", ncols=len(networks), frameon=False)
 
-    draw(path, len(archs), paint)
+    draw(path, len(archs), paint, columns=2)
 
 
 def main(config: Config) -> list[dict[str, Any]]:

@@ -132,15 +132,24 @@ def markdown(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(str(c) for c in row) + " |" for row in rows)]) + "\n"
 
 
-def draw(path: Path, panels: int, paint: Callable[[Any], None], *, width: float = 4.6, height: float = 3.4) -> None:
+def draw(
+    path: Path,
+    panels: int,
+    paint: Callable[[Any], None],
+    *,
+    width: float = 4.6,
+    height: float = 3.4,
+    columns: int | None = None,
+) -> None:
     """Write an SVG figure, the same bytes for the same content.
 
     Args:
         path: Where it goes.
-        panels: Axes side by side.
+        panels: Number of axes.
         paint: Is given the array of axes.
         width: Inches of a panel.
-        height: Inches.
+        height: Inches of a panel.
+        columns: Panels side by side; None: all.
     """
     import matplotlib
 
@@ -148,8 +157,13 @@ def draw(path: Path, panels: int, paint: Callable[[Any], None], *, width: float 
     from matplotlib import pyplot
 
     with pyplot.rc_context({"svg.hashsalt": "codesign", "font.size": 8}):
-        figure, axes = pyplot.subplots(1, panels, figsize=(width * panels, height), squeeze=False, layout="constrained")
-        paint(axes[0])
+        across = min(panels, columns or panels)
+        down = -(-panels // across)
+        size = (width * across, height * down)
+        figure, axes = pyplot.subplots(down, across, figsize=size, squeeze=False, layout="constrained")
+        for unused in axes.flat[panels:]:
+            unused.remove()
+        paint(axes.flat[:panels])
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, metadata={"Date": None})
         pyplot.close(figure)
