@@ -57,8 +57,15 @@ def keep_sets(instance: Instance) -> list[tuple[Chain, ...]]:
     return list(product(*per_tensor))
 
 
-def search_keep_sets(instance: Instance, bases: BaseArrays, best: Incumbent) -> float:
-    """Search every keep set; returns a lower bound on what was not searched (infinite if nothing)."""
+def search_keep_sets(instance: Instance, bases: BaseArrays, best: Incumbent, threads: int = 1) -> float:
+    """Search every keep set; returns a lower bound on what was not searched (infinite if nothing).
+
+    Args:
+        instance: The problem.
+        bases: Its base arrays.
+        best: The incumbent, improved in place.
+        threads: Profiles to bound at a time where `JointSearch` covers the problem.
+    """
     sets = keep_sets(instance)
     if len(sets) == 1:
         fixed = FixedKeep(instance, _by_level(sets[0]), bases)
@@ -71,8 +78,8 @@ def search_keep_sets(instance: Instance, bases: BaseArrays, best: Incumbent) -> 
         free = FreeKeep(instance, sets, bases, best)
         if not free.coarse:
             return search.run()
-        return min(unsearched, JointSearch(free, best).run())
-    return FreeKeep(instance, sets, bases, best).search()
+        return min(unsearched, JointSearch(free, best, threads).run())
+    return FreeKeep(instance, sets, bases, best).search(threads)
 
 
 def _by_level(chains: tuple[Chain, ...]) -> KeepSets:
@@ -100,12 +107,12 @@ class FreeKeep:
         for costs in reversed(self.chain_cost):
             self.later.insert(0, self.later[0] + np.minimum.reduce(list(costs.values())))
 
-    def search(self) -> float:
+    def search(self, threads: int = 1) -> float:
         """See `search_keep_sets`."""
         if not self.coarse:
             return self.one_by_one()
         if len(self.sets) > _FEW and can_search(self.instance, self.best.goal):
-            return JointSearch(self, self.best).run()
+            return JointSearch(self, self.best, threads).run()
         if len(self.sets) > _FEW:
             self.climb()
         unsearched, started = math.inf, 0

@@ -31,14 +31,18 @@ class ExactMapper:
     Args:
         effort: Cells of the dynamic program to fill at most, about 10^8 a second; None: no limit. Unlike a time limit it
             gives the same result on every machine.
+        threads: Profiles to bound at a time in searches that take long (section D10); the optimum found is the same.
     """
 
     effort: float | None = None
+    threads: int = 1
     name: ClassVar[str] = "exact"
 
     def __post_init__(self) -> None:
         if self.effort is not None and not self.effort > 0:
             raise UserError(f"effort must be > 0 cells, got {self.effort}")
+        if self.threads < 1:
+            raise UserError(f"threads must be >= 1, got {self.threads}")
 
     def map(
         self,
@@ -55,7 +59,7 @@ class ExactMapper:
         best = new_incumbent(
             instance, Goal(objective), started, budget, math.inf if self.effort is None else self.effort
         )
-        unsearched = search_keep_sets(instance, BaseArrays(instance), best)
+        unsearched = search_keep_sets(instance, BaseArrays(instance), best, self.threads)
         if best.nest is not None and unsearched < best.value and best.evaluated < best.scored:
             best.ask(at_once=True)  # stopped: at least as good as annealing
         return to_result(instance, best, unsearched, started, seed)

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from codesign.arch.presets import load_preset
+from codesign.core.errors import UserError
 from codesign.cost.arrays import Reuse
 from codesign.mappers.base import Budget, Objective, Proof
-from codesign.mappers.exact import ExactMapper
+from codesign.mappers.exact import ExactMapper, bypass
 from codesign.mappers.exact.bases import BaseArrays
 from codesign.mappers.exact.fixed import FixedKeep
 from codesign.mappers.exact.instance import make_instance
@@ -17,6 +18,7 @@ from codesign.mappers.exact.joint.mirror import Mirror
 from codesign.mappers.exact.joint.problem import JointProblem, expand
 from codesign.mappers.exact.joint.profile import JointProfile
 from codesign.mappers.exact.joint.states import END, KIND, SOURCE, TARGET, make_program
+from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, Keep, MappingProblem
 from codesign.workloads.computation import Computation
 from tests.oracle.exact_problems import random_problem
@@ -110,3 +112,20 @@ def test_free_keep_sets_of_a_real_layer_are_proven(objective: Objective) -> None
     assert result.cost is not None
     assert kept.cost is not None
     assert objective.of(result.cost) <= objective.of(kept.cost) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_threads_find_the_same_optimum(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bypass, "_FEW", 0)
+    monkeypatch.setattr(bypass, "_PROFILES_ALONE", 0)
+    problem = random_problem(np.random.default_rng(500 + seed), free_bypass=True, size=24, levels=4)
+    alone, together = (create("exact", threads=n).map(problem, Objective.EDP, budget=Budget(), seed=0) for n in (1, 3))
+    assert together.proof is alone.proof
+    assert (alone.cost is None) == (together.cost is None)
+    if alone.cost is not None and together.cost is not None:
+        assert together.cost.edp == pytest.approx(alone.cost.edp, rel=1e-12)
+
+
+def test_no_threads_are_refused() -> None:
+    with pytest.raises(UserError, match="threads must be >= 1, got 0"):
+        create("exact", threads=0)

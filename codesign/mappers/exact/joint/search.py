@@ -10,6 +10,7 @@ goes on without them.
 import heapq
 import math
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -80,10 +81,11 @@ class JointSearch:
     Args:
         free: Bounds of coarse profiles.
         best: The incumbent, improved in place.
+        threads: Profiles to bound at a time; compiled code runs beside compiled code.
     """
 
-    def __init__(self, free: "FreeKeep", best: Incumbent) -> None:
-        self.free, self.best, instance = free, best, free.instance
+    def __init__(self, free: "FreeKeep", best: Incumbent, threads: int = 1) -> None:
+        self.free, self.best, self.threads, instance = free, best, threads, free.instance
         self.problem = JointProblem(instance, _worth_deciding(instance), free.bases)
         self.energy_only = np.zeros(1 + self.problem.n_ports)
         self.energy_only[0] = 1.0
@@ -109,17 +111,27 @@ class JointSearch:
         """Search; returns a lower bound on what was not searched (infinite if nothing)."""
         best = self.best
         best.ask(at_once=True)
-        while best.beaten_by(self.bound):
-            if best.late and best.nest is not None:
-                return min(self._unsearched, self.bound)
-            if not self._waiting or (self._at < len(self._values) and self._values[self._at] <= self._waiting[0][0]):
-                self._open(int(self._coarse[self._at]))
-                self._at += 1
-                continue
-            part = heapq.heappop(self._waiting)[-1]
-            if best.beaten_by(part.value):
-                self._sharpen(part)
+        with ThreadPoolExecutor(self.threads) as pool:
+            while best.beaten_by(self.bound):
+                if best.late and best.nest is not None:
+                    return min(self._unsearched, self.bound)
+                parts = self._next_parts()
+                if not parts:
+                    self._open(int(self._coarse[self._at]))
+                    self._at += 1
+                    continue
+                bounded = map(self._bounded, parts) if len(parts) == 1 else pool.map(self._bounded, parts)
+                for part, profile, energy in bounded:
+                    self._sharpen(part, profile, energy)
         return self._unsearched
+
+    def _next_parts(self) -> list[Part]:
+        """The parts of the least bounds, as many as there are threads; none if a coarse profile comes first."""
+        coarse = self._values[self._at] if self._at < len(self._values) else math.inf
+        parts: list[Part] = []
+        while self._waiting and self._waiting[0][0] < coarse and len(parts) < self.threads:
+            parts.append(heapq.heappop(self._waiting)[-1])
+        return parts
 
     def _push(self, part: Part) -> None:
         if self.best.beaten_by(part.value):
@@ -159,17 +171,22 @@ class JointSearch:
 
     # ---- programs ------------------------------------------------------------------------------
 
-    def _sharpen(self, part: Part) -> None:
-        """Take a part one step further."""
+    def _bounded(self, part: Part) -> tuple[Part, JointProfile, float]:
+        """A part, its profile with the program of its next step run, and the bound on its energy; changes nothing else."""
         profile = JointProfile(self.problem, np.array(part.row))
         if part.stage == CHAINS and self._quick:
-            energy = max(part.energy, profile.bound(self.energy_only))
-            self.best.count(_CELLS_A_PROFILE + profile.filled.table.size)
-            self._push(self._valued(replace(part, stage=FOLDED, energy=energy)))
+            return part, profile, profile.bound(self.energy_only)
+        return part, profile, profile.run(self.energy_only, self._restriction(part))
+
+    def _sharpen(self, part: Part, profile: JointProfile, energy: float) -> None:
+        """Take a part one step further, given what `_bounded` found."""
+        self.best.count(_CELLS_A_PROFILE + profile.filled.table.size)
+        stage = FOLDED if part.stage == CHAINS and self._quick else EXACT
+        part = self._valued(replace(part, stage=stage, energy=max(part.energy, energy)))
+        if stage == FOLDED:
+            self._push(part)
             return
         restricted = self._restriction(part)
-        energy = max(part.energy, self._run(profile, self.energy_only, restricted))
-        part = self._valued(replace(part, stage=EXACT, energy=energy))
         if self.best.goal.objective is Objective.EDP and self.problem.n_ports and self.best.beaten_by(part.value):
             part = self._trade(part, profile, restricted)
             if self.best.beaten_by(part.value):
