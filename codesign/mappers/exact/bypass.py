@@ -74,7 +74,7 @@ def search_keep_sets(instance: Instance, bases: BaseArrays, best: Incumbent, thr
         search = profile_search(fixed, best)
         unsearched = search.run(_PROFILES_ALONE)
         if best.late or not best.beaten_by(search.bound):
-            return unsearched
+            return min(unsearched, search.bound) if best.beaten_by(search.bound) else unsearched
         free = FreeKeep(instance, sets, bases, best)
         if not free.coarse:
             return search.run()

@@ -143,7 +143,7 @@ class JointProblem:
         masks = self.instance.relevant_mask
         sliding = self.sliding if exactly else -1
         slides = tuple((d, int(masks[d])) for d in self.windows if exactly)
-        return make_program(self.decisions, self._stacks(spatial), sliding, slides, chained)
+        return make_program(self.decisions, self._stacks(spatial, chained), sliding, slides, chained and exactly)
 
     @cached_property
     def windows(self) -> tuple[int, ...]:
@@ -209,14 +209,14 @@ class JointProblem:
         found = [t for t, axes in enumerate(self.instance.sliding_axes) if axes]
         return found[0] if found else -1
 
-    def _stacks(self, spatial: FloatArray) -> Stacks:
+    def _stacks(self, spatial: FloatArray, chained: bool) -> Stacks:
         """Which levels can pay that hold the same tile of a tensor as a level inside (section D9 of the docs).
 
         Only where a fan-out in between makes the level inside ask for a word more than once: children share a window, or
-        words are not multicast.
+        words are not multicast. Where chains may go on and some level must keep the sliding tensor, anywhere.
         """
         instance, used = self.instance, spatial > 1.0
-        key = used.tobytes()
+        key = used.tobytes(), chained
         if key in self._known_stacks:
             return self._known_stacks[key]
         n = instance.n_levels
@@ -226,6 +226,7 @@ class JointProblem:
             twice[t] = used[:, moving].any(axis=1)
             apart = used[:, ~instance.relevant[t]].any(axis=1)
             twice[t] |= apart & (instance.problem.shares == 0)
+            twice[t] |= chained and t == self.sliding and any(row[t] is Keep.YES for row in self.decisions[1:])
         self._known_stacks[key] = tuple(
             tuple(tuple(bool(twice[t, v:w].any()) for w in range(n)) for v in range(n))
             for t in range(instance.n_tensors)
@@ -233,8 +234,8 @@ class JointProblem:
         return self._known_stacks[key]
 
     @cached_property
-    def _known_stacks(self) -> dict[bytes, Stacks]:
-        """Results of `_stacks` by which factors are above 1."""
+    def _known_stacks(self) -> dict[tuple[bytes, bool], Stacks]:
+        """Results of `_stacks` by which factors are above 1 and whether chains may go on."""
         return {}
 
     @cached_property

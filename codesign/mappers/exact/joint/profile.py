@@ -129,7 +129,13 @@ class JointProfile:
         n_tensors, n_levels, _ = self.least.shape
         words = np.empty((n_tensors, n_levels, lattice.n_tiles))
         penalty = np.empty((n_levels, 1 << n_tensors, lattice.n_tiles))
-        fold(place, self.least, self.exact.penalty, words, penalty)
+        least, windows = self.least, self.windows
+        if windows.first[-1] > 0:  # steps of loops that go on after others may cost nothing at all
+            saved = np.zeros(self.exact.lattice.n_tiles)
+            np.maximum.at(saved, windows.chains[: windows.first[-1], 3], windows.saved[: windows.first[-1], 0])
+            least = least.copy()
+            least[windows.tensor] = np.minimum(least[windows.tensor], self.exact.words[windows.tensor] * (1.0 - saved))
+        fold(place, least, self.exact.penalty, words, penalty)
         free = np.array([problem.free[:, list(group)].max(axis=1) for group in groups], np.int64).T
         relevant = np.array([self.exact.relevant[group[0]] for group in groups], np.int64)
         return Tiles(lattice, words, penalty, np.ascontiguousarray(free), relevant)

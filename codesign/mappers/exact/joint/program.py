@@ -93,7 +93,13 @@ def fill_charges(
         for x in range(n):
             charge[q, x] += once[q]
     for r in range(program.shared.shape[0]):
-        c, row, fresh, p, d = program.shared[r]
+        c, row, fresh, p, d = (
+            program.shared[r, 0],
+            program.shared[r, 1],
+            program.shared[r, 2],
+            program.shared[r, 3],
+            program.shared[r, 4],
+        )
         length, t = 0, windows.tensor
         while length < chain.shape[1] and chain[row, length] >= 0:
             length += 1
@@ -158,8 +164,7 @@ def run_program(
                 s,
                 source,
                 c,
-                program.shared[r, 2],
-                program.shared[r, 4],
+                program.shared[r],
                 what,
                 r,
                 windows,
@@ -197,16 +202,17 @@ def run_program(
 
 @njit_inline
 def _chain(
-    table: FloatArray, s: int, source: int, c: int, fresh: int, d: int, q: int, r: int, windows: Windows, free: IntArray,
+    table: FloatArray, s: int, source: int, c: int, row: IntArray, q: int, r: int, windows: Windows, free: IntArray,
     charge: FloatArray, once: FloatArray, shared: FloatArray,
 ) -> None:  # fmt: skip
-    """Offer the first loops after which a chain may go on."""
+    """Offer the first loops after which a chain may go on; `row` is the one of `JointProgram.shared`."""
+    fresh, d, touched = row[2], row[4], row[5]
     if free[c, d] == 0:
         return
     group = c * free.shape[1] + d
     for k in range(windows.first[group], windows.first[group + 1]):
         x, y = windows.chains[k, 3], windows.chains[k, 4]
-        saved = (charge[q, x] - once[q]) * windows.saved[k, 0]
+        saved = (charge[q, x] - once[q]) * windows.saved[k, 0] if touched > 0 else 0.0
         if fresh > 0:
             saved += shared[r, x] * (windows.saved[k, 2] + windows.saved[k, 1])
         table[s, x] = min(table[s, x], table[source, y] + charge[q, x] - saved)

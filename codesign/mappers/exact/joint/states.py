@@ -40,7 +40,7 @@ class JointProgram(NamedTuple):
         operations: ``O x 6``, see the columns above.
         first: ``S + 1`` where the operations of each state begin.
         charges: ``Q x 3`` tensor, set of levels that wait, parent of every charge.
-        shared: ``R x 5`` level of the loop, set, how many of it are fresh, parent, dimension.
+        shared: ``R x 6`` level of the loop, set, how many of it are fresh, parent, dimension, how many are not fresh.
         chain: ``H x L`` levels of every set, innermost first, -1 padded.
         starts: ``A x (1 + T)`` states at the MACs, and the parent each tensor is committed to.
     """
@@ -93,7 +93,7 @@ class _Builder:
         self.where: dict[_State, int] = {}
         self.sets: dict[tuple[int, ...], int] = {}
         self.charges: dict[tuple[int, int, int], int] = {}
-        self.shared: dict[tuple[int, int, int, int, int], int] = {}
+        self.shared: dict[tuple[int, int, int, int, int, int], int] = {}
 
     def statuses(self, c: int, t: int, stacks: tuple[tuple[bool, ...], ...]) -> list[_Status]:
         """What a tensor may be among the loops of level c, if not fresh: committed first, then open, few levels first."""
@@ -113,9 +113,17 @@ class _Builder:
         return [_Status(p) for p in parents] + [_Status(-1, held) for held in waiting]
 
     def fresh_statuses(self, c: int) -> list[_Status]:
-        """The fresh statuses of the sliding tensor at a level."""
+        """The fresh statuses of the sliding tensor at a level.
+
+        Where chains may go on, also an untouched level over a touched one that holds the same tile (section D9 of the docs).
+        """
         waiting = [s.held for s in self.usual[c][self.sliding] if s.held]
-        return [_Status(-1, held, u) for held in waiting for u in range(1, len(held) + 1)]
+        found = [_Status(-1, held, u) for held in waiting for u in range(1, len(held) + 1)]
+        if self.chained:
+            keeping = [v for v in range(c + 1, self.n_levels) if self.decisions[v][self.sliding] is not Keep.NO]
+            over = [(*held, v) for held in waiting for v in keeping if v < held[-1]]
+            found += [_Status(-1, held, 1) for held in over if held not in waiting]
+        return found
 
     def ended(self, status: _Status, c: int, t: int, kept: bool) -> _Status | None:
         """The status after the end of level c; None if the tensor cannot be (or not be) kept there."""
@@ -157,7 +165,7 @@ class _Builder:
             np.array(operations, np.int64),
             np.array(first, np.int64),
             np.array(list(self.charges), np.int64).reshape(-1, 3),
-            np.array(list(self.shared), np.int64).reshape(-1, 5),
+            np.array(list(self.shared), np.int64).reshape(-1, 6),
             chain,
             np.array(starts, np.int64),
         )
@@ -179,7 +187,7 @@ class _Builder:
                 for source, p in self.committed(c, choice, t):
                     yield CLOSE, source, self.charge(t, status.held, p), -1
         usual = tuple(_Status(x.parent, x.held) for x in choice)
-        if fresh:
+        if fresh and (c, usual) in self.where:
             yield TOUCH, self.where[c, usual], -1, -1
         if self.sliding >= 0 and choice[self.sliding].held and (fresh or self.chained):
             yield from self.first_loops(c, usual, choice[self.sliding].fresh, opened)
@@ -195,7 +203,7 @@ class _Builder:
             if minding & opened != 1 << self.sliding:
                 continue
             for source, p in self.committed(c, usual, self.sliding):
-                row = (c, self.sets.setdefault(held, len(self.sets)), fresh, p, d)
+                row = (c, self.sets.setdefault(held, len(self.sets)), fresh, p, d, len(held) - fresh)
                 shared = self.shared.setdefault(row, len(self.shared))
                 charge = self.charge(self.sliding, held, p)
                 if fresh:

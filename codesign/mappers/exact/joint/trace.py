@@ -150,7 +150,8 @@ class JointTrace:
             if windows.chains[k, 3] != x:
                 continue
             y = int(windows.chains[k, 4])
-            saved = float(filled.charge[q, x] - filled.once[q]) * float(windows.saved[k, 0])
+            touched = int(filled.program.shared[r, 5]) > 0
+            saved = float(filled.charge[q, x] - filled.once[q]) * float(windows.saved[k, 0]) if touched else 0.0
             if fresh:
                 saved += float(filled.shared[r, x] * (windows.saved[k, 2] + windows.saved[k, 1]))
             if self.same(float(self.table[source, y] + filled.charge[q, x]) - saved, wanted):
