@@ -129,6 +129,8 @@ def main(arguments: list[str]) -> None:
     )
     parser.add_argument("--smoke", action="store_true", help="a run of seconds, to see that everything works")
     options = parser.parse_args(arguments)
+    if options.price is not None and not options.price > 0:
+        raise UserError(f"--price must be > 0, got {options.price}")
     for name in [*([options.build] if options.build else []), *options.cases]:
         if name not in cases():
             raise unknown_name("case", name, cases())
@@ -143,7 +145,8 @@ def main(arguments: list[str]) -> None:
         if options.smoke:
             compare(name, seeds=1, budget=4, price=0.2)
         else:
-            compare(name, options.seeds, options.budget, options.price or PRICES[name])
+            price = PRICES[name] if options.price is None else options.price
+            compare(name, options.seeds, options.budget, price)
 
 
 if __name__ == "__main__":

@@ -100,4 +100,4 @@ def test_exact_mapper_beside_the_recorded_optimum(name: str, most: float) -> Non
 
 @pytest.mark.parametrize("case", elsewhere(read_cases(HERE)), ids=lambda c: c.name)
 def test_convolution_is_proven_on_the_other_machines(case: Case) -> None:
-    assert mapped(case, Objective.EDP, 30.0)["proven"]
+    assert mapped(case, Objective.EDP, 120.0)["proven"]  # seconds, where the search has to be compiled first too

@@ -140,7 +140,7 @@ def test_interrupted_runs_keep_finished_trials_and_go_on(tmp_path: Path) -> None
     total = len(kept.trials) + 2
     run = codesign(*arguments, "--trials", str(total), cwd=tmp_path)
     assert run.returncode == 0, run.stderr
-    assert f"going on after {len(kept.trials)} finished trials" in said(run)
+    assert f"going on after {len(kept.trials)} finished trial" in said(run)
     assert sorted(t.number for t in Study.open(tmp_path / "i").trials) == list(range(total))
 
 

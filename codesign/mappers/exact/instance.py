@@ -40,7 +40,7 @@ class Instance:
         source: The problem as given.
         problem: Its arrays, over all dimensions.
         lattice: Tiles.
-        members: ``D`` the problem's dimensions that each of the lattice's stands for (section D2 in docs/exact-mapper.md).
+        members: ``D`` the problem's dimensions that each of the lattice's stands for (section D0 in docs/exact-mapper.md).
         coef: ``T x A x D`` coefficients.
         relevant: ``T x D`` whether a dimension indexes a tensor.
         plain: ``T x D`` whether a dimension multiplies the tile of the tensor by its size (alone on its axis, coefficient 1).
@@ -91,7 +91,7 @@ class Instance:
         return tuple(found)
 
     def bounded_only(self, t: int) -> bool:
-        """Whether reuse along the sliding axes of a tensor is only bounded, not followed (bound B4 in the docs)."""
+        """Whether reuse along the sliding axes of a tensor is only bounded, not followed (section C2 in the docs)."""
         return self.problem.reuse == Reuse.RESIDENT.value or bool(self.problem.entangled[t])
 
     @cached_property

@@ -2,9 +2,9 @@
 
 A profile here is one vector of spatial factors for each fan-out. Its bound gets sharper in steps, and only the profile
 of the least bound is taken a step further: sums over chains of keeping levels, for all profiles that are alike (bound
-B3) and for the profile itself; a quick program over all keep sets; the exact one. The last one gives a mapping too, which mostly costs what the bound says. Where it does not (a
-port slows it down, a chain was counted on, an order is fixed) its keep sets are searched on their own, and the profile
-goes on without them.
+B3) and for the profile itself; a quick program over all keep sets; the exact one. The last one gives a mapping too, which
+mostly costs what the bound says. Where it does not (a port slows it down, a chain was counted on, an order or a factor is
+fixed) its keep sets are searched on their own, and the profile goes on without them.
 """
 
 import heapq
@@ -255,7 +255,7 @@ class JointSearch:
         """Search one keep set of the part; the others go back, split by the first decision in which they differ."""
         fixed = self._fixed(keep)
         choice = self._choice(fixed, part.row)
-        if (keep, tuple(choice)) not in self._searched:  # it stands for several vectors
+        if (keep, tuple(choice)) not in self._searched:  # its options stand for several vectors, all searched at once
             self._searched.add((keep, tuple(choice)))
             profile, energy, quickest = open_profile(fixed, choice)
             least = self.best.goal.value(energy, quickest)
