@@ -116,21 +116,24 @@ class JointSearch:
                 if best.late and best.nest is not None:
                     return min(self._unsearched, self.bound)
                 parts = self._next_parts()
-                if not parts:
-                    self._open(int(self._coarse[self._at]))
-                    self._at += 1
-                    continue
                 bounded = map(self._bounded, parts) if len(parts) == 1 else pool.map(self._bounded, parts)
                 for part, profile, energy in bounded:
                     self._sharpen(part, profile, energy)
         return self._unsearched
 
     def _next_parts(self) -> list[Part]:
-        """The parts of the least bounds, as many as there are threads; none if a coarse profile comes first."""
-        coarse = self._values[self._at] if self._at < len(self._values) else math.inf
+        """The parts of the least bounds that may win, as many as there are threads; opens the coarse profiles before them."""
         parts: list[Part] = []
-        while self._waiting and self._waiting[0][0] < coarse and len(parts) < self.threads:
-            parts.append(heapq.heappop(self._waiting)[-1])
+        while len(parts) < self.threads and not (self.best.late and self.best.nest is not None):
+            coarse = float(self._values[self._at]) if self._at < len(self._values) else math.inf
+            part = self._waiting[0][0] if self._waiting else math.inf
+            if not self.best.beaten_by(min(coarse, part)):
+                break
+            if coarse <= part:
+                self._open(int(self._coarse[self._at]))
+                self._at += 1
+            else:
+                parts.append(heapq.heappop(self._waiting)[-1])
         return parts
 
     def _push(self, part: Part) -> None:
