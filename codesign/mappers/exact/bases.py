@@ -93,16 +93,6 @@ class BaseArrays:
                     rows.append(whole - self.pool[shared])
         return np.array(rows), of
 
-    def outside_of(self, allowed: frozenset[tuple[int, ...]]) -> FloatArray:
-        """``N`` infinite where the sizes of all sliding dimensions are none of these (0 there: any size)."""
-        together = sorted({d for _, axis in self.axis_rows() for d in axis})
-        value = self.instance.lattice.value[together]
-        inside = np.zeros(value.shape[1], bool)
-        for sizes in allowed:
-            wanted = np.array(sizes, np.float64)[:, None]
-            inside |= ((value == wanted) | (wanted == 0.0)).all(axis=0)
-        return np.where(inside, 0.0, np.inf)
-
     @cached_property
     def axis_tables(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
         """Row of (tensor, dimension); tile of each axis by lattice tile; lattice tiles sorted by it; where each begins."""

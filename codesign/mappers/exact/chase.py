@@ -45,14 +45,14 @@ def chase(profile: Profile, charges: Charges, constant: float, quickest: float, 
     n_levels, n_dims = fixed.instance.n_levels, fixed.instance.n_dims
     stack = compiled.make_stack(n_dims, max(1, len(fixed.boundaries)), n_levels * (n_dims + 1) + 1)
     stack, top = compiled.push_vectors(
-        stack, 0, fixed.states.start, 0, n_levels - 1, 0.0, 0, 0, stack.chains[0], stack.figures[0], table, fixed.grid,
+        stack, 0, fixed.states.start, 0, n_levels - 1, 0.0, 0, 0, stack.chains[0], stack.figures[0], table, fixed.instance.lattice.grid,
         charges, constant, mode, quickest, _limit(best),
     )  # fmt: skip
     rows, plan, steps = _rows(profile), _plan(fixed), 0
     nest = fixed.instance.empty_nest()
     while True:
         stack, top, count, done, scored, why = compiled.walk(
-            stack, top, _STEPS_AT_ONCE, int(min(best.scored - best.evaluated, _STEPS_AT_ONCE)), table, fixed.grid, fixed.machine, charges, chains, rows, fixed.states.outer,
+            stack, top, _STEPS_AT_ONCE, int(min(best.scored - best.evaluated, _STEPS_AT_ONCE)), table, fixed.instance.lattice.grid, fixed.machine, charges, chains, rows, fixed.states.outer,
             constant, mode, quickest, _limit(best), best.kernel, nest, plan, best.goal.latency_limit,
         )  # fmt: skip
         steps += done

@@ -20,7 +20,7 @@ from codesign.mappers.exact.dp import cross_point, run_profile
 from codesign.mappers.exact.instance import Instance
 from codesign.mappers.exact.spatial import FanoutOptions, options_of
 from codesign.mappers.exact.states import States, make_states
-from codesign.mappers.exact.tables import Chains, Charges, Grid, Machine
+from codesign.mappers.exact.tables import Chains, Charges, Machine
 from codesign.mappers.exact.tension import profile_tension, sharpen_choices
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -177,18 +177,6 @@ class FixedKeep:
         )  # fmt: skip
 
     @cached_property
-    def grid(self) -> Grid:
-        """The lattice for compiled code."""
-        lattice = self.instance.lattice
-        divisor = np.zeros((len(lattice.bounds), lattice.grow.shape[1]))
-        for d, values in enumerate(lattice.divisors):
-            divisor[d, : len(values)] = values
-        return Grid(
-            lattice.n_divisors, lattice.stride, lattice.grow, lattice.axis_dim, lattice.axis_size,
-            lattice.axis_stride, divisor,
-        )  # fmt: skip
-
-    @cached_property
     def penalty(self) -> FloatArray:
         """``(L + 1) x N`` 0 where tiles fit; the last row is the MACs, where any does."""
         rows = [self.instance.penalty(v, self.keep[v]) for v in range(self.instance.n_levels)]
@@ -312,7 +300,7 @@ class FixedKeep:
             allowed = f.tiles[choice[m] - self.options.first[m]]
             if allowed is not None:
                 penalty = penalty.copy() if penalty is self.penalty else penalty
-                penalty[m + 1] += self.bases.outside_of(allowed)
+                penalty[m + 1] += self.instance.outside_of(allowed, self.instance.lattice.value)
         return penalty
 
     def _vectors(self, choice: IntArray) -> tuple[IntArray, IntArray, IntArray]:
@@ -342,9 +330,13 @@ class FixedKeep:
         n_states, n_tiles = len(self.states.level), self.instance.lattice.n_tiles
         if not self.table or len(self.table[0]) < n_states:
             self.table[:] = [np.empty((n_states, n_tiles)), np.empty((5, n_tiles))]
-        run_profile(self.table[0], self.grid, self.machine, charges, self.chains(), self.table[1], tight)
+        run_profile(
+            self.table[0], self.instance.lattice.grid, self.machine, charges, self.chains(), self.table[1], tight
+        )
         m = self.instance.n_levels - 1
         if charges.penalty[m + 1, 0] > 0.0:
             return float("inf")
         start = self.table[0][self.states.start]
-        return float(cross_point(start, 0, m, self.grid, charges.group, charges.vector, charges.factors))
+        return float(
+            cross_point(start, 0, m, self.instance.lattice.grid, charges.group, charges.vector, charges.factors)
+        )

@@ -90,6 +90,20 @@ class Instance:
             found.append(tuple(tuple(int(d) for d in axis) for axis in axes if len(axis) > 1))
         return tuple(found)
 
+    @cached_property
+    def windows(self) -> tuple[int, ...]:
+        """Dimensions of all sliding axes."""
+        return tuple(sorted({d for axes in self.sliding_axes for axis in axes for d in axis}))
+
+    def outside_of(self, allowed: frozenset[tuple[int, ...]], sizes: FloatArray) -> FloatArray:
+        """``N`` infinite where the sizes ``D x N`` of the dimensions in `windows` are none of these (0 there: any size)."""
+        value = sizes[list(self.windows)]
+        inside = np.zeros(value.shape[1], bool)
+        for row in allowed:
+            wanted = np.array(row, np.float64)[:, None]
+            inside |= ((value == wanted) | (wanted == 0.0)).all(axis=0)
+        return np.where(inside, 0.0, np.inf)
+
     def bounded_only(self, t: int) -> bool:
         """Whether reuse along the sliding axes of a tensor is only bounded, not followed (section C2 in the docs)."""
         return self.problem.reuse == Reuse.RESIDENT.value or bool(self.problem.entangled[t])

@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from codesign.mappers.exact.tables import Grid
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.mapping.space import prime_factors
 
@@ -43,6 +44,14 @@ class Lattice:
     axis_stride: IntArray
     value: FloatArray
     volume: FloatArray
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The lattice for compiled code."""
+        divisor = np.zeros(self.grow.shape[:2])
+        for d, values in enumerate(self.divisors):
+            divisor[d, : len(values)] = values
+        return Grid(self.n_divisors, self.stride, self.grow, self.axis_dim, self.axis_size, self.axis_stride, divisor)
 
     @cached_property
     def by_volume(self) -> IntArray:

@@ -87,10 +87,10 @@ def _diagonals(
     How many words are different depends on the tile inside, so there is one option per vector and count.
     """
     axes = [(t, axis) for t, found in enumerate(instance.sliding_axes) for axis in found]
-    together = sorted({d for _, axis in axes for d in axis})
+    together = instance.windows
     coef = tuple((t, tuple(tuple(int(c) for c in row) for row in instance.coef[t] if row.any())) for t, _ in axes)
     alone = tuple(e or d in together for d, e in enumerate(exact))
-    return _diagonal_options(instance.lattice.divisors, masks, alone, tuple(together), coef, rules, instance.n_tensors)
+    return _diagonal_options(instance.lattice.divisors, masks, alone, together, coef, rules, instance.n_tensors)
 
 
 @lru_cache(maxsize=1024)

@@ -87,7 +87,7 @@ class _Tracer:
         self.fixed, self.charges, self.tight = fixed, charges, tight
         self.table: FloatArray = fixed.table[0]
         self.machine: Machine = fixed.machine
-        self.grid: Grid = fixed.grid
+        self.grid: Grid = fixed.instance.lattice.grid
         self.chains = fixed.chains()
         self.words = np.zeros(len(fixed.boundaries))
         self.optimistic = False

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, LevelKind, StorageLevel
 from codesign.arch.presets import load_preset
 from codesign.core.errors import UserError
 from codesign.cost.arrays import Reuse
@@ -21,7 +22,7 @@ from codesign.mappers.exact.joint.states import END, KIND, SOURCE, TARGET, make_
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, Keep, MappingProblem
 from codesign.workloads.computation import Computation
-from tests.oracle.exact_problems import random_problem
+from tests.oracle.exact_problems import WINDOWS, random_problem
 
 CONVOLUTION = "Outputs[K,P,Q] += Inputs[C,P+R,Q+S] * Weights[K,C,R,S]"
 
@@ -130,3 +131,39 @@ def test_threads_find_the_same_optimum(seed: int, monkeypatch: pytest.MonkeyPatc
 def test_no_threads_are_refused() -> None:
     with pytest.raises(UserError, match="threads must be >= 1, got 0"):
         create("exact", threads=0)
+
+
+def sliding_on(seed: int) -> MappingProblem:
+    """A 1-D convolution on four small levels without fan-outs, whose windows often go on sliding after other loops."""
+    rng = np.random.default_rng(seed)
+    tile = int(rng.choice([2, 3, 4]))
+    bounds = {"k": int(rng.choice([2, 4])), "p": tile * int(rng.choice([2, 4, 8])), "r": tile * int(rng.choice([2, 3]))}
+    computation = Computation.parse("O[k,p] += I[p+r] * W[k,r]", bounds, bits=8, partial_bits=8)
+    names = frozenset(t.name for t in computation.tensors)
+    levels = [
+        StorageLevel(
+            name=f"L{v}", kind=LevelKind.SRAM if v else LevelKind.DRAM, capacity_bytes=capacity, word_bits=8, keep=names,
+            energy=AccessEnergy(*(energy * float(x) for x in rng.uniform(0.3, 1.5, 3))),
+        )
+        for v, (capacity, energy) in enumerate(zip((None, 60, 24, 2 * tile - 1), (150.0, 30.0, 6.0, 1.0), strict=True))
+    ]  # fmt: skip
+    return MappingProblem(
+        computation, Architecture("a", tuple(levels), Arithmetic(energy_pj=0.3)), Constraints((), True)
+    )
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_levels_that_hold_the_same_tile_are_left_out_without_loss(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = sliding_on(seed)
+    if seed % 2:
+        source = random_problem(np.random.default_rng(2600 + seed), WINDOWS, free_bypass=True, size=24, levels=4)
+    problem = joint_problem(source)
+    weight = np.zeros(1 + problem.n_ports)
+    weight[0] = 1.0
+    rows = rows_of(problem, 6)
+    least = [JointProfile(problem, row).run(weight) for row in rows]
+    n, n_tensors = problem.instance.n_levels, problem.instance.n_tensors
+    everything = tuple(tuple(tuple(v < w for w in range(n)) for v in range(n)) for _ in range(n_tensors))
+    monkeypatch.setattr(JointProblem, "_stacks", lambda *_: everything)
+    # with more states the value can only fall; it must not
+    assert [JointProfile(problem, row).run(weight) for row in rows] == pytest.approx(least, rel=1e-9)

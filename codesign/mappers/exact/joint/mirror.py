@@ -19,7 +19,7 @@ class Mirror:
     def __init__(self, problem: JointProblem) -> None:
         self._maps: list[IntArray] | None = None
         for swapped in _swaps(problem.instance):
-            maps = [_mirrored(vectors, swapped, problem.windows) for vectors in problem.vectors]
+            maps = [_mirrored(vectors, swapped, problem.instance.windows) for vectors in problem.vectors]
             if all(m is not None for m in maps):
                 self._maps = [m for m in maps if m is not None]
 

@@ -142,13 +142,8 @@ class JointProblem:
         """
         masks = self.instance.relevant_mask
         sliding = self.sliding if exactly else -1
-        slides = tuple((d, int(masks[d])) for d in self.windows if exactly)
+        slides = tuple((d, int(masks[d])) for d in self.instance.windows if exactly)
         return make_program(self.decisions, self._stacks(spatial, chained), sliding, slides, chained and exactly)
-
-    @cached_property
-    def windows(self) -> tuple[int, ...]:
-        """Dimensions of all windows."""
-        return tuple(sorted({d for axes in self.instance.sliding_axes for axis in axes for d in axis}))
 
     def chain_tables(self, t: int, axis: tuple[int, ...], spatial: FloatArray) -> list[tuple[int, FloatArray]]:
         """Dimension and `chain_table` of every first loop along an axis that may start a chain.

@@ -15,7 +15,6 @@ from codesign.mappers.exact.joint.states import JointProgram
 from codesign.mappers.exact.joint.tiles import fill_tiles, fold, list_chains, shared_words
 from codesign.mappers.exact.joint.trace import Filled, JointTrace
 from codesign.mappers.exact.lattice import Lattice, make_lattice
-from codesign.mappers.exact.tables import Grid
 from codesign.mappers.exact.trace import LevelLoops
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -37,18 +36,6 @@ class Tiles:
     penalty: FloatArray
     free: IntArray
     relevant: IntArray
-
-    @cached_property
-    def grid(self) -> Grid:
-        """The lattice for compiled code."""
-        lattice = self.lattice
-        divisor = np.zeros((len(lattice.bounds), lattice.grow.shape[1]))
-        for d, values in enumerate(lattice.divisors):
-            divisor[d, : len(values)] = values
-        return Grid(
-            lattice.n_divisors, lattice.stride, lattice.grow, lattice.axis_dim, lattice.axis_size, lattice.axis_stride,
-            divisor,
-        )  # fmt: skip
 
 
 @lru_cache(maxsize=1024)
@@ -108,18 +95,8 @@ class JointProfile:
         for m, (vectors, i) in enumerate(zip(problem.vectors, row, strict=True)):
             allowed = vectors.tiles[i]
             if allowed is not None and m + 1 < n_levels:
-                penalty[m + 1] += self._outside_of(allowed, lattice, self.inside[m + 1])
+                penalty[m + 1] += instance.outside_of(allowed, lattice.value * self.inside[m + 1][:, None])
         self.exact = Tiles(lattice, words, penalty, problem.free, instance.relevant_mask)
-
-    def _outside_of(self, allowed: frozenset[tuple[int, ...]], lattice: Lattice, inside: FloatArray) -> FloatArray:
-        """``N`` infinite where the sizes of all sliding dimensions are none of these (0 there: any size)."""
-        together = list(self.problem.windows)
-        value = lattice.value[together] * inside[together][:, None]
-        fits = np.zeros(value.shape[1], bool)
-        for sizes in allowed:
-            wanted = np.array(sizes, np.float64)[:, None]
-            fits |= ((value == wanted) | (wanted == 0.0)).all(axis=0)
-        return np.where(fits, 0.0, np.inf)
 
     @cached_property
     def folded(self) -> Tiles:
@@ -155,7 +132,7 @@ class JointProfile:
             chains, saved = np.empty((room, 5), np.int64), np.empty((room, 3))
             if len(tables):
                 list_chains(
-                    number, tables, problem.axis_of, lattice.value, self.inside, *problem.places, self.exact.grid, chains,
+                    number, tables, problem.axis_of, lattice.value, self.inside, *problem.places, lattice.grid, chains,
                     saved, first,
                 )  # fmt: skip
             if first[-1] <= room:
@@ -174,7 +151,7 @@ class JointProfile:
         return number, np.array(tables)
 
     def bound(self, weight: FloatArray) -> float:
-        """A quick lower bound on `run`: windows always slide as well as they can, and fewer tiles are told apart."""
+        """A quick bound on what any mapping costs: windows always slide as well as they can, and fewer tiles are told apart."""
         program = self.problem.program_of(self.spatial, False, False)
         return self._run(weight, self.folded, program, NO_WINDOWS, self.folded.penalty)
 
@@ -201,7 +178,7 @@ class JointProfile:
         fill_charges(program, tiles.words, windows, price, fixed, charge, once, shared, steady)
         table = np.empty((len(program.first) - 1, n))
         run_program(
-            table, program, tiles.grid, tiles.free, tiles.relevant, windows, charge, once, shared, steady, penalty,
+            table, program, tiles.lattice.grid, tiles.free, tiles.relevant, windows, charge, once, shared, steady, penalty,
             np.empty((1, n)),
         )  # fmt: skip
         start, value = least_start(table, program.starts, price, fixed, self.fewest)

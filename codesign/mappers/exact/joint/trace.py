@@ -111,7 +111,7 @@ class JointTrace:
 
     def loop(self, s: int, x: int, c: int, opened: int, wanted: float) -> tuple[int, int, int] | None:
         """A prime step of a loop that no open tensor minds."""
-        grid = self.profile.exact.grid
+        grid = self.lattice.grid
         for a in range(len(grid.axis_dim)):
             d, stride, size = int(grid.axis_dim[a]), int(grid.axis_stride[a]), int(grid.axis_size[a])
             if self.free[c, d] == 0 or int(self.instance.relevant_mask[d]) & opened:
@@ -122,7 +122,7 @@ class JointTrace:
 
     def slide(self, operation: IntArray, x: int, wanted: float) -> tuple[int, int, int] | None:
         """A first loop along which a window slides."""
-        filled, grid = self.filled, self.profile.exact.grid
+        filled, grid = self.filled, self.lattice.grid
         source, c, what, r = (int(operation[k]) for k in (SOURCE, LEVEL, WHAT, SHARED))
         d = int(filled.program.shared[r, 4])
         if filled.steady[r] < 0 or self.free[c, d] == 0:
