@@ -12,7 +12,7 @@ from codesign.core.errors import UserError
 if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture
     from codesign.cost.arrays import Reuse
-    from codesign.mapping.load import Inputs
+    from codesign.formats.load import Inputs
     from codesign.workloads.computation import Computation
 
 
@@ -104,7 +104,7 @@ def resolve(
     Raises:
         UserError: A file, preset or layer is unknown or malformed, or something is given twice.
     """
-    from codesign.mapping.load import load_inputs
+    from codesign.formats.load import load_inputs
 
     if clock_hz is not None and not clock_hz > 0:
         raise UserError(f"--clock-hz must be > 0, got {clock_hz:g}")
