@@ -13,15 +13,15 @@ from typing import Any
 
 import numba
 import numpy
-from codesign.scheduling.soma.model.rules.hardware import PRESETS
-from codesign.scheduling.soma.model.rules.load import load_graph
-from codesign.scheduling.soma.model.rules.rules import MODES
-from codesign.scheduling.soma.search.two_stages.fusion_search import Objective
-from codesign.scheduling.soma.search.two_stages.two_stages import Budget, Found, search, search_baseline
 
 from codesign.core.files import write_json
 from codesign.scheduling.soma.evaluator import Invalid, Problem
+from codesign.scheduling.soma.model.hardware import PRESETS
+from codesign.scheduling.soma.model.load import load_graph
+from codesign.scheduling.soma.model.rules import MODES
 from codesign.scheduling.soma.report import schedule_json
+from codesign.scheduling.soma.search.fusion_search import Objective
+from codesign.scheduling.soma.search.two_stages import Budget, Found, search, search_baseline
 
 SCHEDULERS = ("unfused", "cocco", "soma")
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from codesign.scheduling.soma.model.rules.hardware import MIB, PRESETS
-from codesign.scheduling.soma.model.rules.load import load_graph
-from codesign.scheduling.soma.model.rules.rules import MODES
-from codesign.scheduling.soma.search.two_stages.fusion_search import Objective
-from codesign.scheduling.soma.search.two_stages.two_stages import Budget, search, search_baseline
 
 from codesign.core.files import write_json
 from codesign.scheduling.soma.evaluator import Invalid, Problem
+from codesign.scheduling.soma.model.hardware import MIB, PRESETS
+from codesign.scheduling.soma.model.load import load_graph
+from codesign.scheduling.soma.model.rules import MODES
+from codesign.scheduling.soma.search.fusion_search import Objective
+from codesign.scheduling.soma.search.two_stages import Budget, search, search_baseline
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
-from codesign.scheduling.soma.model.rules.hardware import CLOUD, EDGE, MIB, SomaHardware
-
 from codesign.arch.architecture import Architecture, Arithmetic, Fanout, LevelKind, StorageLevel
 from codesign.arch.technology import apply_technology
 from codesign.arch.technology_files import load_technology
+from codesign.scheduling.soma.model.hardware import CLOUD, EDGE, MIB, SomaHardware
 from spaces.parameters import PowerOfTwo, Value
 from spaces.space import Space
 

@@ -148,9 +148,9 @@ _SOMA_OBJECTIVES = {"edp": (1.0, 1.0), "latency": (0.0, 1.0), "energy": (1.0, 0.
 
 def _soma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
     from codesign.evaluation.scheduled import ScheduledEvaluator
-    from codesign.scheduling.soma.model.rules.load import load_graph
-    from codesign.scheduling.soma.search.two_stages.fusion_search import Objective as Exponents
-    from codesign.scheduling.soma.search.two_stages.two_stages import Budget as ScheduleBudget
+    from codesign.scheduling.soma.model.load import load_graph
+    from codesign.scheduling.soma.search.fusion_search import Objective as Exponents
+    from codesign.scheduling.soma.search.two_stages import Budget as ScheduleBudget
 
     if not hasattr(space, "hardware"):
         raise UserError(

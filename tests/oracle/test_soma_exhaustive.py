@@ -5,13 +5,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from codesign.scheduling.soma.model.rules.hardware import EDGE
-from codesign.scheduling.soma.model.rules.layer_graph import Layer, LayerGraph, LayerType
-from codesign.scheduling.soma.model.rules.notation import FusionScheme
-from codesign.scheduling.soma.model.rules.rules import DEFAULT
-from codesign.scheduling.soma.search.two_stages.dram_exact import solve_dram
-from codesign.scheduling.soma.search.two_stages.dram_search import DramChain, earliest_ends, greedy
-from codesign.scheduling.soma.search.two_stages.latency_bound import stage2_bound
 
 from codesign.scheduling.soma.evaluator import (
     END,
@@ -26,6 +19,13 @@ from codesign.scheduling.soma.evaluator import (
     schedule,
 )
 from codesign.scheduling.soma.kernels import decode as kf
+from codesign.scheduling.soma.model.hardware import EDGE
+from codesign.scheduling.soma.model.layer_graph import Layer, LayerGraph, LayerType
+from codesign.scheduling.soma.model.notation import FusionScheme
+from codesign.scheduling.soma.model.rules import DEFAULT
+from codesign.scheduling.soma.search.dram_exact import solve_dram
+from codesign.scheduling.soma.search.dram_search import DramChain, earliest_ends, greedy
+from codesign.scheduling.soma.search.latency_bound import stage2_bound
 
 
 def _chain(limit: int | None, cuts: tuple[int, ...]) -> Parsed:

@@ -2,13 +2,6 @@
 
 import numpy as np
 import pytest
-from codesign.scheduling.soma.model.rules.hardware import EDGE
-from codesign.scheduling.soma.model.rules.layer_graph import Layer, LayerGraph, LayerType
-from codesign.scheduling.soma.model.rules.notation import Encoding, FusionScheme, Status
-from codesign.scheduling.soma.model.rules.rules import DEFAULT, REFERENCE, ModelOptions
-from codesign.scheduling.soma.search.two_stages.dram_search import DramChain, greedy
-from codesign.scheduling.soma.search.two_stages.fusion_search import FusionChain, Objective, Workspace, score
-from codesign.scheduling.soma.search.two_stages.latency_bound import stage2_bound
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,6 +21,13 @@ from codesign.scheduling.soma.instructions import make_instructions
 from codesign.scheduling.soma.kernels import decode as kf
 from codesign.scheduling.soma.kernels import dram_anneal as kd
 from codesign.scheduling.soma.kernels import score_scheme as ks
+from codesign.scheduling.soma.model.hardware import EDGE
+from codesign.scheduling.soma.model.layer_graph import Layer, LayerGraph, LayerType
+from codesign.scheduling.soma.model.notation import Encoding, FusionScheme, Status
+from codesign.scheduling.soma.model.rules import DEFAULT, REFERENCE, ModelOptions
+from codesign.scheduling.soma.search.dram_search import DramChain, greedy
+from codesign.scheduling.soma.search.fusion_search import FusionChain, Objective, Workspace, score
+from codesign.scheduling.soma.search.latency_bound import stage2_bound
 from codesign.scheduling.soma.simulator import SimulationError, simulate_program
 
 

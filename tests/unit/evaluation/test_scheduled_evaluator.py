@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from codesign.scheduling.soma.model.rules.layer_graph import Layer, LayerGraph, LayerType
-from codesign.scheduling.soma.search.two_stages.fusion_search import Objective
-from codesign.scheduling.soma.search.two_stages.two_stages import Budget
 
 from codesign.evaluation.scheduled import ScheduledEvaluator
+from codesign.scheduling.soma.model.layer_graph import Layer, LayerGraph, LayerType
+from codesign.scheduling.soma.search.fusion_search import Objective
+from codesign.scheduling.soma.search.two_stages import Budget
 from spaces.soma_template import SOMA_EDGE
 
 

@@ -13,7 +13,7 @@ from codesign.scheduling.soma.kernels.decode import STORE
 from codesign.scheduling.soma.kernels.fusion_anneal import temperature
 from codesign.scheduling.soma.kernels.random_numbers import StateArray, below, uniform
 from codesign.scheduling.soma.kernels.score_scheme import FloatArray
-from codesign.scheduling.soma.model.rules.layer_graph import IntArray
+from codesign.scheduling.soma.model.layer_graph import IntArray
 
 N_DRAM_MOVES = 3
 REORDER, RETIME, BOTH = range(N_DRAM_MOVES)

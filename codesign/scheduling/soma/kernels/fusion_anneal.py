@@ -8,7 +8,7 @@ from codesign.scheduling.soma.kernels.decode import OK, UNPRICED
 from codesign.scheduling.soma.kernels.fusion_moves import change
 from codesign.scheduling.soma.kernels.random_numbers import StateArray, uniform
 from codesign.scheduling.soma.kernels.score_scheme import LATENCY, FloatArray, Scheme, score_scheme
-from codesign.scheduling.soma.model.rules.layer_graph import IntArray
+from codesign.scheduling.soma.model.layer_graph import IntArray
 
 Arrays = tuple[Any, ...]
 

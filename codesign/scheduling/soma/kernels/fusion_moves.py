@@ -7,7 +7,7 @@ of cuts the published program uses, and combinations that let the search leave a
 from codesign.core.jit import njit
 from codesign.scheduling.soma.kernels.decode import DRAM_CUT, FINE_CUT, NO_CUT
 from codesign.scheduling.soma.kernels.random_numbers import StateArray, below, uniform
-from codesign.scheduling.soma.model.rules.layer_graph import IntArray
+from codesign.scheduling.soma.model.layer_graph import IntArray
 
 Edges = tuple[IntArray, IntArray, IntArray]
 

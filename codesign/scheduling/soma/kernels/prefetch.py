@@ -11,7 +11,7 @@ stores sorted by position: `at`, `size`, `cycles`, `end` (default end of the liv
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.scheduling.soma.model.rules.layer_graph import IntArray
+from codesign.scheduling.soma.model.layer_graph import IntArray
 
 Loads = tuple[IntArray, IntArray, IntArray, IntArray]
 Stores = tuple[IntArray, IntArray, IntArray, IntArray]

@@ -10,7 +10,7 @@ import numpy as np
 
 from codesign.core.jit import njit
 from codesign.scheduling.soma.kernels.decode import BAD_TENSOR_ORDER, LOAD_BEFORE_STORE, OK, STORE
-from codesign.scheduling.soma.model.rules.layer_graph import IntArray
+from codesign.scheduling.soma.model.layer_graph import IntArray
 
 
 @njit

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass, field, replace
 
 from codesign.core.errors import UserError
-from codesign.scheduling.soma.model.rules.layer_graph import Layer, LayerGraph, LayerType
+from codesign.scheduling.soma.model.layer_graph import Layer, LayerGraph, LayerType
 from codesign.workloads.network import Network, NetworkTensor, Operator, OperatorKind
 
 Shape = tuple[int, int, int]

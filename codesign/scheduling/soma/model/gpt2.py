@@ -7,7 +7,7 @@ computed head by head, transposed and concatenated, so that the product Q K^T is
 from dataclasses import dataclass
 
 from codesign.core.errors import UserError
-from codesign.scheduling.soma.model.rules.layer_graph import Layer, LayerGraph, LayerType
+from codesign.scheduling.soma.model.layer_graph import Layer, LayerGraph, LayerType
 
 SIZES = {"gpt2-small": (12, 768), "gpt2-xl": (25, 1600)}
 BLOCKS = {"gpt2-small": 12, "gpt2-xl": 48}

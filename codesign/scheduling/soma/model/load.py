@@ -7,8 +7,8 @@ from typing import Any
 
 from codesign.core.errors import UserError
 from codesign.core.files import read_structured
-from codesign.scheduling.soma.model.rules.gpt2 import SIZES, gpt2_block
-from codesign.scheduling.soma.model.rules.layer_graph import LayerGraph, graph_from_json
+from codesign.scheduling.soma.model.gpt2 import SIZES, gpt2_block
+from codesign.scheduling.soma.model.layer_graph import LayerGraph, graph_from_json
 
 # A randomly wired network (RandWire, small regime) is one drawn graph, so it is kept as a file: the graph SoMa's authors schedule.
 RANDWIRE = "randwire-small"
@@ -50,7 +50,7 @@ def load_graph(name: str, *, phase: str | None = None, seq: int | None = None, b
             config = raw.get("config") if isinstance(raw.get("config"), Mapping) else {}
             constants = raw.get("constants") if isinstance(raw.get("constants"), Mapping) else None
             return Source(graph_from_json(raw, Path(name).name), _batch_of(config, name), constants)
-    from codesign.scheduling.soma.model.rules.from_network import graph_from_network
+    from codesign.scheduling.soma.model.from_network import graph_from_network
     from codesign.workloads.load import load_network
 
     # the graph is that of one sample; a file that leaves its batch open is to say so when nobody gives one

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from codesign.core.errors import UserError
-from codesign.scheduling.soma.model.rules.layer_graph import IntArray, LayerGraph
+from codesign.scheduling.soma.model.layer_graph import IntArray, LayerGraph
 
 
 class Status(Enum):

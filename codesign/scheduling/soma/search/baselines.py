@@ -11,10 +11,10 @@ from dataclasses import replace
 from codesign.scheduling.soma.evaluator import Invalid, Problem, parse
 from codesign.scheduling.soma.kernels import decode as kf
 from codesign.scheduling.soma.kernels import score_scheme as ks
+from codesign.scheduling.soma.model.layer_graph import Layer
+from codesign.scheduling.soma.model.notation import FusionScheme, Status, fusion_from_arrays
 from codesign.scheduling.soma.model.rules import layer_graph as nw
-from codesign.scheduling.soma.model.rules.layer_graph import Layer
-from codesign.scheduling.soma.model.rules.notation import FusionScheme, Status, fusion_from_arrays
-from codesign.scheduling.soma.search.two_stages.fusion_search import Objective, Workspace, score
+from codesign.scheduling.soma.search.fusion_search import Objective, Workspace, score
 
 COCCO_MOVES = {"order": 0.3, "merge_dram": 0.3, "split_plain": 0.2, "shift_plain": 0.2}
 UNFUSED_MOVES = {"tiling": 1.0}

@@ -33,9 +33,9 @@ from codesign.scheduling.soma.evaluator import (
     schedule,
 )
 from codesign.scheduling.soma.kernels import decode as kf
-from codesign.scheduling.soma.model.rules.layer_graph import IntArray
-from codesign.scheduling.soma.search.two_stages.dram_search import earliest_ends
-from codesign.scheduling.soma.search.two_stages.latency_bound import stage2_bound
+from codesign.scheduling.soma.model.layer_graph import IntArray
+from codesign.scheduling.soma.search.dram_search import earliest_ends
+from codesign.scheduling.soma.search.latency_bound import stage2_bound
 
 MOST_TRANSFERS, MOST_TILES = 400, 800
 

@@ -21,7 +21,7 @@ from codesign.scheduling.soma.kernels import decode as kf
 from codesign.scheduling.soma.kernels import dram_anneal as kd
 from codesign.scheduling.soma.kernels import fusion_anneal as ka
 from codesign.scheduling.soma.kernels import prefetch as kp
-from codesign.scheduling.soma.model.rules.layer_graph import IntArray
+from codesign.scheduling.soma.model.layer_graph import IntArray
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ import numpy as np
 
 from codesign.scheduling.soma.evaluator import BYTES, END, KIND, SOURCE, START, USE, Parsed
 from codesign.scheduling.soma.kernels import decode as kf
-from codesign.scheduling.soma.model.rules.layer_graph import IntArray
-from codesign.scheduling.soma.search.two_stages.dram_search import earliest_ends, last_store_of
+from codesign.scheduling.soma.model.layer_graph import IntArray
+from codesign.scheduling.soma.search.dram_search import earliest_ends, last_store_of
 
 # Resolution of the sums of sizes, and the largest problem (tiles times loads) they are formed for.
 _UNITS, _MOST_SUMS = 1 << 16, 60_000

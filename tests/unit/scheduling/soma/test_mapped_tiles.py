@@ -4,15 +4,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from codesign.scheduling.soma.model.rules.gpt2 import gpt2_block
-from codesign.scheduling.soma.model.rules.layer_graph import Layer, LayerGraph, LayerType
-from codesign.scheduling.soma.model.rules.mapped_tiles import MappedPlatform, tile_computation
-from codesign.scheduling.soma.model.rules.rules import DEFAULT
-from codesign.scheduling.soma.search.two_stages.baselines import coarse_start
-from codesign.scheduling.soma.search.two_stages.fusion_search import FusionChain
-from codesign.scheduling.soma.search.two_stages.fusion_search import Objective as ScheduleObjective
-from codesign.scheduling.soma.search.two_stages.two_stages import Budget as SearchBudget
-from codesign.scheduling.soma.search.two_stages.two_stages import Found, search
 
 from codesign.arch.presets import load_preset
 from codesign.core.errors import UserError
@@ -22,6 +13,15 @@ from codesign.mappers.registry import create
 from codesign.mapping.constraints import MappingProblem
 from codesign.scheduling.soma.evaluator import Invalid, Problem, Schedule, evaluate
 from codesign.scheduling.soma.instructions import make_instructions
+from codesign.scheduling.soma.model.gpt2 import gpt2_block
+from codesign.scheduling.soma.model.layer_graph import Layer, LayerGraph, LayerType
+from codesign.scheduling.soma.model.mapped_tiles import MappedPlatform, tile_computation
+from codesign.scheduling.soma.model.rules import DEFAULT
+from codesign.scheduling.soma.search.baselines import coarse_start
+from codesign.scheduling.soma.search.fusion_search import FusionChain
+from codesign.scheduling.soma.search.fusion_search import Objective as ScheduleObjective
+from codesign.scheduling.soma.search.two_stages import Budget as SearchBudget
+from codesign.scheduling.soma.search.two_stages import Found, search
 from codesign.scheduling.soma.simulator import simulate_program
 from codesign.workloads.operators import conv2d
 

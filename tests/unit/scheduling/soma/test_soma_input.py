@@ -6,16 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from codesign.scheduling.soma.model.rules.hardware import (
+
+from codesign.core.errors import UserError
+from codesign.scheduling.soma.evaluator import Invalid, Problem, evaluate
+from codesign.scheduling.soma.model.hardware import (
     EDGE,
     PRESETS,
     SomaHardware,
     hardware_from_constants,
     read_hardware,
 )
-from codesign.scheduling.soma.model.rules.layer_graph import LayerGraph, graph_from_json
-from codesign.scheduling.soma.model.rules.load import load_graph
-from codesign.scheduling.soma.model.rules.notation import (
+from codesign.scheduling.soma.model.layer_graph import LayerGraph, graph_from_json
+from codesign.scheduling.soma.model.load import load_graph
+from codesign.scheduling.soma.model.notation import (
     DramScheme,
     Encoding,
     FusionScheme,
@@ -24,12 +27,9 @@ from codesign.scheduling.soma.model.rules.notation import (
     parse_encoding,
     parse_fusion,
 )
-from codesign.scheduling.soma.model.rules.rules import DEFAULT, REFERENCE, ModelOptions
-from codesign.scheduling.soma.search.two_stages.fusion_search import Objective
-from codesign.scheduling.soma.search.two_stages.two_stages import Budget, search
-
-from codesign.core.errors import UserError
-from codesign.scheduling.soma.evaluator import Invalid, Problem, evaluate
+from codesign.scheduling.soma.model.rules import DEFAULT, REFERENCE, ModelOptions
+from codesign.scheduling.soma.search.fusion_search import Objective
+from codesign.scheduling.soma.search.two_stages import Budget, search
 
 DATA = Path(__file__).parents[3] / "data" / "soma"
 
