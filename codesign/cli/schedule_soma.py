@@ -123,7 +123,7 @@ def _objective(name: str | None) -> Any:
 
 
 def _search(problem: Any, options: ScheduleOptions) -> Any:
-    from codesign.scheduling.soma.search.two_stages import two_stages as ss
+    from codesign.scheduling.soma.search import two_stages as ss
 
     budget = ss.Budget(
         seconds=options.time_limit,
@@ -142,7 +142,7 @@ def _search(problem: Any, options: ScheduleOptions) -> Any:
 
 
 def _run_scheduler(problem: Any, objective: Any, budget: Any, options: ScheduleOptions) -> Any:
-    from codesign.scheduling.soma.search.two_stages import two_stages as ss
+    from codesign.scheduling.soma.search import two_stages as ss
 
     if options.scheduler == "soma":
         return ss.search(problem, objective, budget)

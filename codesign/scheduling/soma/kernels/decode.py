@@ -8,9 +8,9 @@ import math
 from typing import Any
 
 from codesign.core.jit import njit
+from codesign.scheduling.soma.model import layer_graph as nw
+from codesign.scheduling.soma.model import rules as model
 from codesign.scheduling.soma.model.layer_graph import IntArray
-from codesign.scheduling.soma.model.rules import layer_graph as nw
-from codesign.scheduling.soma.model.rules import rules as model
 
 NO_CUT, FINE_CUT, DRAM_CUT = 0, 1, 2
 LOAD_IFMAP, LOAD_WEIGHT, STORE, LOCAL = 0, 1, 2, 3

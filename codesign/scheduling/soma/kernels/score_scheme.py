@@ -24,10 +24,10 @@ from codesign.scheduling.soma.kernels.decode import (
 )
 from codesign.scheduling.soma.kernels.prefetch import double_buffer, prefetch
 from codesign.scheduling.soma.kernels.tile_cost import tile_cost
+from codesign.scheduling.soma.model import hardware as hw
+from codesign.scheduling.soma.model import layer_graph as nw
+from codesign.scheduling.soma.model import rules as model
 from codesign.scheduling.soma.model.layer_graph import IntArray
-from codesign.scheduling.soma.model.rules import hardware as hw
-from codesign.scheduling.soma.model.rules import layer_graph as nw
-from codesign.scheduling.soma.model.rules import rules as model
 
 FloatArray = npt.NDArray[np.float64]
 Scheme = tuple[IntArray, IntArray, IntArray, IntArray, IntArray, IntArray, FloatArray]

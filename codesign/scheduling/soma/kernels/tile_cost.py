@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from codesign.core.jit import njit
-from codesign.scheduling.soma.model.rules import hardware as hw
-from codesign.scheduling.soma.model.rules import layer_graph as nw
-from codesign.scheduling.soma.model.rules import rules as model
+from codesign.scheduling.soma.model import hardware as hw
+from codesign.scheduling.soma.model import layer_graph as nw
+from codesign.scheduling.soma.model import rules as model
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]

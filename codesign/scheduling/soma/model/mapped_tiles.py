@@ -18,9 +18,9 @@ from codesign.arch.architecture import Architecture, LevelKind, StorageLevel
 from codesign.core.errors import UserError
 from codesign.mappers.protocol import Budget, Mapper, Objective
 from codesign.mapping.constraints import MappingProblem
+from codesign.scheduling.soma.model import hardware as hw
+from codesign.scheduling.soma.model import layer_graph as nw
 from codesign.scheduling.soma.model.hardware import Memory
-from codesign.scheduling.soma.model.rules import hardware as hw
-from codesign.scheduling.soma.model.rules import layer_graph as nw
 from codesign.workloads.computation import Computation
 from codesign.workloads.operators import conv2d
 

@@ -11,9 +11,9 @@ from dataclasses import replace
 from codesign.scheduling.soma.evaluator import Invalid, Problem, parse
 from codesign.scheduling.soma.kernels import decode as kf
 from codesign.scheduling.soma.kernels import score_scheme as ks
+from codesign.scheduling.soma.model import layer_graph as nw
 from codesign.scheduling.soma.model.layer_graph import Layer
 from codesign.scheduling.soma.model.notation import FusionScheme, Status, fusion_from_arrays
-from codesign.scheduling.soma.model.rules import layer_graph as nw
 from codesign.scheduling.soma.search.fusion_search import Objective, Workspace, score
 
 COCCO_MOVES = {"order": 0.3, "merge_dram": 0.3, "split_plain": 0.2, "shift_plain": 0.2}

@@ -13,8 +13,8 @@ from codesign.scheduling.soma.kernels import fusion_anneal as ka
 from codesign.scheduling.soma.kernels import fusion_moves as km
 from codesign.scheduling.soma.kernels import score_scheme as ks
 from codesign.scheduling.soma.kernels.decode import UNPRICED
+from codesign.scheduling.soma.model import layer_graph as nw
 from codesign.scheduling.soma.model.notation import STATUS_BY_CODE, FusionScheme, Status, fusion_from_arrays
-from codesign.scheduling.soma.model.rules import layer_graph as nw
 
 FloatArray = npt.NDArray[np.float64]
 

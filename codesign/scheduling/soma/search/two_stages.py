@@ -10,12 +10,12 @@ from codesign.core.errors import UserError
 from codesign.scheduling.soma.evaluator import Invalid, Problem, Schedule, evaluate, parse
 from codesign.scheduling.soma.kernels import score_scheme as ks
 from codesign.scheduling.soma.model.notation import Encoding, FusionScheme, Status
+from codesign.scheduling.soma.search import baselines as bl
 from codesign.scheduling.soma.search.budget import run_budget
 from codesign.scheduling.soma.search.dram_exact import solve_dram
 from codesign.scheduling.soma.search.dram_search import DramChain, DramResult, greedy
 from codesign.scheduling.soma.search.fusion_search import FusionChain, FusionResult, Objective, Workspace
 from codesign.scheduling.soma.search.latency_bound import stage2_bound
-from codesign.scheduling.soma.search.two_stages import baselines as bl
 
 # Shares of the budget: greedy fusion first; chains from different starts, refinement of the best, DRAM attributes.
 EXPLORE_SHARE, REFINE_SHARE, DRAM_SHARE = 0.50, 0.25, 0.15
