@@ -159,7 +159,7 @@ def map_network(
     >>> eyeriss = load_preset("eyeriss")
     >>> result = map_network(load_network("alexnet", bits=eyeriss.mac.bits), eyeriss)
     >>> len(result.layers), result.network.macs
-    (8, 714188480)
+    (8, 724406816)
     """
     if not any(operator.computation is not None for operator in network.operators):
         raise UserError(
@@ -173,9 +173,7 @@ def map_network(
     if isinstance(run, Infeasible):
         return run
     seconds = time.perf_counter() - started
-    return NetworkResult(
-        network, architecture, search.name, options, run.layers, run.vector, run.evaluated, seconds
-    )
+    return NetworkResult(network, architecture, search.name, options, run.layers, run.vector, run.evaluated, seconds)
 
 
 LayerKey = tuple[str, frozenset[tuple[str, int]]]
@@ -209,7 +207,10 @@ def evaluate_network(
     Raises:
         UserError: A layer has no mapping, a mapping belongs to no layer, or is malformed.
     """
-    layers = {layer_key(o.computation): o.name for o in network.operators if o.computation is not None}
+    layers: dict[LayerKey, str] = {}
+    for operator in network.operators:
+        if operator.computation is not None:
+            layers.setdefault(layer_key(operator.computation), operator.name)
     missing = [name for key, name in layers.items() if key not in mappings]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
