@@ -1,7 +1,7 @@
 """Files in any order, of any known form, made into the values they describe."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -132,6 +132,66 @@ def load_inputs(
         else:
             _warn_unread(documents, (Kind.CONSTRAINTS, Kind.MAPPING), "a problem")
     return Inputs(architecture, computation, mapping, constraints, tuple(str(p) for p in paths))
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """What a set of files says of an accelerator, whatever runs on it.
+
+    Args:
+        architecture: With the energies of an energy table if one was among the files; None if no file describes one.
+        constraints_of: The constraints on the mapping of a computation.
+    """
+
+    architecture: Architecture | None
+    constraints_of: Callable[[Computation], Constraints]
+
+    def with_free_bypass(self) -> "Hardware":
+        """The same, levels that nothing is said about left free to be bypassed."""
+        before = self.constraints_of
+        return replace(self, constraints_of=lambda computation: replace(before(computation), free_bypass=True))
+
+
+def load_hardware(
+    paths: Sequence[str | Path],
+    *,
+    architecture: Architecture | None = None,
+    clock_hz: float | None = None,
+    technology: str | None = None,
+) -> Hardware:
+    """Read the files of an accelerator for a whole network: architecture, energy and area tables, constraints.
+
+    Args:
+        paths: The files, in any order.
+        architecture: One that does not come from a file, e.g. a preset.
+        clock_hz: Overrides its clock.
+        technology: Fills in what the files leave open.
+
+    Raises:
+        UserError: A file is malformed, or describes a problem or a mapping, which are of one layer.
+    """
+    documents = read_all_documents(paths)
+    for document in documents:
+        if document.kind in (Kind.PROBLEM, Kind.MAPPING):
+            raise UserError(
+                f"a {document.kind.value} is of one layer; expected an architecture, constraints, an ERT or an ART",
+                where=document.where,
+                hint="give a folder of mappings as --mappings",
+            )
+    arch_document = _only(documents, Kind.ARCHITECTURE, architecture is not None)
+    if arch_document is not None:
+        architecture = read_architecture(arch_document)
+    if architecture is None:
+        return Hardware(None, lambda _: Constraints())
+    _check_machine_size(architecture)
+    complete = _complete(architecture, documents, clock_hz, technology)
+    aliases = _aliases(arch_document)
+    base = Constraints(free_bypass=arch_document is not None and arch_document.dialect is Dialect.TIMELOOP)
+
+    def constraints_of(computation: Computation) -> Constraints:
+        return _all_constraints(documents, arch_document, computation, complete, aliases, base)
+
+    return Hardware(complete, constraints_of)
 
 
 def _warn_unread(documents: Iterable[Document], kinds: tuple[Kind, ...], missing: str) -> None:
