@@ -29,9 +29,9 @@ def register(app: typer.Typer) -> None:
         technology: TechnologyName = None,
     ) -> None:
         """Convert files; what the other form cannot say is refused or warned about."""
-        from codesign.core.documents import Dialect
         from codesign.core.files import write_atomic
-        from codesign.mapping.convert import to_files
+        from codesign.formats.convert import to_files
+        from codesign.formats.documents import Dialect
 
         targets = {d.value: d for d in (Dialect.OWN, Dialect.TIMELOOP)}
         if to not in targets:

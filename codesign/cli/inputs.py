@@ -13,7 +13,7 @@ from codesign.core.errors import UserError
 if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture
     from codesign.cost.arrays import Reuse
-    from codesign.mapping.load import Inputs
+    from codesign.formats.load import Inputs
     from codesign.workloads.computation import Computation
 
 
@@ -115,7 +115,7 @@ def resolve(
     Raises:
         UserError: A file, preset or layer is unknown or malformed, or something is given twice.
     """
-    from codesign.mapping.load import load_inputs
+    from codesign.formats.load import load_inputs
 
     named = split_arguments(arguments, arch=arch, layer=layer, clock_hz=clock_hz, technology=technology)
     return load_inputs(

@@ -32,8 +32,8 @@ from codesign.cli.whole_network import (
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
-    from codesign.mappers.base import MapResult, MipReport
-    from codesign.mapping.load import Inputs
+    from codesign.formats.load import Inputs
+    from codesign.mappers.protocol import MapResult, MipReport
     from codesign.workloads.computation import Computation
 
 
@@ -105,7 +105,7 @@ def register(app: typer.Typer) -> None:
         warnings_to_stderr()
         rule = parse_reuse(reuse)
         options = dict(_parse_option(text) for text in option or [])
-        from codesign.mappers.base import Budget, Objective
+        from codesign.mappers.protocol import Budget, Objective
         from codesign.mappers.registry import create
         from codesign.mapping.constraints import MappingProblem
 
@@ -187,8 +187,8 @@ def _padded(computation: "Computation", result: "MapResult") -> "Computation":
 
 
 def _write(out: Path, result: "MapResult", computation: "Computation", mapper: str, objective: str) -> None:
-    from codesign.core.documents import dump_yaml
     from codesign.core.files import write_atomic
+    from codesign.formats.documents import dump_yaml
     from codesign.mapping.files import mapping_to_json
 
     if result.mapping is None or result.cost is None:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from codesign.cost.cost import Infeasible
     from codesign.evaluation.network import EvaluationOptions, LayerResult, Progress
     from codesign.evaluation.whole_network import NetworkResult
-    from codesign.mappers.base import Mapper
-    from codesign.mapping.load import Hardware
+    from codesign.formats.load import Hardware
+    from codesign.mappers.protocol import Mapper
     from codesign.workloads.network import Network
 
 _PANEL = "Whole network"
@@ -119,7 +119,7 @@ def read_hardware(
         UserError: None does, or one is no file of an accelerator.
     """
     from codesign.cli.inputs import split_arguments
-    from codesign.mapping.load import load_hardware
+    from codesign.formats.load import load_hardware
 
     named = split_arguments(arguments, arch=arch, clock_hz=clock_hz, technology=technology)
     if named.layer is not None:

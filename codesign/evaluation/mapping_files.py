@@ -7,12 +7,12 @@ from pathlib import Path
 
 from codesign.arch.architecture import Architecture
 from codesign.arch.files import architecture_to_json
-from codesign.core.documents import Document, Kind, dump_yaml, read_documents
 from codesign.core.errors import UserError
 from codesign.core.files import write_atomic, write_json
 from codesign.evaluation.whole_network import LayerKey, NetworkResult, layer_key, plain_computation
+from codesign.formats.documents import Document, Kind, dump_yaml, read_documents
+from codesign.formats.load import read_computation, read_mapping
 from codesign.mapping.files import mapping_to_json
-from codesign.mapping.load import read_computation, read_mapping
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.validate import check_mapping
 from codesign.workloads.files import computation_to_json

@@ -13,7 +13,7 @@ from codesign.core.errors import UserError
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible
 from codesign.evaluation.metrics import Metrics
-from codesign.mappers.base import Budget, Mapper, MapResult, Objective
+from codesign.mappers.protocol import Budget, Mapper, MapResult, Objective
 from codesign.mapping.constraints import Constraints, MappingProblem
 from codesign.mapping.files import mapping_to_json
 from codesign.workloads.computation import Computation

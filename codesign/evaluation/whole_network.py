@@ -21,7 +21,7 @@ from codesign.evaluation.network import (
     VectorResult,
     run_workload,
 )
-from codesign.mappers.base import Budget, Mapper, MapResult, Objective
+from codesign.mappers.protocol import Budget, Mapper, MapResult, Objective
 from codesign.mappers.registry import create as create_mapper
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping
@@ -252,7 +252,7 @@ class GivenMappings:
         seed: int,
         reuse: Reuse = Reuse.TIMELOOP,
     ) -> MapResult:
-        """See `codesign.mappers.base.Mapper`."""
+        """See `codesign.mappers.protocol.Mapper`."""
         mapping = self.mappings[layer_key(problem.computation)]
         cost = evaluate(problem.computation, problem.architecture, mapping, reuse=reuse)
         if isinstance(cost, Infeasible):

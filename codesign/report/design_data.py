@@ -7,7 +7,7 @@ from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.evaluation.design import DesignSpace
 from codesign.evaluation.replay import ReplayedLayer, recorded_space, replay_layers
-from codesign.optim.study import Study, Trial
+from codesign.study.study import Study, Trial
 
 NESTS_SHOWN = 8
 """Heaviest layers whose loop nests are kept in the page."""

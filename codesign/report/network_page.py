@@ -8,7 +8,7 @@ from codesign.evaluation.metrics import UNITS
 from codesign.evaluation.replay import ReplayedLayer
 from codesign.evaluation.whole_network import NetworkResult
 from codesign.report.design_data import area_parts, energy_parts, layer_rows, roofline
-from codesign.report.page import asset, build_page
+from codesign.report.html_page import asset, build_page
 from codesign.report.recommend import LABELS
 
 SCRIPTS = ("scene.js", "drawing.js", "design.js", "network.js")
