@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from codesign.core.goals import Objective
+from codesign.core.rng import make_state
 from codesign.scheduling.soma.evaluator import Problem
 from codesign.scheduling.soma.kernels import fusion_anneal as ka
 from codesign.scheduling.soma.kernels import fusion_moves as km
@@ -162,7 +163,7 @@ class FusionChain:
         self._setting = (problem.batch, problem.flags, limit, timing)
         self._workspace = workspace or Workspace(problem)
         self._schemes = (scheme_arrays(start), scheme_arrays(start), scheme_arrays(start))
-        self._random = np.array([(seed * 0x9E3779B9 + 0x1234567) % (1 << 63)], np.uint64)
+        self._random = make_state(seed, 1)
         self._stats = np.zeros((km.N_MOVES, ka.N_STATS), np.int64)
         weights = np.array([(moves or SOMA_MOVES).get(name, 0.0) for name in km.MOVE_NAMES])
         self._chances = np.cumsum(weights / weights.sum())

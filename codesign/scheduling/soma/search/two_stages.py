@@ -313,7 +313,7 @@ def _finalists(
         limit = None if rounds is None else rounds * 20
         done = _run_dram(begin, options.seed + 17 * index, (None if left is None else left * part, limit))
         evaluations += done.evaluations
-        if best is None or objective.score(done.schedule.energy_pj, done.schedule.latency_cycles) < objective.value(
+        if best is None or objective.score(done.schedule.energy_pj, done.schedule.latency_cycles) < objective.score(
             best.energy_pj, best.latency_cycles
         ):
             best = done.schedule
