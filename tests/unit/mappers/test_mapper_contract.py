@@ -40,7 +40,7 @@ COMPUTATIONS = [
 
 
 @pytest.mark.parametrize("name", sorted(MAPPERS))
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", list(OBJECTIVES))
 @pytest.mark.parametrize("computation", COMPUTATIONS, ids=str)
 def test_the_mapping_is_valid_and_costs_what_is_said(name: str, objective: Objective, computation: Computation) -> None:
     problem = MappingProblem(computation, machine())
