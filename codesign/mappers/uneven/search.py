@@ -1,15 +1,18 @@
 """The exact uneven mapper of one operator: profiles and keep sets in the order of their bounds (U13, docs/uneven-mapping.md)."""
 
 import heapq
+import itertools
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from codesign.mappers.uneven.kernel import Array
 from codesign.mappers.uneven.levels import Case, Placed
 from codesign.mapping.looptree import Factors, Goal, Machine, Operator
 from codesign.mappers.uneven.space import Space
-from codesign.mappers.uneven.spatial import profiles
+from codesign.mappers.uneven.spatial import profiles, settled
 
 TIE = 1e-10
 """Relative difference below which two values are one (rounding of sums)."""
@@ -92,13 +95,18 @@ def solve(
         _, placed = answer
         charges = case.charges_of(placed)
         value = case.value(goal, charges)
-        relaxed = case.worth(goal, _row(charges, case.watch), case.floor())
-        if best is None or value < best[0]:
-            best = (value, charges, case, placed)
-        if value > relaxed * (1 + TIE):
+        reached = case.worth(goal, _row(charges, case.watch), case.floor())
+        if value > reached * (1 + TIE):
             worst = max((i for i in range(1, charges.size) if i not in case.watch), key=lambda i: charges[i])
             case.watch = [*case.watch, worst]
-            heapq.heappush(queue, (max(relaxed, case.bound(goal)), 1, number, case))
+            heapq.heappush(queue, (max(reached, case.bound(goal)), 1, number, case))
+        elif case.space.profile.relaxed:
+            for child in _settle(case, placed, value):
+                heapq.heappush(queue, (max(value, child.quick(goal)), 0, cases, child))
+                cases += 1
+            continue
+        if not case.space.profile.relaxed and (best is None or value < best[0]):
+            best = (value, charges, case, placed)
     else:
         bound = best[0] if best else math.inf
     if best is None:
@@ -110,6 +118,48 @@ def solve(
 
 STEPS = (0.02, 0.08, 0.3, 1.0, 5.0, math.inf)
 """How far above its bound a case is searched the first time, the second, ..."""
+
+
+def _settle(case: Case, placed: list[Placed], value: float) -> list[Case]:
+    """Cases that a relaxed one stands for: the one that the nest found obeys, else those of its worst dimension (U14)."""
+    space, profile = case.space, case.space.profile
+    worst, most = profile.relaxed[0], 0.0
+    tiles: list[tuple[str, int]] = []
+    whole: list[str] = []
+    for dim in profile.relaxed:
+        line, at = space.lines[dim], space.live.index(dim) if dim in space.live else -1
+        used = sorted({int(np.unravel_index(p.hold, space.shape)[at]) for p in placed if dim not in p.node.operand.dims} if at >= 0 else ())
+        chain = sorted({int(np.unravel_index(p.hold, space.shape)[at]) for p in placed} if at >= 0 else ())
+        sizes = [round(line.tiles[e]) for e in chain if e < len(line.tiles) - 1]
+        outer = sizes[-1] if sizes else 0
+        count = line.steps[line.tiles.index(float(outer))] if outer else 1.0
+        lost = 0.0
+        for small, large in itertools.pairwise(sizes):
+            lost += 1.0 if large % small else 0.0
+        for e in used:
+            if e < len(line.tiles) - 1:
+                lost += count * outer / line.tiles[e] / line.steps[e] - 1
+        lost += (count * outer / line.steps[0] if outer else 1.0) - 1
+        factor = profile.factor(dim, 0, space.n + 1)
+        if not outer and space.operator.bounds[dim] % factor:
+            lost += 1.0
+        if lost > most:
+            worst, most = dim, lost
+        if outer and count * outer * factor != space.operator.bounds[dim]:
+            tiles.append((dim, outer))
+        else:
+            whole.append(dim)
+    if most == 0.0:
+        exact = replace(profile, relaxed=(), tiles=(*profile.tiles, *tiles))
+        return [Case(Space(space.operator, space.machine, exact), case.keeps), *_children(case, worst)]
+    return _children(case, worst)
+
+
+def _children(case: Case, dim: str) -> list[Case]:
+    space = case.space
+    return [
+        Case(Space(space.operator, space.machine, p), case.keeps) for p in settled(space.operator, space.profile, dim)
+    ]
 
 
 def _row(charges: Array, watch: list[int]) -> Array:

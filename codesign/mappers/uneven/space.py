@@ -3,7 +3,7 @@
 import itertools
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -37,29 +37,42 @@ class Line:
     Args:
         tiles: Sizes; the last is everything that no temporal loop stands outside of.
         before: For each entry the entries one loop step further in.
-        padded: Iterations that a tensor the dimension does not index counts, spatial ones included.
-        remainder: The last step leaves a remainder: it counts whole tiles for tensors the dimension does not index.
+        steps: Iterations outside each entry, as a tensor counts them that the dimension does not index (U4).
+        remainder: The last step leaves a remainder.
     """
 
     tiles: tuple[float, ...]
     before: tuple[tuple[int, ...], ...]
-    padded: int
+    steps: tuple[float, ...]
     remainder: bool = False
 
 
-def perfect(bound: int, whole: int) -> Line:
-    """Divisors of the temporal bound; `whole` counts the spatial factors too."""
+@lru_cache(maxsize=4096)
+def perfect(bound: int) -> Line:
+    """Divisors of the temporal bound."""
     tiles = divisors(bound)
     at = {t: i for i, t in enumerate(tiles)}
     before = tuple(tuple(at[t // p] for p in primes(t)) for t in tiles)
-    return Line(tuple(float(t) for t in tiles), before, whole)
+    return Line(tuple(float(t) for t in tiles), before, tuple(float(bound // t) for t in tiles))
 
 
+@lru_cache(maxsize=4096)
 def ragged(bound: int, spatial: int, tile: int) -> Line:
     """Divisors of `tile`, then everything: the outermost loop leaves a remainder."""
-    inner = perfect(tile, 1)
+    inner = perfect(tile)
     count = -(-bound // (tile * spatial))
-    return Line((*inner.tiles, bound / spatial), (*inner.before, (len(inner.tiles) - 1,)), count * tile * spatial, True)
+    steps = (*(count * s for s in inner.steps), 1.0)
+    return Line((*inner.tiles, bound / spatial), (*inner.before, (len(inner.tiles) - 1,)), steps, True)
+
+
+@lru_cache(maxsize=4096)
+def relaxed(bound: int, spatial: int) -> Line:
+    """For each number of steps the least tile; any may stand inside any larger one."""
+    whole = -(-bound // spatial)
+    tiles = sorted({-(-bound // (spatial * steps)) for steps in range(2, whole + 1)})
+    sizes = (*(float(t) for t in tiles), bound / spatial)
+    steps = (*(float(-(-bound // (spatial * t))) for t in tiles), 1.0)
+    return Line(sizes, tuple((i - 1,) if i else () for i in range(len(sizes))), steps, True)
 
 
 @dataclass(frozen=True)
@@ -86,15 +99,16 @@ class Space:
         tiles, spatial_remainder = dict(profile.tiles), dict(profile.ragged)
         self.dims = [d for d in operator.bounds]
         self.lines: dict[str, Line] = {}
-        self.total: dict[str, int] = {}
         for d, bound in operator.bounds.items():
             factor = profile.factor(d, 0, self.n + 1)
             if d in spatial_remainder:
-                self.lines[d] = perfect(tiles[d], tiles[d] * factor)
+                self.lines[d] = perfect(tiles[d])
             elif d in tiles:
                 self.lines[d] = ragged(bound, factor, tiles[d])
+            elif d in profile.relaxed:
+                self.lines[d] = relaxed(bound, factor)
             else:
-                self.lines[d] = perfect(bound // factor, bound)
+                self.lines[d] = perfect(bound // factor)
         self.live = [d for d in self.dims if len(self.lines[d].tiles) > 1] or self.dims[:1]
         self.shape = tuple(len(self.lines[d].tiles) for d in self.live)
         self.cells = math.prod(self.shape)
@@ -163,24 +177,21 @@ class Space:
                 out = out * float(self.operator.bounds[axis[0][0]])
             else:
                 out = out * self._axis(axis, level)
-        ragged_spatial = dict(self.profile.ragged)
         for d in self.dims:
-            if d in simple:
-                continue
-            line = self.lines[d]
-            steps = line.padded / (np.array(line.tiles) * self.inside(d, level))
-            if line.remainder:
-                steps[-1] = 1.0
-            if d in operand.dims and d in ragged_spatial:
-                raise ArithmeticError("a sliding dimension has no remainder")
-            out = out * self.spread(d, steps)
+            if d not in simple:
+                steps = np.array(self.lines[d].steps) * self.profile.factor(d, 0, level + 1)
+                out = out * self.spread(d, steps)
         return np.ascontiguousarray(np.broadcast_to(out, self.shape)).ravel()
 
     def operations(self, operand: Operand) -> float:
         """Words that the compute units ask for of a tensor."""
         return math.prod(
-            float(self.operator.bounds[d]) if d in operand.dims else float(self.lines[d].padded) for d in self.dims
+            float(self.operator.bounds[d]) if d in operand.dims else self.padded(d) for d in self.dims
         )
+
+    def padded(self, dim: str) -> float:
+        """Iterations that a tensor counts which the dimension does not index."""
+        return self.lines[dim].steps[0] * self.profile.factor(dim, 0, self.n + 1)
 
     def size(self, operand: Operand) -> float:
         """Words of the whole tensor."""
@@ -193,7 +204,7 @@ class Space:
         for d in self.dims:
             factor: float = self.profile.factor(d, 0, level + 1)
             if d in spread and spread[d] <= level:
-                factor *= self.operator.bounds[d] / self.lines[d].padded
+                factor *= self.operator.bounds[d] / self.padded(d)
             used *= factor
         return used
 

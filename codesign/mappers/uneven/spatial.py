@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from codesign.mapping.looptree import Factors, Fanout, Machine, Operator
@@ -19,13 +19,15 @@ class Profile:
         along: For each level (the compute units last) the vectors of the axes above it.
         axes: The axes themselves.
         tiles: Dimensions whose outermost loop is imperfect: the temporal tile inside that loop.
-        ragged: Of those, the level above which the imperfect loop is spatial.
+        ragged: Dimensions whose imperfect loop is spatial: the level above which it stands.
+        relaxed: Dimensions whose tiles need not divide each other: such a profile bounds those it stands for (U14).
     """
 
     along: tuple[tuple[Vector, ...], ...]
     axes: tuple[tuple[Fanout, ...], ...]
     tiles: tuple[tuple[str, int], ...] = ()
     ragged: tuple[tuple[str, int], ...] = ()
+    relaxed: tuple[str, ...] = ()
 
     @cached_property
     def factors(self) -> tuple[dict[str, int], ...]:
@@ -59,7 +61,7 @@ class Profile:
         same = tuple(tuple(sorted(f.items())) for f in self.factors)
         levels = range(len(self.along))
         sharing = tuple(tuple(self.shared(t.name, t.dims, v, v + 1) for v in levels) for t in operator.operands)
-        return same, sharing, self.tiles, self.ragged
+        return same, sharing, self.tiles, self.ragged, self.relaxed
 
 
 def _divisors(n: int) -> list[int]:
@@ -100,7 +102,7 @@ def profiles(operator: Operator, machine: Machine, factors: Factors) -> list[Pro
                 continue
             inside = dict(left)
             for dim, factor in vector:
-                inside[dim] = -(-inside[dim] // factor)
+                inside[dim] = -(-inside[dim] // factor)  # a remainder counts as a whole
             for rest in walk(position - 1, inside, full):
                 yield (*rest, vector)
 
@@ -120,6 +122,39 @@ def profiles(operator: Operator, machine: Machine, factors: Factors) -> list[Pro
     for vectors in found:
         rest = iter(vectors)
         along = tuple(tuple(next(rest) for _ in axes) for axes in machine.fanouts)
-        profile = Profile(along, machine.fanouts)
+        relaxed = tuple(d for d in operator.bounds if d in operator.simple and operator.bounds[d] > 1)
+        profile = Profile(along, machine.fanouts, relaxed=relaxed if factors.imperfect else ())
         unique.setdefault(profile.key(operator), profile)
     return list(unique.values())
+
+
+def settled(operator: Operator, profile: Profile, dim: str) -> list[Profile]:
+    """The profiles that `profile` stands for with the tiles of `dim` decided (U14)."""
+    bound, levels = operator.bounds[dim], len(profile.along)
+    spatial = profile.factor(dim, 0, levels)
+    rest = tuple(d for d in profile.relaxed if d != dim)
+    found = []
+    if bound % spatial == 0:
+        found.append(replace(profile, relaxed=rest))
+    for tile in outer_tiles(bound, spatial):
+        if (-(-bound // (tile * spatial))) * tile * spatial != bound or bound % spatial:
+            found.append(replace(profile, relaxed=rest, tiles=(*profile.tiles, (dim, tile))))
+    if spatial > 1 and bound % spatial:
+        outermost = next(v for v, f in enumerate(profile.factors) if f.get(dim, 1) > 1)
+        for tile in sorted({u * -(-bound // (spatial * u)) for u in range(1, -(-bound // spatial) + 1)}):
+            if (spatial - 1) * tile < bound:
+                found.append(
+                    replace(profile, relaxed=rest, tiles=(*profile.tiles, (dim, tile)), ragged=(*profile.ragged, (dim, outermost)))
+                )
+    return found
+
+
+def outer_tiles(bound: int, spatial: int) -> list[int]:
+    """Temporal tiles inside an imperfect outermost loop: for each number of steps the least multiple of some inner tile."""
+    found = set()
+    for inner in range(1, -(-bound // spatial) + 1):
+        for steps in range(2, -(-bound // (spatial * inner)) + 1):
+            tile = inner * -(-bound // (spatial * inner * steps))
+            if -(-bound // (tile * spatial)) == steps and (inner == 1 or tile > inner):
+                found.add(tile)
+    return sorted(found)
