@@ -94,13 +94,13 @@ def _less(a: Array, i: int, add_words: float, add: Array, b: Array, j: int, kind
 
 @njit_plain
 def _may_win(
-    row: Array, to_go: Array, kinds: int, floor: float, mode: int, leak: float, limit: float
+    row: Array, to_go: Array, kinds: int, floor: float, slowest: float, mode: int, leak: float, limit: float
 ) -> bool:
     energy = row[1] + to_go[0]
     seconds = floor
     for c in range(1, kinds):
         seconds = max(seconds, row[c + 1] + to_go[c])
-    return value_of(mode, energy, seconds, leak) <= limit
+    return seconds <= slowest and value_of(mode, energy, seconds, leak) <= limit
 
 
 @njit_plain
@@ -121,7 +121,7 @@ def _dominated(kept: Array, n: int, row: Array, kinds: int) -> bool:
 @njit
 def sweep(
     sizes: Array, strides: Array, first: Array, link: Array, predecessor: Array, mask: Array, rows: Array, words: Array, charge: Array,
-    capacity: float, start: Array, begin: Array, to_go: Array, floor: float, mode: int, leak: float, limit: float,
+    capacity: float, start: Array, begin: Array, to_go: Array, floor: float, slowest: float, mode: int, leak: float, limit: float,
 ) -> tuple[Array, Array, Array, Array]:
     """All labels of one level that may still lead to a value of at most `limit` (U10, U12).
 
@@ -130,6 +130,7 @@ def sweep(
         begin: ``labels x (1 + charges)``.
         to_go: From `least_to_go`.
         floor: Seconds no mapping of the profile can beat.
+        slowest: Seconds no mapping may exceed.
         mode, leak: Objective.
         rows: Transitions, ordered by `to`; the other arguments as in `least_to_go`, `predecessor` for `successor`.
 
@@ -158,7 +159,7 @@ def sweep(
                         space *= 2
                         temp, origin, how = np.empty((2, space, width)), np.empty((2, space), np.int64), np.empty((2, space), np.int32)
                     for i in range(start[cell], start[cell + 1]):
-                        if not _may_win(begin[i], to_go[cell, 0], kinds, floor, mode, leak, limit):
+                        if not _may_win(begin[i], to_go[cell, 0], kinds, floor, slowest, mode, leak, limit):
                             continue
                         temp[0, k], origin[0, k], how[0, k] = begin[i], -1 - i, -1
                         k += 1
@@ -204,7 +205,7 @@ def sweep(
                                 break
                             good = not _dominated(temp[new], m, row, kinds)
                             if good and taken:
-                                good = _may_win(row, to_go[cell, state], kinds, floor, mode, leak, limit)
+                                good = _may_win(row, to_go[cell, state], kinds, floor, slowest, mode, leak, limit)
                             if good:
                                 temp[new, m] = row
                                 if taken:

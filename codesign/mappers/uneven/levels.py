@@ -68,10 +68,11 @@ class Case:
     Args:
         space: The lattice.
         keeps: Tensors of each level.
+        slowest: Latency that mappings must not exceed; beyond it the objective is infinite.
     """
 
-    def __init__(self, space: Space, keeps: tuple[frozenset[str], ...]) -> None:
-        self.space, self.keeps = space, keeps
+    def __init__(self, space: Space, keeps: tuple[frozenset[str], ...], slowest: float = math.inf) -> None:
+        self.space, self.keeps, self.slowest = space, keeps, slowest
         nodes, last = chain_nodes(space.operator, keeps)
         self.nodes, self.last = nodes, last
         self.slopes, fixed = {}, np.zeros(1 + len(space.ports))
@@ -103,6 +104,8 @@ class Case:
     def value(self, goal: Goal, charges: Array) -> float:
         """Objective of energy and port seconds."""
         seconds = max(self.space.compute_seconds, *charges[1:], 0.0)
+        if seconds > self.slowest:
+            return math.inf
         return goal.of(float(charges[0]), float(seconds), self.space.machine.leak_w)
 
     def prepare(self) -> None:
@@ -167,6 +170,9 @@ class Case:
     def solve(self, goal: Goal, limit: float) -> tuple[Array, list[Placed]] | None:
         """The best mapping of the watched charges whose objective is at most `limit`; None where there is none."""
         space = self.space
+        if not self.levels:
+            row = np.concatenate([[0.0], self.fixed[self.watch]])
+            return (row[1:], []) if self.worth(goal, row, self.floor()) <= limit else None
         sizes, strides, first, link_in, inwards, _, _ = space.graph
         begin = np.zeros((1, 1 + len(self.watch)))
         begin[0, 1:] = self.fixed[self.watch]
@@ -180,7 +186,7 @@ class Case:
             found = sweep(
                 sizes, strides, first, link_in, inwards, states.mask, states.by_to, self.words[m], self.charges[m],
                 float(space.machine.memories[m].capacity), start, begin, self.to_go[m],
-                floor, MODE[goal], space.machine.leak_w, limit,
+                floor, self.slowest, MODE[goal], space.machine.leak_w, limit,
             )
             steps.append((m, found, index))
             allowed = np.ones(space.cells, np.bool_) if out is None else self.allowed[out]
@@ -203,7 +209,8 @@ class Case:
 
     def worth(self, goal: Goal, row: Array, floor: float) -> float:
         """Objective of a label."""
-        return goal.of(float(row[1]), float(max(floor, *row[2:], 0.0)), self.space.machine.leak_w)
+        seconds = float(max(floor, *row[2:], 0.0))
+        return goal.of(float(row[1]), seconds, self.space.machine.leak_w) if seconds <= self.slowest else math.inf
 
     def _trace(self, steps: list[tuple[int, tuple[Array, Array, Array, Array], Array]], label: int) -> list[Placed]:
         """The nodes of a label of the last step, outermost first."""

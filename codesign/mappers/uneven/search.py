@@ -48,7 +48,8 @@ class Found:
 
 
 def solve(
-    operator: Operator, machine: Machine, goal: Goal, factors: Factors | None = None, time_limit: float = math.inf
+    operator: Operator, machine: Machine, goal: Goal, factors: Factors | None = None, time_limit: float = math.inf,
+    slowest: float = math.inf,
 ) -> Found:
     """The mapping of least `goal`, with its proof.
 
@@ -58,13 +59,14 @@ def solve(
         goal: What is minimised.
         factors: Which loops may leave remainders; none by default.
         time_limit: Seconds of CPU time after which the best so far and its bound are returned.
+        slowest: Latency that the mapping must not exceed.
     """
     stop = time.process_time() + time_limit
     queue: list[tuple[float, int, int, Case]] = []
     for profile in profiles(operator, machine, factors or Factors()):
         space = Space(operator, machine, profile)
         for keeps in machine.keeps:
-            case = Case(space, keeps)
+            case = Case(space, keeps, slowest)
             queue.append((case.quick(goal), 0, len(queue), case))
     heapq.heapify(queue)
     cases, sweeps = len(queue), 0
@@ -105,7 +107,7 @@ def solve(
                 heapq.heappush(queue, (max(value, child.quick(goal)), 0, cases, child))
                 cases += 1
             continue
-        if not case.space.profile.relaxed and (best is None or value < best[0]):
+        if not case.space.profile.relaxed and value < (best[0] if best else math.inf):
             best = (value, charges, case, placed)
     else:
         bound = best[0] if best else math.inf
@@ -151,14 +153,14 @@ def _settle(case: Case, placed: list[Placed], value: float) -> list[Case]:
             whole.append(dim)
     if most == 0.0:
         exact = replace(profile, relaxed=(), tiles=(*profile.tiles, *tiles))
-        return [Case(Space(space.operator, space.machine, exact), case.keeps), *_children(case, worst)]
+        return [Case(Space(space.operator, space.machine, exact), case.keeps, case.slowest), *_children(case, worst)]
     return _children(case, worst)
 
 
 def _children(case: Case, dim: str) -> list[Case]:
     space = case.space
     return [
-        Case(Space(space.operator, space.machine, p), case.keeps) for p in settled(space.operator, space.profile, dim)
+        Case(Space(space.operator, space.machine, p), case.keeps, case.slowest) for p in settled(space.operator, space.profile, dim)
     ]
 
 
