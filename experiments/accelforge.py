@@ -1,4 +1,4 @@
-"""The table "Beside AccelForge" of docs/exact-mapper.md: `python -m experiments.accelforge`.
+"""The table "Beside AccelForge" of docs/results/exact-mapper.md: `python -m experiments.accelforge`.
 
 Reads recorded mapper runs on one GEMM or convolution (`head/*.json`) and the same architectures in this project's YAML (`inputs/ARCH.yaml`).
 Each is mapped by the exact mapper; the recorded mapping is also scored by the cost model. AccelForge charges a read of the
@@ -21,13 +21,13 @@ from typing import Any
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.cost.cost import Cost, evaluate
-from codesign.mappers.base import Budget, Objective, Proof
 from codesign.mappers.exact import ExactMapper
+from codesign.mappers.protocol import Budget, Objective, Proof
 from codesign.mapping.constraints import Keep, LevelConstraints, MappingProblem
 from codesign.mapping.mapping import Mapping
+from experiments import accelforge_runs
 from experiments.accelforge_cases import Case, elsewhere, read_cases, recorded_mapping
 from experiments.accelforge_rules import accesses, energy_j, entering, latency_s, refilled, refilled_where_held
-from experiments import accelforge_runs
 from experiments.mappers_common import markdown, save
 
 
@@ -236,7 +236,11 @@ def parse_args(arguments: list[str] | None = None) -> Config:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=default.data, help="folder of the reference data")
     parser.add_argument("--time-limit", type=float, default=default.time_limit)
-    parser.add_argument("--kind", choices=accelforge_runs.KINDS, help="all runs of a folder under AccelForge's rules; DATA is the kind's own folder")
+    parser.add_argument(
+        "--kind",
+        choices=accelforge_runs.KINDS,
+        help="all runs of a folder under AccelForge's rules; DATA is the kind's own folder",
+    )
     parser.add_argument("--only", default="", help="with --kind: runs whose name contains this")
     parser.add_argument("--out", type=Path, default=default.out)
     parser.add_argument("--smoke", action="store_true", help="the smallest problem only")

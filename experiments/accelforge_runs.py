@@ -81,7 +81,7 @@ class Run:
     arch: dict[str, Any]
     workload: Workload
     costs: Costs = field(default_factory=Costs)
-    factors: Factors = Factors()
+    factors: Factors = field(default_factory=Factors)
     unfused: bool = False
     loops_per_dim: int = 1
     loops: float = math.inf
@@ -129,7 +129,7 @@ def read_json(path: Path) -> Run:
 
 
 def _opts(options: list[str]) -> dict[str, Any]:
-    known = {
+    known: dict[str, dict[str, Any]] = {
         "mfl1": {"max_fused_loops": 1}, "mfl0": {"max_fused_loops": 0}, "unfused": {"unfused": True},
         "imperfspatial": {"explore_imperfect_spatial_loops": True}, "imperftemporal": {"explore_imperfect_temporal_loops": True},
         "imperf": {"explore_imperfect_spatial_loops": True, "explore_imperfect_temporal_loops": True},
@@ -236,10 +236,7 @@ def best_mapping(run: Run, goal: Goal, time_limit: float, bounds: Point | None =
     """The optimum of a run under AccelForge's rules; with `bounds` of all mappings that are no slower and use no more."""
     options = [machines(run.arch, run.workload, i, run.costs, run.unfused) for i in range(len(run.workload.operators))]
     if len(options) > 1:
-        from codesign.scheduling.fused.accelforge import schedule
-
-        found = schedule(run.workload, options, goal, run.loops_per_dim, run.loops, time_limit)
-        return Outcome(found.value, found.proven, found.energy, found.seconds)
+        raise UserError(f"{len(options)} operators together are not supported yet", where=run.name)
     (operator,) = run.workload.operators
     answers = []
     for machine in options[0]:
@@ -298,14 +295,31 @@ def warm_up() -> None:
 
 def report(rows: list[dict[str, Any]]) -> str:
     """The table, as Markdown."""
-    head = ["run", "goal", "their energy", "their latency", "our energy", "our latency", "ratio", "proven", "CPU s", "their CPU s"]
+    head = [
+        "run",
+        "goal",
+        "their energy",
+        "their latency",
+        "our energy",
+        "our latency",
+        "ratio",
+        "proven",
+        "CPU s",
+        "their CPU s",
+    ]
     lines = []
     for r in rows:
         if r["status"] != "mapped":
             lines.append([r["case"], "", "", "", "", "", r["status"], "no", "", ""])
             continue
         theirs, ours = r["theirs"], r["ours"]
-        cells = [f"{theirs['energy']:.6g}", f"{theirs['seconds']:.6g}", f"{ours['energy']:.6g}", f"{ours['seconds']:.6g}", f"{r['ratio']:.6f}"]
+        cells = [
+            f"{theirs['energy']:.6g}",
+            f"{theirs['seconds']:.6g}",
+            f"{ours['energy']:.6g}",
+            f"{ours['seconds']:.6g}",
+            f"{r['ratio']:.6f}",
+        ]
         cpu = "" if theirs["cpu_seconds"] is None else f"{theirs['cpu_seconds']:.2f}"
         lines.append([r["case"], r["goal"], *cells, "yes" if r["proven"] else "no", f"{ours['cpu_seconds']:.4f}", cpu])
     return markdown(head, lines)

@@ -1,1 +1,1 @@
-"""Files of other tools, one package a tool."""
+"""Files in and out: the project's own documents, and those of Timeloop, ZigZag and MAESTRO, one package a tool."""

@@ -36,7 +36,9 @@ class Costs:
     leak_w: float | None = None
 
 
-def machines(arch: Mapping[str, Any], workload: Workload, index: int, costs: Costs, unfused: bool = False) -> list[Machine]:
+def machines(
+    arch: Mapping[str, Any], workload: Workload, index: int, costs: Costs, unfused: bool = False
+) -> list[Machine]:
     """The machines that may run operator `index`, one for each enabled compute unit.
 
     Args:
@@ -118,7 +120,9 @@ def _actions(node: Node, costs: Costs, roles: Mapping[str, Tensors]) -> dict[str
         def number(key: str, default: float | None, own: Any = own, model: Any = model, action: str = action) -> float:
             value = own.get(key, model.get(key, default))
             if value is None or value == "None":
-                raise UserError(f"action '{action}' has no {key}", where=where, hint="give it in the file or as a component cost")
+                raise UserError(
+                    f"action '{action}' has no {key}", where=where, hint="give it in the file or as a component cost"
+                )
             return float(evaluate(value, roles, where))
 
         found[action] = {
@@ -216,7 +220,9 @@ def _keeps(held: list[Node], names: dict[str, Any], unfused: bool) -> Iterator[t
     may = evaluate(tensors.get("may_keep", "Nothing"), names, where) - must
     free = sorted(may.members)
     for bits in range(1 << len(free)):
-        chosen = must | Tensors(frozenset(t for i, t in enumerate(free) if bits >> i & 1), everything.universe, everything.bits)
+        chosen = must | Tensors(
+            frozenset(t for i, t in enumerate(free) if bits >> i & 1), everything.universe, everything.bits
+        )
         inner = names | {str(node["name"]): chosen, "Above": names.get("Above", names["Nothing"]) | chosen}
         for rest in _keeps(held[1:], inner, False):
             yield (chosen.members, *rest)

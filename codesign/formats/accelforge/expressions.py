@@ -46,6 +46,7 @@ class Tensors:
         return len(self.members)
 
     def __call__(self) -> "Tensors":
+        """Itself: ``MainMemory.tensors()``."""
         return self
 
     @property
@@ -74,9 +75,7 @@ class Worst:
         if not isinstance(other, Worst):
             raise UserError("a latency adds a constant to a count of actions, which is not supported")
         return Worst(
-            tuple(
-                {k: a.get(k, 0.0) + b.get(k, 0.0) for k in {*a, *b}} for a in self.forms for b in other.forms
-            )
+            tuple({k: a.get(k, 0.0) + b.get(k, 0.0) for k in {*a, *b}} for a in self.forms for b in other.forms)
         )
 
     __radd__ = __add__

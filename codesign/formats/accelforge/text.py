@@ -23,7 +23,7 @@ class _Loader(yaml.SafeLoader):
 def _tagged(loader: _Loader, suffix: str, node: yaml.Node) -> Any:
     if not isinstance(node, yaml.MappingNode):
         raise UserError(f"tag !{suffix} must stand before a mapping", where=str(node.start_mark))
-    found = Node(loader.construct_mapping(node, deep=True))
+    found = Node({str(k): v for k, v in loader.construct_mapping(node, deep=True).items()})
     found.tag = suffix
     return found
 
@@ -70,10 +70,24 @@ def _parse(text: str, parameters: dict[str, Any], folders: tuple[Path, ...], inc
         return dict(frame)
 
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined)
-    environment.globals |= {"include": include, "include_text": include_text, "add_to_path": lambda *_: "", "range": range}
+    environment.globals |= {
+        "include": include,
+        "include_text": include_text,
+        "add_to_path": lambda *_: "",
+        "range": range,
+    }
     names = re.findall(r"{%-?\s*set\s+(\w+)\s*=", text)
-    recorded = re.sub(r"({%-?\s*set\s+(\w+)\s*=.*?%})", r"\1{{ _record('\2', \2) }}", _without_asserts(text)) if names else _without_asserts(text)
-    environment.globals["_record"] = lambda name, value: frame.__setitem__(name, value) or ""
+    recorded = (
+        re.sub(r"({%-?\s*set\s+(\w+)\s*=.*?%})", r"\1{{ _record('\2', \2) }}", _without_asserts(text))
+        if names
+        else _without_asserts(text)
+    )
+
+    def record(name: str, value: Any) -> str:
+        frame[name] = value
+        return ""
+
+    environment.globals["_record"] = record
     try:
         rendered = environment.from_string(recorded).render(**parameters)
         if "{{" in rendered or "{%" in rendered:

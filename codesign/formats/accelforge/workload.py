@@ -89,12 +89,20 @@ def _accesses(einsum: Any, where: str) -> list[_Access]:
             pairs = projection.items() if isinstance(projection, dict) else [(str(v).upper(), v) for v in projection]
             axes = tuple(_axis(str(v), where) for _, v in pairs)
             found.append(
-                _Access(str(access["name"]), axes, tuple(str(r) for r, _ in pairs), bool(access.get("output", False)), access.get("bits_per_value"))
+                _Access(
+                    str(access["name"]),
+                    axes,
+                    tuple(str(r) for r, _ in pairs),
+                    bool(access.get("output", False)),
+                    access.get("bits_per_value"),
+                )
             )
         return found
     text = einsum["einsum"] if isinstance(einsum, dict) else einsum
     left, right = text.split("=", 1)
-    return [_parsed(m, True, where) for m in _TENSOR.finditer(left)] + [_parsed(m, False, where) for m in _TENSOR.finditer(right)]
+    return [_parsed(m, True, where) for m in _TENSOR.finditer(left)] + [
+        _parsed(m, False, where) for m in _TENSOR.finditer(right)
+    ]
 
 
 def _parsed(match: re.Match[str], output: bool, where: str) -> _Access:
@@ -162,7 +170,11 @@ def _widths(
 
 
 def _sets(
-    names: frozenset[str], inputs: frozenset[str], outputs: frozenset[str], between: frozenset[str], bits: dict[str, float]
+    names: frozenset[str],
+    inputs: frozenset[str],
+    outputs: frozenset[str],
+    between: frozenset[str],
+    bits: dict[str, float],
 ) -> dict[str, Tensors]:
     def of(members: frozenset[str]) -> Tensors:
         return Tensors(members & names, names, bits)
@@ -174,7 +186,13 @@ def _sets(
 
 
 def _roles(
-    name: str, found: list[_Access], einsum: dict[str, Any], defaults: dict[str, Any], between: set[str], widths: dict[str, float], where: str
+    name: str,
+    found: list[_Access],
+    einsum: dict[str, Any],
+    defaults: dict[str, Any],
+    between: set[str],
+    widths: dict[str, float],
+    where: str,
 ) -> dict[str, Tensors]:
     names = frozenset(a.name for a in found)
     inputs = frozenset(a.name for a in found if not a.output)

@@ -1,4 +1,4 @@
-"""Compiled sweeps over the tile lattice of one profile (U10-U12, docs/uneven-mapping.md).
+"""Compiled sweeps over the tile lattice of one profile (U10-U12, docs/explanation/uneven-mapping.md).
 
 A *cell* is a tile (one entry of every dimension), a *state* says which of a level's nodes have been placed. A row of `labels` is
 (bits held at the level, charges so far); charges are energy and the seconds of the ports that are watched.
@@ -27,8 +27,17 @@ def value_of(mode: int, energy: float, seconds: float, leak: float) -> float:
 
 @njit
 def least_to_go(
-    sizes: Array, strides: Array, first: Array, link: Array, successor: Array, mask: Array, rows: Array, words: Array, charge: Array,
-    capacity: float, after: Array,
+    sizes: Array,
+    strides: Array,
+    first: Array,
+    link: Array,
+    successor: Array,
+    mask: Array,
+    rows: Array,
+    words: Array,
+    charge: Array,
+    capacity: float,
+    after: Array,
 ) -> Array:
     """The least charge that is still to come at every (cell, state) of one level, each charge for itself (U11).
 
@@ -84,11 +93,11 @@ def least_to_go(
 def _less(a: Array, i: int, add_words: float, add: Array, b: Array, j: int, kinds: int) -> bool:
     x, y = a[i, 0] + add_words, b[j, 0]
     if x != y:
-        return x < y
+        return bool(x < y)
     for c in range(kinds):
         x, y = a[i, c + 1] + add[c], b[j, c + 1]
         if x != y:
-            return x < y
+            return bool(x < y)
     return False
 
 
@@ -120,8 +129,24 @@ def _dominated(kept: Array, n: int, row: Array, kinds: int) -> bool:
 
 @njit
 def sweep(
-    sizes: Array, strides: Array, first: Array, link: Array, predecessor: Array, mask: Array, rows: Array, words: Array, charge: Array,
-    capacity: float, start: Array, begin: Array, to_go: Array, floor: float, slowest: float, mode: int, leak: float, limit: float,
+    sizes: Array,
+    strides: Array,
+    first: Array,
+    link: Array,
+    predecessor: Array,
+    mask: Array,
+    rows: Array,
+    words: Array,
+    charge: Array,
+    capacity: float,
+    start: Array,
+    begin: Array,
+    to_go: Array,
+    floor: float,
+    slowest: float,
+    mode: int,
+    leak: float,
+    limit: float,
 ) -> tuple[Array, Array, Array, Array]:
     """All labels of one level that may still lead to a value of at most `limit` (U10, U12).
 
@@ -157,7 +182,11 @@ def sweep(
                 if state == 0:
                     while start[cell + 1] - start[cell] > space:
                         space *= 2
-                        temp, origin, how = np.empty((2, space, width)), np.empty((2, space), np.int64), np.empty((2, space), np.int32)
+                        temp, origin, how = (
+                            np.empty((2, space, width)),
+                            np.empty((2, space), np.int64),
+                            np.empty((2, space), np.int32),
+                        )
                     for i in range(start[cell], start[cell + 1]):
                         if not _may_win(begin[i], to_go[cell, 0], kinds, floor, slowest, mode, leak, limit):
                             continue
@@ -188,7 +217,11 @@ def sweep(
                         if end - i + k > space:
                             while end - i + k > space:
                                 space *= 2
-                            temp2, origin2, how2 = np.empty((2, space, width)), np.empty((2, space), np.int64), np.empty((2, space), np.int32)
+                            temp2, origin2, how2 = (
+                                np.empty((2, space, width)),
+                                np.empty((2, space), np.int64),
+                                np.empty((2, space), np.int32),
+                            )
                             temp2[:, :k], origin2[:, :k], how2[:, :k] = temp[:, :k], origin[:, :k], how[:, :k]
                             temp, origin, how = temp2, origin2, how2
                         j, m, new = 0, 0, 1 - now

@@ -1,4 +1,4 @@
-"""One case (profile and keep sets) as arrays for the sweeps (U8-U12, docs/uneven-mapping.md)."""
+"""One case (profile and keep sets) as arrays for the sweeps (U8-U12, docs/explanation/uneven-mapping.md)."""
 
 import itertools
 import math
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from codesign.mappers.uneven.kernel import EDP, ENERGY, LATENCY, Array, carry_over, least_to_go, sweep
-from codesign.mapping.looptree import Goal
 from codesign.mappers.uneven.space import Node, Space, chain_nodes
+from codesign.mapping.looptree import Goal
 
 MODE = {Goal.ENERGY: ENERGY, Goal.LATENCY: LATENCY, Goal.EDP: EDP}
 
@@ -96,9 +96,7 @@ class Case:
 
     def _fewest(self, node: Node) -> float:
         space, tensor = self.space, node.operand
-        outside = math.prod(
-            space.profile.factor(d, 0, node.level + 1) for d in space.dims if d not in tensor.dims
-        )
+        outside = math.prod(space.profile.factor(d, 0, node.level + 1) for d in space.dims if d not in tensor.dims)
         return space.size(tensor) * outside
 
     def value(self, goal: Goal, charges: Array) -> float:
@@ -156,8 +154,17 @@ class Case:
             states = self.machine_states[m]
             self.charges[m] = self.charge(m)
             self.to_go[m] = least_to_go(
-                sizes, strides, first, link_out, outwards, states.mask, states.by_from, self.words[m], self.charges[m],
-                float(space.machine.memories[m].capacity), after,
+                sizes,
+                strides,
+                first,
+                link_out,
+                outwards,
+                states.mask,
+                states.by_from,
+                self.words[m],
+                self.charges[m],
+                float(space.machine.memories[m].capacity),
+                after,
             )
             after = self.to_go[m][:, 0, :]
             self.allowed[m] = self.crossing(m)
@@ -184,9 +191,24 @@ class Case:
         for m, out in itertools.zip_longest(self.levels, self.levels[1:]):
             states = self.machine_states[m]
             found = sweep(
-                sizes, strides, first, link_in, inwards, states.mask, states.by_to, self.words[m], self.charges[m],
-                float(space.machine.memories[m].capacity), start, begin, self.to_go[m],
-                floor, self.slowest, MODE[goal], space.machine.leak_w, limit,
+                sizes,
+                strides,
+                first,
+                link_in,
+                inwards,
+                states.mask,
+                states.by_to,
+                self.words[m],
+                self.charges[m],
+                float(space.machine.memories[m].capacity),
+                start,
+                begin,
+                self.to_go[m],
+                floor,
+                self.slowest,
+                MODE[goal],
+                space.machine.leak_w,
+                limit,
             )
             steps.append((m, found, index))
             allowed = np.ones(space.cells, np.bool_) if out is None else self.allowed[out]

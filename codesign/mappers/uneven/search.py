@@ -1,4 +1,4 @@
-"""The exact uneven mapper of one operator: profiles and keep sets in the order of their bounds (U13, docs/uneven-mapping.md)."""
+"""The exact uneven mapper of one operator: profiles and keep sets in the order of their bounds (U13, docs/explanation/uneven-mapping.md)."""
 
 import heapq
 import itertools
@@ -10,9 +10,9 @@ import numpy as np
 
 from codesign.mappers.uneven.kernel import Array
 from codesign.mappers.uneven.levels import Case, Placed
-from codesign.mapping.looptree import Factors, Goal, Machine, Operator
 from codesign.mappers.uneven.space import Space
 from codesign.mappers.uneven.spatial import profiles, settled
+from codesign.mapping.looptree import Factors, Goal, Machine, Operator
 
 TIE = 1e-10
 """Relative difference below which two values are one (rounding of sums)."""
@@ -48,7 +48,11 @@ class Found:
 
 
 def solve(
-    operator: Operator, machine: Machine, goal: Goal, factors: Factors | None = None, time_limit: float = math.inf,
+    operator: Operator,
+    machine: Machine,
+    goal: Goal,
+    factors: Factors | None = None,
+    time_limit: float = math.inf,
     slowest: float = math.inf,
 ) -> Found:
     """The mapping of least `goal`, with its proof.
@@ -130,7 +134,11 @@ def _settle(case: Case, placed: list[Placed], value: float) -> list[Case]:
     whole: list[str] = []
     for dim in profile.relaxed:
         line, at = space.lines[dim], space.live.index(dim) if dim in space.live else -1
-        used = sorted({int(np.unravel_index(p.hold, space.shape)[at]) for p in placed if dim not in p.node.operand.dims} if at >= 0 else ())
+        used = sorted(
+            {int(np.unravel_index(p.hold, space.shape)[at]) for p in placed if dim not in p.node.operand.dims}
+            if at >= 0
+            else ()
+        )
         chain = sorted({int(np.unravel_index(p.hold, space.shape)[at]) for p in placed} if at >= 0 else ())
         sizes = [round(line.tiles[e]) for e in chain if e < len(line.tiles) - 1]
         outer = sizes[-1] if sizes else 0
@@ -160,7 +168,8 @@ def _settle(case: Case, placed: list[Placed], value: float) -> list[Case]:
 def _children(case: Case, dim: str) -> list[Case]:
     space = case.space
     return [
-        Case(Space(space.operator, space.machine, p), case.keeps, case.slowest) for p in settled(space.operator, space.profile, dim)
+        Case(Space(space.operator, space.machine, p), case.keeps, case.slowest)
+        for p in settled(space.operator, space.profile, dim)
     ]
 
 

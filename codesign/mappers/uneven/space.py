@@ -1,4 +1,4 @@
-"""The tile lattice of one profile and what every node costs on it (U1-U7, docs/uneven-mapping.md)."""
+"""The tile lattice of one profile and what every node costs on it (U1-U7, docs/explanation/uneven-mapping.md)."""
 
 import itertools
 import math
@@ -8,8 +8,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from codesign.mappers.uneven.kernel import Array
-from codesign.mapping.looptree import Machine, Memory, Operand, Operator
 from codesign.mappers.uneven.spatial import Profile
+from codesign.mapping.looptree import Machine, Memory, Operand, Operator
 
 
 def primes(n: int) -> list[int]:
@@ -97,7 +97,7 @@ class Space:
         self.operator, self.machine, self.profile = operator, machine, profile
         self.n = len(machine.memories)
         tiles, spatial_remainder = dict(profile.tiles), dict(profile.ragged)
-        self.dims = [d for d in operator.bounds]
+        self.dims = list(operator.bounds)
         self.lines: dict[str, Line] = {}
         for d, bound in operator.bounds.items():
             factor = profile.factor(d, 0, self.n + 1)
@@ -118,7 +118,8 @@ class Space:
         """Sizes, strides, first, and links inwards and outwards for the sweeps."""
         sizes = np.array(self.shape, np.int64)
         strides = np.array([math.prod(self.shape[i + 1 :]) for i in range(len(self.shape))], np.int64)
-        first, link_in, inwards, link_out, outwards = [], [0], [], [0], []
+        first, link_in, link_out = list[int](), [0], [0]
+        inwards, outwards = list[int](), list[int]()
         for d in self.live:
             first.append(len(link_in) - 1)
             before = self.lines[d].before
@@ -185,9 +186,7 @@ class Space:
 
     def operations(self, operand: Operand) -> float:
         """Words that the compute units ask for of a tensor."""
-        return math.prod(
-            float(self.operator.bounds[d]) if d in operand.dims else self.padded(d) for d in self.dims
-        )
+        return math.prod(float(self.operator.bounds[d]) if d in operand.dims else self.padded(d) for d in self.dims)
 
     def padded(self, dim: str) -> float:
         """Iterations that a tensor counts which the dimension does not index."""
@@ -238,7 +237,11 @@ class Space:
         for i, (m, read, write) in enumerate(self.ports):
             n = self.instances(m)
             rates.append(
-                (i + 1, *((read / n, write / n) if m == parent else (0.0, 0.0)), *((read / n, write / n) if m == level else (0.0, 0.0)))
+                (
+                    i + 1,
+                    *((read / n, write / n) if m == parent else (0.0, 0.0)),
+                    *((read / n, write / n) if m == level else (0.0, 0.0)),
+                )
             )
         for i, outer_read, outer_write, inner_read, inner_write in rates:
             if tensor.output:

@@ -1,4 +1,4 @@
-"""Profiles: what every fan-out does (U8, U9, docs/uneven-mapping.md)."""
+"""Profiles: what every fan-out does (U8, U9, docs/explanation/uneven-mapping.md)."""
 
 import math
 from collections.abc import Iterator
@@ -144,7 +144,12 @@ def settled(operator: Operator, profile: Profile, dim: str) -> list[Profile]:
         for tile in sorted({u * -(-bound // (spatial * u)) for u in range(1, -(-bound // spatial) + 1)}):
             if (spatial - 1) * tile < bound:
                 found.append(
-                    replace(profile, relaxed=rest, tiles=(*profile.tiles, (dim, tile)), ragged=(*profile.ragged, (dim, outermost)))
+                    replace(
+                        profile,
+                        relaxed=rest,
+                        tiles=(*profile.tiles, (dim, tile)),
+                        ragged=(*profile.ragged, (dim, outermost)),
+                    )
                 )
     return found
 
