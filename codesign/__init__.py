@@ -47,7 +47,7 @@ _OFFERED = {
 }
 """Name -> module that has it; each is imported when the name is first used."""
 
-__all__ = ["__version__", *sorted(_OFFERED)]  # noqa: PLE0604 - names of the table above
+__all__ = ["__version__", *sorted(_OFFERED)]
 
 
 def __getattr__(name: str) -> Any:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 from codesign.library.results import AbstractResult
-from codesign.tensorize.choice import TensorizeChoice, choices
-from codesign.tensorize.diagnosis import no_match_error
-from codesign.tensorize.intrinsics import Intrinsic
-from codesign.tensorize.intrinsics import intrinsic as make_intrinsic
+from codesign.tensorization.choice import TensorizeChoice, choices
+from codesign.tensorization.diagnosis import no_match_error
+from codesign.tensorization.intrinsics import Intrinsic
+from codesign.tensorization.intrinsics import intrinsic as make_intrinsic
 from codesign.workloads.computation import Computation
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from codesign.core.errors import UserError
-from codesign.tensorize.encoding import SoftwareProblem
-from codesign.tensorize.observation import OBSERVATION
-from codesign.tensorize.policy import ENVIRONMENT, TRAINED, Network, Policy, load_policy, read_policy, save_policy
-from codesign.tensorize.revisions import HALVE, KINDS, REVISIONS
-from codesign.tensorize.search import (
+from codesign.tensorization.encoding import SoftwareProblem
+from codesign.tensorization.observation import OBSERVATION
+from codesign.tensorization.policy import ENVIRONMENT, TRAINED, Network, Policy, load_policy, read_policy, save_policy
+from codesign.tensorization.revisions import HALVE, KINDS, REVISIONS
+from codesign.tensorization.search import (
     AnnealedPrograms,
     GuidedPrograms,
     HeuristicPrograms,
@@ -17,7 +17,7 @@ from codesign.tensorize.search import (
     RandomPrograms,
     candidate_value,
 )
-from codesign.tensorize.search_registry import create_search
+from codesign.tensorization.search_registry import create_search
 from codesign.workloads.computation import Computation
 from spaces.cores import GEMM_CORE, core_of
 from spaces.software import SoftwareSpace

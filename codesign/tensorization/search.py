@@ -15,10 +15,10 @@ import numpy.typing as npt
 from codesign.core.errors import UserError
 from codesign.core.rng import RandomState, below, make_state, uniform
 from codesign.mapping.nest import FloatArray, IntArray
-from codesign.tensorize.encoding import SoftwareProblem
-from codesign.tensorize.observation import OBSERVATION, look, static_features
-from codesign.tensorize.revisions import REVISIONS, candidate_width, draw, mask_revisions, revise, score_candidate
-from codesign.tensorize.scoring import FITS, LATENCY, result_width
+from codesign.tensorization.encoding import SoftwareProblem
+from codesign.tensorization.observation import OBSERVATION, look, static_features
+from codesign.tensorization.revisions import REVISIONS, candidate_width, draw, mask_revisions, revise, score_candidate
+from codesign.tensorization.scoring import FITS, LATENCY, result_width
 
 _MAX_FAILURES = 200
 """Draws or revisions in a row that may bring nothing new before a search stops early: the space is exhausted."""

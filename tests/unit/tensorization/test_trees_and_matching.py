@@ -1,10 +1,10 @@
 import pytest
 
 from codesign.core.errors import UserError
-from codesign.tensorize.diagnosis import nearest_miss, no_match_error
-from codesign.tensorize.intrinsics import intrinsic, parse_bounds
-from codesign.tensorize.matching import Condition, partial_matches, printed_matches, sound_matches
-from codesign.tensorize.trees import Operation, syntax_tree
+from codesign.tensorization.diagnosis import nearest_miss, no_match_error
+from codesign.tensorization.intrinsics import intrinsic, parse_bounds
+from codesign.tensorization.matching import Condition, partial_matches, printed_matches, sound_matches
+from codesign.tensorization.trees import Operation, syntax_tree
 from codesign.workloads.computation import Computation
 
 CONV = "C[k,x,y] += A[c,x+r,y+s] * B[k,c,r,s]"

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from codesign.tensorize.gemmini import Compute, GemminiProgram, HostPack, Mvin, Mvout, Preload
-from codesign.tensorize.simulator import SimulationError
+from codesign.tensorization.gemmini import Compute, GemminiProgram, HostPack, Mvin, Mvout, Preload
+from codesign.tensorization.simulator import SimulationError
 
 Array = npt.NDArray[Any]
 

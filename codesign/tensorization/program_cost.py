@@ -1,6 +1,6 @@
 """What a program of intrinsic calls costs, in readable form: formulas Q1-Q9 of docs/explanation/hasco.md.
 
-Searches use the compiled form in `codesign.tensorize.scoring`; tests hold the two equal.
+Searches use the compiled form in `codesign.tensorization.scoring`; tests hold the two equal.
 """
 
 import math
@@ -13,9 +13,9 @@ from codesign.core.errors import UserError
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.mapping.mapping import Mapping
-from codesign.tensorize.choice import contiguous_run
-from codesign.tensorize.intrinsic_core import LOCAL, SCRATCHPAD, Core
-from codesign.tensorize.schedule import Schedule
+from codesign.tensorization.choice import contiguous_run
+from codesign.tensorization.intrinsic_core import LOCAL, SCRATCHPAD, Core
+from codesign.tensorization.schedule import Schedule
 
 
 @dataclass(frozen=True)

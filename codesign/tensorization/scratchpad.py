@@ -9,7 +9,7 @@ from codesign.core.errors import UserError
 from codesign.cost.arrays import may_keep
 from codesign.cost.cost import Infeasible
 from codesign.mapping.mapping import Mapping
-from codesign.tensorize.schedule import Schedule
+from codesign.tensorization.schedule import Schedule
 from codesign.workloads.computation import Computation, Tensor
 
 _ELEMENT_BYTES = {8: 1, 16: 2, 32: 4, 64: 8}

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from codesign.tensorize.choice import choices
-from codesign.tensorize.collapse import collapsed
-from codesign.tensorize.execute import affine_einsum, random_inputs, run_choice, tensor_shape
-from codesign.tensorize.intrinsics import intrinsic
+from codesign.tensorization.choice import choices
+from codesign.tensorization.collapse import collapsed
+from codesign.tensorization.execute import affine_einsum, random_inputs, run_choice, tensor_shape
+from codesign.tensorization.intrinsics import intrinsic
 from codesign.workloads.computation import Computation
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from codesign.core.errors import UserError
-from codesign.tensorize.choice import TensorizeChoice
-from codesign.tensorize.intrinsics import Intrinsic
-from codesign.tensorize.matching import OperandMap
+from codesign.tensorization.choice import TensorizeChoice
+from codesign.tensorization.intrinsics import Intrinsic
+from codesign.tensorization.matching import OperandMap
 from codesign.workloads.computation import Computation, Tensor
 
 Array = npt.NDArray[Any]

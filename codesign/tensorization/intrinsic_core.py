@@ -12,9 +12,9 @@ from codesign.arch.architecture import Architecture
 from codesign.arch.dram import DramType
 from codesign.core.errors import UserError, unknown_name
 from codesign.mapping.mapping import Axis, Mapping, Node, Spatial, Storage, Temporal
-from codesign.tensorize.choice import TensorizeChoice
-from codesign.tensorize.intrinsics import Intrinsic
-from codesign.tensorize.schedule import Loop, Schedule
+from codesign.tensorization.choice import TensorizeChoice
+from codesign.tensorization.intrinsics import Intrinsic
+from codesign.tensorization.schedule import Loop, Schedule
 
 DRAM, SCRATCHPAD, LOCAL = 0, 1, 2
 """Positions of the three levels."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from itertools import combinations
 
-from codesign.tensorize.intrinsics import Intrinsic
-from codesign.tensorize.trees import SyntaxTree, syntax_tree
+from codesign.tensorization.intrinsics import Intrinsic
+from codesign.tensorization.trees import SyntaxTree, syntax_tree
 from codesign.workloads.computation import AffineIndex, Computation, Tensor
 
 
@@ -104,7 +104,7 @@ def printed_matches(computation: Computation, intrinsic: Intrinsic) -> tuple[Mat
 def sound_matches(computation: Computation, intrinsic: Intrinsic) -> tuple[Match, ...]:
     """All sound matches.
 
-    >>> from codesign.tensorize.intrinsics import intrinsic
+    >>> from codesign.tensorization.intrinsics import intrinsic
     >>> gemm = Computation.parse("L[i,j] += M[i,k] * N[k,j]", i=4, j=4, k=4)
     >>> [str(m) for m in sound_matches(gemm, intrinsic("gemv"))]
     ['i->i, j->k', 'i->j, j->k']

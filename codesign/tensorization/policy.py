@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from codesign.core.errors import UserError
-from codesign.tensorize.observation import OBSERVATION, VERSION
-from codesign.tensorize.revisions import REVISIONS
-from codesign.tensorize.search import GuidedPrograms
+from codesign.tensorization.observation import OBSERVATION, VERSION
+from codesign.tensorization.revisions import REVISIONS
+from codesign.tensorization.search import GuidedPrograms
 
 ENVIRONMENT = f"codesign/Schedule-v{VERSION}"
 """The environment whose policies this version can use."""

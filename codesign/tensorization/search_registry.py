@@ -3,15 +3,15 @@
 from collections.abc import Callable
 
 from codesign.core.errors import unknown_name
-from codesign.tensorize.policy import TRAINED, load_policy
-from codesign.tensorize.search import AnnealedPrograms, HeuristicPrograms, ProgramSearch, RandomPrograms
+from codesign.tensorization.policy import TRAINED, load_policy
+from codesign.tensorization.search import AnnealedPrograms, HeuristicPrograms, ProgramSearch, RandomPrograms
 
 SEARCHES: dict[str, Callable[[], ProgramSearch]] = {
     "random": RandomPrograms,
     "heuristic": HeuristicPrograms,
     "annealing": AnnealedPrograms,
 }
-"""Searches that need no training, by name; `codesign.tensorize.policy.load_policy` adds trained ones."""
+"""Searches that need no training, by name; `codesign.tensorization.policy.load_policy` adds trained ones."""
 
 
 def create_search(name: str) -> ProgramSearch:

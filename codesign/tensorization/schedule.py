@@ -8,7 +8,7 @@ from functools import cached_property
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.mapping.mapping import Axis, Mapping, Node, Spatial, Storage, Temporal
-from codesign.tensorize.choice import TensorizeChoice
+from codesign.tensorization.choice import TensorizeChoice
 from codesign.workloads.computation import Computation, Tensor
 
 Loop = tuple[str, int]

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from codesign.core.errors import UserError
-from codesign.tensorize.intrinsics import Intrinsic
-from codesign.tensorize.matching import Condition, Match, printed_matches
-from codesign.tensorize.trees import Leaf, Operation, SyntaxTree, syntax_tree
+from codesign.tensorization.intrinsics import Intrinsic
+from codesign.tensorization.matching import Condition, Match, printed_matches
+from codesign.tensorization.trees import Leaf, Operation, SyntaxTree, syntax_tree
 from codesign.workloads.computation import Computation
 
 _SEARCH_STEPS = 3000

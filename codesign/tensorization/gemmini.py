@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 from codesign.core.errors import UserError
 from codesign.cost.cost import Infeasible
-from codesign.tensorize.choice import TensorizeChoice
-from codesign.tensorize.intrinsics import intrinsic
-from codesign.tensorize.matching import sound_matches
-from codesign.tensorize.program import Call, Operand, Program, Transfer, Zero
+from codesign.tensorization.choice import TensorizeChoice
+from codesign.tensorization.intrinsics import intrinsic
+from codesign.tensorization.matching import sound_matches
+from codesign.tensorization.program import Call, Operand, Program, Transfer, Zero
 from codesign.workloads.computation import Tensor
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from codesign.core.errors import CodesignError, UserError
-from codesign.tensorize.execute import affine_einsum
+from codesign.tensorization.execute import affine_einsum
 from codesign.workloads.computation import Computation
 
 Array = npt.NDArray[Any]

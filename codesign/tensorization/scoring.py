@@ -1,6 +1,6 @@
 """Scoring programs of intrinsic calls in compiled code: formulas Q1-Q9 of docs/explanation/hasco.md on integer arrays.
 
-`codesign.tensorize.program_cost` is the readable form; tests hold the two equal. What the loops do on chip is scored by the one cost kernel.
+`codesign.tensorization.program_cost` is the readable form; tests hold the two equal. What the loops do on chip is scored by the one cost kernel.
 """
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from codesign.core.jit import njit
 from codesign.cost.kernel import CYCLES, READS, TILE, UPDATES, VALID, Kernel, score
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, TEMPORAL, FloatArray, IntArray, Nest
-from codesign.tensorize.encoding import (
+from codesign.tensorization.encoding import (
     ARRAY_OVERHEAD,
     ATOM_BYTES,
     BURST_BYTES,
@@ -27,7 +27,7 @@ from codesign.tensorize.encoding import (
     TRANSFER_PJ,
     ProgramArrays,
 )
-from codesign.tensorize.intrinsic_core import LOCAL, SCRATCHPAD
+from codesign.tensorization.intrinsic_core import LOCAL, SCRATCHPAD
 
 FITS, TOO_LARGE = 0, 1
 """Status of a program: it runs, or some memory is too small for it."""

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from codesign.core.errors import UserError
 from codesign.core.jit import njit
 from codesign.mapping.nest import FloatArray, IntArray
-from codesign.tensorize.encoding import MAX_CHOICES, ProgramArrays, SoftwareProblem
-from codesign.tensorize.intrinsic_core import LOCAL, SCRATCHPAD
-from codesign.tensorize.revisions import (
+from codesign.tensorization.encoding import MAX_CHOICES, ProgramArrays, SoftwareProblem
+from codesign.tensorization.intrinsic_core import LOCAL, SCRATCHPAD
+from codesign.tensorization.revisions import (
     CHOICE,
     FIRST_CALLS,
     FUSED,
@@ -25,7 +25,17 @@ from codesign.tensorize.revisions import (
     score_candidate,
     total_calls,
 )
-from codesign.tensorize.scoring import ARRAY, DRAM_TIME, FIRST_TENSOR, FITS, HOST, LATENCY, OVERLAP, TRIPS, USED_BITS
+from codesign.tensorization.scoring import (
+    ARRAY,
+    DRAM_TIME,
+    FIRST_TENSOR,
+    FITS,
+    HOST,
+    LATENCY,
+    OVERLAP,
+    TRIPS,
+    USED_BITS,
+)
 
 FloatVector = npt.NDArray[np.float32]
 

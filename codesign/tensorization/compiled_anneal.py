@@ -1,6 +1,6 @@
 """A compiled annealer over software candidates, for sweeps that score many designs, and the cost of many layers on one core.
 
-It moves by the same revisions as the searches of `codesign.tensorize.search` and is a hundred times as fast; it may score a candidate twice.
+It moves by the same revisions as the searches of `codesign.tensorization.search` and is a hundred times as fast; it may score a candidate twice.
 """
 
 import math
@@ -15,11 +15,11 @@ from codesign.core.jit import njit
 from codesign.core.rng import RandomState, below, make_state, uniform
 from codesign.cost.cost import Infeasible
 from codesign.mapping.nest import FloatArray, IntArray
-from codesign.tensorize.choice import TensorizeChoice
-from codesign.tensorize.collapse import collapsed
-from codesign.tensorize.encoding import ProgramArrays, SoftwareProblem
-from codesign.tensorize.intrinsic_core import SCRATCHPAD, Core
-from codesign.tensorize.revisions import (
+from codesign.tensorization.choice import TensorizeChoice
+from codesign.tensorization.collapse import collapsed
+from codesign.tensorization.encoding import ProgramArrays, SoftwareProblem
+from codesign.tensorization.intrinsic_core import SCRATCHPAD, Core
+from codesign.tensorization.revisions import (
     DOWN,
     FIRST_CALLS,
     FIRST_CHOICE,
@@ -32,7 +32,7 @@ from codesign.tensorize.revisions import (
     revise,
     score_candidate,
 )
-from codesign.tensorize.scoring import ENERGY, FITS, LATENCY, result_width
+from codesign.tensorization.scoring import ENERGY, FITS, LATENCY, result_width
 from codesign.workloads.computation import Computation
 
 _POOL_SHARE = 0.2

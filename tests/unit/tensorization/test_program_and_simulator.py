@@ -11,16 +11,24 @@ from codesign.core.errors import UserError
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.mapping.mapping import Mapping, Spatial, Storage, Temporal
-from codesign.tensorize.choice import TensorizeChoice, choices
-from codesign.tensorize.execute import affine_einsum, random_inputs, tensor_shape
-from codesign.tensorize.gemmini import Compute, GemminiMemory, GemminiProgram, HostPack, Mvin, Preload, gemmini_program
-from codesign.tensorize.gemmini_simulator import simulate_gemmini
-from codesign.tensorize.intrinsics import intrinsic
-from codesign.tensorize.program import Move, Program, Transfer, Zero, generate_program
-from codesign.tensorize.pseudo_code import pseudo_code
-from codesign.tensorize.schedule import Schedule, schedule_from_mapping, schedule_from_tiles
-from codesign.tensorize.scratchpad import Scratchpad, allocate, memories_of
-from codesign.tensorize.simulator import SimulationError, simulate, wrapped
+from codesign.tensorization.choice import TensorizeChoice, choices
+from codesign.tensorization.execute import affine_einsum, random_inputs, tensor_shape
+from codesign.tensorization.gemmini import (
+    Compute,
+    GemminiMemory,
+    GemminiProgram,
+    HostPack,
+    Mvin,
+    Preload,
+    gemmini_program,
+)
+from codesign.tensorization.gemmini_simulator import simulate_gemmini
+from codesign.tensorization.intrinsics import intrinsic
+from codesign.tensorization.program import Move, Program, Transfer, Zero, generate_program
+from codesign.tensorization.pseudo_code import pseudo_code
+from codesign.tensorization.schedule import Schedule, schedule_from_mapping, schedule_from_tiles
+from codesign.tensorization.scratchpad import Scratchpad, allocate, memories_of
+from codesign.tensorization.simulator import SimulationError, simulate, wrapped
 from codesign.workloads.computation import Computation
 
 CONV = Computation.parse(

@@ -10,9 +10,9 @@ import numpy as np
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState, below, uniform
 from codesign.mapping.nest import DIM, FACTOR, FloatArray, IntArray
-from codesign.tensorize.encoding import MAX_CHOICES, ProgramArrays
-from codesign.tensorize.intrinsic_core import SCRATCHPAD
-from codesign.tensorize.scoring import FITS, JOINED, TOO_LARGE, part_bits, score_program
+from codesign.tensorization.encoding import MAX_CHOICES, ProgramArrays
+from codesign.tensorization.intrinsic_core import SCRATCHPAD
+from codesign.tensorization.scoring import FITS, JOINED, TOO_LARGE, part_bits, score_program
 
 MAX_DIMS = 8
 """Dimensions of a computation that revise choices are numbered for."""
@@ -91,7 +91,7 @@ def unfold(problem: ProgramArrays, candidate: IntArray, loops: IntArray) -> tupl
 
 @njit
 def score_candidate(problem: ProgramArrays, candidate: IntArray, loops: IntArray, result: FloatArray) -> int:
-    """Score one candidate; see `codesign.tensorize.scoring.score_program`."""
+    """Score one candidate; see `codesign.tensorization.scoring.score_program`."""
     count, host = unfold(problem, candidate, loops)
     return score_program(problem, candidate[CHOICE], loops, count, host, result)
 

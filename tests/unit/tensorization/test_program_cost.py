@@ -6,14 +6,14 @@ import pytest
 
 from codesign.core.errors import UserError
 from codesign.cost.cost import Infeasible
-from codesign.tensorize.encoding import SoftwareProblem
-from codesign.tensorize.execute import random_inputs
-from codesign.tensorize.intrinsic_core import Core, Dma, Overheads
-from codesign.tensorize.program import generate_program
-from codesign.tensorize.program_cost import CallProgram, ProgramCost, pipeline_cycles, program_cost
-from codesign.tensorize.schedule import Schedule
-from codesign.tensorize.scratchpad import Scratchpad
-from codesign.tensorize.simulator import simulate
+from codesign.tensorization.encoding import SoftwareProblem
+from codesign.tensorization.execute import random_inputs
+from codesign.tensorization.intrinsic_core import Core, Dma, Overheads
+from codesign.tensorization.program import generate_program
+from codesign.tensorization.program_cost import CallProgram, ProgramCost, pipeline_cycles, program_cost
+from codesign.tensorization.schedule import Schedule
+from codesign.tensorization.scratchpad import Scratchpad
+from codesign.tensorization.simulator import simulate
 from codesign.workloads.computation import Computation
 from spaces.cores import CONV_CORE, GEMM_CORE, core_of
 from spaces.primitives import Fuse, Primitive, Reorder, Split, Tensorize, to_program

@@ -1,6 +1,6 @@
 """A generated program as pseudo-code: loops on the host, transfers to named addresses, intrinsic calls."""
 
-from codesign.tensorize.program import Begin, Fetch, Finish, ForLoop, Program, TreeNode
+from codesign.tensorization.program import Begin, Fetch, Finish, ForLoop, Program, TreeNode
 from codesign.workloads.computation import Tensor
 
 

@@ -16,8 +16,8 @@ from typing import Any
 from codesign.core.errors import UserError
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible
-from codesign.tensorize.schedule import Schedule
-from codesign.tensorize.scratchpad import Buffer, Memories, Region, Scratchpad, allocate, element_bytes
+from codesign.tensorization.schedule import Schedule
+from codesign.tensorization.scratchpad import Buffer, Memories, Region, Scratchpad, allocate, element_bytes
 from codesign.workloads.computation import Tensor
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from codesign.core.errors import UserError
-from codesign.tensorize.choice import TensorizeChoice, choices
-from codesign.tensorize.execute import affine_einsum, proves_equal, random_inputs, run_choice, scaled_down
-from codesign.tensorize.intrinsics import intrinsic
-from codesign.tensorize.stages import split_stages
+from codesign.tensorization.choice import TensorizeChoice, choices
+from codesign.tensorization.execute import affine_einsum, proves_equal, random_inputs, run_choice, scaled_down
+from codesign.tensorization.intrinsics import intrinsic
+from codesign.tensorization.stages import split_stages
 from codesign.workloads.computation import Computation
 
 RESNET = Computation.parse("C[k,x,y] += A[c,x+r,y+s] * B[k,c,r,s]", k=64, c=64, x=56, y=56, r=3, s=3)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-from codesign.tensorize.intrinsics import Intrinsic
-from codesign.tensorize.matching import Match, partial_matches, printed_matches
+from codesign.tensorization.intrinsics import Intrinsic
+from codesign.tensorization.matching import Match, partial_matches, printed_matches
 from codesign.workloads.computation import Computation, Tensor
 
 
