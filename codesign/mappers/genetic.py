@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from codesign.core.errors import UserError
-from codesign.core.plugins import need
 from codesign.core.goals import Budget, Objective
 from codesign.core.jit import njit
+from codesign.core.plugins import need
 from codesign.cost.arrays import Reuse
 from codesign.cost.kernel import VALID, Kernel, score
 from codesign.mappers.annealing import value_of
