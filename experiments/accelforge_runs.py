@@ -19,6 +19,7 @@ from codesign.core.errors import UserError
 from codesign.formats.accelforge import Costs, Workload, load, machines, read_workload
 from codesign.formats.accelforge.expressions import evaluate
 from codesign.mappers.uneven.search import solve
+from codesign.scheduling.fused.loop_tree import schedule
 from codesign.mapping.looptree import Factors, Goal, Machine, Memory, Operand, Operator
 from experiments.mappers_common import markdown, save
 
@@ -236,7 +237,8 @@ def best_mapping(run: Run, goal: Goal, time_limit: float, bounds: Point | None =
     """The optimum of a run under AccelForge's rules; with `bounds` of all mappings that are no slower and use no more."""
     options = [machines(run.arch, run.workload, i, run.costs, run.unfused) for i in range(len(run.workload.operators))]
     if len(options) > 1:
-        raise UserError(f"{len(options)} operators together are not supported yet", where=run.name)
+        plan = schedule(run.workload, options, goal, run.loops_per_dim, run.loops, time_limit)
+        return Outcome(plan.value, plan.proven, plan.energy, plan.seconds)
     (operator,) = run.workload.operators
     answers = []
     for machine in options[0]:
