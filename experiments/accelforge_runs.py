@@ -19,8 +19,8 @@ from codesign.core.errors import UserError
 from codesign.formats.accelforge import Costs, Workload, load, machines, read_workload
 from codesign.formats.accelforge.expressions import evaluate
 from codesign.mappers.uneven.search import solve
-from codesign.scheduling.fused.loop_tree import schedule
 from codesign.mapping.looptree import Factors, Goal, Machine, Memory, Operand, Operator
+from codesign.scheduling.fused.loop_tree import schedule
 from experiments.mappers_common import markdown, save
 
 KINDS = ("head", "uneven", "imperfect", "fused", "regression")
@@ -92,8 +92,8 @@ class Run:
 def templates(folder: Path) -> tuple[Path, ...]:
     """Where included workload files may stand: near the data, else in the tests."""
     near = [folder, *(p / "measured" / "accelforge_regression" / "yaml" for p in folder.resolve().parents[:3])]
-    here = Path(__file__).parents[1] / "tests" / "data" / "accelforge" / "yaml"
-    return tuple(p for p in (*near, folder / "yaml", here) if p.is_dir())
+    here = Path(__file__).parents[1] / "tests" / "data" / "measured" / "accelforge_regression" / "yaml"
+    return tuple(p for p in (*near, here) if p.is_dir())
 
 
 def read_json(path: Path) -> Run:

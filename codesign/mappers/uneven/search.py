@@ -10,8 +10,8 @@ import numpy as np
 
 from codesign.mappers.uneven.kernel import Array
 from codesign.mappers.uneven.levels import Case, Placed
-from codesign.mappers.uneven.space import Space
 from codesign.mappers.uneven.profiles import profiles, settled
+from codesign.mappers.uneven.space import Space
 from codesign.mapping.looptree import Factors, Goal, Machine, Operator
 
 TIE = 1e-10
