@@ -20,9 +20,9 @@ from typing import Any
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
+from codesign.core.goals import OBJECTIVES, Budget, Objective, Proof
 from codesign.cost.cost import Cost, evaluate
 from codesign.mappers.exact import ExactMapper
-from codesign.mappers.protocol import Budget, Objective, Proof
 from codesign.mapping.constraints import Keep, LevelConstraints, MappingProblem
 from codesign.mapping.mapping import Mapping
 from experiments import accelforge_runs
@@ -155,7 +155,7 @@ def compare(case: Case, config: Config) -> dict[str, Any]:
         },
         "recorded_mapping_here": {**figures(case, again), "refills": refills(case, again)},
     }
-    row |= {objective.value: optimum(case, objective, config) for objective in Objective}
+    row |= {objective.value: optimum(case, objective, config) for objective in OBJECTIVES}
     return row
 
 
@@ -170,7 +170,7 @@ def report(rows: list[dict[str, Any]]) -> str:
         cells = [*(f"{v:.4g}" for v in parts), "", f"{theirs['latency_s']:.4g}", "", f"{theirs['cpu_seconds']:.2f}"]
         lines.append([row["case"], "AccelForge's optimum", *cells])
         for key, label in [("recorded_mapping_here", "its mapping, scored here")] + [
-            (o.value, f"exact mapper, {o.value}") for o in Objective
+            (o.value, f"exact mapper, {o.value}") for o in OBJECTIVES
         ]:
             ours = row[key]
             energy, latency, shared = ours["energy_j"], ours["latency_s"], ours["shared_port_latency_s"]
