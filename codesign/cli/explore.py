@@ -8,6 +8,7 @@ import typer
 
 from codesign.cli.study_location import Storage, StudyName
 from codesign.core.errors import UserError
+from codesign.core.quantities import parse_size
 
 if TYPE_CHECKING:
     from codesign.study.study import Study
@@ -146,7 +147,7 @@ def register(app: typer.Typer) -> None:
             networks=tuple(network), weights=_numbers("--weights", weights), batch=batch, seq=seq, phase=phase,
             space=space, optimizer=optimizer, trials=trials, objectives=tuple(objectives.replace(",", " ").split()),
             constraints=tuple(constraint or ()), scheduler=scheduler, mapper=mapper, map_objective=map_objective, time_limit_s=time_limit,
-            evaluations=evaluations, activations=activations, activation_bytes=_bytes(activation_buffer),
+            evaluations=evaluations, activations=activations, activation_bytes=parse_size(activation_buffer, "--activation-buffer"),
             resident_weights=resident_weights, fidelity=fidelity, cheap_mapper=cheap_mapper, cheap_evaluations=cheap_evaluations, cheap_cost=cheap_cost,
             executor=executor, workers=workers, ray_address=ray_address, seed=seed, out=out, storage=storage, study=study,
         )  # fmt: skip
@@ -173,12 +174,3 @@ def _numbers(option: str, text: str | None) -> tuple[float, ...]:
         return tuple(float(part) for part in text.replace(",", " ").split())
     except ValueError:
         raise UserError(f"{option} must be numbers separated by spaces, got {text!r}") from None
-
-
-def _bytes(text: str) -> int:
-    units = {"": 1, "b": 1, "k": 1024, "kb": 1024, "kib": 1024, "m": 1 << 20, "mb": 1 << 20, "mib": 1 << 20}
-    digits = text.strip().rstrip("KMkmiIbB")
-    unit = text.strip()[len(digits) :].lower()
-    if not digits.isdigit() or unit not in units:
-        raise UserError(f"--activation-buffer must be a size such as 65536 or 64KiB, got {text!r}")
-    return int(digits) * units[unit]
