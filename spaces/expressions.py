@@ -49,7 +49,9 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }
 _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {ast.USub: operator.neg, ast.Not: operator.not_}
 
-_LITERALS = {name: factor for name, (kind, factor) in UNITS.items() if kind in (Kind.BYTES, Kind.HERTZ) and name.isascii()}
+_LITERALS = {
+    name: factor for name, (kind, factor) in UNITS.items() if kind in (Kind.BYTES, Kind.HERTZ) and name.isascii()
+}
 _WITH_UNIT = re.compile(
     rf"(?<![\w.])(\d+(?:\.\d+)?)\s?({'|'.join(sorted((re.escape(u) for u in _LITERALS), key=len, reverse=True))})(?!\w)"
 )
@@ -131,7 +133,9 @@ class Expression:
         except (ArithmeticError, TypeError, ValueError, KeyError, IndexError) as error:
             shown = ", ".join(f"{n}={values[n]!r}" for n in sorted(self.names) if n in values)
             reason = f"{error!r} is not in the table" if isinstance(error, KeyError) else str(error)
-            raise UserError(f"cannot compute {self.text!r} for {shown or 'any design'}: {reason}", where=self.where) from None
+            raise UserError(
+                f"cannot compute {self.text!r} for {shown or 'any design'}: {reason}", where=self.where
+            ) from None
 
 
 def _check(node: ast.AST, text: str, where: str) -> None:
@@ -139,14 +143,26 @@ def _check(node: ast.AST, text: str, where: str) -> None:
     if isinstance(node, ast.Call):
         if not isinstance(node.func, ast.Name) or node.func.id not in FUNCTIONS or node.keywords or not node.args:
             raise UserError(
-                f"expected a call of one of {', '.join(FUNCTIONS)}, got {ast.unparse(node)!r}", where=f"{where}: {text!r}"
+                f"expected a call of one of {', '.join(FUNCTIONS)}, got {ast.unparse(node)!r}",
+                where=f"{where}: {text!r}",
             )
         for argument in node.args:
             _check(argument, text, where)
         return
     if isinstance(node, ast.Constant) and not isinstance(node.value, bool | int | float | str):
         raise UserError(f"expected a number or a text, got {node.value!r}", where=f"{where}: {text!r}")
-    plain = (ast.Name, ast.Load, ast.Constant, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.BinOp, ast.Compare, ast.IfExp)
+    plain = (
+        ast.Name,
+        ast.Load,
+        ast.Constant,
+        ast.BoolOp,
+        ast.And,
+        ast.Or,
+        ast.UnaryOp,
+        ast.BinOp,
+        ast.Compare,
+        ast.IfExp,
+    )
     grouped = (ast.List, ast.Tuple, ast.Dict, ast.Subscript)
     if not isinstance(node, (*plain, *grouped, *_BINARY, *_COMPARE, *_UNARY)):
         raise UserError(
