@@ -104,8 +104,9 @@ class Expression:
     @property
     def names(self) -> frozenset[str]:
         """The parameters it reads."""
-        called = {id(n.func) for n in ast.walk(self._tree()) if isinstance(n, ast.Call)}
-        return frozenset(n.id for n in ast.walk(self._tree()) if isinstance(n, ast.Name) and id(n) not in called)
+        nodes = list(ast.walk(self._tree()))
+        called = {id(n.func) for n in nodes if isinstance(n, ast.Call)}
+        return frozenset(n.id for n in nodes if isinstance(n, ast.Name) and id(n) not in called)
 
     def check_names(self, known: Collection[str], kind: str = "parameter") -> None:
         """Refuse names that are not known.
@@ -215,6 +216,12 @@ def _compare(node: ast.Compare, values: Mapping[str, Any]) -> bool:
     left = _value(node.left, values)
     for op, right_node in zip(node.ops, node.comparators, strict=True):
         right = _value(right_node, values)
+        for other in right if isinstance(op, ast.In | ast.NotIn) else [right]:
+            if isinstance(left, str) != isinstance(other, str):
+                raise UserError(
+                    f"{left!r} and {other!r} cannot be compared: one is a text",
+                    hint="YAML reads on, off, yes and no as true and false; put them in quotes to have texts",
+                )
         if not _COMPARE[type(op)](left, right):
             return False
         left = right

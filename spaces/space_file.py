@@ -206,10 +206,9 @@ class MetricExpression:
     expression: Expression
 
     def __call__(self, design: JudgedDesign) -> float:
-        """The metric of a design; parameters it does not have are 0."""
+        """The metric of a design."""
         short = {name: design.metrics[field] for name, field in OBJECTIVES.items()}
-        absent = dict.fromkeys(self.expression.names, 0)
-        return float(self.expression.value({**absent, **design.point, **short, **design.metrics}))
+        return float(self.expression.value({**design.point, **short, **design.metrics}))
 
 
 def _read_metrics(value: Any, parameters: Sequence[str], where: str) -> tuple[tuple[str, MetricFunction], ...]:
@@ -310,10 +309,14 @@ class TemplateBuilder:
             UserError: An expression cannot be computed, or gives a field a value that it refuses.
         """
         try:
-            value = _filled(json.loads(self.template), point, f"{self.where}: architecture")
+            template = json.loads(self.template)
+            levels = template.get("levels", [])
+            template["levels"] = [_without(v, "when") for v in levels if _exists(v, point, self.where)]
+            absent = {v.get("name") for v in levels if not _exists(v, point, self.where)}
+            value = _filled(template, point, f"{self.where}: architecture")
             for field, expression in self.changes:
-                _set(value, field.split("."), expression.value(point), expression.where)
-            value["levels"] = [_without(v, "when") for v in value.get("levels", []) if _exists(v, point, self.where)]
+                if field.split(".")[0] not in absent:
+                    _set(value, field.split("."), expression.value(point), expression.where)
             value.setdefault("name", self.name)
             architecture = architecture_from_json(value, self.where)
             return architecture if architecture.technology is None else fill_figures(architecture)
@@ -330,22 +333,25 @@ def _expressions(value: Any, where: str) -> Iterator[Expression]:
             if key == "when":
                 yield Expression(str(item).removeprefix("="), f"{where}, `when`")
             else:
-                yield from _expressions(item, f"{where}, `{value.get('name', key) if key == 'name' else key}`")
+                yield from _expressions(item, f"{where}, `{key}`")
     elif isinstance(value, list):
         for item in value:
-            yield from _expressions(
-                item, f"{where} {item['name']!r}" if isinstance(item, dict) and "name" in item else where
-            )
+            yield from _expressions(item, _place(item, where))
     elif isinstance(value, str) and value.startswith("="):
         yield Expression(value[1:], where)
+
+
+def _place(item: Any, where: str) -> str:
+    """Where an entry of a list stands, by its name if it has one."""
+    return f"{where} {item['name']!r}" if isinstance(item, dict) and "name" in item else where
 
 
 def _filled(value: Any, point: Mapping[str, Value], where: str) -> Any:
     """The value with every expression computed."""
     if isinstance(value, dict):
-        return {k: v if k == "when" else _filled(v, point, f"{where}, `{k}`") for k, v in value.items()}
+        return {k: _filled(v, point, f"{where}, `{k}`") for k, v in value.items()}
     if isinstance(value, list):
-        return [_filled(item, point, where) for item in value]
+        return [_filled(item, point, _place(item, where)) for item in value]
     if isinstance(value, str) and value.startswith("="):
         return Expression(value[1:], where).value(point)
     return deepcopy(value)

@@ -36,7 +36,9 @@ def register(app: typer.Typer) -> None:
         ],
         space: Annotated[
             str,
-            typer.Option(help="Hardware space by name, or module:attribute of your own; an unknown name lists them."),
+            typer.Option(
+                help="Hardware space by name, or your own: a file (mine.yaml) or module:attribute; an unknown name lists them."
+            ),
         ] = "scratchpad",
         optimizer: Annotated[
             str,
@@ -48,10 +50,17 @@ def register(app: typer.Typer) -> None:
             int, typer.Option(help="Designs evaluated in all, those already in the study included.", min=1)
         ] = 40,
         objectives: Annotated[
-            str, typer.Option(help="Two to four of latency, energy, power, area, edp, separated by spaces or commas.")
-        ] = "latency energy area",
+            str | None,
+            typer.Option(
+                help="Two to four of latency, energy, power, area, edp, metrics of the space, or module:function of your own; "
+                "default: those of the space, else latency energy area."
+            ),
+        ] = None,
         constraint: Annotated[
-            list[str] | None, typer.Option(help='Bound on a metric, e.g. "power_w<=2"; may be repeated.')
+            list[str] | None,
+            typer.Option(
+                help='Bound on a metric or a parameter, e.g. "power_w<=2", "latency<=5ms", "pe_rows>=8"; may be repeated.'
+            ),
         ] = None,
         seed: Annotated[int, typer.Option(help="Seed of every random choice.", min=0)] = 0,
         output_format: Annotated[str, typer.Option("--format", help="text or json (of the front).")] = "text",
@@ -145,7 +154,7 @@ def register(app: typer.Typer) -> None:
         warnings_to_stderr()
         request = ExploreRequest(
             networks=tuple(network), weights=_numbers("--weights", weights), batch=batch, seq=seq, phase=phase,
-            space=space, optimizer=optimizer, trials=trials, objectives=tuple(objectives.replace(",", " ").split()),
+            space=space, optimizer=optimizer, trials=trials, objectives=tuple((objectives or "").replace(",", " ").split()),
             constraints=tuple(constraint or ()), scheduler=scheduler, mapper=mapper, map_objective=map_objective, time_limit_s=time_limit,
             evaluations=evaluations, activations=activations, activation_bytes=parse_size(activation_buffer, "--activation-buffer"),
             resident_weights=resident_weights, fidelity=fidelity, cheap_mapper=cheap_mapper, cheap_evaluations=cheap_evaluations, cheap_cost=cheap_cost,

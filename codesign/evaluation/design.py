@@ -66,7 +66,7 @@ def load_design_space(name: str) -> DesignSpace:
         UserError: There is none of that name, the file or the module cannot be read, or the attribute is no space.
     """
     if name.lower().endswith(_SUFFIXES):
-        return _reader("file")(name)
+        return _checked(_reader("file")(name), name)
     if ":" in name:
         return _space_of_module(name)
     known = {entry.name: entry for entry in importlib.metadata.entry_points(group=GROUP)}
@@ -84,7 +84,7 @@ def space_of_record(recorded: Mapping[str, Any]) -> DesignSpace:
         UserError: It cannot be found.
     """
     if "definition" in recorded:
-        return _reader("definition")(recorded["definition"])
+        return _checked(_reader("definition")(recorded["definition"]), "recorded space")
     return load_design_space(recorded.get("source", recorded["name"]))
 
 

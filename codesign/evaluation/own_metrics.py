@@ -43,7 +43,7 @@ class WithOwnMetrics:
         metrics: Functions by name.
     """
 
-    evaluate: Callable[[Point], Evaluation]
+    evaluate: Callable[[dict[str, Any]], Evaluation]
     space: DesignSpace
     metrics: tuple[tuple[str, MetricFunction], ...]
 

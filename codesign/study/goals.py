@@ -69,6 +69,17 @@ def read_goals(objectives: Sequence[str], constraints: Sequence[str], space: Des
     return Goals(tuple(names), parse_constraints(bounds), tuple(rules), metrics.used())
 
 
+def own_metrics(names: Sequence[str], space: DesignSpace) -> tuple[tuple[str, MetricFunction], ...]:
+    """The functions of those of the metrics that are no built-in ones.
+
+    Raises:
+        UserError: One is neither of the space nor a ``module:function`` that can be had.
+    """
+    metrics = _Metrics(space)
+    wanted = {metrics.field(name, "metric") for name in names if name not in UNITS and name != "leakage_w"}
+    return tuple((name, function) for name, function in metrics.used() if name in wanted)
+
+
 def ruled(space: DesignSpace, rules: Sequence[str]) -> DesignSpace:
     """The space with further rules on its parameters.
 
