@@ -93,12 +93,12 @@ def space_from_json(value: Any, where: str, folder: Path | None) -> DesignSpace:
     template = _read_template(fields.raw("architecture"), folder, where)
     changes = fields.raw("set", {})
     fields.finish()
+    builder = TemplateBuilder(name, json.dumps(template), _read_changes(changes, template, where), where)
+    _check_used(builder, [p.name for p in parameters], metrics, where)
     try:
         space = Space(parameters, constraints, presets)
     except UserError as error:
         raise error.within(where) from None
-    builder = TemplateBuilder(name, json.dumps(template), _read_changes(changes, template, where), where)
-    _check_used(builder, space, metrics, where)
     definition = {**value, "architecture": template}
     made = DesignSpace(name, space, builder, bits, partial_bits, objectives, bounds, metrics, json.dumps(definition))
     for point in [*space.presets, *space.to_points(space.sample(CHECKED_DESIGNS, np.random.default_rng(0)))]:
@@ -380,14 +380,14 @@ def _without(value: Any, key: str) -> Any:
 
 
 def _check_used(
-    builder: TemplateBuilder, space: Space, metrics: Sequence[tuple[str, MetricFunction]], where: str
+    builder: TemplateBuilder, names: Sequence[str], metrics: Sequence[tuple[str, MetricFunction]], where: str
 ) -> None:
     """Refuse expressions over unknown parameters, and parameters that nothing reads."""
     read = {n for _, metric in metrics if isinstance(metric, MetricExpression) for n in metric.expression.names}
     for expression in builder.expressions():
-        expression.check_names(space.names)
+        expression.check_names(names)
         read |= expression.names
-    for name in space.names:
+    for name in names:
         if name not in read:
             raise UserError(
                 f"parameter {name!r} changes nothing: no field of the architecture and no metric reads it",

@@ -263,7 +263,7 @@ def front_table(study: Study) -> Table:
         table.add_row(
             str(trial.number),
             *figures,
-            " ".join(v if isinstance(v, str) else f"{k}={v}" for k, v in trial.point.items()),
+            " ".join(f"{k}={v}" for k, v in trial.point.items()),
         )
     if not front:
         table.caption = _why_empty(study)

@@ -1,6 +1,7 @@
 """What a design is judged by: latency, energy, power, area, or why it cannot be built or run."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from codesign.core.errors import unknown_name
@@ -61,6 +62,11 @@ class Metrics:
 def unit_of(metric: str) -> str:
     """The unit a metric is counted in; nothing for one of the user's own."""
     return UNITS.get(metric, "")
+
+
+def units_of(metrics: Iterable[str]) -> dict[str, str]:
+    """The unit of every built-in metric and of these."""
+    return {**UNITS, **{metric: unit_of(metric) for metric in metrics}}
 
 
 def metric_field(name: str, *, kind: str = "objective") -> str:

@@ -29,6 +29,11 @@ LABELS = {
 }
 
 
+def role_of(metric: str) -> str:
+    """What the design with the lowest value of a metric is called."""
+    return _ROLES.get(metric) or f"lowest {label_of(metric)}"
+
+
 def label_of(metric: str) -> str:
     """A metric in words; one of the user's own by its name without the module.
 
@@ -72,7 +77,7 @@ def recommendations(study: Study) -> list[Recommendation]:
         if len(front) > 1 and len({t.metrics[objective] for t in front}) == 1:
             continue  # they are all the best by it
         best = min(front, key=lambda t: t.metrics[objective])
-        roles.setdefault(best.number, []).append(_ROLES[objective])
+        roles.setdefault(best.number, []).append(role_of(objective))
     by_number = {t.number: t for t in front}
     return [
         Recommendation(

@@ -22,7 +22,7 @@ from codesign.core.errors import UserError
 from codesign.core.files import write_atomic
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import DesignSpace
-from codesign.evaluation.metrics import UNITS
+from codesign.evaluation.metrics import UNITS, units_of
 from codesign.evaluation.network import evaluate_workload
 from codesign.evaluation.own_metrics import JudgedDesign, MetricFunction, value_of
 from codesign.evaluation.replay import (
@@ -350,7 +350,7 @@ def sensitivity_json(found: Sensitivity) -> dict[str, Any]:
     return {
         "objectives": list(study.objectives),
         "labels": labels_of(study.objectives),
-        "units": UNITS,
+        "units": units_of(study.objectives),
         "names": list(study.config["workload"]["names"]),
         "space": study.config["space"]["name"],
         "constraints": list(study.config["constraints"]),

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from codesign.core.files import write_atomic
-from codesign.evaluation.metrics import UNITS
+from codesign.evaluation.metrics import units_of
 from codesign.report.design_data import DesignData
 from codesign.report.html_page import asset, build_page
 from codesign.report.importance import LEAST_TRIALS, effects
@@ -50,7 +50,7 @@ def report_data(study: Study, space: str | None = None) -> dict[str, Any]:
         "versions": study.versions,
         "objectives": list(study.objectives),
         "labels": labels_of(study.objectives),
-        "units": UNITS,
+        "units": units_of(study.objectives),
         "parameters": [p["name"] for p in study.config["space"]["space"]["parameters"]],
         "trials": [_trial_json(study, t, t.number in front) for t in study.trials],
         "curve": curve,
