@@ -12,8 +12,8 @@ from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
     from codesign.cli.tensorize_program import ProgramOptions
-    from codesign.tensorize.choice import TensorizeChoice
-    from codesign.tensorize.intrinsics import Intrinsic
+    from codesign.tensorization.choice import TensorizeChoice
+    from codesign.tensorization.intrinsics import Intrinsic
     from codesign.workloads.computation import Computation
 
 
@@ -93,10 +93,10 @@ def register(app: typer.Typer) -> None:
         """
         from codesign.cli.tensorize_program import ProgramOptions, emit_program
         from codesign.cli.tensorize_search import SearchOptions, search_program
-        from codesign.tensorize.choice import choices
-        from codesign.tensorize.diagnosis import no_match_error
-        from codesign.tensorize.intrinsics import intrinsic as make_intrinsic
-        from codesign.tensorize.stages import split_stages
+        from codesign.tensorization.choice import choices
+        from codesign.tensorization.diagnosis import no_match_error
+        from codesign.tensorization.intrinsics import intrinsic as make_intrinsic
+        from codesign.tensorization.stages import split_stages
 
         if output_format not in ("text", "json"):
             raise UserError(f"--format must be text or json, got {output_format!r}")
@@ -155,7 +155,7 @@ def _computation(text: str, bounds: str | None, bits: int | None, partial_bits: 
     Raises:
         UserError: It is neither, or its bounds or widths are given twice or not at all.
     """
-    from codesign.tensorize.intrinsics import parse_bounds
+    from codesign.tensorization.intrinsics import parse_bounds
     from codesign.workloads.computation import Computation
     from codesign.workloads.layer_string import parse_layer
 
@@ -193,8 +193,8 @@ def _refuse_with_core(
 def _report(
     computation: "Computation", unit: "Intrinsic", found: "tuple[TensorizeChoice, ...]", prove: bool
 ) -> dict[str, Any]:
-    from codesign.tensorize.diagnosis import nearest_miss
-    from codesign.tensorize.matching import printed_matches
+    from codesign.tensorization.diagnosis import nearest_miss
+    from codesign.tensorization.matching import printed_matches
 
     printed = printed_matches(computation, unit)
     miss = nearest_miss(computation, unit)
@@ -211,7 +211,7 @@ def _report(
 
 
 def _choice_json(choice: "TensorizeChoice", prove: bool) -> dict[str, Any]:
-    from codesign.tensorize.execute import proves_equal
+    from codesign.tensorization.execute import proves_equal
 
     document = choice.to_json()
     document["equals_einsum"] = proves_equal(choice) if prove else None
@@ -219,7 +219,7 @@ def _choice_json(choice: "TensorizeChoice", prove: bool) -> dict[str, Any]:
 
 
 def _trees(computation: "Computation", unit: "Intrinsic") -> dict[str, str]:
-    from codesign.tensorize.trees import syntax_tree
+    from codesign.tensorization.trees import syntax_tree
 
     return {"intrinsic": syntax_tree(unit.computation).render(), "computation": syntax_tree(computation).render()}
 

@@ -10,9 +10,9 @@ from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
     from codesign.cli.tensorize_program import ProgramOptions
-    from codesign.tensorize.encoding import SoftwareProblem
-    from codesign.tensorize.intrinsic_core import Core
-    from codesign.tensorize.search import SearchResult
+    from codesign.tensorization.encoding import SoftwareProblem
+    from codesign.tensorization.intrinsic_core import Core
+    from codesign.tensorization.search import SearchResult
     from codesign.workloads.computation import Computation
 
 
@@ -44,9 +44,9 @@ def search_program(
         UserError: No such core, design or search, or nothing matches the core's intrinsic.
     """
     from codesign.cli.tensorize_program import check_form
-    from codesign.tensorize.encoding import SoftwareProblem
-    from codesign.tensorize.search_registry import create_search
-    from codesign.tensorize.stages import split_stages
+    from codesign.tensorization.encoding import SoftwareProblem
+    from codesign.tensorization.search_registry import create_search
+    from codesign.tensorization.stages import split_stages
 
     if program.emit is not None:
         check_form(program.emit)
@@ -95,7 +95,7 @@ def _emit(
     from codesign.cli.inputs import parse_reuse
     from codesign.cli.tensorize_program import check_length, finish
     from codesign.cost.cost import Infeasible
-    from codesign.tensorize.core_program import found_program, program_on_core
+    from codesign.tensorization.core_program import found_program, program_on_core
 
     number = options.stage
     if number is None and len(found) > 1:
@@ -142,8 +142,8 @@ def _changes(text: str) -> dict[str, int | str]:
 
 
 def _report(problem: "SoftwareProblem", result: "SearchResult") -> dict[str, Any]:
-    from codesign.tensorize.core_program import found_program
-    from codesign.tensorize.program_cost import ProgramCost, program_cost
+    from codesign.tensorization.core_program import found_program
+    from codesign.tensorization.program_cost import ProgramCost, program_cost
 
     program = found_program(problem, result)
     cost = program_cost(program)
