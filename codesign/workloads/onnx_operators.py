@@ -2,24 +2,27 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from codesign.core.errors import UserError
 from codesign.workloads import operators
 from codesign.workloads.builder import OPERATIONS_PER_ELEMENT, matmul_computation
 from codesign.workloads.computation import Computation, Role
-from codesign.workloads.network import OperatorKind, Window
+from codesign.workloads.network import Operator, OperatorKind, Window
 from codesign.workloads.onnx_attention import convert_attention
 from codesign.workloads.onnx_emit import (
     attributes,
     emit_matrix,
     emit_opaque,
+    emit_phases,
     emit_vector,
     needed,
     per_axis,
     window_padding,
 )
 from codesign.workloads.onnx_recurrent import convert_recurrent
+from codesign.workloads.onnx_views import Repeated, plain, shared_product
 
 if TYPE_CHECKING:
     from codesign.workloads.onnx_walk import GraphWalk, Value
@@ -222,37 +225,28 @@ def _check_ranks(image: tuple[int, ...], filters: tuple[int, ...], out: tuple[in
 
 
 def _conv_transpose(walk: "GraphWalk", node: Any) -> None:
+    """The convolutions that a transposed one consists of; several write their phases into one result, in place (rule W2)."""
     inputs = walk.inputs(node)
     image, filters = needed(inputs, 0), needed(inputs, 1)
     flags = attributes(node)
-    out = walk.output(node).shape
-    _check_ranks(image.shape, filters.shape, out)
-    rank = len(out) - 2
-    strides, dilations = per_axis(flags, "strides", rank), per_axis(flags, "dilations", rank)
-    kernel = filters.shape[2:]
-    if rank > 2 or set(dilations) != {1}:
-        walk.warn("ConvTranspose with dilation or 3 axes is kept as a vector operator, without MACs")
-        emit_vector(walk, node, OperatorKind.OPAQUE, node.op_type, math.prod(out) * math.prod(filters.shape[1:]))
-        return
-    if any(k % s for k, s in zip(kernel, strides, strict=True)):
-        walk.warn("ConvTranspose whose stride does not divide its filter: taps are rounded up to whole phases")
-    ones = (1,) * (2 - rank)  # one axis is an image of width 1
-    (p, q), (r, s), stride = (*out[2:], *ones), (*kernel, *ones), (*strides, *ones)
-    computation = operators.transposed_conv2d(
-        N=out[0],
-        K=out[1],
+    _check_ranks(image.shape, filters.shape, walk.output(node).shape)
+    rank = len(image.shape) - 2
+    groups = int(flags.get("group", 1))
+    if filters.shape[0] != image.shape[1]:
+        raise UserError(f"filters {list(filters.shape)} do not fit {image.shape[1]} input channels")
+    parts = operators.transposed_conv(
+        N=image.shape[0],
+        K=filters.shape[1] * groups,
         C=image.shape[1],
-        P=p,
-        Q=q,
-        R=r,
-        S=s,
-        G=int(flags.get("group", 1)),
-        stride=(stride[0], stride[1]),
+        size=image.shape[2:],
+        kernel=filters.shape[2:],
+        G=groups,
+        stride=per_axis(flags, "strides", rank),
+        dilation=per_axis(flags, "dilations", rank),
         bits=walk.settings.bits,
         partial_bits=walk.settings.partial_bits,
     )
-    extra = inputs[2] if len(inputs) > 2 else None
-    emit_matrix(walk, node, OperatorKind.CONV, computation, (image, filters), extra, None, "transposed")
+    emit_phases(walk, node, parts, image, filters, inputs[2] if len(inputs) > 2 else None)
 
 
 def _gemm(walk: "GraphWalk", node: Any) -> None:
@@ -287,10 +281,36 @@ def _emit_product(
         # the transposed product: parameters play the part of the weights whichever side they stand on
         a, b = b, a
         shape_a, shape_b = (*shape_b[:-2], shape_b[-1], shape_b[-2]), (*shape_a[:-2], shape_a[-1], shape_a[-2])
-    computation, _ = matmul_computation(
-        shape_a, shape_b, bits=walk.settings.bits, partial_bits=walk.settings.partial_bits
-    )
+    bits, partial_bits = walk.settings.bits, walk.settings.partial_bits
+    if a.tensor in walk.repeated or b.tensor in walk.repeated:
+        left, right = _operand(walk, a, shape_a), _operand(walk, b, shape_b)
+        shared = shared_product(left, right, bits=bits, partial_bits=partial_bits)
+        if shared is not None:
+            emit_matrix(walk, node, OperatorKind.MATMUL, shared, (left.base, right.base), extra, None)
+            return
+    computation, _ = matmul_computation(shape_a, shape_b, bits=bits, partial_bits=partial_bits)
     emit_matrix(walk, node, OperatorKind.MATMUL, computation, (a, b), extra, None)
+
+
+def _operand(walk: "GraphWalk", value: "Value", shape: tuple[int, ...]) -> Repeated:
+    """An operand as a view of the tensor behind it, its last two axes as the product wants them."""
+    view = walk.repeated.get(value.tensor) or plain(value)
+    if shape == value.shape or len(shape) < 2:
+        return view
+    return replace(view, axes=(*view.axes[:-2], view.axes[-1], view.axes[-2]))
+
+
+def is_element_function(op_type: str) -> bool:
+    """Whether an operator works element by element on its first input."""
+    return op_type in _FUNCTIONS or op_type in _UNARY or op_type in _BINARY
+
+
+def element_function(node: Any) -> tuple[OperatorKind, str, int]:
+    """Kind, function and operations for each element of an operator that works element by element on one tensor."""
+    if node.op_type in _BINARY:
+        return OperatorKind.ELEMENTWISE, {"Sum": "add"}.get(node.op_type, node.op_type.lower()), 1
+    function = _FUNCTIONS.get(node.op_type, node.op_type.lower())
+    return OperatorKind.ACTIVATION, function, OPERATIONS_PER_ELEMENT.get(function, 1)
 
 
 def _einsum(walk: "GraphWalk", node: Any) -> None:
@@ -391,6 +411,12 @@ def _resize(walk: "GraphWalk", node: Any) -> None:
 def _move(walk: "GraphWalk", node: Any) -> None:
     kind = _MOVES[node.op_type]
     permutation: tuple[int, ...] = ()
+    if node.op_type == "Concat" and _grows_a_cache(walk, node):
+        names = tuple(walk.declare(needed(walk.inputs(node), i)) for i in (0, 1))
+        label = node.name or node.output[0]
+        output = walk.declare(walk.output(node))
+        walk.emit(node, Operator(label, OperatorKind.APPEND, names, (output,), function="append"))
+        return
     if node.op_type == "Transpose":
         rank = len(walk.output(node).shape)
         permutation = tuple(attributes(node).get("perm", reversed(range(rank))))
@@ -401,6 +427,16 @@ def _move(walk: "GraphWalk", node: Any) -> None:
             return
     has_data = node.op_type in ("Concat", "Gather", "GatherElements", "GatherND")
     emit_vector(walk, node, kind, node.op_type.lower(), 0, parameters=has_data, permutation=permutation)
+
+
+def _grows_a_cache(walk: "GraphWalk", node: Any) -> bool:
+    """Whether a concatenation adds results of the graph to one of its inputs and gives both back: a cache (rule W7)."""
+    values = walk.inputs(node)
+    if len(values) != 2 or values[0] is None or values[1] is None or values[1].constant:
+        return False
+    outside = {i.name for i in walk.model.graph.input}
+    results = {o.name for o in walk.model.graph.output}
+    return values[0].tensor in outside and values[1].tensor not in outside and node.output[0] in results
 
 
 def _view(walk: "GraphWalk", node: Any) -> None:

@@ -4,12 +4,15 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from codesign.core.errors import UserError
 from codesign.workloads.network import Network, NetworkTensor, Operator
+
+if TYPE_CHECKING:
+    from codesign.workloads.onnx_views import Repeated
 
 _log = logging.getLogger(__name__)
 
@@ -18,14 +21,33 @@ _FOLD_ELEMENTS = 1 << 16
 
 _PARAMETER_SLOTS: dict[str, tuple[int, ...]] = {
     "Conv": (1, 2),
+    "ConvInteger": (1, 3),
     "ConvTranspose": (1, 2),
+    "QLinearConv": (3, 4, 5, 8),
     "Gemm": (1, 2),
     "BatchNormalization": (1, 2, 3, 4),
     "LayerNormalization": (1, 2),
+    "GroupNormalization": (1, 2),
     "InstanceNormalization": (1, 2),
+    "RMSNormalization": (1,),
+    "SimplifiedLayerNormalization": (1,),
+    "SkipSimplifiedLayerNormalization": (2,),
+    "SkipLayerNormalization": (2, 3, 4),
     "PRelu": (1,),
+    "RNN": (1, 2, 3),
+    "GRU": (1, 2, 3),
+    "LSTM": (1, 2, 3, 7),
 }
 """Inputs that are weights even in a graph that ships without them, by operator."""
+
+_MATRIX_SLOTS: dict[str, tuple[int, ...]] = {"MatMul": (1,), "MatMulInteger": (1,), "FusedMatMul": (1,), "Gather": (0,)}
+"""Inputs that are weights when they are matrices of fixed size: the second operand of a product, the table of a lookup."""
+
+_VECTOR_SLOTS = frozenset({"Add", "Sub", "Mul", "Div"})
+"""Operators whose operand is a parameter when it is a vector of fixed size beside a result of the graph: bias, gain."""
+
+_SAME_ELEMENTS = frozenset({"Transpose", "Cast", "Identity"})
+"""What may stand between a parameter and the operator that reads it."""
 
 
 @dataclass(frozen=True)
@@ -65,17 +87,67 @@ class Value:
     constant: bool = False
     data: Any = None
 
+    @property
+    def tensor_elements(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
 
 def parameter_names(model: Any) -> set[str]:
-    """Graph inputs and initialisers that are parameters, those without stored weights included."""
+    """Graph inputs and initialisers that are parameters, those without stored weights included (rule W2b)."""
+    return stored_names(model) | set(weight_inputs(model))
+
+
+def stored_names(model: Any) -> set[str]:
+    """Names of the initialisers."""
     graph = model.graph
-    names = {i.name for i in graph.initializer} | {i.values.name for i in graph.sparse_initializer}
-    slots: dict[str, bool] = {}
+    return {i.name for i in graph.initializer} | {i.values.name for i in graph.sparse_initializer}
+
+
+def weight_inputs(model: Any) -> dict[str, bool]:
+    """Graph inputs without stored values that every reader takes for weights; False where the operator alone does not say so.
+
+    Always: filters of convolutions, constants of normalisations. By their shape: a matrix of fixed size that is the second
+    operand of products or the table of lookups, a vector of fixed size that is added to or multiplied with a result.
+    """
+    graph = model.graph
+    stored = stored_names(model)
+    readers: dict[str, list[tuple[Any, int]]] = {}
     for node in graph.node:
         for position, name in enumerate(node.input):
-            is_slot = position in _PARAMETER_SLOTS.get(node.op_type, ())
-            slots[name] = is_slot and slots.get(name, True)
-    return names | {i.name for i in graph.input if slots.get(i.name, False)}
+            readers.setdefault(name, []).append((node, position))
+    given = {i.name for i in graph.input}
+    found = {}
+    for value in graph.input:
+        if value.name in stored or not value.type.HasField("tensor_type"):
+            continue
+        dims = value.type.tensor_type.shape.dim
+        rank = len(dims) if all(d.dim_value > 0 for d in dims) else None
+        uses = _uses(value.name, readers)
+        sure = [position in _PARAMETER_SLOTS.get(node.op_type, ()) for node, position in uses]
+        if uses and all(a or _is_weight_slot(node, p, rank, given) for a, (node, p) in zip(sure, uses, strict=True)):
+            found[value.name] = all(sure)
+    return found
+
+
+def _uses(name: str, readers: dict[str, list[tuple[Any, int]]]) -> list[tuple[Any, int]]:
+    """Who reads a value, through nodes that keep its elements."""
+    found = []
+    for node, position in readers.get(name, []):
+        if node.op_type in _SAME_ELEMENTS and position == 0:
+            found.extend(_uses(node.output[0], readers) or [(node, position)])
+        else:
+            found.append((node, position))
+    return found
+
+
+def _is_weight_slot(node: Any, position: int, rank: int | None, given: set[str]) -> bool:
+    """Whether an input of this rank (None: some axis is open) at this place of a node is a weight."""
+    if rank == 2:
+        return position in _MATRIX_SLOTS.get(node.op_type, ())
+    if rank == 1 and node.op_type in _VECTOR_SLOTS:
+        return all(name not in given for i, name in enumerate(node.input) if i != position)
+    return False
 
 
 class GraphWalk:
@@ -97,6 +169,8 @@ class GraphWalk:
         self.warnings: list[str] = []
         self.guessed = False
         self.used = {n for node in model.graph.node for n in node.input} | {o.name for o in model.graph.output}
+        self.repeated: dict[str, Repeated] = {}  # by tensor: values that repeat another's elements
+        self._put_off: dict[str, Any] = {}  # by tensor: the node that makes it when somebody needs it
         self._operator_names: set[str] = set()
         self._input_shapes = input_shapes
 
@@ -104,6 +178,7 @@ class GraphWalk:
         """Walk the graph and collect the network."""
         from codesign.workloads.onnx_emit import emit_opaque
         from codesign.workloads.onnx_operators import convert
+        from codesign.workloads.onnx_views import put_off
 
         inputs = self._enter()
         for index, node in enumerate(self.model.graph.node):
@@ -111,7 +186,8 @@ class GraphWalk:
             try:
                 if not self._fold(node):
                     self._infer(node)
-                    convert(self, node)
+                    if not put_off(self, node):
+                        convert(self, node)
             except UserError as error:
                 if not self.guessed:
                     raise error.within(f"node {label!r}") from None
@@ -130,7 +206,7 @@ class GraphWalk:
         outputs = [self.values[o.name] for o in self.model.graph.output if o.name in self.values]
         if not self.operators:
             raise UserError("every result of this graph is constant: there is nothing to run")
-        names = dict.fromkeys(v.tensor for v in outputs if not v.constant)
+        names = dict.fromkeys(self.declare(v) for v in outputs if not v.constant)
         used = {n for o in self.operators for n in (*o.inputs, *o.outputs)} | set(names)
         return Network.sorted(
             self.settings.name,
@@ -172,8 +248,19 @@ class GraphWalk:
         """The first output of the node is its input: nothing runs."""
         self.values[node.output[0]] = replace(source, element_type=self.output(node).element_type)
 
+    def put_off(self, node: Any, view: "Repeated") -> None:
+        """Make the result of a node only when it is declared: until then it is a view of another tensor."""
+        tensor = self.output(node).tensor
+        self.repeated[tensor] = view
+        self._put_off[tensor] = node
+
     def declare(self, value: Value) -> str:
-        """The network tensor of a value."""
+        """The network tensor of a value; what was put off is made."""
+        node = self._put_off.pop(value.tensor, None)
+        if node is not None:
+            from codesign.workloads.onnx_operators import convert
+
+            convert(self, node)
         if value.tensor not in self.tensors:
             self.tensors[value.tensor] = NetworkTensor(
                 value.tensor, value.shape, self.settings.bits, is_parameter=value.constant
@@ -220,6 +307,12 @@ class GraphWalk:
             self.values[value.name] = Value(value.name, shape, element_type)
             self.declare(self.values[value.name])
             inputs.append(value.name)
+        guessed = [name for name, sure in weight_inputs(self.model).items() if not sure]
+        if guessed:
+            shown = ", ".join(guessed[:4]) + (", ..." if len(guessed) > 4 else "")
+            self.warn(
+                f"inputs without values that only weights' places read are taken as parameters ({len(guessed)}): {shown}"
+            )
         return inputs
 
     def _fold(self, node: Any) -> bool:

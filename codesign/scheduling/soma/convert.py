@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from codesign.core.errors import UserError
 from codesign.scheduling.soma.network import Layer, LayerGraph, LayerType
 from codesign.workloads.computation import Computation, Role
-from codesign.workloads.network import Network, NetworkTensor, Operator, OperatorKind
+from codesign.workloads.network import PHASES, Network, NetworkTensor, Operator, OperatorKind
 
 Shape = tuple[int, int, int]
 Read = tuple[str, Shape | None]
@@ -133,6 +133,10 @@ def graph_from_network(network: Network) -> LayerGraph:
             _product(converter, operator)
         elif operator.kind is OperatorKind.APPEND:
             _append(converter, operator)
+        elif operator.kind is OperatorKind.CONCAT and operator.function == PHASES:
+            parts = tuple(converter.source(name) for name in activations)
+            shape = view(network.tensor_by_name[operator.outputs[0]])
+            converter.origin[operator.outputs[0]] = _Origin(shape, parts=parts)
         elif operator.kind is OperatorKind.GATHER:
             _gather(converter, operator, activations)
         else:
@@ -148,7 +152,7 @@ def _convolution(converter: _Converter, operator: Operator, activations: list[st
     out = view(network.tensor_by_name[operator.outputs[0]])
     image, filters = network.tensor_by_name[operator.operands[0]], network.tensor_by_name[operator.operands[1]]
     source = view(image)
-    rank = len(filters.shape) - 2
+    rank = len(image.shape) - 2
     if rank > 2:
         raise UserError(
             "convolutions over three axes have no place in this model",
@@ -181,20 +185,21 @@ def _convolution(converter: _Converter, operator: Operator, activations: list[st
 
 def _phases(converter: _Converter, operator: Operator, computation: Computation, activations: list[str]) -> None:
     """Phases of a transposed convolution with equally many taps: one convolution with as many channels as phases (rule S4)."""
-    network = converter.network
-    source = view(network.tensor_by_name[operator.operands[0]])
+    source = view(converter.network.tensor_by_name[operator.operands[0]])
     sizes = computation.sizes
     groups = sizes.get("G", 1)
-    phases = sizes.get("A", 1) * sizes.get("B", 1)
-    spatial = computation.tensor("Inputs").axes[-2:]
-    steps = [{dim: step for dim, step in axis.terms} for axis in spatial]
+    rows, columns = (
+        (sizes[d], sizes[t], sizes[p]) if d in sizes else (1, 1, 1) for d, t, p in (("P", "R", "A"), ("Q", "S", "B"))
+    )
+    steps = [dict(axis.terms) for axis in computation.tensor("Inputs").axes]
+    step_h, step_w = (next((axis[tap] for axis in steps if tap in axis), 1) for tap in ("R", "S"))
     layer = Layer(
-        operator.name, LayerType.GROUP_CONV if groups > 1 else LayerType.CONV, groups * sizes["K"] * phases, sizes["P"], sizes["Q"],
-        source[0], R=sizes["R"], S=sizes["S"], dilation_h=steps[0].get("R", 1), dilation_w=steps[1].get("S", 1), groups=groups,
-        pad_h=(sizes["R"] - 1) * steps[0].get("R", 1) // 2, pad_w=(sizes["S"] - 1) * steps[1].get("S", 1) // 2,
-        in_h=source[1], in_w=source[2],
+        operator.name, LayerType.GROUP_CONV if groups > 1 else LayerType.CONV, groups * sizes["K"] * rows[2] * columns[2], rows[0], columns[0],
+        source[0], R=rows[1], S=columns[1], dilation_h=step_h, dilation_w=step_w, groups=groups,
+        pad_h=(rows[1] - 1) * step_h // 2, pad_w=(columns[1] - 1) * step_w // 2, in_h=source[1], in_w=source[2],
+        on_chip_weights=not converter.is_stored(operator.operands[1]),
     )  # fmt: skip
-    extra: list[Read] = [(name, None) for name in activations if name not in operator.operands]
+    extra: list[Read] = [(name, None) for name in activations if name != operator.operands[0]]
     converter.emit(converter.attach(layer, [(operator.operands[0], source), *extra]), operator.outputs)
 
 

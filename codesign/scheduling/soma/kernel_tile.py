@@ -117,7 +117,9 @@ def block_accesses(
     rows = halo_extent(H, R, eH, sH, (1 if WB == 1 else H3) * pH, strided) * C * B
     act_once = rows * halo_extent(W, S, eW, sW, (W3 if wb_share else 1) * pW, strided)
     repeat = 1 if (kb_share and wb_share and not wl2) else K3
-    gbuf_act = halo_extent(H, R, eH, sH, (1 if W3 == 1 else H3) * pH, strided) * halo_extent(W, S, eW, sW, pW, strided) * C * B
+    gbuf_act = (
+        halo_extent(H, R, eH, sH, (1 if W3 == 1 else H3) * pH, strided) * halo_extent(W, S, eW, sW, pW, strided) * C * B
+    )
     gbuf_act *= repeat
     gbuf_weight = F * (W3A if (wb_share or wl2) else 1)
     shift = rows * (eW - sW) * pW * K3
