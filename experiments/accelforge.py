@@ -19,8 +19,8 @@ from typing import Any
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.cost.cost import Cost, evaluate
-from codesign.mappers.base import Budget, Objective, Proof
 from codesign.mappers.exact import ExactMapper
+from codesign.mappers.protocol import Budget, Objective, Proof
 from codesign.mapping.constraints import Keep, LevelConstraints, MappingProblem
 from codesign.mapping.mapping import Mapping
 from experiments.accelforge_cases import Case, elsewhere, read_cases, recorded_mapping

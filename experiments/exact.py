@@ -22,11 +22,11 @@ from codesign.arch.presets import load_preset
 from codesign.core.errors import unknown_name
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.network import evaluate_workload
-from codesign.mappers.base import Budget, Objective, Proof
+from codesign.formats.load import load_inputs
 from codesign.mappers.exact import ExactMapper
+from codesign.mappers.protocol import Budget, Objective, Proof
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, MappingProblem
-from codesign.mapping.load import load_inputs
 from codesign.workloads.computation import Computation
 from codesign.workloads.load import load_network
 from codesign.workloads.network import Network

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from codesign.core.errors import unknown_name
-from codesign.mappers.base import Budget, MapResult, Objective, Proof
+from codesign.mappers.protocol import Budget, MapResult, Objective, Proof
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import MappingProblem
 from codesign.workloads.network import LayerGroup
