@@ -119,7 +119,7 @@ def test_free_keep_sets_of_a_real_layer_are_proven(objective: Objective) -> None
 
 @pytest.mark.parametrize("seed", range(6))
 def test_threads_find_the_same_optimum(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bypass, "_FEW", 0)
+    monkeypatch.setattr(bypass, "FEW", 0)
     monkeypatch.setattr(bypass, "_PROFILES_ALONE", 0)
     problem = random_problem(np.random.default_rng(500 + seed), free_bypass=True, size=24, levels=4)
     alone, together = (create("exact", threads=n).map(problem, Objective.EDP, budget=Budget(), seed=0) for n in (1, 3))
