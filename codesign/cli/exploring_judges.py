@@ -103,7 +103,9 @@ def load_workload(request: "ExploreRequest", space: DesignSpace) -> Workload:
             name,
             batch=request.batch,
             seq=request.seq,
+            past=request.past,
             phase=request.phase,
+            dims=request.dims,
             bits=space.bits,
             partial_bits=space.partial_bits,
         )
@@ -137,7 +139,9 @@ def _workload_json(request: "ExploreRequest") -> dict[str, Any]:
         "networks": list(request.networks),
         "batch": request.batch,
         "seq": request.seq,
+        "past": request.past,
         "phase": request.phase,
+        "dims": request.dims,
     }
 
 
@@ -160,7 +164,10 @@ def _soma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
     _refuse_layer_options(request)
     if request.map_objective not in _SOMA_OBJECTIVES:
         raise unknown_name("objective", request.map_objective, _SOMA_OBJECTIVES)
-    sources = [load_graph(n, phase=request.phase, seq=request.seq, batch=request.batch) for n in request.networks]
+    sources = [
+        load_graph(n, phase=request.phase, seq=request.seq, past=request.past, batch=request.batch, dims=request.dims)
+        for n in request.networks
+    ]
     batches = {s.batch for s in sources}
     if len(batches) > 1:
         raise UserError(f"the networks are of different batches: {sorted(batches)}", hint="give --batch")
@@ -229,7 +236,13 @@ def _cosma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
         raise UserError("--evaluations does not apply to --scheduler cosma", hint="--time-limit bounds each schedule")
     graphs = [
         load_graph(
-            name, bits=space.bits, batch=request.batch, seq=request.seq, phase=request.phase
+            name,
+            bits=space.bits,
+            batch=request.batch,
+            seq=request.seq,
+            past=request.past,
+            phase=request.phase,
+            dims=request.dims,
         ).without_parameters()
         for name in request.networks
     ]

@@ -22,6 +22,7 @@ from codesign.scheduling.cosma.objective import (
     cycles_per_byte,
     dram_energy_per_byte_pj,
     energy_per_byte_pj,
+    scratchpad_bytes,
     weights_on,
 )
 from codesign.scheduling.cosma.result import Schedule, TooSmall, Unplaced
@@ -102,23 +103,6 @@ class TrafficEvaluator:
             graph = self.graphs[position][0]
             self.solved[key] = schedule_cosma(graph, capacity, weights=weights, effort=self.effort)
         return self.solved[key]
-
-
-def scratchpad_bytes(architecture: Architecture) -> int:
-    """Size of the memory inside DRAM.
-
-    Raises:
-        UserError: There is none, there are several side by side, or it is unbounded.
-    """
-    where = f"architecture {architecture.name!r}"
-    if len(architecture.levels) < 2:
-        raise UserError("an architecture needs a level inside DRAM to schedule for", where=where)
-    level, instances = architecture.levels[1], architecture.instances[1]
-    if instances != 1:
-        raise UserError(f"one scratchpad is scheduled, got {instances} of {level.name!r} side by side", where=where)
-    if level.capacity_bytes is None:
-        raise UserError(f"level {level.name!r} has no capacity", where=where)
-    return int(level.capacity_bytes)
 
 
 def _reason(found: TooSmall | Unplaced, level: str) -> Infeasible:

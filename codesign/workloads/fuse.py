@@ -20,6 +20,11 @@ _AFFINE = frozenset({"batch_norm", "add", "sub", "mul", "div"})
 _HOSTS = MATRIX_KINDS | {OperatorKind.ELEMENTWISE}
 
 
+def remove_views(network: Network) -> Network:
+    """The network without reshapes and transpositions that cost nothing, and with functions written out as one; nothing folded."""
+    return _Fuser(join_functions(network), frozenset(), frozenset()).result()
+
+
 def fuse(network: Network, functions: frozenset[str] = FUSED_FUNCTIONS) -> Network:
     """The network without views, with batch normalisation folded and `functions` fused into their producers.
 
@@ -38,15 +43,16 @@ def fuse(network: Network, functions: frozenset[str] = FUSED_FUNCTIONS) -> Netwo
         network: Any network.
         functions: Element functions that the producer can apply.
     """
-    return _Fuser(join_functions(network), functions).result()
+    return _Fuser(join_functions(network), functions, _AFFINE).result()
 
 
 class _Fuser:
     """The state of one pass over the operators in order."""
 
-    def __init__(self, network: Network, functions: frozenset[str]) -> None:
+    def __init__(self, network: Network, functions: frozenset[str], affine: frozenset[str]) -> None:
         self.network = network
         self.functions = functions
+        self.affine = affine
         self.tensors = dict(network.tensor_by_name)
         self.alias: dict[str, str] = {}
         self.done: dict[str, Operator] = {}  # by the name of the operator
@@ -110,7 +116,7 @@ class _Fuser:
         source = self._single_activation(operator)
         if source is None or operator.window is not None:
             return None
-        if operator.function not in self.functions and operator.function not in _AFFINE:
+        if operator.function not in self.functions and operator.function not in self.affine:
             return None
         host_name = self.producer.get(source)
         if host_name is None or self.readers[source] != 1:
