@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.goals import Budget, Proof
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.network import EvaluationOptions, evaluate_workload
 from codesign.mappers.exact.mapper import ExactMapper
-from codesign.mappers.protocol import Budget, Proof
 from codesign.workloads.builder import NetworkBuilder
 from codesign.workloads.load import load_network
 from codesign.workloads.network import Network
