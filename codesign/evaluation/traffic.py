@@ -27,6 +27,7 @@ from codesign.scheduling.cosma.objective import (
 )
 from codesign.scheduling.cosma.result import Schedule, TooSmall, Unplaced
 from codesign.scheduling.cosma.solve import DEFAULT_EFFORT, Effort, schedule_cosma
+from codesign.scheduling.protocol import buffer_bytes
 
 Outcome = Schedule | TooSmall | Unplaced
 
@@ -61,7 +62,7 @@ class TrafficEvaluator:
         started = time.perf_counter()
         architecture = self.space.build(point)
         described = describe_architecture(architecture)
-        capacity = scratchpad_bytes(architecture)
+        capacity = buffer_bytes(architecture)
         weights = weights_on(architecture, self.objective)
         energy, cycles = energy_per_byte_pj(architecture), cycles_per_byte(architecture)
         dram_pj = dram_energy_per_byte_pj(architecture)
