@@ -212,9 +212,9 @@ def _scratchpad(architecture: Architecture | None) -> str | None:
     """Size of the memory inside DRAM; None without an architecture."""
     if architecture is None:
         return None
-    from codesign.scheduling.cosma.objective import scratchpad_bytes
+    from codesign.scheduling.protocol import buffer_bytes
 
-    return str(scratchpad_bytes(architecture))
+    return str(buffer_bytes(architecture))
 
 
 def _solve(

@@ -22,7 +22,6 @@ from codesign.scheduling.cosma.objective import (
     cycles_per_byte,
     dram_energy_per_byte_pj,
     energy_per_byte_pj,
-    scratchpad_bytes,
     weights_on,
 )
 from codesign.scheduling.cosma.result import Schedule, TooSmall, Unplaced

@@ -106,20 +106,3 @@ def cycles_per_byte(architecture: Architecture) -> tuple[float, float]:
             where=f"architecture {architecture.name!r}",
         )
     return 8 / dram.word_bits / write, 8 / dram.word_bits / read
-
-
-def scratchpad_bytes(architecture: Architecture) -> int:
-    """Size of the memory inside DRAM.
-
-    Raises:
-        UserError: There is none, there are several side by side, or it is unbounded.
-    """
-    where = f"architecture {architecture.name!r}"
-    if len(architecture.levels) < 2:
-        raise UserError("an architecture needs a level inside DRAM to schedule for", where=where)
-    level, instances = architecture.levels[1], architecture.instances[1]
-    if instances != 1:
-        raise UserError(f"one scratchpad is scheduled, got {instances} of {level.name!r} side by side", where=where)
-    if level.capacity_bytes is None:
-        raise UserError(f"level {level.name!r} has no capacity", where=where)
-    return int(level.capacity_bytes)
