@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from codesign.arch.dram import DramType
 from codesign.arch.logic import ArithmeticPoint, ArithmeticTable, Registers, Wires
-from codesign.arch.scaling import area_factor, energy_factor, leakage_factor, wire_energy_factor
+from codesign.arch.scaling import NODE_RANGE_NM, area_factor, energy_factor, leakage_factor, wire_energy_factor
 from codesign.arch.sram import AccessFit, AreaFit, FittedSram, LeakageFit, SramModel, SramStep, SteppedSram
 from codesign.arch.technology import Technology
 from codesign.core.errors import UserError, unknown_name
@@ -53,6 +53,7 @@ def load_technology(name: str) -> Technology:
         return _built_in(name)
     if Path(name).suffix or Path(name).exists():
         return read_technology(name)
+<<<<<<< HEAD
     others = {point.name: point for point in importlib.metadata.entry_points(group=GROUP)}
     if name in others:
         return _registered(name, others[name].load())
@@ -66,6 +67,13 @@ def _registered(name: str, found: Any) -> Technology:
     if isinstance(found, str | Path):
         return read_technology(found)
     raise UserError(f"technology {name!r} must be a Technology or the path of its file, got {type(found).__name__}")
+=======
+    error = unknown_name("technology", name, technology_names())
+    families = (
+        f"cmos-<node>nm with any node of {NODE_RANGE_NM[0]:g} to {NODE_RANGE_NM[1]:g} nm, or the path of a YAML file"
+    )
+    raise UserError(error.message, hint=f"{error.hint}; also {families}")
+>>>>>>> main
 
 
 @cache
