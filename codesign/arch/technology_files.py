@@ -53,11 +53,14 @@ def load_technology(name: str) -> Technology:
         return _built_in(name)
     if Path(name).suffix or Path(name).exists():
         return read_technology(name)
-<<<<<<< HEAD
     others = {point.name: point for point in importlib.metadata.entry_points(group=GROUP)}
     if name in others:
         return _registered(name, others[name].load())
-    raise unknown_name("technology", name, (*technology_names(), *others))
+    error = unknown_name("technology", name, (*technology_names(), *others))
+    families = (
+        f"cmos-<node>nm with any node of {NODE_RANGE_NM[0]:g} to {NODE_RANGE_NM[1]:g} nm, or the path of a YAML file"
+    )
+    raise UserError(error.message, hint=f"{error.hint}; also {families}")
 
 
 def _registered(name: str, found: Any) -> Technology:
@@ -67,13 +70,6 @@ def _registered(name: str, found: Any) -> Technology:
     if isinstance(found, str | Path):
         return read_technology(found)
     raise UserError(f"technology {name!r} must be a Technology or the path of its file, got {type(found).__name__}")
-=======
-    error = unknown_name("technology", name, technology_names())
-    families = (
-        f"cmos-<node>nm with any node of {NODE_RANGE_NM[0]:g} to {NODE_RANGE_NM[1]:g} nm, or the path of a YAML file"
-    )
-    raise UserError(error.message, hint=f"{error.hint}; also {families}")
->>>>>>> main
 
 
 @cache
