@@ -1,0 +1,221 @@
+"""A study from its specification to its trials: builds space, judge and optimiser, runs or resumes, records."""
+
+import importlib.metadata
+import platform
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol, final
+
+from codesign.core.errors import UserError
+from codesign.evaluation.design import DesignSpace, describe_space, load_design_space
+from codesign.evaluation.executors import open_executor
+from codesign.evaluation.faults import Guarded
+from codesign.evaluation.judges import Judge, low_fidelity, make_judge
+from codesign.optim import create as create_optimizer
+from codesign.study.config import CHEAP_PREFIX, StudyConfig
+from codesign.study.explore import AskTell, explore
+from codesign.study.goals import Goals, read_goals, ruled
+from codesign.study.low_fidelity_first import CheapFirst
+from codesign.study.specification import DEFAULT_TRIALS, StudySpec, write_study_spec
+from codesign.study.storage import Claim
+from codesign.study.study import LOCAL_NAME, Study, Trial
+
+SPECIFICATION_FILE = "study.yaml"
+"""What a study's folder holds its specification in; `codesign explore FOLDER/study.yaml` goes on."""
+
+
+class Listener(Protocol):
+    """Who is told how a run goes on."""
+
+    def begins(self, prepared: "PreparedStudy", study: Study) -> None:
+        """Workers are about to start."""
+
+    def trial(self, study: Study, trial: Trial) -> None:
+        """A trial was recorded, here or elsewhere."""
+
+    def waits(self, claims: Sequence[Claim]) -> None:
+        """Only other processes still work."""
+
+    def ends(self, study: Study, low: Study | None, *, interrupted: bool, complete: bool) -> None:
+        """The run is over.
+
+        Args:
+            study: The study.
+            low: The one that records low-fidelity evaluations.
+            interrupted: By the person or the machine.
+            complete: False where the space ran out of designs first.
+        """
+
+
+@final
+class Silent:
+    """A listener that says nothing."""
+
+    def begins(self, prepared: "PreparedStudy", study: Study) -> None:
+        """See `Listener`."""
+
+    def trial(self, study: Study, trial: Trial) -> None:
+        """See `Listener`."""
+
+    def waits(self, claims: Sequence[Claim]) -> None:
+        """See `Listener`."""
+
+    def ends(self, study: Study, low: Study | None, *, interrupted: bool, complete: bool) -> None:
+        """See `Listener`."""
+
+
+@final
+@dataclass(frozen=True)
+class PreparedStudy:
+    """A specification with everything it names found.
+
+    Args:
+        spec: What was asked for.
+        space: What is searched, with the rules on its parameters.
+        goals: Objectives, bounds, metrics of the user's own.
+        judge: What designs are judged by.
+    """
+
+    spec: StudySpec
+    space: DesignSpace
+    goals: Goals
+    judge: Judge
+
+    @property
+    def trials(self) -> int:
+        """How many the study shall have."""
+        return self.spec.search.trials or DEFAULT_TRIALS
+
+    @property
+    def bounds(self) -> tuple[str, ...]:
+        """Constraints on metrics, as a study records them."""
+        return tuple(str(bound) for bound in self.goals.bounds)
+
+    def config(self) -> StudyConfig:
+        """What is recorded to tell this study from others and to repeat it."""
+        search, fidelity = self.spec.search, self.spec.fidelity
+        evaluation, optimizer = dict(self.judge.evaluation), search.optimizer
+        if fidelity.fidelities == "two":
+            optimizer = f"{optimizer}, two fidelities"
+            evaluation["cheap"] = {
+                "mapper": fidelity.low_mapper,
+                "evaluations": fidelity.evaluations,
+                "cost": fidelity.cost,
+            }
+        return StudyConfig(
+            space=describe_space(self.space, self.spec.space),
+            workload=self.judge.workload,
+            objectives=self.goals.objectives,
+            constraints=self.bounds,
+            optimizer=optimizer,
+            mapper=self.judge.mapper,
+            evaluation=evaluation,
+            seed=search.seed,
+        )
+
+
+def prepare(spec: StudySpec) -> PreparedStudy:
+    """Find everything a specification names; nothing is written or searched yet.
+
+    Raises:
+        UserError: A name is unknown, or fields do not go together.
+    """
+    space = load_design_space(spec.space)
+    goals = read_goals(spec.search.objectives, spec.search.constraints, space)
+    if not 2 <= len(goals.objectives) <= 4:
+        raise UserError(f"expected two to four objectives, got {len(goals.objectives)}: {' '.join(goals.objectives)}")
+    space = ruled(space, goals.rules)
+    judge = make_judge(spec.workload, spec.judge, space, seed=spec.search.seed, metrics=goals.metrics)
+    create_optimizer(spec.search.optimizer, space.space, goals.objectives, seed=spec.search.seed)  # refuses a mistake
+    return PreparedStudy(spec, space, goals, judge)
+
+
+def run_study(spec: StudySpec, listener: Listener | None = None) -> Study:
+    """Run or resume a study; its specification is written beside it.
+
+    Args:
+        spec: What to search.
+        listener: Told how it goes on.
+
+    Returns:
+        The study, still open.
+
+    Raises:
+        UserError: A field that cannot be used, or a database that holds another study under the name.
+    """
+    prepared, place = prepare(spec), spec.place
+    study = Study.create_or_resume(place.out, prepared.config(), versions(), storage=place.storage, name=place.study)
+    try:
+        write_study_spec(spec, Path(place.out) / SPECIFICATION_FILE)
+        with _terminated_as_interrupted():
+            _run(prepared, study, listener or Silent())
+    except BaseException:
+        study.close()
+        raise
+    return study
+
+
+def _run(prepared: PreparedStudy, study: Study, listener: Listener) -> None:
+    workers = prepared.spec.workers
+    listener.begins(prepared, study)
+    optimizer, low = _optimizer(prepared, study)
+    interrupted, complete = True, True
+    try:
+        with open_executor(prepared.judge.evaluate, workers.executor, workers.count, workers.ray_address) as pool:
+            complete = explore(
+                study, optimizer, pool, prepared.trials, lambda trial: listener.trial(study, trial), listener.waits
+            )
+        interrupted = False
+    finally:
+        listener.ends(study, low, interrupted=interrupted, complete=complete)
+        if low is not None:
+            low.close()
+
+
+def _optimizer(prepared: PreparedStudy, study: Study) -> tuple[AskTell, Study | None]:
+    """The optimiser, and with two fidelities the study that records the low-fidelity evaluations."""
+    spec, space = prepared.spec, prepared.space
+    optimizer = create_optimizer(
+        spec.search.optimizer, space.space, study.objectives, seed=spec.search.seed, constraints=prepared.bounds
+    )
+    if spec.fidelity.fidelities == "one":
+        return optimizer, None
+    how = low_fidelity(spec.judge, spec.fidelity.low_mapper, spec.fidelity.evaluations)
+    judge = make_judge(spec.workload, how, space, seed=spec.search.seed, metrics=prepared.goals.metrics)
+    config = replace(replace(prepared, judge=judge).config(), optimizer=f"{CHEAP_PREFIX}{study.config['optimizer']}")
+    place = spec.place
+    name = f"{LOCAL_NAME if place.storage is None else study.name}-cheap"
+    record = Study.create_or_resume(place.out, config, versions(), storage=place.storage, name=name, pointer=False)
+    return CheapFirst(optimizer.problem, Guarded(judge.evaluate), spec.fidelity.cost, record), record
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM, which batch systems send before they kill, ends a run like Ctrl-C: what is finished is recorded."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def versions() -> dict[str, str]:
+    """Versions of what decides a run's numbers."""
+    found = {"python": platform.python_version()}
+    for name in ("accel-codesign", "numpy", "numba", "torch", "botorch", "pymoo", "optuna"):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
