@@ -1,4 +1,4 @@
-"""The table "Beside AccelForge" of docs/exact-mapper.md: `python -m experiments.accelforge`.
+"""The table "Beside AccelForge" of docs/explanation/exact-mapper.md: `python -m experiments.accelforge`.
 
 Reads recorded mapper runs on one GEMM or convolution (`head/*.json`) and the same architectures in this project's YAML (`inputs/ARCH.yaml`).
 Each is mapped by the exact mapper; the recorded mapping is also scored by the cost model. AccelForge charges a read of the

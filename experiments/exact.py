@@ -1,4 +1,4 @@
-"""The tables of docs/exact-mapper.md: `python -m experiments.exact --study presets|reference|scratchpad`.
+"""The tables of docs/explanation/exact-mapper.md: `python -m experiments.exact --study presets|reference|scratchpad`.
 
 `presets` and `reference` (Simba as in the reference data, with its constraints) map every distinct layer of a network for
 each objective: the optimum, whether it was proven, CPU seconds. With `--free-bypass` keep sets are searched too. `scratchpad`

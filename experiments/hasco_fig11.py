@@ -48,7 +48,7 @@ class Config:
 
 
 def dma_cycles(core: Core, words: float, run_bytes: float) -> float:
-    """Moving 8-bit elements in runs of so many contiguous bytes: Q5 of docs/hasco.md."""
+    """Moving 8-bit elements in runs of so many contiguous bytes: Q5 of docs/explanation/hasco.md."""
     dma = core.dma
     bursts = math.ceil(run_bytes / dma.burst_bytes)
     return words / run_bytes * (math.ceil(run_bytes / dma.bus_bytes) + bursts * dma.overhead_cycles)

@@ -2,7 +2,7 @@
 
 Three forms: v0.3 flat (`arithmetic` and `storage`, inner to outer), v0.3 hierarchical (`subtree` and
 `local`, ranges in names), v0.4 (`nodes` tagged ``!Container`` and ``!Component``, fan-out under `spatial`).
-All become one chain of components first. The rules are those of docs/files.md.
+All become one chain of components first. The rules are those of docs/reference/files.md.
 """
 
 import logging

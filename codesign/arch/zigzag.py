@@ -1,7 +1,7 @@
 """ZigZag's accelerator files (`memories`, `operational_array`), as far as one chain of levels can say them.
 
 Memories become levels, each keeping the operands it is listed with: I1 the inputs, I2 the weights, O the
-outputs. Costs are per word of the widest port; what is lost is said in docs/files.md and in warnings.
+outputs. Costs are per word of the widest port; what is lost is said in docs/reference/files.md and in warnings.
 """
 
 import logging

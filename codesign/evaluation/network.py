@@ -1,6 +1,6 @@
 """A whole workload on one architecture: every distinct layer mapped once, vector operators costed, sums taken.
 
-The rules are E1-E6 in docs/evaluation.md; what each operator moves and computes is in docs/workloads.md.
+The rules are E1-E6 in docs/reference/evaluation.md; what each operator moves and computes is in docs/reference/workloads.md.
 """
 
 import math

@@ -18,7 +18,7 @@ ENVIRONMENT = f"codesign/Schedule-v{VERSION}"
 """The environment whose policies this version can use."""
 
 TRAINED = Path(__file__).parent / "data" / "schedule_policy.npz"
-"""A policy that comes with the program, its weights in half precision; docs/hasco.md says how it was trained."""
+"""A policy that comes with the program, its weights in half precision; docs/explanation/hasco.md says how it was trained."""
 
 FloatMatrix = npt.NDArray[np.float32]
 

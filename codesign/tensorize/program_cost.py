@@ -1,4 +1,4 @@
-"""What a program of intrinsic calls costs, in readable form: formulas Q1-Q9 of docs/hasco.md.
+"""What a program of intrinsic calls costs, in readable form: formulas Q1-Q9 of docs/explanation/hasco.md.
 
 Searches use the compiled form in `codesign.tensorize.scoring`; tests hold the two equal.
 """

@@ -3,7 +3,7 @@
 CoSA assigns single prime factors (Q. Huang et al., ISCA 2021, table III) and ranks those of the network level. Equal
 primes of one dimension are interchangeable, so their number per (level, spatial or temporal) says the same, and of the
 ranks only matters which tensors stay put while the innermost loops run: a choice among few nested sets of
-tensors (`chains`). Equation numbers below are the paper's; docs/cosa.md derives the rest.
+tensors (`chains`). Equation numbers below are the paper's; docs/explanation/cosa.md derives the rest.
 """
 
 import math

@@ -158,7 +158,7 @@ SWEEP: tuple[tuple[bool, float | None, float, float], ...] = (
 )
 """Programs of the sweep: whether the outermost level is the network level, the inputs' share of a level beside an output
 (None: as the reading says), factors on the weights of traffic and of utilisation. Ordered by what each added to those
-before it on layers of ResNet-50 (docs/cosa.md)."""
+before it on layers of ResNet-50 (docs/explanation/cosa.md)."""
 
 
 def sweep(base: Settings, outermost: str) -> Iterator[Settings]:

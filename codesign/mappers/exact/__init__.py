@@ -1,4 +1,4 @@
-"""Proven optimal mappings of one operator on one accelerator (docs/exact-mapper.md)."""
+"""Proven optimal mappings of one operator on one accelerator (docs/explanation/exact-mapper.md)."""
 
 from codesign.mappers.exact.mapper import ExactMapper
 from codesign.mappers.exact.pareto import pareto

@@ -2,7 +2,7 @@
 
 Under a spatial profile the bound on the energy is a sum over tensors of a sum over neighbouring levels that keep
 the tensor. So the costs of all (outer level, inner level) pairs are computed once per tensor, for all profiles at a
-time, and the bound of a keep set is the least total over profiles (bound B3 in docs/exact-mapper.md).
+time, and the bound of a keep set is the least total over profiles (bound B3 in docs/explanation/exact-mapper.md).
 """
 
 import heapq

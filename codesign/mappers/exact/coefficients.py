@@ -148,7 +148,7 @@ def reset(hardware: Hardware, running: Running) -> None:
 def fewest_words(
     t: int, m: int, axes: FloatArray, strided: IntArray, bounds: FloatArray, left: FloatArray, rest: FloatArray
 ) -> float:
-    """Fewest words of tensor t that can enter an instance of level m (bound B1 in docs/exact-mapper.md)."""
+    """Fewest words of tensor t that can enter an instance of level m (bound B1 in docs/explanation/exact-mapper.md)."""
     words = left[m, t]
     for a in range(axes.shape[1]):
         length, moved = 1.0, False

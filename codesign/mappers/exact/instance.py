@@ -40,7 +40,7 @@ class Instance:
         source: The problem as given.
         problem: Its arrays, over all dimensions.
         lattice: Tiles.
-        members: ``D`` the problem's dimensions that each of the lattice's stands for (section D0 in docs/exact-mapper.md).
+        members: ``D`` the problem's dimensions that each of the lattice's stands for (section D0 in docs/explanation/exact-mapper.md).
         coef: ``T x A x D`` coefficients.
         relevant: ``T x D`` whether a dimension indexes a tensor.
         plain: ``T x D`` whether a dimension multiplies the tile of the tensor by its size (alone on its axis, coefficient 1).
@@ -148,7 +148,7 @@ class Instance:
         return table
 
     def fewest_of_all(self, t: int) -> float:
-        """Fewest words of the whole tensor that must move (bound B1 in docs/exact-mapper.md)."""
+        """Fewest words of the whole tensor that must move (bound B1 in docs/explanation/exact-mapper.md)."""
         if self.problem.entangled[t]:
             return 1.0
         words = 1.0

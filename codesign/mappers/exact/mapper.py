@@ -25,7 +25,7 @@ from codesign.mapping.nest import Nest, decode_nest, encode_nest
 class ExactMapper:
     """Minimises over all even mappings with perfect factors: tilings, loop orders, spatial choices, free bypasses.
 
-    The method and its proof are in docs/exact-mapper.md. `proof` is OPTIMAL when the search ended, GAP
+    The method and its proof are in docs/explanation/exact-mapper.md. `proof` is OPTIMAL when the search ended, GAP
     with the proven distance when time or effort ran out. Nothing is random: the seed is not used.
 
     Args:

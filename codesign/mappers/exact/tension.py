@@ -3,7 +3,7 @@
 Whatever loop stands directly outside a level, every tensor it indexes is fetched anew for each of its steps: whole, or
 what is new if its window slides. So at least those tensors move (words) x (iterations left), for a tile that fits the
 level, and only the others can be left at their fewest words. Minimised over the dimension of that loop and over the
-tiles that fit (bound B2 in docs/exact-mapper.md).
+tiles that fit (bound B2 in docs/explanation/exact-mapper.md).
 """
 
 import numpy as np

@@ -118,7 +118,7 @@ class MappedPlatform:
 
     @property
     def vector_unit_lanes(self) -> int:
-        """A vector unit as wide as the longer side of the MAC array (rule E6 of docs/evaluation.md)."""
+        """A vector unit as wide as the longer side of the MAC array (rule E6 of docs/reference/evaluation.md)."""
         return max(self.architecture.mesh)
 
     @property

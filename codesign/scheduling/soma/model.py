@@ -17,7 +17,7 @@ MAPPED_TILES = 64
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """Named switches of the model; see docs/soma.md for each.
+    """Named switches of the model; see docs/explanation/soma.md for each.
 
     Args:
         interior_halos: Size the input of a tile by its worst position, not by the tile at the origin.

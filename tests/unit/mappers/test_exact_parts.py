@@ -115,7 +115,7 @@ def test_sharper_bounds_are_below_every_mapping_of_the_profile(seed: int) -> Non
 
 @pytest.mark.parametrize("seed", range(12))
 def test_chains_never_move_fewer_words_than_the_bound(seed: int) -> None:
-    """Bound B1 of docs/exact-mapper.md against every tile, first loop and chain of random axes."""
+    """Bound B1 of docs/explanation/exact-mapper.md against every tile, first loop and chain of random axes."""
     rng = np.random.default_rng(seed)
     bounds = [int(rng.choice([4, 6, 8, 12, 18])), int(rng.choice([2, 3, 6, 8]))]
     coef = np.array([rng.choice([1, 1, 2, 3]), 1], np.int64)

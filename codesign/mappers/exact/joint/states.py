@@ -3,7 +3,7 @@
 Going from the MACs outwards, a tensor is either *committed* to the next level out that will keep it, or *open*: some
 levels inside hold its tile and wait for the loop that makes it change. Closing an open tensor pays for its words and
 commits it to a parent. So which levels keep a tensor is decided on the way, tensor by tensor, and the state is one
-such status for each tensor (section D8 in docs/exact-mapper.md). Of a tensor whose windows slide the state also counts
+such status for each tensor (section D8 in docs/explanation/exact-mapper.md). Of a tensor whose windows slide the state also counts
 the levels that have met no loop at all; such a state is *fresh*.
 """
 
