@@ -310,12 +310,8 @@ def _without_dram(cost: Cost, group: _Group, architecture: Architecture) -> tupl
         else:
             read_words += traffic.reads * dram_words
             written_words += traffic.updates * dram_words
-    cycles = [float(cost.compute_cycles), *(float(v.cycles) for v in cost.levels[1:])]
-    if dram.read_bandwidth_words_per_cycle is not None:
-        cycles.append(math.ceil(read_words / dram.read_bandwidth_words_per_cycle))
-    if dram.write_bandwidth_words_per_cycle is not None:
-        cycles.append(math.ceil(written_words / dram.write_bandwidth_words_per_cycle))
-    return max(cycles), energy
+    transfer = float(math.ceil(dram.busy_cycles(read_words, written_words)))
+    return max(transfer, float(cost.compute_cycles), *(float(v.cycles) for v in cost.levels[1:])), energy
 
 
 def _vector_result(workload: Workload, architecture: Architecture, options: EvaluationOptions) -> VectorResult:
@@ -332,11 +328,7 @@ def _vector_result(workload: Workload, architecture: Architecture, options: Eval
                 continue  # its functions run while results are drained, at no extra time
             compute = item.operations / lanes
             read, written = _vector_bytes(item)
-            busy = max(
-                compute,
-                _transfer_cycles(read, dram.read_bandwidth_words_per_cycle, dram.word_bits),
-                _transfer_cycles(written, dram.write_bandwidth_words_per_cycle, dram.word_bits),
-            )
+            busy = max(compute, dram.busy_cycles(read * 8 / dram.word_bits, written * 8 / dram.word_bits))
             cycles += weight * math.ceil(busy)
             moved += weight * (read + written)
             if dram.energy is not None:
@@ -347,7 +339,3 @@ def _vector_result(workload: Workload, architecture: Architecture, options: Eval
 
 def _vector_bytes(item: OperatorTraffic) -> tuple[int, int]:
     return item.input_bytes + item.parameter_bytes, item.output_bytes
-
-
-def _transfer_cycles(size_bytes: float, words_per_cycle: float | None, word_bits: int) -> float:
-    return 0.0 if words_per_cycle is None else size_bytes * 8 / word_bits / words_per_cycle
