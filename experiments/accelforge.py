@@ -1,4 +1,4 @@
-"""The table "Beside AccelForge" of docs/explanation/exact-mapper.md: `python -m experiments.accelforge`.
+"""The table "Beside AccelForge" of docs/results/exact-mapper.md: `python -m experiments.accelforge`.
 
 Reads recorded mapper runs on one GEMM or convolution (`head/*.json`) and the same architectures in this project's YAML (`inputs/ARCH.yaml`).
 Each is mapped by the exact mapper; the recorded mapping is also scored by the cost model. AccelForge charges a read of the
@@ -19,8 +19,8 @@ from typing import Any
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.cost.cost import Cost, evaluate
-from codesign.mappers.base import Budget, Objective, Proof
 from codesign.mappers.exact import ExactMapper
+from codesign.mappers.protocol import Budget, Objective, Proof
 from codesign.mapping.constraints import Keep, LevelConstraints, MappingProblem
 from codesign.mapping.mapping import Mapping
 from experiments.accelforge_cases import Case, elsewhere, read_cases, recorded_mapping

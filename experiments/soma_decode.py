@@ -11,11 +11,11 @@ import numba
 
 from codesign.core.files import write_json
 from codesign.scheduling.soma.evaluator import Invalid, Problem
-from codesign.scheduling.soma.fusion_search import Objective
-from codesign.scheduling.soma.hardware import PRESETS
-from codesign.scheduling.soma.model import MODES
-from codesign.scheduling.soma.search import Budget, search
-from codesign.scheduling.soma.transformer import gpt2_block
+from codesign.scheduling.soma.model.gpt2 import gpt2_block
+from codesign.scheduling.soma.model.hardware import PRESETS
+from codesign.scheduling.soma.model.rules import MODES
+from codesign.scheduling.soma.search.fusion_search import Objective
+from codesign.scheduling.soma.search.two_stages import Budget, search
 
 # Utilisation in per cent at batch 1, 4, 16, 64, from the paper: small on edge, XL on cloud.
 PAPER = {"gpt2-small": (0.66, 2.03, 4.26, 5.84), "gpt2-xl": (0.60, 1.90, 4.13, 5.83)}

@@ -11,11 +11,11 @@ import numba
 
 from codesign.core.files import write_json
 from codesign.scheduling.soma.evaluator import Invalid, Problem
-from codesign.scheduling.soma.fusion_search import Objective
-from codesign.scheduling.soma.hardware import MIB, PRESETS
-from codesign.scheduling.soma.model import MODES
-from codesign.scheduling.soma.search import Budget, search, search_baseline
-from codesign.scheduling.soma.source import load_graph
+from codesign.scheduling.soma.model.hardware import MIB, PRESETS
+from codesign.scheduling.soma.model.load import load_graph
+from codesign.scheduling.soma.model.rules import MODES
+from codesign.scheduling.soma.search.fusion_search import Objective
+from codesign.scheduling.soma.search.two_stages import Budget, search, search_baseline
 
 
 @dataclass(frozen=True)

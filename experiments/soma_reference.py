@@ -16,15 +16,15 @@ from typing import Any
 import numba
 
 from codesign.core.files import read_structured, write_json
-from codesign.scheduling.soma.dram_search import DramChain, greedy
 from codesign.scheduling.soma.evaluator import Invalid, Parsed, Problem, Schedule, parse
-from codesign.scheduling.soma.fusion_search import FusionChain, Objective
-from codesign.scheduling.soma.hardware import hardware_from_constants
-from codesign.scheduling.soma.kernel_scheme import DOUBLE_BUFFER, PREFETCH
-from codesign.scheduling.soma.model import REFERENCE
-from codesign.scheduling.soma.network import LayerGraph, read_graph
-from codesign.scheduling.soma.notation import FusionScheme, encoding_from_json
-from codesign.scheduling.soma.search import Budget, search, warm_up
+from codesign.scheduling.soma.kernels.score_scheme import DOUBLE_BUFFER, PREFETCH
+from codesign.scheduling.soma.model.hardware import hardware_from_constants
+from codesign.scheduling.soma.model.layer_graph import LayerGraph, read_graph
+from codesign.scheduling.soma.model.notation import FusionScheme, encoding_from_json
+from codesign.scheduling.soma.model.rules import REFERENCE
+from codesign.scheduling.soma.search.dram_search import DramChain, greedy
+from codesign.scheduling.soma.search.fusion_search import FusionChain, Objective
+from codesign.scheduling.soma.search.two_stages import Budget, search, warm_up
 
 # Complete runs of the published program (six allocator passes, one thread) on the edge platform: cycles, mJ, CPU seconds (spec.md, section 9).
 COMPLETE = {

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codesign.cli.places import Storage, StudyName
+from codesign.cli.study_location import Storage, StudyName
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
-    from codesign.optim.study import Study
+    from codesign.study.study import Study
 
 
 _WORKLOAD, _INNER, _CHEAP = "Workload", "Judging a design", "Cheap evaluations first"

@@ -23,18 +23,18 @@ from codesign.evaluation.design import DesignSpace, load_design_space
 from codesign.evaluation.executors import EXECUTORS, Guarded, open_executor
 from codesign.evaluation.metrics import UNITS, format_si, metric_field
 from codesign.optim import create as create_optimizer
-from codesign.optim.explore import AskTell, explore
 from codesign.optim.outcomes import parse_constraints
-from codesign.optim.storage import Claim
-from codesign.optim.storage_owner import owner_label
-from codesign.optim.study import (
+from codesign.study.config import CHEAP_PREFIX, StudyConfig
+from codesign.study.explore import AskTell, explore
+from codesign.study.owner import owner_label
+from codesign.study.storage import Claim
+from codesign.study.study import (
     LOCAL_NAME,
     REPORT_FILE,
     Study,
     Trial,
     hypervolume_curve,
 )
-from codesign.optim.study_config import CHEAP_PREFIX, StudyConfig
 
 FIDELITIES = ("one", "two")
 
@@ -183,7 +183,7 @@ def _optimizer(request: ExploreRequest, space: DesignSpace, study: Study) -> tup
     )
     if request.fidelity == "one":
         return optimizer, None
-    from codesign.optim.cheap_first import CheapFirst
+    from codesign.study.low_fidelity_first import CheapFirst
 
     filled = replace(request, cheap_evaluations=request.cheap_evaluations or CHEAP_EVALUATIONS)
     judge = make_cheap_judge(filled, space)

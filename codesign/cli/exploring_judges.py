@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from codesign.core.errors import UserError, unknown_name
 from codesign.evaluation.design import DesignEvaluator, DesignSpace, Evaluation
 from codesign.evaluation.network import EvaluationOptions, with_effort
-from codesign.mappers.base import Budget, Objective
+from codesign.mappers.protocol import Budget, Objective
 from codesign.mappers.registry import create as create_mapper
 from codesign.workloads.load import load_network
 from codesign.workloads.network_json import content_hash
@@ -148,9 +148,9 @@ _SOMA_OBJECTIVES = {"edp": (1.0, 1.0), "latency": (0.0, 1.0), "energy": (1.0, 0.
 
 def _soma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
     from codesign.evaluation.scheduled import ScheduledEvaluator
-    from codesign.scheduling.soma.fusion_search import Objective as Exponents
-    from codesign.scheduling.soma.search import Budget as ScheduleBudget
-    from codesign.scheduling.soma.source import load_graph
+    from codesign.scheduling.soma.model.load import load_graph
+    from codesign.scheduling.soma.search.fusion_search import Objective as Exponents
+    from codesign.scheduling.soma.search.two_stages import Budget as ScheduleBudget
 
     if not hasattr(space, "hardware"):
         raise UserError(
@@ -217,9 +217,9 @@ COSMA_TIME_LIMIT_S = 10.0
 
 def _cosma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
     from codesign.evaluation.traffic import TrafficEvaluator
+    from codesign.scheduling.cosma.load import load_graph
     from codesign.scheduling.cosma.objective import Quantity
     from codesign.scheduling.cosma.solve import Effort
-    from codesign.scheduling.cosma.sources import load_graph
 
     _refuse_layer_options(request)
     quantities = {"edp": Quantity.BYTES, "energy": Quantity.ENERGY, "latency": Quantity.LATENCY}

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from codesign.cli.places import Place, Storage, StudyName, open_study
+from codesign.cli.study_location import Place, Storage, StudyName, open_study
 from codesign.core.errors import UserError
 
 
@@ -59,6 +59,6 @@ def register(app: typer.Typer) -> None:
 
 
 def _page(out: Path | None) -> Path | None:
-    from codesign.optim.study import REPORT_FILE
+    from codesign.study.study import REPORT_FILE
 
     return out if out is None or out.suffix.lower() in (".html", ".htm") else out / REPORT_FILE

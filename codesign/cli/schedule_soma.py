@@ -43,8 +43,8 @@ def _capacity(text: str | None) -> int | None:
 
 def _problem(options: ScheduleOptions) -> Any:
     from codesign.scheduling.soma.evaluator import Problem
-    from codesign.scheduling.soma.model import MODES
-    from codesign.scheduling.soma.source import load_graph
+    from codesign.scheduling.soma.model.load import load_graph
+    from codesign.scheduling.soma.model.rules import MODES
 
     if options.network is None:
         raise UserError("--network is required", hint="a zoo name, an ONNX file or a graph as JSON")
@@ -60,7 +60,7 @@ def _problem(options: ScheduleOptions) -> Any:
 def _platform(options: ScheduleOptions, constants: Any) -> Any:
     """The accelerator: the template with constants, or any architecture of this project behind a mapper."""
     from codesign.arch.presets import preset_names
-    from codesign.scheduling.soma.hardware import PRESETS, hardware_from_constants, read_hardware
+    from codesign.scheduling.soma.model.hardware import PRESETS, hardware_from_constants, read_hardware
 
     name, mapper = options.arch, options.tile_cost
     if mapper is None:
@@ -77,9 +77,9 @@ def _platform(options: ScheduleOptions, constants: Any) -> Any:
         if name is not None:
             return read_hardware(name)
         return PRESETS["soma-edge"] if constants is None else hardware_from_constants(constants, str(options.network))
-    from codesign.mappers.base import Budget
+    from codesign.mappers.protocol import Budget
     from codesign.mappers.registry import MAPPERS, create
-    from codesign.scheduling.soma.mapped_tiles import MappedPlatform
+    from codesign.scheduling.soma.model.mapped_tiles import MappedPlatform
 
     if mapper not in MAPPERS:
         raise unknown_name("tile cost", mapper, ["template", *MAPPERS])
@@ -110,7 +110,7 @@ def _architecture(name: str) -> Any:
 
 
 def _objective(name: str | None) -> Any:
-    from codesign.scheduling.soma.fusion_search import Objective
+    from codesign.scheduling.soma.search.fusion_search import Objective
 
     if name is None:
         return Objective()
@@ -123,7 +123,7 @@ def _objective(name: str | None) -> Any:
 
 
 def _search(problem: Any, options: ScheduleOptions) -> Any:
-    from codesign.scheduling.soma import search as ss
+    from codesign.scheduling.soma.search import two_stages as ss
 
     budget = ss.Budget(
         seconds=options.time_limit,
@@ -142,7 +142,7 @@ def _search(problem: Any, options: ScheduleOptions) -> Any:
 
 
 def _run_scheduler(problem: Any, objective: Any, budget: Any, options: ScheduleOptions) -> Any:
-    from codesign.scheduling.soma import search as ss
+    from codesign.scheduling.soma.search import two_stages as ss
 
     if options.scheduler == "soma":
         return ss.search(problem, objective, budget)
@@ -152,8 +152,8 @@ def _run_scheduler(problem: Any, objective: Any, budget: Any, options: ScheduleO
 
 
 def _write_files(schedule: Any, record: dict[str, Any], options: ScheduleOptions) -> None:
+    from codesign.scheduling.soma.execution_page import page
     from codesign.scheduling.soma.instructions import instructions_json, make_instructions
-    from codesign.scheduling.soma.page import page
 
     if options.html is not None:
         title = f"{schedule.parsed.problem.graph.name}, batch {schedule.parsed.problem.batch}: {options.scheduler}"
@@ -165,7 +165,7 @@ def _write_files(schedule: Any, record: dict[str, Any], options: ScheduleOptions
 
 def _evaluate(problem: Any, path: Path, options: ScheduleOptions) -> None:
     from codesign.scheduling.soma.evaluator import Schedule, evaluate
-    from codesign.scheduling.soma.notation import encodings_from_json
+    from codesign.scheduling.soma.model.notation import encodings_from_json
     from codesign.scheduling.soma.report import evaluation_json, table
 
     encodings = encodings_from_json(read_structured(path), problem.graph, str(path))

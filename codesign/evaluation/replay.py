@@ -14,7 +14,7 @@ from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.evaluation.design import DesignSpace, load_design_space
 from codesign.evaluation.network import EvaluationOptions
-from codesign.mappers.base import Budget, Mapper, MapResult, Objective
+from codesign.mappers.protocol import Budget, Mapper, MapResult, Objective
 from codesign.mappers.registry import create as create_mapper
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.files import mapping_from_json
@@ -156,7 +156,7 @@ class RecordedMapper:
         seed: int,
         reuse: Reuse = Reuse.TIMELOOP,
     ) -> MapResult:
-        """See `codesign.mappers.base.Mapper`."""
+        """See `codesign.mappers.protocol.Mapper`."""
         wanted = problem.computation
         for layer in self.layers:
             if str(layer.computation) == str(wanted) and layer.computation.sizes == wanted.sizes:

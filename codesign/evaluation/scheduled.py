@@ -11,12 +11,12 @@ from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import Evaluation, describe_architecture
 from codesign.evaluation.metrics import Metrics
 from codesign.scheduling.soma.evaluator import Invalid, Problem
-from codesign.scheduling.soma.fusion_search import Objective
-from codesign.scheduling.soma.hardware import SomaHardware
-from codesign.scheduling.soma.model import DEFAULT
-from codesign.scheduling.soma.network import LayerGraph
+from codesign.scheduling.soma.model.hardware import SomaHardware
+from codesign.scheduling.soma.model.layer_graph import LayerGraph
+from codesign.scheduling.soma.model.rules import DEFAULT
 from codesign.scheduling.soma.report import schedule_json
-from codesign.scheduling.soma.search import Budget, search
+from codesign.scheduling.soma.search.fusion_search import Objective
+from codesign.scheduling.soma.search.two_stages import Budget, search
 
 CLOCK_HZ = 1e9
 

@@ -11,7 +11,7 @@ from itertools import product
 
 from codesign.core.errors import UserError
 from codesign.cost.arrays import Reuse
-from codesign.mappers.base import Budget, Mapper, MapResult, Objective, PaddingReport, Proof
+from codesign.mappers.protocol import Budget, Mapper, MapResult, Objective, PaddingReport, Proof
 from codesign.mapping.constraints import MappingProblem
 from codesign.workloads.computation import Computation
 
@@ -56,7 +56,7 @@ class ImperfectMapper:
         seed: int,
         reuse: Reuse = Reuse.TIMELOOP,
     ) -> MapResult:
-        """See `codesign.mappers.base.Mapper`.
+        """See `codesign.mappers.protocol.Mapper`.
 
         Raises:
             UserError: The constraints fix factors that divide none of the bounds tried; the message is that of the given bounds.

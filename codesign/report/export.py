@@ -6,14 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from codesign.core.documents import Dialect
 from codesign.core.errors import UserError
 from codesign.core.files import write_atomic, write_json
 from codesign.evaluation.replay import ReplayedLayer, recorded_space, replay_layers
+from codesign.formats.convert import to_files
+from codesign.formats.documents import Dialect
+from codesign.formats.load import Inputs
 from codesign.mapping.constraints import NO_CONSTRAINTS
-from codesign.mapping.convert import to_files
-from codesign.mapping.load import Inputs
-from codesign.optim.study import Study
+from codesign.study.study import Study
 
 _log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from codesign.core.errors import UserError
-from codesign.tensorize.moves import REVISIONS
 from codesign.tensorize.observation import OBSERVATION, VERSION
+from codesign.tensorize.revisions import REVISIONS
 from codesign.tensorize.search import GuidedPrograms
 
 ENVIRONMENT = f"codesign/Schedule-v{VERSION}"

@@ -14,7 +14,7 @@ from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.mapping.mapping import Mapping
 from codesign.tensorize.choice import contiguous_run
-from codesign.tensorize.core import LOCAL, SCRATCHPAD, Core
+from codesign.tensorize.intrinsic_core import LOCAL, SCRATCHPAD, Core
 from codesign.tensorize.schedule import Schedule
 
 

@@ -8,7 +8,6 @@ import numpy as np
 from codesign.core.jit import njit
 from codesign.cost.kernel import CYCLES, READS, TILE, UPDATES, VALID, Kernel, score
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, TEMPORAL, FloatArray, IntArray, Nest
-from codesign.tensorize.core import LOCAL, SCRATCHPAD
 from codesign.tensorize.encoding import (
     ARRAY_OVERHEAD,
     ATOM_BYTES,
@@ -28,6 +27,7 @@ from codesign.tensorize.encoding import (
     TRANSFER_PJ,
     ProgramArrays,
 )
+from codesign.tensorize.intrinsic_core import LOCAL, SCRATCHPAD
 
 FITS, TOO_LARGE = 0, 1
 """Status of a program: it runs, or some memory is too small for it."""

@@ -16,8 +16,8 @@ from codesign.core.errors import UserError, unknown_name
 from codesign.core.rng import RandomState, below, make_state, uniform
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.tensorize.encoding import SoftwareProblem
-from codesign.tensorize.moves import REVISIONS, candidate_width, draw, mask_revisions, revise, score_candidate
 from codesign.tensorize.observation import OBSERVATION, look, static_features
+from codesign.tensorize.revisions import REVISIONS, candidate_width, draw, mask_revisions, revise, score_candidate
 from codesign.tensorize.scoring import FITS, LATENCY, result_width
 
 _MAX_FAILURES = 200

@@ -3,7 +3,7 @@
 import pytest
 
 from codesign.cost.cost import Cost, evaluate
-from codesign.mappers.base import Budget, Objective
+from codesign.mappers.protocol import Budget, Objective
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, LevelConstraints, MappingProblem
 from tests.reference_data import needs_data

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from codesign.scheduling.soma.evaluator import Problem, Schedule, evaluate
-from codesign.scheduling.soma.fusion_search import Objective
-from codesign.scheduling.soma.hardware import hardware_from_constants
 from codesign.scheduling.soma.instructions import make_instructions
-from codesign.scheduling.soma.model import REFERENCE
-from codesign.scheduling.soma.network import read_graph
-from codesign.scheduling.soma.search import Budget, Found, search, search_baseline, search_paper
+from codesign.scheduling.soma.model.hardware import hardware_from_constants
+from codesign.scheduling.soma.model.layer_graph import read_graph
+from codesign.scheduling.soma.model.rules import REFERENCE
+from codesign.scheduling.soma.search.fusion_search import Objective
+from codesign.scheduling.soma.search.two_stages import Budget, Found, search, search_baseline, search_paper
 from codesign.scheduling.soma.simulator import simulate_program
 from tests.reference_data import REFERENCE as DATA_SET
 from tests.reference_data import supporting_files

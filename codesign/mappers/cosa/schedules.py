@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from codesign.cost.kernel import TILE, VALID, score
 from codesign.mappers.cosa.decode import decode
-from codesign.mappers.cosa.program import Form, Program, Settings, make_program
+from codesign.mappers.cosa.integer_program import Form, Program, Settings, make_program
 from codesign.mappers.cosa.solvers import EFFORT, Solution, Solver, solve, with_cuts
 from codesign.mappers.driver import Encoded
 from codesign.mapping.space import MapState, build_nest, factor_table

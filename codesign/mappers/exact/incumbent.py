@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from codesign.cost.kernel import VALID, Kernel, score
-from codesign.mappers.base import Objective
+from codesign.mappers.protocol import Objective
 from codesign.mapping.nest import Nest
 
 TOLERANCE = 1e-11

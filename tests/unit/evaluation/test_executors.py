@@ -94,9 +94,9 @@ class TestRay:
         from ray.cluster_utils import Cluster
 
         from codesign.optim import create
-        from codesign.optim.explore import explore
-        from codesign.optim.study import Study, Trial
-        from tests.unit.optim.study_process import SPACE, config
+        from codesign.study.explore import explore
+        from codesign.study.study import Study, Trial
+        from tests.unit.study.study_process import SPACE, config
 
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
         doomed = cluster.add_node(num_cpus=1)
@@ -139,7 +139,7 @@ def judge_on_node(point: dict[str, Any]) -> Any:
 
     import ray
 
-    from tests.unit.optim.study_process import judge
+    from tests.unit.study.study_process import judge
 
     time.sleep(0.4)
     return replace(judge(point), detail={"node": ray.get_runtime_context().get_node_id()})

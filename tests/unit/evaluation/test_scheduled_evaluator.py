@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from codesign.evaluation.scheduled import ScheduledEvaluator
-from codesign.scheduling.soma.fusion_search import Objective
-from codesign.scheduling.soma.network import Layer, LayerGraph, LayerType
-from codesign.scheduling.soma.search import Budget
+from codesign.scheduling.soma.model.layer_graph import Layer, LayerGraph, LayerType
+from codesign.scheduling.soma.search.fusion_search import Objective
+from codesign.scheduling.soma.search.two_stages import Budget
 from spaces.soma_template import SOMA_EDGE
 
 

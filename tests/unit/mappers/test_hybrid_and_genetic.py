@@ -6,10 +6,10 @@ import pytest
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, StorageLevel
 from codesign.core.errors import UserError
 from codesign.cost.arrays import Reuse
-from codesign.mappers.base import Budget, Objective
 from codesign.mappers.driver import Encoded
 from codesign.mappers.genetic import GeneticMapper, decode_genome
 from codesign.mappers.hybrid import HybridMapper, pruned_orders
+from codesign.mappers.protocol import Budget, Objective
 from codesign.mappers.random_search import RandomMapper
 from codesign.mapping.constraints import Constraints, LevelConstraints, MappingProblem
 from codesign.mapping.space import outermost_state

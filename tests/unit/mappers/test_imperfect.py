@@ -5,8 +5,8 @@ import pytest
 from codesign.arch.presets import load_preset
 from codesign.core.errors import UserError
 from codesign.cost.cost import Cost, evaluate
-from codesign.mappers.base import Budget, Objective, Proof
 from codesign.mappers.imperfect import ImperfectMapper, padded_computations
+from codesign.mappers.protocol import Budget, Objective, Proof
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, LevelConstraints, MappingProblem
 from codesign.workloads.computation import Computation

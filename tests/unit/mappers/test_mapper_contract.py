@@ -6,7 +6,7 @@ import pytest
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, StorageLevel
 from codesign.core.errors import UserError
 from codesign.cost.cost import Cost, evaluate
-from codesign.mappers.base import Budget, Objective, Proof
+from codesign.mappers.protocol import Budget, Objective, Proof
 from codesign.mappers.registry import MAPPERS, create
 from codesign.mapping.constraints import Constraints, Keep, LevelConstraints, MappingProblem
 from codesign.mapping.mapping import Mapping, Spatial, Storage, Temporal

@@ -7,7 +7,7 @@ import pytest
 from codesign.arch.architecture import Links
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.network import EvaluationOptions, evaluate_workload
-from codesign.mappers.base import Budget, Objective
+from codesign.mappers.protocol import Budget, Objective
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import MappingProblem
 from codesign.workloads.load import load_network

@@ -6,9 +6,9 @@ import pytest
 
 from codesign.core.errors import UserError
 from codesign.cost.cost import Infeasible
-from codesign.tensorize.core import Core, Dma, Overheads
 from codesign.tensorize.encoding import SoftwareProblem
 from codesign.tensorize.execute import random_inputs
+from codesign.tensorize.intrinsic_core import Core, Dma, Overheads
 from codesign.tensorize.program import generate_program
 from codesign.tensorize.program_cost import CallProgram, ProgramCost, pipeline_cycles, program_cost
 from codesign.tensorize.schedule import Schedule

@@ -8,21 +8,21 @@ import pytest
 from codesign.arch.presets import load_preset
 from codesign.core.errors import UserError
 from codesign.cost.arrays import Reuse
-from codesign.mappers.base import Budget, MapResult, Objective
+from codesign.mappers.protocol import Budget, MapResult, Objective
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import MappingProblem
-from codesign.scheduling.soma.baselines import coarse_start
 from codesign.scheduling.soma.evaluator import Invalid, Problem, Schedule, evaluate
-from codesign.scheduling.soma.fusion_search import FusionChain
-from codesign.scheduling.soma.fusion_search import Objective as ScheduleObjective
 from codesign.scheduling.soma.instructions import make_instructions
-from codesign.scheduling.soma.mapped_tiles import MappedPlatform, tile_computation
-from codesign.scheduling.soma.model import DEFAULT
-from codesign.scheduling.soma.network import Layer, LayerGraph, LayerType
-from codesign.scheduling.soma.search import Budget as SearchBudget
-from codesign.scheduling.soma.search import Found, search
+from codesign.scheduling.soma.model.gpt2 import gpt2_block
+from codesign.scheduling.soma.model.layer_graph import Layer, LayerGraph, LayerType
+from codesign.scheduling.soma.model.mapped_tiles import MappedPlatform, tile_computation
+from codesign.scheduling.soma.model.rules import DEFAULT
+from codesign.scheduling.soma.search.baselines import coarse_start
+from codesign.scheduling.soma.search.fusion_search import FusionChain
+from codesign.scheduling.soma.search.fusion_search import Objective as ScheduleObjective
+from codesign.scheduling.soma.search.two_stages import Budget as SearchBudget
+from codesign.scheduling.soma.search.two_stages import Found, search
 from codesign.scheduling.soma.simulator import simulate_program
-from codesign.scheduling.soma.transformer import gpt2_block
 from codesign.workloads.operators import conv2d
 
 

@@ -9,11 +9,16 @@ import pytest
 
 from codesign.core.errors import UserError
 from codesign.scheduling.soma.evaluator import Invalid, Problem, evaluate
-from codesign.scheduling.soma.fusion_search import Objective
-from codesign.scheduling.soma.hardware import EDGE, PRESETS, SomaHardware, hardware_from_constants, read_hardware
-from codesign.scheduling.soma.model import DEFAULT, REFERENCE, ModelOptions
-from codesign.scheduling.soma.network import LayerGraph, graph_from_json
-from codesign.scheduling.soma.notation import (
+from codesign.scheduling.soma.model.hardware import (
+    EDGE,
+    PRESETS,
+    SomaHardware,
+    hardware_from_constants,
+    read_hardware,
+)
+from codesign.scheduling.soma.model.layer_graph import LayerGraph, graph_from_json
+from codesign.scheduling.soma.model.load import load_graph
+from codesign.scheduling.soma.model.notation import (
     DramScheme,
     Encoding,
     FusionScheme,
@@ -22,8 +27,9 @@ from codesign.scheduling.soma.notation import (
     parse_encoding,
     parse_fusion,
 )
-from codesign.scheduling.soma.search import Budget, search
-from codesign.scheduling.soma.source import load_graph
+from codesign.scheduling.soma.model.rules import DEFAULT, REFERENCE, ModelOptions
+from codesign.scheduling.soma.search.fusion_search import Objective
+from codesign.scheduling.soma.search.two_stages import Budget, search
 
 DATA = Path(__file__).parents[3] / "data" / "soma"
 

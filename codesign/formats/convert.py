@@ -1,0 +1,98 @@
+"""Values as files of the project's own form or of Timeloop's, one text per file."""
+
+import logging
+from typing import Any
+
+from codesign.arch.architecture import Architecture
+from codesign.arch.files import architecture_to_json
+from codesign.core.errors import UserError
+from codesign.formats.documents import Dialect, dump_yaml
+from codesign.formats.load import Inputs
+from codesign.formats.timeloop.architecture_writer import architecture_to_timeloop, area_table_of, energy_table_of
+from codesign.formats.timeloop.mapping import constraints_to_timeloop, mapping_to_timeloop
+from codesign.formats.timeloop.problem import computation_to_timeloop
+from codesign.mapping.constraints import NO_CONSTRAINTS, Keep
+from codesign.mapping.files import constraints_to_json, mapping_to_json
+from codesign.workloads.files import computation_to_json
+
+_log = logging.getLogger(__name__)
+
+
+def to_files(inputs: Inputs, dialect: Dialect) -> dict[str, str]:
+    """Text by file name: arch.yaml, problem.yaml, mapping.yaml, constraints.yaml, ert.yaml, art.yaml, as far as there is something to say.
+
+    Args:
+        inputs: What to write.
+        dialect: `Dialect.OWN` or `Dialect.TIMELOOP`.
+
+    Raises:
+        UserError: Timeloop's form cannot express it, or needs the problem or the architecture too.
+    """
+    values = _own(inputs) if dialect is Dialect.OWN else _timeloop(inputs)
+    return {f"{name}.yaml": dump_yaml(value) for name, value in values.items()}
+
+
+def _own(inputs: Inputs) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    if inputs.architecture is not None:
+        values["arch"] = {"architecture": architecture_to_json(inputs.architecture)}
+    if inputs.computation is not None:
+        values["problem"] = {"problem": computation_to_json(inputs.computation)}
+    if inputs.mapping is not None:
+        values["mapping"] = {"mapping": mapping_to_json(inputs.mapping)}
+    if inputs.constraints != NO_CONSTRAINTS:
+        values["constraints"] = {"constraints": constraints_to_json(inputs.constraints)}
+    return values
+
+
+def _timeloop(inputs: Inputs) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    architecture, computation = inputs.architecture, inputs.computation
+    if architecture is not None:
+        bits = _element_bits(inputs, architecture)
+        values["arch"] = {"architecture": architecture_to_timeloop(architecture, bits)}
+        table = energy_table_of(architecture, bits)
+        if table is not None:
+            values["ert"] = {"ERT": table}
+        areas = area_table_of(architecture)
+        if areas is not None:
+            values["art"] = {"ART": areas}
+    if computation is not None:
+        values["problem"] = {"problem": computation_to_timeloop(computation)}
+    if architecture is not None and computation is not None:
+        if inputs.mapping is not None:
+            values["mapping"] = {"mapping": mapping_to_timeloop(inputs.mapping, computation, architecture)}
+        entries = constraints_to_timeloop(inputs.constraints, computation, architecture)
+        values["constraints"] = {"mapspace_constraints": entries}
+    return values
+
+
+def _element_bits(inputs: Inputs, architecture: Architecture) -> dict[str, int]:
+    """Width of an element at each level: the widest of the tensors that are, or may be, kept there."""
+    computation = inputs.computation
+    result = {}
+    for position, level in enumerate(architecture.levels):
+        if level.one_element_per_word:
+            result[level.name] = level.word_bits
+            continue
+        if computation is None:
+            raise UserError(
+                f"level {level.name!r} packs elements into words; Timeloop's form needs their width",
+                where=f"architecture {architecture.name!r}",
+                hint="give the problem too",
+            )
+        if inputs.mapping is not None:
+            kept = [t for t in computation.tensors if level.name in inputs.mapping.levels_of(t.name)]
+        else:
+            decide = inputs.constraints.decision
+            kept = [t for t in computation.tensors if decide(architecture, level.name, t) is not Keep.NO]
+        widths = {t.bits if position == 0 else t.partial_bits for t in kept} or {level.word_bits}
+        result[level.name] = max(widths)
+        if len(widths) > 1:
+            _log.warning(
+                "level %r: elements of %s bits; Timeloop has one width per level, %d is written, so energy and space of the narrower grow",
+                level.name,
+                " and ".join(str(w) for w in sorted(widths)),
+                max(widths),
+            )
+    return result
