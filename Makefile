@@ -27,6 +27,7 @@ types: $(STAMP)
 
 layers: $(STAMP)
 	$(BIN)/lint-imports
+	$(BIN)/pytest -q tests/unit/test_layers.py
 
 docs: $(STAMP)
 	DISABLE_MKDOCS_2_WARNING=true NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

@@ -25,11 +25,19 @@ def register(app: typer.Typer) -> None:
         ] = None,
         arch: ArchName = None,
         layer: LayerText = None,
+        no_added_levels: Annotated[
+            bool,
+            typer.Option(
+                "--no-added-levels",
+                help="Refuse a mapping that Timeloop's form can say only with a level that keeps nothing (a dimension along both axes).",
+            ),
+        ] = False,
         clock_hz: ClockHz = None,
         technology: TechnologyName = None,
     ) -> None:
         """Convert files; what the other form cannot say is refused or warned about."""
         from codesign.core.files import write_atomic
+        from codesign.evaluation.exchange import timeloop_files
         from codesign.formats.convert import to_files
         from codesign.formats.documents import Dialect
 
@@ -37,9 +45,13 @@ def register(app: typer.Typer) -> None:
         if to not in targets:
             raise unknown_name("form", to, targets, where="--to")
         warnings_to_stderr()
-        texts = to_files(
-            resolve(files or [], arch=arch, layer=layer, clock_hz=clock_hz, technology=technology), targets[to]
-        )
+        inputs = resolve(files or [], arch=arch, layer=layer, clock_hz=clock_hz, technology=technology)
+        if targets[to] is Dialect.TIMELOOP:
+            texts = timeloop_files(inputs, allow_added=not no_added_levels)
+        elif no_added_levels:
+            raise UserError("--no-added-levels is an option of --to timeloop", hint="leave it out")
+        else:
+            texts = to_files(inputs, targets[to])
         if not texts:
             raise UserError(
                 "nothing to write", where=", ".join(files or []), hint="constraints and energies need an architecture"

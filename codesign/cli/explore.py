@@ -136,7 +136,8 @@ def register(app: typer.Typer) -> None:
 
         codesign explore --network vgg16 --storage postgresql://me@server/studies --out runs/d
         """
-        from codesign.cli.exploring import ExploreRequest, run_explore
+        from codesign.cli.explore_request import ExploreRequest
+        from codesign.cli.exploring import run_explore
         from codesign.cli.inputs import check_format, warnings_to_stderr
 
         check_format(output_format)

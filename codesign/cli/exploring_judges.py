@@ -16,7 +16,7 @@ from codesign.workloads.traffic import Activations, TrafficRules, Weights
 from codesign.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from codesign.cli.exploring import ExploreRequest
+    from codesign.cli.explore_request import ExploreRequest
     from codesign.evaluation.scheduled import TemplateSpace
 
 DEFAULT_MAPPER, CHEAP_MAPPER = "exact", "anneal"

@@ -16,7 +16,7 @@ from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured, write_atomic, write_json
 
 if TYPE_CHECKING:
-    from codesign.cli.schedule import ScheduleOptions
+    from codesign.cli.schedule_options import ScheduleOptions
     from codesign.scheduling.cosma.graph import OperatorGraph
     from codesign.scheduling.cosma.objective import TrafficWeights
     from codesign.scheduling.cosma.result import Schedule, TooSmall, Unplaced

@@ -42,7 +42,7 @@ def search_program(options: SearchOptions, computation: "Computation", seed: int
         UserError: No such core, design or search, or nothing matches the core's intrinsic.
     """
     from codesign.tensorize.encoding import SoftwareProblem
-    from codesign.tensorize.search import create_search
+    from codesign.tensorize.search_registry import create_search
     from codesign.tensorize.stages import split_stages
 
     core = _core(options)

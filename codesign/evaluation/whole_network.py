@@ -1,6 +1,6 @@
 """A whole network on one accelerator that is given: every distinct layer mapped, or evaluated with a mapping that is given.
 
-The rules are those a design is judged by (E1-E6 in docs/evaluation.md). Areas are not needed here: without them the result has none.
+The rules are those a design is judged by (E1-E6 in docs/reference/evaluation.md). Areas are not needed here: without them the result has none.
 """
 
 import time

@@ -1,6 +1,7 @@
 """Values as files of the project's own form or of Timeloop's, one text per file."""
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 from codesign.arch.architecture import Architecture
@@ -8,8 +9,9 @@ from codesign.arch.files import architecture_to_json
 from codesign.core.errors import UserError
 from codesign.formats.documents import Dialect, dump_yaml
 from codesign.formats.load import Inputs
+from codesign.formats.timeloop.added_levels import Leveled, level_by_level
 from codesign.formats.timeloop.architecture_writer import architecture_to_timeloop, area_table_of, energy_table_of
-from codesign.formats.timeloop.mapping import constraints_to_timeloop, mapping_to_timeloop
+from codesign.formats.timeloop.mapping import constraints_to_timeloop, directives_of
 from codesign.formats.timeloop.problem import computation_to_timeloop
 from codesign.mapping.constraints import NO_CONSTRAINTS, Keep
 from codesign.mapping.files import constraints_to_json, mapping_to_json
@@ -18,17 +20,19 @@ from codesign.workloads.files import computation_to_json
 _log = logging.getLogger(__name__)
 
 
-def to_files(inputs: Inputs, dialect: Dialect) -> dict[str, str]:
+def to_files(inputs: Inputs, dialect: Dialect, *, allow_added: bool = True) -> dict[str, str]:
     """Text by file name: arch.yaml, problem.yaml, mapping.yaml, constraints.yaml, ert.yaml, art.yaml, as far as there is something to say.
 
     Args:
         inputs: What to write.
         dialect: `Dialect.OWN` or `Dialect.TIMELOOP`.
+        allow_added: Whether Timeloop's architecture may have levels that keep nothing, which some mappings need
+            (`codesign.formats.timeloop.added_levels`).
 
     Raises:
         UserError: Timeloop's form cannot express it, or needs the problem or the architecture too.
     """
-    values = _own(inputs) if dialect is Dialect.OWN else _timeloop(inputs)
+    values = _own(inputs) if dialect is Dialect.OWN else _timeloop(inputs, allow_added)
     return {f"{name}.yaml": dump_yaml(value) for name, value in values.items()}
 
 
@@ -45,7 +49,14 @@ def _own(inputs: Inputs) -> dict[str, Any]:
     return values
 
 
-def _timeloop(inputs: Inputs) -> dict[str, Any]:
+def _timeloop(inputs: Inputs, allow_added: bool) -> dict[str, Any]:
+    directives: list[dict[str, Any]] | None = None
+    if inputs.mapping is not None and inputs.architecture is not None and inputs.computation is not None:
+        found = level_by_level(inputs.mapping, inputs.architecture, allow_added=allow_added)
+        directives = directives_of(found.levels, inputs.computation)
+        if found.added:
+            _announce(found, inputs)
+            inputs = replace(inputs, mapping=found.mapping, architecture=found.architecture)
     values: dict[str, Any] = {}
     architecture, computation = inputs.architecture, inputs.computation
     if architecture is not None:
@@ -59,12 +70,35 @@ def _timeloop(inputs: Inputs) -> dict[str, Any]:
             values["art"] = {"ART": areas}
     if computation is not None:
         values["problem"] = {"problem": computation_to_timeloop(computation)}
+    if directives is not None:
+        values["mapping"] = {"mapping": directives}
     if architecture is not None and computation is not None:
-        if inputs.mapping is not None:
-            values["mapping"] = {"mapping": mapping_to_timeloop(inputs.mapping, computation, architecture)}
         entries = constraints_to_timeloop(inputs.constraints, computation, architecture)
         values["constraints"] = {"mapspace_constraints": entries}
     return values
+
+
+def _announce(found: Leveled, inputs: Inputs) -> None:
+    """Say which levels were added.
+
+    Raises:
+        UserError: The loops of a level that was split are constrained.
+    """
+    before = inputs.need_architecture()
+    for level in before.levels:
+        entry = inputs.constraints.by_level.get(level.name)
+        whole = level == found.architecture.level(level.name)
+        if not whole and entry and (entry.temporal or entry.spatial or entry.order or entry.along_x is not None):
+            raise UserError(
+                f"the loops of level {level.name!r} are constrained, and its mapping needs an added level to say",
+                where="constraints",
+                hint="leave the constraints or the mapping out",
+            )
+    _log.warning(
+        "architecture %r: added %s, which keeps nothing and costs nothing: a dimension lies along both axes, or has two loops at one level",
+        before.name,
+        ", ".join(f"level {name!r}" for name in found.added),
+    )
 
 
 def _element_bits(inputs: Inputs, architecture: Architecture) -> dict[str, int]:

@@ -102,7 +102,30 @@ def load_inputs(
     Raises:
         UserError: A file is malformed, something is described twice, or names do not fit together.
     """
-    documents = read_all_documents(paths)
+    return read_inputs(
+        read_all_documents(paths),
+        tuple(str(p) for p in paths),
+        architecture=architecture,
+        computation=computation,
+        clock_hz=clock_hz,
+        technology=technology,
+    )
+
+
+def read_inputs(
+    documents: Sequence[Document],
+    paths: tuple[str, ...] = (),
+    *,
+    architecture: Architecture | None = None,
+    computation: Computation | None = None,
+    clock_hz: float | None = None,
+    technology: str | None = None,
+) -> Inputs:
+    """What documents describe; the arguments are those of `load_inputs`.
+
+    Raises:
+        UserError: A document is malformed, something is described twice, or names do not fit together.
+    """
     arch_document = _only(documents, Kind.ARCHITECTURE, architecture is not None)
     if arch_document is not None:
         architecture = read_architecture(arch_document)
@@ -131,7 +154,7 @@ def load_inputs(
             _warn_unread(documents, (Kind.CONSTRAINTS,), "an architecture")
         else:
             _warn_unread(documents, (Kind.CONSTRAINTS, Kind.MAPPING), "a problem")
-    return Inputs(architecture, computation, mapping, constraints, tuple(str(p) for p in paths))
+    return Inputs(architecture, computation, mapping, constraints, paths)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from typing import Any, Protocol
 
 from codesign.core.errors import UserError
 from codesign.evaluation.design import Evaluation
-from codesign.evaluation.executors import Fault, ready_of
+from codesign.evaluation.executors import ready_of
+from codesign.evaluation.faults import Fault
 from codesign.evaluation.parallel import Pool
 from codesign.study.storage import Claim
 from codesign.study.study import BEAT_S, Study, Trial

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, final
 
 from codesign.evaluation.design import Evaluation
-from codesign.evaluation.executors import Fault
+from codesign.evaluation.faults import Fault
 from codesign.optim.fidelity import MINIMUM_CHEAP, Proposal, TwoFidelityOptimizer
 from codesign.optim.protocols import Problem
 from codesign.study.explore import recorded_trial

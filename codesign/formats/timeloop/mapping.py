@@ -6,19 +6,18 @@ and in constraints 0 means the whole bound.
 """
 
 import logging
-import math
 import re
 from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, replace
-from itertools import product
-from typing import Any, cast
+from typing import Any
 
-from codesign.arch.architecture import Architecture, StorageLevel
+from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields, describe
+from codesign.formats.timeloop.added_levels import AXES, level_by_level
 from codesign.mapping.constraints import Constraints, Keep, LevelConstraints
-from codesign.mapping.mapping import Axis, LevelMapping, Mapping, Spatial, Temporal
+from codesign.mapping.mapping import Axis, LevelMapping, Mapping
 from codesign.workloads.computation import Computation
 
 _log = logging.getLogger(__name__)
@@ -301,105 +300,42 @@ def _constrain(entry: LevelConstraints, item: _Directive, computation: Computati
 
 
 def mapping_to_timeloop(mapping: Mapping, computation: Computation, architecture: Architecture) -> list[dict[str, Any]]:
-    """The directives of an even mapping; `mapping_from_timeloop` gives the same mapping back.
+    """The directives of a mapping with one place per level; `mapping_from_timeloop` gives a mapping of equal counts back.
 
     A dimension that a level unrolls along both axes, which these files cannot say, is laid along one, if all
     then fits the mesh. No count depends on the axis.
 
     Raises:
-        UserError: The mapping is uneven, or does not fit so; these files cannot express it.
+        UserError: It has not one place per level (`codesign.formats.timeloop.added_levels` says what can be done).
     """
+    return directives_of(level_by_level(mapping, architecture, allow_added=False).levels, computation)
+
+
+def directives_of(levels: Iterable[LevelMapping], computation: Computation) -> list[dict[str, Any]]:
+    """The directives of what each level does, at each level every dimension in one temporal and one spatial loop at most."""
     entries: list[dict[str, Any]] = []
-    for item in even_levels(mapping, architecture):
-        dims = computation.dims
+    dims = computation.dims
+    for item in levels:
         kept = list(item.keep)
         bypassed = [t.name for t in computation.tensors if t.name not in kept]
-        temporal = list(reversed(item.temporal))
-        entries.append({"target": item.level, "type": "temporal", **_write_loops(temporal, dims)})
+        entries.append({"target": item.level, "type": "temporal", **_write_loops(item.temporal[::-1], dims)})
         if item.spatial:
-            spatial = _one_axis_each(item.spatial, architecture.level(item.level))
-            along = [[(d, f) for d, f, a in spatial if a == axis] for axis in ("x", "y")]
+            along = [[(d, f) for d, f, a in item.spatial if a == axis] for axis in AXES]
             loops = _write_loops([*along[0], *along[1]], dims)
             entries.append({"target": item.level, "type": "spatial", **loops, "split": len(along[0])})
         entries.append({"target": item.level, "type": "bypass", "keep": kept, "bypass": bypassed})
     return entries
 
 
-def _one_axis_each(loops: Sequence[tuple[str, int, Axis]], level: StorageLevel) -> Sequence[tuple[str, int, Axis]]:
-    """The spatial loops of a level with every dimension on one axis only."""
-    totals: dict[str, int] = {}
-    for dim, factor, _ in loops:
-        totals[dim] = totals.get(dim, 1) * factor
-    if len(totals) == len(loops):
-        return loops
-    for choice in product(("x", "y"), repeat=len(totals)):
-        placed = [(dim, factor, cast(Axis, axis)) for (dim, factor), axis in zip(totals.items(), choice, strict=True)]
-        used = {axis: math.prod(f for _, f, a in placed if a == axis) for axis in ("x", "y")}
-        if used["x"] <= level.fanout.x and used["y"] <= level.fanout.y:
-            return placed
-    twice = next(d for d in totals if sum(d == e for e, _, _ in loops) > 1)
-    raise UserError(
-        f"level {level.name!r} unrolls {twice!r} along both axes, which Timeloop's files cannot express",
-        where="mapping",
-    )
-
-
 def _write_loops(loops: Sequence[tuple[str, int]], dims: Sequence[str]) -> dict[str, str]:
     """`factors` and `permutation` of loops given innermost first."""
     factors = dict(loops)
-    if len(factors) != len(loops):
-        twice = next(d for d, _ in loops if sum(d == e for e, _ in loops) > 1)
-        raise UserError(f"a level has two loops over {twice!r}, which Timeloop's files cannot express", where="mapping")
     order = [*factors, *(d for d in dims if d not in factors)]
     single = all(len(d) == 1 for d in dims)
     return {
         "factors": " ".join(f"{d}{factors.get(d, 1)}" if single else f"{d}={factors.get(d, 1)}" for d in dims),
         "permutation": ("" if single else " ").join(order),
     }
-
-
-def even_levels(mapping: Mapping, architecture: Architecture) -> list[LevelMapping]:
-    """What each level does, outermost first, if at every level all tensors are kept at one place of the nest.
-
-    Raises:
-        UserError: They are not: the mapping is uneven.
-    """
-    keep: dict[str, list[str]] = {level.name: [] for level in architecture.levels}
-    temporal: dict[str, list[tuple[str, int]]] = {name: [] for name in keep}
-    spatial: dict[str, list[tuple[str, int, Axis]]] = {name: [] for name in keep}
-    names = list(keep)
-    current = 0
-    for node in mapping.nodes:
-        if isinstance(node, Temporal):
-            if spatial[names[current]]:
-                current += 1
-            if current == len(names):
-                raise _uneven(f"loop over {node.dim!r} stands inside the innermost fan-out")
-            temporal[names[current]].append((node.dim, node.factor))
-            continue
-        current = max(current, architecture.level_index[node.level])
-        if isinstance(node, Spatial):
-            spatial[node.level].append((node.dim, node.factor, node.axis))
-        elif temporal[node.level] or spatial[node.level]:
-            raise _uneven(f"{node.tensor!r} is kept at {node.level!r} inside loops of that level")
-        else:
-            keep[node.level].append(node.tensor)
-    return [LevelMapping(n, tuple(keep[n]), _merged(temporal[n]), tuple(spatial[n])) for n in names]
-
-
-def _merged(loops: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
-    """Neighbouring loops over one dimension as one loop, which changes nothing."""
-    merged: list[tuple[str, int]] = []
-    for dim, factor in loops:
-        if merged and merged[-1][0] == dim:
-            merged[-1] = (dim, merged[-1][1] * factor)
-        else:
-            merged.append((dim, factor))
-    return tuple(merged)
-
-
-def _uneven(reason: str) -> UserError:
-    return UserError(f"{reason}; Timeloop's files have one place per level", where="mapping")
 
 
 def constraints_to_timeloop(

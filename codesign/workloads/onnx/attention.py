@@ -2,16 +2,14 @@
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codesign.workloads import operators
 from codesign.workloads.builder import OPERATIONS_PER_ELEMENT
 from codesign.workloads.computation import Computation
 from codesign.workloads.network import Operator, OperatorKind
 from codesign.workloads.onnx.emit import attributes, declare_new, emit_opaque, needed
-
-if TYPE_CHECKING:
-    from codesign.workloads.onnx.walk import GraphWalk, Value
+from codesign.workloads.onnx.graph_state import GraphState, Value
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,7 @@ class _Sizes:
     value_width: int
 
 
-def convert_attention(walk: "GraphWalk", node: Any) -> None:
+def convert_attention(walk: GraphState, node: Any) -> None:
     """Scaled dot-product attention (`Attention` of ONNX 23, `MultiHeadAttention` of ONNX Runtime).
 
     Scale and mask belong to the softmax. Grouped queries share keys and values. A cache grows in place.
@@ -61,7 +59,7 @@ def convert_attention(walk: "GraphWalk", node: Any) -> None:
     _product(walk, node, f"{stem}.pv", (weights, values, result), sizes, sizes.value_width, sizes.keys)
 
 
-def _sizes(query: "Value", key: "Value", value: "Value", past: "Value | None", flags: dict[str, Any]) -> _Sizes:
+def _sizes(query: Value, key: Value, value: Value, past: Value | None, flags: dict[str, Any]) -> _Sizes:
     if len(query.shape) == 4:
         batch, query_heads, queries, width = query.shape
         key_heads, keys, value_width = key.shape[1], key.shape[2], value.shape[3]
@@ -75,12 +73,12 @@ def _sizes(query: "Value", key: "Value", value: "Value", past: "Value | None", f
 
 
 def _grown(
-    walk: "GraphWalk",
+    walk: GraphState,
     node: Any,
     stem: str,
     label: str,
-    new: "Value",
-    past: "Value | None",
+    new: Value,
+    past: Value | None,
     shape: tuple[int, ...],
     output: int,
 ) -> str:
@@ -97,7 +95,7 @@ def _grown(
 
 
 def _product(
-    walk: "GraphWalk", node: Any, name: str, operands: tuple[str, str, str], sizes: _Sizes, columns: int, summed: int
+    walk: GraphState, node: Any, name: str, operands: tuple[str, str, str], sizes: _Sizes, columns: int, summed: int
 ) -> None:
     computation: Computation = operators.broadcast_matmul(
         M=sizes.queries,

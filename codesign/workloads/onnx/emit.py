@@ -2,14 +2,12 @@
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codesign.core.errors import UserError
 from codesign.workloads.computation import Computation
 from codesign.workloads.network import Operator, OperatorKind, Window
-
-if TYPE_CHECKING:
-    from codesign.workloads.onnx.walk import GraphWalk, Value
+from codesign.workloads.onnx.graph_state import GraphState, Value
 
 
 def attributes(node: Any) -> dict[str, Any]:
@@ -21,12 +19,12 @@ def attributes(node: Any) -> dict[str, Any]:
 
 
 def emit_matrix(
-    walk: "GraphWalk",
+    walk: GraphState,
     node: Any,
     kind: OperatorKind,
     computation: Computation,
-    operands: "tuple[Value, ...]",
-    extra: "Value | None",
+    operands: tuple[Value, ...],
+    extra: Value | None,
     window: Window | None,
     function: str = "",
 ) -> None:
@@ -52,7 +50,7 @@ def emit_matrix(
 
 
 def emit_vector(
-    walk: "GraphWalk",
+    walk: GraphState,
     node: Any,
     kind: OperatorKind,
     function: str,
@@ -88,7 +86,7 @@ def emit_vector(
     )
 
 
-def emit_opaque(walk: "GraphWalk", node: Any) -> None:
+def emit_opaque(walk: GraphState, node: Any) -> None:
     """Keep an operator that is not understood, one operation for each element of its results, and say so."""
     outside = f"{node.domain}::" if node.domain not in ("", "ai.onnx") else ""
     walk.warn(f"operator {outside}{node.op_type} is not understood; kept as a vector operator, without MACs")
@@ -96,13 +94,13 @@ def emit_opaque(walk: "GraphWalk", node: Any) -> None:
     emit_vector(walk, node, OperatorKind.OPAQUE, node.op_type, work)
 
 
-def declare_new(walk: "GraphWalk", name: str, shape: tuple[int, ...], like: "Value") -> str:
+def declare_new(walk: GraphState, name: str, shape: tuple[int, ...], like: Value) -> str:
     """A tensor between the parts of one ONNX operator."""
     walk.values[name] = replace(like, tensor=name, shape=shape, constant=False, data=None)
     return walk.declare(walk.values[name])
 
 
-def needed(inputs: "list[Value | None]", index: int) -> "Value":
+def needed(inputs: list[Value | None], index: int) -> Value:
     """An input of a node that must be there."""
     value = inputs[index] if len(inputs) > index else None
     if value is None:

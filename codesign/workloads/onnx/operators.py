@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codesign.core.errors import UserError
 from codesign.workloads import operators
@@ -19,12 +19,10 @@ from codesign.workloads.onnx.emit import (
     per_axis,
     window_padding,
 )
+from codesign.workloads.onnx.graph_state import GraphState, Value
 from codesign.workloads.onnx.recurrent import convert_recurrent
 
-if TYPE_CHECKING:
-    from codesign.workloads.onnx.walk import GraphWalk, Value
-
-Rule = Callable[["GraphWalk", Any], None]
+Rule = Callable[[GraphState, Any], None]
 
 _FUNCTIONS = {
     "Relu": "relu",
@@ -168,7 +166,7 @@ _MOVES = {
 }
 
 
-def convert(walk: "GraphWalk", node: Any) -> None:
+def convert(walk: GraphState, node: Any) -> None:
     """Add what one node is to the network of the walk; its outputs have their shapes already."""
     _RULES.get(node.op_type, emit_opaque)(walk, node)
 
@@ -176,15 +174,15 @@ def convert(walk: "GraphWalk", node: Any) -> None:
 # ---- matrix operators ------------------------------------------------------------------------
 
 
-def _conv(walk: "GraphWalk", node: Any) -> None:
+def _conv(walk: GraphState, node: Any) -> None:
     _emit_conv(walk, node, x=0, weight=1, bias=2)
 
 
-def _quantized_conv(walk: "GraphWalk", node: Any) -> None:
+def _quantized_conv(walk: GraphState, node: Any) -> None:
     _emit_conv(walk, node, x=0, weight=3, bias=8)
 
 
-def _emit_conv(walk: "GraphWalk", node: Any, *, x: int, weight: int, bias: int) -> None:
+def _emit_conv(walk: GraphState, node: Any, *, x: int, weight: int, bias: int) -> None:
     inputs = walk.inputs(node)
     image, filters = needed(inputs, x), needed(inputs, weight)
     flags = attributes(node)
@@ -221,7 +219,7 @@ def _check_ranks(image: tuple[int, ...], filters: tuple[int, ...], out: tuple[in
         raise UserError(f"filters {list(filters)} do not fit an input {list(image)} and an output {list(out)}")
 
 
-def _conv_transpose(walk: "GraphWalk", node: Any) -> None:
+def _conv_transpose(walk: GraphState, node: Any) -> None:
     inputs = walk.inputs(node)
     image, filters = needed(inputs, 0), needed(inputs, 1)
     flags = attributes(node)
@@ -255,7 +253,7 @@ def _conv_transpose(walk: "GraphWalk", node: Any) -> None:
     emit_matrix(walk, node, OperatorKind.CONV, computation, (image, filters), extra, None, "transposed")
 
 
-def _gemm(walk: "GraphWalk", node: Any) -> None:
+def _gemm(walk: GraphState, node: Any) -> None:
     inputs = walk.inputs(node)
     a, b = needed(inputs, 0), needed(inputs, 1)
     flags = attributes(node)
@@ -265,7 +263,7 @@ def _gemm(walk: "GraphWalk", node: Any) -> None:
     _emit_product(walk, node, a, b, shape_a, shape_b, extra)
 
 
-def _matmul(walk: "GraphWalk", node: Any) -> None:
+def _matmul(walk: GraphState, node: Any) -> None:
     inputs = walk.inputs(node)
     flags = attributes(node)
     a, b = needed(inputs, 0), needed(inputs, 3 if node.op_type == "QLinearMatMul" else 1)
@@ -275,13 +273,13 @@ def _matmul(walk: "GraphWalk", node: Any) -> None:
 
 
 def _emit_product(
-    walk: "GraphWalk",
+    walk: GraphState,
     node: Any,
-    a: "Value",
-    b: "Value",
+    a: Value,
+    b: Value,
     shape_a: tuple[int, ...],
     shape_b: tuple[int, ...],
-    extra: "Value | None",
+    extra: Value | None,
 ) -> None:
     if a.constant and not b.constant and len(shape_a) > 1 and len(shape_b) > 1:
         # the transposed product: parameters play the part of the weights whichever side they stand on
@@ -293,7 +291,7 @@ def _emit_product(
     emit_matrix(walk, node, OperatorKind.MATMUL, computation, (a, b), extra, None)
 
 
-def _einsum(walk: "GraphWalk", node: Any) -> None:
+def _einsum(walk: GraphState, node: Any) -> None:
     equation = str(attributes(node)["equation"]).replace(" ", "")
     terms, _, result = equation.partition("->")
     operands = terms.split(",")
@@ -319,7 +317,7 @@ def _einsum(walk: "GraphWalk", node: Any) -> None:
 # ---- vector operators ------------------------------------------------------------------------
 
 
-def _pool(walk: "GraphWalk", node: Any) -> None:
+def _pool(walk: GraphState, node: Any) -> None:
     flags = attributes(node)
     image, out = needed(walk.inputs(node), 0).shape, walk.output(node).shape
     kernel = tuple(flags["kernel_shape"])
@@ -330,7 +328,7 @@ def _pool(walk: "GraphWalk", node: Any) -> None:
     emit_vector(walk, node, OperatorKind.POOL, function, math.prod(out) * math.prod(kernel), window)
 
 
-def _global_pool(walk: "GraphWalk", node: Any) -> None:
+def _global_pool(walk: GraphState, node: Any) -> None:
     image = needed(walk.inputs(node), 0).shape
     kernel = image[2:]
     ones = (1,) * len(kernel)
@@ -339,33 +337,33 @@ def _global_pool(walk: "GraphWalk", node: Any) -> None:
     emit_vector(walk, node, OperatorKind.POOL, function, math.prod(image), window)
 
 
-def _activation(walk: "GraphWalk", node: Any) -> None:
+def _activation(walk: GraphState, node: Any) -> None:
     function = _FUNCTIONS.get(node.op_type, node.op_type.lower())
     _per_element(walk, node, OperatorKind.ACTIVATION, function)
 
 
-def _normalization(walk: "GraphWalk", node: Any) -> None:
+def _normalization(walk: GraphState, node: Any) -> None:
     _per_element(walk, node, OperatorKind.NORMALIZATION, _NORMALIZATIONS[node.op_type])
 
 
-def _softmax(walk: "GraphWalk", node: Any) -> None:
+def _softmax(walk: GraphState, node: Any) -> None:
     function = "log_softmax" if node.op_type == "LogSoftmax" else "softmax"
     _per_element(walk, node, OperatorKind.SOFTMAX, function)
 
 
-def _lrn(walk: "GraphWalk", node: Any) -> None:
+def _lrn(walk: GraphState, node: Any) -> None:
     size = int(attributes(node)["size"])
     # a square and a sum per neighbour, then scale, power and division
     work = math.prod(walk.output(node).shape) * (2 * size + 3)
     emit_vector(walk, node, OperatorKind.NORMALIZATION, "local_response_norm", work)
 
 
-def _per_element(walk: "GraphWalk", node: Any, kind: OperatorKind, function: str) -> None:
+def _per_element(walk: GraphState, node: Any, kind: OperatorKind, function: str) -> None:
     work = math.prod(walk.output(node).shape) * OPERATIONS_PER_ELEMENT.get(function, 1)
     emit_vector(walk, node, kind, function, work)
 
 
-def _elementwise(walk: "GraphWalk", node: Any) -> None:
+def _elementwise(walk: GraphState, node: Any) -> None:
     operands = max(1, sum(1 for n in node.input if n) - 1)
     function = {"Sum": "add"}.get(node.op_type, node.op_type.lower())
     if node.op_type == "Div" and needed(walk.inputs(node), 0).constant:
@@ -374,12 +372,12 @@ def _elementwise(walk: "GraphWalk", node: Any) -> None:
     emit_vector(walk, node, kind, function, math.prod(walk.output(node).shape) * operands)
 
 
-def _reduce(walk: "GraphWalk", node: Any) -> None:
+def _reduce(walk: GraphState, node: Any) -> None:
     source = needed(walk.inputs(node), 0)
     emit_vector(walk, node, OperatorKind.REDUCE, node.op_type, math.prod(source.shape), parameters=False)
 
 
-def _resize(walk: "GraphWalk", node: Any) -> None:
+def _resize(walk: GraphState, node: Any) -> None:
     flags = attributes(node)
     mode = str(flags.get("mode", "nearest"))
     rank = len(walk.output(node).shape)
@@ -388,7 +386,7 @@ def _resize(walk: "GraphWalk", node: Any) -> None:
     emit_vector(walk, node, OperatorKind.RESIZE, mode, math.prod(walk.output(node).shape) * taps, parameters=False)
 
 
-def _move(walk: "GraphWalk", node: Any) -> None:
+def _move(walk: GraphState, node: Any) -> None:
     kind = _MOVES[node.op_type]
     permutation: tuple[int, ...] = ()
     if node.op_type == "Transpose":
@@ -403,11 +401,11 @@ def _move(walk: "GraphWalk", node: Any) -> None:
     emit_vector(walk, node, kind, node.op_type.lower(), 0, parameters=has_data, permutation=permutation)
 
 
-def _view(walk: "GraphWalk", node: Any) -> None:
+def _view(walk: GraphState, node: Any) -> None:
     emit_vector(walk, node, OperatorKind.RESHAPE, "reshape", 0, parameters=False)
 
 
-def _nothing(walk: "GraphWalk", node: Any) -> None:
+def _nothing(walk: GraphState, node: Any) -> None:
     walk.alias(node, needed(walk.inputs(node), 0))
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.workloads.network import Network, NetworkTensor, Operator
-from codesign.workloads.onnx.walk import GraphWalk, Settings
+from codesign.workloads.onnx.graph_state import Settings
+from codesign.workloads.onnx.walk import GraphWalk
 
 _log = logging.getLogger(__name__)
 

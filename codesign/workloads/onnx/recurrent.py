@@ -1,20 +1,18 @@
 """Recurrent ONNX operators (RNN, GRU, LSTM): one product for all inputs, then one small product and one cell a step."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codesign.workloads import operators
 from codesign.workloads.network import Operator, OperatorKind
 from codesign.workloads.onnx.emit import attributes, declare_new, emit_opaque, needed
-
-if TYPE_CHECKING:
-    from codesign.workloads.onnx.walk import GraphWalk
+from codesign.workloads.onnx.graph_state import GraphState
 
 _CELL_OPERATIONS = {"RNN": 2, "GRU": 16, "LSTM": 24}
 """Operations per hidden element of one step (rule W6): the sum of both products for each gate, the functions of the gates
 (sigmoid 4, tanh 1), and the products and sums that make the new state."""
 
 
-def convert_recurrent(walk: "GraphWalk", node: Any) -> None:
+def convert_recurrent(walk: GraphState, node: Any) -> None:
     """Unroll a recurrent operator: ``T x batch x features`` inputs, both directions side by side.
 
     The input product of all steps is one operator. The steps depend on each other and stay apart; they are equal layers. The
@@ -72,7 +70,7 @@ def convert_recurrent(walk: "GraphWalk", node: Any) -> None:
     _results(walk, node, stem, states)
 
 
-def _results(walk: "GraphWalk", node: Any, stem: str, states: list[str]) -> None:
+def _results(walk: GraphState, node: Any, stem: str, states: list[str]) -> None:
     """All states joined, and the last one for both final states (the cell's has the same size)."""
     if node.output[0]:
         joined = walk.declare(walk.output(node))

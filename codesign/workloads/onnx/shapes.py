@@ -2,15 +2,13 @@
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from codesign.core.errors import UserError
 from codesign.workloads.builder import broadcast_shape, matmul_computation
-
-if TYPE_CHECKING:
-    from codesign.workloads.onnx.walk import GraphWalk, Value
+from codesign.workloads.onnx.graph_state import GraphState, Value
 
 Inferred = tuple[str, tuple[int, ...], int]
 
@@ -20,7 +18,7 @@ _DATA_ELEMENTS = 1024
 _MICROSOFT_BINARY = frozenset({"BiasGelu", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization"})
 
 
-def infer_outputs(walk: "GraphWalk", node: Any) -> Iterator[Inferred]:
+def infer_outputs(walk: GraphState, node: Any) -> Iterator[Inferred]:
     """(name, shape, element type) of every output of a node that has a name."""
     types = _infer_by_onnx(walk, node)
     for index, name in enumerate(node.output):
@@ -35,7 +33,7 @@ def infer_outputs(walk: "GraphWalk", node: Any) -> Iterator[Inferred]:
             yield name, inferred[0], inferred[1]
 
 
-def _infer_by_onnx(walk: "GraphWalk", node: Any) -> dict[str, tuple[tuple[int, ...] | None, int]]:
+def _infer_by_onnx(walk: GraphState, node: Any) -> dict[str, tuple[tuple[int, ...] | None, int]]:
     import onnx
 
     domain = "" if node.domain == "ai.onnx" else node.domain
@@ -72,7 +70,7 @@ def _read_type(proto: Any) -> tuple[tuple[int, ...] | None, int]:
     return tuple(d.dim_value for d in tensor.shape.dim), tensor.elem_type
 
 
-def _reshape_data(walk: "GraphWalk", node: Any, name: str, value: "Value") -> Any:
+def _reshape_data(walk: GraphState, node: Any, name: str, value: Value) -> Any:
     """The constant of a node; the target of a `Reshape` with the file's own batch in it follows another batch."""
     own, batch = walk.settings.own_batch, walk.settings.batch
     if node.op_type != "Reshape" or own is None or own == batch or name != node.input[1]:
@@ -84,7 +82,7 @@ def _reshape_data(walk: "GraphWalk", node: Any, name: str, value: "Value") -> An
     return target
 
 
-def _infer_by_rule(walk: "GraphWalk", node: Any, index: int) -> tuple[int, ...]:
+def _infer_by_rule(walk: GraphState, node: Any, index: int) -> tuple[int, ...]:
     """Own rules for operators that ONNX does not know, and for shapes that depend on data."""
     inputs = [v for v in walk.inputs(node) if v is not None]
     if node.op_type == "FusedMatMul":
@@ -111,7 +109,7 @@ def _infer_by_rule(walk: "GraphWalk", node: Any, index: int) -> tuple[int, ...]:
     return guess
 
 
-def _stated_shape(walk: "GraphWalk", name: str) -> tuple[int, ...] | None:
+def _stated_shape(walk: GraphState, name: str) -> tuple[int, ...] | None:
     """The shape that the file itself states for a value, if it is whole and for this batch."""
     if walk.settings.own_batch not in (None, walk.settings.batch):
         return None
@@ -121,7 +119,7 @@ def _stated_shape(walk: "GraphWalk", name: str) -> tuple[int, ...] | None:
     return None
 
 
-def _element_type(walk: "GraphWalk", node: Any) -> int:
+def _element_type(walk: GraphState, node: Any) -> int:
     import onnx
 
     first = next((v for v in walk.inputs(node) if v is not None), None)

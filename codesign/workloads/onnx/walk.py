@@ -3,13 +3,17 @@
 import logging
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from codesign.core.errors import UserError
-from codesign.workloads.network import Network, NetworkTensor, Operator
+from codesign.workloads.network import Network
+from codesign.workloads.onnx.emit import emit_opaque
+from codesign.workloads.onnx.graph_state import GraphState, Settings, Value
+from codesign.workloads.onnx.operators import convert
+from codesign.workloads.onnx.shapes import infer_outputs
 
 _log = logging.getLogger(__name__)
 
@@ -28,44 +32,6 @@ _PARAMETER_SLOTS: dict[str, tuple[int, ...]] = {
 """Inputs that are weights even in a graph that ships without them, by operator."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What the caller of a walk decides.
-
-    Args:
-        name: Of the network.
-        bits: Width of every element.
-        partial_bits: Width of partial sums.
-        batch: Batch of this walk.
-        own_batch: Batch that the file fixes in its shapes; None when it leaves it open.
-    """
-
-    name: str
-    bits: int
-    partial_bits: int | None
-    batch: int
-    own_batch: int | None
-
-
-@dataclass(frozen=True)
-class Value:
-    """What is known of one ONNX value.
-
-    Args:
-        tensor: Name of the network tensor behind it (values share one when a node does nothing).
-        shape: Its shape.
-        element_type: ONNX element type.
-        constant: Whether it is the same in every inference.
-        data: Its elements, for small constants.
-    """
-
-    tensor: str
-    shape: tuple[int, ...]
-    element_type: int
-    constant: bool = False
-    data: Any = None
-
-
 def parameter_names(model: Any) -> set[str]:
     """Graph inputs and initialisers that are parameters, those without stored weights included."""
     graph = model.graph
@@ -78,8 +44,8 @@ def parameter_names(model: Any) -> set[str]:
     return names | {i.name for i in graph.input if slots.get(i.name, False)}
 
 
-class GraphWalk:
-    """The state of one walk.
+class GraphWalk(GraphState):
+    """One walk over a graph.
 
     Args:
         model: An ONNX model.
@@ -88,23 +54,11 @@ class GraphWalk:
     """
 
     def __init__(self, model: Any, input_shapes: dict[str, tuple[int, ...]], settings: Settings) -> None:
-        self.model = model
-        self.settings = settings
-        self.opsets = {o.domain: o.version for o in model.opset_import}
-        self.values: dict[str, Value] = {}
-        self.tensors: dict[str, NetworkTensor] = {}
-        self.operators: list[Operator] = []
-        self.warnings: list[str] = []
-        self.guessed = False
-        self.used = {n for node in model.graph.node for n in node.input} | {o.name for o in model.graph.output}
-        self._operator_names: set[str] = set()
+        super().__init__(model, settings)
         self._input_shapes = input_shapes
 
     def network(self) -> Network:
         """Walk the graph and collect the network."""
-        from codesign.workloads.onnx.emit import emit_opaque
-        from codesign.workloads.onnx.operators import convert
-
         inputs = self._enter()
         for index, node in enumerate(self.model.graph.node):
             label = node.name or f"{node.op_type} {index}"
@@ -141,59 +95,6 @@ class GraphWalk:
             self.settings.batch,
             warnings=self.warnings,
         )
-
-    # ---- used by the rules of the operators --------------------------------------------------
-
-    def value(self, name: str) -> Value:
-        """What is known of a value of the graph."""
-        if name not in self.values:
-            raise UserError(f"value {name!r} is read before any node produces it", hint="the graph is not valid ONNX")
-        return self.values[name]
-
-    def inputs(self, node: Any) -> list[Value | None]:
-        """The inputs of a node; None where an optional one is left out."""
-        return [self.value(n) if n else None for n in node.input]
-
-    def output(self, node: Any, index: int = 0) -> Value:
-        """What is known of an output of a node."""
-        name = node.output[index]
-        if name not in self.values:
-            raise UserError(
-                f"nothing is known of {name!r}, a result of {node.op_type!r}", hint="the graph is not valid ONNX"
-            )
-        return self.values[name]
-
-    def warn(self, message: str) -> None:
-        """Keep a warning with the network."""
-        if message not in self.warnings:
-            self.warnings.append(message)
-
-    def alias(self, node: Any, source: Value) -> None:
-        """The first output of the node is its input: nothing runs."""
-        self.values[node.output[0]] = replace(source, element_type=self.output(node).element_type)
-
-    def declare(self, value: Value) -> str:
-        """The network tensor of a value."""
-        if value.tensor not in self.tensors:
-            self.tensors[value.tensor] = NetworkTensor(
-                value.tensor, value.shape, self.settings.bits, is_parameter=value.constant
-            )
-        return value.tensor
-
-    def emit(self, node: Any, make: Operator) -> None:
-        """Add an operator under a name of its own."""
-        name = make.name
-        count = 1
-        while name in self._operator_names:
-            name = f"{make.name}_{count}"
-            count += 1
-        self._operator_names.add(name)
-        computation = make.computation
-        if computation is not None:
-            computation = replace(computation, name=name)
-        self.operators.append(replace(make, name=name, computation=computation))
-
-    # ---- inside ------------------------------------------------------------------------------
 
     def _enter(self) -> list[str]:
         """Record initialisers and inputs; returns the names of the activations."""
@@ -265,8 +166,6 @@ class GraphWalk:
 
     def _infer(self, node: Any, *, constant: bool = False) -> None:
         """Set shape and type of every output of a node."""
-        from codesign.workloads.onnx.shapes import infer_outputs
-
         for name, shape, element_type in infer_outputs(self, node):
             self.values[name] = Value(name, shape, element_type, constant)
 

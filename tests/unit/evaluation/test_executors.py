@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from codesign.core.errors import MissingDependencyError, UserError
-from codesign.evaluation.executors import DEATHS, Fault, open_executor
+from codesign.evaluation.executors import open_executor
+from codesign.evaluation.faults import DEATHS, Fault
 from codesign.evaluation.parallel import Pool
 
 

@@ -133,9 +133,9 @@ def test_a_nest_is_written_and_read_back_equal() -> None:
         ((Storage("A", "DRAM"), Temporal("M", 8), Storage("B", "DRAM")), "'B' is kept at 'DRAM' inside loops"),
         (
             (Storage("A", "Buffer"), Spatial("M", 4, "x", "Buffer"), Temporal("N", 2), Storage("B", "Regs")),
-            "'B' is kept at 'Regs' inside loops",
+            "the loops of level 'Buffer' need an added level",
         ),
-        ((Storage("A", "DRAM"), Temporal("M", 2), Temporal("N", 8), Temporal("M", 4)), "two loops over 'M'"),
+        ((Storage("A", "DRAM"), Temporal("M", 2), Temporal("N", 8), Temporal("M", 4)), "a dimension has two loops"),
     ],
 )
 def test_an_uneven_nest_cannot_be_written(nodes: Any, message: str) -> None:
@@ -209,5 +209,5 @@ def test_a_dimension_unrolled_along_both_axes_is_laid_along_one() -> None:
         Spatial("N", 2, "y", "Buffer"),
     ]
     check_mapping(GEMM, MACHINE, again)
-    with pytest.raises(UserError, match="level 'Buffer' unrolls 'M' along both axes"):
+    with pytest.raises(UserError, match="level 'Buffer' need an added level below it: 'M' is unrolled along both axes"):
         mapping_to_timeloop(nest(Spatial("M", 4, "x", "Buffer"), Spatial("M", 2, "y", "Buffer")), GEMM, MACHINE)

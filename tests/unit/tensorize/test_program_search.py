@@ -16,8 +16,8 @@ from codesign.tensorize.search import (
     ProgramSearch,
     RandomPrograms,
     candidate_value,
-    create_search,
 )
+from codesign.tensorize.search_registry import create_search
 from codesign.workloads.computation import Computation
 from spaces.cores import GEMM_CORE, core_of
 from spaces.software import SoftwareSpace

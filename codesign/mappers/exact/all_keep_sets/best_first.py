@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from codesign.mappers.exact.all_keep_sets.fill_states import Decisions
 from codesign.mappers.exact.all_keep_sets.joint_profile import JointProfile
 from codesign.mappers.exact.all_keep_sets.mirrored_profiles import Mirror
 from codesign.mappers.exact.all_keep_sets.shared_problem import JointProblem, expand
+from codesign.mappers.exact.free_keep_sets import FreeKeep
 from codesign.mappers.exact.incumbent import TOLERANCE, Goal, Incumbent, whole_cycles
 from codesign.mappers.exact.one_keep_set.branch_and_bound import bound_values, open_profile, search_profile
 from codesign.mappers.exact.one_keep_set.fixed_keep_set import FixedKeep, KeepSets
@@ -32,9 +32,6 @@ from codesign.mappers.exact.problem.spatial import options_of
 from codesign.mappers.protocol import Objective
 from codesign.mapping.constraints import Keep
 from codesign.mapping.nest import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from codesign.mappers.exact.keep_set_search import FreeKeep
 
 _CELLS_A_PROFILE = 20_000
 """Cells of the dynamic program that take as long as making a profile ready."""
@@ -84,7 +81,7 @@ class JointSearch:
         threads: Profiles to bound at a time; compiled code runs beside compiled code.
     """
 
-    def __init__(self, free: "FreeKeep", best: Incumbent, threads: int = 1) -> None:
+    def __init__(self, free: FreeKeep, best: Incumbent, threads: int = 1) -> None:
         self.free, self.best, self.threads, instance = free, best, threads, free.instance
         self.problem = JointProblem(instance, _worth_deciding(instance), free.bases)
         self.energy_only = np.zeros(1 + self.problem.n_ports)

@@ -1,7 +1,6 @@
 """One profile under the program over all keep sets."""
 
 import math
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
 
@@ -15,7 +14,7 @@ from codesign.mappers.exact.all_keep_sets.joint_program import (
     least_start,
     run_program,
 )
-from codesign.mappers.exact.all_keep_sets.joint_reconstruct import Filled, JointTrace
+from codesign.mappers.exact.all_keep_sets.joint_reconstruct import Filled, JointTrace, Tiles
 from codesign.mappers.exact.all_keep_sets.shared_problem import JointProblem
 from codesign.mappers.exact.all_keep_sets.temporal_tiles import fill_tiles, fold, list_chains, shared_words
 from codesign.mappers.exact.all_keep_sets.word_prices import price_profile, weigh
@@ -23,25 +22,6 @@ from codesign.mappers.exact.one_keep_set.fixed_keep_set import KeepSets
 from codesign.mappers.exact.one_keep_set.reconstruct import LevelLoops
 from codesign.mappers.exact.problem.lattice import Lattice, make_lattice
 from codesign.mapping.nest import FloatArray, IntArray
-
-
-@dataclass(frozen=True, eq=False)
-class Tiles:
-    """What a program needs of its temporal tiles.
-
-    Attributes:
-        lattice: They.
-        words: ``T x L x N`` words that enter an instance of a level when a tensor is closed.
-        penalty: ``L x 2**T x N`` infinite where the tiles of the kept tensors do not fit.
-        free: ``L x D`` 1 where a level may loop over a dimension.
-        relevant: ``D`` bit mask of the tensors a dimension indexes.
-    """
-
-    lattice: Lattice
-    words: FloatArray
-    penalty: FloatArray
-    free: IntArray
-    relevant: IntArray
 
 
 @lru_cache(maxsize=1024)
@@ -193,4 +173,4 @@ class JointProfile:
 
     def trace(self) -> tuple[list[LevelLoops], KeepSets]:
         """The loops and keep sets of the least value of the last `run`."""
-        return JointTrace(self, self.filled).walk()
+        return JointTrace(self.problem.instance, self.exact, self.spatial, self.windows, self.filled).walk()

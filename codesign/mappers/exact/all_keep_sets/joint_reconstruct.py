@@ -1,7 +1,6 @@
 """From the table of the program over all keep sets back to loops and keep sets."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from codesign.mappers.exact.all_keep_sets.fill_states import (
     CHAIN,
@@ -18,14 +17,33 @@ from codesign.mappers.exact.all_keep_sets.fill_states import (
     WHAT,
     JointProgram,
 )
+from codesign.mappers.exact.all_keep_sets.joint_program import Windows
 from codesign.mappers.exact.one_keep_set.fixed_keep_set import KeepSets
 from codesign.mappers.exact.one_keep_set.reconstruct import LevelLoops
+from codesign.mappers.exact.problem.instance import Instance
+from codesign.mappers.exact.problem.lattice import Lattice
 from codesign.mapping.nest import FloatArray, IntArray
 
-if TYPE_CHECKING:
-    from codesign.mappers.exact.all_keep_sets.joint_profile import JointProfile
-
 _EXACT = 1e-11
+
+
+@dataclass(frozen=True, eq=False)
+class Tiles:
+    """What a program needs of its temporal tiles.
+
+    Attributes:
+        lattice: They.
+        words: ``T x L x N`` words that enter an instance of a level when a tensor is closed.
+        penalty: ``L x 2**T x N`` infinite where the tiles of the kept tensors do not fit.
+        free: ``L x D`` 1 where a level may loop over a dimension.
+        relevant: ``D`` bit mask of the tensors a dimension indexes.
+    """
+
+    lattice: Lattice
+    words: FloatArray
+    penalty: FloatArray
+    free: IntArray
+    relevant: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,16 +75,19 @@ class JointTrace:
     """Follows equal values from the MACs outwards.
 
     Args:
-        profile: Whose table it is.
+        instance: The problem.
+        tiles: Those of the table.
+        spatial: ``L x D`` factors of the profile.
+        windows: What slides.
         filled: The table.
     """
 
-    def __init__(self, profile: "JointProfile", filled: Filled) -> None:
-        self.profile, self.filled, self.table = profile, filled, filled.table
-        self.instance, self.lattice, self.free = profile.problem.instance, profile.exact.lattice, profile.exact.free
+    def __init__(self, instance: Instance, tiles: Tiles, spatial: FloatArray, windows: Windows, filled: Filled) -> None:
+        self.instance, self.windows, self.filled, self.table = instance, windows, filled, filled.table
+        self.lattice, self.free = tiles.lattice, tiles.free
         self.levels = [LevelLoops() for _ in range(self.instance.n_levels)]
         for v, loops in enumerate(self.levels):
-            loops.spatial = {d: int(f) for d, f in enumerate(profile.spatial[v]) if f > 1}
+            loops.spatial = {d: int(f) for d, f in enumerate(spatial[v]) if f > 1}
         self.keep = [[v == 0] * self.instance.n_tensors for v in range(self.instance.n_levels)]
         self.slack = 0.0
 
@@ -142,7 +163,7 @@ class JointTrace:
 
     def chain(self, operation: IntArray, x: int, wanted: float) -> tuple[int, int, int] | None:
         """A first loop after which others may save words too."""
-        filled, windows = self.filled, self.profile.windows
+        filled, windows = self.filled, self.windows
         source, c, q, r = (int(operation[k]) for k in (SOURCE, LEVEL, WHAT, SHARED))
         fresh, d = int(filled.program.shared[r, 2]), int(filled.program.shared[r, 4])
         if self.free[c, d] == 0:

@@ -10,6 +10,7 @@ from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, L
 from codesign.arch.presets import load_preset
 from codesign.core.errors import UserError
 from codesign.cost.arrays import Reuse
+from codesign.formats.load import load_inputs
 from codesign.mappers.exact import ExactMapper
 from codesign.mappers.exact import keep_set_search as bypass
 from codesign.mappers.exact.all_keep_sets.fill_states import END, KIND, SOURCE, TARGET, make_program
@@ -22,7 +23,6 @@ from codesign.mappers.exact.problem.instance import make_instance
 from codesign.mappers.protocol import Budget, Objective, Proof
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, Keep, MappingProblem
-from codesign.mapping.load import load_inputs
 from codesign.workloads.computation import Computation
 from tests.oracle.exact_problems import WINDOWS, random_problem
 from tests.reference_data import KEPT_HERE
@@ -136,14 +136,14 @@ def test_no_threads_are_refused() -> None:
         create("exact", threads=0)
 
 
-@pytest.mark.parametrize("seed", [0, 3, 7, 8, 9, 13, 15, 17])
+@pytest.mark.parametrize("seed", [0, 1, 3, 8, 10, 12, 18, 23])
 def test_windows_behind_limited_ports(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Energy-delay product with free keep sets: the same optimum as with one keep set at a time, by another program."""
     problem = random_problem(
         np.random.default_rng(77_000 + seed),
-        WINDOWS[:-1],
+        ("conv1d", "conv2d", "conv1d_strided", "conv1d_dilated"),
         free_bypass=True,
-        size=(150, 400)[seed % 2],
+        size=400,
         levels=4,
         busy=True,
     )
