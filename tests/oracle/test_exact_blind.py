@@ -79,7 +79,7 @@ def test_dimensions_that_count_as_one(seed: int) -> None:
 @pytest.fixture
 def always_jointly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Free keep sets are searched all at once even where there are few of them."""
-    monkeypatch.setattr(bypass, "_FEW", 0)
+    monkeypatch.setattr(bypass, "FEW", 0)
     monkeypatch.setattr(bypass, "_PROFILES_ALONE", 0)
 
 

@@ -121,7 +121,7 @@ def test_free_keep_sets_of_a_real_layer_are_proven(objective: Objective) -> None
 
 @pytest.mark.parametrize("seed", range(6))
 def test_threads_find_the_same_optimum(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bypass, "_FEW", 0)
+    monkeypatch.setattr(bypass, "FEW", 0)
     monkeypatch.setattr(bypass, "_PROFILES_ALONE", 0)
     problem = random_problem(np.random.default_rng(500 + seed), free_bypass=True, size=24, levels=4)
     alone, together = (create("exact", threads=n).map(problem, Objective.EDP, budget=Budget(), seed=0) for n in (1, 3))
@@ -136,18 +136,18 @@ def test_no_threads_are_refused() -> None:
         create("exact", threads=0)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 3, 8, 10, 12, 18, 23])
+@pytest.mark.parametrize("seed", [7, 12, 30, 45, 60, 64])
 def test_windows_behind_limited_ports(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Energy-delay product with free keep sets: the same optimum as with one keep set at a time, by another program."""
     problem = random_problem(
         np.random.default_rng(77_000 + seed),
         ("conv1d", "conv2d", "conv1d_strided", "conv1d_dilated"),
         free_bypass=True,
-        size=400,
+        size=130,
         levels=4,
         busy=True,
     )
-    monkeypatch.setattr(bypass, "_FEW", 0)
+    monkeypatch.setattr(bypass, "FEW", 0)
     together = ExactMapper().map(problem, Objective.EDP, budget=Budget(), seed=0)
     monkeypatch.setattr(bypass, "can_search", lambda *_: False)
     alone = ExactMapper().map(problem, Objective.EDP, budget=Budget(), seed=0)
