@@ -670,6 +670,6 @@ def test_a_fault_of_a_rule_on_a_valid_node_is_not_the_files(tmp_path: Path, monk
     def broken(walk: object, node: object) -> None:
         raise TypeError("a slip of ours")
 
-    monkeypatch.setattr("codesign.workloads.onnx.operators.convert", broken)
+    monkeypatch.setattr("codesign.workloads.onnx.walk.convert", broken)
     with pytest.raises(TypeError, match="a slip of ours"):
         load_network(path)
