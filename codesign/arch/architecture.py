@@ -21,7 +21,7 @@ class LevelKind(Enum):
 
 
 class Ports(Enum):
-    """How a level's reads and writes share its bandwidth (rule L2 in docs/cost-model.md).
+    """How a level's reads and writes share its bandwidth (rules L2 and L4 in docs/reference/cost-model.md).
 
     SEPARATE: full duplex. A read port and a write port, each with its own bandwidth; Timeloop's reading.
     SHARED: half duplex. One port, as every DRAM channel has: reads and writes take turns.
@@ -149,7 +149,7 @@ class StorageLevel:
         return None if self.capacity_bytes is None else round(self.capacity_bytes * 8)
 
     def busy_cycles(self, read_words: float, written_words: float) -> float:
-        """Cycles in which one instance reads and writes so many words, not rounded up (rule L2)."""
+        """Cycles in which one instance reads and writes so many words, not rounded up (rules L2 and L4)."""
         reading = read_words / (self.read_bandwidth_words_per_cycle or math.inf)
         writing = written_words / (self.write_bandwidth_words_per_cycle or math.inf)
         return reading + writing if self.ports is Ports.SHARED else max(reading, writing)
@@ -269,6 +269,11 @@ class Architecture:
         for level, count in zip(self.levels, self.instances, strict=True):
             milliwatts += (level.leakage_mw or 0.0) * count
         return milliwatts * 1e-3
+
+    def with_dram_ports(self, ports: Ports) -> "Architecture":
+        """The same architecture with the ports of every DRAM level read so."""
+        levels = tuple(replace(v, ports=ports) if v.kind is LevelKind.DRAM else v for v in self.levels)
+        return replace(self, levels=levels)
 
     def with_level(self, name: str, **changes: object) -> "Architecture":
         """The same architecture with fields of one level replaced."""

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from codesign.arch.architecture import Ports
 from codesign.core.errors import UserError, unknown_name
-from codesign.evaluation.design import DesignEvaluator, DesignSpace, Evaluation
+from codesign.evaluation.design import AS_BUILT, DesignEvaluator, DesignSpace, Evaluation, WithDramPorts
 from codesign.evaluation.network import EvaluationOptions, with_effort
 from codesign.mappers.protocol import Budget, Objective
 from codesign.mappers.registry import create as create_mapper
@@ -51,6 +52,11 @@ def make_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
     """
     if request.scheduler == "layers":
         return _layer_judge(request, space)
+    if request.dram_ports is not None:
+        raise UserError(
+            f"--dram-ports is used with --scheduler layers, not {request.scheduler}",
+            hint="schedulers of whole networks read DRAM as one channel",
+        )
     if request.scheduler == "soma":
         return _soma_judge(request, space)
     if request.scheduler == "cosma":
@@ -78,12 +84,13 @@ def _layer_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
         "objective": request.map_objective,
         "time_limit_s": request.time_limit_s,
         "evaluations": request.evaluations,
+        "dram_ports": request.dram_ports or AS_BUILT,
         "activations": request.activations,
         "activation_bytes": request.activation_bytes,
         "resident_weights": request.resident_weights,
     }
     return Judge(
-        DesignEvaluator(space, workload, mapper, options),
+        DesignEvaluator(_with_ports(request, space), workload, mapper, options),
         {
             **_workload_json(request),
             "names": [n.name for n in workload.networks],
@@ -94,6 +101,15 @@ def _layer_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
         evaluation,
         f"{workload.name}: {len(workload.distinct_layers())} distinct layers, {workload.macs / 1e9:.3g} GMACs",
     )
+
+
+def _with_ports(request: "ExploreRequest", space: DesignSpace) -> DesignSpace:
+    if request.dram_ports is None:
+        return space
+    try:
+        return WithDramPorts(space, Ports(request.dram_ports))
+    except ValueError:
+        raise unknown_name("--dram-ports", request.dram_ports, [p.value for p in Ports]) from None
 
 
 def load_workload(request: "ExploreRequest", space: DesignSpace) -> Workload:

@@ -25,7 +25,6 @@ from codesign.mapping.nest import BYPASSED, FACTOR, LEVEL, Nest, encode_nest
 from codesign.mapping.validate import check_mapping
 from codesign.workloads.computation import Computation
 
-
 COMPUTE = "compute"
 """The MACs among the resources that may bound the latency."""
 
@@ -62,7 +61,7 @@ class LevelCost:
         energy_pj: Of all their accesses.
         network_pj: Energy of the interconnect below this level.
         cycles: Cycles the run takes if only computing and this level limit it, as Timeloop prints it.
-        busy_cycles: Cycles in which the busiest port of an instance is busy; 0 where bandwidth is unlimited (rule L2).
+        busy_cycles: Cycles in which the busiest port of an instance is busy; 0 where bandwidth is unlimited (rules L2 and L4).
         used_bytes: Bytes one instance holds.
         capacity_bytes: Bytes one instance has; None is unbounded.
     """

@@ -253,7 +253,7 @@ def interpret(
 def interpret_ports(
     computation: Computation, architecture: Architecture, mapping: Mapping, reuse: Reuse = Reuse.TIMELOOP
 ) -> dict[str, Fraction]:
-    """Cycles in which the busiest port of an instance of each level is busy, by level name, not rounded up (rule L2).
+    """Cycles in which the busiest port of an instance of each level is busy, by level name, not rounded up (rules L2 and L4).
 
     Args:
         computation: Small, as for `interpret`.

@@ -409,7 +409,7 @@ def _throttled_cycles(
     spent: FloatArray,
     compute_cycles: int,
 ) -> float:
-    """The slowest of computing and every level's ports: sums run over the tensors in their order (rules L2, L3)."""
+    """The slowest of computing and every level's ports: sums run over the tensors in their order (rules L2 to L4)."""
     worst = float(compute_cycles)
     for v in range(position.shape[0]):
         spent[v, CYCLES] = 0.0

@@ -8,11 +8,11 @@ from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
 from typing import Any
 
-from codesign.arch.architecture import Architecture
+from codesign.arch.architecture import Architecture, Ports
 from codesign.core.errors import UserError
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
-from codesign.evaluation.design import DesignSpace, load_design_space
+from codesign.evaluation.design import AS_BUILT, DesignSpace, WithDramPorts, load_design_space
 from codesign.evaluation.network import EvaluationOptions
 from codesign.mappers.protocol import Budget, Mapper, MapResult, Objective
 from codesign.mappers.registry import create as create_mapper
@@ -69,7 +69,9 @@ def recorded_space(config: MappingABC[str, Any], space: str | None = None) -> De
             f"{', '.join(sorted(parameters))}",
             hint="give the study's own space as --space module:attribute",
         )
-    return found
+    # studies that do not say were made when every level had a port each for reads and writes
+    ports = config["evaluation"].get("dram_ports", Ports.SEPARATE.value)
+    return found if ports == AS_BUILT else WithDramPorts(found, Ports(ports))
 
 
 def replay_layers(

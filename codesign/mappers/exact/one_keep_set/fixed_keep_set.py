@@ -91,7 +91,7 @@ class FixedKeep:
 
     @cached_property
     def ports(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """The limited sides (level, 0 read or 1 write) of every port: two where they take turns on one (rule L2)."""
+        """The limited sides (level, 0 read or 1 write) of every port: two where they take turns on one (rule L4)."""
         problem = self.instance.problem
         found: list[tuple[tuple[int, int], ...]] = []
         for v, row in enumerate(problem.bandwidth > 0.0):
