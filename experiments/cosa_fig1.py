@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from codesign.core.goals import Budget, Objective
 from codesign.mappers.exact.mapper import ExactMapper
-from codesign.mappers.protocol import Budget, Objective
 from codesign.mappers.random_search import sample_costs
 from codesign.mapping.constraints import MappingProblem
 from codesign.workloads.layer_string import parse_layer

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 
 from codesign.arch.presets import load_preset
 from codesign.core.files import write_atomic
+from codesign.core.goals import Objective
 from codesign.mappers.cosa.weights import fit_weights
-from codesign.mappers.protocol import Objective
 from codesign.mapping.constraints import MappingProblem
 from codesign.workloads.layer_string import parse_layer
 

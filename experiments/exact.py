@@ -20,11 +20,11 @@ import numpy as np
 from codesign.arch.architecture import Architecture
 from codesign.arch.presets import load_preset
 from codesign.core.errors import unknown_name
+from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.network import evaluate_workload
 from codesign.formats.load import load_inputs
 from codesign.mappers.exact import ExactMapper
-from codesign.mappers.protocol import Budget, Objective, Proof
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, MappingProblem
 from codesign.workloads.computation import Computation

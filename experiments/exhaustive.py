@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 
 from codesign.arch.architecture import Ports
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.goals import Budget, Proof
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import WithDramPorts
 from codesign.evaluation.network import EvaluationOptions, evaluate_workload
 from codesign.mappers.exact.mapper import ExactMapper
-from codesign.mappers.protocol import Budget, Proof
 from codesign.workloads.builder import NetworkBuilder
 from codesign.workloads.load import load_network
 from codesign.workloads.network import Network

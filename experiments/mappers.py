@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from codesign.core.errors import unknown_name
-from codesign.mappers.protocol import Budget, MapResult, Objective, Proof
+from codesign.core.goals import Budget, Objective, Proof
+from codesign.mappers.protocol import MapResult
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import MappingProblem
 from codesign.workloads.network import LayerGroup

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from codesign.core.goals import Budget, Objective
 from codesign.cost.zigzag.layer import UnrolledLayer
 from codesign.mappers.loop_order.factors import count_orders, prime_loops
 from codesign.mappers.loop_order.loma import LomaMapper
 from codesign.mappers.loop_order.salsa import SalsaMapper
-from codesign.mappers.protocol import Budget, Objective
 from experiments.mappers_common import draw, markdown, save, timed
 from experiments.salsa_common import PAPER, unrolled, warm_up
 

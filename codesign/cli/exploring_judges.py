@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from codesign.arch.architecture import Ports
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.goals import Budget, Objective
 from codesign.evaluation.design import AS_BUILT, DesignEvaluator, DesignSpace, Evaluation, WithDramPorts
 from codesign.evaluation.network import EvaluationOptions, with_effort
-from codesign.mappers.protocol import Budget, Objective
 from codesign.mappers.registry import create as create_mapper
 from codesign.workloads.load import load_network
 from codesign.workloads.network_json import content_hash
@@ -159,14 +159,11 @@ def _workload_json(request: "ExploreRequest") -> dict[str, Any]:
 
 # ---- whole networks --------------------------------------------------------------------------------
 
-_SOMA_OBJECTIVES = {"edp": (1.0, 1.0), "latency": (0.0, 1.0), "energy": (1.0, 0.0)}
-
 
 def _soma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
     from codesign.evaluation.scheduled import ScheduledEvaluator
     from codesign.scheduling.soma.model.load import load_graph
-    from codesign.scheduling.soma.search.fusion_search import Objective as Exponents
-    from codesign.scheduling.soma.search.two_stages import Budget as ScheduleBudget
+    from codesign.scheduling.soma.search.two_stages import SearchOptions
 
     if not hasattr(space, "hardware"):
         raise UserError(
@@ -174,17 +171,16 @@ def _soma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
             hint="soma-edge or soma-cloud",
         )
     _refuse_layer_options(request)
-    if request.map_objective not in _SOMA_OBJECTIVES:
-        raise unknown_name("objective", request.map_objective, _SOMA_OBJECTIVES)
     sources = [load_graph(n, phase=request.phase, seq=request.seq, batch=request.batch) for n in request.networks]
     batches = {s.batch for s in sources}
     if len(batches) > 1:
         raise UserError(f"the networks are of different batches: {sorted(batches)}", hint="give --batch")
     weights = _weights(request)
-    budget = ScheduleBudget(seconds=request.time_limit_s, evaluations=request.evaluations, seed=request.seed)
+    options = SearchOptions(Budget(request.time_limit_s, request.evaluations), seed=request.seed)
     graphs = tuple((source.graph, weight) for source, weight in zip(sources, weights, strict=True))
-    exponents = Exponents(*_SOMA_OBJECTIVES[request.map_objective])
-    evaluator = ScheduledEvaluator(cast("TemplateSpace", space), graphs, batches.pop(), exponents, budget)
+    evaluator = ScheduledEvaluator(
+        cast("TemplateSpace", space), graphs, batches.pop(), Objective.parse(request.map_objective), options
+    )
     names = [source.graph.name for source in sources]
     return Judge(
         evaluator,
@@ -194,7 +190,7 @@ def _soma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
             "hashes": [hashlib.sha256(repr(source.graph).encode()).hexdigest()[:16] for source in sources],
             "weights": list(weights),
         },
-        {"name": "soma", "chains": budget.chains},
+        {"name": "soma", "chains": options.chains},
         {
             "scheduler": "soma",
             "objective": request.map_objective,

@@ -105,7 +105,7 @@ def register(app: typer.Typer) -> None:
         warnings_to_stderr()
         rule = parse_reuse(reuse)
         options = dict(_parse_option(text) for text in option or [])
-        from codesign.mappers.protocol import Budget, Objective
+        from codesign.core.goals import Budget, Objective
         from codesign.mappers.registry import create
         from codesign.mapping.constraints import MappingProblem
 

@@ -10,12 +10,12 @@ import typer
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
+    from codesign.core.goals import Budget, Objective
     from codesign.cost.zigzag.layer import UnrolledLayer
     from codesign.formats.documents import Document, Kind
     from codesign.mappers.loop_order.loma import LomaMapper
     from codesign.mappers.loop_order.salsa import SalsaMapper
     from codesign.mappers.loop_order.zigzag_search import OrderResult
-    from codesign.mappers.protocol import Budget, Objective
 
 
 def map_orders(

@@ -10,10 +10,11 @@ from typing import Any
 
 from codesign.arch.architecture import Architecture, LevelKind
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible
 from codesign.evaluation.metrics import Metrics
-from codesign.mappers.protocol import Budget, Mapper, MapResult, Objective
+from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mapping.constraints import Constraints, MappingProblem
 from codesign.mapping.files import mapping_to_json
 from codesign.workloads.computation import Computation

@@ -10,11 +10,12 @@ from typing import Any
 
 from codesign.arch.architecture import Architecture, Ports
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.evaluation.design import AS_BUILT, DesignSpace, WithDramPorts, load_design_space
 from codesign.evaluation.network import EvaluationOptions
-from codesign.mappers.protocol import Budget, Mapper, MapResult, Objective
+from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mappers.registry import create as create_mapper
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.files import mapping_from_json

@@ -10,6 +10,7 @@ from typing import Any, final
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible, evaluate
 from codesign.evaluation.design import describe_architecture
@@ -21,7 +22,7 @@ from codesign.evaluation.network import (
     VectorResult,
     run_workload,
 )
-from codesign.mappers.protocol import Budget, Mapper, MapResult, Objective
+from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mappers.registry import create as create_mapper
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping

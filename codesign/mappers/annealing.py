@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState, below, make_state, uniform
 from codesign.cost.arrays import Reuse
 from codesign.cost.kernel import VALID, Kernel, score
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
-from codesign.mappers.protocol import Budget, MapResult, Objective
+from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import IntArray, Nest
 from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state, factor_table, outermost_state

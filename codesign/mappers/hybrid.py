@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState, make_state
 from codesign.cost.arrays import Reuse
@@ -20,7 +21,7 @@ from codesign.cost.kernel import VALID, Kernel, score
 from codesign.mappers.annealing import value_of
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
 from codesign.mappers.feasibility import smallest_tiles_exceed
-from codesign.mappers.protocol import Budget, MapResult, Objective
+from codesign.mappers.protocol import MapResult
 from codesign.mappers.resident_orders import chain_order, make_chains
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import IntArray, Nest

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
-from codesign.mappers.protocol import Budget, Mapper, MapResult, Objective, PaddingReport, Proof
+from codesign.mappers.protocol import Mapper, MapResult, PaddingReport
 from codesign.mapping.constraints import MappingProblem
 from codesign.workloads.computation import Computation
 

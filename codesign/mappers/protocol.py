@@ -1,70 +1,14 @@
 """The interface every mapper has: a problem, an objective and a budget go in, the best mapping comes out."""
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, Protocol
 
-from codesign.core.errors import UserError, unknown_name
+from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.files import mapping_to_json
 from codesign.mapping.mapping import Mapping
-
-
-class Objective(Enum):
-    """What a mapper minimises: pJ, cycles, or their product."""
-
-    ENERGY = "energy"
-    LATENCY = "latency"
-    EDP = "edp"
-
-    @classmethod
-    def parse(cls, name: str) -> "Objective":
-        """The objective of that name.
-
-        Raises:
-            UserError: There is none.
-        """
-        try:
-            return cls(name)
-        except ValueError:
-            raise unknown_name("objective", name, [o.value for o in cls]) from None
-
-    def of(self, cost: Cost) -> float:
-        """Its value for a cost."""
-        if self is Objective.ENERGY:
-            return cost.energy_pj
-        if self is Objective.LATENCY:
-            return float(cost.latency_cycles)
-        return cost.edp
-
-
-class Proof(Enum):
-    """What is known of a result: it is the optimum, it is within `gap` of it, or nothing."""
-
-    OPTIMAL = "optimal"
-    GAP = "gap"
-    NONE = "none"
-
-
-@dataclass(frozen=True)
-class Budget:
-    """When a mapper stops. At least one limit must be given to those that would go on for ever.
-
-    Args:
-        time_limit_s: Wall-clock seconds.
-        evaluations: Mappings scored.
-    """
-
-    time_limit_s: float | None = None
-    evaluations: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.time_limit_s is not None and not self.time_limit_s > 0:
-            raise UserError(f"the time limit must be > 0 seconds, got {self.time_limit_s}")
-        if self.evaluations is not None and self.evaluations < 1:
-            raise UserError(f"evaluations must be >= 1, got {self.evaluations}")
 
 
 @dataclass(frozen=True)

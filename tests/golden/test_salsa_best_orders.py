@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from codesign.core.goals import Budget, Objective, Proof
 from codesign.mappers.loop_order.salsa import SalsaMapper
-from codesign.mappers.protocol import Budget, Objective, Proof
 from tests.zigzag_reference import label, layer_files, read_layer
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
 from codesign.mappers.exact import ExactMapper
 from codesign.mappers.exact import keep_set_search as bypass
 from codesign.mappers.exact import latency_energy_front as pareto
-from codesign.mappers.protocol import Budget, Objective, Proof
 from codesign.mapping.constraints import MappingProblem
 from tests.oracle.exact_enumeration import enumerate_all, least_energy_within
 from tests.oracle.exact_problems import PLAIN, WINDOWS, random_problem

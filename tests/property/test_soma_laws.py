@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codesign.core.goals import Objective
 from codesign.scheduling.soma.evaluator import (
     END,
     KIND,
@@ -26,7 +27,7 @@ from codesign.scheduling.soma.model.layer_graph import Layer, LayerGraph, LayerT
 from codesign.scheduling.soma.model.notation import Encoding, FusionScheme, Status
 from codesign.scheduling.soma.model.rules import DEFAULT, REFERENCE, ModelOptions
 from codesign.scheduling.soma.search.dram_search import DramChain, greedy
-from codesign.scheduling.soma.search.fusion_search import FusionChain, Objective, Workspace, score
+from codesign.scheduling.soma.search.fusion_search import FusionChain, Workspace, score
 from codesign.scheduling.soma.search.latency_bound import stage2_bound
 from codesign.scheduling.soma.simulator import SimulationError, simulate_program
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible
 from codesign.mappers.annealing import value_of
@@ -18,7 +19,7 @@ from codesign.mappers.cosa.schedules import Schedule, further_schedules, repaire
 from codesign.mappers.cosa.solvers import Solver
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
 from codesign.mappers.feasibility import smallest_tiles_exceed
-from codesign.mappers.protocol import Budget, MapResult, MipReport, Objective
+from codesign.mappers.protocol import MapResult, MipReport
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import IntArray
 from codesign.mapping.space import MapState, copy_state, factor_table, outermost_state

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from codesign.core.errors import UserError
+from codesign.core.goals import Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost
 from codesign.mappers.cosa.integer_program import PUBLISHED, Settings, Weights, make_program
 from codesign.mappers.cosa.schedules import Schedule, repaired, solve_program
 from codesign.mappers.cosa.solvers import Solver
 from codesign.mappers.driver import Encoded
-from codesign.mappers.protocol import Objective
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping, Spatial, Storage
 from codesign.mapping.nest import FloatArray

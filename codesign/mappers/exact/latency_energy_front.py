@@ -3,13 +3,14 @@
 import math
 import time
 
+from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
 from codesign.mappers.exact.incumbent import Goal
 from codesign.mappers.exact.keep_set_search import search_keep_sets
 from codesign.mappers.exact.mapper import new_incumbent, to_result
 from codesign.mappers.exact.problem.charge_bases import BaseArrays
 from codesign.mappers.exact.problem.instance import make_instance
-from codesign.mappers.protocol import Budget, MapResult, Objective, Proof
+from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 
 

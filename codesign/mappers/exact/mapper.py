@@ -7,6 +7,7 @@ from functools import partial
 from typing import ClassVar
 
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible, evaluate
 from codesign.cost.kernel import make_kernel
@@ -16,7 +17,7 @@ from codesign.mappers.exact.incumbent import Goal, Incumbent
 from codesign.mappers.exact.keep_set_search import search_keep_sets
 from codesign.mappers.exact.problem.charge_bases import BaseArrays
 from codesign.mappers.exact.problem.instance import Instance, make_instance
-from codesign.mappers.protocol import Budget, MapResult, Objective, Proof
+from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import Nest, decode_nest, encode_nest
 

@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.zigzag.layer import UnrolledLayer
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
@@ -19,7 +20,7 @@ from codesign.mappers.loop_order.even_search import EvenSearch, enumerate_even
 from codesign.mappers.loop_order.factors import merge_loops, prime_loops
 from codesign.mappers.loop_order.map_result import even_result
 from codesign.mappers.loop_order.zigzag_search import OrderResult, search_exhaustively
-from codesign.mappers.protocol import Budget, MapResult, Objective
+from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 
 _CHUNK = 5_000

@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.goals import Budget, Objective
 from codesign.core.rng import make_state
 from codesign.cost.arrays import Reuse
 from codesign.cost.zigzag.layer import UnrolledLayer
@@ -27,7 +28,7 @@ from codesign.mappers.loop_order.zigzag_search import (
     search_by_annealing,
     search_exhaustively,
 )
-from codesign.mappers.protocol import Budget, MapResult, Objective
+from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 
 _ENGINES = ("auto", "annealing", "exhaustive")

@@ -2,12 +2,12 @@
 
 import math
 
+from codesign.core.goals import Budget, Objective
 from codesign.cost.zigzag.accelerator import Accelerator
 from codesign.cost.zigzag.layer import UnrolledLayer
 from codesign.cost.zigzag.unrolling import fullest_unrollings
 from codesign.mappers.loop_order.factors import merge_loops, prime_loops
 from codesign.mappers.loop_order.zigzag_search import search_exhaustively
-from codesign.mappers.protocol import Budget, Objective
 from codesign.workloads.computation import Computation
 
 _CANDIDATES = 12

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from codesign.core.goals import Budget, Objective, Proof
 from codesign.core.rng import make_state
 from codesign.cost.cost import Infeasible
 from codesign.cost.zigzag.arrays import Layer, encode
@@ -17,7 +18,6 @@ from codesign.mappers.loop_order.allocation import FITS, allocate
 from codesign.mappers.loop_order.compiled_orders import anneal_orders, enumerate_orders
 from codesign.mappers.loop_order.factors import count_orders
 from codesign.mappers.loop_order.one_order import does_not_fit, read_allocation
-from codesign.mappers.protocol import Budget, Objective, Proof
 from codesign.mapping.nest import FloatArray, IntArray
 
 _CHUNK = 20_000

@@ -1,8 +1,8 @@
 """Exact search without a limit is given one per layer; each layer says what is proven."""
 
+from codesign.core.goals import Budget
 from codesign.evaluation.network import LAYER_EFFORT, EvaluationOptions, WorkloadResult, evaluate_workload, with_effort
 from codesign.mappers.exact import ExactMapper
-from codesign.mappers.protocol import Budget
 from codesign.mappers.registry import create
 from codesign.workloads.load import load_network
 from spaces.scratchpad import SCRATCHPAD

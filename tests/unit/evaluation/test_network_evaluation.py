@@ -6,11 +6,11 @@ import pytest
 
 from codesign.arch.architecture import Ports
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import WithDramPorts
 from codesign.evaluation.metrics import format_si, metric_field
 from codesign.evaluation.network import EvaluationOptions, WorkloadResult, evaluate_workload
-from codesign.mappers.protocol import Budget
 from codesign.mappers.registry import create
 from codesign.workloads.builder import NetworkBuilder
 from codesign.workloads.load import load_network

@@ -8,13 +8,13 @@ import pytest
 
 from codesign.arch.files import architecture_from_json
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.evaluation.mapping_files import read_mappings, write_network_files
 from codesign.evaluation.network import EvaluationOptions
 from codesign.evaluation.whole_network import NetworkResult, evaluate_network, layer_key, map_network
 from codesign.formats.documents import parse_yaml
 from codesign.formats.load import load_inputs
-from codesign.mappers.protocol import Budget
 from codesign.mappers.registry import create
 from codesign.workloads.builder import NetworkBuilder
 from codesign.workloads.network import Network

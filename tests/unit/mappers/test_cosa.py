@@ -8,6 +8,7 @@ import pytest
 
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, StorageLevel
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, evaluate
 from codesign.cost.kernel import VALID, score
@@ -21,7 +22,6 @@ from codesign.mappers.cosa.schedules import solve_program
 from codesign.mappers.cosa.solvers import Solver, Status, solve, with_cuts
 from codesign.mappers.cosa.weights import fit_weights
 from codesign.mappers.driver import Encoded
-from codesign.mappers.protocol import Budget, Objective
 from codesign.mappers.registry import create
 from codesign.mappers.resident_orders import chain_phase, make_chains
 from codesign.mapping.constraints import Constraints, LevelConstraints, MappingProblem

@@ -5,11 +5,11 @@ import pytest
 
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, StorageLevel
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.mappers.driver import Encoded
 from codesign.mappers.genetic import GeneticMapper, decode_genome
 from codesign.mappers.hybrid import HybridMapper, pruned_orders
-from codesign.mappers.protocol import Budget, Objective
 from codesign.mappers.random_search import RandomMapper
 from codesign.mapping.constraints import Constraints, LevelConstraints, MappingProblem
 from codesign.mapping.space import outermost_state

@@ -17,6 +17,7 @@ from itertools import product
 
 import numpy as np
 
+from codesign.core.goals import Objective
 from codesign.mappers.exact.all_keep_sets.fill_states import Decisions
 from codesign.mappers.exact.all_keep_sets.joint_profile import JointProfile
 from codesign.mappers.exact.all_keep_sets.mirrored_profiles import Mirror
@@ -29,7 +30,6 @@ from codesign.mappers.exact.one_keep_set.reconstruct import LevelLoops, build_ne
 from codesign.mappers.exact.problem.boundary_states import LevelRules
 from codesign.mappers.exact.problem.instance import Instance
 from codesign.mappers.exact.problem.spatial import options_of
-from codesign.mappers.protocol import Objective
 from codesign.mapping.constraints import Keep
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -66,7 +66,7 @@ class Part:
 
 def can_search(instance: Instance, goal: Goal) -> bool:
     """Whether the program over all keep sets covers the problem: at most one tensor slides, in a way that is followed."""
-    if goal.objective is Objective.LATENCY or math.isfinite(goal.latency_limit):
+    if goal.objective == Objective.LATENCY or math.isfinite(goal.latency_limit):
         return False
     sliding = [t for t, axes in enumerate(instance.sliding_axes) if axes]
     return len(sliding) <= 1 and not any(instance.bounded_only(t) for t in sliding)
@@ -187,7 +187,7 @@ class JointSearch:
             self._push(part)
             return
         restricted = self._restriction(part)
-        if self.best.goal.objective is Objective.EDP and self.problem.n_ports and self.best.beaten_by(part.value):
+        if self.best.goal.objective == Objective.EDP and self.problem.n_ports and self.best.beaten_by(part.value):
             part = self._trade(part, profile, restricted)
             if self.best.beaten_by(part.value):
                 self._run(profile, self.energy_only, restricted)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from codesign.core.goals import Objective
 from codesign.mappers.exact.incumbent import TOLERANCE, Goal, Incumbent, whole_cycles
 from codesign.mappers.exact.one_keep_set.depth_first import chase
 from codesign.mappers.exact.one_keep_set.fixed_keep_set import FixedKeep
 from codesign.mappers.exact.one_keep_set.reconstruct import trace_nest
 from codesign.mappers.exact.one_keep_set.spatial_profile import Profile
-from codesign.mappers.protocol import Objective
 from codesign.mapping.nest import FloatArray, IntArray
 
 _APART = 1e-9
@@ -46,10 +46,10 @@ def profile_search(fixed: FixedKeep, best: Incumbent) -> "ProfileSearch":
 def bound_values(goal: Goal, energy: FloatArray, cycles: FloatArray) -> FloatArray:
     """The goal's value of bounds on energy and cycles, elementwise."""
     whole = np.ceil(cycles * (1.0 - TOLERANCE))
-    if goal.objective is Objective.ENERGY:
+    if goal.objective == Objective.ENERGY:
         values = energy
     else:
-        values = whole if goal.objective is Objective.LATENCY else energy * whole
+        values = whole if goal.objective == Objective.LATENCY else energy * whole
     return np.where(whole > goal.latency_limit, np.inf, values)
 
 
@@ -160,7 +160,7 @@ def expand(profile: Profile, node: Node, fewest: FloatArray, best: Incumbent) ->
     goal, terms = best.goal, profile.terms
     floor = np.maximum(node.least, fewest)
     quickest = max(node.cycles, profile.least_cycles(floor))
-    by_latency = goal.objective is Objective.LATENCY
+    by_latency = goal.objective == Objective.LATENCY
     price = terms.price
     if by_latency and len(terms.constant_cycles):
         price = terms.demand.sum(axis=0) + terms.price * (1e-6 / max(1e-30, float(terms.price.max(initial=0.0))))
@@ -182,7 +182,7 @@ def expand(profile: Profile, node: Node, fewest: FloatArray, best: Incumbent) ->
             break
         if tight:
             return _chase(profile, Node(node.least, node.most, bound), best)
-    if (goal.objective is Objective.ENERGY and math.isinf(goal.latency_limit)) or cycles <= quickest:
+    if (goal.objective == Objective.ENERGY and math.isinf(goal.latency_limit)) or cycles <= quickest:
         return []
     quickest, bound = _trade(profile, node, energy, quickest, traced.words, best)
     if not best.beaten_by(bound):
@@ -219,7 +219,7 @@ def _trade(
 
     quickest = max(quickest, whole_cycles(least(terms.demand[j]) + constant))
     bound = goal.value(energy, quickest)
-    if goal.objective is not Objective.EDP or not best.beaten_by(bound):
+    if goal.objective != Objective.EDP or not best.beaten_by(bound):
         return quickest, bound
     weight = energy / quickest
     both = least(terms.price + weight * terms.demand[j]) * (1.0 - TOLERANCE)

@@ -9,9 +9,9 @@ A property test holds the two equal.
 import math
 
 from codesign.core.jit import njit
+from codesign.core.rng import RandomState, below, uniform
 from codesign.scheduling.soma.kernels.decode import STORE
 from codesign.scheduling.soma.kernels.fusion_anneal import temperature
-from codesign.scheduling.soma.kernels.random_numbers import StateArray, below, uniform
 from codesign.scheduling.soma.kernels.score_scheme import FloatArray
 from codesign.scheduling.soma.model.layer_graph import IntArray
 
@@ -129,7 +129,7 @@ def release(usage: IntArray, a: int, b: int, size: int) -> None:
 @njit
 def propose_life(
     t: int, kind: IntArray, use: IntArray, start: IntArray, end: IntArray, earliest: IntArray, order: IntArray, rank: IntArray, T: int,
-    near: bool, random: StateArray,
+    near: bool, random: RandomState,
 ) -> int:  # fmt: skip
     """A new start of a load or end of a store; with `near` one that fits the neighbours in DRAM order."""
     if kind[t] == STORE:
@@ -155,7 +155,7 @@ def propose_life(
 def anneal_dram(
     tile_time: IntArray, tensors: tuple[IntArray, ...], lists: tuple[IntArray, IntArray, IntArray, IntArray], state: tuple[IntArray, ...],
     best: tuple[IntArray, IntArray, IntArray], values: IntArray, usage: IntArray, limit: int, ideal: int, by_size: FloatArray,
-    stats: IntArray, random: StateArray, begin: float, stop: float, t0: float, rounds: int,
+    stats: IntArray, random: RandomState, begin: float, stop: float, t0: float, rounds: int,
 ) -> None:  # fmt: skip
     """Run `rounds` proposals while progress goes from `begin` to `stop`.
 

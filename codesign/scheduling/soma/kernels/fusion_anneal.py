@@ -4,9 +4,9 @@ import math
 from typing import Any
 
 from codesign.core.jit import njit
+from codesign.core.rng import RandomState, uniform
 from codesign.scheduling.soma.kernels.decode import OK, UNPRICED
 from codesign.scheduling.soma.kernels.fusion_moves import change
-from codesign.scheduling.soma.kernels.random_numbers import StateArray, uniform
 from codesign.scheduling.soma.kernels.score_scheme import LATENCY, FloatArray, Scheme, score_scheme
 from codesign.scheduling.soma.model.layer_graph import IntArray
 
@@ -39,7 +39,7 @@ def temperature(progress: float, start: float) -> float:
 @njit
 def anneal_fusion(
     net: Arrays, setting: Arrays, exponents: tuple[float, float], schemes: tuple[Scheme, Scheme, Scheme], scratch: Arrays,
-    chances: FloatArray, costs: FloatArray, stats: IntArray, random: StateArray, begin: float, stop: float, t0: float, rounds: int,
+    chances: FloatArray, costs: FloatArray, stats: IntArray, random: RandomState, begin: float, stop: float, t0: float, rounds: int,
     first: int,
 ) -> int:  # fmt: skip
     """Run proposals `first` to `rounds` while progress goes from `begin` to `stop`.

@@ -5,8 +5,8 @@ of cuts the published program uses, and combinations that let the search leave a
 """
 
 from codesign.core.jit import njit
+from codesign.core.rng import RandomState, below, uniform
 from codesign.scheduling.soma.kernels.decode import DRAM_CUT, FINE_CUT, NO_CUT
-from codesign.scheduling.soma.kernels.random_numbers import StateArray, below, uniform
 from codesign.scheduling.soma.model.layer_graph import IntArray
 
 Edges = tuple[IntArray, IntArray, IntArray]
@@ -23,7 +23,7 @@ MOVE_NAMES = (
 
 
 @njit
-def pick_place(cut: IntArray, kind: int, random: StateArray) -> int:
+def pick_place(cut: IntArray, kind: int, random: RandomState) -> int:
     """A random place with this cut (place 0 excluded); -1 when there is none."""
     count = 0
     chosen = -1
@@ -53,7 +53,7 @@ def group_end(cut: IntArray, i: int) -> int:
 
 
 @njit
-def scaled(tiles: int, random: StateArray) -> int:
+def scaled(tiles: int, random: RandomState) -> int:
     """A tiling number near `tiles`: mostly doubled or halved, sometimes by 3 or 7, which divide common maps."""
     draw = uniform(random)
     factor = 2
@@ -76,7 +76,7 @@ def move_order(
     place: IntArray,
     producers: Edges,
     consumers: Edges,
-    random: StateArray,
+    random: RandomState,
 ) -> bool:
     """Move one layer to another legal place, into the group there (or to the head of the next one)."""
     n = order.shape[0]
@@ -120,7 +120,7 @@ def move_order(
 
 
 @njit
-def merge_at(cut: IntArray, tiles: IntArray, i: int, random: StateArray) -> None:
+def merge_at(cut: IntArray, tiles: IntArray, i: int, random: RandomState) -> None:
     """Remove the cut at `i`; the joint group keeps one side's tiling number, drawn by number of layers."""
     a = group_start(cut, i - 1)
     b = group_end(cut, i)
@@ -130,7 +130,7 @@ def merge_at(cut: IntArray, tiles: IntArray, i: int, random: StateArray) -> None
 
 
 @njit
-def split_at(cut: IntArray, tiles: IntArray, i: int, kind: int, retile: bool, random: StateArray) -> None:
+def split_at(cut: IntArray, tiles: IntArray, i: int, kind: int, retile: bool, random: RandomState) -> None:
     """Put a cut at `i`; both sides keep the tiling number or, with `retile`, sometimes one side gets a new one."""
     if cut[i] == NO_CUT:
         a = group_start(cut, i)
@@ -144,7 +144,7 @@ def split_at(cut: IntArray, tiles: IntArray, i: int, kind: int, retile: bool, ra
 
 
 @njit
-def shift_cut(cut: IntArray, tiles: IntArray, i: int, random: StateArray) -> bool:
+def shift_cut(cut: IntArray, tiles: IntArray, i: int, random: RandomState) -> bool:
     """Move the cut at `i` to another place between its neighbours, near ones more likely."""
     lo = group_start(cut, i - 1)
     hi = group_end(cut, i)
@@ -169,7 +169,7 @@ def change(
     place: IntArray,
     producers: Edges,
     consumers: Edges,
-    random: StateArray,
+    random: RandomState,
 ) -> bool:
     """Apply one move of this kind; False when it does not apply."""
     n = order.shape[0]

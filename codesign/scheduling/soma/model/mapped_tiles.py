@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from codesign.arch.architecture import Architecture, LevelKind, StorageLevel
 from codesign.core.errors import UserError
-from codesign.mappers.protocol import Budget, Mapper, Objective
+from codesign.core.goals import Budget, Objective
+from codesign.mappers.protocol import Mapper
 from codesign.mapping.constraints import MappingProblem
 from codesign.scheduling.soma.model import hardware as hw
 from codesign.scheduling.soma.model import layer_graph as nw

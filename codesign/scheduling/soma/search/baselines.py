@@ -8,13 +8,14 @@ import math
 import time
 from dataclasses import replace
 
+from codesign.core.goals import Objective
 from codesign.scheduling.soma.evaluator import Invalid, Problem, parse
 from codesign.scheduling.soma.kernels import decode as kf
 from codesign.scheduling.soma.kernels import score_scheme as ks
 from codesign.scheduling.soma.model import layer_graph as nw
 from codesign.scheduling.soma.model.layer_graph import Layer
 from codesign.scheduling.soma.model.notation import FusionScheme, Status, fusion_from_arrays
-from codesign.scheduling.soma.search.fusion_search import Objective, Workspace, score
+from codesign.scheduling.soma.search.fusion_search import Workspace, score
 
 COCCO_MOVES = {"order": 0.3, "merge_dram": 0.3, "split_plain": 0.2, "shift_plain": 0.2}
 UNFUSED_MOVES = {"tiling": 1.0}
@@ -147,7 +148,7 @@ def _value(
     workspace: Workspace,
 ) -> float:
     found = score(problem, fusion_from_arrays(order, cut, tiles), ks.PREFETCH, workspace)
-    return objective.value(found.energy_pj, found.latency_cycles) if found.status is Status.SUCCESS else math.inf
+    return objective.score(found.energy_pj, found.latency_cycles) if found.status is Status.SUCCESS else math.inf
 
 
 def _most_tiles(problem: Problem, layer: int) -> int:

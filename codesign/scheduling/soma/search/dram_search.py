@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from codesign.core.rng import make_state
 from codesign.scheduling.soma.evaluator import (
     BYTES,
     END,
@@ -152,7 +153,7 @@ class DramChain:
         weights[-1] = 2.0
         self._weights = weights
         self._stats = np.zeros((kd.N_DRAM_MOVES, ka.N_STATS), np.int64)
-        self._random = np.array([(seed * 0x9E3779B9 + 0x7654321) % (1 << 63)], np.uint64)
+        self._random = make_state(seed, 2)
         self._temperature = start_temperature
         self._restarted = False
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from codesign.core.goals import Objective
+from codesign.core.rng import make_state
 from codesign.scheduling.soma.evaluator import Problem
 from codesign.scheduling.soma.kernels import fusion_anneal as ka
 from codesign.scheduling.soma.kernels import fusion_moves as km
@@ -26,18 +28,6 @@ SOMA_MOVES = {
     "order": 2.0, "tiling": 3.5, "merge_fine": 1.2, "split_fine": 1.2, "shift_fine": 1.0, "merge_dram": 0.8, "split_dram": 0.8,
     "shift_dram": 0.8, "demote_dram": 0.6, "retile_run": 0.6,
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Objective:
-    """``energy ** n * latency ** m`` (the paper's)."""
-
-    energy_exponent: float = 1.0
-    latency_exponent: float = 1.0
-
-    def value(self, energy_pj: float, latency_cycles: float) -> float:
-        """The objective of one schedule."""
-        return float(energy_pj**self.energy_exponent * latency_cycles**self.latency_exponent)
 
 
 @dataclass(frozen=True)
@@ -173,7 +163,7 @@ class FusionChain:
         self._setting = (problem.batch, problem.flags, limit, timing)
         self._workspace = workspace or Workspace(problem)
         self._schemes = (scheme_arrays(start), scheme_arrays(start), scheme_arrays(start))
-        self._random = np.array([(seed * 0x9E3779B9 + 0x1234567) % (1 << 63)], np.uint64)
+        self._random = make_state(seed, 1)
         self._stats = np.zeros((km.N_MOVES, ka.N_STATS), np.int64)
         weights = np.array([(moves or SOMA_MOVES).get(name, 0.0) for name in km.MOVE_NAMES])
         self._chances = np.cumsum(weights / weights.sum())
@@ -184,7 +174,7 @@ class FusionChain:
         code, energy = _score_whole(problem, self._net, self._setting, self._schemes[0], self._workspace)
         self.status = STATUS_BY_CODE[code]
         latency = int(self._workspace.arrays[4][ks.LATENCY])
-        cost = objective.value(energy, latency) if code == 0 else np.inf
+        cost = objective.score(energy, latency) if code == 0 else np.inf
         self._costs = np.array([cost, cost, energy, latency], np.float64)
         ka.copy_scheme(self._schemes[0], self._schemes[1])
         ka.copy_scheme(self._schemes[0], self._schemes[2])

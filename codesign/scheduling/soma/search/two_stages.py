@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective
 from codesign.scheduling.soma.evaluator import Invalid, Problem, Schedule, evaluate, parse
 from codesign.scheduling.soma.kernels import score_scheme as ks
 from codesign.scheduling.soma.model.notation import Encoding, FusionScheme, Status
@@ -14,7 +15,7 @@ from codesign.scheduling.soma.search import baselines as bl
 from codesign.scheduling.soma.search.budget import run_budget
 from codesign.scheduling.soma.search.dram_exact import solve_dram
 from codesign.scheduling.soma.search.dram_search import DramChain, DramResult, greedy
-from codesign.scheduling.soma.search.fusion_search import FusionChain, FusionResult, Objective, Workspace
+from codesign.scheduling.soma.search.fusion_search import FusionChain, FusionResult, Workspace
 from codesign.scheduling.soma.search.latency_bound import stage2_bound
 
 # Shares of the budget: greedy fusion first; chains from different starts, refinement of the best, DRAM attributes.
@@ -27,29 +28,24 @@ MOST_ROUNDS = 120_000
 
 
 @dataclass(frozen=True)
-class Budget:
-    """What a search may spend; with neither, a number of proposals that grows with the network.
+class SearchOptions:
+    """How a search goes about it; with no limit in the budget, a number of proposals that grows with the network.
 
     Args:
-        seconds: Wall time.
-        evaluations: Proposals of the fusion search (the DRAM search gets as many again, scaled by its speed).
+        budget: Wall time, and proposals of the fusion search (the DRAM search gets as many again, scaled by its speed).
         seed: Seed of every random choice.
         chains: Independent fusion chains.
         workers: Threads they run on.
     """
 
-    seconds: float | None = None
-    evaluations: int | None = None
+    budget: Budget = field(default_factory=Budget)
     seed: int = 0
     chains: int = DEFAULT_CHAINS
     workers: int = 1
 
     def __post_init__(self) -> None:
-        if self.seconds is not None and not self.seconds > 0:
-            raise UserError(f"`time-limit` must be > 0 seconds, got {self.seconds}")
-        for name in ("evaluations", "chains", "workers"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
+        for name, value in (("chains", self.chains), ("workers", self.workers)):
+            if value < 1:
                 raise UserError(f"`{name}` must be >= 1, got {value}")
         if self.seed < 0:
             raise UserError(f"`seed` must be >= 0, got {self.seed}")
@@ -152,11 +148,11 @@ def finish(problem: Problem, fusion: FusionScheme) -> Schedule | Invalid:
     return parsed if isinstance(parsed, Invalid) else greedy(parsed)
 
 
-def _share(budget: Budget, problem: Problem, part: float) -> tuple[float | None, int | None]:
-    if budget.seconds is None and budget.evaluations is None:
+def _share(options: SearchOptions, problem: Problem, part: float) -> tuple[float | None, int | None]:
+    if options.budget.time_limit_s is None and options.budget.evaluations is None:
         return None, max(int(default_rounds(problem) * part), 1)
-    seconds = None if budget.seconds is None else budget.seconds * part
-    return seconds, None if budget.evaluations is None else max(int(budget.evaluations * part), 1)
+    seconds = None if options.budget.time_limit_s is None else options.budget.time_limit_s * part
+    return seconds, None if options.budget.evaluations is None else max(int(options.budget.evaluations * part), 1)
 
 
 def _run_fusion(
@@ -181,7 +177,7 @@ def _run_dram(begin: Schedule, seed: int, share: tuple[float | None, int | None]
     return chain.result()
 
 
-def search(problem: Problem, objective: Objective, budget: Budget) -> Found | Invalid:
+def search(problem: Problem, objective: Objective, options: SearchOptions) -> Found | Invalid:
     """SoMa with prefetching inside the fusion search.
 
     Fusion schemes are scored with the greedy prefetch rule under the whole buffer, so the two stages do not compete for it
@@ -192,13 +188,13 @@ def search(problem: Problem, objective: Objective, budget: Budget) -> Found | In
         The best schedule found, or why the network cannot run on this buffer.
     """
     if problem.options.dram_channels > 1:
-        return _on_channels(problem, search(_one_channel(problem), objective, budget))
+        return _on_channels(problem, search(_one_channel(problem), objective, options))
     warm_up()
     began, cpu = time.perf_counter(), time.process_time()
     start = bl.coarse_start(problem)
     if isinstance(start, Invalid):
         return start
-    deadline = None if budget.seconds is None else began + MERGE_SHARE * budget.seconds
+    deadline = None if options.budget.time_limit_s is None else began + MERGE_SHARE * options.budget.time_limit_s
     space = Workspace(problem)
     late = bl.reordered(start, problem.graph.latest_order)
     half = None if deadline is None else (began + deadline) / 2
@@ -206,32 +202,32 @@ def search(problem: Problem, objective: Objective, budget: Budget) -> Found | In
     merged.sort(key=lambda scheme: bl.scheme_value(problem, scheme, objective, space))
     starts = [(scheme, WARM_TEMPERATURE) for scheme in merged]
     starts += [(scheme, HOT_TEMPERATURE) for scheme in (*bl.fused_starts(problem), start)]
-    explored = _explore(problem, objective, budget, starts)
+    explored = _explore(problem, objective, options, starts)
     if not explored:
         reason = "no scheme fits the buffer, not even without fusion and with every tile loaded when it is needed"
         return Invalid(Status.BUFFER_OVERFLOW, reason)
-    seconds, rounds = _share(budget, problem, REFINE_SHARE)
+    seconds, rounds = _share(options, problem, REFINE_SHARE)
     refined = _run_fusion(
         problem,
         explored[0].fusion,
         objective,
-        budget.seed + 1000,
+        options.seed + 1000,
         (seconds, rounds),
         REFINE_TEMPERATURE,
         Workspace(problem),
     )
     results = [*([refined] if refined else []), *explored]
-    best, dram_evaluations = _finalists(problem, objective, budget, results, began)
+    best, dram_evaluations = _finalists(problem, objective, options, results, began)
     return _found(problem, best, results, dram_evaluations, began, cpu)
 
 
-def prove(found: Found, seconds: float, budget: Budget) -> Found:
+def prove(found: Found, seconds: float, options: SearchOptions) -> Found:
     """The result after constraint programming on the DRAM attributes of its tiles: faster, or with a higher bound, or as it was.
 
     Args:
         found: What a search found.
         seconds: Wall time of the solver.
-        budget: Its seed and workers are the solver's.
+        options: Its seed and workers are the solver's.
 
     Raises:
         UserError: Several DRAM channels, which the model does not have.
@@ -239,7 +235,7 @@ def prove(found: Found, seconds: float, budget: Budget) -> Found:
     if found.schedule.parsed.problem.options.dram_channels > 1:
         raise UserError("a proof is made for one DRAM channel only")
     began, cpu = time.perf_counter(), time.process_time()
-    exact = solve_dram(found.schedule, seconds, workers=budget.workers, seed=budget.seed)
+    exact = solve_dram(found.schedule, seconds, workers=options.workers, seed=options.seed)
     return replace(
         found,
         schedule=exact.schedule,
@@ -265,10 +261,10 @@ def _on_channels(problem: Problem, found: Found | Invalid) -> Found | Invalid:
 
 
 def _explore(
-    problem: Problem, objective: Objective, budget: Budget, starts: list[tuple[FusionScheme, float]]
+    problem: Problem, objective: Objective, options: SearchOptions, starts: list[tuple[FusionScheme, float]]
 ) -> list[FusionResult]:
-    workers = min(budget.workers, budget.chains)
-    seconds, rounds = _share(budget, problem, EXPLORE_SHARE / budget.chains)
+    workers = min(options.workers, options.chains)
+    seconds, rounds = _share(options, problem, EXPLORE_SHARE / options.chains)
     if seconds is not None:
         seconds *= workers
     spaces = [Workspace(problem) for _ in range(workers)]
@@ -276,25 +272,29 @@ def _explore(
     def run(index: int) -> FusionResult | None:
         begin, temperature = starts[index % len(starts)]
         space = spaces[index % workers] if workers == 1 else Workspace(problem)
-        return _run_fusion(problem, begin, objective, budget.seed * 7919 + index, (seconds, rounds), temperature, space)
+        return _run_fusion(
+            problem, begin, objective, options.seed * 7919 + index, (seconds, rounds), temperature, space
+        )
 
     if workers == 1:
-        outcomes = [run(i) for i in range(budget.chains)]
+        outcomes = [run(i) for i in range(options.chains)]
     else:
         with ThreadPoolExecutor(workers) as pool:
-            outcomes = list(pool.map(run, range(budget.chains)))
+            outcomes = list(pool.map(run, range(options.chains)))
     found = [outcome for outcome in outcomes if outcome is not None]
-    return sorted(found, key=lambda r: objective.value(r.energy_pj, r.latency_cycles))
+    return sorted(found, key=lambda r: objective.score(r.energy_pj, r.latency_cycles))
 
 
 def _finalists(
-    problem: Problem, objective: Objective, budget: Budget, results: list[FusionResult], began: float
+    problem: Problem, objective: Objective, options: SearchOptions, results: list[FusionResult], began: float
 ) -> tuple[Schedule, int]:
     """Anneal the DRAM attributes of the best few schemes; the first gets half the time."""
-    ranked = sorted(results, key=lambda r: objective.value(r.energy_pj, r.latency_cycles))
+    ranked = sorted(results, key=lambda r: objective.score(r.energy_pj, r.latency_cycles))
     distinct = list({r.fusion: r for r in ranked}.values())[:FINALISTS]
     left = (
-        None if budget.seconds is None else max(budget.seconds - (time.perf_counter() - began), 0.05 * budget.seconds)
+        None
+        if options.budget.time_limit_s is None
+        else max(options.budget.time_limit_s - (time.perf_counter() - began), 0.05 * options.budget.time_limit_s)
     )
     best: Schedule | None = None
     evaluations = 0
@@ -309,11 +309,11 @@ def _finalists(
         begin = finish(problem, result.fusion)
         if isinstance(begin, Invalid):
             continue
-        _, rounds = _share(budget, problem, DRAM_SHARE * part)
+        _, rounds = _share(options, problem, DRAM_SHARE * part)
         limit = None if rounds is None else rounds * 20
-        done = _run_dram(begin, budget.seed + 17 * index, (None if left is None else left * part, limit))
+        done = _run_dram(begin, options.seed + 17 * index, (None if left is None else left * part, limit))
         evaluations += done.evaluations
-        if best is None or objective.value(done.schedule.energy_pj, done.schedule.latency_cycles) < objective.value(
+        if best is None or objective.score(done.schedule.energy_pj, done.schedule.latency_cycles) < objective.score(
             best.energy_pj, best.latency_cycles
         ):
             best = done.schedule
@@ -344,14 +344,14 @@ def _found(
     return Found(best, stage1, dram_evaluations, stage2_bound(best.parsed), seconds, cpu_seconds)
 
 
-def search_paper(problem: Problem, objective: Objective, budget: Budget) -> Found | Invalid:
+def search_paper(problem: Problem, objective: Objective, options: SearchOptions) -> Found | Invalid:
     """The paper's search: double-buffered fusion stage, DRAM stage, and the Buffer Allocator around them.
 
     The first pass gives stage 1 the whole buffer; every later pass 10 % of that pass's peak less; it stops after two passes
     without improvement (paper, Section V-B).
     """
     if problem.options.dram_channels > 1:
-        return _on_channels(problem, search_paper(_one_channel(problem), objective, budget))
+        return _on_channels(problem, search_paper(_one_channel(problem), objective, options))
     warm_up()
     began, cpu = time.perf_counter(), time.process_time()
     first = bl.published_start(problem)
@@ -370,22 +370,22 @@ def search_paper(problem: Problem, objective: Objective, budget: Budget) -> Foun
             problem,
             start,
             objective,
-            seed=budget.seed * 31 + index,
+            seed=options.seed * 31 + index,
             timing=ks.DOUBLE_BUFFER,
             limit_bytes=limit,
             workspace=space,
         )
         if not math.isfinite(chain.cost):
             break
-        run_budget(chain.advance, *_share(budget, problem, 0.1))
+        run_budget(chain.advance, *_share(options, problem, 0.1))
         result = chain.result()
         begin = evaluate(problem, Encoding(result.fusion))
         if isinstance(begin, Invalid):
             raise RuntimeError(begin.reason)
-        seconds, rounds = _share(budget, problem, 0.06)
-        done = _run_dram(begin, budget.seed + index, (seconds, None if rounds is None else rounds * 20))
+        seconds, rounds = _share(options, problem, 0.06)
+        done = _run_dram(begin, options.seed + index, (seconds, None if rounds is None else rounds * 20))
         dram_evaluations += done.evaluations
-        value = objective.value(done.schedule.energy_pj, done.schedule.latency_cycles)
+        value = objective.score(done.schedule.energy_pj, done.schedule.latency_cycles)
         passes.append((limit, value))
         misses = 0 if best is None or value < best[0] else misses + 1
         if best is None or value < best[0]:
@@ -417,19 +417,19 @@ def _baseline_chain(problem: Problem, objective: Objective, seed: int, name: str
     return None
 
 
-def search_baseline(problem: Problem, objective: Objective, budget: Budget, name: str) -> Found | Invalid:
+def search_baseline(problem: Problem, objective: Objective, options: SearchOptions, name: str) -> Found | Invalid:
     """`cocco` (order and DRAM cuts, tiling by rule) or `unfused` (tiling numbers only), both double-buffered."""
     if problem.options.dram_channels > 1:
-        return _on_channels(problem, search_baseline(_one_channel(problem), objective, budget, name))
+        return _on_channels(problem, search_baseline(_one_channel(problem), objective, options, name))
     warm_up()
     began, cpu = time.perf_counter(), time.process_time()
     start = bl.coarse_start(problem)
     if isinstance(start, Invalid):
         return start
-    chain = _baseline_chain(problem, objective, budget.seed, name)
+    chain = _baseline_chain(problem, objective, options.seed, name)
     if chain is None:
         return Invalid(Status.BUFFER_OVERFLOW, "the unfused scheme, double-buffered, does not fit the buffer")
-    run_budget(chain.advance, *_share(budget, problem, 1.0))
+    run_budget(chain.advance, *_share(options, problem, 1.0))
     result = chain.result()
     best = evaluate(problem, Encoding(result.fusion))
     if isinstance(best, Invalid):

@@ -9,6 +9,7 @@ import pytest
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, LevelKind, StorageLevel
 from codesign.arch.presets import load_preset
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
 from codesign.formats.load import load_inputs
 from codesign.mappers.exact import ExactMapper
@@ -20,7 +21,6 @@ from codesign.mappers.exact.all_keep_sets.shared_problem import JointProblem, ex
 from codesign.mappers.exact.one_keep_set.fixed_keep_set import FixedKeep
 from codesign.mappers.exact.problem.charge_bases import BaseArrays
 from codesign.mappers.exact.problem.instance import make_instance
-from codesign.mappers.protocol import Budget, Objective, Proof
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, Keep, MappingProblem
 from codesign.workloads.computation import Computation

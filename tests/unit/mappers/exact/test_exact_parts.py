@@ -5,6 +5,7 @@ import pytest
 
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, StorageLevel
 from codesign.core.errors import UserError
+from codesign.core.goals import OBJECTIVES, Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible
 from codesign.mappers.exact import ExactMapper
@@ -15,7 +16,6 @@ from codesign.mappers.exact.problem.instance import FanoutRules, make_instance
 from codesign.mappers.exact.problem.lattice import make_lattice
 from codesign.mappers.exact.problem.sliding_windows import chain_table
 from codesign.mappers.exact.problem.spatial import count_sums, lay_out
-from codesign.mappers.protocol import Budget, Objective, Proof
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, Keep, LevelConstraints, MappingProblem
 from codesign.mapping.nest import FloatArray, IntArray
@@ -145,7 +145,7 @@ def test_chains_never_move_fewer_words_than_the_bound(seed: int) -> None:
 
 def test_results_repeat() -> None:
     problem = MappingProblem(gemm(12, 8, 6), architecture(bandwidth=2.0))
-    for objective in Objective:
+    for objective in OBJECTIVES:
         first, second = (ExactMapper().map(problem, objective, budget=Budget(), seed=s) for s in (1, 2))
         assert first.mapping == second.mapping
         assert first.proof is Proof.OPTIMAL
@@ -190,7 +190,7 @@ def test_the_time_limit_holds_while_very_many_keep_sets_are_bounded() -> None:
 @pytest.mark.parametrize("seed", [5, 7, 9])
 def test_what_is_said_of_keep_sets_not_searched_is_true(seed: int) -> None:
     problem = random_problem(np.random.default_rng(seed), free_bypass=True, size=24)
-    for objective in Objective:
+    for objective in OBJECTIVES:
         full = ExactMapper().map(problem, objective, budget=Budget(), seed=0)
         stopped = ExactMapper(effort=1.0).map(problem, objective, budget=Budget(), seed=0)
         assert full.cost is not None and stopped.cost is not None and stopped.gap is not None

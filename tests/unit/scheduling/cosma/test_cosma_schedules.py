@@ -8,6 +8,7 @@ import pytest
 
 from codesign.arch.presets import load_preset
 from codesign.core.errors import UserError
+from codesign.core.goals import Proof
 from codesign.scheduling.allocation.buffers import AllocationStatus
 from codesign.scheduling.cosma.address_page import memory_map_html
 from codesign.scheduling.cosma.addresses import place
@@ -26,7 +27,7 @@ from codesign.scheduling.cosma.plan import (
     resident_plan,
     spilled_tensors,
 )
-from codesign.scheduling.cosma.result import Proof, Schedule, TooSmall, schedule_to_dict
+from codesign.scheduling.cosma.result import Schedule, TooSmall, schedule_to_dict
 from codesign.scheduling.cosma.segments import narrow_segments
 from codesign.scheduling.cosma.solve import DEFAULT_EFFORT, Effort, _repair, schedule_cosma
 
