@@ -13,6 +13,7 @@ from codesign.evaluation.metrics import format_si, metric_field
 from codesign.evaluation.network import EvaluationOptions, WorkloadResult, evaluate_workload
 from codesign.mappers.registry import create
 from codesign.workloads.builder import NetworkBuilder
+from codesign.workloads.computation import Role
 from codesign.workloads.load import load_network
 from codesign.workloads.traffic import Activations, TrafficRules, Weights, operator_traffic
 from codesign.workloads.workload import Workload
@@ -20,6 +21,7 @@ from spaces.cores import CORE_SPACES
 from spaces.design import DesignSpace
 from spaces.eyeriss import EYERISS
 from spaces.scratchpad import SCRATCHPAD
+from tests.recomputed_cycles import busy_cycles, is_rounded_up
 
 ARCHITECTURE = SCRATCHPAD.build(SCRATCHPAD.space.presets[0])
 OPTIONS = EvaluationOptions(budget=Budget(evaluations=200))
@@ -100,6 +102,28 @@ def test_kept_activations_and_resident_weights_save_dram_energy() -> None:
     assert kept.vector.dram_bytes < plain.vector.dram_bytes
     assert resident.metrics.energy_j < plain.metrics.energy_j
     assert resident.metrics.latency_s < plain.metrics.latency_s
+
+
+@pytest.mark.parametrize("ports", Ports)
+@pytest.mark.parametrize("on_chip", [False, True])
+def test_the_cycles_of_every_layer_follow_from_its_accesses(ports: Ports, on_chip: bool) -> None:
+    """Rules L2 to L5 and E5: busy cycles, what bounds the layer, and the bytes that cross the DRAM port."""
+    machine = SCRATCHPAD.build({**SCRATCHPAD.space.presets[0], "scratchpad_kib": 2048}).with_dram_ports(ports)
+    rules = TrafficRules(weights=Weights.RESIDENT) if on_chip else TrafficRules()
+    result = evaluate_workload(ALEXNET, machine, create("anneal"), replace(OPTIONS, rules=rules))
+    assert isinstance(result, WorkloadResult)
+    for layer in result.layers:
+        cost = layer.result.cost
+        assert cost is not None
+        resident = frozenset(t.name for t in layer.computation.tensors if on_chip and t.role is Role.WEIGHT)
+        assert len(resident) == on_chip
+        for name, cycles in busy_cycles(layer.computation, machine, cost, resident).items():
+            assert is_rounded_up(layer.busy_cycles[name], cycles), (layer.name, name)
+        assert layer.busy_cycles["compute"] == cost.compute_cycles
+        assert layer.latency_cycles == max(layer.busy_cycles.values())
+        assert set(layer.bottlenecks) == {n for n, c in layer.busy_cycles.items() if c == layer.latency_cycles}
+        crossing = [t for t in cost.levels[0].tensors if t.tensor not in resident]
+        assert layer.dram_bytes == sum(t.reads + t.updates for t in crossing)  # one byte an element
 
 
 def test_no_memory_left_is_infeasible() -> None:
