@@ -11,8 +11,8 @@ from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
     from codesign.cli.tensorize_program import ProgramOptions
-    from codesign.tensorize.choice import TensorizeChoice
-    from codesign.tensorize.intrinsics import Intrinsic
+    from codesign.tensorization.choice import TensorizeChoice
+    from codesign.tensorization.intrinsics import Intrinsic
     from codesign.workloads.computation import Computation
 
 
@@ -82,11 +82,11 @@ def register(app: typer.Typer) -> None:
         """
         from codesign.cli.tensorize_program import ProgramOptions, emit_program
         from codesign.cli.tensorize_search import SearchOptions, search_program
-        from codesign.tensorize.choice import choices
-        from codesign.tensorize.diagnosis import no_match_error
-        from codesign.tensorize.intrinsics import intrinsic as make_intrinsic
-        from codesign.tensorize.intrinsics import parse_bounds
-        from codesign.tensorize.stages import split_stages
+        from codesign.tensorization.choice import choices
+        from codesign.tensorization.diagnosis import no_match_error
+        from codesign.tensorization.intrinsics import intrinsic as make_intrinsic
+        from codesign.tensorization.intrinsics import parse_bounds
+        from codesign.tensorization.stages import split_stages
         from codesign.workloads.computation import Computation
 
         if output_format not in ("text", "json"):
@@ -159,8 +159,8 @@ def _refuse_with_core(
 def _report(
     computation: "Computation", unit: "Intrinsic", found: "tuple[TensorizeChoice, ...]", prove: bool
 ) -> dict[str, Any]:
-    from codesign.tensorize.diagnosis import nearest_miss
-    from codesign.tensorize.matching import printed_matches
+    from codesign.tensorization.diagnosis import nearest_miss
+    from codesign.tensorization.matching import printed_matches
 
     printed = printed_matches(computation, unit)
     miss = nearest_miss(computation, unit)
@@ -177,7 +177,7 @@ def _report(
 
 
 def _choice_json(choice: "TensorizeChoice", prove: bool) -> dict[str, Any]:
-    from codesign.tensorize.execute import proves_equal
+    from codesign.tensorization.execute import proves_equal
 
     document = choice.to_json()
     document["equals_einsum"] = proves_equal(choice) if prove else None
@@ -185,7 +185,7 @@ def _choice_json(choice: "TensorizeChoice", prove: bool) -> dict[str, Any]:
 
 
 def _trees(computation: "Computation", unit: "Intrinsic") -> dict[str, str]:
-    from codesign.tensorize.trees import syntax_tree
+    from codesign.tensorization.trees import syntax_tree
 
     return {"intrinsic": syntax_tree(unit.computation).render(), "computation": syntax_tree(computation).render()}
 

@@ -12,11 +12,11 @@ from codesign.core.errors import UserError, unknown_name
 if TYPE_CHECKING:
     from codesign.cost.cost import Infeasible
     from codesign.formats.load import Inputs
-    from codesign.tensorize.choice import TensorizeChoice
-    from codesign.tensorize.gemmini import GemminiProgram
-    from codesign.tensorize.program import Program
-    from codesign.tensorize.schedule import Schedule
-    from codesign.tensorize.scratchpad import Memories, Scratchpad
+    from codesign.tensorization.choice import TensorizeChoice
+    from codesign.tensorization.gemmini import GemminiProgram
+    from codesign.tensorization.program import Program
+    from codesign.tensorization.schedule import Schedule
+    from codesign.tensorization.scratchpad import Memories, Scratchpad
     from codesign.workloads.computation import Computation
 
 FORMS = ("pseudo", "instructions", "gemmini")
@@ -68,7 +68,7 @@ def emit_program(
     """
     from codesign.cli.inputs import parse_reuse
     from codesign.cost.cost import Infeasible
-    from codesign.tensorize.program import generate_program
+    from codesign.tensorization.program import generate_program
 
     if options.emit not in FORMS:
         raise unknown_name("program form", str(options.emit), FORMS, where="--emit")
@@ -129,7 +129,7 @@ def _pick(
 
 
 def _memories(options: ProgramOptions, computation: "Computation", given: "Inputs | None") -> "Scratchpad | Memories":
-    from codesign.tensorize.scratchpad import Scratchpad, memories_of
+    from codesign.tensorization.scratchpad import Scratchpad, memories_of
 
     if given is None:
         return Scratchpad(
@@ -156,8 +156,8 @@ def _inputs(options: ProgramOptions, choice: "TensorizeChoice") -> "Inputs | Non
 
 
 def _schedule(options: ProgramOptions, choice: "TensorizeChoice", given: "Inputs | None") -> "Schedule":
-    from codesign.tensorize.intrinsics import parse_bounds
-    from codesign.tensorize.schedule import schedule_from_mapping, schedule_from_tiles
+    from codesign.tensorization.intrinsics import parse_bounds
+    from codesign.tensorization.schedule import schedule_from_mapping, schedule_from_tiles
 
     if given is None or given.mapping is None:
         order = None if options.order is None else [d.strip() for d in options.order.split(",")]
@@ -168,7 +168,7 @@ def _schedule(options: ProgramOptions, choice: "TensorizeChoice", given: "Inputs
 
 
 def _gemmini(program: "Program") -> "GemminiProgram | Infeasible":
-    from codesign.tensorize.gemmini import gemmini_program
+    from codesign.tensorization.gemmini import gemmini_program
 
     return gemmini_program(program)
 
@@ -176,7 +176,7 @@ def _gemmini(program: "Program") -> "GemminiProgram | Infeasible":
 def _render(program: "Program", form: str) -> str:
     if form == "instructions":
         return json.dumps(program.to_json())
-    from codesign.tensorize.pseudo_code import pseudo_code
+    from codesign.tensorization.pseudo_code import pseudo_code
 
     return pseudo_code(program)
 
@@ -189,9 +189,9 @@ def _run(program: "Program", translated: "GemminiProgram | None", seed: int) -> 
     """Simulate on random numbers and compare with einsum."""
     import numpy as np
 
-    from codesign.tensorize.execute import affine_einsum, random_inputs, tensor_shape
-    from codesign.tensorize.gemmini_simulator import simulate_gemmini
-    from codesign.tensorize.simulator import simulate, wrapped
+    from codesign.tensorization.execute import affine_einsum, random_inputs, tensor_shape
+    from codesign.tensorization.gemmini_simulator import simulate_gemmini
+    from codesign.tensorization.simulator import simulate, wrapped
 
     computation = program.schedule.choice.computation
     inputs = random_inputs(computation, seed)

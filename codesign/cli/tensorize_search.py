@@ -9,10 +9,10 @@ import typer
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
-    from codesign.tensorize.encoding import SoftwareProblem
-    from codesign.tensorize.intrinsic_core import Core
-    from codesign.tensorize.program_cost import CallProgram
-    from codesign.tensorize.search import SearchResult
+    from codesign.tensorization.encoding import SoftwareProblem
+    from codesign.tensorization.intrinsic_core import Core
+    from codesign.tensorization.program_cost import CallProgram
+    from codesign.tensorization.search import SearchResult
     from codesign.workloads.computation import Computation
 
 
@@ -41,9 +41,9 @@ def search_program(options: SearchOptions, computation: "Computation", seed: int
     Raises:
         UserError: No such core, design or search, or nothing matches the core's intrinsic.
     """
-    from codesign.tensorize.encoding import SoftwareProblem
-    from codesign.tensorize.search_registry import create_search
-    from codesign.tensorize.stages import split_stages
+    from codesign.tensorization.encoding import SoftwareProblem
+    from codesign.tensorization.search_registry import create_search
+    from codesign.tensorization.stages import split_stages
 
     core = _core(options)
     method = create_search(options.search or "heuristic")
@@ -100,7 +100,7 @@ def _changes(text: str) -> dict[str, int | str]:
 
 
 def _report(problem: "SoftwareProblem", result: "SearchResult") -> dict[str, Any]:
-    from codesign.tensorize.program_cost import ProgramCost, program_cost
+    from codesign.tensorization.program_cost import ProgramCost, program_cost
 
     program = _program(problem, result)
     cost = program_cost(program)
@@ -121,10 +121,10 @@ def _report(problem: "SoftwareProblem", result: "SearchResult") -> dict[str, Any
 def _program(problem: "SoftwareProblem", result: "SearchResult") -> "CallProgram":
     import numpy as np
 
-    from codesign.tensorize.program_cost import CallProgram
-    from codesign.tensorize.revisions import CHOICE, unfold
-    from codesign.tensorize.schedule import Schedule
-    from codesign.tensorize.scoring import JOINED
+    from codesign.tensorization.program_cost import CallProgram
+    from codesign.tensorization.revisions import CHOICE, unfold
+    from codesign.tensorization.schedule import Schedule
+    from codesign.tensorization.scoring import JOINED
 
     rows = np.ones((problem.max_loops, 3), np.int64)
     count, host = unfold(problem.arrays, result.candidate, rows)

@@ -4,11 +4,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codesign.tensorize.encoding import SoftwareProblem
-from codesign.tensorize.observation import OBSERVATION
-from codesign.tensorize.policy import ENVIRONMENT, Network, Policy, save_policy
-from codesign.tensorize.revisions import REVISIONS
-from codesign.tensorize.search import HeuristicPrograms
+from codesign.tensorization.encoding import SoftwareProblem
+from codesign.tensorization.observation import OBSERVATION
+from codesign.tensorization.policy import ENVIRONMENT, Network, Policy, save_policy
+from codesign.tensorization.revisions import REVISIONS
+from codesign.tensorization.search import HeuristicPrograms
 from codesign.workloads.computation import Computation
 from spaces.cores import GEMM_CORE, core_of
 from tests.command_line import run
