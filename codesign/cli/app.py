@@ -66,7 +66,7 @@ def _register_commands() -> None:
             importlib.import_module(f"codesign.cli.{name}").register(app)
 
 
-LIST_OPTIONS = frozenset({"--objectives", "--weights"})
+LIST_OPTIONS = frozenset({"--dims", "--objectives", "--scheduler", "--weights"})
 """Options that take several values without quotes: ``--objectives latency energy area``."""
 
 

@@ -61,6 +61,11 @@ def register(app: typer.Typer) -> None:
         seq: Annotated[
             int | None, _option(_WORKLOAD, help="Sequence length, for networks that have one.", min=1)
         ] = None,
+        past: Annotated[int | None, _option(_WORKLOAD, help="Tokens in the cache, for language models.", min=0)] = None,
+        dims: Annotated[
+            str | None,
+            _option(_WORKLOAD, help="Lengths of ONNX files' free axes: --dims batch=4 seq=128 past=1024."),
+        ] = None,
         phase: Annotated[str | None, _option(_WORKLOAD, help="prefill or decode, for language models.")] = None,
         scheduler: Annotated[
             str,
@@ -140,18 +145,18 @@ def register(app: typer.Typer) -> None:
 
         codesign explore --network model.onnx --mapper exact --fidelity two --trials 100 --out runs/b
 
-        codesign explore --network gpt2-small --space soma-edge --scheduler soma --out runs/c
+        codesign explore --network gpt2-small-block --space soma-edge --scheduler soma --out runs/c
 
         codesign explore --network vgg16 --storage postgresql://me@server/studies --out runs/d
         """
         from codesign.cli.explore_request import ExploreRequest
         from codesign.cli.exploring import run_explore
-        from codesign.cli.inputs import check_format, warnings_to_stderr
+        from codesign.cli.inputs import check_format, parse_dims, warnings_to_stderr
 
         check_format(output_format)
         warnings_to_stderr()
         request = ExploreRequest(
-            networks=tuple(network), weights=_numbers("--weights", weights), batch=batch, seq=seq, phase=phase,
+            networks=tuple(network), weights=_numbers("--weights", weights), batch=batch, seq=seq, past=past, dims=parse_dims(dims), phase=phase,
             space=space, optimizer=optimizer, trials=trials, objectives=tuple(objectives.replace(",", " ").split()),
             constraints=tuple(constraint or ()), scheduler=scheduler, dram_ports=dram_ports, mapper=mapper, map_objective=map_objective, time_limit_s=time_limit,
             evaluations=evaluations, activations=activations, activation_bytes=_bytes(activation_buffer),

@@ -12,6 +12,8 @@ class ExploreRequest:
     weights: tuple[float, ...]
     batch: int | None
     seq: int | None
+    past: int | None
+    dims: dict[str, int] | None
     phase: str | None
     space: str
     optimizer: str

@@ -119,7 +119,9 @@ def load_workload(request: "ExploreRequest", space: DesignSpace) -> Workload:
             name,
             batch=request.batch,
             seq=request.seq,
+            past=request.past,
             phase=request.phase,
+            dims=request.dims,
             bits=space.bits,
             partial_bits=space.partial_bits,
         )
@@ -153,7 +155,9 @@ def _workload_json(request: "ExploreRequest") -> dict[str, Any]:
         "networks": list(request.networks),
         "batch": request.batch,
         "seq": request.seq,
+        "past": request.past,
         "phase": request.phase,
+        "dims": request.dims,
     }
 
 
@@ -171,7 +175,10 @@ def _soma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
             hint="soma-edge or soma-cloud",
         )
     _refuse_layer_options(request)
-    sources = [load_graph(n, phase=request.phase, seq=request.seq, batch=request.batch) for n in request.networks]
+    sources = [
+        load_graph(n, phase=request.phase, seq=request.seq, past=request.past, batch=request.batch, dims=request.dims)
+        for n in request.networks
+    ]
     batches = {s.batch for s in sources}
     if len(batches) > 1:
         raise UserError(f"the networks are of different batches: {sorted(batches)}", hint="give --batch")
@@ -241,7 +248,13 @@ def _cosma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
         raise UserError("--evaluations does not apply to --scheduler cosma", hint="--time-limit bounds each schedule")
     graphs = [
         load_graph(
-            name, bits=space.bits, batch=request.batch, seq=request.seq, phase=request.phase
+            name,
+            bits=space.bits,
+            batch=request.batch,
+            seq=request.seq,
+            past=request.past,
+            phase=request.phase,
+            dims=request.dims,
         ).without_parameters()
         for name in request.networks
     ]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codesign.cli.inputs import parse_dims
 from codesign.cli.schedule_options import ScheduleOptions
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured, write_atomic, write_json
@@ -14,7 +15,22 @@ if TYPE_CHECKING:
     from codesign.core.goals import Objective
 
 _COMMON = frozenset(
-    {"network", "arch", "phase", "seq", "batch", "capacity", "mode", "tile_cost", "evaluate", "seed", "html", "out"}
+    {
+        "network",
+        "arch",
+        "phase",
+        "seq",
+        "past",
+        "dims",
+        "batch",
+        "capacity",
+        "mode",
+        "tile_cost",
+        "evaluate",
+        "seed",
+        "html",
+        "out",
+    }
 )
 _SEARCH = _COMMON | {"objective", "time_limit", "evaluations", "prove"}
 SCHEDULERS: dict[str, frozenset[str]] = {
@@ -52,7 +68,14 @@ def _problem(options: ScheduleOptions) -> Any:
     mode = options.mode or "default"
     if mode not in MODES:
         raise unknown_name("mode", mode, MODES)
-    source = load_graph(options.network, phase=options.phase, seq=options.seq, batch=options.batch)
+    source = load_graph(
+        options.network,
+        phase=options.phase,
+        seq=options.seq,
+        past=options.past,
+        batch=options.batch,
+        dims=parse_dims(options.dims),
+    )
     hardware = _platform(options, source.constants)
     batch = options.batch if options.batch is not None else source.batch
     return Problem(source.graph, batch, hardware, MODES[mode], _capacity(options.capacity))
@@ -187,6 +210,33 @@ def _evaluate(problem: Any, path: Path, options: ScheduleOptions) -> None:
             print(f"{record['name']}: {record['status']}: {record['reason']}")
 
 
+def counts(problem: Any) -> dict[str, Any]:
+    """What the network is: name, layers, MACs of the whole batch, bytes of weights."""
+    layers = problem.graph.layers
+    return {
+        "network": problem.graph.name,
+        "batch": problem.batch,
+        "operators": len(layers),
+        "macs": problem.batch * sum(layer.ops for layer in layers if layer.is_matrix),
+        "weight_bytes": sum(layer.weight_bytes for layer in layers),
+    }
+
+
+def headline(problem: Any) -> str:
+    """The same as a line."""
+    count = counts(problem)
+    return (
+        f"{count['network']}, batch {count['batch']}: {count['operators']} operators, {count['macs']:,} MACs, "
+        f"{count['weight_bytes']:,} bytes of weights"
+    )
+
+
+def find(options: ScheduleOptions) -> tuple[Any, Any]:
+    """The problem and what the search finds; nothing is printed."""
+    problem = _problem(options)
+    return problem, _search(problem, options)
+
+
 def run(options: ScheduleOptions) -> None:
     """Schedule (or evaluate given encodings) and print."""
     from codesign.scheduling.soma.evaluator import Invalid
@@ -212,16 +262,21 @@ def run(options: ScheduleOptions) -> None:
         return
     found = _search(problem, options)
     if isinstance(found, Invalid):
-        record = infeasible_json(problem, found, options.scheduler)
-        print(json.dumps(record) if options.output_format == "json" else f"infeasible: {found.reason}")
+        record = {**infeasible_json(problem, found, options.scheduler), **counts(problem)}
+        print(
+            json.dumps(record)
+            if options.output_format == "json"
+            else f"{headline(problem)}\ninfeasible: {found.reason}"
+        )
         if options.out is not None:
             write_json(options.out, record)
         return
-    record = found_json(found, options.scheduler, options.seed or 0)
+    record = {**found_json(found, options.scheduler, options.seed or 0), **counts(problem)}
     _write_files(found.schedule, record, options)
     if options.output_format == "json":
         print(json.dumps(record))
         return
+    print(headline(problem))
     print(table([(options.scheduler, record)]))
     print(
         f"DRAM attributes: {found.proof}, gap {100 * found.gap:.2f} % of {found.dram_bound_cycles:,} cycles for these tiles"

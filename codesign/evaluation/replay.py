@@ -109,7 +109,7 @@ def recorded_workload(config: MappingABC[str, Any], space: DesignSpace) -> Workl
         UserError: A network cannot be loaded, or is no longer the one that was judged.
     """
     recorded = config["workload"]
-    options = {key: recorded.get(key) for key in ("batch", "seq", "phase")}
+    options = {key: recorded.get(key) for key in ("batch", "seq", "past", "phase", "dims")}
     networks = [
         load_network(name, **options, bits=space.bits, partial_bits=space.partial_bits) for name in recorded["networks"]
     ]
