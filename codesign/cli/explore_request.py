@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from codesign.evaluation.own_metrics import MetricFunction
+
 
 @dataclass(frozen=True)
 class ExploreRequest:
@@ -40,3 +42,4 @@ class ExploreRequest:
     out: Path
     storage: str | None
     study: str | None
+    metrics: tuple[tuple[str, MetricFunction], ...] = ()

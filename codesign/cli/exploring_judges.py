@@ -50,18 +50,20 @@ def make_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
     Raises:
         UserError: Options that do not go together, an unknown scheduler, mapper or network.
     """
-    if request.scheduler == "layers":
-        return _layer_judge(request, space)
-    if request.dram_ports is not None:
+    made = {"layers": _layer_judge, "soma": _soma_judge, "cosma": _cosma_judge}
+    if request.scheduler not in made:
+        raise unknown_name("scheduler", request.scheduler, SCHEDULERS)
+    if request.dram_ports is not None and request.scheduler != "layers":
         raise UserError(
             f"--dram-ports is used with --scheduler layers, not {request.scheduler}",
             hint="schedulers of whole networks read DRAM as one channel",
         )
-    if request.scheduler == "soma":
-        return _soma_judge(request, space)
-    if request.scheduler == "cosma":
-        return _cosma_judge(request, space)
-    raise unknown_name("scheduler", request.scheduler, SCHEDULERS)
+    judge = made[request.scheduler](request, space)
+    if not request.metrics:
+        return judge
+    from codesign.evaluation.own_metrics import WithOwnMetrics
+
+    return replace(judge, evaluate=WithOwnMetrics(judge.evaluate, space, request.metrics))
 
 
 def make_cheap_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
