@@ -102,7 +102,20 @@ def register(app: typer.Typer) -> None:
             _option(_INNER, help="Search for each layer's mapping, default exact; an unknown name lists them."),
         ] = None,
         map_objective: Annotated[
-            str | None, _option(_INNER, help="What each mapping or schedule minimises.", show_default="edp")
+            str | None,
+            _option(
+                _INNER,
+                help="What each mapping or schedule minimises: energy, latency or edp (default); with --scheduler cosma "
+                "bytes (default), energy or latency.",
+            ),
+        ] = None,
+        dram_ports: Annotated[
+            str | None,
+            _option(
+                _INNER,
+                help="shared (reads and writes take turns on the DRAM channel, as in every built-in space) or separate "
+                "(each has the full bandwidth, as Timeloop counts); default: as the space says.",
+            ),
         ] = None,
         time_limit: Annotated[
             float | None, _option(_INNER, help="Seconds of search per layer (soma: per network).")
@@ -213,6 +226,7 @@ def register(app: typer.Typer) -> None:
                 "objective": map_objective,
                 "time_limit_s": time_limit,
                 "evaluations": evaluations,
+                "dram_ports": dram_ports,
                 "between_layers": {
                     "activations": activations,
                     "activation_bytes": _bytes(activation_buffer),

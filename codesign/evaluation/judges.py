@@ -3,11 +3,12 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
-from codesign.core.errors import UserError, unknown_name
+from codesign.arch.architecture import Ports
+from codesign.core.errors import UserError
 from codesign.core.goals import Objective
-from codesign.evaluation.design import DesignEvaluator, DesignSpace, Evaluation
+from codesign.evaluation.design import AS_BUILT, DesignEvaluator, DesignSpace, Evaluation, WithDramPorts
 from codesign.evaluation.network import EvaluationOptions, with_effort
 from codesign.evaluation.own_metrics import MetricFunction, WithOwnMetrics
 from codesign.evaluation.specification import BetweenLayers, JudgeSpec, WorkloadSpec
@@ -15,6 +16,9 @@ from codesign.mappers.registry import create as create_mapper
 from codesign.workloads.load import load_network
 from codesign.workloads.network_json import content_hash
 from codesign.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from codesign.scheduling.cosma.objective import Quantity
 
 DEFAULT_MAPPER, LOW_FIDELITY_MAPPER = "exact", "anneal"
 
@@ -91,8 +95,9 @@ def low_fidelity(how: JudgeSpec, mapper: str | None, evaluations: int) -> JudgeS
 
 def _layer_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int) -> Judge:
     loaded = load_workload(workload, space)
+    objective = Objective.EDP if how.objective is None else Objective.parse(how.objective)
     options = EvaluationOptions(
-        objective=Objective.parse(how.objective),
+        objective=objective,
         budget=how.budget,
         seed=seed,
         rules=how.between_layers.rules(),
@@ -100,7 +105,7 @@ def _layer_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, see
     )
     mapper = with_effort(create_mapper(how.mapper or DEFAULT_MAPPER), options.budget)
     return Judge(
-        DesignEvaluator(space, loaded, mapper, options),
+        DesignEvaluator(_with_ports(how, space), loaded, mapper, options),
         {
             **workload.record(),
             "names": [n.name for n in loaded.networks],
@@ -109,13 +114,18 @@ def _layer_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, see
         },
         {"name": mapper.name, **{f.name: getattr(mapper, f.name) for f in fields(mapper)}},  # type: ignore[arg-type]
         {
-            "objective": how.objective,
+            "objective": objective.value,
             "time_limit_s": how.time_limit_s,
             "evaluations": how.evaluations,
+            "dram_ports": how.dram_ports or AS_BUILT,
             **how.between_layers.record(),
         },
         f"{loaded.name}: {len(loaded.distinct_layers())} distinct layers, {loaded.macs / 1e9:.3g} GMACs",
     )
+
+
+def _with_ports(how: JudgeSpec, space: DesignSpace) -> DesignSpace:
+    return space if how.dram_ports is None else WithDramPorts(space, Ports(how.dram_ports))
 
 
 def load_workload(workload: WorkloadSpec, space: DesignSpace) -> Workload:
@@ -161,8 +171,9 @@ def _soma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed
         raise UserError(f"the networks are of different batches: {sorted(batches)}", hint="give --batch")
     weights = workload.all_weights
     options = SearchOptions(how.budget, seed=seed)
+    objective = Objective.EDP if how.objective is None else Objective.parse(how.objective)
     graphs = tuple((source.graph, weight) for source, weight in zip(sources, weights, strict=True))
-    evaluator = ScheduledEvaluator(space, graphs, batches.pop(), Objective.parse(how.objective), options)
+    evaluator = ScheduledEvaluator(space, graphs, batches.pop(), objective, options)
     names = [source.graph.name for source in sources]
     layers = sum(len(s.graph.layers) for s in sources)
     return Judge(
@@ -171,7 +182,7 @@ def _soma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed
         {"name": "soma", "chains": options.chains},
         {
             "scheduler": "soma",
-            "objective": how.objective,
+            "objective": objective.value,
             "time_limit_s": how.time_limit_s,
             "evaluations": how.evaluations,
         },
@@ -182,13 +193,10 @@ def _soma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed
 def _cosma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int) -> Judge:
     from codesign.evaluation.traffic import TrafficEvaluator
     from codesign.scheduling.cosma.load import load_graph
-    from codesign.scheduling.cosma.objective import Quantity
     from codesign.scheduling.cosma.solve import Effort
 
     _refuse_layer_fields(how)
-    quantities = {"edp": Quantity.BYTES, "energy": Quantity.ENERGY, "latency": Quantity.LATENCY}
-    if how.objective not in quantities:
-        raise unknown_name("objective", how.objective, quantities)
+    quantity = _traffic_quantity(how.objective)
     if how.evaluations is not None:
         raise UserError("--evaluations does not apply to --scheduler cosma", hint="--time-limit bounds each schedule")
     graphs = [
@@ -205,16 +213,29 @@ def _cosma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, see
     ]
     effort = Effort(time_limit_s=how.time_limit_s or COSMA_TIME_LIMIT_S, seed=seed)
     weights = workload.all_weights
-    evaluator = TrafficEvaluator(space, tuple(zip(graphs, weights, strict=True)), quantities[how.objective], effort)
+    evaluator = TrafficEvaluator(space, tuple(zip(graphs, weights, strict=True)), quantity, effort)
     names = [graph.name for graph in graphs]
     operators = sum(len(g.operators) for g in graphs)
     return Judge(
         evaluator,
         {**workload.record(), "names": names, "hashes": [_hash(g) for g in graphs], "weights": list(weights)},
         {"name": "cosma"},
-        {"scheduler": "cosma", "objective": how.objective, "time_limit_s": effort.time_limit_s},
+        {"scheduler": "cosma", "objective": quantity.value, "time_limit_s": effort.time_limit_s},
         f"{' + '.join(names)}: {operators} operators; off-chip traffic of the best order and spills",
     )
+
+
+def _traffic_quantity(name: str | None) -> "Quantity":
+    """What COSMA minimises over off-chip traffic: a sum over transfers, so no energy-delay product."""
+    from codesign.scheduling.cosma.objective import Quantity
+
+    known = {quantity.value: quantity for quantity in Quantity}
+    if name is not None and name not in known:
+        raise UserError(
+            f"--map-objective {name} is not one that --scheduler cosma minimises: {', '.join(known)}",
+            hint="leave it out for bytes, or use --scheduler layers or soma",
+        )
+    return Quantity.BYTES if name is None else known[name]
 
 
 def _hash(graph: object) -> str:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, final
 
+from codesign.arch.architecture import Ports
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.goals import Budget
 from codesign.workloads.traffic import Activations, TrafficRules, Weights
@@ -116,23 +117,32 @@ class JudgeSpec:
     Args:
         scheduler: layers (each mapped alone), soma (whole network fused) or cosma (off-chip traffic of the best operator order).
         mapper: Search for each layer's mapping, default exact.
-        objective: What each mapping or schedule minimises.
+        objective: What each mapping or schedule minimises: energy, latency or edp (default); with cosma bytes (default), energy or latency.
         time_limit_s: Seconds of search per layer (soma, cosma: per network).
         evaluations: Mappings scored per layer (soma: schemes per network) at most.
+        dram_ports: shared (reads and writes take turns on the DRAM channel) or separate; default: as the space says.
         between_layers: What happens to activations and weights.
     """
 
     scheduler: str = "layers"
     mapper: str | None = None
-    objective: str = "edp"
+    objective: str | None = None
     time_limit_s: float | None = None
     evaluations: int | None = None
+    dram_ports: str | None = None
     between_layers: BetweenLayers = field(default_factory=BetweenLayers)
 
     def __post_init__(self) -> None:
         if self.scheduler not in SCHEDULERS:
             raise unknown_name("scheduler", self.scheduler, SCHEDULERS)
         Budget(self.time_limit_s, self.evaluations)
+        if self.dram_ports is not None and self.dram_ports not in [p.value for p in Ports]:
+            raise unknown_name("--dram-ports", self.dram_ports, [p.value for p in Ports])
+        if self.dram_ports is not None and self.scheduler != "layers":
+            raise UserError(
+                f"--dram-ports is used with --scheduler layers, not {self.scheduler}",
+                hint="schedulers of whole networks read DRAM as one channel",
+            )
 
     @property
     def budget(self) -> Budget:
