@@ -36,6 +36,12 @@ class DesignSpace:
         """
         return self.builder(self.space.to_points(self.space.to_indices([point]))[0])
 
+    @property
+    def parts(self) -> Mapping[str, tuple[tuple[str, ...], ...]] | None:
+        """Which parameters each part of an architecture depends on, where the builder says so (docs/bounds.md)."""
+        found: Mapping[str, tuple[tuple[str, ...], ...]] | None = getattr(self.builder, "parts", None)
+        return found
+
     def to_json(self) -> dict[str, Any]:
         """What a study records of it."""
         return {"name": self.name, "space": self.space.to_json()}
