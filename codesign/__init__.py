@@ -2,7 +2,7 @@
 
 For a workload (a neural network from ONNX, or tensor algebra in the field's notation) this
 package finds the accelerators worth building, each judged with the best software mapping that
-can be found for it. See `docs/architecture.md` for how the parts fit together.
+can be found for it. See `docs/explanation/architecture.md` for how the parts fit together.
 """
 
 from importlib.metadata import PackageNotFoundError, version

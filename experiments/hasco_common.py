@@ -20,7 +20,7 @@ from codesign.core.files import write_json
 from codesign.optim import Frame, create
 from codesign.optim.pareto import front
 from codesign.tensorize.choice import TensorizeChoice
-from codesign.tensorize.quick import CoreCost, Layer, cost_on_core
+from codesign.tensorize.compiled_anneal import CoreCost, Layer, cost_on_core
 from codesign.workloads.computation import Computation
 from codesign.workloads.load import load_network
 from codesign.workloads.network import OperatorKind

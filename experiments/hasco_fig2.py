@@ -13,9 +13,9 @@ import numpy as np
 
 from codesign.core.rng import make_state
 from codesign.mapping.nest import IntArray
+from codesign.tensorize.compiled_anneal import quick_program
 from codesign.tensorize.encoding import SoftwareProblem
-from codesign.tensorize.moves import CHOICE, FIRST_CALLS, candidate_width, draw, score_candidate
-from codesign.tensorize.quick import quick_program
+from codesign.tensorize.revisions import CHOICE, FIRST_CALLS, candidate_width, draw, score_candidate
 from codesign.tensorize.scoring import ENERGY, FITS, LATENCY, result_width
 from codesign.workloads.computation import Computation
 from experiments.hasco_common import base_parser, write_figure, write_results

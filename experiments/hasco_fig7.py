@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from codesign.core.errors import UserError
-from codesign.tensorize.core import Core, Overheads
+from codesign.tensorize.compiled_anneal import quick_program
 from codesign.tensorize.encoding import SoftwareProblem
-from codesign.tensorize.quick import quick_program
+from codesign.tensorize.intrinsic_core import Core, Overheads
 from codesign.tensorize.stages import split_stages
 from codesign.workloads.computation import Computation
 from experiments.hasco_common import base_parser, write_figure, write_results

@@ -12,8 +12,8 @@ import numpy as np
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.mapping.nest import FloatArray, IntArray
-from codesign.tensorize.core import Core
 from codesign.tensorize.encoding import SoftwareProblem
+from codesign.tensorize.intrinsic_core import Core
 from codesign.tensorize.program_cost import CallProgram
 from codesign.tensorize.schedule import Schedule
 from codesign.tensorize.scoring import result_width, score_programs

@@ -9,8 +9,8 @@ from codesign.core.errors import UserError
 from codesign.core.rng import make_state
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.tensorize.encoding import SoftwareProblem
-from codesign.tensorize.moves import CHOICE, FIRST_CALLS, FUSED, REVISIONS, candidate_width, draw, revise, unfold
 from codesign.tensorize.program_cost import CallProgram
+from codesign.tensorize.revisions import CHOICE, FIRST_CALLS, FUSED, REVISIONS, candidate_width, draw, revise, unfold
 from codesign.tensorize.scoring import FITS
 from spaces.primitives import (
     Fuse,

@@ -1,4 +1,4 @@
-"""Technology tables as files: the built-in ones and a user's own (same fields; docs/technology.md lists them)."""
+"""Technology tables as files: the built-in ones and a user's own (same fields; docs/reference/technology.md lists them)."""
 
 import math
 import re

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codesign.cli.places import Storage, StudyName
+from codesign.cli.study_location import Storage, StudyName
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
-    from codesign.optim.study import Study
+    from codesign.study.study import Study
 
 
 _WORKLOAD, _INNER, _CHEAP = "Workload", "Judging a design", "Cheap evaluations first"
@@ -136,7 +136,8 @@ def register(app: typer.Typer) -> None:
 
         codesign explore --network vgg16 --storage postgresql://me@server/studies --out runs/d
         """
-        from codesign.cli.exploring import ExploreRequest, run_explore
+        from codesign.cli.explore_request import ExploreRequest
+        from codesign.cli.exploring import run_explore
         from codesign.cli.inputs import check_format, warnings_to_stderr
 
         check_format(output_format)

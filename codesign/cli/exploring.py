@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,62 +16,29 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from codesign.cli.explore_request import ExploreRequest
 from codesign.cli.exploring_judges import Judge, make_cheap_judge, make_judge
 from codesign.cli.inputs import counted
 from codesign.core.errors import UserError, unknown_name
 from codesign.evaluation.design import DesignSpace, load_design_space
-from codesign.evaluation.executors import EXECUTORS, Guarded, open_executor
+from codesign.evaluation.executors import EXECUTORS, open_executor
+from codesign.evaluation.faults import Guarded
 from codesign.evaluation.metrics import UNITS, format_si, metric_field
 from codesign.optim import create as create_optimizer
-from codesign.optim.explore import AskTell, explore
 from codesign.optim.outcomes import parse_constraints
-from codesign.optim.storage import Claim
-from codesign.optim.storage_owner import owner_label
-from codesign.optim.study import (
+from codesign.study.config import CHEAP_PREFIX, StudyConfig
+from codesign.study.explore import AskTell, explore
+from codesign.study.owner import owner_label
+from codesign.study.storage import Claim
+from codesign.study.study import (
     LOCAL_NAME,
     REPORT_FILE,
     Study,
     Trial,
     hypervolume_curve,
 )
-from codesign.optim.study_config import CHEAP_PREFIX, StudyConfig
 
 FIDELITIES = ("one", "two")
-
-
-@dataclass(frozen=True)
-class ExploreRequest:
-    """The options of the command, read."""
-
-    networks: tuple[str, ...]
-    weights: tuple[float, ...]
-    batch: int | None
-    seq: int | None
-    phase: str | None
-    space: str
-    optimizer: str
-    trials: int
-    objectives: tuple[str, ...]
-    constraints: tuple[str, ...]
-    scheduler: str
-    mapper: str | None
-    map_objective: str
-    time_limit_s: float | None
-    evaluations: int | None
-    activations: str
-    activation_bytes: int
-    resident_weights: bool
-    fidelity: str
-    cheap_mapper: str | None
-    cheap_evaluations: int | None
-    cheap_cost: float | None
-    executor: str
-    workers: int | None
-    ray_address: str | None
-    seed: int
-    out: Path
-    storage: str | None
-    study: str | None
 
 
 def run_explore(request: ExploreRequest, *, front_to_stderr: bool) -> Study:
@@ -183,7 +150,7 @@ def _optimizer(request: ExploreRequest, space: DesignSpace, study: Study) -> tup
     )
     if request.fidelity == "one":
         return optimizer, None
-    from codesign.optim.cheap_first import CheapFirst
+    from codesign.study.low_fidelity_first import CheapFirst
 
     filled = replace(request, cheap_evaluations=request.cheap_evaluations or CHEAP_EVALUATIONS)
     judge = make_cheap_judge(filled, space)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.goals import Budget, Objective
 from codesign.evaluation.design import DesignEvaluator, DesignSpace, Evaluation
 from codesign.evaluation.network import EvaluationOptions, with_effort
-from codesign.mappers.base import Budget, Objective
 from codesign.mappers.registry import create as create_mapper
 from codesign.workloads.load import load_network
 from codesign.workloads.network_json import content_hash
@@ -16,7 +16,7 @@ from codesign.workloads.traffic import Activations, TrafficRules, Weights
 from codesign.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from codesign.cli.exploring import ExploreRequest
+    from codesign.cli.explore_request import ExploreRequest
     from codesign.evaluation.scheduled import TemplateSpace
 
 DEFAULT_MAPPER, CHEAP_MAPPER = "exact", "anneal"
@@ -143,14 +143,11 @@ def _workload_json(request: "ExploreRequest") -> dict[str, Any]:
 
 # ---- whole networks --------------------------------------------------------------------------------
 
-_SOMA_OBJECTIVES = {"edp": (1.0, 1.0), "latency": (0.0, 1.0), "energy": (1.0, 0.0)}
-
 
 def _soma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
     from codesign.evaluation.scheduled import ScheduledEvaluator
-    from codesign.scheduling.soma.fusion_search import Objective as Exponents
-    from codesign.scheduling.soma.search import Budget as ScheduleBudget
-    from codesign.scheduling.soma.source import load_graph
+    from codesign.scheduling.soma.model.load import load_graph
+    from codesign.scheduling.soma.search.two_stages import SearchOptions
 
     if not hasattr(space, "hardware"):
         raise UserError(
@@ -158,17 +155,16 @@ def _soma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
             hint="soma-edge or soma-cloud",
         )
     _refuse_layer_options(request)
-    if request.map_objective not in _SOMA_OBJECTIVES:
-        raise unknown_name("objective", request.map_objective, _SOMA_OBJECTIVES)
     sources = [load_graph(n, phase=request.phase, seq=request.seq, batch=request.batch) for n in request.networks]
     batches = {s.batch for s in sources}
     if len(batches) > 1:
         raise UserError(f"the networks are of different batches: {sorted(batches)}", hint="give --batch")
     weights = _weights(request)
-    budget = ScheduleBudget(seconds=request.time_limit_s, evaluations=request.evaluations, seed=request.seed)
+    options = SearchOptions(Budget(request.time_limit_s, request.evaluations), seed=request.seed)
     graphs = tuple((source.graph, weight) for source, weight in zip(sources, weights, strict=True))
-    exponents = Exponents(*_SOMA_OBJECTIVES[request.map_objective])
-    evaluator = ScheduledEvaluator(cast("TemplateSpace", space), graphs, batches.pop(), exponents, budget)
+    evaluator = ScheduledEvaluator(
+        cast("TemplateSpace", space), graphs, batches.pop(), Objective.parse(request.map_objective), options
+    )
     names = [source.graph.name for source in sources]
     return Judge(
         evaluator,
@@ -178,7 +174,7 @@ def _soma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
             "hashes": [hashlib.sha256(repr(source.graph).encode()).hexdigest()[:16] for source in sources],
             "weights": list(weights),
         },
-        {"name": "soma", "chains": budget.chains},
+        {"name": "soma", "chains": options.chains},
         {
             "scheduler": "soma",
             "objective": request.map_objective,
@@ -217,9 +213,9 @@ COSMA_TIME_LIMIT_S = 10.0
 
 def _cosma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
     from codesign.evaluation.traffic import TrafficEvaluator
+    from codesign.scheduling.cosma.load import load_graph
     from codesign.scheduling.cosma.objective import Quantity
     from codesign.scheduling.cosma.solve import Effort
-    from codesign.scheduling.cosma.sources import load_graph
 
     _refuse_layer_options(request)
     quantities = {"edp": Quantity.BYTES, "energy": Quantity.ENERGY, "latency": Quantity.LATENCY}

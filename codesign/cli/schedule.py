@@ -6,44 +6,15 @@ names they answer to and which options they read. An option that the chosen sche
 
 import importlib
 import importlib.util
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Annotated, Protocol, cast
 
 import typer
 
 from codesign.cli.inputs import check_format, warnings_to_stderr
+from codesign.cli.schedule_options import ScheduleOptions
 from codesign.core.errors import UserError, unknown_name
-
-
-@dataclass(frozen=True)
-class ScheduleOptions:
-    """What was given on the command line; None where nothing was (an empty scheduler until one is implied)."""
-
-    scheduler: str
-    output_format: str
-    network: str | None = None
-    arch: str | None = None
-    phase: str | None = None
-    seq: int | None = None
-    batch: int | None = None
-    capacity: str | None = None
-    buffers: Path | None = None
-    parameters: bool | None = None
-    unfused: bool | None = None
-    route: str | None = None
-    mode: str | None = None
-    tile_cost: str | None = None
-    evaluate: Path | None = None
-    objective: str | None = None
-    time_limit: float | None = None
-    evaluations: int | None = None
-    prove: float | None = None
-    chains: int | None = None
-    workers: int | None = None
-    seed: int | None = None
-    html: Path | None = None
-    out: Path | None = None
 
 
 class SchedulerFamily(Protocol):

@@ -16,7 +16,7 @@ from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured, write_atomic, write_json
 
 if TYPE_CHECKING:
-    from codesign.cli.schedule import ScheduleOptions
+    from codesign.cli.schedule_options import ScheduleOptions
     from codesign.scheduling.cosma.graph import OperatorGraph
     from codesign.scheduling.cosma.objective import TrafficWeights
     from codesign.scheduling.cosma.result import Schedule, TooSmall, Unplaced
@@ -50,7 +50,7 @@ def implied(options: ScheduleOptions) -> str | None:
     if path.suffix == ".pt2":
         return "cosma"
     if path.suffix == ".json" and path.is_file():
-        from codesign.scheduling.cosma.sources import is_graph_document
+        from codesign.scheduling.cosma.load import is_graph_document
 
         return "cosma" if is_graph_document(read_structured(path)) else None
     return None
@@ -109,8 +109,8 @@ def _allocate(options: ScheduleOptions) -> None:
 
 def _schedule(options: ScheduleOptions) -> None:
     from codesign.scheduling.cosma.capacity import resolve_capacity
+    from codesign.scheduling.cosma.load import load_graph
     from codesign.scheduling.cosma.result import Schedule, failure_to_dict, schedule_to_dict
-    from codesign.scheduling.cosma.sources import load_graph
 
     if options.network is None:
         raise UserError(
@@ -129,7 +129,7 @@ def _schedule(options: ScheduleOptions) -> None:
     if isinstance(result, Schedule):
         document = schedule_to_dict(result, seconds)
         if options.html is not None:
-            from codesign.scheduling.cosma.memory_map import memory_map_html
+            from codesign.scheduling.cosma.address_page import memory_map_html
 
             write_atomic(options.html, memory_map_html(result))
     else:

@@ -11,7 +11,7 @@ from codesign.core.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
     from codesign.cost.cost import Infeasible
-    from codesign.mapping.load import Inputs
+    from codesign.formats.load import Inputs
     from codesign.tensorize.choice import TensorizeChoice
     from codesign.tensorize.gemmini import GemminiProgram
     from codesign.tensorize.program import Program
@@ -147,7 +147,7 @@ def _inputs(options: ProgramOptions, choice: "TensorizeChoice") -> "Inputs | Non
             raise UserError("--mapping needs the design it is for", hint="add --arch")
         return None
     from codesign.cli.inputs import resolve
-    from codesign.mapping.load import load_inputs
+    from codesign.formats.load import load_inputs
 
     given = resolve([], arch=options.arch)
     if options.mapping is None:

@@ -9,8 +9,8 @@ import typer
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
-    from codesign.tensorize.core import Core
     from codesign.tensorize.encoding import SoftwareProblem
+    from codesign.tensorize.intrinsic_core import Core
     from codesign.tensorize.program_cost import CallProgram
     from codesign.tensorize.search import SearchResult
     from codesign.workloads.computation import Computation
@@ -42,7 +42,7 @@ def search_program(options: SearchOptions, computation: "Computation", seed: int
         UserError: No such core, design or search, or nothing matches the core's intrinsic.
     """
     from codesign.tensorize.encoding import SoftwareProblem
-    from codesign.tensorize.search import create_search
+    from codesign.tensorize.search_registry import create_search
     from codesign.tensorize.stages import split_stages
 
     core = _core(options)
@@ -121,8 +121,8 @@ def _report(problem: "SoftwareProblem", result: "SearchResult") -> dict[str, Any
 def _program(problem: "SoftwareProblem", result: "SearchResult") -> "CallProgram":
     import numpy as np
 
-    from codesign.tensorize.moves import CHOICE, unfold
     from codesign.tensorize.program_cost import CallProgram
+    from codesign.tensorize.revisions import CHOICE, unfold
     from codesign.tensorize.schedule import Schedule
     from codesign.tensorize.scoring import JOINED
 

@@ -12,7 +12,7 @@ from codesign.core.errors import UserError, unknown_name
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.network import EvaluationOptions, WorkloadResult, evaluate_workload
-from codesign.mappers.base import Mapper
+from codesign.mappers.protocol import Mapper
 from codesign.workloads.workload import Workload
 
 Point = Mapping[str, Any]

@@ -10,11 +10,12 @@ from typing import Any
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.evaluation.design import DesignSpace, load_design_space
 from codesign.evaluation.network import EvaluationOptions
-from codesign.mappers.base import Budget, Mapper, MapResult, Objective
+from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mappers.registry import create as create_mapper
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.files import mapping_from_json
@@ -156,7 +157,7 @@ class RecordedMapper:
         seed: int,
         reuse: Reuse = Reuse.TIMELOOP,
     ) -> MapResult:
-        """See `codesign.mappers.base.Mapper`."""
+        """See `codesign.mappers.protocol.Mapper`."""
         wanted = problem.computation
         for layer in self.layers:
             if str(layer.computation) == str(wanted) and layer.computation.sizes == wanted.sizes:

@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Any, cast
 
 from codesign.core.errors import UserError, closest, unknown_name
-from codesign.mappers.base import Mapper
+from codesign.mappers.protocol import Mapper
 
 MAPPERS: dict[str, tuple[str, str]] = {
     "exact": (

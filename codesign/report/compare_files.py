@@ -8,7 +8,7 @@ from pathlib import Path
 from codesign.core.files import write_atomic
 from codesign.evaluation.metrics import UNITS, format_si
 from codesign.report.compare import Comparison, Group, comparison_json
-from codesign.report.page import asset, build_page
+from codesign.report.html_page import asset, build_page
 
 
 def write_comparison(comparison: Comparison, path: Path) -> Path:

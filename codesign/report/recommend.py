@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.evaluation.metrics import UNITS, format_si
-from codesign.optim.study import Study, Trial
+from codesign.study.study import Study, Trial
 
 BALANCED = "best balance"
 

@@ -31,12 +31,12 @@ from codesign.evaluation.replay import (
     recorded_workload,
     replay_layers,
 )
-from codesign.mappers.base import Mapper
+from codesign.mappers.protocol import Mapper
 from codesign.optim.pareto import nondominated
-from codesign.optim.study import Study, Trial
-from codesign.report.page import asset, build_page
+from codesign.report.html_page import asset, build_page
 from codesign.report.recommend import LABELS, knee_index
 from codesign.report.summary import point_text
+from codesign.study.study import Study, Trial
 
 FACTORS = (0.25, 0.5, 2.0, 4.0)
 """What a constant is multiplied by, unless asked otherwise: published figures of one node differ by about that much."""

@@ -7,12 +7,12 @@ import numpy as np
 
 from codesign.core.files import write_atomic
 from codesign.evaluation.metrics import UNITS
-from codesign.optim.study import REPORT_FILE, Study, Trial, hypervolume_curve
 from codesign.report.design_data import DesignData
+from codesign.report.html_page import asset, build_page
 from codesign.report.importance import LEAST_TRIALS, effects
-from codesign.report.page import asset, build_page
 from codesign.report.recommend import LABELS, knee_design
 from codesign.report.summary import is_finite, recommended_rows, summary
+from codesign.study.study import REPORT_FILE, Study, Trial, hypervolume_curve
 
 SCRIPTS = ("scene.js", "parallel.js", "front.js", "search.js", "table.js", "drawing.js", "design.js", "study.js")
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codesign.evaluation.metrics import UNITS, format_si
-from codesign.optim.study import Study, Trial
 from codesign.report.recommend import LABELS, constant_objectives, in_words, recommendations
+from codesign.study.study import Study, Trial
 
 _SIZES = {"kib": "KiB", "mib": "MiB", "bytes": "bytes", "bits": "bits", "mm": "mm"}
 """Endings of parameter names that are units."""

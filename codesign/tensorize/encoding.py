@@ -14,8 +14,8 @@ from codesign.cost.arrays import Reuse, encode_problem
 from codesign.cost.kernel import Kernel, make_kernel
 from codesign.mapping.nest import SPATIAL_X, SPATIAL_Y, FloatArray, IntArray
 from codesign.tensorize.choice import TensorizeChoice, choices
-from codesign.tensorize.core import LOCAL, Core
 from codesign.tensorize.diagnosis import no_match_error
+from codesign.tensorize.intrinsic_core import LOCAL, Core
 from codesign.tensorize.program_cost import dma_pj_per_bit
 from codesign.workloads.computation import Computation
 

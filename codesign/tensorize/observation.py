@@ -12,9 +12,9 @@ import numpy.typing as npt
 from codesign.core.errors import UserError
 from codesign.core.jit import njit
 from codesign.mapping.nest import FloatArray, IntArray
-from codesign.tensorize.core import LOCAL, SCRATCHPAD
 from codesign.tensorize.encoding import MAX_CHOICES, ProgramArrays, SoftwareProblem
-from codesign.tensorize.moves import (
+from codesign.tensorize.intrinsic_core import LOCAL, SCRATCHPAD
+from codesign.tensorize.revisions import (
     CHOICE,
     FIRST_CALLS,
     FUSED,

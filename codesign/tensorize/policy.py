@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from codesign.core.errors import UserError
-from codesign.tensorize.moves import REVISIONS
 from codesign.tensorize.observation import OBSERVATION, VERSION
+from codesign.tensorize.revisions import REVISIONS
 from codesign.tensorize.search import GuidedPrograms
 
 ENVIRONMENT = f"codesign/Schedule-v{VERSION}"
 """The environment whose policies this version can use."""
 
 TRAINED = Path(__file__).parent / "data" / "schedule_policy.npz"
-"""A policy that comes with the program, its weights in half precision; docs/hasco.md says how it was trained."""
+"""A policy that comes with the program, its weights in half precision; docs/explanation/hasco.md says how it was trained."""
 
 FloatMatrix = npt.NDArray[np.float32]
 

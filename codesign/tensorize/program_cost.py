@@ -1,4 +1,4 @@
-"""What a program of intrinsic calls costs, in readable form: formulas Q1-Q9 of docs/hasco.md.
+"""What a program of intrinsic calls costs, in readable form: formulas Q1-Q9 of docs/explanation/hasco.md.
 
 Searches use the compiled form in `codesign.tensorize.scoring`; tests hold the two equal.
 """
@@ -14,7 +14,7 @@ from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.mapping.mapping import Mapping
 from codesign.tensorize.choice import contiguous_run
-from codesign.tensorize.core import LOCAL, SCRATCHPAD, Core
+from codesign.tensorize.intrinsic_core import LOCAL, SCRATCHPAD, Core
 from codesign.tensorize.schedule import Schedule
 
 

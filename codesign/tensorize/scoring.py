@@ -1,4 +1,4 @@
-"""Scoring programs of intrinsic calls in compiled code: formulas Q1-Q9 of docs/hasco.md on integer arrays.
+"""Scoring programs of intrinsic calls in compiled code: formulas Q1-Q9 of docs/explanation/hasco.md on integer arrays.
 
 `codesign.tensorize.program_cost` is the readable form; tests hold the two equal. What the loops do on chip is scored by the one cost kernel.
 """
@@ -8,7 +8,6 @@ import numpy as np
 from codesign.core.jit import njit
 from codesign.cost.kernel import CYCLES, READS, TILE, UPDATES, VALID, Kernel, score
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, TEMPORAL, FloatArray, IntArray, Nest
-from codesign.tensorize.core import LOCAL, SCRATCHPAD
 from codesign.tensorize.encoding import (
     ARRAY_OVERHEAD,
     ATOM_BYTES,
@@ -28,6 +27,7 @@ from codesign.tensorize.encoding import (
     TRANSFER_PJ,
     ProgramArrays,
 )
+from codesign.tensorize.intrinsic_core import LOCAL, SCRATCHPAD
 
 FITS, TOO_LARGE = 0, 1
 """Status of a program: it runs, or some memory is too small for it."""
@@ -142,7 +142,7 @@ def _set_padded(problem: ProgramArrays, choice: int, loops: IntArray, count: int
 
 @njit
 def _dram_pj_per_bit(constants: FloatArray, burst_bytes: float) -> float:
-    """D2 of docs/technology.md, as `codesign.arch.dram.dram_energy_pj_per_bit`."""
+    """D2 of docs/reference/technology.md, as `codesign.arch.dram.dram_energy_pj_per_bit`."""
     moved = np.ceil(burst_bytes / constants[ATOM_BYTES]) * constants[ATOM_BYTES]
     rows = np.ceil(burst_bytes / constants[ROW_BYTES])
     return constants[TRANSFER_PJ] * moved / burst_bytes + constants[ROW_PJ] * rows / (8 * burst_bytes)  # type: ignore[no-any-return]

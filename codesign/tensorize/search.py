@@ -12,12 +12,12 @@ from typing import ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from codesign.core.errors import UserError, unknown_name
+from codesign.core.errors import UserError
 from codesign.core.rng import RandomState, below, make_state, uniform
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.tensorize.encoding import SoftwareProblem
-from codesign.tensorize.moves import REVISIONS, candidate_width, draw, mask_revisions, revise, score_candidate
 from codesign.tensorize.observation import OBSERVATION, look, static_features
+from codesign.tensorize.revisions import REVISIONS, candidate_width, draw, mask_revisions, revise, score_candidate
 from codesign.tensorize.scoring import FITS, LATENCY, result_width
 
 _MAX_FAILURES = 200
@@ -344,27 +344,3 @@ class GuidedPrograms:
             if row is not None:
                 add(scorer.score(row))
         return scorer.result()
-
-
-SEARCHES: dict[str, Callable[[], ProgramSearch]] = {
-    "random": RandomPrograms,
-    "heuristic": HeuristicPrograms,
-    "annealing": AnnealedPrograms,
-}
-"""Searches that need no training, by name; `codesign.tensorize.policy.load_policy` adds trained ones."""
-
-
-def create_search(name: str) -> ProgramSearch:
-    """The search of that name, or a trained one: ``learned`` for the policy that comes with the program, ``policy:PATH`` for another.
-
-    Raises:
-        UserError: Unknown name, or a checkpoint that cannot be used.
-    """
-    kind, _, path = name.partition(":")
-    if (kind == "policy" and path) or name == "learned":
-        from codesign.tensorize.policy import TRAINED, load_policy
-
-        return load_policy(path or TRAINED)
-    if name not in SEARCHES:
-        raise unknown_name("software search", name, [*SEARCHES, "learned", "policy:PATH"])
-    return SEARCHES[name]()

@@ -1,6 +1,6 @@
 """Networks as accelerators run them: views removed, normalisation folded, cheap functions applied on the way out.
 
-Rules W3 to W5 in `docs/workloads.md`.
+Rules W3 to W5 in `docs/reference/workloads.md`.
 """
 
 from dataclasses import replace

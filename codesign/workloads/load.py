@@ -51,7 +51,7 @@ def load_network(
     if suffix == ".onnx":
         if phase is not None:
             raise UserError("`phase` applies to zoo networks, not to an ONNX file", where=text)
-        from codesign.workloads.onnx_import import load_onnx
+        from codesign.workloads.onnx.reader import load_onnx
 
         network = load_onnx(text, batch=batch, seq=seq, dims=dims, bits=bits, partial_bits=partial_bits)
     elif suffix in _STRUCTURED:

@@ -1,6 +1,6 @@
 """A network: a directed acyclic graph of operators and the tensors between them.
 
-The rules that give an operator its bytes and operations are numbered W1, W2, ... in `docs/workloads.md`.
+The rules that give an operator its bytes and operations are numbered W1, W2, ... in `docs/reference/workloads.md`.
 """
 
 import math

@@ -7,8 +7,8 @@ import pytest
 
 from codesign.cost.cost import Infeasible
 from codesign.tensorize.encoding import SoftwareProblem
-from codesign.tensorize.moves import REVISIONS, score_candidates
 from codesign.tensorize.program_cost import program_cost
+from codesign.tensorize.revisions import REVISIONS, score_candidates
 from codesign.tensorize.scoring import ARRAY, CALLS, DRAM_TIME, ENERGY, HOST, LATENCY, TRIPS, USED_BITS, result_width
 from codesign.workloads.computation import Computation
 from spaces.cores import CORE_SPACES, core_of

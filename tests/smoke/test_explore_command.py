@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from codesign.optim.study import Study
+from codesign.study.study import Study
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 

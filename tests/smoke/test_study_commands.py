@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from codesign.cli import explore
 from codesign.cli.app import join_lists
 from codesign.core.errors import UserError
-from codesign.optim.storage import Database, sqlite_url
-from codesign.optim.study import Study
+from codesign.study.storage import Database, sqlite_url
+from codesign.study.study import Study
 
 NETWORK = str(Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / "light_squeezenet.onnx")
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from codesign.tensorize.encoding import SoftwareProblem
-from codesign.tensorize.moves import REVISIONS
 from codesign.tensorize.observation import OBSERVATION
 from codesign.tensorize.policy import ENVIRONMENT, Network, Policy, save_policy
+from codesign.tensorize.revisions import REVISIONS
 from codesign.tensorize.search import HeuristicPrograms
 from codesign.workloads.computation import Computation
 from spaces.cores import GEMM_CORE, core_of

@@ -1,4 +1,4 @@
-"""Formulas Q1-Q9 of docs/hasco.md: its worked example by hand, and what each of them is there for."""
+"""Formulas Q1-Q9 of docs/explanation/hasco.md: its worked example by hand, and what each of them is there for."""
 
 from dataclasses import replace
 
@@ -6,9 +6,9 @@ import pytest
 
 from codesign.core.errors import UserError
 from codesign.cost.cost import Infeasible
-from codesign.tensorize.core import Core, Dma, Overheads
 from codesign.tensorize.encoding import SoftwareProblem
 from codesign.tensorize.execute import random_inputs
+from codesign.tensorize.intrinsic_core import Core, Dma, Overheads
 from codesign.tensorize.program import generate_program
 from codesign.tensorize.program_cost import CallProgram, ProgramCost, pipeline_cycles, program_cost
 from codesign.tensorize.schedule import Schedule

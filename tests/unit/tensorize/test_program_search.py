@@ -6,9 +6,9 @@ import pytest
 
 from codesign.core.errors import UserError
 from codesign.tensorize.encoding import SoftwareProblem
-from codesign.tensorize.moves import HALVE, KINDS, REVISIONS
 from codesign.tensorize.observation import OBSERVATION
 from codesign.tensorize.policy import ENVIRONMENT, TRAINED, Network, Policy, load_policy, read_policy, save_policy
+from codesign.tensorize.revisions import HALVE, KINDS, REVISIONS
 from codesign.tensorize.search import (
     AnnealedPrograms,
     GuidedPrograms,
@@ -16,8 +16,8 @@ from codesign.tensorize.search import (
     ProgramSearch,
     RandomPrograms,
     candidate_value,
-    create_search,
 )
+from codesign.tensorize.search_registry import create_search
 from codesign.workloads.computation import Computation
 from spaces.cores import GEMM_CORE, core_of
 from spaces.software import SoftwareSpace
