@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
 from typing import Any, Protocol, final
 
 import numpy as np
@@ -43,6 +43,10 @@ EVEN_MAPPERS = frozenset({"exact", "genetic", "hybrid", "cosa", "anneal", "rando
 """Mappers whose mappings the bounds hold for: even ones with perfect factors, every level keeping what it may keep."""
 
 
+_COVERED = frozenset({"objective", "budget", "seed", "reuse", "rules", "activation_bytes", "constraints"})
+"""Options that bounds take into account, or hold whatever their value; others must be at their default."""
+
+
 class BoundedSpace(Protocol):
     """What is needed of a hardware space."""
 
@@ -64,6 +68,9 @@ def why_not(options: EvaluationOptions, mapper: str) -> str | None:
         return "memories may be bypassed freely"
     if options.rules.activations is not Activations.DRAM or options.rules.weights is not Weights.PER_RUN:
         return "activations or weights stay on chip between layers"
+    for item in fields(options):
+        if item.name not in _COVERED and getattr(options, item.name) != getattr(EvaluationOptions(), item.name):
+            return f"evaluation option {item.name!r} is not covered"
     return None
 
 

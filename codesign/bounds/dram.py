@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, StorageLevel
 from codesign.bounds.layer import LayerFacts
-from codesign.mappers.base import Budget, Objective
+from codesign.core.goals import Budget, Objective
 from codesign.mappers.exact import ExactMapper
 from codesign.mapping.constraints import MappingProblem
 from codesign.workloads.computation import Computation, Tensor

@@ -16,10 +16,9 @@ from codesign.optim.bounded import BoundedDesigns, bounds_for, designs_of
 from codesign.optim.certificate import Certificate
 from codesign.optim.corners import corners
 from codesign.optim.hypervolume import Frame, hypervolume
-from codesign.optim.mobo import Mobo
 from codesign.optim.optimizer import satisfied
 from codesign.optim.pareto import front
-from codesign.optim.protocols import Bools, Floats, History, Indices, Problem
+from codesign.optim.protocols import Bools, Floats, History, Indices, Problem, Strategy
 
 LISTED = 20_000_000
 """The most designs that are listed and bounded one by one."""
@@ -55,7 +54,7 @@ class Exact:
     problem: Problem
     epsilon: float = 0.0
     sharpen: bool = True
-    _state: list["Proof"] = field(default_factory=list, compare=False, repr=False, init=False)
+    _state: list["FrontProof"] = field(default_factory=list, compare=False, repr=False, init=False)
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.epsilon <= 1.0:
@@ -112,17 +111,19 @@ class Exact:
         return proof.outer_front()
 
     @cached_property
-    def _black_box(self) -> Mobo:
-        return Mobo(self.problem, acquisition="auto", grey=False)
+    def _black_box(self) -> Strategy:
+        from codesign.optim.mobo import Mobo
 
-    def _proof(self) -> "Proof":
+        return Mobo(self.problem, grey=False)
+
+    def _proof(self) -> "FrontProof":
         if not self._state:
-            self._state.append(Proof(self.problem, self.epsilon, self.sharpen))
+            self._state.append(FrontProof(self.problem, self.epsilon, self.sharpen))
         return self._state[0]
 
 
 @final
-class Proof:
+class FrontProof:
     """The bounds of all designs and what evaluations have shown of them; learns what is new in a history.
 
     Args:
