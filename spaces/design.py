@@ -38,7 +38,7 @@ class DesignSpace:
 
     @property
     def parts(self) -> Mapping[str, tuple[tuple[str, ...], ...]] | None:
-        """Which parameters each part of an architecture depends on, where the builder says so (docs/bounds.md)."""
+        """Which parameters each part of an architecture depends on, where the builder says so (docs/explanation/bounds.md)."""
         found: Mapping[str, tuple[tuple[str, ...], ...]] | None = getattr(self.builder, "parts", None)
         return found
 

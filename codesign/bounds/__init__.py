@@ -1,4 +1,4 @@
-"""Lower bounds on the metrics of a design over all its mappings (docs/bounds.md)."""
+"""Lower bounds on the metrics of a design over all its mappings (docs/explanation/bounds.md)."""
 
 from codesign.bounds.design import DesignBounds, bounds_of
 

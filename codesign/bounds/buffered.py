@@ -1,4 +1,4 @@
-"""Bounds for one buffer that feeds an array of children with a memory each: DRAM > buffer > x * y > memory > MAC (rules B3-B6)."""
+"""Bounds for one buffer that feeds an array of children with a memory each: DRAM > buffer > x * y > memory > MAC (rules LB3-LB6)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ def is_buffered(figures: Figures, layers: Sequence[LayerFacts]) -> bool:
     dram, buffer, local = figures.levels
     alone = all(f.size == 1 for k in (0, 2) for f in figures.fanouts[k])
     forwards = any(f.links is Links.PEER for f in figures.fanouts[1])
-    whole = all(_ROLES <= level.keep for level in (*dram, *buffer))
+    whole = all(level.keep >= _ROLES for level in (*dram, *buffer))
     packed = not any(level.one_element_per_word for level in (*dram, *buffer, *local))
     return alone and not forwards and whole and packed and bool(layers)
 
@@ -116,9 +116,7 @@ class BufferedTables:
         """Bounds of designs of the family (`is_buffered`)."""
         moved, read, capacity = self._dram_words(figures)
         memory, memory_of = combinations([figures.level[0], capacity])
-        dram_cycles = np.stack(
-            [self._dram_cycles(figures.levels[0][d], moved[c], read[c]) for d, c in memory]
-        )
+        dram_cycles = np.stack([self._dram_cycles(figures.levels[0][d], moved[c], read[c]) for d, c in memory])
         arrays, array_of = self._arrays(figures, read, capacity)
         energy, cycles = _array_bounds(
             arrays.structure, arrays.prices, arrays.ports, arrays.one_port, arrays.fill_bits, arrays.fill_pj, arrays.rows,
@@ -162,7 +160,7 @@ class BufferedTables:
         word_bits = float(figures.levels[0][0].word_bits)
         for k, (f, inner, outer, _) in enumerate(found):
             fanout, local, buffer = figures.fanouts[1][f], figures.levels[2][inner], figures.levels[1][outer]
-            all_kept = _ROLES <= local.keep
+            all_kept = local.keep >= _ROLES
             size = local.capacity_bits if all_kept else 0
             shape = (min(fanout.x, fanout.y), max(fanout.x, fanout.y))
             key = (shape, fanout.links is Links.NONE, local.keep, size)
@@ -180,7 +178,14 @@ class BufferedTables:
         start[:, :-1] = flat[:-1].reshape(sizes.shape)
         start[:, -1] = flat[len(self._layers) :: len(self._layers)]
         arrays = Arrays(
-            structure, prices, ports, one_port, read[found[:, 3]] * word_bits, fill_pj, np.ascontiguousarray(rows), start
+            structure,
+            prices,
+            ports,
+            one_port,
+            read[found[:, 3]] * word_bits,
+            fill_pj,
+            np.ascontiguousarray(rows),
+            start,
         )
         return arrays, which
 
@@ -224,7 +229,7 @@ def _rows_of(facts: LayerFacts, fanout: Fanout, local: StorageLevel) -> Floats:
 
 
 def _prices(fanout: Fanout, buffer: StorageLevel, local: StorageLevel) -> Floats:
-    """pJ of a bit read and updated at the buffer, copied and sent over the links, read and written at a child."""
+    """PJ of a bit read and updated at the buffer, copied and sent over the links, read and written at a child."""
     systolic, hop = fanout.links is Links.SYSTOLIC, fanout.hop_pj_per_bit
     bus = 0.0 if systolic else hop * (fanout.x + fanout.y) / (2.0 if fanout.links is Links.NONE else 1.0)
     outer, inner = _energy(buffer), _energy(local)
@@ -244,9 +249,7 @@ def _ports(buffer: StorageLevel, local: StorageLevel) -> Floats:
     def bits(words: float | None, level: StorageLevel) -> float:
         return np.inf if words is None else words * level.word_bits
 
-    inner = max(
-        bits(local.read_bandwidth_words_per_cycle, local), bits(local.write_bandwidth_words_per_cycle, local)
-    )
+    inner = max(bits(local.read_bandwidth_words_per_cycle, local), bits(local.write_bandwidth_words_per_cycle, local))
     return np.array(
         [
             bits(buffer.read_bandwidth_words_per_cycle, buffer),
@@ -260,7 +263,7 @@ def _ports(buffer: StorageLevel, local: StorageLevel) -> Floats:
 def _row_cycles(row: Floats, ports: Floats, one_port: bool, fill: float) -> float:
     """Cycles of one choice: the array, the buffer's ports, a child's memory."""
     read, write = row[READ], row[UPDATE] + fill
-    cycles = max(row[CYCLES], read / ports[0], write / ports[1], row[LOCAL_BUSY] / ports[2])
+    cycles: float = max(row[CYCLES], read / ports[0], write / ports[1], row[LOCAL_BUSY] / ports[2])
     if one_port:
         cycles = max(cycles, (read + write) / max(ports[0], ports[1]))
     return cycles

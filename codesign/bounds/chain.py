@@ -1,4 +1,4 @@
-"""Bounds for any memory hierarchy: every word at least once past every memory that keeps it, the MACs at their rate (rule B7)."""
+"""Bounds for any memory hierarchy: every word at least once past every memory that keeps it, the MACs at their rate (rule LB7)."""
 
 import math
 from collections.abc import Sequence
@@ -82,7 +82,10 @@ class ChainTables:
                 if k == chain[-1]:
                     served = self._served(facts, architecture, k, t) * bits / level.word_bits
                     if tensor.is_output:
-                        total += served * energy.update_pj + max(served - words * self._spread_below(facts, architecture, k), 0.0) * energy.read_pj
+                        total += (
+                            served * energy.update_pj
+                            + max(served - words * self._spread_below(facts, architecture, k), 0.0) * energy.read_pj
+                        )
                     else:
                         total += served * energy.read_pj + words * energy.fill_pj
                 elif tensor.is_output:

@@ -1,4 +1,4 @@
-"""Lower bounds on what a workload costs on the designs of a space, whatever the mappings (docs/bounds.md)."""
+"""Lower bounds on what a workload costs on the designs of a space, whatever the mappings (docs/explanation/bounds.md)."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from codesign.arch.architecture import Architecture, Fanout, LevelKind
 from codesign.bounds.buffered import BufferedTables, Split, is_buffered
-from codesign.bounds.parts import Figures, Parts, combinations, figures_of
 from codesign.bounds.chain import ChainTables
 from codesign.bounds.dram import DramTables
 from codesign.bounds.layer import LayerFacts
+from codesign.bounds.parts import Figures, Parts, combinations, figures_of
 from codesign.bounds.structure import StructureSearches, prices_of, structure_of, with_prices
 from codesign.bounds.vector import VectorWork
 from codesign.core.errors import UserError
@@ -59,7 +59,7 @@ class BoundedSpace(Protocol):
 
 
 def why_not(options: EvaluationOptions, mapper: str) -> str | None:
-    """Why designs judged like this have no bounds; None where they have (rule B9)."""
+    """Why designs judged like this have no bounds; None where they have (rule LB9)."""
     if mapper not in EVEN_MAPPERS:
         return f"mapper {mapper!r} also finds mappings that the bounds do not cover"
     if options.reuse is Reuse.RESIDENT:
@@ -204,7 +204,10 @@ class BoundTable:
                 "power_w": lambda: leakage * (1.0 - SLACK),
                 "leakage_w": lambda: leakage * (1.0 - SLACK),
             }
-            columns = [known[m]() if (m := OBJECTIVES.get(name, name)) in known else np.full(len(latency), np.nan) for name in metrics]
+            columns = [
+                known[m]() if (m := OBJECTIVES.get(name, name)) in known else np.full(len(latency), np.nan)
+                for name in metrics
+            ]
         return np.stack(columns, axis=1) if columns else np.zeros((len(latency), 0))
 
     # ---- what a design may still reach -----------------------------------------------------------
@@ -226,11 +229,13 @@ class BoundTable:
             least[mine] = value * 1e-12 * (1.0 - SLACK)
         return slopes, least
 
-    def reaches(self, at: Indices, corners: Floats, metrics: Sequence[str], limits: Mapping[str, float]) -> NDArray[np.bool_]:
+    def reaches(
+        self, at: Indices, corners: Floats, metrics: Sequence[str], limits: Mapping[str, float]
+    ) -> NDArray[np.bool_]:
         """Whether some mapping of a design may lie below a corner in every metric and keep all limits: ``n x k``.
 
         Latency and energy trade against each other: besides each one's own bound the lines of `supports` hold, and power is
-        energy over latency (rule B10).
+        energy over latency (rule LB10).
 
         Args:
             at: Designs: ``n``.
@@ -264,7 +269,7 @@ class BoundTable:
         return np.asarray(reachable)
 
     def alike(self) -> Indices:
-        """Equal numbers for designs whose machines differ by exchanging X and Y at most, with equal area and leakage (rule B11): ``n``."""
+        """Equal numbers for designs whose machines differ by exchanging X and Y at most, with equal area and leakage (rule LB11): ``n``."""
         found = np.zeros(len(self.latency_s), dtype=np.int64)
         offset = 0
         for figures, _ in self._pieces:
@@ -284,7 +289,7 @@ class BoundTable:
     # ---- sharper bounds --------------------------------------------------------------------------
 
     def sharpen(self, at: Indices, peers: Indices) -> bool:
-        """Raise the energy bound of designs and of those of their structure among the peers by exact searches (rule B8).
+        """Raise the energy bound of designs and of those of their structure among the peers by exact searches (rule LB8).
 
         Args:
             at: Designs to sharpen.
@@ -322,7 +327,7 @@ class BoundTable:
         return {key: np.array(rows) for key, rows in found.items()}
 
     def _architecture(self, design: int) -> Architecture:
-        figures, _ = self._pieces[self._piece[design]]
+        figures = self._pieces[int(self._piece[design])][0]
         return figures.architecture(int(self._within[design]))
 
     @staticmethod
@@ -373,5 +378,3 @@ def _leakage_w(figures: Figures) -> Floats:
     for depth in range(figures.depth):
         total += figures.instances(depth) * figures.of_level(depth, lambda level: level.leakage_mw or 0.0)
     return np.asarray(total * 1e-3)
-
-

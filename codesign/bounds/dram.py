@@ -1,4 +1,4 @@
-"""The least that crosses the DRAM interface, by what the chip holds: exact searches in which only DRAM has a price (rule B5)."""
+"""The least that crosses the DRAM interface, by what the chip holds: exact searches in which only DRAM has a price (rule LB5)."""
 
 import math
 from collections.abc import Sequence
@@ -117,5 +117,7 @@ class DramTables:
     @staticmethod
     def compulsory(facts: LayerFacts, dram: StorageLevel) -> tuple[float, float]:
         """Port words read and written by anything that computes the layer: every word used once."""
-        words = [w * dram.element_bits(t.bits) / dram.word_bits for w, t in zip(facts.words, facts.tensors, strict=True)]
+        words = [
+            w * dram.element_bits(t.bits) / dram.word_bits for w, t in zip(facts.words, facts.tensors, strict=True)
+        ]
         return float(sum(words[:-1])), float(words[-1])

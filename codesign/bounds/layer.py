@@ -1,6 +1,6 @@
 """What bounds need to know of one computation: how it may be spread over an array, and what reuse a small memory allows.
 
-The rules are B1-B6 in docs/bounds.md. Everything here is independent of prices, so one table serves all designs.
+The rules are LB1-LB6 in docs/explanation/bounds.md. Everything here is independent of prices, so one table serves all designs.
 """
 
 import math
@@ -88,7 +88,7 @@ class LayerFacts:
 
     @cached_property
     def spread(self) -> Spread:
-        """Dimensions that index the same tensors, each alone on its axis, count as one of their product (rule B1)."""
+        """Dimensions that index the same tensors, each alone on its axis, count as one of their product (rule LB1)."""
         sizes = self.computation.sizes
         windows = {
             d for t in self.tensors for axis in t.axes for d, _ in axis.terms if len([1 for e, _ in axis.terms if sizes[e] > 1]) > 1
@@ -117,8 +117,8 @@ class LayerFacts:
         """Children in use, and different words wanted per tensor, of the splits that may be best on x by y: ``n x (1 + T)``.
 
         A split gives every dimension a divisor of its bound. It fits if the product U has a divisor p with p <= x and
-        U / p <= y, which every placement along the two axes has (rule B1). Where dimensions share an axis, the different words are at
-        least 1 + sum (f - 1), the size of a sum of sets (rule B2).
+        U / p <= y, which every placement along the two axes has (rule LB1). Where dimensions share an axis, the different words are at
+        least 1 + sum (f - 1), the size of a sum of sets (rule LB2).
         """
         key = (min(x, y), max(x, y))
         if key not in self._splits:
@@ -151,7 +151,7 @@ class LayerFacts:
     def _tiles(self) -> tuple[int, int, int, float] | None:
         """Bounds of the dimensions that do not index first input, second input, output, and the taps of a window.
 
-        None where the argument of rule B4 does not hold: not two inputs, or windows on another tensor than one input.
+        None where the argument of rule LB4 does not hold: not two inputs, or windows on another tensor than one input.
         """
         if len(self.tensors) != 3:
             return None
@@ -171,7 +171,7 @@ class LayerFacts:
         return 1 if self.tensors[1].role is Role.INPUT and self.tensors[0].role is not Role.INPUT else 0
 
     def reuse(self, capacity_bits: int) -> Floats | None:
-        """Words per MAC that enter a memory that keeps all three tensors: ``k x 3``, the options that may be best (rule B4).
+        """Words per MAC that enter a memory that keeps all three tensors: ``k x 3``, the options that may be best (rule LB4).
 
         One tensor waits on the loop directly outside, the two others move a tile a step.
         """
@@ -200,7 +200,7 @@ class LayerFacts:
     # ---- the array -------------------------------------------------------------------------------
 
     def array_rows(self, x: int, y: int, shared: bool, kept: tuple[bool, ...], capacity_bits: int) -> Floats:
-        """What an array under a buffer does at the least, one row for each choice that may be best: ``k x 8`` (rules B3, B4).
+        """What an array under a buffer does at the least, one row for each choice that may be best: ``k x 8`` (rules LB3, LB4).
 
         Args:
             x: Children along X.

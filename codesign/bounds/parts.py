@@ -69,15 +69,15 @@ class Figures:
 
     def of_level(self, depth: int, figure: Callable[[StorageLevel], float]) -> Floats:
         """A figure of the level at that depth: ``n``."""
-        return np.array([figure(v) for v in self.levels[depth]], dtype=np.float64)[self.level[depth]]
+        return _looked_up([figure(v) for v in self.levels[depth]], self.level[depth])
 
     def of_fanout(self, depth: int, figure: Callable[[Fanout], float]) -> Floats:
         """A figure of the fan-out at that depth: ``n``."""
-        return np.array([figure(v) for v in self.fanouts[depth]], dtype=np.float64)[self.fanout[depth]]
+        return _looked_up([figure(v) for v in self.fanouts[depth]], self.fanout[depth])
 
     def of_mac(self, figure: Callable[[Arithmetic], float]) -> Floats:
         """A figure of the arithmetic: ``n``."""
-        return np.array([figure(v) for v in self.macs], dtype=np.float64)[self.mac]
+        return _looked_up([figure(v) for v in self.macs], self.mac)
 
     def instances(self, depth: int) -> Floats:
         """Instances of the level at that depth; of the MACs at the depth past the last: ``n``."""
@@ -101,6 +101,11 @@ class Figures:
             float(self.extra_area_mm2[design]),
             float(self.extra_leakage_mw[design]),
         )
+
+
+def _looked_up(values: list[float], index: Indices) -> Floats:
+    found: Floats = np.array(values, dtype=np.float64)[index]
+    return found
 
 
 def figures_of(
@@ -129,10 +134,17 @@ def _one_by_one(built: Sequence[Architecture]) -> list[Figures]:
         macs, mac = _distinct([a.mac for a in same])
         found.append(
             Figures(
-                rows, tuple(v for v, _ in levels), np.array([i for _, i in levels]), tuple(v for v, _ in fanouts),
-                np.array([i for _, i in fanouts]), macs, mac, np.array([a.clock_hz for a in same]),
-                np.array([a.extra_area_mm2 for a in same]), np.array([a.extra_leakage_mw for a in same]),
-            )  # fmt: skip
+                rows,
+                tuple(v for v, _ in levels),
+                np.array([i for _, i in levels]),
+                tuple(v for v, _ in fanouts),
+                np.array([i for _, i in fanouts]),
+                macs,
+                mac,
+                np.array([a.clock_hz for a in same]),
+                np.array([a.extra_area_mm2 for a in same]),
+                np.array([a.extra_leakage_mw for a in same]),
+            )
         )
     return found
 

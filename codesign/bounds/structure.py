@@ -1,4 +1,4 @@
-"""Energy bounds from exact searches of whole machines that stand for many designs (rule B8).
+"""Energy bounds from exact searches of whole machines that stand for many designs (rule LB8).
 
 The least energy over all mappings is a minimum of sums of counts times prices, so as a function of the prices it is concave, homogeneous and
 monotone, hence E(p) >= (1 - t) E(p0) + t E(p1) + E0(p - (1 - t) p0 - t p1) for any bound E0 and p above the chord.

@@ -1,4 +1,4 @@
-"""Vector operators and fused functions: their cost does not depend on mappings, so it is exact (rule E6 of docs/evaluation.md)."""
+"""Vector operators and fused functions: their cost does not depend on mappings, so it is exact (rule E6 of docs/reference/evaluation.md)."""
 
 import math
 from dataclasses import dataclass

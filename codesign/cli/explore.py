@@ -47,12 +47,15 @@ def register(app: typer.Typer) -> None:
         trials: Annotated[
             int | None,
             typer.Option(
-                help="Designs evaluated in all, those already in the study included; default 40, with exact until proven.", min=1
+                help="Designs evaluated in all, those already in the study included; default 40, with exact until proven.",
+                min=1,
             ),
         ] = None,
         epsilon: Annotated[
             float | None,
-            typer.Option(help="With exact: leave designs out that are at most this share better, e.g. 0.02; default 0."),
+            typer.Option(
+                help="With exact: leave designs out that are at most this share better, e.g. 0.02; default 0."
+            ),
         ] = None,
         objectives: Annotated[
             str, typer.Option(help="Two to four of latency, energy, power, area, edp, separated by spaces or commas.")

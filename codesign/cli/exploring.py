@@ -64,7 +64,9 @@ def run_explore(request: ExploreRequest, *, front_to_stderr: bool) -> tuple[Stud
         raise UserError(f"expected two to four objectives, got {len(objectives)}: {' '.join(request.objectives)}")
     space = load_design_space(request.space)
     judge = make_judge(request, space)
-    create_optimizer(request.optimizer, space.space, objectives, seed=request.seed, options=_options(request))  # refuses mistakes
+    create_optimizer(
+        request.optimizer, space.space, objectives, seed=request.seed, options=_options(request)
+    )  # refuses mistakes
     wanted = DEFAULT_TRIALS if request.trials is None else request.trials
     if request.optimizer == "exact" and request.trials is None:
         wanted = space.space.cardinality_bound
@@ -164,7 +166,11 @@ def _worth_a_look(trials: int) -> bool:
 def _gap(state: Certificate | None) -> str:
     if state is None or state.withdrawn or state.epsilon_proven is None:
         return ""
-    volume = "" if not state.hypervolume_outer else f", hypervolume {state.hypervolume_inner / state.hypervolume_outer:.3f} of what is possible"
+    volume = (
+        ""
+        if not state.hypervolume_outer
+        else f", hypervolume {state.hypervolume_inner / state.hypervolume_outer:.3f} of what is possible"
+    )
     return f"proven to {state.epsilon_proven:.1%}, {state.open:,} designs open{volume}"
 
 
@@ -192,9 +198,7 @@ CHEAP_EVALUATIONS, CHEAP_COST = 200, 0.1
 """Of `--fidelity two`, where nothing else is said."""
 
 
-def _optimizer(
-    request: ExploreRequest, space: DesignSpace, judge: Judge, study: Study
-) -> tuple[AskTell, Study | None]:
+def _optimizer(request: ExploreRequest, space: DesignSpace, judge: Judge, study: Study) -> tuple[AskTell, Study | None]:
     """The optimiser, and with `--fidelity two` the study that records the cheap evaluations."""
     bounds = _lower_bounds(judge, space) if request.optimizer in ("exact", "mobo") else None
     optimizer = create_optimizer(

@@ -48,8 +48,7 @@ class PlainBounds:
     def reaches(self, at: Indices, corners: Floats, metrics: Sequence[str], limits: Mapping[str, float]) -> Bools:
         """See `BoundedDesigns`: each metric alone."""
         values = self.values(metrics, at)
-        reachable: Bools = (values[:, None, :] < corners[None]).all(axis=2)
-        return reachable
+        return np.asarray((values[:, None, :] < corners[None]).all(axis=2), dtype=np.bool_)
 
     def alike(self) -> Indices:
         """See `BoundedDesigns`: every design is its own kind."""

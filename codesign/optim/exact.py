@@ -2,7 +2,7 @@
 
 For every design d that is not evaluated some evaluated e has f_k(e) <= (1 + epsilon) f_k(d) for all objectives k, because it has so for a
 bound of f_k(d); or, with bounds that tie objectives together, no corner that the evaluated designs leave open can be reached by d. The method
-and its proof are in docs/bounds.md.
+and its proof are in docs/explanation/bounds.md.
 """
 
 from dataclasses import dataclass, field
@@ -95,9 +95,7 @@ class Exact:
             good = history.objectives[satisfied(self.problem, history)]
             inner = _frame_volume(good, good) if len(good) else 0.0
             count = self.problem.space.cardinality_bound
-            return Certificate(
-                count, len(history.indices), 0, count, self.epsilon, None, inner, None, self.why_not
-            )
+            return Certificate(count, len(history.indices), 0, count, self.epsilon, None, inner, None, self.why_not)
         proof = self._proof()
         proof.learn(history)
         return proof.certificate()
