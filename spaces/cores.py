@@ -23,8 +23,8 @@ from codesign.arch.technology_files import load_technology
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured
 from codesign.mapping.mapping import Axis
-from codesign.tensorize.intrinsic_core import Core, Dma, Overheads
-from codesign.tensorize.intrinsics import Intrinsic, intrinsic
+from codesign.tensorization.intrinsic_core import Core, Dma, Overheads
+from codesign.tensorization.intrinsics import Intrinsic, intrinsic
 from spaces.design import DesignSpace
 from spaces.parameters import AbstractParameter, Categorical, Integer, Ordinal, PowerOfTwo, Value
 from spaces.scratchpad import BURST_OVERHEAD_CYCLES, LOCAL_WORD_BITS, SCRATCHPAD_WORD_BITS, add_dma

@@ -49,13 +49,15 @@ def make_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
     Raises:
         UserError: Options that do not go together, an unknown scheduler, mapper or network.
     """
-    if request.scheduler == "layers":
-        return _layer_judge(request, space)
-    if request.scheduler == "soma":
-        return _soma_judge(request, space)
-    if request.scheduler == "cosma":
-        return _cosma_judge(request, space)
-    raise unknown_name("scheduler", request.scheduler, SCHEDULERS)
+    made = {"layers": _layer_judge, "soma": _soma_judge, "cosma": _cosma_judge}
+    if request.scheduler not in made:
+        raise unknown_name("scheduler", request.scheduler, SCHEDULERS)
+    judge = made[request.scheduler](request, space)
+    if not request.metrics:
+        return judge
+    from codesign.evaluation.own_metrics import WithOwnMetrics
+
+    return replace(judge, evaluate=WithOwnMetrics(judge.evaluate, space, request.metrics))
 
 
 def make_cheap_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
@@ -103,7 +105,9 @@ def load_workload(request: "ExploreRequest", space: DesignSpace) -> Workload:
             name,
             batch=request.batch,
             seq=request.seq,
+            past=request.past,
             phase=request.phase,
+            dims=request.dims,
             bits=space.bits,
             partial_bits=space.partial_bits,
         )
@@ -137,7 +141,9 @@ def _workload_json(request: "ExploreRequest") -> dict[str, Any]:
         "networks": list(request.networks),
         "batch": request.batch,
         "seq": request.seq,
+        "past": request.past,
         "phase": request.phase,
+        "dims": request.dims,
     }
 
 
@@ -155,7 +161,10 @@ def _soma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
             hint="soma-edge or soma-cloud",
         )
     _refuse_layer_options(request)
-    sources = [load_graph(n, phase=request.phase, seq=request.seq, batch=request.batch) for n in request.networks]
+    sources = [
+        load_graph(n, phase=request.phase, seq=request.seq, past=request.past, batch=request.batch, dims=request.dims)
+        for n in request.networks
+    ]
     batches = {s.batch for s in sources}
     if len(batches) > 1:
         raise UserError(f"the networks are of different batches: {sorted(batches)}", hint="give --batch")
@@ -225,7 +234,13 @@ def _cosma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
         raise UserError("--evaluations does not apply to --scheduler cosma", hint="--time-limit bounds each schedule")
     graphs = [
         load_graph(
-            name, bits=space.bits, batch=request.batch, seq=request.seq, phase=request.phase
+            name,
+            bits=space.bits,
+            batch=request.batch,
+            seq=request.seq,
+            past=request.past,
+            phase=request.phase,
+            dims=request.dims,
         ).without_parameters()
         for name in request.networks
     ]
