@@ -107,6 +107,14 @@ def register(app: typer.Typer) -> None:
         evaluations: Annotated[
             int | None, _option(_INNER, help="Mappings scored per layer (soma: schemes per network) at most.")
         ] = None,
+        dram_ports: Annotated[
+            str | None,
+            _option(
+                _INNER,
+                help="shared (reads and writes take turns on the DRAM channel, as in every built-in space) or separate "
+                "(each has the full bandwidth, as Timeloop counts); default: as the space says.",
+            ),
+        ] = None,
         activations: Annotated[
             str, _option(_INNER, help="Between layers: dram (written and read back) or kept (on chip where they fit).")
         ] = "dram",
@@ -173,7 +181,7 @@ def register(app: typer.Typer) -> None:
         request = ExploreRequest(
             networks=tuple(network), weights=_numbers("--weights", weights), batch=batch, seq=seq, past=past, dims=parse_dims(dims), phase=phase,
             space=space, optimizer=optimizer, trials=trials, epsilon=epsilon, objectives=tuple((objectives or "").replace(",", " ").split()),
-            constraints=tuple(constraint or ()), scheduler=scheduler, mapper=mapper, map_objective=map_objective, time_limit_s=time_limit,
+            constraints=tuple(constraint or ()), scheduler=scheduler, dram_ports=dram_ports, mapper=mapper, map_objective=map_objective, time_limit_s=time_limit,
             evaluations=evaluations, activations=activations, activation_bytes=parse_size(activation_buffer, "--activation-buffer"),
             resident_weights=resident_weights, fidelity=fidelity, cheap_mapper=cheap_mapper, cheap_evaluations=cheap_evaluations, cheap_cost=cheap_cost,
             executor=executor, workers=workers, ray_address=ray_address, seed=seed, out=out, storage=storage, study=study,

@@ -24,6 +24,7 @@ class ExploreRequest:
     objectives: tuple[str, ...]
     constraints: tuple[str, ...]
     scheduler: str
+    dram_ports: str | None
     mapper: str | None
     map_objective: str
     time_limit_s: float | None

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from codesign.arch.architecture import Ports
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.goals import Budget, Objective
-from codesign.evaluation.design import DesignEvaluator, DesignSpace, Evaluation
+from codesign.evaluation.design import AS_BUILT, DesignEvaluator, DesignSpace, Evaluation, WithDramPorts
 from codesign.evaluation.network import EvaluationOptions, with_effort
 from codesign.mappers.registry import create as create_mapper
 from codesign.workloads.load import load_network
@@ -52,6 +53,11 @@ def make_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
     made = {"layers": _layer_judge, "soma": _soma_judge, "cosma": _cosma_judge}
     if request.scheduler not in made:
         raise unknown_name("scheduler", request.scheduler, SCHEDULERS)
+    if request.dram_ports is not None and request.scheduler != "layers":
+        raise UserError(
+            f"--dram-ports is used with --scheduler layers, not {request.scheduler}",
+            hint="schedulers of whole networks read DRAM as one channel",
+        )
     judge = made[request.scheduler](request, space)
     if not request.metrics:
         return judge
@@ -80,12 +86,13 @@ def _layer_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
         "objective": request.map_objective,
         "time_limit_s": request.time_limit_s,
         "evaluations": request.evaluations,
+        "dram_ports": request.dram_ports or AS_BUILT,
         "activations": request.activations,
         "activation_bytes": request.activation_bytes,
         "resident_weights": request.resident_weights,
     }
     return Judge(
-        DesignEvaluator(space, workload, mapper, options),
+        DesignEvaluator(_with_ports(request, space), workload, mapper, options),
         {
             **_workload_json(request),
             "names": [n.name for n in workload.networks],
@@ -96,6 +103,15 @@ def _layer_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
         evaluation,
         f"{workload.name}: {len(workload.distinct_layers())} distinct layers, {workload.macs / 1e9:.3g} GMACs",
     )
+
+
+def _with_ports(request: "ExploreRequest", space: DesignSpace) -> DesignSpace:
+    if request.dram_ports is None:
+        return space
+    try:
+        return WithDramPorts(space, Ports(request.dram_ports))
+    except ValueError:
+        raise unknown_name("--dram-ports", request.dram_ports, [p.value for p in Ports]) from None
 
 
 def load_workload(request: "ExploreRequest", space: DesignSpace) -> Workload:
