@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.arch.architecture import Fanout, Links, StorageLevel
+from codesign.arch.architecture import Fanout, Links, Ports, StorageLevel
 from codesign.bounds.dram import DramTables, keeps
 from codesign.bounds.layer import CYCLES, LOCAL_BUSY, READ, UPDATE, LayerFacts
 from codesign.bounds.parts import Figures, combinations
@@ -169,7 +169,7 @@ class BufferedTables:
                 blocks.append([_rows_of(facts, fanout, local) for facts in self._layers])
             structure[k] = structures[key]
             prices[k], ports[k] = _prices(fanout, buffer, local), _ports(buffer, local)
-            one_port[k] = has_one_port(buffer)
+            one_port[k] = buffer.ports is Ports.SHARED
             fill_pj[k] = _energy(buffer)[1] / buffer.word_bits
         rows = np.concatenate([row for block in blocks for row in block])
         start = np.zeros((len(blocks), len(self._layers) + 1), dtype=np.int64)
@@ -191,17 +191,15 @@ class BufferedTables:
 
 
 def dram_cycles(dram: StorageLevel, moved: Floats, read: Floats, written: Floats) -> Floats:
-    """Cycles of the DRAM interface for port words by layer; one port serves both ways where the level says so: ``layers``."""
-    reads, writes = dram.read_bandwidth_words_per_cycle, dram.write_bandwidth_words_per_cycle
-    cycles = np.zeros(len(moved))
-    if reads is not None:
-        cycles = np.maximum(cycles, read / reads)
-    if writes is not None:
-        cycles = np.maximum(cycles, written / writes)
-    if has_one_port(dram):
-        widest = max(b for b in (reads, writes) if b is not None) if (reads or writes) else None
-        cycles = cycles if widest is None else np.maximum(cycles, moved / widest)
-    return cycles
+    """Cycles of the DRAM interface for the least port words moved, read and written, by layer: ``layers``.
+
+    Where reads and writes take turns, words beyond the least read and written go the quicker way.
+    """
+    reads = dram.read_bandwidth_words_per_cycle or np.inf
+    writes = dram.write_bandwidth_words_per_cycle or np.inf
+    if dram.ports is not Ports.SHARED:
+        return np.maximum(read / reads, written / writes)
+    return np.asarray(read / reads + written / writes + np.maximum(moved - read - written, 0.0) / max(reads, writes))
 
 
 def dram_pj(dram: StorageLevel, moved: Floats, read: Floats, written: Floats) -> Floats:
@@ -209,12 +207,6 @@ def dram_pj(dram: StorageLevel, moved: Floats, read: Floats, written: Floats) ->
     read_pj, _, update_pj = _energy(dram)
     cheap = min(read_pj, update_pj)
     return moved * cheap + np.asarray(read * (read_pj - cheap)) + np.asarray(written * (update_pj - cheap))
-
-
-def has_one_port(level: StorageLevel) -> bool:
-    """Whether reads and writes of a level take turns on one port."""
-    ports = getattr(level, "ports", None)
-    return getattr(ports, "value", ports) == "shared"
 
 
 def _energy(level: StorageLevel) -> tuple[float, float, float]:
@@ -265,7 +257,7 @@ def _row_cycles(row: Floats, ports: Floats, one_port: bool, fill: float) -> floa
     read, write = row[READ], row[UPDATE] + fill
     cycles: float = max(row[CYCLES], read / ports[0], write / ports[1], row[LOCAL_BUSY] / ports[2])
     if one_port:
-        cycles = max(cycles, (read + write) / max(ports[0], ports[1]))
+        cycles = max(cycles, read / ports[0] + write / ports[1])
     return cycles
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.arch.architecture import AccessEnergy, Architecture, Links
-from codesign.bounds.buffered import dram_cycles, dram_pj, has_one_port
+from codesign.bounds.buffered import dram_cycles, dram_pj
 from codesign.bounds.dram import DramTables, keeps
 from codesign.bounds.layer import LayerFacts
 
@@ -54,11 +54,9 @@ class ChainTables:
         if len(architecture.levels) < 2 or architecture.instances[1] > 1:
             return cycles
         level = architecture.levels[1]
-        words, rate = level.write_bandwidth_words_per_cycle, architecture.mac_units
+        words = level.write_bandwidth_words_per_cycle
         if words is None:
             return cycles
-        if has_one_port(level):
-            words = max(words, level.read_bandwidth_words_per_cycle or math.inf)
         for k, facts in enumerate(self._layers):
             entering = sum(
                 facts.words[t] * level.element_bits(tensor.partial_bits if tensor.is_output else tensor.bits)
@@ -66,7 +64,6 @@ class ChainTables:
                 if keeps(level, tensor)
             )
             cycles[k] = entering / level.word_bits / words
-        assert rate >= 1
         return cycles
 
     def _on_chip_pj(self, facts: LayerFacts, architecture: Architecture) -> float:

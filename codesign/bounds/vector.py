@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.arch.architecture import Architecture
-from codesign.bounds.buffered import has_one_port
 from codesign.bounds.parts import Figures
 from codesign.workloads.traffic import operator_traffic
 from codesign.workloads.workload import Workload
@@ -56,14 +55,8 @@ class VectorWork:
         dram, lanes = architecture.levels[0], max(architecture.mesh)
         operations, read, written, weight = self.rows.T
         words_read, words_written = read * 8 / dram.word_bits, written * 8 / dram.word_bits
-        busy = operations / lanes
-        reads, writes = dram.read_bandwidth_words_per_cycle, dram.write_bandwidth_words_per_cycle
-        if reads is not None:
-            busy = np.maximum(busy, words_read / reads)
-        if writes is not None:
-            busy = np.maximum(busy, words_written / writes)
-        if has_one_port(dram) and (reads or writes):
-            busy = np.maximum(busy, (words_read + words_written) / max(b for b in (reads, writes) if b is not None))
+        ports = np.array([dram.busy_cycles(r, w) for r, w in zip(words_read, words_written, strict=True)])
+        busy = np.maximum(operations / lanes, ports)
         energy = self.operations * (architecture.mac.energy_pj or 0.0)
         if dram.energy is not None:
             moved = words_read * dram.energy.read_pj + words_written * dram.energy.update_pj

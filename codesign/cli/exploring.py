@@ -191,7 +191,7 @@ CHEAP_EVALUATIONS, CHEAP_COST = 200, 0.1
 
 def _optimizer(request: ExploreRequest, space: DesignSpace, judge: Judge, study: Study) -> tuple[AskTell, Study | None]:
     """The optimiser, and with `--fidelity two` the study that records the cheap evaluations."""
-    bounds = _lower_bounds(judge, space) if request.optimizer in ("exact", "mobo") else None
+    bounds = _lower_bounds(judge) if request.optimizer in ("exact", "mobo") else None
     optimizer = create_optimizer(
         request.optimizer, space.space, study.objectives, seed=request.seed, constraints=request.constraints, bounds=bounds,
         options=_options(request),
@@ -212,7 +212,7 @@ def _optimizer(request: ExploreRequest, space: DesignSpace, judge: Judge, study:
     return CheapFirst(optimizer.problem, Guarded(judge.evaluate), cost, record), record
 
 
-def _lower_bounds(judge: Judge, space: DesignSpace) -> LowerBounds | None:
+def _lower_bounds(judge: Judge) -> LowerBounds | None:
     """What no design can be below, where the judge maps layer by layer in a way that bounds cover."""
     from codesign.bounds.design import DesignBounds, why_not
     from codesign.evaluation.design import DesignEvaluator
@@ -220,7 +220,7 @@ def _lower_bounds(judge: Judge, space: DesignSpace) -> LowerBounds | None:
     evaluate = judge.evaluate
     if not isinstance(evaluate, DesignEvaluator) or why_not(evaluate.options, evaluate.mapper.name) is not None:
         return None
-    return DesignBounds(space, evaluate.workload)
+    return DesignBounds(evaluate.space, evaluate.workload)
 
 
 def _costs(cheap: Study, dear: Study) -> str:
