@@ -100,7 +100,14 @@ def register(app: typer.Typer) -> None:
             str | None,
             _option(_INNER, help="Search for each layer's mapping, default exact; an unknown name lists them."),
         ] = None,
-        map_objective: Annotated[str, _option(_INNER, help="What each mapping or schedule minimises.")] = "edp",
+        map_objective: Annotated[
+            str | None,
+            _option(
+                _INNER,
+                help="What each mapping or schedule minimises: energy, latency or edp (default); with --scheduler cosma "
+                "bytes (default), energy or latency.",
+            ),
+        ] = None,
         time_limit: Annotated[
             float | None, _option(_INNER, help="Seconds of search per layer (soma: per network).")
         ] = None,

@@ -26,7 +26,7 @@ class ExploreRequest:
     scheduler: str
     dram_ports: str | None
     mapper: str | None
-    map_objective: str
+    map_objective: str | None
     time_limit_s: float | None
     evaluations: int | None
     activations: str
