@@ -89,12 +89,27 @@ def register(app: typer.Typer) -> None:
             str | None,
             _option(_INNER, help="Search for each layer's mapping, default exact; an unknown name lists them."),
         ] = None,
-        map_objective: Annotated[str, _option(_INNER, help="What each mapping or schedule minimises.")] = "edp",
+        map_objective: Annotated[
+            str | None,
+            _option(
+                _INNER,
+                help="What each mapping or schedule minimises: energy, latency or edp (default); with --scheduler cosma "
+                "bytes (default), energy or latency.",
+            ),
+        ] = None,
         time_limit: Annotated[
             float | None, _option(_INNER, help="Seconds of search per layer (soma: per network).")
         ] = None,
         evaluations: Annotated[
             int | None, _option(_INNER, help="Mappings scored per layer (soma: schemes per network) at most.")
+        ] = None,
+        dram_ports: Annotated[
+            str | None,
+            _option(
+                _INNER,
+                help="shared (reads and writes take turns on the DRAM channel, as in every built-in space) or separate "
+                "(each has the full bandwidth, as Timeloop counts); default: as the space says.",
+            ),
         ] = None,
         activations: Annotated[
             str, _option(_INNER, help="Between layers: dram (written and read back) or kept (on chip where they fit).")
@@ -160,7 +175,7 @@ def register(app: typer.Typer) -> None:
         request = ExploreRequest(
             networks=tuple(network), weights=_numbers("--weights", weights), batch=batch, seq=seq, past=past, dims=parse_dims(dims), phase=phase,
             space=space, optimizer=optimizer, trials=trials, objectives=tuple((objectives or "").replace(",", " ").split()),
-            constraints=tuple(constraint or ()), scheduler=scheduler, mapper=mapper, map_objective=map_objective, time_limit_s=time_limit,
+            constraints=tuple(constraint or ()), scheduler=scheduler, dram_ports=dram_ports, mapper=mapper, map_objective=map_objective, time_limit_s=time_limit,
             evaluations=evaluations, activations=activations, activation_bytes=parse_size(activation_buffer, "--activation-buffer"),
             resident_weights=resident_weights, fidelity=fidelity, cheap_mapper=cheap_mapper, cheap_evaluations=cheap_evaluations, cheap_cost=cheap_cost,
             executor=executor, workers=workers, ray_address=ray_address, seed=seed, out=out, storage=storage, study=study,

@@ -23,8 +23,9 @@ class ExploreRequest:
     objectives: tuple[str, ...]
     constraints: tuple[str, ...]
     scheduler: str
+    dram_ports: str | None
     mapper: str | None
-    map_objective: str
+    map_objective: str | None
     time_limit_s: float | None
     evaluations: int | None
     activations: str
