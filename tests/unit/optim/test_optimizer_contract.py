@@ -22,6 +22,7 @@ CONTRACT: dict[str, tuple[str, ...]] = {
     "nsga3": ("nsga3:6",),
     "moead": ("moead:6",),
     "optuna": ("optuna:tpe", "optuna:nsga2", "optuna:random", "optuna:qmc"),
+    "exact": ("exact",),
     "mobo": ("mobo", "mobo:phvi", "mobo:parego", "mobo:scalarised"),
 }
 
