@@ -50,14 +50,21 @@ def register(app: typer.Typer) -> None:
         optimizer: Annotated[
             str | None,
             typer.Option(
-                help="mobo, nsga2:POPULATION, random, sobol, optuna:tpe, rl:ppo ...; an unknown name lists them.",
+                help="mobo, exact (a proven front), nsga2:POPULATION, random, sobol, optuna:tpe, rl:ppo ...; an unknown name lists them.",
                 show_default="mobo",
             ),
         ] = None,
         trials: Annotated[
             int | None,
             typer.Option(
-                help="Designs evaluated in all, those already in the study included.", min=1, show_default="40"
+                help="Designs evaluated in all, those already in the study included; default 40, with exact until proven.",
+                min=1,
+            ),
+        ] = None,
+        epsilon: Annotated[
+            float | None,
+            typer.Option(
+                help="With exact: leave designs out that are at most this share better, e.g. 0.02; default 0."
             ),
         ] = None,
         objectives: Annotated[
@@ -189,6 +196,8 @@ def register(app: typer.Typer) -> None:
 
         codesign explore --network model.onnx --mapper exact --fidelity two --trials 100 --out runs/b
 
+        codesign explore --network resnet50 --space gemmcore --optimizer exact --epsilon 0.02 --workers 2 --out runs/e
+
         codesign explore --network gpt2-small-block --space soma-edge --scheduler soma --out runs/c
 
         codesign explore study.yaml --trials 200
@@ -216,6 +225,7 @@ def register(app: typer.Typer) -> None:
             "search": {
                 "optimizer": optimizer,
                 "trials": trials,
+                "epsilon": epsilon,
                 "objectives": (objectives or "").replace(",", " ").split() or None,
                 "constraints": constraint or None,
                 "seed": seed,
@@ -246,9 +256,9 @@ def register(app: typer.Typer) -> None:
             from codesign.study.specification import write_study_spec
 
             typer.echo(f"study written to {write_study_spec(spec, save_config)}", err=True)
-        explored = run_explore(spec, front_to_stderr=output_format == "json")
+        run = run_explore(spec, front_to_stderr=output_format == "json")
         if output_format == "json":
-            typer.echo(json.dumps(front_json(explored), indent=1))
+            typer.echo(json.dumps(front_json(run.study, run.certificate), indent=1))
 
 
 def _specification(file: Path | None, flags: dict[str, Any]) -> "StudySpec":

@@ -12,15 +12,16 @@ from rich.table import Table
 
 from codesign.cli.inputs import counted
 from codesign.evaluation.metrics import UNITS, format_si, unit_of
+from codesign.optim.certificate import Certificate
 from codesign.study.owner import owner_label
-from codesign.study.run import PreparedStudy, run_study
+from codesign.study.run import PreparedStudy, StudyRun, run_study
 from codesign.study.specification import StudySpec
 from codesign.study.storage import Claim
 from codesign.study.study import REPORT_FILE, Study, Trial, hypervolume_curve
 
 
-def run_explore(spec: StudySpec, *, front_to_stderr: bool) -> Study:
-    """Run or resume a study, write its report, print its front; returns it.
+def run_explore(spec: StudySpec, *, front_to_stderr: bool) -> StudyRun:
+    """Run or resume a study, write its report, print its front; returns it, and what is proven where that was asked for.
 
     Args:
         spec: What to search.
@@ -29,12 +30,12 @@ def run_explore(spec: StudySpec, *, front_to_stderr: bool) -> Study:
     Raises:
         UserError: A field that cannot be used, or a database that holds another study under the name.
     """
-    study = run_study(spec, ProgressBar(Console(stderr=True)))
+    run = run_study(spec, ProgressBar(Console(stderr=True)))
     try:
-        finish(study, Path(spec.place.out), Console(stderr=front_to_stderr))
+        finish(run.study, Path(spec.place.out), Console(stderr=front_to_stderr))
     finally:
-        study.close()
-    return study
+        run.study.close()
+    return run
 
 
 @final
@@ -53,8 +54,9 @@ class ProgressBar:
             console=console,
         )
         self._task = self._bar.add_task("exploring", total=None, note="")
+        self._trials = 0
 
-    def begins(self, prepared: PreparedStudy, study: Study) -> None:
+    def begins(self, prepared: PreparedStudy, study: Study, certificate: Certificate | None) -> None:
         """See `Listener`."""
         console, done, trials = self._console, len(study.trials), prepared.trials
         if done >= trials:
@@ -63,32 +65,52 @@ class ProgressBar:
             console.print(f"{study.storage}: going on after {counted(done, 'finished trial')}")
         workers, space = prepared.spec.workers, prepared.space
         where = counted(workers.count or 1, "worker") if workers.executor == "process" else "Ray"
+        how_many = "until proven" if prepared.until_proven else counted(trials, "trial")
         console.print(
             f"{prepared.judge.headline}; space {space.name!r}: up to {space.space.cardinality_bound:,} designs; "
-            f"{study.config['optimizer']}, {counted(trials, 'trial')}, {where}"
+            f"{study.config['optimizer']}, {how_many}, {where}"
         )
+        if certificate is not None and certificate.withdrawn:
+            reason = certificate.withdrawn
+            console.print(f"nothing can be proven: {reason}; designs are proposed by black-box mobo", highlight=False)
+        self._trials = trials
         self._bar.update(self._task, total=max(trials, done), completed=done)
         self._bar.start()
 
-    def trial(self, study: Study, trial: Trial) -> None:
+    def trial(self, study: Study, trial: Trial, certificate: Certificate | None) -> None:
         """See `Listener`."""
-        self._bar.update(self._task, completed=len(study.trials), note=_note(study, trial))
+        finished = len(study.trials)
+        if certificate is not None and certificate.open:
+            self._bar.update(self._task, total=min(self._trials, finished + certificate.open))
+        self._bar.update(self._task, completed=finished, note=_gap(certificate) or _note(study, trial))
 
     def waits(self, claims: Sequence[Claim]) -> None:
         """See `Listener`."""
         self._bar.update(self._task, note="waiting for " + "; ".join(sorted({_owner(c) for c in claims})))
 
-    def ends(self, study: Study, low: Study | None, *, interrupted: bool, complete: bool) -> None:
+    def ends(self, run: StudyRun, low: Study | None, *, interrupted: bool, complete: bool) -> None:
         """See `Listener`."""
         self._bar.stop()
+        study, certificate = run.study, run.certificate
         if interrupted:
             self._console.print(
                 f"interrupted: {counted(len(study.trials), 'trial')} kept; run the same command to go on"
             )
         if low is not None:
             self._console.print(f"{counted(len(low.trials), 'cheap evaluation')}; {_costs(low, study)}")
-        if not complete:
+        if not complete and not (certificate is not None and certificate.proven):
             self._console.print(f"the space holds no further design: {counted(len(study.trials), 'trial')} in all")
+        if certificate is not None and not interrupted:
+            self._console.print(certificate.sentence(), highlight=False)
+
+
+def _gap(state: Certificate | None) -> str:
+    if state is None or state.withdrawn or state.epsilon_proven is None:
+        return ""
+    volume = ""
+    if state.hypervolume_outer:
+        volume = f", hypervolume {state.hypervolume_inner / state.hypervolume_outer:.3f} of what is possible"
+    return f"proven to {state.epsilon_proven:.1%}, {state.open:,} designs open{volume}"
 
 
 def _costs(cheap: Study, dear: Study) -> str:

@@ -20,4 +20,5 @@ def explore(spec: StudySpec | str | Path, listener: Listener | None = None) -> E
     Raises:
         UserError: A field that cannot be used; the message names it.
     """
-    return Exploration(run_study(spec if isinstance(spec, StudySpec) else read_study_spec(spec), listener))
+    run = run_study(spec if isinstance(spec, StudySpec) else read_study_spec(spec), listener)
+    return Exploration(run.study, run.certificate)

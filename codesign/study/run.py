@@ -11,18 +11,29 @@ from pathlib import Path
 from typing import Any, Protocol, final
 
 from codesign.core.errors import UserError
-from codesign.evaluation.design import DesignSpace, describe_space, load_design_space
+from codesign.core.files import write_json
+from codesign.evaluation.design import DesignEvaluator, DesignSpace, describe_space, load_design_space
 from codesign.evaluation.executors import open_executor
 from codesign.evaluation.faults import Guarded
 from codesign.evaluation.judges import Judge, low_fidelity, make_judge
+from codesign.optim import Optimizer
 from codesign.optim import create as create_optimizer
+from codesign.optim.certificate import Certificate
+from codesign.optim.protocols import LowerBounds
+from codesign.optim.registry import Option
 from codesign.study.config import CHEAP_PREFIX, StudyConfig
 from codesign.study.explore import AskTell, explore
 from codesign.study.goals import Goals, read_goals, ruled
 from codesign.study.low_fidelity_first import CheapFirst
-from codesign.study.specification import DEFAULT_TRIALS, StudySpec, write_study_spec
+from codesign.study.specification import DEFAULT_TRIALS, PROVING, StudySpec, write_study_spec
 from codesign.study.storage import Claim
 from codesign.study.study import LOCAL_NAME, Study, Trial
+
+CERTIFICATE_FILE = "certificate.json"
+"""What a study's folder holds what is proven of its front in."""
+
+BOUNDED = (PROVING, "mobo")
+"""Optimisers that use lower bounds on what a design can be."""
 
 SPECIFICATION_FILE = "study.yaml"
 """What a study's folder holds its specification in; `codesign explore FOLDER/study.yaml` goes on."""
@@ -31,20 +42,20 @@ SPECIFICATION_FILE = "study.yaml"
 class Listener(Protocol):
     """Who is told how a run goes on."""
 
-    def begins(self, prepared: "PreparedStudy", study: Study) -> None:
-        """Workers are about to start."""
+    def begins(self, prepared: "PreparedStudy", study: Study, certificate: Certificate | None) -> None:
+        """Workers are about to start; what can be proven, where that is asked for."""
 
-    def trial(self, study: Study, trial: Trial) -> None:
-        """A trial was recorded, here or elsewhere."""
+    def trial(self, study: Study, trial: Trial, certificate: Certificate | None) -> None:
+        """A trial was recorded, here or elsewhere; what is proven by now, where that is asked for and known."""
 
     def waits(self, claims: Sequence[Claim]) -> None:
         """Only other processes still work."""
 
-    def ends(self, study: Study, low: Study | None, *, interrupted: bool, complete: bool) -> None:
+    def ends(self, run: "StudyRun", low: Study | None, *, interrupted: bool, complete: bool) -> None:
         """The run is over.
 
         Args:
-            study: The study.
+            run: The study, and what is proven of its front.
             low: The one that records low-fidelity evaluations.
             interrupted: By the person or the machine.
             complete: False where the space ran out of designs first.
@@ -55,17 +66,31 @@ class Listener(Protocol):
 class Silent:
     """A listener that says nothing."""
 
-    def begins(self, prepared: "PreparedStudy", study: Study) -> None:
+    def begins(self, prepared: "PreparedStudy", study: Study, certificate: Certificate | None) -> None:
         """See `Listener`."""
 
-    def trial(self, study: Study, trial: Trial) -> None:
+    def trial(self, study: Study, trial: Trial, certificate: Certificate | None) -> None:
         """See `Listener`."""
 
     def waits(self, claims: Sequence[Claim]) -> None:
         """See `Listener`."""
 
-    def ends(self, study: Study, low: Study | None, *, interrupted: bool, complete: bool) -> None:
+    def ends(self, run: "StudyRun", low: Study | None, *, interrupted: bool, complete: bool) -> None:
         """See `Listener`."""
+
+
+@final
+@dataclass(frozen=True)
+class StudyRun:
+    """A study that ran.
+
+    Args:
+        study: Still open.
+        certificate: What is proven of its front, where that was asked for.
+    """
+
+    study: Study
+    certificate: Certificate | None
 
 
 @final
@@ -88,7 +113,19 @@ class PreparedStudy:
     @property
     def trials(self) -> int:
         """How many the study shall have."""
+        if self.until_proven:
+            return int(self.space.space.cardinality_bound)
         return self.spec.search.trials or DEFAULT_TRIALS
+
+    @property
+    def until_proven(self) -> bool:
+        """Whether the search ends when its front is proven, however many trials that takes."""
+        return self.spec.search.trials is None and self.spec.search.optimizer == PROVING
+
+    @property
+    def optimizer_options(self) -> dict[str, Option]:
+        """Options of the optimiser that have fields of their own."""
+        return {} if self.spec.search.epsilon is None else {"epsilon": self.spec.search.epsilon}
 
     @property
     def bounds(self) -> tuple[str, ...]:
@@ -130,11 +167,14 @@ def prepare(spec: StudySpec) -> PreparedStudy:
         raise UserError(f"expected two to four objectives, got {len(goals.objectives)}: {' '.join(goals.objectives)}")
     space = ruled(space, goals.rules)
     judge = make_judge(spec.workload, spec.judge, space, seed=spec.search.seed, metrics=goals.metrics)
-    create_optimizer(spec.search.optimizer, space.space, goals.objectives, seed=spec.search.seed)  # refuses a mistake
-    return PreparedStudy(spec, space, goals, judge)
+    prepared = PreparedStudy(spec, space, goals, judge)
+    create_optimizer(  # refuses a mistake
+        spec.search.optimizer, space.space, goals.objectives, seed=spec.search.seed, options=prepared.optimizer_options
+    )
+    return prepared
 
 
-def run_study(spec: StudySpec, listener: Listener | None = None) -> Study:
+def run_study(spec: StudySpec, listener: Listener | None = None) -> StudyRun:
     """Run or resume a study; its specification is written beside it.
 
     Args:
@@ -142,7 +182,7 @@ def run_study(spec: StudySpec, listener: Listener | None = None) -> Study:
         listener: Told how it goes on.
 
     Returns:
-        The study, still open.
+        The study, still open, and what is proven of its front.
 
     Raises:
         UserError: A field that cannot be used, or a database that holds another study under the name.
@@ -152,35 +192,67 @@ def run_study(spec: StudySpec, listener: Listener | None = None) -> Study:
     try:
         write_study_spec(spec, Path(place.out) / SPECIFICATION_FILE)
         with _terminated_as_interrupted():
-            _run(prepared, study, listener or Silent())
+            run = _run(prepared, study, listener or Silent())
+        if run.certificate is not None:
+            document = {**run.certificate.to_json(), "sentence": run.certificate.sentence()}
+            write_json(Path(place.out) / CERTIFICATE_FILE, document)
     except BaseException:
         study.close()
         raise
-    return study
+    return run
 
 
-def _run(prepared: PreparedStudy, study: Study, listener: Listener) -> None:
+def _run(prepared: PreparedStudy, study: Study, listener: Listener) -> StudyRun:
     workers = prepared.spec.workers
-    listener.begins(prepared, study)
     optimizer, low = _optimizer(prepared, study)
+    proving = optimizer if isinstance(optimizer, Optimizer) and optimizer.certificate() is not None else None
+
+    def proven() -> Certificate | None:
+        return None if proving is None else proving.certificate()
+
+    def on_trial(trial: Trial) -> None:
+        listener.trial(study, trial, proven() if _worth_a_look(len(study.trials)) else None)
+
+    listener.begins(prepared, study, proven())
     interrupted, complete = True, True
     try:
         with open_executor(prepared.judge.evaluate, workers.executor, workers.count, workers.ray_address) as pool:
-            complete = explore(
-                study, optimizer, pool, prepared.trials, lambda trial: listener.trial(study, trial), listener.waits
-            )
+            complete = explore(study, optimizer, pool, prepared.trials, on_trial, listener.waits)
         interrupted = False
     finally:
-        listener.ends(study, low, interrupted=interrupted, complete=complete)
+        run = StudyRun(study, proven())
+        listener.ends(run, low, interrupted=interrupted, complete=complete)
         if low is not None:
             low.close()
+    return run
+
+
+def _worth_a_look(trials: int) -> bool:
+    """Whether what is proven is computed after so many trials: after each of the first 50, then every tenth."""
+    return trials <= 50 or trials % 10 == 0
+
+
+def _lower_bounds(judge: Judge) -> LowerBounds | None:
+    """What no design can be below, where the judge maps layer by layer in a way that bounds cover."""
+    from codesign.bounds.design import DesignBounds, why_not
+
+    evaluate = judge.evaluate
+    if not isinstance(evaluate, DesignEvaluator) or why_not(evaluate.options, evaluate.mapper.name) is not None:
+        return None
+    return DesignBounds(evaluate.space, evaluate.workload)
 
 
 def _optimizer(prepared: PreparedStudy, study: Study) -> tuple[AskTell, Study | None]:
     """The optimiser, and with two fidelities the study that records the low-fidelity evaluations."""
     spec, space = prepared.spec, prepared.space
     optimizer = create_optimizer(
-        spec.search.optimizer, space.space, study.objectives, seed=spec.search.seed, constraints=prepared.bounds
+        spec.search.optimizer,
+        space.space,
+        study.objectives,
+        seed=spec.search.seed,
+        constraints=prepared.bounds,
+        bounds=_lower_bounds(prepared.judge) if spec.search.optimizer in BOUNDED else None,
+        options=prepared.optimizer_options,
     )
     if spec.fidelity.fidelities == "one":
         return optimizer, None

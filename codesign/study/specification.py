@@ -18,6 +18,10 @@ LOW_EVALUATIONS, LOW_COST = 200, 0.1
 """Of two fidelities, where nothing else is said."""
 
 DEFAULT_TRIALS = 40
+"""Designs evaluated where nothing is said, by optimisers that do not know when they are done."""
+
+PROVING = "exact"
+"""The optimiser that goes on until the front is proven."""
 
 
 @final
@@ -26,8 +30,9 @@ class SearchSpec:
     """How the space is searched, and for what.
 
     Args:
-        optimizer: mobo, nsga2:POPULATION, random, sobol, optuna:tpe, rl:ppo ...
-        trials: Designs evaluated in all, those already in the study included; default 40.
+        optimizer: mobo, exact (a proven front), nsga2:POPULATION, random, sobol, optuna:tpe, rl:ppo ...
+        trials: Designs evaluated in all, those already in the study included; default 40, with exact until proven.
+        epsilon: With exact: leave designs out that are at most this share better, e.g. 0.02; default 0.
         objectives: Two to four of latency, energy, power, area, edp, metrics of the space, or module:function of your own.
         constraints: Bounds on metrics or parameters, such as power_w<=2, latency<=5ms, pe_rows>=8.
         seed: Of every random choice.
@@ -35,6 +40,7 @@ class SearchSpec:
 
     optimizer: str = "mobo"
     trials: int | None = None
+    epsilon: float | None = None
     objectives: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
     seed: int = 0
@@ -42,6 +48,8 @@ class SearchSpec:
     def __post_init__(self) -> None:
         if self.trials is not None and self.trials < 1:
             raise UserError(f"`trials` must be >= 1, got {self.trials}")
+        if self.epsilon is not None and self.optimizer != PROVING:
+            raise UserError(f"--epsilon is used with --optimizer exact only, got {self.optimizer!r}")
         if self.seed < 0:
             raise UserError(f"`seed` must be >= 0, got {self.seed}")
 

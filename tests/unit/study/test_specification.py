@@ -65,6 +65,7 @@ REFUSED_VALUES: list[tuple[dict[str, Any], str]] = [
     ({"search": {"trials": 0}}, "`trials` must be >= 1, got 0"),
     ({"judge": {"scheduler": "layer"}}, "did you mean 'layers'"),
     ({"judge": {"time_limit_s": -1}}, "the time limit must be > 0 seconds, got -1"),
+    ({"search": {"epsilon": 0.1}}, "--epsilon is used with --optimizer exact only, got 'mobo'"),
     ({"fidelity": {"low_cost": 0.1}}, "--cheap-cost is used with --fidelity two only"),
     (
         {"fidelity": {"fidelities": "two"}, "search": {"optimizer": "random"}},
