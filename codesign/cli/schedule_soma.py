@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,7 @@ def _capacity(text: str | None) -> int | None:
 
 def _problem(options: ScheduleOptions) -> Any:
     from codesign.scheduling.soma.evaluator import Problem
+    from codesign.scheduling.soma.model.cut_layers import cut_wide_layers
     from codesign.scheduling.soma.model.load import load_graph
     from codesign.scheduling.soma.model.rules import MODES
 
@@ -78,7 +80,10 @@ def _problem(options: ScheduleOptions) -> Any:
     )
     hardware = _platform(options, source.constants)
     batch = options.batch if options.batch is not None else source.batch
-    return Problem(source.graph, batch, hardware, MODES[mode], _capacity(options.capacity))
+    problem = Problem(source.graph, batch, hardware, MODES[mode], _capacity(options.capacity))
+    if mode == "reference" or options.evaluate is not None:
+        return problem  # the published model has no such layers; encodings name the layers of the graph as it is
+    return replace(problem, graph=cut_wide_layers(problem.graph, problem.limit_bytes))
 
 
 def _platform(options: ScheduleOptions, constants: Any) -> Any:
