@@ -92,7 +92,9 @@ def _layer_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
         },
         {"name": mapper.name, **{f.name: getattr(mapper, f.name) for f in fields(mapper)}},  # type: ignore[arg-type]
         evaluation,
-        f"{workload.name}: {len(workload.distinct_layers())} distinct layers, {workload.macs / 1e9:.3g} GMACs",
+        f"{workload.name}: {sum(len(n.operators) for n in workload.networks)} operators, "
+        f"{len(workload.distinct_layers())} distinct layers, {workload.macs / 1e9:.3g} GMACs, "
+        f"{sum(n.weight_bytes for n in workload.networks):,} bytes of weights",
     )
 
 
@@ -188,7 +190,9 @@ def _soma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
             "time_limit_s": request.time_limit_s,
             "evaluations": request.evaluations,
         },
-        f"{' + '.join(names)}: {sum(len(s.graph.layers) for s in sources)} layers, fused and scheduled as a whole",
+        f"{' + '.join(names)}: {sum(len(s.graph.layers) for s in sources)} operators, "
+        f"{sum(s.batch * s.graph.macs for s in sources) / 1e9:.3g} GMACs, "
+        f"{sum(s.graph.weight_bytes for s in sources):,} bytes of weights; fused and scheduled as a whole",
     )
 
 
@@ -258,5 +262,6 @@ def _cosma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
         },
         {"name": "cosma"},
         {"scheduler": "cosma", "objective": request.map_objective, "time_limit_s": effort.time_limit_s},
-        f"{' + '.join(names)}: {sum(len(g.operators) for g in graphs)} operators; off-chip traffic of the best order and spills",
+        f"{' + '.join(names)}: {sum(len(g.operators) for g in graphs)} operators, "
+        f"{sum(g.macs for g in graphs) / 1e9:.3g} GMACs; off-chip traffic of the best order and spills",
     )

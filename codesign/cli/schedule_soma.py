@@ -222,8 +222,8 @@ def counts(problem: Any) -> dict[str, Any]:
         "network": problem.graph.name,
         "batch": problem.batch,
         "operators": len(layers),
-        "macs": problem.batch * sum(layer.ops for layer in layers if layer.is_matrix),
-        "weight_bytes": sum(layer.weight_bytes for layer in layers),
+        "macs": problem.batch * problem.graph.macs,
+        "weight_bytes": problem.graph.weight_bytes,
     }
 
 
