@@ -3,11 +3,13 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.workloads.builder import NetworkBuilder
 from codesign.workloads.network import Network
-from codesign.workloads.zoo import branching, deepbench, plain, resnet, separable, transformers
+from codesign.workloads.zoo import branching, deepbench, language_models, plain, resnet, separable, transformers
+from codesign.workloads.zoo.routing import Routing
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,34 @@ _ENTRIES = (
     ZooEntry("deepbench_gemm", deepbench.deepbench_gemm),
 )
 
-ZOO = {entry.name: entry for entry in _ENTRIES}
+
+def _language_models() -> tuple[ZooEntry, ...]:
+    """Every language model and one block of it; those with experts also with the most experts a batch can reach (``_worst``)."""
+    entries = []
+    for name, model in language_models.LANGUAGE_MODELS.items():
+        kinds = [("", Routing.EXPECTED)] + ([("_worst", Routing.WORST)] if model.experts else [])
+        for ending, routing in kinds:
+            for part, make in (
+                ("", language_models.language_model),
+                ("_block", language_models.language_model_block),
+            ):
+                build = partial(_build_language_model, make=make, model=model, routing=routing)
+                entries.append(ZooEntry(f"{name}{part}{ending}", build, 512, PHASES, model.context))
+    return tuple(entries)
+
+
+def _build_language_model(
+    net: NetworkBuilder,
+    tokens: int,
+    past: int,
+    make: Callable[..., tuple[str, ...]],
+    model: language_models.LanguageModel,
+    routing: Routing,
+) -> tuple[str, ...]:
+    return make(net, model, tokens, past, routing)
+
+
+ZOO = {entry.name: entry for entry in (*_ENTRIES, *_language_models())}
 
 
 def normalized(name: str) -> str:
