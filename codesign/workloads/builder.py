@@ -9,6 +9,8 @@ from codesign.workloads.computation import Computation
 from codesign.workloads.network import Network, NetworkTensor, Operator, OperatorKind, Window
 
 Pair = int | tuple[int, int]
+Ends = tuple[tuple[int, int], tuple[int, int]]
+"""(before, after) of height and of width."""
 
 OPERATIONS_PER_ELEMENT = {
     "identity": 0,
@@ -116,7 +118,7 @@ class NetworkBuilder:
         kernel: Pair,
         *,
         stride: Pair = 1,
-        padding: Pair | str = "same",
+        padding: Pair | Ends | str = "same",
         dilation: Pair = 1,
         groups: int = 1,
         bias: bool = False,
@@ -129,7 +131,7 @@ class NetworkBuilder:
             out_channels: Channels of the output.
             kernel: Height and width of the filter.
             stride: Of height and width.
-            padding: At each end of both axes, or ``"same"`` (output = input / stride, rounded up; the odd element at
+            padding: At each end of both axes, apart for every end (``((1, 1), (0, 0))``), or ``"same"`` (output = input / stride, rounded up; the odd element at
                 the end, as TensorFlow does; with stride 1 and odd filters everybody does) or ``"valid"`` (none).
             dilation: Of height and width.
             groups: Groups of channels.
@@ -463,7 +465,9 @@ class NetworkBuilder:
             kind, (x, *parameters), self.shape(x), function, work, name=name, named=named, batch_axis=axis
         )
 
-    def _window(self, size: tuple[int, int], kernel: Pair, stride: Pair, padding: Pair | str, dilation: Pair) -> Window:
+    def _window(
+        self, size: tuple[int, int], kernel: Pair, stride: Pair, padding: Pair | Ends | str, dilation: Pair
+    ) -> Window:
         kernels, strides, dilations = _pair(kernel), _pair(stride), _pair(dilation)
         if padding == "same":
             ends = []
@@ -474,8 +478,10 @@ class NetworkBuilder:
             ends = [(0, 0), (0, 0)]
         elif isinstance(padding, str):
             raise UserError(f"`padding` must be 'same', 'valid' or numbers, got {padding!r}", where=self.name)
+        elif isinstance(padding, int):
+            ends = [(padding, padding)] * 2
         else:
-            ends = [(p, p) for p in _pair(padding)]
+            ends = [(p, p) if isinstance(p, int) else p for p in padding]
         return Window(kernels, strides, dilations, tuple(ends))
 
 
