@@ -11,6 +11,7 @@ from codesign.cli.inputs import parse_dims
 from codesign.cli.schedule_options import ScheduleOptions
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured, write_atomic, write_json
+from codesign.core.quantities import parse_size
 
 if TYPE_CHECKING:
     from codesign.core.goals import Objective
@@ -41,23 +42,6 @@ SCHEDULERS: dict[str, frozenset[str]] = {
     "unfused": _SEARCH,
 }
 
-_SCALES = {"": 1, "b": 1, "k": 1000, "kib": 1 << 10, "kb": 1000, "mib": 1 << 20, "mb": 10**6, "gib": 1 << 30}
-
-
-def _capacity(text: str | None) -> int | None:
-    """Bytes in `8388608`, `512KiB`, `8MiB`."""
-    if text is None:
-        return None
-    digits = text.strip().rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-    unit = text.strip()[len(digits) :].lower()
-    try:
-        value = float(digits)
-    except ValueError:
-        value = -1.0
-    if unit not in _SCALES or value <= 0:
-        raise UserError(f"--capacity must be bytes such as 8388608, 512KiB or 8MiB, got {text!r}")
-    return int(value * _SCALES[unit])
-
 
 def _problem(options: ScheduleOptions) -> Any:
     from codesign.scheduling.soma.evaluator import Problem
@@ -80,7 +64,13 @@ def _problem(options: ScheduleOptions) -> Any:
     )
     hardware = _platform(options, source.constants)
     batch = options.batch if options.batch is not None else source.batch
-    problem = Problem(source.graph, batch, hardware, MODES[mode], _capacity(options.capacity))
+    problem = Problem(
+        source.graph,
+        batch,
+        hardware,
+        MODES[mode],
+        None if options.capacity is None else parse_size(options.capacity, "--capacity"),
+    )
     if mode == "reference" or options.evaluate is not None:
         return problem  # the published model has no such layers; encodings name the layers of the graph as it is
     return replace(problem, graph=cut_wide_layers(problem.graph, problem.limit_bytes))

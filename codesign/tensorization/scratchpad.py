@@ -76,11 +76,16 @@ def memories_of(
             names = tuple(v.name for v in architecture.levels[1:] if may_keep(v.keep, tensor))
         if not names:
             raise UserError(f"no on-chip level keeps {tensor.name!r}", where=f"architecture {architecture.name!r}")
-        found[tensor.name] = _scratchpad_of(architecture, names[0])
+        found[tensor.name] = scratchpad_of(architecture, names[0])
     return found
 
 
-def _scratchpad_of(architecture: Architecture, level_name: str) -> Scratchpad:
+def scratchpad_of(architecture: Architecture, level_name: str) -> Scratchpad:
+    """A level of a design as the memory of a program.
+
+    Raises:
+        UserError: It has no capacity, or several instances.
+    """
     level, where = architecture.level(level_name), f"architecture {architecture.name!r}, level {level_name!r}"
     if level.capacity_bytes is None:
         raise UserError("a program needs a memory of known capacity", where=where)

@@ -76,7 +76,10 @@ def test_a_capacity_below_the_working_set_is_infeasible() -> None:
     ("arguments", "message"),
     [
         ((), "needs --network"),
-        (("--network", RESNET, "--capacity", "lots"), "capacity must be a number of bytes, got 'lots'"),
+        (
+            ("--network", RESNET, "--capacity", "lots"),
+            "`capacity` must be a whole number of bytes such as 65536 or 64KiB, got 'lots'",
+        ),
         (("--network", RESNET, "--route", "shortcut"), "unknown route 'shortcut'"),
         (("--network", RESNET, "--objective", "beauty"), "unknown objective 'beauty'"),
         (("--network", RESNET, "--objective", "energy"), "--objective energy needs --arch"),

@@ -190,5 +190,5 @@ def test_every_model_is_sound(name: str) -> None:
             OperatorKind.SLICE,
             OperatorKind.TRANSPOSE,
             OperatorKind.GATHER,
-        ):
+        ) and operator.function not in ("expand", "nearest"):
             assert operator.operations > 0
