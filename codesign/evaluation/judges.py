@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DEFAULT_MAPPER, LOW_FIDELITY_MAPPER = "exact", "anneal"
 
 COSMA_TIME_LIMIT_S = 10.0
-"""CPU seconds for each schedule that cannot be solved exactly."""
+"""Seconds for each schedule that cannot be solved exactly."""
 
 
 @final
@@ -120,7 +120,9 @@ def _layer_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, see
             "dram_ports": how.dram_ports or AS_BUILT,
             **how.between_layers.record(),
         },
-        f"{loaded.name}: {len(loaded.distinct_layers())} distinct layers, {loaded.macs / 1e9:.3g} GMACs",
+        f"{loaded.name}: {sum(len(n.operators) for n in loaded.networks)} operators, "
+        f"{len(loaded.distinct_layers())} distinct layers, {loaded.macs / 1e9:.3g} GMACs, "
+        f"{sum(n.weight_bytes for n in loaded.networks):,} bytes of weights",
     )
 
 
@@ -175,7 +177,7 @@ def _soma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed
     graphs = tuple((source.graph, weight) for source, weight in zip(sources, weights, strict=True))
     evaluator = ScheduledEvaluator(space, graphs, batches.pop(), objective, options)
     names = [source.graph.name for source in sources]
-    layers = sum(len(s.graph.layers) for s in sources)
+    operators = sum(len(s.graph.layers) for s in sources)
     return Judge(
         evaluator,
         {**workload.record(), "names": names, "hashes": [_hash(s.graph) for s in sources], "weights": list(weights)},
@@ -186,7 +188,8 @@ def _soma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed
             "time_limit_s": how.time_limit_s,
             "evaluations": how.evaluations,
         },
-        f"{' + '.join(names)}: {layers} layers, fused and scheduled as a whole",
+        f"{' + '.join(names)}: {operators} operators, {sum(s.batch * s.graph.macs for s in sources) / 1e9:.3g} GMACs, "
+        f"{sum(s.graph.weight_bytes for s in sources):,} bytes of weights; fused and scheduled as a whole",
     )
 
 
@@ -221,7 +224,7 @@ def _cosma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, see
         {**workload.record(), "names": names, "hashes": [_hash(g) for g in graphs], "weights": list(weights)},
         {"name": "cosma"},
         {"scheduler": "cosma", "objective": quantity.value, "time_limit_s": effort.time_limit_s},
-        f"{' + '.join(names)}: {operators} operators; off-chip traffic of the best order and spills",
+        f"{' + '.join(names)}: {operators} operators, {sum(g.macs for g in graphs) / 1e9:.3g} GMACs; off-chip traffic of the best order and spills",
     )
 
 
