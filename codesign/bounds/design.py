@@ -13,7 +13,7 @@ from codesign.bounds.buffered import BufferedTables, Split, is_buffered
 from codesign.bounds.chain import ChainTables
 from codesign.bounds.dram import DramTables
 from codesign.bounds.layer import LayerFacts
-from codesign.bounds.parts import Figures, Parts, combinations, figures_of
+from codesign.bounds.parts import Figures, Parts, figures_of, projected
 from codesign.bounds.structure import StructureSearches, prices_of, structure_of, with_prices
 from codesign.bounds.vector import VectorWork
 from codesign.core.errors import UserError
@@ -282,9 +282,11 @@ class BoundTable:
                 upright = [replace(f, x=min(f.x, f.y), y=max(f.x, f.y)) for f in figures.fanouts[depth]]
                 number = np.array([shapes.setdefault(f, len(shapes)) for f in upright], dtype=np.int64)
                 turned.append(number[figures.fanout[depth]])
+            _, machine = projected([*figures.level, figures.mac, *turned])
             floats = [figures.clock_hz, self.area_mm2[figures.rows], self.leakage_w[figures.rows]]
-            rounded = [_numbered(np.round(np.log(np.maximum(f, 1e-300)), 11)) for f in floats]
-            _, which = combinations([*figures.level, figures.mac, *turned, *rounded])
+            which = _numbered(
+                machine, [np.round(np.log(np.maximum(f, 1e-300)) * 1e11).astype(np.int64) for f in floats]
+            )
             found[figures.rows] = offset + which
             offset += int(which.max()) + 1
         return found
@@ -309,8 +311,8 @@ class BoundTable:
                 family = self._pieces[int(self._piece[design])][1] is not None
                 members = self._relatives(int(design), peers[self._sharp[peers] == rung], joint=rung == 1)
                 self._sharp[members] = rung + 1
-                if (
-                    (rung == 0 and not family) or (rung == 1 and len(members) >= WORTH_A_SEARCH)
+                if (rung == 0 and not family) or (
+                    rung == 1 and len(members) >= WORTH_A_SEARCH
                 ):  # tables of a family are as sharp
                     self._search(members, joint=rung == 1)
                     done = True
@@ -370,9 +372,16 @@ class BoundTable:
             self.dynamic_j[design] = max(self.dynamic_j[design], total)
 
 
-def _numbered(values: Floats) -> Indices:
-    """Equal numbers for equal values: ``n``."""
-    return np.asarray(np.unique(values, return_inverse=True)[1], dtype=np.int64).reshape(-1)
+def _numbered(machine: Indices, others: Sequence[Indices]) -> Indices:
+    """Equal numbers for rows that are equal in every column: ``n``. Sorted once, by a hash that is then checked."""
+    code = machine.astype(np.uint64)
+    for column in others:
+        code = code * np.uint64(0x9E3779B97F4A7C15) + column.astype(np.uint64)
+    _, first, which = np.unique(code, return_index=True, return_inverse=True)
+    which = which.reshape(-1)
+    if all(np.array_equal(column[first][which], column) for column in (machine, *others)):
+        return np.asarray(which, dtype=np.int64)
+    return np.arange(len(machine))  # two rows of one hash: none is alike another
 
 
 def _area_mm2(figures: Figures) -> Floats:
