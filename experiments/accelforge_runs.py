@@ -20,6 +20,7 @@ from codesign.formats.accelforge import Costs, Workload, load, machines, read_wo
 from codesign.formats.accelforge.expressions import evaluate
 from codesign.mappers.uneven.search import solve
 from codesign.mapping.looptree import Factors, Goal, Machine, Memory, Operand, Operator
+from codesign.scheduling.fused.loop_tree import schedule
 from experiments.mappers_common import markdown, save
 
 KINDS = ("head", "uneven", "imperfect", "fused", "regression")
@@ -91,8 +92,8 @@ class Run:
 def templates(folder: Path) -> tuple[Path, ...]:
     """Where included workload files may stand: near the data, else in the tests."""
     near = [folder, *(p / "measured" / "accelforge_regression" / "yaml" for p in folder.resolve().parents[:3])]
-    here = Path(__file__).parents[1] / "tests" / "data" / "accelforge" / "yaml"
-    return tuple(p for p in (*near, folder / "yaml", here) if p.is_dir())
+    here = Path(__file__).parents[1] / "tests" / "data" / "measured" / "accelforge_regression" / "yaml"
+    return tuple(p for p in (*near, here) if p.is_dir())
 
 
 def read_json(path: Path) -> Run:
@@ -236,7 +237,8 @@ def best_mapping(run: Run, goal: Goal, time_limit: float, bounds: Point | None =
     """The optimum of a run under AccelForge's rules; with `bounds` of all mappings that are no slower and use no more."""
     options = [machines(run.arch, run.workload, i, run.costs, run.unfused) for i in range(len(run.workload.operators))]
     if len(options) > 1:
-        raise UserError(f"{len(options)} operators together are not supported yet", where=run.name)
+        plan = schedule(run.workload, options, goal, run.loops_per_dim, run.loops, time_limit)
+        return Outcome(plan.value, plan.proven, plan.energy, plan.seconds)
     (operator,) = run.workload.operators
     answers = []
     for machine in options[0]:

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from codesign.arch.architecture import Ports
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.goals import Budget, Objective
-from codesign.evaluation.design import DesignEvaluator, DesignSpace, Evaluation
+from codesign.evaluation.design import AS_BUILT, DesignEvaluator, DesignSpace, Evaluation, WithDramPorts
 from codesign.evaluation.network import EvaluationOptions, with_effort
 from codesign.mappers.registry import create as create_mapper
 from codesign.workloads.load import load_network
@@ -49,13 +50,20 @@ def make_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
     Raises:
         UserError: Options that do not go together, an unknown scheduler, mapper or network.
     """
-    if request.scheduler == "layers":
-        return _layer_judge(request, space)
-    if request.scheduler == "soma":
-        return _soma_judge(request, space)
-    if request.scheduler == "cosma":
-        return _cosma_judge(request, space)
-    raise unknown_name("scheduler", request.scheduler, SCHEDULERS)
+    made = {"layers": _layer_judge, "soma": _soma_judge, "cosma": _cosma_judge}
+    if request.scheduler not in made:
+        raise unknown_name("scheduler", request.scheduler, SCHEDULERS)
+    if request.dram_ports is not None and request.scheduler != "layers":
+        raise UserError(
+            f"--dram-ports is used with --scheduler layers, not {request.scheduler}",
+            hint="schedulers of whole networks read DRAM as one channel",
+        )
+    judge = made[request.scheduler](request, space)
+    if not request.metrics:
+        return judge
+    from codesign.evaluation.own_metrics import WithOwnMetrics
+
+    return replace(judge, evaluate=WithOwnMetrics(judge.evaluate, space, request.metrics))
 
 
 def make_cheap_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
@@ -78,12 +86,13 @@ def _layer_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
         "objective": request.map_objective,
         "time_limit_s": request.time_limit_s,
         "evaluations": request.evaluations,
+        "dram_ports": request.dram_ports or AS_BUILT,
         "activations": request.activations,
         "activation_bytes": request.activation_bytes,
         "resident_weights": request.resident_weights,
     }
     return Judge(
-        DesignEvaluator(space, workload, mapper, options),
+        DesignEvaluator(_with_ports(request, space), workload, mapper, options),
         {
             **_workload_json(request),
             "names": [n.name for n in workload.networks],
@@ -96,6 +105,15 @@ def _layer_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
     )
 
 
+def _with_ports(request: "ExploreRequest", space: DesignSpace) -> DesignSpace:
+    if request.dram_ports is None:
+        return space
+    try:
+        return WithDramPorts(space, Ports(request.dram_ports))
+    except ValueError:
+        raise unknown_name("--dram-ports", request.dram_ports, [p.value for p in Ports]) from None
+
+
 def load_workload(request: "ExploreRequest", space: DesignSpace) -> Workload:
     """The networks of the command line at the widths of the hardware."""
     networks = [
@@ -103,7 +121,9 @@ def load_workload(request: "ExploreRequest", space: DesignSpace) -> Workload:
             name,
             batch=request.batch,
             seq=request.seq,
+            past=request.past,
             phase=request.phase,
+            dims=request.dims,
             bits=space.bits,
             partial_bits=space.partial_bits,
         )
@@ -137,7 +157,9 @@ def _workload_json(request: "ExploreRequest") -> dict[str, Any]:
         "networks": list(request.networks),
         "batch": request.batch,
         "seq": request.seq,
+        "past": request.past,
         "phase": request.phase,
+        "dims": request.dims,
     }
 
 
@@ -155,7 +177,10 @@ def _soma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
             hint="soma-edge or soma-cloud",
         )
     _refuse_layer_options(request)
-    sources = [load_graph(n, phase=request.phase, seq=request.seq, batch=request.batch) for n in request.networks]
+    sources = [
+        load_graph(n, phase=request.phase, seq=request.seq, past=request.past, batch=request.batch, dims=request.dims)
+        for n in request.networks
+    ]
     batches = {s.batch for s in sources}
     if len(batches) > 1:
         raise UserError(f"the networks are of different batches: {sorted(batches)}", hint="give --batch")
@@ -225,7 +250,13 @@ def _cosma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
         raise UserError("--evaluations does not apply to --scheduler cosma", hint="--time-limit bounds each schedule")
     graphs = [
         load_graph(
-            name, bits=space.bits, batch=request.batch, seq=request.seq, phase=request.phase
+            name,
+            bits=space.bits,
+            batch=request.batch,
+            seq=request.seq,
+            past=request.past,
+            phase=request.phase,
+            dims=request.dims,
         ).without_parameters()
         for name in request.networks
     ]

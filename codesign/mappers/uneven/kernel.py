@@ -103,13 +103,21 @@ def _less(a: Array, i: int, add_words: float, add: Array, b: Array, j: int, kind
 
 @njit_plain
 def _may_win(
-    row: Array, to_go: Array, kinds: int, floor: float, slowest: float, mode: int, leak: float, limit: float
+    row: Array,
+    to_go: Array,
+    kinds: int,
+    floor: float,
+    behind: float,
+    slowest: float,
+    mode: int,
+    leak: float,
+    limit: float,
 ) -> bool:
     energy = row[1] + to_go[0]
     seconds = floor
     for c in range(1, kinds):
         seconds = max(seconds, row[c + 1] + to_go[c])
-    return seconds <= slowest and value_of(mode, energy, seconds, leak) <= limit
+    return seconds <= slowest and value_of(mode, energy, seconds + behind, leak) <= limit
 
 
 @njit_plain
@@ -143,6 +151,7 @@ def sweep(
     begin: Array,
     to_go: Array,
     floor: float,
+    behind: float,
     slowest: float,
     mode: int,
     leak: float,
@@ -155,6 +164,7 @@ def sweep(
         begin: ``labels x (1 + charges)``.
         to_go: From `least_to_go`.
         floor: Seconds no mapping of the profile can beat.
+        behind: Seconds that other operators add.
         slowest: Seconds no mapping may exceed.
         mode, leak: Objective.
         rows: Transitions, ordered by `to`; the other arguments as in `least_to_go`, `predecessor` for `successor`.
@@ -188,7 +198,7 @@ def sweep(
                             np.empty((2, space), np.int32),
                         )
                     for i in range(start[cell], start[cell + 1]):
-                        if not _may_win(begin[i], to_go[cell, 0], kinds, floor, slowest, mode, leak, limit):
+                        if not _may_win(begin[i], to_go[cell, 0], kinds, floor, behind, slowest, mode, leak, limit):
                             continue
                         temp[0, k], origin[0, k], how[0, k] = begin[i], -1 - i, -1
                         k += 1
@@ -238,7 +248,9 @@ def sweep(
                                 break
                             good = not _dominated(temp[new], m, row, kinds)
                             if good and taken:
-                                good = _may_win(row, to_go[cell, state], kinds, floor, slowest, mode, leak, limit)
+                                good = _may_win(
+                                    row, to_go[cell, state], kinds, floor, behind, slowest, mode, leak, limit
+                                )
                             if good:
                                 temp[new, m] = row
                                 if taken:

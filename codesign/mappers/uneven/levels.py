@@ -10,6 +10,9 @@ from codesign.mappers.uneven.kernel import EDP, ENERGY, LATENCY, Array, carry_ov
 from codesign.mappers.uneven.space import Node, Space, chain_nodes
 from codesign.mapping.looptree import Goal
 
+Step = tuple[int, tuple[Array, Array, Array, Array], Array]
+"""Level, labels of its sweep, and for each label it started with the label of the sweep inside."""
+
 MODE = {Goal.ENERGY: ENERGY, Goal.LATENCY: LATENCY, Goal.EDP: EDP}
 
 
@@ -20,11 +23,13 @@ class Automaton:
     Args:
         mask: ``states x dimensions``.
         by_from, by_to: Transitions in the two orders the sweeps want.
+        states: For each state and node 0 (not placed), 1 (placed) or 2 + the dimension it waits along.
     """
 
     mask: Array
     by_from: Array
     by_to: Array
+    states: tuple[tuple[int, ...], ...]
 
 
 def automaton(nodes: list[Node], live: list[str]) -> Automaton:
@@ -50,7 +55,9 @@ def automaton(nodes: list[Node], live: list[str]) -> Automaton:
                 rows.append((i, number[(*s[:j], 1, *s[j + 1 :])], j, j))
                 rows += [(i, number[(*s[:j], w, *s[j + 1 :])], j, -1) for w in options[j] if w > 1]
     table = np.array(rows, np.int64).reshape(-1, 4)
-    return Automaton(mask, table[np.argsort(table[:, 0], kind="stable")], table[np.argsort(table[:, 1], kind="stable")])
+    by_from = table[np.argsort(table[:, 0], kind="stable")]
+    by_to = table[np.argsort(table[:, 1], kind="stable")]
+    return Automaton(mask, by_from, by_to, tuple(states))
 
 
 @dataclass(frozen=True)
@@ -69,22 +76,38 @@ class Case:
         space: The lattice.
         keeps: Tensors of each level.
         slowest: Latency that mappings must not exceed; beyond it the objective is infinite.
+        always: Levels that are swept also if nothing is placed there.
+        free_energy: Energy counts nothing.
     """
 
-    def __init__(self, space: Space, keeps: tuple[frozenset[str], ...], slowest: float = math.inf) -> None:
+    def __init__(
+        self,
+        space: Space,
+        keeps: tuple[frozenset[str], ...],
+        slowest: float = math.inf,
+        always: tuple[int, ...] = (),
+        free_energy: bool = False,
+    ) -> None:
         self.space, self.keeps, self.slowest = space, keeps, slowest
-        nodes, last = chain_nodes(space.operator, keeps)
-        self.nodes, self.last = nodes, last
-        self.slopes, fixed = {}, np.zeros(1 + len(space.ports))
-        for node in (*nodes, *last):
+        self.nodes, self.last = chain_nodes(space.operator, keeps)
+        self.slopes: dict[Node, Array] = {}
+        fixed = np.zeros(1 + len(space.ports))
+        for node in (*self.nodes, *self.last):
             slope, constant = space.prices(node)
             self.slopes[node] = slope
             fixed = fixed + constant
             if node.level == space.n:
                 fixed = fixed + slope * space.operations(node.operand)
         fixed[0] += 0.0 if space.operator.copy else space.machine.mac_energy * space.operator.macs
+        if free_energy:
+            fixed[0] = 0.0
+            for slope in self.slopes.values():
+                slope[0] = 0.0
         self.fixed: Array = fixed
         self.watch: list[int] = [0]
+        self.levels = [m for m in range(space.n - 1, -1, -1) if m in always or any(n.level == m for n in self.nodes)]
+        self.at = {m: [n for n in self.nodes if n.level == m] for m in self.levels}
+        self.ready = False
 
     def quick(self, goal: Goal) -> float:
         """A bound from the fewest words of every node alone."""
@@ -108,27 +131,30 @@ class Case:
 
     def prepare(self) -> None:
         """Words and charges of every node on every cell, level by level."""
+        if self.ready:
+            return
+        self.ready = True
         space = self.space
-        self.levels: list[int] = [m for m in range(space.n - 1, -1, -1) if any(n.level == m for n in self.nodes)]
-        self.at: dict[int, list[Node]] = {m: [n for n in self.nodes if n.level == m] for m in self.levels}
         self.machine_states = {m: automaton(self.at[m], space.live) for m in self.levels}
         self.words: dict[int, Array] = {}
         self.moved: dict[int, Array] = {}
         for m in self.levels:
-            memory = space.machine.memories[m]
-            held = [space.words(n.operand, m) for n in self.at[m]]
-            self.words[m] = np.array([w * memory.width(n.operand) for w, n in zip(held, self.at[m], strict=True)])
-            self.moved[m] = np.array([space.moved(n.operand, m) for n in self.at[m]])
+            width = space.machine.memories[m].width
+            held = [space.words(n.operand, m) * width(n.operand) for n in self.at[m]]
+            self.words[m] = np.array(held).reshape(len(held), space.cells)
+            self.moved[m] = np.array([space.moved(n.operand, m) for n in self.at[m]]).reshape(len(held), space.cells)
 
     def charge(self, level: int) -> Array:
         """``nodes x cells x watched``."""
-        slopes = np.array([self.slopes[n][self.watch] for n in self.at[level]])
+        slopes = np.array([self.slopes[n][self.watch] for n in self.at[level]]).reshape(-1, len(self.watch))
         return np.ascontiguousarray(self.moved[level][:, :, None] * slopes[:, None, :])
 
     def crossing(self, level: int) -> Array:
         """Cells at which the fan-outs between `level` and the next level with nodes may stand (U9)."""
         profile, space = self.space.profile, self.space
-        bad = np.zeros(space.shape, np.bool_)
+        allowed = np.ones(space.cells, np.bool_)
+        if not profile.tiles and not profile.relaxed:
+            return allowed
         spread = dict(profile.ragged)
         inner = min([v for v in self.levels if v > level], default=space.n)
         for d in space.live:
@@ -138,8 +164,8 @@ class Case:
             if d in spread and level < spread[d] <= inner:
                 column[:-1] = True
             if column.any():
-                bad |= space.spread(d, column)
-        return ~bad.ravel()
+                allowed &= ~np.broadcast_to(space.spread(d, column), space.shape).ravel()
+        return allowed
 
     def bound(self, goal: Goal) -> float:
         """The least charges to go from the start, each alone; also what the sweeps prune with."""
@@ -166,29 +192,43 @@ class Case:
                 float(space.machine.memories[m].capacity),
                 after,
             )
-            after = self.to_go[m][:, 0, :]
             self.allowed[m] = self.crossing(m)
-            after = np.where(self.allowed[m][:, None], after, np.inf)
+            after = np.where(self.allowed[m][:, None], self.to_go[m][:, 0, :], np.inf)
         whole = self.least.copy()
         whole[self.watch] = self.fixed[self.watch] + (after[0] if self.levels else 0.0)
         self.least = np.maximum(self.least, whole)
         return self.value(goal, self.least) if np.isfinite(whole[0]) else math.inf
 
-    def solve(self, goal: Goal, limit: float) -> tuple[Array, list[Placed]] | None:
-        """The best mapping of the watched charges whose objective is at most `limit`; None where there is none."""
+    def labels(
+        self,
+        goal: Goal,
+        limit: float,
+        levels: list[int],
+        energy: float = 0.0,
+        behind: float = 0.0,
+        leak: float | None = None,
+    ) -> tuple[list[Step], Array, Array, Array]:
+        """Sweep `levels`, from the inside out, and carry the labels over to what is outside them.
+
+        Args:
+            goal, limit: Labels that cannot get to a value of at most `limit` are dropped.
+            levels: Part of the case's levels, the innermost first.
+            energy, behind: What other operators add to energy and latency.
+            leak: Watts of leakage; by default the machine's.
+
+        Returns:
+            The sweeps, the labels carried over (offsets by cell, labels), and which label of the last sweep each was.
+        """
         space = self.space
-        if not self.levels:
-            row = np.concatenate([[0.0], self.fixed[self.watch]])
-            return (row[1:], []) if self.worth(goal, row, self.floor()) <= limit else None
         sizes, strides, first, link_in, inwards, _, _ = space.graph
         begin = np.zeros((1, 1 + len(self.watch)))
         begin[0, 1:] = self.fixed[self.watch]
+        begin[0, 1] += energy
         start = np.ones(space.cells + 1, np.int64)
         start[0] = 0
         index = np.zeros(1, np.int64)
-        floor = self.floor()
-        steps = []
-        for m, out in itertools.zip_longest(self.levels, self.levels[1:]):
+        steps: list[Step] = []
+        for m in levels:
             states = self.machine_states[m]
             found = sweep(
                 sizes,
@@ -204,21 +244,32 @@ class Case:
                 start,
                 begin,
                 self.to_go[m],
-                floor,
+                self.floor(),
+                behind,
                 self.slowest,
                 MODE[goal],
-                space.machine.leak_w,
+                space.machine.leak_w if leak is None else leak,
                 limit,
             )
             steps.append((m, found, index))
+            out = min((v for v in self.levels if v < m), default=None, key=lambda v: m - v)
             allowed = np.ones(space.cells, np.bool_) if out is None else self.allowed[out]
             start, begin, index = carry_over(found[0], found[1], states.mask.shape[0], space.cells, allowed)
             if not len(begin):
-                return None
-        lo, hi = int(start[space.cells - 1]), int(start[space.cells])
-        if lo == hi:
+                break
+        return steps, start, begin, index
+
+    def solve(self, goal: Goal, limit: float) -> tuple[Array, list[Placed]] | None:
+        """The best mapping of the watched charges whose objective is at most `limit`; None where there is none."""
+        cells = self.space.cells
+        if not self.levels:
+            row = np.concatenate([[0.0], self.fixed[self.watch]])
+            return (row[1:], []) if self.worth(goal, row, self.floor()) <= limit else None
+        steps, start, begin, index = self.labels(goal, limit, self.levels)
+        lo, hi = int(start[cells - 1]), int(start[cells])
+        if len(steps) < len(self.levels) or lo == hi:
             return None
-        values = [self.worth(goal, row, floor) for row in begin[lo:hi]]
+        values = [self.worth(goal, row, self.floor()) for row in begin[lo:hi]]
         best = lo + int(np.argmin(values))
         if values[best - lo] > limit:
             return None
@@ -234,7 +285,7 @@ class Case:
         seconds = float(max(floor, *row[2:], 0.0))
         return goal.of(float(row[1]), seconds, self.space.machine.leak_w) if seconds <= self.slowest else math.inf
 
-    def _trace(self, steps: list[tuple[int, tuple[Array, Array, Array, Array], Array]], label: int) -> list[Placed]:
+    def _trace(self, steps: list[Step], label: int) -> list[Placed]:
         """The nodes of a label of the last step, outermost first."""
         placed: list[Placed] = []
         for m, (offsets, _, parent, action), index in reversed(steps):

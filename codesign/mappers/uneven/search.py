@@ -10,8 +10,8 @@ import numpy as np
 
 from codesign.mappers.uneven.kernel import Array
 from codesign.mappers.uneven.levels import Case, Placed
+from codesign.mappers.uneven.profiles import profiles, settled
 from codesign.mappers.uneven.space import Space
-from codesign.mappers.uneven.spatial import profiles, settled
 from codesign.mapping.looptree import Factors, Goal, Machine, Operator
 
 TIE = 1e-10
@@ -65,13 +65,26 @@ def solve(
         time_limit: Seconds of CPU time after which the best so far and its bound are returned.
         slowest: Latency that the mapping must not exceed.
     """
-    stop = time.process_time() + time_limit
-    queue: list[tuple[float, int, int, Case]] = []
+    found = []
     for profile in profiles(operator, machine, factors or Factors()):
         space = Space(operator, machine, profile)
-        for keeps in machine.keeps:
-            case = Case(space, keeps, slowest)
-            queue.append((case.quick(goal), 0, len(queue), case))
+        found += [Case(space, keeps, slowest) for keeps in machine.keeps]
+    return search(found, goal, time_limit)
+
+
+def search(cases_given: list[Case], goal: Goal, time_limit: float = math.inf, leak: float | None = None) -> Found:
+    """The best mapping of several cases.
+
+    Args:
+        cases_given: Profiles and keep sets of one operator.
+        goal: What is minimised.
+        time_limit: Seconds of CPU time after which the best so far and its bound are returned.
+        leak: Watts of leakage; by default the machine's.
+    """
+    stop = time.process_time() + time_limit
+    queue: list[tuple[float, int, int, Case]] = []
+    for case in cases_given:
+        queue.append((case.quick(goal), 0, len(queue), case))
     heapq.heapify(queue)
     cases, sweeps = len(queue), 0
     best: tuple[float, Array, Case, list[Placed]] | None = None

@@ -2,13 +2,14 @@
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 
 from codesign.mappers.uneven.kernel import Array
-from codesign.mappers.uneven.spatial import Profile
+from codesign.mappers.uneven.profiles import Profile
 from codesign.mapping.looptree import Machine, Memory, Operand, Operator
 
 
@@ -95,6 +96,7 @@ class Space:
 
     def __init__(self, operator: Operator, machine: Machine, profile: Profile) -> None:
         self.operator, self.machine, self.profile = operator, machine, profile
+        self._memo: dict[tuple[str, str, int], Array] = {}
         self.n = len(machine.memories)
         tiles, spatial_remainder = dict(profile.tiles), dict(profile.ragged)
         self.dims = list(operator.bounds)
@@ -164,13 +166,25 @@ class Space:
 
     def words(self, operand: Operand, level: int) -> Array:
         """Words of the tile of `operand` at `level`, cell by cell."""
+        return self._kept("words", operand, level, self._words)
+
+    def moved(self, operand: Operand, level: int) -> Array:
+        """Words that enter all instances of `level` over the run if the node stands at a cell (U2, U4, U5)."""
+        return self._kept("moved", operand, level, self._moved)
+
+    def _kept(self, what: str, operand: Operand, level: int, make: Callable[[Operand, int], Array]) -> Array:
+        key = what, operand.name, level
+        if key not in self._memo:
+            self._memo[key] = make(operand, level)
+        return self._memo[key]
+
+    def _words(self, operand: Operand, level: int) -> Array:
         out = np.ones((1,) * len(self.live))
         for axis in operand.axes:
             out = out * self._axis(axis, level)
         return np.ascontiguousarray(np.broadcast_to(out, self.shape)).ravel()
 
-    def moved(self, operand: Operand, level: int) -> Array:
-        """Words that enter all instances of `level` over the run if the node stands at a cell (U2, U4, U5)."""
+    def _moved(self, operand: Operand, level: int) -> Array:
         out = np.ones((1,) * len(self.live))
         simple = {axis[0][0] for axis in operand.axes if len(axis) == 1 and axis[0][1] == 1}
         for axis in operand.axes:
