@@ -138,8 +138,8 @@ def _shape(nest: LoopNest, extent: dict[str, int], array: StationaryArray) -> _S
     k_blocks, c_blocks = -(-k // side), -(-c // side)
     if nest.matrix:
         rows = extent["p"]
-        execute = side * k_blocks * c_blocks * -(-rows // side)
-        return _Shape(execute, 0.0, (rows, c), (c, k), rows * k_blocks, rows)
+        cycles = side * k_blocks * c_blocks * -(-rows // side)
+        return _Shape(cycles, 0.0, (rows, c), (c, k), rows * k_blocks, rows)
     columns, rows, stride = extent["p"], extent["q"], nest.stride
     in_rows, in_columns = rows * stride + extent["s"] - 1, columns * stride + extent["r"] - 1
     limit = nest.size["p"] * stride
@@ -168,13 +168,17 @@ def tile_work(nest: LoopNest, timing: Timing) -> TileWork:
     tracker = ReuseTracker((timing.constant("l2_bytes"), timing.constant("llc_bytes")), _whole_bytes(nest))
     total = math.prod(counts.values())
     work = TileWork(
-        *(np.zeros(total) for _ in range(2)),
-        *(np.zeros((total, 2)) for _ in range(3)),
-        np.zeros((total, 2, 2)),
-        *(np.zeros(total) for _ in range(2)),
-        np.zeros((total, 2)),
-        np.full(total, float(max(1, tile["c"] // array.side))),
-        nest.matrix,
+        execute=np.zeros(total),
+        fixed=np.zeros(total),
+        requests=np.zeros((total, 2)),
+        width=np.zeros((total, 2)),
+        lines=np.zeros((total, 2)),
+        hits=np.zeros((total, 2, 2)),
+        results=np.zeros(total),
+        result_lines=np.zeros(total),
+        result_hits=np.zeros((total, 2)),
+        blocks=np.full(total, float(max(1, tile["c"] // array.side))),
+        matrix=nest.matrix,
     )
     shapes: dict[tuple[int, ...], _Shape] = {}
     channels = (size["c"], size["k"])
