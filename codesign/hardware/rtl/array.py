@@ -97,7 +97,7 @@ class ProcessingElement(Elaboratable):
         """The netlist."""
         m, i = Module(), self.inputs
         if self.memory is not None:
-            m.submodules.local = self.memory
+            m.submodules.local_memory = self.memory
         for k, t in enumerate(OPERANDS):
             with m.If(i["cfg"][k]):
                 m.d.sync += [self.select[t].eq(i["cfg_data"]), self.listens[t].eq(i["cfg_data"][8:])]

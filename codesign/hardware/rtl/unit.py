@@ -119,14 +119,18 @@ class ArrayUnit(Elaboratable):
         busy, advance = Signal(name="cmd_busy"), Signal(name="cmd_advance")
         m.d.comb += self.idle.eq(~busy)
         self.pace, self.stall = Signal(self.p.window_bits + 1, name="pace"), Signal(name="stall")
-        m.d.comb += [self.ready.eq(~busy & ~((self.kind == Command.PRELOAD) & ~self.quiet))]
+        go, went = Signal(name="go"), Signal(name="went")
+        m.d.sync += went.eq(go)
+        # a preload reads sums: all must be written; a fill must not meet the last local sum at the local memories' write port
+        fills = self.kind <= Command.PRELOAD
+        clash = fills & went if "O" in self.p.local else 0
+        m.d.comb += self.ready.eq(~busy & ~clash & ~((self.kind == Command.PRELOAD) & ~self.quiet))
         m.d.comb += [self.nest.start.eq(self.valid & self.ready), self.nest.step.eq(advance)]
         self.window = Signal(self.p.window_bits, name="window_now")
         with m.If(self.valid & self.ready):
             m.d.sync += [busy.eq(1), self.kind_now.eq(self.kind), self.first_now.eq(self.first), self.window.eq(0)]
         with m.If(advance & self.nest.last):
             m.d.sync += busy.eq(0)
-        go = Signal(name="go")
         self._issue(m, busy, advance, go)
         self._emit(m, go)
         return m
@@ -206,7 +210,7 @@ class ArrayUnit(Elaboratable):
                         with m.Case(command):
                             m.d.comb += [feed[TENSOR_CODE[t]].eq(may_read), done.eq(may_read & last[t])]
                 with m.Case(Command.RUN):
-                    on_a, on_b, final = Signal(), Signal(), Signal()
+                    on_a, on_b, final = Signal(name="feeds_a"), Signal(name="feeds_b"), Signal(name="last_feed")
                     m.d.comb += [on_a.eq(uses["A"] & ~turn), on_b.eq(uses["B"] & ~on_a)]
                     m.d.comb += final.eq(Mux(on_a, last["A"] & ~uses["B"], Mux(on_b, last["B"], 1)))
                     free = Signal()
