@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types layers pytest slow bench wheel clean
+.PHONY: demo test lint types layers docs pytest slow bench wheel clean
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -16,7 +16,7 @@ demo: $(STAMP)
 	$(BIN)/codesign explore --network resnet50 --space scratchpad --optimizer mobo --trials 40 \
 	  --objectives latency energy area --constraint "power_w<=2" --seed 0 --workers 2 --out runs/demo
 
-test: lint types layers pytest
+test: lint types layers docs pytest
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -27,6 +27,10 @@ types: $(STAMP)
 
 layers: $(STAMP)
 	$(BIN)/lint-imports
+	$(BIN)/pytest -q tests/unit/test_layers.py
+
+docs: $(STAMP)
+	DISABLE_MKDOCS_2_WARNING=true NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 pytest: $(STAMP)
 	$(BIN)/pytest -q -n 2

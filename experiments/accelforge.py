@@ -1,4 +1,4 @@
-"""The table "Beside AccelForge" of docs/exact-mapper.md: `python -m experiments.accelforge`.
+"""The table "Beside AccelForge" of docs/results/exact-mapper.md: `python -m experiments.accelforge`.
 
 Reads recorded mapper runs on one GEMM or convolution (`head/*.json`) and the same architectures in this project's YAML (`inputs/ARCH.yaml`).
 Each is mapped by the exact mapper; the recorded mapping is also scored by the cost model. AccelForge charges a read of the
@@ -6,6 +6,8 @@ buffer for every output word that leaves it, which rule O1 does not. The search 
 little where sums meet on the way up), the table counts it exactly (`experiments.accelforge_rules`).
 Convolutions are also mapped on the machines they were not recorded on, alone.
 Writes `results.json` and `table.md`. Every problem is mapped once before it is timed, so that compiling is not counted.
+
+With `--kind` all recorded runs of a folder are compared under AccelForge's own rules (`experiments.accelforge_runs`); `--kind head` prints both.
 """
 
 import argparse
@@ -18,11 +20,12 @@ from typing import Any
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
+from codesign.core.goals import OBJECTIVES, Budget, Objective, Proof
 from codesign.cost.cost import Cost, evaluate
-from codesign.mappers.base import Budget, Objective, Proof
 from codesign.mappers.exact import ExactMapper
 from codesign.mapping.constraints import Keep, LevelConstraints, MappingProblem
 from codesign.mapping.mapping import Mapping
+from experiments import accelforge_runs
 from experiments.accelforge_cases import Case, elsewhere, read_cases, recorded_mapping
 from experiments.accelforge_rules import accesses, energy_j, entering, latency_s, refilled, refilled_where_held
 from experiments.mappers_common import markdown, save
@@ -37,12 +40,16 @@ class Config:
         time_limit: Seconds for each mapping.
         smoke: Only the smallest problem.
         out: Folder of results.
+        kind: Set of recorded runs to compare under their rules.
+        only: Part of the names of the runs wanted.
     """
 
     data: Path = Path(os.environ.get("CODESIGN_REFERENCE", "tests/data"))
     time_limit: float = 30.0
     smoke: bool = False
     out: Path = Path("results/accelforge")
+    kind: str | None = None
+    only: str = ""
 
 
 def drained(architecture: Architecture, keeping: list[str]) -> Architecture:
@@ -148,7 +155,7 @@ def compare(case: Case, config: Config) -> dict[str, Any]:
         },
         "recorded_mapping_here": {**figures(case, again), "refills": refills(case, again)},
     }
-    row |= {objective.value: optimum(case, objective, config) for objective in Objective}
+    row |= {objective.value: optimum(case, objective, config) for objective in OBJECTIVES}
     return row
 
 
@@ -163,7 +170,7 @@ def report(rows: list[dict[str, Any]]) -> str:
         cells = [*(f"{v:.4g}" for v in parts), "", f"{theirs['latency_s']:.4g}", "", f"{theirs['cpu_seconds']:.2f}"]
         lines.append([row["case"], "AccelForge's optimum", *cells])
         for key, label in [("recorded_mapping_here", "its mapping, scored here")] + [
-            (o.value, f"exact mapper, {o.value}") for o in Objective
+            (o.value, f"exact mapper, {o.value}") for o in OBJECTIVES
         ]:
             ours = row[key]
             energy, latency, shared = ours["energy_j"], ours["latency_s"], ours["shared_port_latency_s"]
@@ -188,7 +195,30 @@ def report_alone(rows: list[dict[str, Any]]) -> str:
 
 def main(config: Config) -> list[dict[str, Any]]:
     """Run the comparison and write results."""
-    cases = read_cases(config.data)
+    if config.kind is not None and config.kind != "head":
+        accelforge_runs.main(_of_kind(config, config.kind))
+        return []
+    rows = even(config)
+    if config.kind is not None:
+        accelforge_runs.main(_of_kind(config, config.kind))
+    return rows
+
+
+def _of_kind(config: Config, kind: str) -> accelforge_runs.Config:
+    default = Config()
+    folder = config.data if config.data != default.data else default.data / "accelforge" / kind
+    limit = config.time_limit if config.time_limit != default.time_limit else accelforge_runs.Config.time_limit
+    return accelforge_runs.Config(kind, folder, limit, config.smoke, config.only, config.out)
+
+
+def even(config: Config) -> list[dict[str, Any]]:
+    """The comparison of even mappings under this project's rules with the recorded optima."""
+    try:
+        cases = read_cases(config.data)
+    except UserError:
+        if config.kind is None:
+            raise
+        return []
     rows = [compare(case, config) for case in (cases[:1] if config.smoke else cases)]
     text = report(rows)
     alone: list[dict[str, Any]] = []
@@ -206,6 +236,12 @@ def parse_args(arguments: list[str] | None = None) -> Config:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=default.data, help="folder of the reference data")
     parser.add_argument("--time-limit", type=float, default=default.time_limit)
+    parser.add_argument(
+        "--kind",
+        choices=accelforge_runs.KINDS,
+        help="all runs of a folder under AccelForge's rules; DATA is the kind's own folder",
+    )
+    parser.add_argument("--only", default="", help="with --kind: runs whose name contains this")
     parser.add_argument("--out", type=Path, default=default.out)
     parser.add_argument("--smoke", action="store_true", help="the smallest problem only")
     return Config(**vars(parser.parse_args(arguments)))

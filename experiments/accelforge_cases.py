@@ -103,7 +103,8 @@ def read_cases(data: Path) -> list[Case]:
         UserError: There is none.
     """
     cases = []
-    for path in sorted((data / "accelforge" / "head").glob("*__edp*.json")):
+    inside = data / "accelforge" / "head"
+    for path in sorted((inside if inside.is_dir() else data).glob("*__edp*.json")):
         arch, workload, *_ = path.name.split("__")
         single = workload.startswith(("gemm", "conv"))
         if single and (INPUTS / f"{arch}.yaml").exists() and "imperf" not in path.name:

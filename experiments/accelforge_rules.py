@@ -1,7 +1,7 @@
 """What AccelForge counts, made from this project's counts: refills, drains, ports.
 
 Its buffers are refilled at every iteration of every loop outside the storage node, halo and all; here rule R2 fetches only what is new
-(docs/cost-model.md). It reads every output word out of a buffer when it leaves; rule O1 does not charge that. Most of its memories
+(docs/reference/cost-model.md). It reads every output word out of a buffer when it leaves; rule O1 does not charge that. Most of its memories
 read and write through one port; here each direction has its own (L2).
 """
 

@@ -19,16 +19,16 @@ from typing import Any
 import numpy as np
 
 from codesign.arch.architecture import Architecture
+from codesign.core.goals import Budget, Objective
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState, make_state
 from codesign.cost.arrays import Reuse, encode_problem
 from codesign.cost.batch import score_batch, stack_nests
 from codesign.cost.kernel import VALID, Kernel, make_kernel, score
 from codesign.evaluation.network import EvaluationOptions, WorkloadResult, evaluate_workload
-from codesign.mappers.base import Budget, Objective
+from codesign.formats.load import load_inputs
 from codesign.mappers.registry import MAPPERS, create
 from codesign.mapping.constraints import Constraints, LevelConstraints, MappingProblem
-from codesign.mapping.load import load_inputs
 from codesign.mapping.nest import IntArray, Nest
 from codesign.mapping.space import (
     MapSpace,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.mappers.base import Budget, Objective
+from codesign.core.goals import Budget, Objective
 from codesign.mappers.exact.mapper import ExactMapper
 from codesign.mappers.random_search import sample_costs
 from codesign.mapping.constraints import MappingProblem

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from codesign.mappers.base import Budget, Mapper, Objective
+from codesign.core.goals import Budget, Objective
 from codesign.mappers.cosa.mapper import CosaMapper
 from codesign.mappers.hybrid import HybridMapper
+from codesign.mappers.protocol import Mapper
 from codesign.mappers.random_search import sample_costs
 from codesign.mapping.constraints import MappingProblem
 from experiments.mappers_common import (

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from codesign.mappers.base import Budget, Mapper, Objective
+from codesign.core.goals import Budget, Objective
+from codesign.mappers.cosa.integer_program import PUBLISHED, Settings
 from codesign.mappers.cosa.mapper import CosaMapper
-from codesign.mappers.cosa.program import PUBLISHED, Settings
 from codesign.mappers.cosa.weights import mapping_terms
 from codesign.mappers.exact.mapper import ExactMapper
 from codesign.mappers.hybrid import HybridMapper
+from codesign.mappers.protocol import Mapper
 from codesign.mappers.random_search import RandomMapper
 from codesign.mapping.constraints import MappingProblem
 from codesign.workloads.layer_string import parse_layer

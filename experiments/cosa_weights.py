@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 
 from codesign.arch.presets import load_preset
 from codesign.core.files import write_atomic
-from codesign.mappers.base import Objective
+from codesign.core.goals import Objective
 from codesign.mappers.cosa.weights import fit_weights
 from codesign.mapping.constraints import MappingProblem
 from codesign.workloads.layer_string import parse_layer

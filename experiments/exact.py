@@ -1,4 +1,4 @@
-"""The tables of docs/exact-mapper.md: `python -m experiments.exact --study presets|reference|scratchpad`.
+"""The tables of docs/results/exact-mapper.md: `python -m experiments.exact --study presets|reference|scratchpad`.
 
 `presets` and `reference` (Simba as in the reference data, with its constraints) map every distinct layer of a network for
 each objective: the optimum, whether it was proven, CPU seconds. With `--free-bypass` keep sets are searched too. `scratchpad`
@@ -20,13 +20,13 @@ import numpy as np
 from codesign.arch.architecture import Architecture
 from codesign.arch.presets import load_preset
 from codesign.core.errors import unknown_name
+from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.network import evaluate_workload
-from codesign.mappers.base import Budget, Objective, Proof
+from codesign.formats.load import load_inputs
 from codesign.mappers.exact import ExactMapper
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, MappingProblem
-from codesign.mapping.load import load_inputs
 from codesign.workloads.computation import Computation
 from codesign.workloads.load import load_network
 from codesign.workloads.network import Network

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.goals import Budget, Proof
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.network import EvaluationOptions, evaluate_workload
-from codesign.mappers.base import Budget, Proof
 from codesign.mappers.exact.mapper import ExactMapper
 from codesign.workloads.builder import NetworkBuilder
 from codesign.workloads.load import load_network

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 import codesign.optim
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.goals import Budget
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.network import EvaluationOptions, evaluate_workload
 from codesign.mappers.annealing import AnnealingMapper
-from codesign.mappers.base import Budget
 from codesign.optim import Frame
 from codesign.optim.fidelity import TwoFidelityOptimizer
 from codesign.optim.protocols import Problem

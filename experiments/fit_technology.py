@@ -1,4 +1,4 @@
-"""Fit the SRAM curves of docs/technology.md (S1-S3) to a CACTI sweep and report their errors.
+"""Fit the SRAM curves of docs/reference/technology.md (S1-S3) to a CACTI sweep and report their errors.
 
     python -m experiments.fit_technology --out runs/technology
 

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from codesign.evaluation.metrics import UNITS
-from codesign.optim.study import Study
+from codesign.study.study import Study
 
 
 def draw(study: Study, path: Path) -> None:

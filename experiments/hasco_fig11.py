@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from codesign.tensorize.core import Core
-from codesign.tensorize.encoding import SoftwareProblem
-from codesign.tensorize.quick import best_of_forms, quick_program
+from codesign.tensorization.compiled_anneal import best_of_forms, quick_program
+from codesign.tensorization.encoding import SoftwareProblem
+from codesign.tensorization.intrinsic_core import Core
 from codesign.workloads.computation import Computation
 from experiments.hasco_common import base_parser, convolutions, template_choice, write_figure, write_results
 from spaces.cores import GEMM_CORE, core_of
@@ -48,7 +48,7 @@ class Config:
 
 
 def dma_cycles(core: Core, words: float, run_bytes: float) -> float:
-    """Moving 8-bit elements in runs of so many contiguous bytes: Q5 of docs/hasco.md."""
+    """Moving 8-bit elements in runs of so many contiguous bytes: Q5 of docs/explanation/hasco.md."""
     dma = core.dma
     bursts = math.ceil(run_bytes / dma.burst_bytes)
     return words / run_bytes * (math.ceil(run_bytes / dma.bus_bytes) + bursts * dma.overhead_cycles)

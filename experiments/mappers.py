@@ -4,11 +4,12 @@
     python -m experiments.mappers --smoke
 
 For each layer and mapper: energy, latency, energy-delay product, mappings scored, CPU seconds, and the gap to the optimum that the exact
-mapper proves. Every finished layer is a line of `rows.jsonl`; layers that stand there are not run again. `results.json`, `table.md` and
+mapper proves. Every finished layer is a line of `rows.jsonl`; layers that stand there are not run again. `results.json`, `table.md`, `layers.csv` and
 `figure.svg` are made of all lines.
 """
 
 import argparse
+import csv
 import json
 import math
 import statistics
@@ -17,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from codesign.core.errors import unknown_name
-from codesign.mappers.base import Budget, MapResult, Objective, Proof
+from codesign.core.goals import Budget, Objective, Proof
+from codesign.mappers.protocol import MapResult
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import MappingProblem
 from codesign.workloads.network import LayerGroup
@@ -216,9 +218,9 @@ def percent(gap: float | None) -> str:
     return f"x {1 + gap:.3g}" if gap >= 10 else f"{100 * gap:.2f} %"
 
 
-def tables(rows: list[dict[str, Any]], methods: tuple[str, ...]) -> str:
-    """A summary for each architecture and network, then the gap of every mapper on every layer."""
-    text = markdown(
+def tables(rows: list[dict[str, Any]]) -> str:
+    """A summary for each architecture, network and mapper."""
+    return markdown(
         ("architecture", "network", "mapper", "at optimum / layers", "mean gap", "worst gap", "CPU s", "scored"),
         (
             (
@@ -234,23 +236,30 @@ def tables(rows: list[dict[str, Any]], methods: tuple[str, ...]) -> str:
             for s in summaries(rows)
         ),
     )
-    others = [m for m in methods if m != "exact"]
-    for arch in dict.fromkeys(r["architecture"] for r in rows):
-        for network in dict.fromkeys(r["network"] for r in rows):
-            by_layer: dict[str, dict[str, Any]] = {}
-            for r in rows:
-                if (r["architecture"], r["network"]) == (arch, network):
-                    by_layer.setdefault(r["layer"], {})[r["method"]] = r
-            if not by_layer:
-                continue
-            lines = []
-            for found in by_layer.values():
-                best = found["exact"]
-                value = "-" if best["edp"] is None else f"{best[_COLUMN[best['objective']]]:.5g}"
-                proof = best["proof"] if best["proof"] != Proof.GAP.value else f"within {percent(best['gap'])}"
-                lines.append((best["bounds"], value, proof, *(percent(found[m]["gap"]) for m in others)))
-            text += f"\n### {network} on {arch}\n\n" + markdown(("layer", "optimum", "proof", *others), lines)
-    return text
+
+
+def layer_table(rows: list[dict[str, Any]], methods: tuple[str, ...]) -> list[dict[str, Any]]:
+    """A row for each architecture, network and layer: the optimum, its proof, the relative gap of every other mapper (empty: none found)."""
+    by_layer: dict[tuple[str, str, str], dict[str, dict[str, Any]]] = {}
+    for r in rows:
+        by_layer.setdefault((r["architecture"], r["network"], r["layer"]), {})[r["method"]] = r
+    found = []
+    for (arch, network, _), results in by_layer.items():
+        best = results["exact"]
+        row = {"architecture": arch, "network": network, "layer": best["bounds"]}
+        row |= {"optimum": best[_COLUMN[best["objective"]]], "proof": best["proof"]}
+        row |= {f"{m} gap": results[m]["gap"] for m in methods if m != "exact"}
+        found.append(row)
+    return found
+
+
+def write_layers(rows: list[dict[str, Any]], methods: tuple[str, ...], path: Path) -> None:
+    """`layer_table` as CSV."""
+    table = layer_table(rows, methods)
+    with path.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, list(table[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(table)
 
 
 _COLUMN = {"energy": "energy_pj", "latency": "latency_cycles", "edp": "edp"}
@@ -283,8 +292,9 @@ def figure(rows: list[dict[str, Any]], methods: tuple[str, ...], path: Path) -> 
 def main(config: Config) -> list[dict[str, Any]]:
     """Run, write results, print the tables."""
     rows = run(config)
-    text = tables(rows, config.methods)
+    text = tables(rows)
     save(config.out, config, {"summaries": summaries(rows), "rows": rows}, text)
+    write_layers(rows, config.methods, config.out / "layers.csv")
     figure(rows, config.methods, config.out / "figure.svg")
     print(text)
     return rows

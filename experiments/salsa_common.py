@@ -3,14 +3,14 @@
 from functools import cache
 from pathlib import Path
 
-from codesign.core.documents import parse_yaml
 from codesign.core.files import read_text
+from codesign.core.goals import Budget, Objective
 from codesign.cost.zigzag.accelerator import Accelerator, accelerator_from_zigzag
 from codesign.cost.zigzag.layer import UnrolledLayer
-from codesign.mappers.base import Budget, Objective
-from codesign.mappers.loop_order.choice import choose_unrolling
+from codesign.formats.documents import parse_yaml
 from codesign.mappers.loop_order.loma import LomaMapper
 from codesign.mappers.loop_order.salsa import SalsaMapper
+from codesign.mappers.loop_order.unrolling_choice import choose_unrolling
 from experiments.mappers_common import bounds_text, layers
 
 ACCELERATOR = Path(__file__).parents[1] / "tests" / "data" / "zigzag" / "inputs" / "eyeriss_v1.yaml"

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from codesign.mappers.base import Budget, Objective
+from codesign.core.goals import Budget, Objective
 from codesign.mappers.loop_order.factors import count_orders, merge_loops, prime_loops
 from codesign.mappers.loop_order.loma import LomaMapper
-from codesign.mappers.loop_order.orders import measure_tau_s
 from codesign.mappers.loop_order.salsa import SalsaMapper
+from codesign.mappers.loop_order.zigzag_search import measure_tau_s
 from experiments.mappers_common import draw, markdown, save, timed
 from experiments.salsa_common import PAPER, layer_of, warm_up
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from codesign.mappers.base import Objective
+from codesign.core.goals import Objective
 from codesign.mappers.loop_order.factors import prime_loops
-from codesign.mappers.loop_order.orders import visited_values
+from codesign.mappers.loop_order.zigzag_search import visited_values
 from experiments.mappers_common import draw, save
 from experiments.salsa_common import PAPER, layer_of
 

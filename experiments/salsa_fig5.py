@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from codesign.core.goals import Budget, Objective
 from codesign.cost.zigzag.layer import UnrolledLayer
-from codesign.mappers.base import Budget, Objective
 from codesign.mappers.loop_order.factors import prime_loops
 from codesign.mappers.loop_order.loma import LomaMapper
-from codesign.mappers.loop_order.orders import Schedule, visited_values
 from codesign.mappers.loop_order.salsa import SalsaMapper
+from codesign.mappers.loop_order.zigzag_search import Schedule, visited_values
 from experiments.mappers_common import SALSA_NETWORKS, draw, geometric_mean, markdown, save, timed
 from experiments.salsa_common import PAPER, unrolled, warm_up
 

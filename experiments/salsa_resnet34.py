@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from codesign.core.goals import Budget, Objective
 from codesign.cost.zigzag.layer import UnrolledLayer
-from codesign.mappers.base import Budget, Objective
 from codesign.mappers.loop_order.factors import count_orders, prime_loops
 from codesign.mappers.loop_order.loma import LomaMapper
 from codesign.mappers.loop_order.salsa import SalsaMapper

@@ -10,12 +10,12 @@ from typing import Any
 import numba
 
 from codesign.core.files import write_json
+from codesign.core.goals import Budget, Objective
 from codesign.scheduling.soma.evaluator import Invalid, Problem
-from codesign.scheduling.soma.fusion_search import Objective
-from codesign.scheduling.soma.hardware import PRESETS
-from codesign.scheduling.soma.model import MODES
-from codesign.scheduling.soma.search import Budget, search
-from codesign.scheduling.soma.transformer import gpt2_block
+from codesign.scheduling.soma.model.gpt2 import gpt2_block
+from codesign.scheduling.soma.model.hardware import PRESETS
+from codesign.scheduling.soma.model.rules import MODES
+from codesign.scheduling.soma.search.two_stages import SearchOptions, search
 
 # Utilisation in per cent at batch 1, 4, 16, 64, from the paper: small on edge, XL on cloud.
 PAPER = {"gpt2-small": (0.66, 2.03, 4.26, 5.84), "gpt2-xl": (0.60, 1.90, 4.13, 5.83)}
@@ -47,7 +47,7 @@ def run_point(config: Config, model: str, batch: int) -> dict[str, Any]:
     """Utilisation of one model and batch."""
     graph = gpt2_block(model, "decode")
     problem = Problem(graph, batch, PRESETS[ARCH[model]], MODES[config.mode])
-    found = search(problem, Objective(), Budget(seconds=config.seconds, seed=config.seed))
+    found = search(problem, Objective(), SearchOptions(Budget(time_limit_s=config.seconds), seed=config.seed))
     row: dict[str, Any] = {"model": model, "batch": batch, "arch": ARCH[model]}
     if isinstance(found, Invalid):
         return {**row, "status": "infeasible", "reason": found.reason}

@@ -15,13 +15,13 @@ import numba
 import numpy
 
 from codesign.core.files import write_json
+from codesign.core.goals import Budget, Objective
 from codesign.scheduling.soma.evaluator import Invalid, Problem
-from codesign.scheduling.soma.fusion_search import Objective
-from codesign.scheduling.soma.hardware import PRESETS
-from codesign.scheduling.soma.model import MODES
+from codesign.scheduling.soma.model.hardware import PRESETS
+from codesign.scheduling.soma.model.load import load_graph
+from codesign.scheduling.soma.model.rules import MODES
 from codesign.scheduling.soma.report import schedule_json
-from codesign.scheduling.soma.search import Budget, Found, search, search_baseline
-from codesign.scheduling.soma.source import load_graph
+from codesign.scheduling.soma.search.two_stages import Found, SearchOptions, search, search_baseline
 
 SCHEDULERS = ("unfused", "cocco", "soma")
 
@@ -44,8 +44,8 @@ class Config:
         "resnet50",
         "resnet101",
         "inception_resnet_v1",
-        "gpt2-small:prefill",
-        "gpt2-small:decode",
+        "gpt2-small-block:prefill",
+        "gpt2-small-block:decode",
     )
     batches: tuple[int, ...] = (1, 4, 16, 64)
     platforms: tuple[str, ...] = ("soma-edge", "soma-cloud")
@@ -60,7 +60,7 @@ def run_case(config: Config, network: str, batch: int, arch: str, scheduler: str
     name, _, phase = network.partition(":")
     source = load_graph(name, phase=phase or None)
     problem = Problem(source.graph, batch, PRESETS[arch], MODES[config.mode])
-    budget = Budget(seconds=config.seconds, seed=seed)
+    budget = SearchOptions(Budget(time_limit_s=config.seconds), seed=seed)
     found = (
         search(problem, Objective(), budget)
         if scheduler == "soma"

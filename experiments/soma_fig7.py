@@ -10,12 +10,12 @@ from typing import Any
 import numba
 
 from codesign.core.files import write_json
+from codesign.core.goals import Budget, Objective
 from codesign.scheduling.soma.evaluator import Invalid, Problem
-from codesign.scheduling.soma.fusion_search import Objective
-from codesign.scheduling.soma.hardware import MIB, PRESETS
-from codesign.scheduling.soma.model import MODES
-from codesign.scheduling.soma.search import Budget, search, search_baseline
-from codesign.scheduling.soma.source import load_graph
+from codesign.scheduling.soma.model.hardware import MIB, PRESETS
+from codesign.scheduling.soma.model.load import load_graph
+from codesign.scheduling.soma.model.rules import MODES
+from codesign.scheduling.soma.search.two_stages import SearchOptions, search, search_baseline
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def run_point(config: Config, batch: int, buffer_mib: int, bandwidth: int) -> di
     name, _, phase = config.network.partition(":")
     hardware = PRESETS[config.arch].with_buffer(buffer_mib * MIB).with_bandwidth(bandwidth)
     problem = Problem(load_graph(name, phase=phase or None).graph, batch, hardware, MODES[config.mode])
-    budget = Budget(seconds=config.seconds, seed=config.seed)
+    budget = SearchOptions(Budget(time_limit_s=config.seconds), seed=config.seed)
     if config.scheduler == "soma":
         found = search(problem, Objective(), budget)
     else:

@@ -16,15 +16,16 @@ from typing import Any
 import numba
 
 from codesign.core.files import read_structured, write_json
-from codesign.scheduling.soma.dram_search import DramChain, greedy
+from codesign.core.goals import Budget, Objective
 from codesign.scheduling.soma.evaluator import Invalid, Parsed, Problem, Schedule, parse
-from codesign.scheduling.soma.fusion_search import FusionChain, Objective
-from codesign.scheduling.soma.hardware import hardware_from_constants
-from codesign.scheduling.soma.kernel_scheme import DOUBLE_BUFFER, PREFETCH
-from codesign.scheduling.soma.model import REFERENCE
-from codesign.scheduling.soma.network import LayerGraph, read_graph
-from codesign.scheduling.soma.notation import FusionScheme, encoding_from_json
-from codesign.scheduling.soma.search import Budget, search, warm_up
+from codesign.scheduling.soma.kernels.score_scheme import DOUBLE_BUFFER, PREFETCH
+from codesign.scheduling.soma.model.hardware import hardware_from_constants
+from codesign.scheduling.soma.model.layer_graph import LayerGraph, read_graph
+from codesign.scheduling.soma.model.notation import FusionScheme, encoding_from_json
+from codesign.scheduling.soma.model.rules import REFERENCE
+from codesign.scheduling.soma.search.dram_search import DramChain, greedy
+from codesign.scheduling.soma.search.fusion_search import FusionChain
+from codesign.scheduling.soma.search.two_stages import SearchOptions, search, warm_up
 
 # Complete runs of the published program (six allocator passes, one thread) on the edge platform: cycles, mJ, CPU seconds (spec.md, section 9).
 COMPLETE = {
@@ -131,7 +132,7 @@ def _with_complete_run(case: Case, key: tuple[str, int, int, int], passes: list[
 def run_case(config: Config, case: Case, seed: int) -> dict[str, Any]:
     """One search in the case's time."""
     seconds = max(config.floor_seconds, config.share * (case.cpu_seconds or 0.0))
-    found = search(case.problem, Objective(), Budget(seconds=seconds, seed=seed))
+    found = search(case.problem, Objective(), SearchOptions(Budget(time_limit_s=seconds), seed=seed))
     row: dict[str, Any] = {"case": case.name, "seed": seed, "limit_seconds": seconds}
     if isinstance(found, Invalid):
         return {**row, "status": "infeasible", "reason": found.reason}

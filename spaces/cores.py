@@ -1,7 +1,7 @@
 """Cores that a generator makes for one intrinsic: GEMMCore, GEMV core, DOT core, ConvCore.
 
 Parameters and their ranges are those of HASCO's released explorer (Xiao et al., ISCA 2021, Sec. V-A), with the paper's `linkPEs`
-added; what each one changes is formulas H1-H7 of docs/hardware-space.md and Q1-Q9 of docs/hasco.md. The paper's Listing 2 reads
+added; what each one changes is formulas H1-H7 of docs/reference/hardware-space.md and Q1-Q9 of docs/explanation/hasco.md. The paper's Listing 2 reads
 
 >>> space = reshape_array(GEMM_CORE, 16, 16)
 >>> space = partition_banks(add_cache(space, 256), 4)
@@ -23,8 +23,8 @@ from codesign.arch.technology_files import load_technology
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured
 from codesign.mapping.mapping import Axis
-from codesign.tensorize.core import Core, Dma, Overheads
-from codesign.tensorize.intrinsics import Intrinsic, intrinsic
+from codesign.tensorization.intrinsic_core import Core, Dma, Overheads
+from codesign.tensorization.intrinsics import Intrinsic, intrinsic
 from spaces.design import DesignSpace
 from spaces.parameters import AbstractParameter, Categorical, Integer, Ordinal, PowerOfTwo, Value
 from spaces.scratchpad import BURST_OVERHEAD_CYCLES, LOCAL_WORD_BITS, SCRATCHPAD_WORD_BITS, add_dma

@@ -2,7 +2,7 @@
 
 Eyeriss itself (Chen et al., IEEE JSSC 52(1), 2017; preset `eyeriss`) is a design of this space: 12 x 14 PEs, 12 words of inputs, 224 of weights and
 24 of partial sums in each, a global buffer of 100 KiB for inputs and outputs. Weights go past the global buffer. Its parameters act by the formulas
-H1, H3, H4 and H6 of docs/hardware-space.md.
+H1, H3, H4 and H6 of docs/reference/hardware-space.md.
 """
 
 from collections.abc import Mapping

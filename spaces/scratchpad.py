@@ -2,7 +2,7 @@
 
 One PE array fed from one shared, banked scratchpad; every PE has a local memory; a DMA engine fetches from
 DRAM in bursts. The primitives are those of HASCO (Xiao et al., ISCA 2021, Table I); what each one changes is
-written as formulas H1-H7 in docs/hardware-space.md:
+written as formulas H1-H7 in docs/reference/hardware-space.md:
 
 | primitive | parameter | acts on |
 |---|---|---|

@@ -11,7 +11,7 @@ from typing import Any, final
 from codesign.arch.architecture import Architecture, Arithmetic, Fanout, LevelKind, StorageLevel
 from codesign.arch.technology import apply_technology
 from codesign.arch.technology_files import load_technology
-from codesign.scheduling.soma.hardware import CLOUD, EDGE, MIB, SomaHardware
+from codesign.scheduling.soma.model.hardware import CLOUD, EDGE, MIB, SomaHardware
 from spaces.parameters import PowerOfTwo, Value
 from spaces.space import Space
 

@@ -6,10 +6,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from codesign.core.documents import parse_yaml
 from codesign.cost.zigzag.accelerator import Accelerator, accelerator_from_zigzag
 from codesign.cost.zigzag.layer import UnrolledLayer, unrolling_of
-from codesign.workloads.zigzag import computation_from_zigzag
+from codesign.formats.documents import parse_yaml
+from codesign.formats.zigzag.problem import computation_from_zigzag
 from tests.reference_data import REFERENCE, supporting_files
 
 DIRECTIONS = ("rd_out_to_low", "wr_in_by_low", "rd_out_to_high", "wr_in_by_high")

@@ -21,7 +21,7 @@ class LevelKind(Enum):
 
 
 class Links(Enum):
-    """How the children of one fan-out are connected (HASCO's linkPEs; rules N1-N4 in docs/cost-model.md).
+    """How the children of one fan-out are connected (HASCO's linkPEs; rules N1-N4 in docs/reference/cost-model.md).
 
     NONE: unicast. Every child is served by its own read of the parent, partial sums are written back one by one.
     SYSTOLIC: words are handed from child to child, so equal words are read once; each hand-over is one hop.

@@ -1,4 +1,4 @@
-"""The project's own architecture file, read and written (docs/files.md has a full example).
+"""The project's own architecture file, read and written (docs/reference/files.md has a full example).
 
 ```yaml
 architecture:

@@ -1,7 +1,7 @@
 """Energy, leakage and area of on-chip SRAM as functions of capacity, word width and banks.
 
 Two kinds of model with one interface: `FittedSram`, smooth curves fitted to a CACTI sweep (formulas S1-S3 of
-docs/technology.md), and `SteppedSram`, constants per class of capacity, as published tables give them.
+docs/reference/technology.md), and `SteppedSram`, constants per class of capacity, as published tables give them.
 """
 
 from dataclasses import dataclass, fields

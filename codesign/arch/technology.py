@@ -1,6 +1,6 @@
 """What hardware costs to build and to use: a technology table, and filling an architecture's figures from it.
 
-Formulas, constants and their sources are in docs/technology.md, by the letters used here.
+Formulas, constants and their sources are in docs/reference/technology.md, by the letters used here.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Technology tables as files: the built-in ones and a user's own (same fields; docs/technology.md lists them)."""
+"""Technology tables as files: the built-in ones and a user's own (same fields; docs/reference/technology.md lists them)."""
 
 import math
 import re
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from codesign.arch.dram import DramType
 from codesign.arch.logic import ArithmeticPoint, ArithmeticTable, Registers, Wires
-from codesign.arch.scaling import area_factor, energy_factor, leakage_factor, wire_energy_factor
+from codesign.arch.scaling import NODE_RANGE_NM, area_factor, energy_factor, leakage_factor, wire_energy_factor
 from codesign.arch.sram import AccessFit, AreaFit, FittedSram, LeakageFit, SramModel, SramStep, SteppedSram
 from codesign.arch.technology import Technology
 from codesign.core.errors import UserError, unknown_name
@@ -49,7 +49,11 @@ def load_technology(name: str) -> Technology:
         return _built_in(name)
     if Path(name).suffix or Path(name).exists():
         return read_technology(name)
-    raise unknown_name("technology", name, technology_names())
+    error = unknown_name("technology", name, technology_names())
+    families = (
+        f"cmos-<node>nm with any node of {NODE_RANGE_NM[0]:g} to {NODE_RANGE_NM[1]:g} nm, or the path of a YAML file"
+    )
+    raise UserError(error.message, hint=f"{error.hint}; also {families}")
 
 
 @cache

@@ -1,11 +1,37 @@
 """`codesign evaluate`: what a given mapping costs."""
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from codesign.cli.inputs import ClockHz, TechnologyName, check_format, parse_reuse, resolve, warnings_to_stderr
+from codesign.cli.inputs import (
+    ArchName,
+    ClockHz,
+    LayerText,
+    TechnologyName,
+    check_format,
+    parse_reuse,
+    resolve,
+    warnings_to_stderr,
+)
+from codesign.cli.whole_network import (
+    Batch,
+    Bits,
+    Dims,
+    NetworkName,
+    NetworkRequest,
+    PartialBits,
+    Past,
+    Phase,
+    Seq,
+    read_hardware,
+    refuse,
+    run_evaluate,
+    run_map,
+)
+from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
     from codesign.cost.cost import Infeasible
@@ -17,12 +43,29 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def evaluate(
         files: Annotated[
-            list[str],
+            list[str] | None,
             typer.Argument(
                 help="Architecture, problem, mapping and energy table (ERT), in any order; the project's own files or Timeloop's. "
                 "The architecture may be a preset name, the problem a layer."
             ),
-        ],
+        ] = None,
+        arch: ArchName = None,
+        layer: LayerText = None,
+        network: NetworkName = None,
+        mappings: Annotated[
+            Path | None,
+            typer.Option(
+                help="Folder with a mapping for every layer of --network; without it the exact mapper finds them.",
+                rich_help_panel="Whole network",
+            ),
+        ] = None,
+        batch: Batch = None,
+        seq: Seq = None,
+        past: Past = None,
+        phase: Phase = None,
+        dims: Dims = None,
+        bits: Bits = None,
+        partial_bits: PartialBits = None,
         output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
         reuse: Annotated[
             str,
@@ -33,12 +76,41 @@ def register(app: typer.Typer) -> None:
         ] = "timeloop",
         clock_hz: ClockHz = None,
         technology: TechnologyName = None,
+        out: Annotated[
+            Path | None,
+            typer.Option(help="Folder for report.html, result.json and the mappings.", rich_help_panel="Whole network"),
+        ] = None,
     ) -> None:
-        """Evaluate a fixed mapping: accesses, energy and latency by level and tensor."""
+        """Evaluate a fixed mapping: accesses, energy and latency by level and tensor; or a whole network with a folder of them.
+
+        For example:
+
+        codesign evaluate arch.yaml problem.yaml mapping.yaml
+
+        codesign evaluate --arch eyeriss --layer "gemm M=64 N=64 K=64" mapping.yaml
+
+        codesign evaluate --network resnet18 --arch arch.yaml --mappings runs/mapped/mappings
+        """
         check_format(output_format)
         warnings_to_stderr()
         rule = parse_reuse(reuse)
-        inputs = resolve(files, clock_hz=clock_hz, technology=technology)
+        request = NetworkRequest(network, batch, seq, past, phase, dims, bits, partial_bits)
+        if network is not None:
+            from codesign.evaluation.network import EvaluationOptions
+
+            refuse({"--layer": layer is not None})
+            hardware, architecture = read_hardware(files or [], arch, clock_hz, technology)
+            options = EvaluationOptions(reuse=rule)
+            if mappings is None:
+                run_map(request, hardware, None, options, output_format, out)
+            else:
+                run_evaluate(request, architecture, mappings, options, output_format, out)
+            return
+        request.refuse_without_network()
+        for option, value in (("--mappings", mappings), ("--out", out)):
+            if value is not None:
+                raise UserError(f"{option} is an option of --network", hint=f"leave out {option}, or give --network")
+        inputs = resolve(files or [], arch=arch, layer=layer, clock_hz=clock_hz, technology=technology)
         architecture, computation, mapping = (
             inputs.need_architecture(),
             inputs.need_computation(),

@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,62 +16,29 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from codesign.cli.explore_request import ExploreRequest
 from codesign.cli.exploring_judges import Judge, make_cheap_judge, make_judge
 from codesign.cli.inputs import counted
 from codesign.core.errors import UserError, unknown_name
-from codesign.evaluation.design import DesignSpace, load_design_space
-from codesign.evaluation.executors import EXECUTORS, Guarded, open_executor
-from codesign.evaluation.metrics import UNITS, format_si, metric_field
+from codesign.evaluation.design import DesignSpace, describe_space, load_design_space
+from codesign.evaluation.executors import EXECUTORS, open_executor
+from codesign.evaluation.faults import Guarded
+from codesign.evaluation.metrics import UNITS, format_si, unit_of
 from codesign.optim import create as create_optimizer
-from codesign.optim.explore import AskTell, explore
-from codesign.optim.outcomes import parse_constraints
-from codesign.optim.storage import Claim
-from codesign.optim.storage_owner import owner_label
-from codesign.optim.study import (
+from codesign.study.config import CHEAP_PREFIX, StudyConfig
+from codesign.study.explore import AskTell, explore
+from codesign.study.goals import read_goals, ruled
+from codesign.study.owner import owner_label
+from codesign.study.storage import Claim
+from codesign.study.study import (
     LOCAL_NAME,
     REPORT_FILE,
     Study,
     Trial,
     hypervolume_curve,
 )
-from codesign.optim.study_config import CHEAP_PREFIX, StudyConfig
 
 FIDELITIES = ("one", "two")
-
-
-@dataclass(frozen=True)
-class ExploreRequest:
-    """The options of the command, read."""
-
-    networks: tuple[str, ...]
-    weights: tuple[float, ...]
-    batch: int | None
-    seq: int | None
-    phase: str | None
-    space: str
-    optimizer: str
-    trials: int
-    objectives: tuple[str, ...]
-    constraints: tuple[str, ...]
-    scheduler: str
-    mapper: str | None
-    map_objective: str
-    time_limit_s: float | None
-    evaluations: int | None
-    activations: str
-    activation_bytes: int
-    resident_weights: bool
-    fidelity: str
-    cheap_mapper: str | None
-    cheap_evaluations: int | None
-    cheap_cost: float | None
-    executor: str
-    workers: int | None
-    ray_address: str | None
-    seed: int
-    out: Path
-    storage: str | None
-    study: str | None
 
 
 def run_explore(request: ExploreRequest, *, front_to_stderr: bool) -> Study:
@@ -86,11 +53,13 @@ def run_explore(request: ExploreRequest, *, front_to_stderr: bool) -> Study:
     """
     console = Console(stderr=True)
     _check(request)
-    objectives = tuple(metric_field(name) for name in request.objectives)
-    request = replace(request, constraints=_bounds(request.constraints))
-    if not 2 <= len(objectives) <= 4:
-        raise UserError(f"expected two to four objectives, got {len(objectives)}: {' '.join(request.objectives)}")
     space = load_design_space(request.space)
+    goals = read_goals(request.objectives, request.constraints, space)
+    objectives = goals.objectives
+    if not 2 <= len(objectives) <= 4:
+        raise UserError(f"expected two to four objectives, got {len(objectives)}: {' '.join(objectives)}")
+    space = ruled(space, goals.rules)
+    request = replace(request, constraints=tuple(str(bound) for bound in goals.bounds), metrics=goals.metrics)
     judge = make_judge(request, space)
     create_optimizer(request.optimizer, space.space, objectives, seed=request.seed)  # refuses an unknown name
     config = make_config(request, space, judge, objectives)
@@ -102,17 +71,6 @@ def run_explore(request: ExploreRequest, *, front_to_stderr: bool) -> Study:
     finally:
         study.close()
     return study
-
-
-def _bounds(constraints: Sequence[str]) -> tuple[str, ...]:
-    """The constraints in the form a study records, their metrics by any name that objectives have."""
-    named = []
-    for bound in parse_constraints(constraints):
-        try:
-            named.append(replace(bound, metric=metric_field(bound.metric, kind="metric")))
-        except UserError as error:
-            raise error.within(f"--constraint {bound}") from None
-    return tuple(str(bound) for bound in parse_constraints(named))
 
 
 def _run(request: ExploreRequest, space: DesignSpace, judge: Judge, study: Study, console: Console) -> None:
@@ -183,7 +141,7 @@ def _optimizer(request: ExploreRequest, space: DesignSpace, study: Study) -> tup
     )
     if request.fidelity == "one":
         return optimizer, None
-    from codesign.optim.cheap_first import CheapFirst
+    from codesign.study.low_fidelity_first import CheapFirst
 
     filled = replace(request, cheap_evaluations=request.cheap_evaluations or CHEAP_EVALUATIONS)
     judge = make_cheap_judge(filled, space)
@@ -236,7 +194,7 @@ def finish(study: Study, out: Path, console: Console) -> None:
     if curve_reference is not None:
         hypervolume = hypervolume_curve(study.values(study.trials), curve_reference)[-1]
         reference = ", ".join(
-            f"{format_si(r, UNITS[o])}" for r, o in zip(curve_reference, study.objectives, strict=True)
+            f"{format_si(r, unit_of(o))}" for r, o in zip(curve_reference, study.objectives, strict=True)
         )
         console.print(f"hypervolume {hypervolume:.4f} decades^{len(study.objectives)}, reference point ({reference})")
     path = write_report(study)
@@ -256,7 +214,7 @@ def make_config(request: ExploreRequest, space: DesignSpace, judge: Judge, objec
             "cost": CHEAP_COST if request.cheap_cost is None else request.cheap_cost,
         }
     return StudyConfig(
-        space=space.to_json(),
+        space=describe_space(space, request.space),
         workload=judge.workload,
         objectives=objectives,
         constraints=request.constraints,
@@ -294,17 +252,18 @@ def front_table(study: Study) -> Table:
     front = study.front()
     table = Table(box=SIMPLE, title=f"Pareto front: {len(front)} of {counted(len(study.trials), 'design')}")
     table.add_column("trial", justify="right", no_wrap=True)
-    shown = [f for f in ("latency_s", "energy_j", "power_w", "area_mm2") if f in UNITS]
+    usual = [f for f in ("latency_s", "energy_j", "power_w", "area_mm2") if f in UNITS]
+    shown = [*usual, *(o for o in study.objectives if o not in usual)]
     for field in shown:
         star = "*" if field in study.objectives else ""
         table.add_column(field.rsplit("_", 1)[0] + star, justify="right", no_wrap=True)
     table.add_column("design", overflow="fold")
     for trial in front:
-        figures = [format_si(trial.metrics[f], UNITS[f]) for f in shown]
+        figures = [format_si(trial.metrics[f], unit_of(f)) for f in shown]
         table.add_row(
             str(trial.number),
             *figures,
-            " ".join(v if isinstance(v, str) else f"{k}={v}" for k, v in trial.point.items()),
+            " ".join(f"{k}={v}" for k, v in trial.point.items()),
         )
     if not front:
         table.caption = _why_empty(study)
@@ -337,5 +296,5 @@ def _progress(console: Console) -> Progress:
 def _note(study: Study, trial: Trial) -> str:
     if trial.infeasible is not None:
         return f"last: infeasible ({trial.infeasible['resource']})"
-    figures: Any = (format_si(trial.metrics[o], UNITS[o]) for o in study.objectives)
+    figures: Any = (format_si(trial.metrics[o], unit_of(o)) for o in study.objectives)
     return "last: " + ", ".join(figures)

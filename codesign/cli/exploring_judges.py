@@ -6,9 +6,9 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.goals import Budget, Objective
 from codesign.evaluation.design import DesignEvaluator, DesignSpace, Evaluation
 from codesign.evaluation.network import EvaluationOptions, with_effort
-from codesign.mappers.base import Budget, Objective
 from codesign.mappers.registry import create as create_mapper
 from codesign.workloads.load import load_network
 from codesign.workloads.network_json import content_hash
@@ -16,7 +16,7 @@ from codesign.workloads.traffic import Activations, TrafficRules, Weights
 from codesign.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from codesign.cli.exploring import ExploreRequest
+    from codesign.cli.explore_request import ExploreRequest
     from codesign.evaluation.scheduled import TemplateSpace
 
 DEFAULT_MAPPER, CHEAP_MAPPER = "exact", "anneal"
@@ -49,13 +49,15 @@ def make_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
     Raises:
         UserError: Options that do not go together, an unknown scheduler, mapper or network.
     """
-    if request.scheduler == "layers":
-        return _layer_judge(request, space)
-    if request.scheduler == "soma":
-        return _soma_judge(request, space)
-    if request.scheduler == "cosma":
-        return _cosma_judge(request, space)
-    raise unknown_name("scheduler", request.scheduler, SCHEDULERS)
+    made = {"layers": _layer_judge, "soma": _soma_judge, "cosma": _cosma_judge}
+    if request.scheduler not in made:
+        raise unknown_name("scheduler", request.scheduler, SCHEDULERS)
+    judge = made[request.scheduler](request, space)
+    if not request.metrics:
+        return judge
+    from codesign.evaluation.own_metrics import WithOwnMetrics
+
+    return replace(judge, evaluate=WithOwnMetrics(judge.evaluate, space, request.metrics))
 
 
 def make_cheap_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
@@ -103,7 +105,9 @@ def load_workload(request: "ExploreRequest", space: DesignSpace) -> Workload:
             name,
             batch=request.batch,
             seq=request.seq,
+            past=request.past,
             phase=request.phase,
+            dims=request.dims,
             bits=space.bits,
             partial_bits=space.partial_bits,
         )
@@ -137,20 +141,19 @@ def _workload_json(request: "ExploreRequest") -> dict[str, Any]:
         "networks": list(request.networks),
         "batch": request.batch,
         "seq": request.seq,
+        "past": request.past,
         "phase": request.phase,
+        "dims": request.dims,
     }
 
 
 # ---- whole networks --------------------------------------------------------------------------------
 
-_SOMA_OBJECTIVES = {"edp": (1.0, 1.0), "latency": (0.0, 1.0), "energy": (1.0, 0.0)}
-
 
 def _soma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
     from codesign.evaluation.scheduled import ScheduledEvaluator
-    from codesign.scheduling.soma.fusion_search import Objective as Exponents
-    from codesign.scheduling.soma.search import Budget as ScheduleBudget
-    from codesign.scheduling.soma.source import load_graph
+    from codesign.scheduling.soma.model.load import load_graph
+    from codesign.scheduling.soma.search.two_stages import SearchOptions
 
     if not hasattr(space, "hardware"):
         raise UserError(
@@ -158,17 +161,19 @@ def _soma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
             hint="soma-edge or soma-cloud",
         )
     _refuse_layer_options(request)
-    if request.map_objective not in _SOMA_OBJECTIVES:
-        raise unknown_name("objective", request.map_objective, _SOMA_OBJECTIVES)
-    sources = [load_graph(n, phase=request.phase, seq=request.seq, batch=request.batch) for n in request.networks]
+    sources = [
+        load_graph(n, phase=request.phase, seq=request.seq, past=request.past, batch=request.batch, dims=request.dims)
+        for n in request.networks
+    ]
     batches = {s.batch for s in sources}
     if len(batches) > 1:
         raise UserError(f"the networks are of different batches: {sorted(batches)}", hint="give --batch")
     weights = _weights(request)
-    budget = ScheduleBudget(seconds=request.time_limit_s, evaluations=request.evaluations, seed=request.seed)
+    options = SearchOptions(Budget(request.time_limit_s, request.evaluations), seed=request.seed)
     graphs = tuple((source.graph, weight) for source, weight in zip(sources, weights, strict=True))
-    exponents = Exponents(*_SOMA_OBJECTIVES[request.map_objective])
-    evaluator = ScheduledEvaluator(cast("TemplateSpace", space), graphs, batches.pop(), exponents, budget)
+    evaluator = ScheduledEvaluator(
+        cast("TemplateSpace", space), graphs, batches.pop(), Objective.parse(request.map_objective), options
+    )
     names = [source.graph.name for source in sources]
     return Judge(
         evaluator,
@@ -178,7 +183,7 @@ def _soma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
             "hashes": [hashlib.sha256(repr(source.graph).encode()).hexdigest()[:16] for source in sources],
             "weights": list(weights),
         },
-        {"name": "soma", "chains": budget.chains},
+        {"name": "soma", "chains": options.chains},
         {
             "scheduler": "soma",
             "objective": request.map_objective,
@@ -217,9 +222,9 @@ COSMA_TIME_LIMIT_S = 10.0
 
 def _cosma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
     from codesign.evaluation.traffic import TrafficEvaluator
+    from codesign.scheduling.cosma.load import load_graph
     from codesign.scheduling.cosma.objective import Quantity
     from codesign.scheduling.cosma.solve import Effort
-    from codesign.scheduling.cosma.sources import load_graph
 
     _refuse_layer_options(request)
     quantities = {"edp": Quantity.BYTES, "energy": Quantity.ENERGY, "latency": Quantity.LATENCY}
@@ -229,7 +234,13 @@ def _cosma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
         raise UserError("--evaluations does not apply to --scheduler cosma", hint="--time-limit bounds each schedule")
     graphs = [
         load_graph(
-            name, bits=space.bits, batch=request.batch, seq=request.seq, phase=request.phase
+            name,
+            bits=space.bits,
+            batch=request.batch,
+            seq=request.seq,
+            past=request.past,
+            phase=request.phase,
+            dims=request.dims,
         ).without_parameters()
         for name in request.networks
     ]

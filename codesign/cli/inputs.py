@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,7 @@ from codesign.core.errors import UserError
 if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture
     from codesign.cost.arrays import Reuse
-    from codesign.mapping.load import Inputs
+    from codesign.formats.load import Inputs
     from codesign.workloads.computation import Computation
 
 
@@ -25,6 +26,40 @@ TechnologyName = Annotated[
     str | None,
     typer.Option("--technology", help="Technology that fills in energies and areas the architecture leaves open."),
 ]
+
+
+ArchName = Annotated[str | None, typer.Option("--arch", help="Preset name, e.g. simba, or an architecture file.")]
+
+LayerText = Annotated[
+    str | None,
+    typer.Option(
+        "--layer", help='E.g. "conv K=64 C=64 P=56 Q=56 R=3 S=3", "gemm M=128 N=768 K=768", or a problem file.'
+    ),
+]
+
+
+def parse_dims(text: str | None) -> dict[str, int] | None:
+    """Lengths of axes by name from ``batch=4 seq=128``; None where nothing was given.
+
+    Raises:
+        UserError: It is not a list of NAME=NUMBER, or a name is given twice.
+
+    >>> parse_dims("batch=4 seq=128")
+    {'batch': 4, 'seq': 128}
+    """
+    if text is None:
+        return None
+    dims: dict[str, int] = {}
+    for part in text.replace(",", " ").split():
+        name, _, number = part.rpartition("=")
+        if not name or not number.isdigit():
+            raise UserError(
+                f"--dims must be NAME=NUMBER, separated by spaces, got {part!r}", hint="--dims batch=4 seq=128"
+            )
+        if name in dims:
+            raise UserError(f"--dims gives {name!r} twice")
+        dims[name] = int(number)
+    return dims
 
 
 def check_format(output_format: str) -> None:
@@ -104,8 +139,60 @@ def resolve(
     Raises:
         UserError: A file, preset or layer is unknown or malformed, or something is given twice.
     """
-    from codesign.mapping.load import load_inputs
+    from codesign.formats.load import load_inputs
 
+    named = split_arguments(arguments, arch=arch, layer=layer, clock_hz=clock_hz, technology=technology)
+    return load_inputs(
+        named.paths,
+        architecture=named.preset(),
+        computation=None if named.layer is None else _layer(named.layer),
+        clock_hz=clock_hz,
+        technology=named.left_technology(),
+    )
+
+
+@dataclass(frozen=True)
+class Named:
+    """What the arguments name, not yet read.
+
+    Args:
+        paths: The files.
+        preset_name: Of the architecture, where no file gives it.
+        layer: A layer string.
+        technology: Fills in what the architecture leaves open.
+    """
+
+    paths: tuple[str, ...]
+    preset_name: str | None
+    layer: str | None
+    technology: str | None
+
+    def preset(self) -> "Architecture | None":
+        """The built-in architecture.
+
+        Raises:
+            UserError: There is none of that name, nor such a technology.
+        """
+        return None if self.preset_name is None else _preset(self.preset_name, self.technology)
+
+    def left_technology(self) -> str | None:
+        """The technology for an architecture of the files; a preset has taken it already."""
+        return None if self.preset_name is not None else self.technology
+
+
+def split_arguments(
+    arguments: Sequence[str],
+    *,
+    arch: str | None = None,
+    layer: str | None = None,
+    clock_hz: float | None = None,
+    technology: str | None = None,
+) -> Named:
+    """Tell files, preset names and layers apart; the arguments are those of `resolve`.
+
+    Raises:
+        UserError: Two presets or two layers, or a clock that is not positive.
+    """
     if clock_hz is not None and not clock_hz > 0:
         raise UserError(f"--clock-hz must be > 0, got {clock_hz:g}")
     paths: list[str] = []
@@ -123,13 +210,7 @@ def resolve(
     for what, found in (("architecture", presets), ("layer", layers)):
         if len(found) > 1:
             raise UserError(f"two names for the {what}: {found[0]!r} and {found[1]!r}; give one")
-    return load_inputs(
-        paths,
-        architecture=_preset(presets[0], technology) if presets else None,
-        computation=_layer(layers[0]) if layers else None,
-        clock_hz=clock_hz,
-        technology=None if presets else technology,
-    )
+    return Named(tuple(paths), presets[0] if presets else None, layers[0] if layers else None, technology)
 
 
 def _is_file(text: str) -> bool:

@@ -7,12 +7,35 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codesign.cli.inputs import ClockHz, TechnologyName, check_format, parse_reuse, resolve, warnings_to_stderr
+from codesign.cli.inputs import (
+    ArchName,
+    ClockHz,
+    LayerText,
+    TechnologyName,
+    check_format,
+    parse_reuse,
+    resolve,
+    warnings_to_stderr,
+)
+from codesign.cli.whole_network import (
+    Batch,
+    Bits,
+    Dims,
+    NetworkName,
+    NetworkRequest,
+    PartialBits,
+    Past,
+    Phase,
+    Seq,
+    read_hardware,
+    refuse,
+    run_map,
+)
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
-    from codesign.mappers.base import MapResult, MipReport
-    from codesign.mapping.load import Inputs
+    from codesign.formats.load import Inputs
+    from codesign.mappers.protocol import MapResult, MipReport
     from codesign.workloads.computation import Computation
 
 
@@ -27,14 +50,23 @@ def register(app: typer.Typer) -> None:
                 help="Architecture, problem, constraints and energy table (ERT), in any order; the project's own files or Timeloop's."
             ),
         ] = None,
-        arch: Annotated[str | None, typer.Option(help="Preset name, e.g. simba, or an architecture file.")] = None,
-        layer: Annotated[
-            str | None, typer.Option(help='E.g. "conv K=64 C=64 P=56 Q=56 R=3 S=3", "gemm M=128 N=768 K=768".')
+        arch: ArchName = None,
+        layer: LayerText = None,
+        network: NetworkName = None,
+        batch: Batch = None,
+        seq: Seq = None,
+        past: Past = None,
+        phase: Phase = None,
+        dims: Dims = None,
+        bits: Bits = None,
+        partial_bits: PartialBits = None,
+        mapper: Annotated[
+            str | None,
+            typer.Option(help="How to search, default anneal (with --network: exact); an unknown name lists them."),
         ] = None,
-        mapper: Annotated[str, typer.Option(help="How to search; an unknown name lists them.")] = "anneal",
         objective: Annotated[str, typer.Option(help="energy, latency or edp (energy x latency).")] = "edp",
-        time_limit: Annotated[float | None, typer.Option(help="Seconds of search.")] = None,
-        evaluations: Annotated[int | None, typer.Option(help="Mappings scored at most.")] = None,
+        time_limit: Annotated[float | None, typer.Option(help="Seconds of search, per layer.")] = None,
+        evaluations: Annotated[int | None, typer.Option(help="Mappings scored at most, per layer.")] = None,
         seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0,
         option: Annotated[
             list[str] | None, typer.Option(help="NAME=VALUE, an option of the mapper's own; may be repeated.")
@@ -58,20 +90,47 @@ def register(app: typer.Typer) -> None:
         clock_hz: ClockHz = None,
         technology: TechnologyName = None,
         output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
-        out: Annotated[Path | None, typer.Option(help="Write the mapping to this YAML file.")] = None,
+        out: Annotated[
+            Path | None,
+            typer.Option(
+                help="Write the mapping to this YAML file; with --network a folder of mappings, report.html and result.json."
+            ),
+        ] = None,
     ) -> None:
-        """Find the best mapping of one operator on one accelerator."""
+        """Find the best mapping of one operator, or of every layer of a network, on one accelerator.
+
+        For example:
+
+        codesign map --arch eyeriss --layer "conv K=64 C=64 P=56 Q=56 R=3 S=3" --mapper exact
+
+        codesign map --network resnet18 --arch my_arch.yaml --out runs/mapped
+        """
         check_format(output_format)
         warnings_to_stderr()
         rule = parse_reuse(reuse)
         options = dict(_parse_option(text) for text in option or [])
-        from codesign.mappers.base import Budget, Objective
+        from codesign.core.goals import Budget, Objective
         from codesign.mappers.registry import create
         from codesign.mapping.constraints import MappingProblem
 
         goal, budget = Objective.parse(objective), Budget(time_limit, evaluations)
         if seed < 0:
             raise UserError(f"--seed must be >= 0, got {seed}")
+        request = NetworkRequest(network, batch, seq, past, phase, dims, bits, partial_bits)
+        if network is not None:
+            from codesign.evaluation.network import EvaluationOptions
+            from codesign.evaluation.whole_network import DEFAULT_MAPPER
+
+            refuse(
+                {"--layer": layer is not None, "--imperfect": imperfect, "--semantics zigzag": semantics == "zigzag"}
+            )
+            hardware, _ = read_hardware(files or [], arch, clock_hz, technology)
+            hardware = hardware.with_free_bypass() if free_bypass else hardware
+            judged = EvaluationOptions(goal, budget, seed, rule)
+            run_map(request, hardware, create(mapper or DEFAULT_MAPPER, **options), judged, output_format, out)
+            return
+        request.refuse_without_network()
+        mapper = mapper or "anneal"
         searcher = create(mapper, **options)
         if _check_semantics(semantics) == "zigzag":
             from codesign.cli.map_zigzag import map_orders
@@ -132,8 +191,8 @@ def _padded(computation: "Computation", result: "MapResult") -> "Computation":
 
 
 def _write(out: Path, result: "MapResult", computation: "Computation", mapper: str, objective: str) -> None:
-    from codesign.core.documents import dump_yaml
     from codesign.core.files import write_atomic
+    from codesign.formats.documents import dump_yaml
     from codesign.mapping.files import mapping_to_json
 
     if result.mapping is None or result.cost is None:

@@ -10,12 +10,12 @@ import typer
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
-    from codesign.core.documents import Document, Kind
+    from codesign.core.goals import Budget, Objective
     from codesign.cost.zigzag.layer import UnrolledLayer
-    from codesign.mappers.base import Budget, Objective
+    from codesign.formats.documents import Document, Kind
     from codesign.mappers.loop_order.loma import LomaMapper
-    from codesign.mappers.loop_order.orders import OrderResult
     from codesign.mappers.loop_order.salsa import SalsaMapper
+    from codesign.mappers.loop_order.zigzag_search import OrderResult
 
 
 def map_orders(
@@ -48,12 +48,12 @@ def read_layer(files: Sequence[str], goal: "Objective") -> tuple["UnrolledLayer"
     Raises:
         UserError: A file is malformed, one is missing, or one is not ZigZag's.
     """
-    from codesign.core.documents import Kind, read_all_documents
     from codesign.cost.zigzag.accelerator import accelerator_from_zigzag
     from codesign.cost.zigzag.layer import UnrolledLayer, unrolling_of
-    from codesign.mappers.loop_order.choice import choose_unrolling
-    from codesign.mapping.zigzag import unrolling_from_zigzag
-    from codesign.workloads.zigzag import computation_from_zigzag
+    from codesign.formats.documents import Kind, read_all_documents
+    from codesign.formats.zigzag.mapping import unrolling_from_zigzag
+    from codesign.formats.zigzag.problem import computation_from_zigzag
+    from codesign.mappers.loop_order.unrolling_choice import choose_unrolling
 
     documents = read_all_documents(files)
     hardware = _document(documents, Kind.ARCHITECTURE, "an accelerator file")
@@ -78,7 +78,7 @@ def read_layer(files: Sequence[str], goal: "Objective") -> tuple["UnrolledLayer"
 
 
 def _document(documents: Sequence["Document"], kind: "Kind", what: str) -> "Document | None":
-    from codesign.core.documents import Dialect
+    from codesign.formats.documents import Dialect
 
     found = [d for d in documents if d.kind is kind]
     for document in found:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from codesign.cli.places import Place, Storage, StudyName, open_study
+from codesign.cli.study_location import Place, Storage, StudyName, open_study
 from codesign.core.errors import UserError
 
 
@@ -23,6 +23,13 @@ def register(app: typer.Typer) -> None:
             typer.Option(help="Write this trial's design as files instead: architecture, layers, Timeloop's form."),
         ] = None,
         to: Annotated[Path | None, typer.Option(help="Folder for --export-design.")] = None,
+        no_added_levels: Annotated[
+            bool,
+            typer.Option(
+                "--no-added-levels",
+                help="Leave out of Timeloop's files the mappings that need a level that keeps nothing (a dimension along both axes).",
+            ),
+        ] = False,
         space: Annotated[
             str | None, typer.Option(help="module:attribute of the study's space, if it has no registered name.")
         ] = None,
@@ -43,6 +50,8 @@ def register(app: typer.Typer) -> None:
 
             if to is not None:
                 raise UserError("--to is used with --export-design only")
+            if no_added_levels:
+                raise UserError("--no-added-levels is used with --export-design only")
             print_front(opened, console)
             console.print(f"report: {write_report(opened, space=space, path=_page(out))}")
             return
@@ -54,11 +63,11 @@ def register(app: typer.Typer) -> None:
         if out is not None:
             raise UserError("--out is where the page goes; a design goes to --to")
         warnings_to_stderr()
-        files = write_design(opened, export_design, to, space=space)
+        files = write_design(opened, export_design, to, space=space, allow_added=not no_added_levels)
         console.print(f"{len(files)} files written to {to}; start from {files[0]}")
 
 
 def _page(out: Path | None) -> Path | None:
-    from codesign.optim.study import REPORT_FILE
+    from codesign.study.study import REPORT_FILE
 
     return out if out is None or out.suffix.lower() in (".html", ".htm") else out / REPORT_FILE

@@ -1,18 +1,37 @@
 """`codesign schedule` for fusion and DRAM timing: soma, soma-paper, cocco, unfused."""
 
 import json
-import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from codesign.cli.schedule import ScheduleOptions
+from codesign.cli.inputs import parse_dims
+from codesign.cli.schedule_options import ScheduleOptions
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured, write_atomic, write_json
+from codesign.core.quantities import parse_size
+
+if TYPE_CHECKING:
+    from codesign.core.goals import Objective
 
 _COMMON = frozenset(
-    {"network", "arch", "phase", "seq", "batch", "capacity", "mode", "tile_cost", "evaluate", "seed", "html", "out"}
+    {
+        "network",
+        "arch",
+        "phase",
+        "seq",
+        "past",
+        "dims",
+        "batch",
+        "capacity",
+        "mode",
+        "tile_cost",
+        "evaluate",
+        "seed",
+        "html",
+        "out",
+    }
 )
 _SEARCH = _COMMON | {"objective", "time_limit", "evaluations", "prove"}
 SCHEDULERS: dict[str, frozenset[str]] = {
@@ -22,45 +41,40 @@ SCHEDULERS: dict[str, frozenset[str]] = {
     "unfused": _SEARCH,
 }
 
-_OBJECTIVES = {"edp": (1.0, 1.0), "latency": (0.0, 1.0), "energy": (1.0, 0.0), "ed2p": (1.0, 2.0), "e2dp": (2.0, 1.0)}
-_SCALES = {"": 1, "b": 1, "k": 1000, "kib": 1 << 10, "kb": 1000, "mib": 1 << 20, "mb": 10**6, "gib": 1 << 30}
-
-
-def _capacity(text: str | None) -> int | None:
-    """Bytes in `8388608`, `512KiB`, `8MiB`."""
-    if text is None:
-        return None
-    digits = text.strip().rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-    unit = text.strip()[len(digits) :].lower()
-    try:
-        value = float(digits)
-    except ValueError:
-        value = -1.0
-    if unit not in _SCALES or value <= 0:
-        raise UserError(f"--capacity must be bytes such as 8388608, 512KiB or 8MiB, got {text!r}")
-    return int(value * _SCALES[unit])
-
 
 def _problem(options: ScheduleOptions) -> Any:
     from codesign.scheduling.soma.evaluator import Problem
-    from codesign.scheduling.soma.model import MODES
-    from codesign.scheduling.soma.source import load_graph
+    from codesign.scheduling.soma.model.load import load_graph
+    from codesign.scheduling.soma.model.rules import MODES
 
     if options.network is None:
         raise UserError("--network is required", hint="a zoo name, an ONNX file or a graph as JSON")
     mode = options.mode or "default"
     if mode not in MODES:
         raise unknown_name("mode", mode, MODES)
-    source = load_graph(options.network, phase=options.phase, seq=options.seq, batch=options.batch)
+    source = load_graph(
+        options.network,
+        phase=options.phase,
+        seq=options.seq,
+        past=options.past,
+        batch=options.batch,
+        dims=parse_dims(options.dims),
+    )
     hardware = _platform(options, source.constants)
     batch = options.batch if options.batch is not None else source.batch
-    return Problem(source.graph, batch, hardware, MODES[mode], _capacity(options.capacity))
+    return Problem(
+        source.graph,
+        batch,
+        hardware,
+        MODES[mode],
+        None if options.capacity is None else parse_size(options.capacity, "--capacity"),
+    )
 
 
 def _platform(options: ScheduleOptions, constants: Any) -> Any:
     """The accelerator: the template with constants, or any architecture of this project behind a mapper."""
     from codesign.arch.presets import preset_names
-    from codesign.scheduling.soma.hardware import PRESETS, hardware_from_constants, read_hardware
+    from codesign.scheduling.soma.model.hardware import PRESETS, hardware_from_constants, read_hardware
 
     name, mapper = options.arch, options.tile_cost
     if mapper is None:
@@ -77,9 +91,9 @@ def _platform(options: ScheduleOptions, constants: Any) -> Any:
         if name is not None:
             return read_hardware(name)
         return PRESETS["soma-edge"] if constants is None else hardware_from_constants(constants, str(options.network))
-    from codesign.mappers.base import Budget
+    from codesign.core.goals import Budget
     from codesign.mappers.registry import MAPPERS, create
-    from codesign.scheduling.soma.mapped_tiles import MappedPlatform
+    from codesign.scheduling.soma.model.mapped_tiles import MappedPlatform
 
     if mapper not in MAPPERS:
         raise unknown_name("tile cost", mapper, ["template", *MAPPERS])
@@ -109,25 +123,18 @@ def _architecture(name: str) -> Any:
     return fill_figures(architecture_from_json(raw["architecture"], name, folder=Path(name).parent))
 
 
-def _objective(name: str | None) -> Any:
-    from codesign.scheduling.soma.fusion_search import Objective
+def _objective(name: str | None) -> "Objective":
+    from codesign.core.goals import Objective
 
-    if name is None:
-        return Objective()
-    exponents = re.fullmatch(r"e(\d+(?:\.\d+)?)d(\d+(?:\.\d+)?)", name)
-    if exponents is not None:
-        return Objective(float(exponents[1]), float(exponents[2]))
-    if name not in _OBJECTIVES:
-        raise unknown_name("objective", name, [*_OBJECTIVES, "eNdM"])
-    return Objective(*_OBJECTIVES[name])
+    return Objective.EDP if name is None else Objective.parse(name, exponents=True)
 
 
 def _search(problem: Any, options: ScheduleOptions) -> Any:
-    from codesign.scheduling.soma import search as ss
+    from codesign.core.goals import Budget
+    from codesign.scheduling.soma.search import two_stages as ss
 
-    budget = ss.Budget(
-        seconds=options.time_limit,
-        evaluations=options.evaluations,
+    how = ss.SearchOptions(
+        Budget(options.time_limit, options.evaluations),
         seed=0 if options.seed is None else options.seed,
         chains=ss.DEFAULT_CHAINS if options.chains is None else options.chains,
         workers=1 if options.workers is None else options.workers,
@@ -135,25 +142,25 @@ def _search(problem: Any, options: ScheduleOptions) -> Any:
     if options.prove is not None and not options.prove > 0:
         raise UserError(f"--prove must be > 0 seconds, got {options.prove:g}")
     objective = _objective(options.objective)
-    found = _run_scheduler(problem, objective, budget, options)
+    found = _run_scheduler(problem, objective, how, options)
     if options.prove is None or not isinstance(found, ss.Found):
         return found
-    return ss.prove(found, options.prove, budget)
+    return ss.prove(found, options.prove, how)
 
 
-def _run_scheduler(problem: Any, objective: Any, budget: Any, options: ScheduleOptions) -> Any:
-    from codesign.scheduling.soma import search as ss
+def _run_scheduler(problem: Any, objective: Any, how: Any, options: ScheduleOptions) -> Any:
+    from codesign.scheduling.soma.search import two_stages as ss
 
     if options.scheduler == "soma":
-        return ss.search(problem, objective, budget)
+        return ss.search(problem, objective, how)
     if options.scheduler == "soma-paper":
-        return ss.search_paper(problem, objective, budget)
-    return ss.search_baseline(problem, objective, budget, options.scheduler)
+        return ss.search_paper(problem, objective, how)
+    return ss.search_baseline(problem, objective, how, options.scheduler)
 
 
 def _write_files(schedule: Any, record: dict[str, Any], options: ScheduleOptions) -> None:
+    from codesign.scheduling.soma.execution_page import page
     from codesign.scheduling.soma.instructions import instructions_json, make_instructions
-    from codesign.scheduling.soma.page import page
 
     if options.html is not None:
         title = f"{schedule.parsed.problem.graph.name}, batch {schedule.parsed.problem.batch}: {options.scheduler}"
@@ -165,7 +172,7 @@ def _write_files(schedule: Any, record: dict[str, Any], options: ScheduleOptions
 
 def _evaluate(problem: Any, path: Path, options: ScheduleOptions) -> None:
     from codesign.scheduling.soma.evaluator import Schedule, evaluate
-    from codesign.scheduling.soma.notation import encodings_from_json
+    from codesign.scheduling.soma.model.notation import encodings_from_json
     from codesign.scheduling.soma.report import evaluation_json, table
 
     encodings = encodings_from_json(read_structured(path), problem.graph, str(path))
@@ -193,6 +200,33 @@ def _evaluate(problem: Any, path: Path, options: ScheduleOptions) -> None:
             print(f"{record['name']}: {record['status']}: {record['reason']}")
 
 
+def counts(problem: Any) -> dict[str, Any]:
+    """What the network is: name, layers, MACs of the whole batch, bytes of weights."""
+    layers = problem.graph.layers
+    return {
+        "network": problem.graph.name,
+        "batch": problem.batch,
+        "operators": len(layers),
+        "macs": problem.batch * sum(layer.ops for layer in layers if layer.is_matrix),
+        "weight_bytes": sum(layer.weight_bytes for layer in layers),
+    }
+
+
+def headline(problem: Any) -> str:
+    """The same as a line."""
+    count = counts(problem)
+    return (
+        f"{count['network']}, batch {count['batch']}: {count['operators']} operators, {count['macs']:,} MACs, "
+        f"{count['weight_bytes']:,} bytes of weights"
+    )
+
+
+def find(options: ScheduleOptions) -> tuple[Any, Any]:
+    """The problem and what the search finds; nothing is printed."""
+    problem = _problem(options)
+    return problem, _search(problem, options)
+
+
 def run(options: ScheduleOptions) -> None:
     """Schedule (or evaluate given encodings) and print."""
     from codesign.scheduling.soma.evaluator import Invalid
@@ -218,16 +252,21 @@ def run(options: ScheduleOptions) -> None:
         return
     found = _search(problem, options)
     if isinstance(found, Invalid):
-        record = infeasible_json(problem, found, options.scheduler)
-        print(json.dumps(record) if options.output_format == "json" else f"infeasible: {found.reason}")
+        record = {**infeasible_json(problem, found, options.scheduler), **counts(problem)}
+        print(
+            json.dumps(record)
+            if options.output_format == "json"
+            else f"{headline(problem)}\ninfeasible: {found.reason}"
+        )
         if options.out is not None:
             write_json(options.out, record)
         return
-    record = found_json(found, options.scheduler, options.seed or 0)
+    record = {**found_json(found, options.scheduler, options.seed or 0), **counts(problem)}
     _write_files(found.schedule, record, options)
     if options.output_format == "json":
         print(json.dumps(record))
         return
+    print(headline(problem))
     print(table([(options.scheduler, record)]))
     print(
         f"DRAM attributes: {found.proof}, gap {100 * found.gap:.2f} % of {found.dram_bound_cycles:,} cycles for these tiles"

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codesign.cli.inputs import check_format, counted
-from codesign.cli.places import Place, Storage, StudyName, open_study
+from codesign.cli.study_location import Place, Storage, StudyName, open_study
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
-    from codesign.optim.study import Study
+    from codesign.study.study import Study
 
 _Format = Annotated[str, typer.Option("--format", help="text or json.")]
 
@@ -53,7 +53,7 @@ def register(app: typer.Typer) -> None:
         name: StudyName = None,
     ) -> None:
         """Write a study to a file. JSON holds mappings and breakdowns too; CSV gets NAME.study.json beside it."""
-        from codesign.optim.storage_files import export_study
+        from codesign.study.exchange_files import export_study
 
         if len(names) > 2 or (len(names) == 1 and storage is None):
             raise UserError("expected a study and a file to write", hint="codesign study export runs/a a.csv")
@@ -73,7 +73,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
     ) -> None:
         """Make a study of a file; explore goes on with it when given the options it was started with."""
-        from codesign.optim.storage_files import import_study
+        from codesign.study.exchange_files import import_study
 
         made = import_study(file, out, storage=storage, name=name, like=None if like is None else open_study(like))
         typer.echo(f"{counted(len(made.trials), 'trial')} in {made.storage}", err=True)
@@ -84,8 +84,8 @@ def register(app: typer.Typer) -> None:
 
 
 def _list(place: str) -> list[dict[str, Any]]:
-    from codesign.optim.storage import Database, is_url, sqlite_url
-    from codesign.optim.study import DATABASE_FILE
+    from codesign.study.storage import Database, is_url, sqlite_url
+    from codesign.study.study import DATABASE_FILE
 
     if is_url(place):
         urls = [(place, place)]

@@ -18,7 +18,7 @@ UNBOUNDED = 1 << 62
 
 
 class Reuse(Enum):
-    """What a buffer that moves to its next tile need not fetch again (rules R1-R4 in docs/cost-model.md).
+    """What a buffer that moves to its next tile need not fetch again (rules R1-R4 in docs/reference/cost-model.md).
 
     TIMELOOP: overlap with the previous tile while the window keeps sliding the same way, with that
         tool's extrapolation of every loop from its first two iterations.
@@ -169,7 +169,7 @@ def encode_problem(computation: Computation, architecture: Architecture, reuse: 
 
 
 def _hops(x: int, y: int, links: Links) -> tuple[float, float]:
-    """Hops of one word sent: (constant, per copy). Rules N1-N3 in docs/cost-model.md."""
+    """Hops of one word sent: (constant, per copy). Rules N1-N3 in docs/reference/cost-model.md."""
     if x * y == 1:
         return 0.0, 0.0
     if links is Links.SYSTOLIC:

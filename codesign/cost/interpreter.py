@@ -1,7 +1,7 @@
 """The oracle: walks a loop nest iteration by iteration, keeps what every buffer holds, counts what moves.
 
 No closed form is used here, so it is slow and meant for small problems: tests compare the kernel with it, and
-`execute` runs a mapping on numbers. It applies the numbered rules of docs/cost-model.md literally.
+`execute` runs a mapping on numbers. It applies the numbered rules of docs/reference/cost-model.md literally.
 """
 
 import itertools

@@ -1,7 +1,7 @@
 """The one place that holds the formulas: access counts, energy and cycles of one mapping.
 
 Allocation-free compiled functions. The rules (C, R, S, T, O, L, N numbers in the comments) are written down
-in docs/cost-model.md; they restate what was measured of Timeloop v3.0.3 (Parashar et al., ISPASS 2019) as
+in docs/reference/cost-model.md; they restate what was measured of Timeloop v3.0.3 (Parashar et al., ISPASS 2019) as
 closed forms, so no iteration is walked.
 
 Arrays are packed into few, and handed to the helpers one by one: unpacking a tuple of arrays costs atomic

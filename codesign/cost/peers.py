@@ -1,4 +1,4 @@
-"""Neighbour-to-neighbour forwarding (rule N4 in docs/cost-model.md), counted by boxes instead of words.
+"""Neighbour-to-neighbour forwarding (rule N4 in docs/reference/cost-model.md), counted by boxes instead of words.
 
 All children move together, so one step looks the same to every child up to where its neighbours' tiles lie
 relative to its own. Those relative places cut the new tile into boxes, and each box is judged once.

@@ -6,65 +6,19 @@ others; a worker that dies has its design evaluated again.
 
 import multiprocessing
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, final
 
 from codesign.core.errors import UserError, unknown_name
+from codesign.evaluation.faults import DEATHS, Fault, Guarded
 from codesign.evaluation.parallel import Pool, SerialPool, evaluate_here, start_worker
 
 R = TypeVar("R")
 
 EXECUTORS = ("process", "ray")
-
-DEATHS = 3
-"""Workers that may die on a design before it is given up."""
-
-
-@final
-@dataclass(frozen=True)
-class Fault:
-    """An evaluation that failed by a mistake or a fault of the program.
-
-    Args:
-        message: What was raised.
-        seconds: Wall-clock time until then.
-        mistake: True for a user's mistake, which every other design would meet too.
-    """
-
-    message: str
-    seconds: float
-    mistake: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """In the form of an infeasible result, so that the trial is kept with its reason."""
-        return {"status": "failed", "resource": "evaluation failed", "detail": self.message}
-
-
-@final
-@dataclass(frozen=True)
-class Guarded(Generic[R]):
-    """An evaluator whose exceptions are values.
-
-    Args:
-        evaluate: From a design to its evaluation.
-    """
-
-    evaluate: Callable[[dict[str, Any]], R]
-
-    def __call__(self, point: dict[str, Any]) -> R | Fault:
-        """Evaluate one design."""
-        started = time.perf_counter()
-        try:
-            return self.evaluate(point)
-        except UserError as error:
-            return Fault(str(error), time.perf_counter() - started, True)
-        except Exception as error:  # a study of hundreds of designs must not die of one
-            return Fault(f"{type(error).__name__}: {error}", time.perf_counter() - started, False)
 
 
 @final

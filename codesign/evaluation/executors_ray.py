@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Generic, TypeVar, final
 
 from codesign.core.errors import MissingDependencyError, UserError
-from codesign.evaluation.executors import DEATHS, Fault
+from codesign.evaluation.faults import DEATHS, Fault
 
 R = TypeVar("R")
 

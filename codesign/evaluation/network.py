@@ -1,6 +1,6 @@
 """A whole workload on one architecture: every distinct layer mapped once, vector operators costed, sums taken.
 
-The rules are E1-E6 in docs/evaluation.md; what each operator moves and computes is in docs/workloads.md.
+The rules are E1-E6 in docs/reference/evaluation.md; what each operator moves and computes is in docs/reference/workloads.md.
 """
 
 import math
@@ -10,10 +10,11 @@ from typing import Any
 
 from codesign.arch.architecture import Architecture, LevelKind
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible
 from codesign.evaluation.metrics import Metrics
-from codesign.mappers.base import Budget, Mapper, MapResult, Objective
+from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mapping.constraints import Constraints, MappingProblem
 from codesign.mapping.files import mapping_to_json
 from codesign.workloads.computation import Computation
@@ -64,6 +65,7 @@ class LayerResult:
         result: The mapping found and its cost.
         latency_cycles: Of one such operator under the between-layer rules.
         energy_pj: Likewise, dynamic.
+        computation: What it computes.
     """
 
     name: str
@@ -73,6 +75,7 @@ class LayerResult:
     result: MapResult
     latency_cycles: float
     energy_pj: float
+    computation: Computation
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for the trial record and the report."""
@@ -183,6 +186,65 @@ def evaluate_workload(
     area_mm2 = architecture.area_mm2
     if area_mm2 is None:
         raise UserError("some part has no area", where=f"architecture {architecture.name!r}", hint="name a technology")
+    found = run_workload(workload, architecture, mapper, options, progress)
+    if isinstance(found, Infeasible):
+        return found
+    latency_s = found.latency_cycles / architecture.clock_hz
+    energy_j = found.dynamic_pj * 1e-12 + architecture.leakage_w * latency_s
+    metrics = Metrics(latency_s, energy_j, area_mm2, architecture.leakage_w)
+    return WorkloadResult(metrics, found.layers, found.vector, found.evaluated)
+
+
+ConstraintsOf = Callable[[Computation], Constraints]
+"""The constraints on the mapping of a layer, which may name its dimensions."""
+
+
+@dataclass(frozen=True)
+class WorkloadRun:
+    """What running a workload takes, before area and leakage.
+
+    Args:
+        layers: Every distinct layer.
+        vector: The rest.
+        evaluated: Mappings scored.
+    """
+
+    layers: tuple[LayerResult, ...]
+    vector: VectorResult
+    evaluated: int
+
+    @property
+    def latency_cycles(self) -> float:
+        """Of one run, layers after each other."""
+        return sum(x.latency_cycles * x.count for x in self.layers) + self.vector.latency_cycles
+
+    @property
+    def dynamic_pj(self) -> float:
+        """Energy of one run, leakage apart."""
+        return sum(x.energy_pj * x.count for x in self.layers) + self.vector.energy_pj
+
+
+def run_workload(
+    workload: Workload,
+    architecture: Architecture,
+    mapper: Mapper,
+    options: EvaluationOptions,
+    progress: Progress | None = None,
+    constraints_of: ConstraintsOf | None = None,
+) -> WorkloadRun | Infeasible:
+    """Every distinct layer with the best mapping the mapper finds, and the vector operators (rules E1-E6).
+
+    Args:
+        workload: What runs.
+        architecture: Energies filled in; areas are not needed.
+        mapper: The inner search.
+        options: How to judge.
+        progress: Told as layers are done.
+        constraints_of: The constraints of each layer, instead of the same for all from the options.
+
+    Returns:
+        The run, or the first layer without a valid mapping and the reason.
+    """
     hardware = _reserve_activations(architecture, options)
     if isinstance(hardware, Infeasible):
         return hardware
@@ -192,25 +254,35 @@ def evaluate_workload(
     mapped: dict[Computation, MapResult] = {}
     for done, group in enumerate(groups):
         if group.computation not in mapped:
-            problem = MappingProblem(group.computation, hardware, options.constraints)
-            found = mapper.map(
-                problem, options.objective, budget=options.budget, seed=options.seed, reuse=options.reuse
-            )
-            if found.cost is None:
-                reason = found.infeasible or Infeasible("mapping", 1, 0, "mappings", "the mapper found none")
-                detail = f"layer {group.operator!r}: {reason.detail}".rstrip(": ")
-                return Infeasible(reason.resource, reason.demand, reason.limit, reason.unit, detail)
+            found = _map_layer(group, hardware, mapper, options, constraints_of)
+            if isinstance(found, Infeasible):
+                return found
             mapped[group.computation] = found
         layers.append(_layer_result(group, mapped[group.computation], hardware))
         if progress is not None:
             progress(done + 1, len(groups))
     vector = _vector_result(workload, architecture, options)
-    cycles = sum(x.latency_cycles * x.count for x in layers) + vector.latency_cycles
-    dynamic_pj = sum(x.energy_pj * x.count for x in layers) + vector.energy_pj
-    latency_s = cycles / architecture.clock_hz
-    energy_j = dynamic_pj * 1e-12 + architecture.leakage_w * latency_s
-    metrics = Metrics(latency_s, energy_j, area_mm2, architecture.leakage_w)
-    return WorkloadResult(metrics, tuple(layers), vector, sum(r.evaluated for r in mapped.values()))
+    return WorkloadRun(tuple(layers), vector, sum(r.evaluated for r in mapped.values()))
+
+
+def _map_layer(
+    group: "_Group",
+    hardware: Architecture,
+    mapper: Mapper,
+    options: EvaluationOptions,
+    constraints_of: ConstraintsOf | None,
+) -> MapResult | Infeasible:
+    try:
+        constraints = options.constraints if constraints_of is None else constraints_of(group.computation)
+        problem = MappingProblem(group.computation, hardware, constraints)
+        found = mapper.map(problem, options.objective, budget=options.budget, seed=options.seed, reuse=options.reuse)
+    except UserError as error:
+        raise error.within(f"layer {group.operator!r}") from None
+    if found.cost is not None:
+        return found
+    reason = found.infeasible or Infeasible("mapping", 1, 0, "mappings", "the mapper found none")
+    detail = f"layer {group.operator!r}: {reason.detail}".rstrip(": ")
+    return Infeasible(reason.resource, reason.demand, reason.limit, reason.unit, detail)
 
 
 LAYER_EFFORT = 2e8
@@ -289,7 +361,8 @@ def _layer_result(group: _Group, result: MapResult, architecture: Architecture) 
     if group.on_chip:
         cycles, energy = _without_dram(cost, group, architecture)
     computation = group.computation
-    return LayerResult(group.operator, str(computation), dict(computation.sizes), group.count, result, cycles, energy)
+    bounds = dict(computation.sizes)
+    return LayerResult(group.operator, str(computation), bounds, group.count, result, cycles, energy, computation)
 
 
 def _without_dram(cost: Cost, group: _Group, architecture: Architecture) -> tuple[float, float]:

@@ -10,11 +10,12 @@ from typing import Any
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
-from codesign.evaluation.design import DesignSpace, load_design_space
+from codesign.evaluation.design import DesignSpace, load_design_space, space_of_record
 from codesign.evaluation.network import EvaluationOptions
-from codesign.mappers.base import Budget, Mapper, MapResult, Objective
+from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mappers.registry import create as create_mapper
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.files import mapping_from_json
@@ -58,9 +59,9 @@ def recorded_space(config: MappingABC[str, Any], space: str | None = None) -> De
     """
     name = space or config["space"]["name"]
     try:
-        found = load_design_space(name)
+        found = load_design_space(space) if space else space_of_record(config["space"])
     except UserError as error:
-        hint = None if space else "give the study's own space as --space module:attribute"
+        hint = None if space else "give the study's own space as --space, a file or module:attribute"
         raise UserError(error.message, where=error.where, hint=hint or error.hint) from None
     parameters = {p["name"] for p in config["space"]["space"]["parameters"]}
     if set(found.space.names) != parameters:
@@ -106,7 +107,7 @@ def recorded_workload(config: MappingABC[str, Any], space: DesignSpace) -> Workl
         UserError: A network cannot be loaded, or is no longer the one that was judged.
     """
     recorded = config["workload"]
-    options = {key: recorded.get(key) for key in ("batch", "seq", "phase")}
+    options = {key: recorded.get(key) for key in ("batch", "seq", "past", "phase", "dims")}
     networks = [
         load_network(name, **options, bits=space.bits, partial_bits=space.partial_bits) for name in recorded["networks"]
     ]
@@ -156,7 +157,7 @@ class RecordedMapper:
         seed: int,
         reuse: Reuse = Reuse.TIMELOOP,
     ) -> MapResult:
-        """See `codesign.mappers.base.Mapper`."""
+        """See `codesign.mappers.protocol.Mapper`."""
         wanted = problem.computation
         for layer in self.layers:
             if str(layer.computation) == str(wanted) and layer.computation.sizes == wanted.sizes:

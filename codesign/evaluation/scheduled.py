@@ -7,16 +7,16 @@ from typing import Any, Protocol
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
+from codesign.core.goals import Objective
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import Evaluation, describe_architecture
 from codesign.evaluation.metrics import Metrics
 from codesign.scheduling.soma.evaluator import Invalid, Problem
-from codesign.scheduling.soma.fusion_search import Objective
-from codesign.scheduling.soma.hardware import SomaHardware
-from codesign.scheduling.soma.model import DEFAULT
-from codesign.scheduling.soma.network import LayerGraph
+from codesign.scheduling.soma.model.hardware import SomaHardware
+from codesign.scheduling.soma.model.layer_graph import LayerGraph
+from codesign.scheduling.soma.model.rules import DEFAULT
 from codesign.scheduling.soma.report import schedule_json
-from codesign.scheduling.soma.search import Budget, search
+from codesign.scheduling.soma.search.two_stages import SearchOptions, search
 
 CLOCK_HZ = 1e9
 
@@ -43,14 +43,14 @@ class ScheduledEvaluator:
         graphs: Networks, each with how often it runs.
         batch: Samples per run.
         objective: What each schedule minimises.
-        budget: Of each schedule.
+        options: How each is searched.
     """
 
     space: TemplateSpace
     graphs: tuple[tuple[LayerGraph, float], ...]
     batch: int
     objective: Objective
-    budget: Budget
+    options: SearchOptions
 
     def __call__(self, point: Mapping[str, Any]) -> Evaluation:
         """Evaluate one design: latency and energy summed over the networks, leakage over that time."""
@@ -65,7 +65,7 @@ class ScheduledEvaluator:
         detail: dict[str, Any] = {"networks": [], "energy_by_level_pj": by_level}
         for graph, weight in self.graphs:
             problem = Problem(graph, self.batch, hardware, DEFAULT)
-            found = search(problem, self.objective, self.budget)
+            found = search(problem, self.objective, self.options)
             if isinstance(found, Invalid):
                 reason = Infeasible(
                     "global buffer", float(found.demand_bytes or 0), float(problem.limit_bytes), "bytes", found.reason

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState, below, make_state, uniform
 from codesign.cost.arrays import Reuse
 from codesign.cost.kernel import VALID, Kernel, score
-from codesign.mappers.base import Budget, MapResult, Objective
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
+from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import IntArray, Nest
 from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state, factor_table, outermost_state
@@ -150,7 +151,7 @@ class AnnealingMapper:
         seed: int,
         reuse: Reuse = Reuse.TIMELOOP,
     ) -> MapResult:
-        """See `codesign.mappers.base.Mapper`. Without a budget, ``runs * moves`` mappings are scored."""
+        """See `codesign.mappers.protocol.Mapper`. Without a budget, ``runs * moves`` mappings are scored."""
         encoded = Encoded.of(problem, reuse)
         space, table = encoded.space, factor_table(encoded.space)
         best, trial = outermost_state(space), outermost_state(space)

@@ -3,10 +3,11 @@
 import time
 from dataclasses import dataclass
 
+from codesign.core.goals import Objective
 from codesign.cost.arrays import Reuse, encode_problem
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.cost.kernel import Kernel, make_kernel
-from codesign.mappers.base import MapResult, Objective
+from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import Nest, decode_nest
 from codesign.mapping.space import MapSpace, MapState, build_nest, empty_nest, factor_table, make_space, outermost_state

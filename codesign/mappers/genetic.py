@@ -14,13 +14,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective
 from codesign.core.jit import njit
+from codesign.core.plugins import need
 from codesign.cost.arrays import Reuse
 from codesign.cost.kernel import VALID, Kernel, score
 from codesign.mappers.annealing import value_of
-from codesign.mappers.base import Budget, MapResult, Objective
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
-from codesign.mappers.smallest import smallest_tiles_exceed
+from codesign.mappers.feasibility import smallest_tiles_exceed
+from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import FloatArray, IntArray, Nest
 from codesign.mapping.space import MapSpace, MapState, build_nest, factor_table, outermost_state
@@ -107,7 +109,7 @@ class GeneticMapper:
         seed: int,
         reuse: Reuse = Reuse.TIMELOOP,
     ) -> MapResult:
-        """See `codesign.mappers.base.Mapper`. `evaluated` counts all genomes, valid or not."""
+        """See `codesign.mappers.protocol.Mapper`. `evaluated` counts all genomes, valid or not."""
         started = time.perf_counter()
         encoded = Encoded.of(problem, reuse)
         if smallest_tiles_exceed(encoded):
@@ -125,6 +127,7 @@ class GeneticMapper:
         self, encoded: Encoded, objective: int, wanted: int, deadline: float, seed: int
     ) -> tuple[FloatArray, float, int]:
         """The best genome, its fitness, the number scored. The first one scored has all loops as far out as they may go."""
+        need("pymoo", f"mapper {self.name!r}")
         from pymoo.algorithms.soo.nonconvex.ga import GA
         from pymoo.core.problem import Problem
         from pymoo.core.termination import NoTermination

@@ -13,15 +13,16 @@ from typing import ClassVar
 import numpy as np
 
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState, make_state
 from codesign.cost.arrays import Reuse
 from codesign.cost.kernel import VALID, Kernel, score
 from codesign.mappers.annealing import value_of
-from codesign.mappers.base import Budget, MapResult, Objective
-from codesign.mappers.chains import chain_order, make_chains
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
-from codesign.mappers.smallest import smallest_tiles_exceed
+from codesign.mappers.feasibility import smallest_tiles_exceed
+from codesign.mappers.protocol import MapResult
+from codesign.mappers.resident_orders import chain_order, make_chains
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import IntArray, Nest
 from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state, draw_state, factor_table, outermost_state
@@ -137,7 +138,7 @@ class HybridMapper:
         seed: int,
         reuse: Reuse = Reuse.TIMELOOP,
     ) -> MapResult:
-        """See `codesign.mappers.base.Mapper`. `evaluated` counts valid mappings, as the papers do."""
+        """See `codesign.mappers.protocol.Mapper`. `evaluated` counts valid mappings, as the papers do."""
         started = time.perf_counter()
         encoded = Encoded.of(problem, reuse)
         if smallest_tiles_exceed(encoded):

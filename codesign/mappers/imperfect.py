@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
-from codesign.mappers.base import Budget, Mapper, MapResult, Objective, PaddingReport, Proof
+from codesign.mappers.protocol import Mapper, MapResult, PaddingReport
 from codesign.mapping.constraints import MappingProblem
 from codesign.workloads.computation import Computation
 
@@ -56,7 +57,7 @@ class ImperfectMapper:
         seed: int,
         reuse: Reuse = Reuse.TIMELOOP,
     ) -> MapResult:
-        """See `codesign.mappers.base.Mapper`.
+        """See `codesign.mappers.protocol.Mapper`.
 
         Raises:
             UserError: The constraints fix factors that divide none of the bounds tried; the message is that of the given bounds.

@@ -6,13 +6,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from codesign.core.goals import Budget, Objective
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState, make_state
 from codesign.cost.arrays import Reuse
 from codesign.cost.kernel import VALID, Kernel, score
 from codesign.mappers.annealing import value_of
-from codesign.mappers.base import Budget, MapResult, Objective
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
+from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import FloatArray, IntArray, Nest
 from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state, draw_state, factor_table, outermost_state
@@ -104,7 +105,7 @@ class RandomMapper:
         seed: int,
         reuse: Reuse = Reuse.TIMELOOP,
     ) -> MapResult:
-        """See `codesign.mappers.base.Mapper`. Without a budget, 10,000 valid mappings are scored."""
+        """See `codesign.mappers.protocol.Mapper`. Without a budget, 10,000 valid mappings are scored."""
         started = time.perf_counter()
         encoded = Encoded.of(problem, reuse)
         random = make_state(seed)

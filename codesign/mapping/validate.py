@@ -13,7 +13,7 @@ from codesign.workloads.computation import Computation
 
 
 def check_mapping(computation: Computation, architecture: Architecture, mapping: Mapping) -> None:
-    """Check the structural rules M1-M6 of docs/cost-model.md.
+    """Check the structural rules M1-M6 of docs/reference/cost-model.md.
 
     Raises:
         UserError: The first rule broken, naming dimension, level or tensor.

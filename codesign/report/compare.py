@@ -12,7 +12,7 @@ from codesign.core.errors import UserError
 from codesign.evaluation.metrics import UNITS
 from codesign.optim.hypervolume import hypervolume
 from codesign.optim.pareto import front
-from codesign.optim.study import Study, hypervolume_curve
+from codesign.study.study import Study, hypervolume_curve
 
 Floats = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.evaluation.design import DesignSpace
 from codesign.evaluation.replay import ReplayedLayer, recorded_space, replay_layers
-from codesign.optim.study import Study, Trial
+from codesign.study.study import Study, Trial
 
 NESTS_SHOWN = 8
 """Heaviest layers whose loop nests are kept in the page."""
@@ -37,7 +37,7 @@ class DesignData:
             data["layers"] = layer_rows(detail, replayed)
             data["energy"] = energy_parts(detail)
             data["vector"] = detail["vector"]
-            data["roofline"] = _roofline(architecture, built)
+            data["roofline"] = roofline(architecture, built)
         elif "networks" in detail:
             data["networks"] = [{k: v for k, v in network.items() if k != "encoding"} for network in detail["networks"]]
         elif "schedules" in detail:
@@ -115,7 +115,7 @@ def layer_rows(detail: Mapping[str, Any], replayed: Sequence[ReplayedLayer]) -> 
     return rows
 
 
-def _roofline(architecture: Mapping[str, Any], built: Architecture | None) -> dict[str, Any]:
+def roofline(architecture: Mapping[str, Any], built: Architecture | None) -> dict[str, Any]:
     """Peak MACs per cycle and the most bytes per cycle that can cross the port of the outermost level, both ways."""
     dram = architecture["levels"][0]
     read = dram["read_bandwidth_bytes_per_cycle"]

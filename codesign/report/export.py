@@ -6,19 +6,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from codesign.core.documents import Dialect
 from codesign.core.errors import UserError
 from codesign.core.files import write_atomic, write_json
+from codesign.evaluation.exchange import timeloop_files
 from codesign.evaluation.replay import ReplayedLayer, recorded_space, replay_layers
+from codesign.formats.convert import to_files
+from codesign.formats.documents import Dialect
+from codesign.formats.load import Inputs
 from codesign.mapping.constraints import NO_CONSTRAINTS
-from codesign.mapping.convert import to_files
-from codesign.mapping.load import Inputs
-from codesign.optim.study import Study
+from codesign.study.study import Study
 
 _log = logging.getLogger(__name__)
 
 
-def export_design(study: Study, number: int, folder: Path, *, space: str | None = None) -> list[Path]:
+def export_design(
+    study: Study, number: int, folder: Path, *, space: str | None = None, allow_added: bool = True
+) -> list[Path]:
     """Write a design: what `codesign evaluate` and Timeloop read.
 
     ``arch.yaml`` is the architecture with all energies and areas; ``layers/NN-NAME/`` has ``problem.yaml`` and ``mapping.yaml``;
@@ -30,6 +33,8 @@ def export_design(study: Study, number: int, folder: Path, *, space: str | None 
         number: Of the trial.
         folder: To write to.
         space: ``module:attribute`` of a space that is not registered by name.
+        allow_added: Whether Timeloop's architectures may have levels that keep nothing, which mappings need that unroll a
+            dimension along both axes.
 
     Returns:
         The files, ``design.json`` first. A mapping that Timeloop's files cannot express is left out of its
@@ -51,7 +56,7 @@ def export_design(study: Study, number: int, folder: Path, *, space: str | None 
         inputs = _inputs(architecture, layer)
         own = to_files(inputs, Dialect.OWN)
         texts |= {f"layers/{place}/{name}": own[name] for name in ("problem.yaml", "mapping.yaml")}
-        texts |= {f"timeloop/{place}/{name}": text for name, text in _timeloop(inputs, layer.name).items()}
+        texts |= {f"timeloop/{place}/{name}": text for name, text in _timeloop(inputs, layer.name, allow_added).items()}
         entries.append(_entry(layer, place))
     design = {
         "study": {
@@ -76,9 +81,9 @@ def _inputs(architecture: Any, layer: ReplayedLayer | None) -> Inputs:
     return Inputs(architecture, computation, None if layer is None else layer.mapping, NO_CONSTRAINTS, ())
 
 
-def _timeloop(inputs: Inputs, name: str) -> dict[str, str]:
+def _timeloop(inputs: Inputs, name: str, allow_added: bool) -> dict[str, str]:
     try:
-        return to_files(inputs, Dialect.TIMELOOP)
+        return timeloop_files(inputs, allow_added=allow_added)
     except UserError as error:
         _log.warning("layer %r has no mapping in Timeloop's form: %s", name, error)
         return to_files(replace(inputs, mapping=None), Dialect.TIMELOOP)

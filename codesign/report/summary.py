@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from codesign.evaluation.metrics import UNITS, format_si
-from codesign.optim.study import Study, Trial
-from codesign.report.recommend import LABELS, constant_objectives, in_words, recommendations
+from codesign.evaluation.metrics import format_si, unit_of
+from codesign.report.recommend import constant_objectives, in_words, label_of, recommendations
+from codesign.study.study import Study, Trial
 
 _SIZES = {"kib": "KiB", "mib": "MiB", "bytes": "bytes", "bits": "bits", "mm": "mm"}
 """Endings of parameter names that are units."""
@@ -92,7 +92,7 @@ def _nothing(study: Study) -> dict[str, Any]:
 
 def figures(study: Study, trial: Trial) -> str:
     """The objectives of a trial in words: ``latency 8.1 ms, energy 5.3 mJ and area 1.2 mm²``."""
-    return in_words([f"{LABELS[o]} {format_si(trial.metrics[o], UNITS[o])}" for o in study.objectives])
+    return in_words([f"{label_of(o)} {format_si(trial.metrics[o], unit_of(o))}" for o in study.objectives])
 
 
 def point_text(point: Mapping[str, Any]) -> str:
@@ -131,7 +131,7 @@ def _bounds(design: Mapping[str, Any], trial: Trial) -> str:
     total_area = sum(area.values())
     if total_area:
         placed = [f"{_percent(v / total_area)} for {_part(k)}" for k, v in _largest(area, 3)]
-        sentences.append(f"Of its {format_si(trial.metrics['area_mm2'], UNITS['area_mm2'])}, {in_words(placed)}.")
+        sentences.append(f"Of its {format_si(trial.metrics['area_mm2'], unit_of('area_mm2'))}, {in_words(placed)}.")
     return " ".join(sentences)
 
 
@@ -154,7 +154,7 @@ def _importance(effects: Mapping[str, Any]) -> str:
         heavy = [(k, v) for k, v in _largest(found["total"], 3) if v >= 0.1]
         if heavy:
             named = [f"{name.replace('_', ' ')} ({_percent(min(share, 1.0))})" for name, share in heavy]
-            sentences.append(f"{LABELS[objective].capitalize()} hangs mostly on {in_words(named)}.")
+            sentences.append(f"{label_of(objective).capitalize()} hangs mostly on {in_words(named)}.")
     if sentences:
         sentences.append("Percentages: share of the variance over the values tried, interactions included.")
     return " ".join(sentences)

@@ -21,6 +21,7 @@ def load_network(
     *,
     batch: int | None = None,
     seq: int | None = None,
+    past: int | None = None,
     phase: str | None = None,
     bits: int = 8,
     partial_bits: int | None = None,
@@ -34,6 +35,7 @@ def load_network(
             ``.yaml``.
         batch: Inferences that run together; default: what a file says, else 1.
         seq: Sequence length: of a zoo model that has one, or of the symbolic sequence axes of an ONNX file.
+        past: Tokens in the cache, of a zoo model that has phases.
         phase: ``prefill`` or ``decode``, for zoo models that have phases.
         bits: Width of every element of memory.
         partial_bits: Width of partial sums; default `bits`.
@@ -49,13 +51,18 @@ def load_network(
     text = str(name_or_path)
     suffix = Path(text).suffix.lower()
     if suffix == ".onnx":
-        if phase is not None:
-            raise UserError("`phase` applies to zoo networks, not to an ONNX file", where=text)
-        from codesign.workloads.onnx_import import load_onnx
+        for option, given in (("phase", phase), ("past", past)):
+            if given is not None:
+                raise UserError(
+                    f"`{option}` applies to zoo networks, not to an ONNX file",
+                    where=text,
+                    hint="its free axes have names: --dims seq=1 past=1024",
+                )
+        from codesign.workloads.onnx.reader import load_onnx
 
         network = load_onnx(text, batch=batch, seq=seq, dims=dims, bits=bits, partial_bits=partial_bits)
     elif suffix in _STRUCTURED:
-        for field, value in (("seq", seq), ("phase", phase), ("dims", dims or None)):
+        for field, value in (("seq", seq), ("past", past), ("phase", phase), ("dims", dims or None)):
             if value is not None:
                 raise UserError(f"`{field}` does not apply to a network file with fixed shapes", where=text)
         network = network_from_json(read_structured(text), where=text).with_bits(bits, partial_bits)
@@ -66,7 +73,13 @@ def load_network(
         if dims:
             raise UserError("`dims` applies to ONNX files, not to a zoo network", where=text)
         network = build_model(
-            text, batch=1 if batch is None else batch, seq=seq, phase=phase, bits=bits, partial_bits=partial_bits
+            text,
+            batch=1 if batch is None else batch,
+            seq=seq,
+            past=past,
+            phase=phase,
+            bits=bits,
+            partial_bits=partial_bits,
         )
     else:
         raise _unknown(text)

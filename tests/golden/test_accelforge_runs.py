@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from codesign.mappers.base import Objective
+from codesign.core.goals import Objective
 from experiments.accelforge import dynamic_energy_j, mapped, scored
 from experiments.accelforge_cases import Case, elsewhere, read_cases, read_fixed, recorded_mapping
 from experiments.accelforge_rules import (

@@ -2,8 +2,8 @@
 
 import pytest
 
+from codesign.core.goals import Budget, Objective
 from codesign.cost.cost import Cost, evaluate
-from codesign.mappers.base import Budget, Objective
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, LevelConstraints, MappingProblem
 from tests.reference_data import needs_data

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
+from codesign.mappers.cosa.integer_program import Settings, make_program
 from codesign.mappers.cosa.matrices import Reading
-from codesign.mappers.cosa.program import Settings, make_program
 from codesign.mappers.cosa.solvers import Solver, Status, solve
 from tests.cosa_reference import Case, cases, published
 from tests.reference_data import needs_data
@@ -59,7 +59,7 @@ def test_there_are_cases() -> None:
 @pytest.mark.parametrize("case", list(published()), ids=str)
 def test_the_parts_of_the_published_schedule_are_those_recorded(case: Case) -> None:
     """Utilisation, compute and traffic of the recorded schedule, priced by this program one weight at a time."""
-    from codesign.mappers.cosa.program import Weights
+    from codesign.mappers.cosa.integer_program import Weights
 
     for key, sign, weights in (
         ("total_util", -1.0, Weights(utilization=1, compute=0, traffic=0)),

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from codesign.arch.maestro import (
+from codesign.core.errors import UserError
+from codesign.formats.maestro.closed_forms import (
     HEAD,
     PINNED,
     MaestroDesign,
@@ -15,7 +16,6 @@ from codesign.arch.maestro import (
     maestro_power_mw,
     maestro_table_energy_nj,
 )
-from codesign.core.errors import UserError
 from tests.reference_data import REFERENCE, needs_data
 
 FILES = sorted(p for p in (REFERENCE / "maestro").glob("*.json") if p.name.startswith(("head_", "pinned_")))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from codesign.mappers.base import Budget, Objective, Proof
+from codesign.core.goals import Budget, Objective, Proof
 from codesign.mappers.loop_order.salsa import SalsaMapper
 from tests.zigzag_reference import label, layer_files, read_layer
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from codesign.scheduling.soma.evaluator import Invalid, Problem, Schedule, TensorKind, evaluate
-from codesign.scheduling.soma.hardware import EDGE, PRESETS, SomaHardware, hardware_from_constants
-from codesign.scheduling.soma.kernel_tile import N_COST, tile_cost
-from codesign.scheduling.soma.model import REFERENCE
-from codesign.scheduling.soma.network import LayerGraph, read_graph
-from codesign.scheduling.soma.notation import DramScheme, Encoding, encoding_from_json
+from codesign.scheduling.soma.kernels.tile_cost import N_COST, tile_cost
+from codesign.scheduling.soma.model.hardware import EDGE, PRESETS, SomaHardware, hardware_from_constants
+from codesign.scheduling.soma.model.layer_graph import LayerGraph, read_graph
+from codesign.scheduling.soma.model.notation import DramScheme, Encoding, encoding_from_json
+from codesign.scheduling.soma.model.rules import REFERENCE
 from tests.reference_data import REFERENCE as DATA_SET
 from tests.reference_data import needs_data, supporting_files
 

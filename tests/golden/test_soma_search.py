@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from codesign.core.goals import Budget, Objective
 from codesign.scheduling.soma.evaluator import Problem, Schedule, evaluate
-from codesign.scheduling.soma.fusion_search import Objective
-from codesign.scheduling.soma.hardware import hardware_from_constants
 from codesign.scheduling.soma.instructions import make_instructions
-from codesign.scheduling.soma.model import REFERENCE
-from codesign.scheduling.soma.network import read_graph
-from codesign.scheduling.soma.search import Budget, Found, search, search_baseline, search_paper
+from codesign.scheduling.soma.model.hardware import hardware_from_constants
+from codesign.scheduling.soma.model.layer_graph import read_graph
+from codesign.scheduling.soma.model.rules import REFERENCE
+from codesign.scheduling.soma.search.two_stages import Found, SearchOptions, search, search_baseline, search_paper
 from codesign.scheduling.soma.simulator import simulate_program
 from tests.reference_data import REFERENCE as DATA_SET
 from tests.reference_data import supporting_files
@@ -52,7 +52,7 @@ def _first_problem() -> Problem:
 def test_search_is_at_least_as_good_as_the_best_recorded_run(key: tuple[int, int, int, int]) -> None:
     recorded, document = _best_recorded()[key]
     problem = _problem(document)
-    found = search(problem, Objective(), Budget(evaluations=60_000, seed=5))
+    found = search(problem, Objective(), SearchOptions(Budget(evaluations=60_000), seed=5))
     assert isinstance(found, Found)
     assert found.schedule.edp <= recorded * (1 + 1e-9)
     assert found.schedule.peak_buffer_bytes <= problem.limit_bytes
@@ -65,7 +65,7 @@ def test_search_is_at_least_as_good_as_the_best_recorded_run(key: tuple[int, int
 
 def test_same_seed_same_schedule_and_baselines_rank_as_expected() -> None:
     problem = _first_problem()
-    budget = Budget(evaluations=4000, seed=3)
+    budget = SearchOptions(Budget(evaluations=4000), seed=3)
     first, second = search(problem, Objective(), budget), search(problem, Objective(), budget)
     assert isinstance(first, Found) and isinstance(second, Found)
     assert first.schedule.encoding() == second.schedule.encoding()
@@ -85,6 +85,6 @@ def test_channels_of_memory_keep_the_schedule_valid() -> None:
 
     problem = _first_problem()
     wide = replace(problem, options=replace(REFERENCE, store_before_load=True, dram_channels=2))
-    found = search(wide, Objective(), Budget(evaluations=1500, seed=1))
+    found = search(wide, Objective(), SearchOptions(Budget(evaluations=1500), seed=1))
     assert isinstance(found, Found)
     assert simulate_program(make_instructions(found.schedule)).latency_cycles == found.schedule.latency_cycles

@@ -1,4 +1,4 @@
-"""The SRAM curves against the CACTI sweep they were fitted to, and the errors docs/technology.md states."""
+"""The SRAM curves against the CACTI sweep they were fitted to, and the errors docs/reference/technology.md states."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.reference_data import KEPT_HERE, REFERENCE, needs_data
 
 SWEEP = KEPT_HERE / "technology" / "sram_cacti7.csv"  # the curves were fitted to this one
 OTHERS = sorted((REFERENCE / "technology").glob("sram_cacti*.csv"))
-DOCUMENT = Path(__file__).parents[2] / "docs" / "technology.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "technology.md"
 COLUMNS = {"area": "area_mm2", "read energy": "read_pj", "write energy": "write_pj", "leakage": "leakage_mw"}
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from codesign.core.documents import Dialect
-from codesign.mapping.convert import to_files
-from codesign.mapping.load import Inputs, load_inputs
+from codesign.formats.convert import to_files
+from codesign.formats.documents import Dialect
+from codesign.formats.load import Inputs, load_inputs
 from tests.command_line import run
 from tests.reference_data import REFERENCE
 from tests.timeloop_reference import Case, cases

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from codesign.core.documents import Kind, parse_yaml, read_documents
-from codesign.mapping.load import load_inputs
-from codesign.workloads.zigzag import computation_from_zigzag
+from codesign.formats.documents import Kind, parse_yaml, read_documents
+from codesign.formats.load import load_inputs
+from codesign.formats.zigzag.problem import computation_from_zigzag
 from tests.reference_data import REFERENCE, needs_data, supporting_files
 
 ACCELERATORS = sorted((REFERENCE / "zigzag" / "inputs").glob("*.yaml"))

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
-from codesign.mappers.base import Budget, Objective, Proof
-from codesign.mappers.exact import ExactMapper, bypass, pareto
+from codesign.mappers.exact import ExactMapper
+from codesign.mappers.exact import keep_set_search as bypass
+from codesign.mappers.exact import latency_energy_front as pareto
 from codesign.mapping.constraints import MappingProblem
 from tests.oracle.exact_enumeration import enumerate_all, least_energy_within
 from tests.oracle.exact_problems import PLAIN, WINDOWS, random_problem
@@ -77,7 +79,7 @@ def test_dimensions_that_count_as_one(seed: int) -> None:
 @pytest.fixture
 def always_jointly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Free keep sets are searched all at once even where there are few of them."""
-    monkeypatch.setattr(bypass, "_FEW", 0)
+    monkeypatch.setattr(bypass, "FEW", 0)
     monkeypatch.setattr(bypass, "_PROFILES_ALONE", 0)
 
 

@@ -6,9 +6,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from codesign.scheduling.soma import kernel_fusion as kf
-from codesign.scheduling.soma.bounds import stage2_bound
-from codesign.scheduling.soma.dram_search import DramChain, earliest_ends, greedy
 from codesign.scheduling.soma.evaluator import (
     END,
     KIND,
@@ -21,11 +18,14 @@ from codesign.scheduling.soma.evaluator import (
     parse,
     schedule,
 )
-from codesign.scheduling.soma.exact_dram import solve_dram
-from codesign.scheduling.soma.hardware import EDGE
-from codesign.scheduling.soma.model import DEFAULT
-from codesign.scheduling.soma.network import Layer, LayerGraph, LayerType
-from codesign.scheduling.soma.notation import FusionScheme
+from codesign.scheduling.soma.kernels import decode as kf
+from codesign.scheduling.soma.model.hardware import EDGE
+from codesign.scheduling.soma.model.layer_graph import Layer, LayerGraph, LayerType
+from codesign.scheduling.soma.model.notation import FusionScheme
+from codesign.scheduling.soma.model.rules import DEFAULT
+from codesign.scheduling.soma.search.dram_exact import solve_dram
+from codesign.scheduling.soma.search.dram_search import DramChain, earliest_ends, greedy
+from codesign.scheduling.soma.search.latency_bound import stage2_bound
 
 
 def _chain(limit: int | None, cuts: tuple[int, ...]) -> Parsed:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codesign.core.documents import dump_yaml, parse_yaml
 from codesign.core.errors import UserError
 from codesign.cost.cost import evaluate
-from codesign.mapping.load import load_inputs
+from codesign.formats.documents import dump_yaml, parse_yaml
+from codesign.formats.load import load_inputs
 
 DATA = Path(__file__).parents[1] / "data"
 SETS = {

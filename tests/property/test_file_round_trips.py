@@ -6,21 +6,21 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, LevelKind, Links, StorageLevel
-from codesign.arch.energy_table import apply_energy_table
 from codesign.arch.files import architecture_from_json, architecture_to_json
-from codesign.arch.timeloop import architecture_from_timeloop
-from codesign.arch.timeloop_writer import architecture_to_timeloop, energy_table_of
-from codesign.core.documents import dump_yaml, parse_yaml
 from codesign.core.errors import UserError
 from codesign.cost.cost import Cost, evaluate
+from codesign.formats.documents import dump_yaml, parse_yaml
+from codesign.formats.timeloop.architecture import architecture_from_timeloop
+from codesign.formats.timeloop.architecture_writer import architecture_to_timeloop, energy_table_of
+from codesign.formats.timeloop.energy_table import apply_energy_table
+from codesign.formats.timeloop.mapping import mapping_from_timeloop, mapping_to_timeloop
+from codesign.formats.timeloop.problem import computation_from_timeloop, computation_to_timeloop
 from codesign.mapping.constraints import Constraints, LevelConstraints
 from codesign.mapping.files import constraints_from_json, constraints_to_json, mapping_from_json, mapping_to_json
 from codesign.mapping.mapping import Axis, LevelMapping, Mapping
-from codesign.mapping.timeloop import mapping_from_timeloop, mapping_to_timeloop
 from codesign.mapping.validate import check_mapping
 from codesign.workloads.computation import Computation
 from codesign.workloads.files import computation_from_json, computation_to_json
-from codesign.workloads.timeloop import computation_from_timeloop, computation_to_timeloop
 
 SETTINGS = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 

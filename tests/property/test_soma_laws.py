@@ -5,11 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codesign.scheduling.soma import kernel_dram as kd
-from codesign.scheduling.soma import kernel_fusion as kf
-from codesign.scheduling.soma import kernel_scheme as ks
-from codesign.scheduling.soma.bounds import stage2_bound
-from codesign.scheduling.soma.dram_search import DramChain, greedy
+from codesign.core.goals import Objective
 from codesign.scheduling.soma.evaluator import (
     END,
     KIND,
@@ -22,12 +18,17 @@ from codesign.scheduling.soma.evaluator import (
     parse,
     schedule,
 )
-from codesign.scheduling.soma.fusion_search import FusionChain, Objective, Workspace, score
-from codesign.scheduling.soma.hardware import EDGE
 from codesign.scheduling.soma.instructions import make_instructions
-from codesign.scheduling.soma.model import DEFAULT, REFERENCE, ModelOptions
-from codesign.scheduling.soma.network import Layer, LayerGraph, LayerType
-from codesign.scheduling.soma.notation import Encoding, FusionScheme, Status
+from codesign.scheduling.soma.kernels import decode as kf
+from codesign.scheduling.soma.kernels import dram_anneal as kd
+from codesign.scheduling.soma.kernels import score_scheme as ks
+from codesign.scheduling.soma.model.hardware import EDGE
+from codesign.scheduling.soma.model.layer_graph import Layer, LayerGraph, LayerType
+from codesign.scheduling.soma.model.notation import Encoding, FusionScheme, Status
+from codesign.scheduling.soma.model.rules import DEFAULT, REFERENCE, ModelOptions
+from codesign.scheduling.soma.search.dram_search import DramChain, greedy
+from codesign.scheduling.soma.search.fusion_search import FusionChain, Workspace, score
+from codesign.scheduling.soma.search.latency_bound import stage2_bound
 from codesign.scheduling.soma.simulator import SimulationError, simulate_program
 
 

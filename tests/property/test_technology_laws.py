@@ -1,4 +1,4 @@
-"""Laws of the technology tables: positive, monotone where docs/technology.md says so, consistent between sources."""
+"""Laws of the technology tables: positive, monotone where docs/reference/technology.md says so, consistent between sources."""
 
 from dataclasses import replace
 

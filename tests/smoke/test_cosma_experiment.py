@@ -11,7 +11,7 @@ import pytest
 from experiments import cosma, cosma_scratchpad
 from tests.command_line import run
 
-PAGE = Path(__file__).parents[2] / "docs" / "cosma.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "cosma.md"
 
 
 def test_experiment_writes_results_and_tables(tmp_path: Path, capsys: Any) -> None:

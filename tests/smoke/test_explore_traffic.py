@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from codesign.optim.study import Study
+from codesign.study.study import Study
 
 
 def explore(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:

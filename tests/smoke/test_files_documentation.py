@@ -1,4 +1,4 @@
-"""The files printed in docs/files.md are real: they load, evaluate, and agree with each other."""
+"""The files printed in docs/reference/files.md are real: they load, evaluate, and agree with each other."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from tests.command_line import run
 
-PAGE = Path(__file__).parents[2] / "docs" / "files.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "files.md"
 BLOCKS = dict(re.findall(r"^```(?:yaml|text) (\S+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL))
 
 

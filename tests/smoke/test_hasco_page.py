@@ -1,4 +1,4 @@
-"""The examples of docs/hasco.md run, and its table of spaces is true."""
+"""The examples of docs/explanation/hasco.md run, and its table of spaces is true."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import yaml
 
 from spaces.cores import CORE_SPACES, core_space_from_json
 
-PAGE = (Path(__file__).parents[2] / "docs" / "hasco.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "explanation" / "hasco.md").read_text()
 
 
 def blocks(language: str) -> list[str]:

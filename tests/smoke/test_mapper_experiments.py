@@ -1,5 +1,6 @@
 """Every experiment on mappers runs, small, and its results hang together."""
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -38,8 +39,11 @@ def test_all_mappers_are_compared_with_the_proven_optimum(tmp_path: Path) -> Non
     for row in document["rows"]:
         assert row["proof"] == "optimal" or row["method"] != "exact"
         assert row["gap"] >= -1e-9 and row["cpu_seconds"] > 0 and row["scored"] >= 1
-    table = (tmp_path / "table.md").read_text()
-    assert "### alexnet on simba" in table
+    assert "| simba | alexnet | exact |" in (tmp_path / "table.md").read_text()
+    with (tmp_path / "layers.csv").open() as stream:
+        by_layer = list(csv.DictReader(stream))
+    assert {(r["network"], r["proof"]) for r in by_layer} == {("alexnet", "optimal")}
+    assert all(float(r["random gap"]) >= -1e-9 for r in by_layer)
 
     lines = (tmp_path / "rows.jsonl").read_text()
     (tmp_path / "rows.jsonl").write_text(lines + '[{"architecture": "sim')  # as a crash would leave it

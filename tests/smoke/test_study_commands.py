@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from codesign.cli import explore
 from codesign.cli.app import join_lists
 from codesign.core.errors import UserError
-from codesign.optim.storage import Database, sqlite_url
-from codesign.optim.study import Study
+from codesign.study.storage import Database, sqlite_url
+from codesign.study.study import Study
 
 NETWORK = str(Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / "light_squeezenet.onnx")
 
@@ -104,7 +104,7 @@ def test_two_fidelities_keep_cheap_evaluations_beside_the_study(tmp_path: Path) 
 def test_whole_networks_are_scheduled_inside_the_search(tmp_path: Path) -> None:
     options = (
         "--network",
-        "gpt2-small",
+        "gpt2-small-block",
         "--space",
         "soma-edge",
         "--scheduler",

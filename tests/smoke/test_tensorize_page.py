@@ -1,4 +1,4 @@
-"""The commands and the Python of docs/tensorize.md run as printed."""
+"""The commands and the Python of docs/how-to/tensorize.md run as printed."""
 
 import re
 import shlex
@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from codesign.cli import tensorize
 
-PAGE = (Path(__file__).parents[2] / "docs" / "tensorize.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "tensorize.md").read_text()
 COMMANDS = [
     shlex.split(line)[1:]
     for block in re.findall(r"```\n(codesign .*?)```", PAGE, re.S)
@@ -33,5 +33,5 @@ def test_python() -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGE, re.S)
     assert len(blocks) == 1
     names: dict[str, object] = {}
-    exec(compile(blocks[0], "docs/tensorize.md", "exec"), names)
+    exec(compile(blocks[0], "docs/how-to/tensorize.md", "exec"), names)
     assert names["mapping"].loops  # type: ignore[attr-defined]

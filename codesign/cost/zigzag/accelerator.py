@@ -1,6 +1,6 @@
 """ZigZag's accelerator files in full: per-operand chains of memories, their ports, and the array dimensions they serve.
 
-`codesign.arch.zigzag` makes one chain of levels of such a file and drops what the project's `Architecture` has
+`codesign.formats.zigzag.architecture` makes one chain of levels of such a file and drops what the project's `Architecture` has
 no word for; here nothing that changes a number is dropped.
 """
 

@@ -1,6 +1,6 @@
 """The formulas of the zigzag semantics, compiled: tiles of an order, word accesses and energy of an allocation.
 
-Rules Z1... stand in docs/loop-order.md. Written from the published description of the model and checked
+Rules Z1... stand in docs/explanation/loop-order.md. Written from the published description of the model and checked
 against evaluations of ZigZag 3.9.1 (reference data).
 """
 

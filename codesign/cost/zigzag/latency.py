@@ -1,6 +1,6 @@
 """Cycles of an allocation, compiled: stalls per port, loading before and storing after (rules Z11-Z16).
 
-The uniform latency model of Mei et al., DATE 2022, in ZigZag's form. Rules stand in docs/loop-order.md.
+The uniform latency model of Mei et al., DATE 2022, in ZigZag's form. Rules stand in docs/explanation/loop-order.md.
 """
 
 import math

@@ -14,7 +14,7 @@ from codesign.workloads.computation import Computation, Role, Tensor
 
 
 class Reading(Enum):
-    """Which of the published forms of the program is meant; see docs/cosa.md.
+    """Which of the published forms of the program is meant; see docs/explanation/cosa.md.
 
     PAPER: the equations as printed. A sliding window adds nothing to a tile and a level is shared equally.
     HEAD: the newest published source: as PAPER, but every window dimension (R, S) is forced outermost.

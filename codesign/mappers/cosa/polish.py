@@ -1,7 +1,7 @@
 """Descent from a schedule under the cost kernel: prime factors moved one or two at a time, loops reordered.
 
 Not part of the published method: the program's objective is a heuristic, and a schedule that is next to a better one under the
-kernel need not stay where the program left it (docs/cosa.md).
+kernel need not stay where the program left it (docs/explanation/cosa.md).
 """
 
 import numpy as np

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from codesign.cost.kernel import TILE, VALID, score
 from codesign.mappers.cosa.decode import decode
-from codesign.mappers.cosa.program import Form, Program, Settings, make_program
+from codesign.mappers.cosa.integer_program import Form, Program, Settings, make_program
 from codesign.mappers.cosa.solvers import EFFORT, Solution, Solver, solve, with_cuts
 from codesign.mappers.driver import Encoded
 from codesign.mapping.space import MapState, build_nest, factor_table
@@ -158,7 +158,7 @@ SWEEP: tuple[tuple[bool, float | None, float, float], ...] = (
 )
 """Programs of the sweep: whether the outermost level is the network level, the inputs' share of a level beside an output
 (None: as the reading says), factors on the weights of traffic and of utilisation. Ordered by what each added to those
-before it on layers of ResNet-50 (docs/cosa.md)."""
+before it on layers of ResNet-50 (docs/explanation/cosa.md)."""
 
 
 def sweep(base: Settings, outermost: str) -> Iterator[Settings]:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from codesign.core.errors import UserError
+from codesign.core.goals import Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost
-from codesign.mappers.base import Objective
-from codesign.mappers.cosa.program import PUBLISHED, Settings, Weights, make_program
+from codesign.mappers.cosa.integer_program import PUBLISHED, Settings, Weights, make_program
 from codesign.mappers.cosa.schedules import Schedule, repaired, solve_program
 from codesign.mappers.cosa.solvers import Solver
 from codesign.mappers.driver import Encoded

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from codesign.core.goals import Objective
 from codesign.cost.kernel import VALID, Kernel, score
-from codesign.mappers.base import Objective
 from codesign.mapping.nest import Nest
 
 TOLERANCE = 1e-11
@@ -37,15 +37,15 @@ class Goal:
         """The figure to minimise; infinite beyond the latency limit."""
         if cycles > self.latency_limit:
             return math.inf
-        if self.objective is Objective.ENERGY:
+        if self.objective == Objective.ENERGY:
             return energy
-        return cycles if self.objective is Objective.LATENCY else energy * cycles
+        return cycles if self.objective == Objective.LATENCY else energy * cycles
 
     def slowest_useful(self, energy: float, incumbent: float) -> float:
         """Cycles at which a mapping of at least this energy no longer beats the incumbent."""
-        if self.objective is Objective.ENERGY:
+        if self.objective == Objective.ENERGY:
             return self.latency_limit
-        limit = incumbent - 1.0 if self.objective is Objective.LATENCY else incumbent / energy
+        limit = incumbent - 1.0 if self.objective == Objective.LATENCY else incumbent / energy
         return min(self.latency_limit, limit)
 
 

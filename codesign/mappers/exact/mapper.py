@@ -7,16 +7,17 @@ from functools import partial
 from typing import ClassVar
 
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible, evaluate
 from codesign.cost.kernel import make_kernel
 from codesign.mappers.annealing import AnnealingMapper
-from codesign.mappers.base import Budget, MapResult, Objective, Proof
 from codesign.mappers.driver import Encoded
-from codesign.mappers.exact.bases import BaseArrays
-from codesign.mappers.exact.bypass import search_keep_sets
 from codesign.mappers.exact.incumbent import Goal, Incumbent
-from codesign.mappers.exact.instance import Instance, make_instance
+from codesign.mappers.exact.keep_set_search import search_keep_sets
+from codesign.mappers.exact.problem.charge_bases import BaseArrays
+from codesign.mappers.exact.problem.instance import Instance, make_instance
+from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import Nest, decode_nest, encode_nest
 
@@ -25,7 +26,7 @@ from codesign.mapping.nest import Nest, decode_nest, encode_nest
 class ExactMapper:
     """Minimises over all even mappings with perfect factors: tilings, loop orders, spatial choices, free bypasses.
 
-    The method and its proof are in docs/exact-mapper.md. `proof` is OPTIMAL when the search ended, GAP
+    The method and its proof are in docs/explanation/exact-mapper.md. `proof` is OPTIMAL when the search ended, GAP
     with the proven distance when time or effort ran out. Nothing is random: the seed is not used.
 
     Args:
@@ -53,7 +54,7 @@ class ExactMapper:
         seed: int,
         reuse: Reuse = Reuse.TIMELOOP,
     ) -> MapResult:
-        """See `codesign.mappers.base.Mapper`. Without a budget it runs until the optimum is proven."""
+        """See `codesign.mappers.protocol.Mapper`. Without a budget it runs until the optimum is proven."""
         started = time.perf_counter()
         if reuse is Reuse.WHOLE:
             raise UserError("the exact mapper does not search under reuse rule 'whole'", hint="use anneal, genetic or random")

@@ -10,9 +10,9 @@ from codesign.cost.arrays import UNBOUNDED
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.cost.kernel import Kernel
 from codesign.mappers.driver import Encoded
-from codesign.mappers.loop_order.even import Loops, Tables, score_even, write_nest
+from codesign.mappers.loop_order.compiled_orders import accepts, keep_order, next_permutation
+from codesign.mappers.loop_order.even_allocation import Loops, Tables, score_even, write_nest
 from codesign.mappers.loop_order.factors import merge_loops
-from codesign.mappers.loop_order.search import accepts, keep_order, next_permutation
 from codesign.mapping.nest import IntArray, Nest, decode_nest
 from codesign.mapping.space import MapSpace
 

@@ -12,14 +12,15 @@ from typing import ClassVar
 import numpy as np
 
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.zigzag.layer import UnrolledLayer
-from codesign.mappers.base import Budget, MapResult, Objective
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
 from codesign.mappers.loop_order.even_search import EvenSearch, enumerate_even
 from codesign.mappers.loop_order.factors import merge_loops, prime_loops
-from codesign.mappers.loop_order.orders import OrderResult, search_exhaustively
-from codesign.mappers.loop_order.results import even_result
+from codesign.mappers.loop_order.map_result import even_result
+from codesign.mappers.loop_order.zigzag_search import OrderResult, search_exhaustively
+from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 
 _CHUNK = 5_000
@@ -61,7 +62,7 @@ class LomaMapper:
         seed: int,
         reuse: Reuse = Reuse.TIMELOOP,
     ) -> MapResult:
-        """See `codesign.mappers.base.Mapper`: every order under each of the fullest unrollings that random filling finds."""
+        """See `codesign.mappers.protocol.Mapper`: every order under each of the fullest unrollings that random filling finds."""
         started = time.perf_counter()
         encoded = Encoded.of(problem, reuse)
         found = EvenSearch.of(encoded)

@@ -13,21 +13,22 @@ from typing import ClassVar
 import numpy as np
 
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.goals import Budget, Objective
 from codesign.core.rng import make_state
 from codesign.cost.arrays import Reuse
 from codesign.cost.zigzag.layer import UnrolledLayer
-from codesign.mappers.base import Budget, MapResult, Objective
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
 from codesign.mappers.loop_order.even_search import EvenSearch, anneal_even
 from codesign.mappers.loop_order.factors import prime_loops
-from codesign.mappers.loop_order.orders import (
+from codesign.mappers.loop_order.map_result import even_result
+from codesign.mappers.loop_order.zigzag_search import (
     OrderResult,
     Schedule,
     is_exhaustive_faster,
     search_by_annealing,
     search_exhaustively,
 )
-from codesign.mappers.loop_order.results import even_result
+from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 
 _ENGINES = ("auto", "annealing", "exhaustive")
@@ -87,7 +88,7 @@ class SalsaMapper:
         seed: int,
         reuse: Reuse = Reuse.TIMELOOP,
     ) -> MapResult:
-        """See `codesign.mappers.base.Mapper`. Without a budget, ``restarts * iterations`` mappings are scored."""
+        """See `codesign.mappers.protocol.Mapper`. Without a budget, ``restarts * iterations`` mappings are scored."""
         if self.engine == "exhaustive":
             raise UserError("on this architecture SALSA anneals; the exhaustive engine is the mapper 'loma'")
         started = time.perf_counter()

@@ -106,8 +106,14 @@ function drawChosen() {
   byId("chosen-cards").replaceChildren(...[...new Set([...DATA.objectives, ...METRICS])].filter(m => m in t.metrics).map(m => html("div", { class: "card" }, html("b", {}, si(t.metrics[m], unitOf(m))), html("span", {}, labelOf(m)))));
   byId("chosen-point").replaceChildren(...Object.entries(t.point).map(([k, v]) => html("span", { class: "pill" }, words(k) + " ", html("b", {}, String(v)))));
   if (!design) { work.append(html("p", { class: "note" }, t.valid ? "This page holds the details of " + Object.keys(DATA.designs).length + " designs, the front's first; those of this one are in the study." : "An infeasible design has no mappings to show.")); return; }
+  drawDesign(design, work);
+}
+
+// What stands under the figures of a design: drawing, breakdowns, layers, roofline, loop nests.
+function drawDesign(design, work) {
   const colours = partColours(design);
   drawArchitecture(byId("drawing"), design.architecture, colours);
+  byId("area").parentElement.style.display = design.area.length ? "" : "none";
   breakdown(byId("area"), design.area, "mm²", colours);
   byId("energy").parentElement.style.display = design.energy ? "" : "none";
   if (design.energy) breakdown(byId("energy"), design.energy, "J", colours);

@@ -16,6 +16,7 @@ function digits(value, count = 3) {
 // A value with its unit: si(0.0162, "s") is "16.2 ms". Areas keep their unit.
 function si(value, unit) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  if (!unit) return digits(value, 4);
   if (value === 0) return "0 " + unit;
   if (unit.startsWith("mm")) return digits(value) + " " + unit;
   const [scale, letter] = prefixOf(value);

@@ -19,10 +19,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from codesign.core.goals import Proof
 from codesign.scheduling.cosma.graph import GraphIndex, OperatorGraph
 from codesign.scheduling.cosma.objective import BYTES, TrafficWeights
 from codesign.scheduling.cosma.plan import Plan, residencies, uses, weighted_traffic
-from codesign.scheduling.cosma.result import Proof, Schedule, TooSmall
+from codesign.scheduling.cosma.result import Schedule, TooSmall
 
 SETS_TRIED = 20_000
 """Sets of victims GREEDY looks at for one operator, cheapest first, before it falls back on Belady's rule."""

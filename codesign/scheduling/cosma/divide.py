@@ -9,12 +9,12 @@ that finish one segment before they start the next.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from codesign.scheduling.cosma.best_first import Boundary, TrafficSearch
 from codesign.scheduling.cosma.graph import GraphIndex
+from codesign.scheduling.cosma.local_problem import SegmentProblem, mask_of, members, segment_problem
 from codesign.scheduling.cosma.objective import TrafficWeights
 from codesign.scheduling.cosma.plan import Plan
-from codesign.scheduling.cosma.problem import SegmentProblem, mask_of, members, segment_problem
 from codesign.scheduling.cosma.segments import Segment
-from codesign.scheduling.cosma.states import Boundary, TrafficSearch
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,15 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from codesign.scheduling.cosma.best_first import Boundary, TrafficSearch
 from codesign.scheduling.cosma.divide import Conquered, conquer
 from codesign.scheduling.cosma.graph import GraphIndex
+from codesign.scheduling.cosma.local_problem import members, segment_problem, unspilled_peak_bytes
 from codesign.scheduling.cosma.objective import TrafficWeights
 from codesign.scheduling.cosma.peak import lowest_peak_order
 from codesign.scheduling.cosma.plan import Plan, resident_plan
-from codesign.scheduling.cosma.problem import members, segment_problem, unspilled_peak_bytes
 from codesign.scheduling.cosma.replacement import best_replacement
 from codesign.scheduling.cosma.segments import Segment, exact_segments, narrow_segments, window_segments
-from codesign.scheduling.cosma.states import Boundary, TrafficSearch
 
 WINDOWS = ((20, 35), (30, 50), (40, 70))
 """Fewest and most operators of a window, by round; wider ones find more and take longer."""

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+from codesign.scheduling.cosma.best_first import lowest_peak
 from codesign.scheduling.cosma.graph import GraphIndex
-from codesign.scheduling.cosma.problem import segment_problem, unspilled_peak_bytes
+from codesign.scheduling.cosma.local_problem import segment_problem, unspilled_peak_bytes
 from codesign.scheduling.cosma.segments import exact_segments
-from codesign.scheduling.cosma.states import lowest_peak
 
 PEAK_STATE_LIMIT = 200_000
 """States per segment; every reference network needs fewer than half."""

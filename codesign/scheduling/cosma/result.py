@@ -1,9 +1,9 @@
 """What a scheduler of this family answers."""
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
+from codesign.core.goals import Proof
 from codesign.scheduling.cosma.graph import OperatorGraph
 from codesign.scheduling.cosma.plan import (
     Plan,
@@ -15,14 +15,6 @@ from codesign.scheduling.cosma.plan import (
     uses,
     written_bytes,
 )
-
-
-class Proof(Enum):
-    """What is known about how far from the best a result is."""
-
-    OPTIMAL = "optimal"
-    GAP = "gap"
-    NONE = "none"
 
 
 @dataclass(frozen=True)

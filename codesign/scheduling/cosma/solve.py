@@ -15,16 +15,17 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from codesign.core.errors import UserError
+from codesign.core.goals import Proof
 from codesign.scheduling.cosma.addresses import Placement, conflicting_gaps, place
 from codesign.scheduling.cosma.baselines import Replacement, schedule_baseline
 from codesign.scheduling.cosma.graph import GraphIndex, OperatorGraph
-from codesign.scheduling.cosma.joint import order_jointly
+from codesign.scheduling.cosma.integer_program import solve_program
 from codesign.scheduling.cosma.objective import BYTES, TrafficWeights
 from codesign.scheduling.cosma.ordering import Ordering, order_exactly, order_in_windows
 from codesign.scheduling.cosma.plan import Plan, weighted_traffic
-from codesign.scheduling.cosma.program import solve_program
 from codesign.scheduling.cosma.replacement import Gap, best_replacement
-from codesign.scheduling.cosma.result import Proof, Schedule, TooSmall, Unplaced
+from codesign.scheduling.cosma.result import Schedule, TooSmall, Unplaced
+from codesign.scheduling.cosma.time_indexed import order_jointly
 
 OTHER_ORDERS = 6
 """Orders of equal cost tried when the first has no addresses."""

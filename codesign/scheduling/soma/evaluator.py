@@ -8,14 +8,14 @@ from functools import cached_property
 import numpy as np
 
 from codesign.core.errors import UserError
-from codesign.scheduling.soma import kernel_fusion as kf
-from codesign.scheduling.soma import kernel_tile as kt
-from codesign.scheduling.soma import kernel_timing as tm
-from codesign.scheduling.soma.hardware import Platform
-from codesign.scheduling.soma.mapped_tiles import MappedPlatform, TilePrice
-from codesign.scheduling.soma.model import MAPPED_TILES, ModelOptions
-from codesign.scheduling.soma.network import IntArray, LayerGraph
-from codesign.scheduling.soma.notation import STATUS_BY_CODE, DramScheme, Encoding, FusionScheme, Status
+from codesign.scheduling.soma.kernels import decode as kf
+from codesign.scheduling.soma.kernels import tile_cost as kt
+from codesign.scheduling.soma.kernels import timing as tm
+from codesign.scheduling.soma.model.hardware import Platform
+from codesign.scheduling.soma.model.layer_graph import IntArray, LayerGraph
+from codesign.scheduling.soma.model.mapped_tiles import MappedPlatform, TilePrice
+from codesign.scheduling.soma.model.notation import STATUS_BY_CODE, DramScheme, Encoding, FusionScheme, Status
+from codesign.scheduling.soma.model.rules import MAPPED_TILES, ModelOptions
 
 KIND, LAYER, TILE, SOURCE, BYTES, START, END, USE = range(8)
 

@@ -7,8 +7,8 @@ its queue, its engine is free and every instruction it depends on has finished.
 from dataclasses import dataclass
 from typing import Any
 
-from codesign.scheduling.soma import kernel_fusion as kf
 from codesign.scheduling.soma.evaluator import BYTES, KIND, LAYER, SOURCE, TILE, USE, Schedule
+from codesign.scheduling.soma.kernels import decode as kf
 
 
 @dataclass(frozen=True)

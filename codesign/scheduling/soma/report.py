@@ -3,8 +3,8 @@
 from typing import Any
 
 from codesign.scheduling.soma.evaluator import BYTES, KIND, LAYER, SOURCE, TILE, Invalid, Problem, Schedule, TensorKind
-from codesign.scheduling.soma.notation import Encoding, Status
-from codesign.scheduling.soma.search import Found, StageOne
+from codesign.scheduling.soma.model.notation import Encoding, Status
+from codesign.scheduling.soma.search.two_stages import Found, StageOne
 
 
 def schedule_json(schedule: Schedule, name: str = "scheme") -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The built-in accelerators: complete, usable, and within stated factors of what was published of the real chips.
 
-What differs from the chips, and by how much, is written down in docs/technology.md.
+What differs from the chips, and by how much, is written down in docs/reference/technology.md.
 """
 
 from dataclasses import replace

@@ -170,7 +170,7 @@ def test_the_maestro_table_has_its_multiples_of_a_mac() -> None:
 
 
 def test_the_example_and_the_dram_figures_of_the_document_hold() -> None:
-    document = (Path(__file__).parents[3] / "docs" / "technology.md").read_text()
+    document = (Path(__file__).parents[3] / "docs" / "reference" / "technology.md").read_text()
     (example,) = re.findall(r"```yaml\n(.*?)```", document, re.DOTALL)
     table = technology_from_json(yaml.safe_load(example)["technology"])
     assert (table.name, table.default_dram) == ("mine", "lpddr5")

@@ -376,3 +376,25 @@ def test_what_needs_a_problem_is_said_not_to_be_read(files: dict[str, Path], tmp
     assert f"{files['mapping']}: mapping not read, since no file describes a problem" in outcome.err
     whole = run("convert", files["arch"], files["problem"], constraints, "--to", "own", "--out", tmp_path / "own")
     assert "not read" not in whole.err and "constraints.yaml" in whole.out
+
+
+def test_a_mapping_along_both_axes_is_written_with_an_added_level(tmp_path: Path) -> None:
+    (tmp_path / "arch.yaml").write_text(ARCH)
+    (tmp_path / "problem.yaml").write_text(PROBLEM)
+    both = MAPPING.replace("{for: k, factor: 2}", "{for: c, factor: 2}").replace("{parallel: c,", "{parallel: k,")
+    (tmp_path / "mapping.yaml").write_text(both)
+    files = [tmp_path / f"{name}.yaml" for name in ("arch", "problem", "mapping")]
+    done = run("convert", *files, "--to", "timeloop", "--out", tmp_path / "tl")
+    assert done.code == 0 and "added level 'Buffer_part2'" in done.err
+    written = [tmp_path / "tl" / f"{name}.yaml" for name in ("arch", "problem", "mapping", "ert")]
+    again = run("evaluate", *written, "--format", "json")
+    given = run("evaluate", *files, "--format", "json")
+    assert again.code == 0, again.err
+    for level, entry in given.json["levels"].items():
+        for tensor, counts in entry["tensors"].items():
+            read = again.json["levels"][level]["tensors"][tensor]
+            assert all(read[key] == counts[key] for key in ("reads", "fills", "updates", "tile_words"))
+    refused = run("convert", *files, "--to", "timeloop", "--out", tmp_path / "no", "--no-added-levels")
+    assert refused.code == 2 and "'k' is unrolled along both axes" in refused.err and not (tmp_path / "no").exists()
+    refused = run("convert", *files, "--to", "own", "--out", tmp_path / "no", "--no-added-levels")
+    assert refused.code == 2 and "--no-added-levels is an option of --to timeloop" in refused.err

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from codesign.core.errors import MissingDependencyError, UserError
-from codesign.evaluation.executors import DEATHS, Fault, open_executor
+from codesign.evaluation.executors import open_executor
+from codesign.evaluation.faults import DEATHS, Fault
 from codesign.evaluation.parallel import Pool
 
 
@@ -94,9 +95,9 @@ class TestRay:
         from ray.cluster_utils import Cluster
 
         from codesign.optim import create
-        from codesign.optim.explore import explore
-        from codesign.optim.study import Study, Trial
-        from tests.unit.optim.study_process import SPACE, config
+        from codesign.study.explore import explore
+        from codesign.study.study import Study, Trial
+        from tests.unit.study.study_process import SPACE, config
 
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
         doomed = cluster.add_node(num_cpus=1)
@@ -139,7 +140,7 @@ def judge_on_node(point: dict[str, Any]) -> Any:
 
     import ray
 
-    from tests.unit.optim.study_process import judge
+    from tests.unit.study.study_process import judge
 
     time.sleep(0.4)
     return replace(judge(point), detail={"node": ray.get_runtime_context().get_node_id()})

@@ -1,7 +1,7 @@
 """Exact search without a limit is given one per layer; each layer says what is proven."""
 
+from codesign.core.goals import Budget
 from codesign.evaluation.network import LAYER_EFFORT, EvaluationOptions, WorkloadResult, evaluate_workload, with_effort
-from codesign.mappers.base import Budget
 from codesign.mappers.exact import ExactMapper
 from codesign.mappers.registry import create
 from codesign.workloads.load import load_network

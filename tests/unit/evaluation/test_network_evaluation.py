@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.metrics import format_si, metric_field
 from codesign.evaluation.network import EvaluationOptions, WorkloadResult, evaluate_workload
-from codesign.mappers.base import Budget
 from codesign.mappers.registry import create
 from codesign.workloads.load import load_network
 from codesign.workloads.traffic import Activations, TrafficRules, Weights

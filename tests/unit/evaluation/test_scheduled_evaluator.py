@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from codesign.core.goals import Budget, Objective
 from codesign.evaluation.scheduled import ScheduledEvaluator
-from codesign.scheduling.soma.fusion_search import Objective
-from codesign.scheduling.soma.network import Layer, LayerGraph, LayerType
-from codesign.scheduling.soma.search import Budget
+from codesign.scheduling.soma.model.layer_graph import Layer, LayerGraph, LayerType
+from codesign.scheduling.soma.search.two_stages import SearchOptions
 from spaces.soma_template import SOMA_EDGE
 
 
@@ -22,7 +22,9 @@ def _graph() -> LayerGraph:
 
 
 def test_more_bandwidth_and_a_larger_array_are_faster_and_a_small_buffer_is_infeasible() -> None:
-    evaluate = ScheduledEvaluator(SOMA_EDGE, ((_graph(), 2.0),), 1, Objective(), Budget(evaluations=400, seed=1))
+    evaluate = ScheduledEvaluator(
+        SOMA_EDGE, ((_graph(), 2.0),), 1, Objective(), SearchOptions(Budget(evaluations=400), seed=1)
+    )
     base = {"gbuf_mib": 8, "dram_bytes_per_cycle": 16, "pe_dim": 4}
     middle = evaluate(base).metrics
     fast = evaluate(base | {"dram_bytes_per_cycle": 64}).metrics
@@ -42,7 +44,7 @@ def test_more_bandwidth_and_a_larger_array_are_faster_and_a_small_buffer_is_infe
 
 def test_a_network_that_does_not_fit_is_an_infeasible_design() -> None:
     heavy = LayerGraph("heavy", (Layer("fc", LayerType.FC, 2048, 1, 1, 2048, ext_prevs=(0,)),), ((2048, 1, 1),))
-    evaluate = ScheduledEvaluator(SOMA_EDGE, ((heavy, 1.0),), 1, Objective(), Budget(evaluations=100))
+    evaluate = ScheduledEvaluator(SOMA_EDGE, ((heavy, 1.0),), 1, Objective(), SearchOptions(Budget(evaluations=100)))
     found = evaluate({"gbuf_mib": 1, "dram_bytes_per_cycle": 16, "pe_dim": 4})
     assert found.metrics is None and found.infeasible is not None
     assert found.infeasible.demand > found.infeasible.limit == 1 << 20

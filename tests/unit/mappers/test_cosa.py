@@ -8,22 +8,22 @@ import pytest
 
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, StorageLevel
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, evaluate
 from codesign.cost.kernel import VALID, score
-from codesign.mappers.base import Budget, Objective
-from codesign.mappers.chains import chain_phase, make_chains
 from codesign.mappers.cosa.decode import decode
+from codesign.mappers.cosa.integer_program import PUBLISHED, Form, Settings, Weights, make_program
 from codesign.mappers.cosa.mapper import CosaMapper
 from codesign.mappers.cosa.matrices import Reading, make_matrices
 from codesign.mappers.cosa.padding import padded
 from codesign.mappers.cosa.polish import polish
-from codesign.mappers.cosa.program import PUBLISHED, Form, Settings, Weights, make_program
 from codesign.mappers.cosa.schedules import solve_program
 from codesign.mappers.cosa.solvers import Solver, Status, solve, with_cuts
 from codesign.mappers.cosa.weights import fit_weights
 from codesign.mappers.driver import Encoded
 from codesign.mappers.registry import create
+from codesign.mappers.resident_orders import chain_phase, make_chains
 from codesign.mapping.constraints import Constraints, LevelConstraints, MappingProblem
 from codesign.mapping.space import build_nest, copy_state, factor_table, outermost_state
 from codesign.workloads.computation import Computation

@@ -5,8 +5,8 @@ import pytest
 
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, StorageLevel
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
-from codesign.mappers.base import Budget, Objective
 from codesign.mappers.driver import Encoded
 from codesign.mappers.genetic import GeneticMapper, decode_genome
 from codesign.mappers.hybrid import HybridMapper, pruned_orders

@@ -5,8 +5,8 @@ import pytest
 
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, StorageLevel
 from codesign.core.errors import UserError
+from codesign.core.goals import OBJECTIVES, Budget, Objective, Proof
 from codesign.cost.cost import Cost, evaluate
-from codesign.mappers.base import Budget, Objective, Proof
 from codesign.mappers.registry import MAPPERS, create
 from codesign.mapping.constraints import Constraints, Keep, LevelConstraints, MappingProblem
 from codesign.mapping.mapping import Mapping, Spatial, Storage, Temporal
@@ -40,7 +40,7 @@ COMPUTATIONS = [
 
 
 @pytest.mark.parametrize("name", sorted(MAPPERS))
-@pytest.mark.parametrize("objective", list(Objective))
+@pytest.mark.parametrize("objective", list(OBJECTIVES))
 @pytest.mark.parametrize("computation", COMPUTATIONS, ids=str)
 def test_the_mapping_is_valid_and_costs_what_is_said(name: str, objective: Objective, computation: Computation) -> None:
     problem = MappingProblem(computation, machine())

@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 
 from codesign.core.errors import UserError
+from codesign.formats.load import load_inputs, merge_constraints
 from codesign.mapping.constraints import Constraints, LevelConstraints
 from codesign.mapping.files import constraints_from_json, constraints_to_json, mapping_from_json, mapping_to_json
-from codesign.mapping.load import load_inputs, merge_constraints
 from codesign.mapping.mapping import Mapping, Spatial, Storage, Temporal
 
 NEST = Mapping(

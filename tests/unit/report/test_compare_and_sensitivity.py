@@ -15,12 +15,12 @@ from codesign.cli import sensitivity as sensitivity_command
 from codesign.core.errors import UserError
 from codesign.core.files import read_structured
 from codesign.cost.cost import Cost, evaluate
-from codesign.mapping.load import load_inputs
-from codesign.optim.study import Study
+from codesign.formats.load import load_inputs
 from codesign.report.compare import Comparison, Group, compare, describe, rank_tests
 from codesign.report.compare_files import write_all
 from codesign.report.export import export_design
 from codesign.report.sensitivity import Constant, analyse, sensitivity_csv
+from codesign.study.study import Study
 
 
 def group(name: str, finals: list[float], seeds: tuple[int, ...] = ()) -> Group:

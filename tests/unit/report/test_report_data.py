@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codesign.optim.study import Study
 from codesign.report.importance import effects
 from codesign.report.recommend import knee_index, recommendations
 from codesign.report.study_page import report_data, write_report
 from codesign.report.summary import point_text
+from codesign.study.study import Study
 
 
 def test_the_knee_is_the_point_nearest_to_the_ideal_one() -> None:

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from codesign.optim.study import Study
 from codesign.report.compare import compare
 from codesign.report.compare_files import write_comparison
 from codesign.report.sensitivity import analyse, write_sensitivity
 from codesign.report.study_page import write_report
+from codesign.study.study import Study
 
 CHROMIUM = next(
     (p for n in ("chromium", "chromium-browser", "google-chrome", "chrome") if (p := shutil.which(n))), None

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 from codesign.cli import explore
 from codesign.cli.app import join_lists
 from codesign.core.errors import UserError
-from codesign.optim.study import Study
 from codesign.report.sensitivity import Constant, analyse, write_sensitivity
 from codesign.report.study_page import report_data
-from codesign.scheduling.soma.hardware import Memory, SomaHardware
+from codesign.scheduling.soma.model.hardware import Memory, SomaHardware
+from codesign.study.study import Study
 
 
 def scaled_memory(memory: Memory, factor: float) -> Memory:
@@ -30,7 +30,7 @@ def scaled_memory(memory: Memory, factor: float) -> Memory:
 def study(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Study:
     folder = tmp_path_factory.mktemp(request.param)
     options = {
-        "soma": "--network gpt2-small --space soma-edge --scheduler soma --evaluations 40 --trials 4",
+        "soma": "--network gpt2-small-block --space soma-edge --scheduler soma --evaluations 40 --trials 4",
         "cosma": "--network squeezenet --scheduler cosma --trials 6",
     }
     command = f"{options[request.param]} --optimizer sobol --objectives latency energy area --out {folder}"
@@ -83,12 +83,12 @@ def test_a_study_without_energy_by_level_is_refused_with_the_reason(
 @pytest.mark.parametrize("study", ["soma"], indirect=True)
 def test_scaled_constants_of_the_template_give_the_same_energy(study: Study) -> None:
     from codesign.scheduling.soma.evaluator import Problem, Schedule, evaluate
-    from codesign.scheduling.soma.model import DEFAULT
-    from codesign.scheduling.soma.notation import encoding_from_json
-    from codesign.scheduling.soma.source import load_graph
+    from codesign.scheduling.soma.model.load import load_graph
+    from codesign.scheduling.soma.model.notation import encoding_from_json
+    from codesign.scheduling.soma.model.rules import DEFAULT
     from spaces.soma_template import SOMA_EDGE
 
-    source = load_graph("gpt2-small")
+    source = load_graph("gpt2-small-block")
     trial = study.front()[0]
     (network,) = study.detail(trial.number)["networks"]
     encoding = encoding_from_json(network["encoding"], source.graph, "record")

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from codesign.cli import compare, report, sensitivity, study
 from codesign.core.errors import UserError
-from codesign.optim.storage import sqlite_url
-from codesign.optim.storage_files import export_study, import_study
-from codesign.optim.study import Study
+from codesign.study.exchange_files import export_study, import_study
+from codesign.study.storage import sqlite_url
+from codesign.study.study import Study
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from codesign.arch.architecture import Links
+from codesign.core.goals import Budget, Objective
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.network import EvaluationOptions, evaluate_workload
-from codesign.mappers.base import Budget, Objective
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import MappingProblem
 from codesign.workloads.load import load_network

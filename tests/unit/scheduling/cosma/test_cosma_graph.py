@@ -7,8 +7,8 @@ import pytest
 from codesign.core.errors import UserError
 from codesign.scheduling.cosma.capacity import parse_bytes, resolve_capacity
 from codesign.scheduling.cosma.graph import OperatorGraph, graph_from_dict, graph_to_dict
+from codesign.scheduling.cosma.load import load_graph
 from codesign.scheduling.cosma.segments import exact_segments, narrow_segments, window_segments
-from codesign.scheduling.cosma.sources import load_graph
 
 
 def value(*edges: tuple[str, list[str]], size: int = 4) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def test_capacities() -> None:
 
 @pytest.mark.parametrize("text", ["", "many", "12 apples", "-3", "0", "0.3B"])
 def test_bad_capacities_are_refused(text: str) -> None:
-    with pytest.raises(UserError, match="capacity must be a"):
+    with pytest.raises(UserError, match="`capacity`"):
         parse_bytes(text)
 
 

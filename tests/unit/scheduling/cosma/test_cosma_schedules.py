@@ -8,14 +8,16 @@ import pytest
 
 from codesign.arch.presets import load_preset
 from codesign.core.errors import UserError
+from codesign.core.goals import Proof
 from codesign.scheduling.allocation.buffers import AllocationStatus
+from codesign.scheduling.cosma.address_page import memory_map_html
 from codesign.scheduling.cosma.addresses import place
 from codesign.scheduling.cosma.baselines import Replacement, schedule_baseline
 from codesign.scheduling.cosma.compare import baseline_orders, baseline_rows
 from codesign.scheduling.cosma.divide import conquer
 from codesign.scheduling.cosma.executor import execute
 from codesign.scheduling.cosma.graph import GraphTensor, Operator, OperatorGraph, read_graph, unread_tensors
-from codesign.scheduling.cosma.memory_map import memory_map_html
+from codesign.scheduling.cosma.integer_program import Solver, solve_program
 from codesign.scheduling.cosma.objective import BYTES, Quantity, TrafficWeights, weights_on
 from codesign.scheduling.cosma.ordering import order_exactly, order_in_windows
 from codesign.scheduling.cosma.plan import (
@@ -25,8 +27,7 @@ from codesign.scheduling.cosma.plan import (
     resident_plan,
     spilled_tensors,
 )
-from codesign.scheduling.cosma.program import Solver, solve_program
-from codesign.scheduling.cosma.result import Proof, Schedule, TooSmall, schedule_to_dict
+from codesign.scheduling.cosma.result import Schedule, TooSmall, schedule_to_dict
 from codesign.scheduling.cosma.segments import narrow_segments
 from codesign.scheduling.cosma.solve import DEFAULT_EFFORT, Effort, _repair, schedule_cosma
 

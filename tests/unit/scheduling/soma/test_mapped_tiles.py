@@ -7,22 +7,21 @@ import pytest
 
 from codesign.arch.presets import load_preset
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
-from codesign.mappers.base import Budget, MapResult, Objective
+from codesign.mappers.protocol import MapResult
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import MappingProblem
-from codesign.scheduling.soma.baselines import coarse_start
 from codesign.scheduling.soma.evaluator import Invalid, Problem, Schedule, evaluate
-from codesign.scheduling.soma.fusion_search import FusionChain
-from codesign.scheduling.soma.fusion_search import Objective as ScheduleObjective
 from codesign.scheduling.soma.instructions import make_instructions
-from codesign.scheduling.soma.mapped_tiles import MappedPlatform, tile_computation
-from codesign.scheduling.soma.model import DEFAULT
-from codesign.scheduling.soma.network import Layer, LayerGraph, LayerType
-from codesign.scheduling.soma.search import Budget as SearchBudget
-from codesign.scheduling.soma.search import Found, search
+from codesign.scheduling.soma.model.gpt2 import gpt2_block
+from codesign.scheduling.soma.model.layer_graph import Layer, LayerGraph, LayerType
+from codesign.scheduling.soma.model.mapped_tiles import MappedPlatform, tile_computation
+from codesign.scheduling.soma.model.rules import DEFAULT
+from codesign.scheduling.soma.search.baselines import coarse_start
+from codesign.scheduling.soma.search.fusion_search import FusionChain
+from codesign.scheduling.soma.search.two_stages import Found, SearchOptions, search
 from codesign.scheduling.soma.simulator import simulate_program
-from codesign.scheduling.soma.transformer import gpt2_block
 from codesign.workloads.operators import conv2d
 
 
@@ -82,14 +81,14 @@ def test_a_price_is_the_mappers_cost_without_dram_and_is_asked_for_once() -> Non
 def test_search_evaluator_and_simulator_agree_on_mapped_tiles(arch: str) -> None:
     mapper = Counting()
     problem = Problem(_graph(), 2, _platform(arch, mapper), DEFAULT)
-    found = search(problem, ScheduleObjective(), SearchBudget(evaluations=600, seed=1))
+    found = search(problem, Objective(), SearchOptions(Budget(evaluations=600), seed=1))
     assert isinstance(found, Found)
     again = evaluate(problem, found.schedule.encoding())
     assert isinstance(again, Schedule)
     assert (again.latency_cycles, again.energy_pj) == (found.schedule.latency_cycles, found.schedule.energy_pj)
     assert simulate_program(make_instructions(found.schedule)).latency_cycles == again.latency_cycles
     assert len(mapper.asked) == len({p.computation for p in mapper.asked}) > 1
-    fresh = search(replace(problem, hardware=_platform(arch)), ScheduleObjective(), SearchBudget(evaluations=600, seed=1))  # fmt: skip
+    fresh = search(replace(problem, hardware=_platform(arch)), Objective(), SearchOptions(Budget(evaluations=600), seed=1))  # fmt: skip
     assert isinstance(fresh, Found) and fresh.schedule.encoding() == found.schedule.encoding()
 
 
@@ -99,7 +98,7 @@ def test_no_tile_is_priced_after_the_deadline() -> None:
     start = coarse_start(problem)
     assert not isinstance(start, Invalid)
     for deadline, more in ((0.0, False), (None, True)):
-        chain = FusionChain(problem, start, ScheduleObjective(), seed=1, deadline=deadline)
+        chain = FusionChain(problem, start, Objective(), seed=1, deadline=deadline)
         before = len(mapper.asked)
         chain.advance(0.0, 0.5, 300)
         assert (len(mapper.asked) > before) is more

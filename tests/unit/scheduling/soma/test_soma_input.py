@@ -8,12 +8,18 @@ from typing import Any
 import pytest
 
 from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective
 from codesign.scheduling.soma.evaluator import Invalid, Problem, evaluate
-from codesign.scheduling.soma.fusion_search import Objective
-from codesign.scheduling.soma.hardware import EDGE, PRESETS, SomaHardware, hardware_from_constants, read_hardware
-from codesign.scheduling.soma.model import DEFAULT, REFERENCE, ModelOptions
-from codesign.scheduling.soma.network import LayerGraph, graph_from_json
-from codesign.scheduling.soma.notation import (
+from codesign.scheduling.soma.model.hardware import (
+    EDGE,
+    PRESETS,
+    SomaHardware,
+    hardware_from_constants,
+    read_hardware,
+)
+from codesign.scheduling.soma.model.layer_graph import LayerGraph, graph_from_json
+from codesign.scheduling.soma.model.load import load_graph
+from codesign.scheduling.soma.model.notation import (
     DramScheme,
     Encoding,
     FusionScheme,
@@ -22,8 +28,8 @@ from codesign.scheduling.soma.notation import (
     parse_encoding,
     parse_fusion,
 )
-from codesign.scheduling.soma.search import Budget, search
-from codesign.scheduling.soma.source import load_graph
+from codesign.scheduling.soma.model.rules import DEFAULT, REFERENCE, ModelOptions
+from codesign.scheduling.soma.search.two_stages import SearchOptions, search
 
 DATA = Path(__file__).parents[3] / "data" / "soma"
 
@@ -109,10 +115,10 @@ def test_a_batch_below_one_is_refused(batch: int) -> None:
         Problem(graph(), batch, EDGE, DEFAULT)
 
 
-@pytest.mark.parametrize("field", ["seconds", "evaluations", "chains", "workers"])
+@pytest.mark.parametrize("field", ["chains", "workers"])
 def test_an_empty_budget_is_refused(field: str) -> None:
     with pytest.raises(UserError, match="must be >"):
-        Budget(**{field: 0})
+        SearchOptions(**{field: 0})
 
 
 def test_unknown_architectures_and_constants_are_refused() -> None:
@@ -127,7 +133,7 @@ def test_unknown_architectures_and_constants_are_refused() -> None:
 
 
 def test_a_layer_that_does_not_fit_is_infeasible_with_its_name_and_sizes() -> None:
-    outcome = search(Problem(graph(), 1, EDGE, DEFAULT, 9000), Objective(), Budget(evaluations=100))
+    outcome = search(Problem(graph(), 1, EDGE, DEFAULT, 9000), Objective(), SearchOptions(Budget(evaluations=100)))
     assert isinstance(outcome, Invalid)
     assert outcome.status is Status.BUFFER_OVERFLOW
     assert "layer 'B'" in outcome.reason and "limit 9000" in outcome.reason

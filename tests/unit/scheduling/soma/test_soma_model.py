@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codesign.scheduling.soma import kernel_fusion as kf
-from codesign.scheduling.soma.convert import graph_from_network
 from codesign.scheduling.soma.evaluator import Invalid, Parsed, Problem, Schedule, evaluate, parse
-from codesign.scheduling.soma.hardware import EDGE
-from codesign.scheduling.soma.kernel_tile import tile_cost
-from codesign.scheduling.soma.model import DEFAULT, REFERENCE, ModelOptions
-from codesign.scheduling.soma.network import Layer, LayerGraph, LayerType, read_graph
-from codesign.scheduling.soma.notation import DramScheme, Encoding, FusionScheme, Status
-from codesign.scheduling.soma.transformer import gpt2_block
+from codesign.scheduling.soma.kernels import decode as kf
+from codesign.scheduling.soma.kernels.tile_cost import tile_cost
+from codesign.scheduling.soma.model.from_network import graph_from_network
+from codesign.scheduling.soma.model.gpt2 import gpt2_block
+from codesign.scheduling.soma.model.hardware import EDGE
+from codesign.scheduling.soma.model.layer_graph import Layer, LayerGraph, LayerType, read_graph
+from codesign.scheduling.soma.model.notation import DramScheme, Encoding, FusionScheme, Status
+from codesign.scheduling.soma.model.rules import DEFAULT, REFERENCE, ModelOptions
 from codesign.workloads.load import load_network
 
 DATA = Path(__file__).parents[3] / "data" / "soma"

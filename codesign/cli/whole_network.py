@@ -1,0 +1,311 @@
+"""What `map --network` and `evaluate --network` do: a whole network on one accelerator, as table, JSON, page and files."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from codesign.core.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from codesign.arch.architecture import Architecture
+    from codesign.cost.cost import Infeasible
+    from codesign.evaluation.network import EvaluationOptions, LayerResult, Progress
+    from codesign.evaluation.whole_network import NetworkResult
+    from codesign.formats.load import Hardware
+    from codesign.mappers.protocol import Mapper
+    from codesign.workloads.network import Network
+
+_PANEL = "Whole network"
+
+NetworkName = Annotated[
+    str | None,
+    typer.Option(
+        "--network",
+        help="Zoo name or ONNX file: every distinct layer of the network instead of one layer.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Batch = Annotated[
+    int | None, typer.Option("--batch", help="Inferences that run together.", min=1, rich_help_panel=_PANEL)
+]
+Seq = Annotated[
+    int | None,
+    typer.Option("--seq", help="Sequence length, for networks that have one.", min=1, rich_help_panel=_PANEL),
+]
+Past = Annotated[
+    int | None,
+    typer.Option("--past", help="Tokens in the cache, for language models.", min=0, rich_help_panel=_PANEL),
+]
+Dims = Annotated[
+    str | None,
+    typer.Option(
+        "--dims", help="Lengths of an ONNX file's free axes: --dims batch=4 seq=128 past=1024.", rich_help_panel=_PANEL
+    ),
+]
+Phase = Annotated[
+    str | None, typer.Option("--phase", help="prefill or decode, for language models.", rich_help_panel=_PANEL)
+]
+Bits = Annotated[
+    int | None,
+    typer.Option("--bits", help="Width of an operand, default that of the MACs.", min=1, rich_help_panel=_PANEL),
+]
+PartialBits = Annotated[
+    int | None,
+    typer.Option(
+        "--partial-bits", help="Width of a partial sum, default that of an operand.", min=1, rich_help_panel=_PANEL
+    ),
+]
+
+
+@dataclass(frozen=True)
+class NetworkRequest:
+    """The options that name a network; None where nothing was given."""
+
+    network: str | None
+    batch: int | None = None
+    seq: int | None = None
+    past: int | None = None
+    phase: str | None = None
+    dims: str | None = None
+    bits: int | None = None
+    partial_bits: int | None = None
+
+    def refuse_without_network(self) -> None:
+        """Refuse options that only a network has.
+
+        Raises:
+            UserError: One is given and `--network` is not.
+        """
+        for item in fields(self):
+            if item.name != "network" and getattr(self, item.name) is not None:
+                flag = "--" + item.name.replace("_", "-")
+                raise UserError(
+                    f"{flag} is an option of --network",
+                    hint=f"say it in the layer, e.g. 'gemm M=64 N=64 K=64 {item.name}=16'"
+                    if item.name.endswith("bits")
+                    else f"leave out {flag}, or give --network",
+                )
+
+    def load(self, architecture: "Architecture") -> "Network":
+        """The network, its operands as wide as the MACs where no width is given."""
+        from codesign.cli.inputs import parse_dims
+        from codesign.workloads.load import load_network
+
+        assert self.network is not None
+        return load_network(
+            self.network,
+            batch=self.batch,
+            seq=self.seq,
+            past=self.past,
+            phase=self.phase,
+            dims=parse_dims(self.dims),
+            bits=architecture.mac.bits if self.bits is None else self.bits,
+            partial_bits=self.partial_bits,
+        )
+
+
+def refuse(given: dict[str, bool]) -> None:
+    """Refuse options that play no part with `--network`.
+
+    Args:
+        given: By option, whether it is there.
+
+    Raises:
+        UserError: One is.
+    """
+    for option, present in given.items():
+        if present:
+            raise UserError(f"{option} plays no part with --network", hint=f"leave out {option} or --network")
+
+
+def read_hardware(
+    arguments: Sequence[str], arch: str | None, clock_hz: float | None, technology: str | None
+) -> "tuple[Hardware, Architecture]":
+    """The accelerator that the arguments describe.
+
+    Raises:
+        UserError: None does, or one is no file of an accelerator.
+    """
+    from codesign.cli.inputs import split_arguments
+    from codesign.formats.load import load_hardware
+
+    named = split_arguments(arguments, arch=arch, clock_hz=clock_hz, technology=technology)
+    if named.layer is not None:
+        raise UserError(f"--network and the layer {named.layer!r}: give one of them")
+    hardware = load_hardware(
+        named.paths, architecture=named.preset(), clock_hz=clock_hz, technology=named.left_technology()
+    )
+    if hardware.architecture is None:
+        raise UserError("no file describes an architecture", hint="give a file or a preset, e.g. --arch eyeriss")
+    return hardware, hardware.architecture
+
+
+def run_map(
+    request: NetworkRequest,
+    hardware: "Hardware",
+    mapper: "Mapper | None",
+    options: "EvaluationOptions",
+    output_format: str,
+    out: Path | None,
+) -> None:
+    """Map every distinct layer and show what the network costs."""
+    from codesign.evaluation.whole_network import map_network
+
+    architecture = hardware.architecture
+    assert architecture is not None
+    network = request.load(architecture)
+    with _progress("mapping") as progress:
+        result = map_network(
+            network, architecture, mapper, options, constraints_of=hardware.constraints_of, progress=progress
+        )
+    show(result, network, output_format, out)
+
+
+def run_evaluate(
+    request: NetworkRequest,
+    architecture: "Architecture",
+    mappings: Path,
+    options: "EvaluationOptions",
+    output_format: str,
+    out: Path | None,
+) -> None:
+    """Evaluate every distinct layer with its mapping of a folder and show what the network costs."""
+    from codesign.evaluation.mapping_files import read_mappings
+    from codesign.evaluation.whole_network import evaluate_network
+
+    network = request.load(architecture)
+    result = evaluate_network(network, architecture, read_mappings(mappings, architecture), options)
+    show(result, network, output_format, out)
+
+
+@contextmanager
+def _progress(what: str) -> "Iterator[Progress]":
+    """A bar on stderr over the layers."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(f"{what} layers", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def show(result: "NetworkResult | Infeasible", network: "Network", output_format: str, out: Path | None) -> None:
+    """Print the result; write its files where a folder is given."""
+    from codesign.cost.cost import Infeasible
+
+    if isinstance(result, Infeasible):
+        if out is not None:
+            typer.echo(f"the network cannot run; {out} is not written", err=True)
+        if output_format == "json":
+            typer.echo(json.dumps({**result.to_json(), "network": network.name}, indent=1))
+        else:
+            typer.echo(f"infeasible: {result}")
+        return
+    written = _write(result, out) if out is not None else []
+    if output_format == "json":
+        typer.echo(json.dumps(result.to_json(), indent=1))
+    else:
+        print_result(result)
+        for line in written:
+            typer.echo(line)
+
+
+def _write(result: "NetworkResult", out: Path) -> list[str]:
+    from codesign.evaluation.mapping_files import ARCH_FILE, MAPPINGS_FOLDER, REPORT_FILE, write_network_files
+    from codesign.report.network_page import write_network_page
+
+    write_network_files(result, out)
+    page = write_network_page(result, out / REPORT_FILE)
+    return [
+        f"mappings: {out / MAPPINGS_FOLDER}, one file a layer, each read by `codesign evaluate {out / ARCH_FILE} FILE`",
+        f"report: {page}",
+    ]
+
+
+def print_result(result: "NetworkResult") -> None:
+    """Print a network on an accelerator for people."""
+    from codesign.cli.cost_text import make_console
+    from codesign.evaluation.metrics import format_si
+
+    console = make_console()
+    network, architecture = result.network, result.architecture
+    widths = result.layers[0].computation.tensors
+    console.print(
+        f"{network.name} on {architecture.name}: {len(network.operators):,} operators, {network.macs:,} MACs, "
+        f"{network.parameter_bytes:,} bytes of weights; operands of {widths[0].bits} bits, partial sums of "
+        f"{max(t.partial_bits for t in widths)} bits\n",
+        markup=False,
+    )
+    console.print(_layer_table(result))
+    metrics = result.metrics()
+    area = metrics["area_mm2"]
+    seconds = f"{result.latency_cycles:,.0f} cycles = {format_si(result.latency_s, 's')}"
+    console.print(f"latency      {seconds} at {architecture.clock_hz / 1e6:g} MHz")
+    console.print(
+        f"energy       {format_si(result.energy_j, 'J')}, {format_si(architecture.leakage_w, 'W')} of it leakage"
+    )
+    console.print(f"power        {format_si(metrics['power_w'] or 0.0, 'W')}")
+    console.print(f"area         {'not given' if area is None else format_si(area, 'mm²')}")
+    console.print(f"utilization  {result.utilization:.2%} of {architecture.mac_units:,} MAC units over the whole run")
+    console.print(f"DRAM         {result.dram_bytes:,.0f} bytes moved at {architecture.levels[0].name}")
+    if result.mapper != "given":
+        proven = sum(layer.result.proof.value == "optimal" for layer in result.layers)
+        console.print(
+            f"{result.mapper}: {result.evaluated:,} mappings scored in {result.seconds:.2f} s; "
+            f"{proven} of {len(result.layers)} layers proven optimal for {result.options.objective.value}"
+        )
+
+
+def _layer_table(result: "NetworkResult") -> "Table":
+    from rich import box
+    from rich.table import Table
+
+    table = Table(
+        title="Distinct layers: cycles and energy of one, share of the time of all that are equal",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
+    table.add_column("layer", no_wrap=True)
+    for header in ("times", "MACs", "cycles", "share", "utilization"):
+        table.add_column(header, justify="right", no_wrap=True)
+    table.add_column("bound by", no_wrap=True)
+    for header in ("energy (pJ)", "DRAM bytes"):
+        table.add_column(header, justify="right", no_wrap=True)
+    if result.mapper != "given":
+        table.add_column("proof", no_wrap=True)
+    for layer in result.layers:
+        row = _layer_row(layer, result.latency_cycles)
+        table.add_row(*(row[:-1] if result.mapper == "given" else row))
+    vector = result.vector
+    if vector.operations:
+        share = f"{vector.latency_cycles / result.latency_cycles:.1%}"
+        figures = (f"{vector.energy_pj:,.0f}", f"{vector.dram_bytes:,.0f}")
+        table.add_row("vector operators", "", "", f"{vector.latency_cycles:,.0f}", share, "", "", *figures)
+    return table
+
+
+def _layer_row(layer: "LayerResult", total_cycles: float) -> tuple[str, ...]:
+    cost, found = layer.result.cost, layer.result
+    assert cost is not None
+    proof: str = found.proof.value if found.gap is None or found.gap == 0 else f"gap {found.gap:.2%}"
+    return (
+        layer.name,
+        f"{layer.count:g}",
+        f"{cost.macs:,}",
+        f"{layer.latency_cycles:,.0f}",
+        f"{layer.latency_cycles * layer.count / total_cycles:.1%}",
+        f"{cost.utilization:.1%}",
+        cost.bottleneck,
+        f"{layer.energy_pj:,.0f}",
+        f"{cost.dram_bytes:,.0f}",
+        proof,
+    )

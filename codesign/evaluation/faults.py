@@ -1,0 +1,55 @@
+"""Failures of evaluations as values, so that a study of hundreds of designs does not die of one."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, final
+
+from codesign.core.errors import UserError
+
+R = TypeVar("R")
+
+DEATHS = 3
+"""Workers that may die on a design before it is given up."""
+
+
+@final
+@dataclass(frozen=True)
+class Fault:
+    """An evaluation that failed by a mistake or a fault of the program.
+
+    Args:
+        message: What was raised.
+        seconds: Wall-clock time until then.
+        mistake: True for a user's mistake, which every other design would meet too.
+    """
+
+    message: str
+    seconds: float
+    mistake: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """In the form of an infeasible result, so that the trial is kept with its reason."""
+        return {"status": "failed", "resource": "evaluation failed", "detail": self.message}
+
+
+@final
+@dataclass(frozen=True)
+class Guarded(Generic[R]):
+    """An evaluator whose exceptions are values.
+
+    Args:
+        evaluate: From a design to its evaluation.
+    """
+
+    evaluate: Callable[[dict[str, Any]], R]
+
+    def __call__(self, point: dict[str, Any]) -> R | Fault:
+        """Evaluate one design."""
+        started = time.perf_counter()
+        try:
+            return self.evaluate(point)
+        except UserError as error:
+            return Fault(str(error), time.perf_counter() - started, True)
+        except Exception as error:  # a study of hundreds of designs must not die of one
+            return Fault(f"{type(error).__name__}: {error}", time.perf_counter() - started, False)

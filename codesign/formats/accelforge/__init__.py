@@ -1,0 +1,7 @@
+"""AccelForge's architecture and workload files (docs/explanation/uneven-mapping.md, section Files)."""
+
+from codesign.formats.accelforge.arch import Costs, machines
+from codesign.formats.accelforge.text import load
+from codesign.formats.accelforge.workload import Workload, read_workload
+
+__all__ = ["Costs", "Workload", "load", "machines", "read_workload"]

@@ -1,0 +1,1 @@
+"""Timeloop's files: architecture, problem, mapping and constraints, energy reference tables."""

@@ -1,0 +1,1 @@
+"""ZigZag's files: accelerator, workload, mapping."""

@@ -1,0 +1,211 @@
+"""What words cost in one profile whose spatial factors are all known, and bounds in closed form; compiled."""
+
+import numpy as np
+
+from codesign.core.jit import njit
+from codesign.mappers.exact.problem.boundary_costs import FILL, HOP, READ, UPDATE, WIDTH, Hardware, fewest_words
+from codesign.mappers.exact.problem.tables import INF
+from codesign.mapping.nest import FloatArray, IntArray
+
+
+@njit
+def price_pairs(
+    hardware: Hardware,
+    children: FloatArray,
+    share: FloatArray,
+    distinct: FloatArray,
+    price: FloatArray,
+    fixed: FloatArray,
+) -> None:
+    """What a word between two levels that keep a tensor costs, and what is paid once.
+
+    Args:
+        hardware: Its keep sets are not looked at.
+        children: ``L`` children of every fan-out in use.
+        share: ``L x T`` product of the factors that index each tensor.
+        distinct: ``L x T`` different words the children take at a time.
+        price: ``(1 + J) x T x (L + 1) x L`` energy, then cycles of every port, of a word that enters an inner level (L: the
+            MACs) from an outer one; overwritten.
+        fixed: The same of what does not depend on the number of words (rule O3); overwritten.
+    """
+    pair, n_levels, n_tensors = hardware.pair, share.shape[0], share.shape[1]
+    output = n_tensors - 1
+    instances, own = np.ones(n_levels + 1), np.ones(n_levels + 1)
+    own[0] = hardware.output_words
+    for m in range(n_levels):
+        instances[m + 1] = instances[m] * children[m]
+        own[m + 1] = own[m] / share[m, output]
+    price[:] = 0.0
+    fixed[:] = 0.0
+    for t in range(n_tensors):
+        for p in range(n_levels):
+            below, copies = 0.0, 1.0
+            for m in range(p, n_levels):
+                if pair[m, t, HOP] > 0.0:
+                    hops = hardware.hops[m, 0] + hardware.hops[m, 1] * children[m] / distinct[m, t]
+                    below += instances[m] * hops * pair[m, t, HOP]
+                below *= distinct[m, t]
+                copies *= distinct[m, t]
+                v = m + 1
+                at_macs = v == n_levels
+                cost = instances[p] * copies * pair[p, t, READ] + below
+                if not at_macs:
+                    cost += instances[v] * pair[v, t, FILL]
+                once = 0.0
+                if t == output:
+                    cost += instances[p] * copies * pair[p, t, UPDATE]
+                    once = -own[p] * instances[p] * pair[p, t, READ]
+                    if not at_macs:
+                        once -= own[v] * instances[v] * pair[v, t, FILL]
+                price[0, t, v, p], fixed[0, t, v, p] = cost, once
+                for side in range(3):  # the parent's reads, the parent's updates, the fills here
+                    level = v if side == 2 else p
+                    if (side == 1 and t != output) or (side == 2 and at_macs):
+                        continue
+                    j = hardware.port[level, min(side, 1)]
+                    if j < 0:
+                        continue
+                    width = pair[level, t, WIDTH] / hardware.bandwidth[level, min(side, 1)]
+                    price[1 + j, t, v, p] += width if side == 2 else width * copies
+                    if t == output and side != 1:
+                        fixed[1 + j, t, v, p] -= width * own[level]
+
+
+@njit
+def cheapest_chains(
+    price: FloatArray, fixed: FloatArray, fewest: FloatArray, passes: IntArray, keeps: IntArray
+) -> float:
+    """Least sum over tensors of a chain of keeping levels, each boundary carrying its fewest words (bound B1).
+
+    Args:
+        price: ``T x (L + 1) x L``.
+        fixed: The same.
+        fewest: ``T x (L + 1)`` fewest words that can enter each level; the MACs' last.
+        passes: ``L x T`` 1 where a level may leave a tensor to others.
+        keeps: ``L x T`` 1 where it may keep it.
+    """
+    n_tensors, n_levels = fewest.shape[0], price.shape[2]
+    best = np.empty(n_levels + 1)
+    total = 0.0
+    for t in range(n_tensors):
+        best[0] = 0.0
+        for v in range(1, n_levels + 1):
+            best[v] = INF
+            if v < n_levels and keeps[v, t] == 0:
+                continue
+            for p in range(v - 1, -1, -1):
+                best[v] = min(best[v], best[p] + price[t, v, p] * fewest[t, v] + fixed[t, v, p])
+                if passes[p, t] == 0:
+                    break
+        total += float(best[n_levels])
+    return total
+
+
+@njit
+def bound_factors(
+    rows: IntArray, factors: FloatArray, distinct: FloatArray, hardware: Hardware, relevant: IntArray,
+    passes: IntArray, keeps: IntArray, out: FloatArray,
+) -> None:  # fmt: skip
+    """Closed-form bounds of profiles given by one vector for each fan-out: energy, then the cycles of every port.
+
+    Args:
+        rows: ``P x L`` number of the vector of every fan-out.
+        factors: ``V x D`` spatial factors of all vectors.
+        distinct: ``V x T`` different words of the children.
+        hardware: See `price_pairs`.
+        relevant: ``T x D``.
+        passes: See `cheapest_chains`.
+        keeps: See `cheapest_chains`.
+        out: ``P x (1 + J)``, overwritten; infinite energy where the factors do not divide the bounds.
+    """
+    n_levels, n_tensors, n_dims = rows.shape[1], relevant.shape[0], factors.shape[1]
+    children, share = np.empty(n_levels), np.empty((n_levels, n_tensors))
+    apart, fewest = np.empty((n_levels, n_tensors)), np.empty((n_tensors, n_levels + 1))
+    rest, left = np.empty((n_levels + 1, n_dims)), np.ones((n_levels + 1, n_tensors))
+    price = np.empty((out.shape[1], n_tensors, n_levels + 1, n_levels))
+    fixed = np.empty_like(price)
+    for i in range(rows.shape[0]):
+        if not spread(rows[i], factors, distinct, hardware, relevant, children, share, apart, rest, left):
+            out[i] = INF
+            continue
+        price_pairs(hardware, children, share, apart, price, fixed)
+        count_fewest(hardware, children, rest, left, fewest)
+        for w in range(out.shape[1]):
+            out[i, w] = cheapest_chains(price[w], fixed[w], fewest, passes, keeps)
+        out[i, 0] += hardware.macs * hardware.mac_energy
+
+
+@njit
+def spread(
+    row: IntArray, factors: FloatArray, distinct: FloatArray, hardware: Hardware, relevant: IntArray, children: FloatArray,
+    share: FloatArray, apart: FloatArray, rest: FloatArray, left: FloatArray,
+) -> bool:  # fmt: skip
+    """Write what a profile's vectors make of every fan-out; False if they do not divide the bounds."""
+    n_levels, n_tensors = share.shape
+    rest[0] = hardware.bounds
+    for t in range(n_tensors):
+        left[0, t] = 1.0
+        for d in range(rest.shape[1]):
+            if hardware.plain[t, d] == 1:
+                left[0, t] *= hardware.bounds[d]
+    for m in range(n_levels):
+        children[m] = 1.0
+        share[m] = 1.0
+        left[m + 1] = left[m]
+        for d in range(rest.shape[1]):
+            f = factors[row[m], d]
+            rest[m + 1, d] = rest[m, d] / f
+            if rest[m + 1, d] != np.floor(rest[m + 1, d]):
+                return False
+            children[m] *= f
+            for t in range(n_tensors):
+                if relevant[t, d] == 1:
+                    share[m, t] *= f
+                if hardware.plain[t, d] == 1:
+                    left[m + 1, t] /= f
+        for t in range(n_tensors):
+            apart[m, t] = distinct[row[m], t] if hardware.shares[m] == 1 else children[m]
+    return True
+
+
+@njit
+def count_fewest(
+    hardware: Hardware, children: FloatArray, rest: FloatArray, left: FloatArray, fewest: FloatArray
+) -> None:
+    """Fewest words of every tensor that can enter an instance of every level (bound B1), and those of the MACs."""
+    n_levels = children.shape[0]
+    for t in range(fewest.shape[0]):
+        for v in range(1, n_levels):
+            fewest[t, v] = fewest_words(t, v, hardware.axes, hardware.strided, hardware.bounds, left, rest)
+        fewest[t, n_levels] = hardware.macs / children.prod()
+
+
+@njit
+def price_profile(
+    numbers: IntArray, factors: FloatArray, distinct: FloatArray, hardware: Hardware, relevant: IntArray,
+    inside: FloatArray, price: FloatArray, fixed: FloatArray, fewest: FloatArray,
+) -> None:  # fmt: skip
+    """`price_pairs`, `count_fewest` and the product of the spatial factors from each level inwards, of one profile."""
+    n_levels, n_dims, n_tensors = inside.shape[0], inside.shape[1], relevant.shape[0]
+    children, share, apart = np.empty(n_levels), np.empty((n_levels, n_tensors)), np.empty((n_levels, n_tensors))
+    rest, left = np.empty((n_levels + 1, n_dims)), np.ones((n_levels + 1, n_tensors))
+    spread(numbers, factors, distinct, hardware, relevant, children, share, apart, rest, left)
+    price_pairs(hardware, children, share, apart, price, fixed)
+    count_fewest(hardware, children, rest, left, fewest)
+    for v in range(n_levels - 1, -1, -1):
+        for d in range(n_dims):
+            inside[v, d] = factors[numbers[v], d] * (inside[v + 1, d] if v + 1 < n_levels else 1.0)
+
+
+@njit
+def weigh(weight: FloatArray, price: FloatArray, fixed: FloatArray, total: FloatArray, once: FloatArray) -> None:
+    """Weighted sums over energy and ports (``1 + J``) of `price` and `fixed`, see `price_pairs`."""
+    total[:] = 0.0
+    once[:] = 0.0
+    for w in range(weight.shape[0]):
+        if weight[w] != 0.0:
+            for t in range(total.shape[0]):
+                for v in range(total.shape[1]):
+                    for p in range(total.shape[2]):
+                        total[t, v, p] += weight[w] * price[w, t, v, p]
+                        once[t, v, p] += weight[w] * fixed[w, t, v, p]

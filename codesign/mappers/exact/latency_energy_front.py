@@ -1,0 +1,62 @@
+"""All best compromises between latency and energy of one operator, each proven."""
+
+import math
+import time
+
+from codesign.core.goals import Budget, Objective, Proof
+from codesign.cost.arrays import Reuse
+from codesign.mappers.exact.incumbent import Goal
+from codesign.mappers.exact.keep_set_search import search_keep_sets
+from codesign.mappers.exact.mapper import new_incumbent, to_result
+from codesign.mappers.exact.problem.charge_bases import BaseArrays
+from codesign.mappers.exact.problem.instance import make_instance
+from codesign.mappers.protocol import MapResult
+from codesign.mapping.constraints import MappingProblem
+
+
+def pareto(problem: MappingProblem, *, budget: Budget, reuse: Reuse = Reuse.TIMELOOP) -> tuple[MapResult, ...]:
+    """The latency-energy Pareto set, least energy first: no mapping is better in one figure and not worse in the other.
+
+    The least energy under a latency limit is found again and again, each time with a limit one cycle below the last
+    latency (the epsilon-constraint method), until no mapping is that quick.
+
+    Args:
+        problem: What to map.
+        budget: Its time limit is for all points together; `evaluations` is not used by exact search.
+        reuse: What a buffer need not fetch again.
+
+    Returns:
+        Proven points. If time ran out, the last one says so in its `proof` and quicker ones may be missing. Without any
+        mapping a single result that says why.
+    """
+    started = time.perf_counter()
+    instance = make_instance(problem, reuse)
+    bases = BaseArrays(instance)
+    points: list[MapResult] = []
+    limit = math.inf
+    while True:
+        best = new_incumbent(instance, Goal(Objective.ENERGY, limit), started, budget)
+        unsearched = search_keep_sets(instance, bases, best)
+        if best.nest is None:
+            return (
+                tuple(reversed(_quickest_last(points)))
+                if points
+                else (to_result(instance, best, unsearched, started, 0),)
+            )
+        points.append(to_result(instance, best, unsearched, started, 0))
+        if points[-1].proof is not Proof.OPTIMAL or best.late:
+            return tuple(reversed(_quickest_last(points)))
+        limit = best.cycles - 1.0
+
+
+def _quickest_last(points: list[MapResult]) -> list[MapResult]:
+    """Drop points that a quicker one equals in energy; quickest first."""
+    kept: list[MapResult] = []
+    for point in reversed(points):
+        if not kept or _energy(point) < _energy(kept[-1]) * (1.0 - 1e-12):
+            kept.append(point)
+    return kept
+
+
+def _energy(result: MapResult) -> float:
+    return result.cost.energy_pj if result.cost is not None else math.inf

@@ -1,0 +1,325 @@
+"""How much a word across each boundary costs under a spatial profile, and closed-form lower bounds.
+
+For fixed spatial factors energy and every level's bandwidth demand are linear in the words that cross each
+boundary (a tensor kept at a level below the outermost, together with the next level out that keeps it):
+
+    energy = constant + sum_b price_b * words_b,      cycles_j = constant_j + sum_b demand_jb * words_b.
+
+The words of the boundary at the MACs are the compute cycles (rule T1), partial sums never brought in the first
+time are constants (rule O3). With the fewest words any mapping of the profile can have, the same sums are bounds.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from codesign.core.jit import njit
+from codesign.mapping.nest import FloatArray, IntArray
+
+READ, FILL, UPDATE, WIDTH, HOP = 0, 1, 2, 3, 4
+
+
+class Hardware(NamedTuple):
+    """Architecture and keep sets. L levels, T tensors, B boundaries, J limited ports, F fan-outs = L.
+
+    Attributes:
+        kept: ``L x T`` boundary of a tensor kept at a level, -1 bypassed or outermost.
+        above: ``(L + 1) x T`` nearest level outside that keeps the tensor.
+        pair: ``L x T x 5`` pJ per element read, filled, updated; words per element; pJ per element and hop.
+        hops: ``L x 2`` hops per word sent: constant part, part per copy.
+        shares: ``L`` 1 where equal words are read once.
+        port: ``L x 2`` number of the read and write port, -1 unlimited.
+        bandwidth: ``L x 2``.
+        n_ports: J.
+        axes: ``T x A x D`` coefficients, all 0 on axes that plain dimensions move.
+        strided: ``T x A x 3``, see `codesign.mappers.exact.problem.instance.Instance.strided`.
+        plain: ``T x D``.
+        bounds: ``D``.
+        kind_bounds: ``C`` product of the bounds of each kind of dimension.
+        output_words: words of the output.
+        macs: multiply-accumulates.
+        mac_energy: pJ.
+    """
+
+    kept: IntArray
+    above: IntArray
+    pair: FloatArray
+    hops: FloatArray
+    shares: IntArray
+    port: IntArray
+    bandwidth: FloatArray
+    n_ports: int
+    axes: FloatArray
+    strided: IntArray
+    plain: IntArray
+    bounds: FloatArray
+    kind_bounds: FloatArray
+    output_words: float
+    macs: float
+    mac_energy: float
+
+
+class Options(NamedTuple):
+    """Options of all fan-outs, concatenated: ``first[m] .. first[m + 1] - 1`` are those of fan-out m."""
+
+    first: IntArray
+    children: FloatArray
+    share: FloatArray
+    plain_share: FloatArray
+    distinct: FloatArray
+    factor: FloatArray
+    by_kind: FloatArray
+
+
+class Running(NamedTuple):
+    """Sums while descending from the outermost fan-out inwards; index m is what holds outside fan-out m.
+
+    Attributes:
+        instances: ``L + 1``.
+        sent: ``(L + 1) x T`` distinct copies between the nearest level out that keeps the tensor and here.
+        network: ``(L + 1) x T`` pJ per word entering here, of the networks since that level.
+        left: ``(L + 1) x T`` words of a tensor one instance is responsible for, plain dimensions only.
+        rest: ``(L + 1) x D`` bound of each dimension over the spatial factors outside.
+        kinds: ``(L + 1) x C`` iterations left of each kind of dimension.
+        share: ``L + 1`` output words one instance is responsible for.
+        energy: ``L + 1`` lower bound of the part fixed so far.
+        cycles: ``(L + 1) x J`` the same of every port.
+    """
+
+    instances: FloatArray
+    sent: FloatArray
+    network: FloatArray
+    left: FloatArray
+    rest: FloatArray
+    kinds: FloatArray
+    share: FloatArray
+    energy: FloatArray
+    cycles: FloatArray
+
+
+class Coefficients(NamedTuple):
+    """One profile: ``price`` and ``fewest`` words per boundary ``B``, ``demand`` ``J x B``; constants."""
+
+    price: FloatArray
+    fewest: FloatArray
+    demand: FloatArray
+    constant: FloatArray
+    constant_cycles: FloatArray
+
+
+def make_running(n_levels: int, n_tensors: int, n_dims: int, n_kinds: int, n_ports: int) -> Running:
+    """Room for the sums."""
+    n = n_levels + 1
+    return Running(
+        np.ones(n), np.ones((n, n_tensors)), np.zeros((n, n_tensors)), np.ones((n, n_tensors)), np.ones((n, n_dims)),
+        np.ones((n, n_kinds)), np.ones(n), np.zeros(n), np.zeros((n, n_ports)),
+    )  # fmt: skip
+
+
+def make_coefficients(n_boundaries: int, n_ports: int) -> Coefficients:
+    """Room for one profile's coefficients."""
+    return Coefficients(
+        np.zeros(n_boundaries), np.zeros(n_boundaries), np.zeros((n_ports, n_boundaries)), np.zeros(1),
+        np.zeros(n_ports),
+    )  # fmt: skip
+
+
+@njit
+def reset(hardware: Hardware, running: Running) -> None:
+    """What holds at the outermost level."""
+    n_tensors, n_dims = hardware.plain.shape
+    running.instances[0] = 1.0
+    running.kinds[0] = hardware.kind_bounds
+    running.energy[0] = hardware.macs * hardware.mac_energy
+    running.cycles[0, :] = 0.0
+    running.share[0] = hardware.output_words
+    for t in range(n_tensors):
+        running.sent[0, t] = 1.0
+        running.network[0, t] = 0.0
+        running.left[0, t] = 1.0
+        for d in range(n_dims):
+            if hardware.plain[t, d] == 1:
+                running.left[0, t] *= hardware.bounds[d]
+    for d in range(n_dims):
+        running.rest[0, d] = hardware.bounds[d]
+
+
+@njit
+def fewest_words(
+    t: int, m: int, axes: FloatArray, strided: IntArray, bounds: FloatArray, left: FloatArray, rest: FloatArray
+) -> float:
+    """Fewest words of tensor t that can enter an instance of level m (bound B1 in docs/explanation/exact-mapper.md)."""
+    words = left[m, t]
+    for a in range(axes.shape[1]):
+        length, moved = 1.0, False
+        for d in range(axes.shape[2]):
+            if axes[t, a, d] > 0.0:
+                moved = True
+                length += rest[m, d] - 1.0
+        p, r, step = strided[t, a, 0], strided[t, a, 1], strided[t, a, 2]
+        if p >= 0:  # a strided window: whole, or a fair share of all of it
+            length = max(
+                length, (step * (bounds[p] - 1.0) + bounds[r]) * rest[m, p] * rest[m, r] / (bounds[p] * bounds[r])
+            )
+            if rest[m, r] == bounds[r]:
+                length = max(length, step * (rest[m, p] - 1.0) + bounds[r])
+        if moved:
+            words *= length
+    return words  # type: ignore[no-any-return]
+
+
+@njit
+def _descend(
+    m: int, option: int, record: bool, macs: float,
+    kept: IntArray, above: IntArray, pair: FloatArray, hops: FloatArray, shares: IntArray, port: IntArray,
+    bandwidth: FloatArray, axes: FloatArray, strided: IntArray, bounds: FloatArray,
+    option_children: FloatArray, option_share: FloatArray, option_plain: FloatArray, option_distinct: FloatArray,
+    option_factor: FloatArray, option_kinds: FloatArray,
+    instances: FloatArray, sent: FloatArray, network: FloatArray, left: FloatArray, rest: FloatArray,
+    kinds: FloatArray, share: FloatArray, energy: FloatArray, cycles: FloatArray,
+    price: FloatArray, fewest: FloatArray, demand: FloatArray, constant: FloatArray, constant_cycles: FloatArray,
+) -> None:  # fmt: skip
+    """Cross fan-out m with an option: update the sums of index m + 1, and with `record` write its boundaries.
+
+    Arrays come one by one (those of `Hardware`, `Options`, `Running` and `Coefficients`, in that order): handing
+    over whole tuples would cost more than the arithmetic.
+    """
+    n_levels, n_tensors = kept.shape
+    children = option_children[option]
+    v, output = m + 1, n_tensors - 1
+    instances[v] = instances[m] * children
+    energy[v] = energy[m]
+    for j in range(cycles.shape[1]):
+        cycles[v, j] = cycles[m, j]
+    for d in range(rest.shape[1]):
+        rest[v, d] = rest[m, d] / option_factor[option, d]
+    for c in range(kinds.shape[1]):
+        kinds[v, c] = kinds[m, c] / option_kinds[option, c]
+        if kinds[v, c] != np.floor(kinds[v, c]):
+            energy[v] = np.inf  # more children than iterations, or a factor that does not divide
+    share[v] = share[m] / option_share[option, output]
+    at_macs = v == n_levels
+    for t in range(n_tensors):
+        distinct = option_distinct[option, t] if shares[m] == 1 else children
+        below = network[m, t]
+        if pair[m, t, HOP] > 0.0:
+            below += instances[m] * (hops[m, 0] + hops[m, 1] * children / distinct) * pair[m, t, HOP]
+        below *= distinct
+        copies = sent[m, t] * distinct
+        left[v, t] = left[m, t] / option_plain[option, t]
+        network[v, t], sent[v, t] = below, copies
+        if not at_macs and kept[v, t] < 0:
+            continue
+        network[v, t], sent[v, t] = 0.0, 1.0
+        # the boundary of tensor t at level v, or at the MACs
+        parent = above[v, t]
+        outside = instances[parent]
+        cost = outside * copies * pair[parent, t, READ] + below
+        words = macs / instances[v] if at_macs else fewest_words(t, v, axes, strided, bounds, left, rest)
+        fixed = 0.0
+        if not at_macs:
+            cost += instances[v] * pair[v, t, FILL]
+        if t == output:  # first visits bring no partial sum, and the parent does not read one (rule O3)
+            cost += outside * copies * pair[parent, t, UPDATE]
+            fixed = -share[parent] * outside * pair[parent, t, READ]
+            if not at_macs:
+                fixed -= share[v] * instances[v] * pair[v, t, FILL]
+        energy[v] += cost * words + fixed
+        b = -1 if at_macs else kept[v, t]
+        if record:
+            constant[0] += fixed
+            if b >= 0:
+                price[b], fewest[b] = cost, words
+            else:
+                constant[0] += cost * words
+        for side in range(3):  # the parent's reads, the parent's updates, the fills here
+            level = v if side == 2 else parent
+            if (side == 1 and t != output) or (side == 2 and at_macs):
+                continue
+            j = port[level, min(side, 1)]
+            if j < 0:
+                continue
+            width = pair[level, t, WIDTH] / bandwidth[level, min(side, 1)]
+            rate = width if side == 2 else width * copies
+            first = width * share[level] if t == output and side != 1 else 0.0
+            cycles[v, j] += rate * words - first
+            if record:
+                constant_cycles[j] -= first
+                if b >= 0:
+                    demand[j, b] += rate
+                else:
+                    constant_cycles[j] += rate * words
+
+
+@njit
+def profile_coefficients(
+    choice: IntArray, hardware: Hardware, options: Options, running: Running, result: Coefficients
+) -> tuple[float, float]:
+    """Write the coefficients of one profile; returns its bounds on energy and on cycles."""
+    kept = hardware.kept
+    n_levels = kept.shape[0]
+    result.constant[0] = hardware.macs * hardware.mac_energy
+    result.constant_cycles[:] = 0.0
+    result.demand[:] = 0.0
+    reset(hardware, running)
+    for m in range(n_levels):
+        _descend(
+            m, choice[m], True, hardware.macs, kept, hardware.above, hardware.pair, hardware.hops, hardware.shares,
+            hardware.port, hardware.bandwidth, hardware.axes, hardware.strided, hardware.bounds,
+            options.children, options.share, options.plain_share, options.distinct, options.factor,
+            options.by_kind,
+            running.instances, running.sent, running.network, running.left, running.rest, running.kinds, running.share,
+            running.energy, running.cycles,
+            result.price, result.fewest, result.demand, result.constant, result.constant_cycles,
+        )  # fmt: skip
+    return running.energy[n_levels], _cycle_bound(hardware, running)  # type: ignore[return-value]
+
+
+@njit
+def _cycle_bound(hardware: Hardware, running: Running) -> float:
+    n_levels = hardware.kept.shape[0]
+    cycles = hardware.macs / running.instances[n_levels]
+    for j in range(hardware.n_ports):
+        cycles = max(cycles, running.cycles[n_levels, j])
+    return cycles  # type: ignore[return-value]
+
+
+@njit
+def bound_profiles(
+    hardware: Hardware, options: Options, running: Running, result: Coefficients, energy: FloatArray, cycles: FloatArray
+) -> None:
+    """Bounds of every profile, numbered like the digits of an odometer whose last digit is the innermost fan-out."""
+    kept, above, pair, hops, shares = hardware.kept, hardware.above, hardware.pair, hardware.hops, hardware.shares
+    port, bandwidth, axes, macs = hardware.port, hardware.bandwidth, hardware.axes, hardware.macs
+    strided, bounds = hardware.strided, hardware.bounds
+    first, children, share, plain_share = options.first, options.children, options.share, options.plain_share
+    distinct, factor, by_kind = options.distinct, options.factor, options.by_kind
+    instances, sent, network, left = running.instances, running.sent, running.network, running.left
+    rest, kinds, own, spent, busy = running.rest, running.kinds, running.share, running.energy, running.cycles
+    price, fewest, demand = result.price, result.fewest, result.demand
+    constant, constant_cycles = result.constant, result.constant_cycles
+    n_levels = kept.shape[0]
+    digit = first[:n_levels].copy()
+    reset(hardware, running)
+    m = 0
+    for i in range(energy.shape[0]):
+        for k in range(m, n_levels):
+            _descend(
+                k, digit[k], False, macs, kept, above, pair, hops, shares, port, bandwidth, axes, strided, bounds,
+                children, share, plain_share, distinct, factor, by_kind,
+                instances, sent, network, left, rest, kinds, own, spent, busy,
+                price, fewest, demand, constant, constant_cycles,
+            )  # fmt: skip
+        energy[i] = spent[n_levels]
+        worst = macs / instances[n_levels]
+        for j in range(busy.shape[1]):
+            worst = max(worst, busy[n_levels, j])
+        cycles[i] = worst
+        m = n_levels - 1
+        while m >= 0:
+            digit[m] += 1
+            if digit[m] < first[m + 1]:
+                break
+            digit[m] = first[m]
+            m -= 1
+        m = max(m, 0)

@@ -1,0 +1,282 @@
+"""Searching the loop orders of one unrolled layer under the zigzag semantics: by LOMA, by SALSA, or by the cheaper of them."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from codesign.core.goals import Budget, Objective, Proof
+from codesign.core.rng import make_state
+from codesign.cost.cost import Infeasible
+from codesign.cost.zigzag.arrays import Layer, encode
+from codesign.cost.zigzag.cost import AllocatedOrder, Loop, Workspace, ZigzagCost, evaluate, load_order, make_workspace
+from codesign.cost.zigzag.layer import UnrolledLayer
+from codesign.mappers.driver import OBJECTIVE_CODE
+from codesign.mappers.loop_order.allocation import FITS, allocate
+from codesign.mappers.loop_order.compiled_orders import anneal_orders, enumerate_orders
+from codesign.mappers.loop_order.factors import count_orders
+from codesign.mappers.loop_order.one_order import does_not_fit, read_allocation
+from codesign.mapping.nest import FloatArray, IntArray
+
+_CHUNK = 20_000
+"""Orders between two looks at the clock."""
+
+_UNRECORDED = np.empty(0)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How SALSA anneals.
+
+    Args:
+        iterations: Orders of one run (the paper's I).
+        restarts: Runs, each from a random order.
+        temperature: The first (T0): relative worsening accepted with probability about 1/e.
+        rho: Cooling factor of each iteration.
+    """
+
+    iterations: int
+    restarts: int
+    temperature: float
+    rho: float
+
+
+@dataclass(frozen=True)
+class OrderResult:
+    """The best order found.
+
+    Args:
+        layer: What was mapped.
+        mapping: The order and its allocation; None when none fits.
+        cost: Its cost.
+        infeasible: Why there is none.
+        evaluated: Orders scored.
+        seconds: Wall-clock time.
+        proof: OPTIMAL when every order of the loop prime factors was scored.
+        seed: Of the random choices; None when none were made.
+        engine: ``exhaustive`` or ``annealing``.
+        orders: Different orders there are.
+    """
+
+    layer: UnrolledLayer
+    mapping: AllocatedOrder | None
+    cost: ZigzagCost | None
+    infeasible: Infeasible | None
+    evaluated: int
+    seconds: float
+    proof: Proof
+    seed: int | None
+    engine: str
+    orders: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The form `codesign map --semantics zigzag --format json` prints."""
+        tail = {
+            "evaluated": self.evaluated,
+            "seconds": self.seconds,
+            "proof": self.proof.value,
+            "gap": 0.0 if self.proof is Proof.OPTIMAL else None,
+            "seed": self.seed,
+            "engine": self.engine,
+            "orders": self.orders,
+        }
+        if self.mapping is None or self.cost is None:
+            reason = self.infeasible.to_json() if self.infeasible is not None else {"status": "infeasible"}
+            return {**reason, "latency_cycles": None, "energy_pj": None, "edp": None, **tail, "mapping": None}
+        return {
+            "status": "ok",
+            "latency_cycles": self.cost.latency_cycles,
+            "energy_pj": self.cost.energy_pj,
+            "edp": self.cost.edp,
+            "utilization": self.cost.utilization,
+            **tail,
+            "mapping": self.mapping_json(self.mapping),
+        }
+
+    def mapping_json(self, mapping: AllocatedOrder) -> dict[str, Any]:
+        """Spatial loops, the order, and the loops that each tensor keeps in each memory."""
+        tensors = self.layer.computation.tensors
+        memories = [
+            [self.layer.accelerator.memories[m].name for m in self.layer.accelerator.chain(t.role)] for t in tensors
+        ]
+        return {
+            "spatial": {array: dict(loops) for array, loops in self.layer.unrolling},
+            "loop_order_inner_to_outer": [list(loop) for loop in mapping.loops],
+            "memory_levels": {t.name: names for t, names in zip(tensors, memories, strict=True)},
+            "allocation": {
+                t.name: [[list(loop) for loop in level] for level in mapping.kept(i)] for i, t in enumerate(tensors)
+            },
+        }
+
+
+@dataclass(frozen=True)
+class OrderSearch:
+    """A layer ready for compiled search.
+
+    Args:
+        layer: The layer.
+        arrays: It, encoded.
+        work: Room to score orders.
+        kinds: ``S x 2`` (dimension, iterations) of every different loop.
+        symbols: ``N`` the first order lexicographically, as indices of `kinds`.
+    """
+
+    layer: UnrolledLayer
+    arrays: Layer
+    work: Workspace
+    kinds: IntArray
+    symbols: IntArray
+
+    @classmethod
+    def of(cls, layer: UnrolledLayer, loops: Sequence[Loop]) -> "OrderSearch":
+        """Encode a layer whose orders consist of these loops."""
+        arrays = encode(layer)
+        different = sorted(set(loops))
+        dims = layer.computation.dims
+        kinds = np.array([(dims.index(dim), factor) for dim, factor in different], np.int64).reshape(-1, 2)
+        symbols = np.array(sorted(different.index(loop) for loop in loops), np.int64)
+        return cls(layer, arrays, make_workspace(arrays, len(loops)), kinds, symbols)
+
+    def loops(self, symbols: IntArray) -> tuple[Loop, ...]:
+        """An order in words."""
+        return tuple((self.layer.computation.dims[d], int(f)) for d, f in self.kinds[symbols])
+
+
+def search_exhaustively(
+    layer: UnrolledLayer, loops: Sequence[Loop], objective: Objective, budget: Budget, *, even: bool, whole_space: bool
+) -> OrderResult:
+    """Score every order of the loops, as far as the budget goes.
+
+    Args:
+        layer: The layer.
+        loops: What the orders are made of.
+        objective: What is minimised.
+        budget: Stops the search early.
+        even: See `allocate`.
+        whole_space: Whether the loops are prime, so that the best of all orders is the optimum.
+    """
+    started = time.perf_counter()
+    search = OrderSearch.of(layer, loops)
+    symbols, best, value = search.symbols.copy(), search.symbols.copy(), np.inf
+    evaluated = start = 0
+    while start >= 0:
+        chunk = _CHUNK if budget.evaluations is None else min(_CHUNK, budget.evaluations - evaluated)
+        value, scored, start = enumerate_orders(
+            search.arrays,
+            search.work,
+            search.kinds,
+            symbols,
+            best,
+            value,
+            start,
+            chunk,
+            even,
+            OBJECTIVE_CODE[objective],
+        )
+        evaluated += scored
+        if _is_spent(budget, started, evaluated):
+            break
+    proof = Proof.OPTIMAL if start < 0 and whole_space and np.isfinite(value) else Proof.NONE
+    return _result(search, best, evaluated, started, even, proof, None, "exhaustive")
+
+
+def search_by_annealing(
+    layer: UnrolledLayer,
+    loops: Sequence[Loop],
+    objective: Objective,
+    budget: Budget,
+    *,
+    even: bool,
+    schedule: Schedule,
+    seed: int,
+) -> OrderResult:
+    """Anneal from random orders; with a budget, as many runs as it allows."""
+    started = time.perf_counter()
+    search = OrderSearch.of(layer, loops)
+    symbols, best, value = search.symbols.copy(), search.symbols.copy(), np.inf
+    evaluated = run = 0
+    while run < schedule.restarts or budget.evaluations is not None or budget.time_limit_s is not None:
+        iterations = schedule.iterations
+        if budget.evaluations is not None:
+            iterations = min(iterations, budget.evaluations - evaluated)
+        value = anneal_orders(
+            search.arrays, search.work, search.kinds, symbols, best, value, iterations, schedule.temperature,
+            schedule.rho, make_state(seed, run), even, OBJECTIVE_CODE[objective], _UNRECORDED,
+        )  # fmt: skip
+        evaluated += iterations
+        run += 1
+        if _is_spent(budget, started, evaluated):
+            break
+    return _result(search, best, evaluated, started, even, Proof.NONE, seed, "annealing")
+
+
+def visited_values(
+    layer: UnrolledLayer, loops: Sequence[Loop], objective: Objective, schedule: Schedule, seed: int
+) -> FloatArray:
+    """What annealing scores, in order, ``restarts * iterations`` values (infinite where tiles do not fit).
+
+    With one iteration a restart these are the values of random orders.
+    """
+    search = OrderSearch.of(layer, loops)
+    symbols, best = search.symbols.copy(), search.symbols.copy()
+    values = np.empty((schedule.restarts, schedule.iterations))
+    for run in range(schedule.restarts):
+        anneal_orders(
+            search.arrays, search.work, search.kinds, symbols, best, np.inf, schedule.iterations, schedule.temperature,
+            schedule.rho, make_state(seed, run), False, OBJECTIVE_CODE[objective], values[run],
+        )  # fmt: skip
+    return values.ravel()
+
+
+def is_exhaustive_faster(loops: Sequence[Loop], schedule: Schedule, budget: Budget) -> bool:
+    """SALSA's choice of engine: tau * n! / prod(k_i!) against tau times the orders that annealing scores (rule Z18).
+
+    Both engines score an order in the same time tau, so that tau only matters against a time limit; it is not
+    needed to compare them, and the choice does not depend on the machine.
+    """
+    annealed = schedule.iterations * schedule.restarts if budget.evaluations is None else budget.evaluations
+    return len(set(loops)) < 2 or count_orders(loops) <= annealed
+
+
+def measure_tau_s(layer: UnrolledLayer, loops: Sequence[Loop], objective: Objective, *, even: bool = False) -> float:
+    """CPU seconds that scoring one order takes on this machine: the paper's tau, from up to 2,000 orders after a first one."""
+    search_exhaustively(layer, loops, objective, Budget(evaluations=1), even=even, whole_space=False)
+    search = OrderSearch.of(layer, loops)
+    symbols, best = search.symbols.copy(), search.symbols.copy()
+    started = time.process_time()
+    _, scored, _ = enumerate_orders(
+        search.arrays, search.work, search.kinds, symbols, best, np.inf, 0, 2_000, even, OBJECTIVE_CODE[objective]
+    )
+    return (time.process_time() - started) / scored
+
+
+def _is_spent(budget: Budget, started: float, evaluated: int) -> bool:
+    if budget.evaluations is not None and evaluated >= budget.evaluations:
+        return True
+    return budget.time_limit_s is not None and time.perf_counter() - started >= budget.time_limit_s
+
+
+def _result(
+    search: OrderSearch,
+    best: IntArray,
+    evaluated: int,
+    started: float,
+    even: bool,
+    proof: Proof,
+    seed: int | None,
+    engine: str,
+) -> OrderResult:
+    loops = search.loops(best)
+    load_order(search.layer, search.arrays, search.work, loops)
+    memory = allocate(search.arrays, search.work.order, even, search.work.allocation)
+    mapping = cost = infeasible = None
+    if memory == FITS:
+        mapping = read_allocation(search.arrays, search.work, loops)
+        cost = evaluate(search.layer, mapping)
+    else:
+        infeasible = does_not_fit(search.layer, search.arrays, search.work, memory)
+    seconds = time.perf_counter() - started
+    orders = count_orders(search.loops(search.symbols))
+    return OrderResult(search.layer, mapping, cost, infeasible, evaluated, seconds, proof, seed, engine, orders)

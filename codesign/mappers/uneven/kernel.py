@@ -1,0 +1,333 @@
+"""Compiled sweeps over the tile lattice of one profile (U10-U12, docs/explanation/uneven-mapping.md).
+
+A *cell* is a tile (one entry of every dimension), a *state* says which of a level's nodes have been placed. A row of `labels` is
+(bits held at the level, charges so far); charges are energy and the seconds of the ports that are watched.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from codesign.core.jit import njit, njit_plain
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+ENERGY, LATENCY, EDP = 0, 1, 2
+
+
+@njit_plain
+def value_of(mode: int, energy: float, seconds: float, leak: float) -> float:
+    """Objective `mode` of dynamic energy and seconds; grows with both."""
+    if mode == ENERGY:
+        return energy + leak * seconds
+    if mode == LATENCY:
+        return seconds
+    return (energy + leak * seconds) * seconds
+
+
+@njit
+def least_to_go(
+    sizes: Array,
+    strides: Array,
+    first: Array,
+    link: Array,
+    successor: Array,
+    mask: Array,
+    rows: Array,
+    words: Array,
+    charge: Array,
+    capacity: float,
+    after: Array,
+) -> Array:
+    """The least charge that is still to come at every (cell, state) of one level, each charge for itself (U11).
+
+    Args:
+        sizes, strides: Entries of each dimension and the step of its index.
+        first, link, successor: Successors of entry e of dimension d are `successor[link[first[d] + e]:link[first[d] + e + 1]]`.
+        mask: ``states x dimensions``: loops allowed in a state.
+        rows: Transitions (from, to, node whose bits are added or -1, node that is charged or -1), ordered by `from`.
+        words: ``nodes x cells``, bits.
+        charge: ``nodes x cells x charges``.
+        capacity: Bits of the level.
+        after: ``cells x charges``: what comes after all nodes of this level are placed.
+
+    Returns:
+        ``cells x states x charges``.
+    """
+    n_dims, n_states = sizes.size, mask.shape[0]
+    cells, kinds = after.shape
+    to_go = np.full((cells, n_states, kinds), np.inf)
+    entry = sizes - 1
+    starts = np.searchsorted(rows[:, 0], np.arange(n_states + 1))
+    for cell in range(cells - 1, -1, -1):
+        for state in range(n_states - 1, -1, -1):
+            if state == n_states - 1:
+                to_go[cell, state] = after[cell]
+            for d in range(n_dims):
+                if mask[state, d]:
+                    at = first[d] + entry[d]
+                    for i in range(link[at], link[at + 1]):
+                        other = cell + (successor[i] - entry[d]) * strides[d]
+                        for c in range(kinds):
+                            if to_go[other, state, c] < to_go[cell, state, c]:
+                                to_go[cell, state, c] = to_go[other, state, c]
+            for r in range(starts[state], starts[state + 1]):
+                to, w, node = rows[r, 1], rows[r, 2], rows[r, 3]
+                if w >= 0 and words[w, cell] > capacity:
+                    continue
+                for c in range(kinds):
+                    here = to_go[cell, to, c]
+                    if node >= 0:
+                        here += charge[node, cell, c]
+                    if here < to_go[cell, state, c]:
+                        to_go[cell, state, c] = here
+        for d in range(n_dims - 1, -1, -1):
+            if entry[d] > 0:
+                entry[d] -= 1
+                break
+            entry[d] = sizes[d] - 1
+    return to_go
+
+
+@njit_plain
+def _less(a: Array, i: int, add_words: float, add: Array, b: Array, j: int, kinds: int) -> bool:
+    x, y = a[i, 0] + add_words, b[j, 0]
+    if x != y:
+        return bool(x < y)
+    for c in range(kinds):
+        x, y = a[i, c + 1] + add[c], b[j, c + 1]
+        if x != y:
+            return bool(x < y)
+    return False
+
+
+@njit_plain
+def _may_win(
+    row: Array,
+    to_go: Array,
+    kinds: int,
+    floor: float,
+    behind: float,
+    slowest: float,
+    mode: int,
+    leak: float,
+    limit: float,
+) -> bool:
+    energy = row[1] + to_go[0]
+    seconds = floor
+    for c in range(1, kinds):
+        seconds = max(seconds, row[c + 1] + to_go[c])
+    return seconds <= slowest and value_of(mode, energy, seconds + behind, leak) <= limit
+
+
+@njit_plain
+def _dominated(kept: Array, n: int, row: Array, kinds: int) -> bool:
+    for i in range(n - 1, -1, -1):
+        worse = False
+        for c in range(kinds):
+            if kept[i, c + 1] > row[c + 1]:
+                worse = True
+                break
+        if not worse:
+            return True
+        if kinds == 1:
+            return False
+    return False
+
+
+@njit
+def sweep(
+    sizes: Array,
+    strides: Array,
+    first: Array,
+    link: Array,
+    predecessor: Array,
+    mask: Array,
+    rows: Array,
+    words: Array,
+    charge: Array,
+    capacity: float,
+    start: Array,
+    begin: Array,
+    to_go: Array,
+    floor: float,
+    behind: float,
+    slowest: float,
+    mode: int,
+    leak: float,
+    limit: float,
+) -> tuple[Array, Array, Array, Array]:
+    """All labels of one level that may still lead to a value of at most `limit` (U10, U12).
+
+    Args:
+        start: ``cells + 1``: the labels a cell starts with in state 0 are ``begin[start[cell]:start[cell + 1]]``, ordered by bits.
+        begin: ``labels x (1 + charges)``.
+        to_go: From `least_to_go`.
+        floor: Seconds no mapping of the profile can beat.
+        behind: Seconds that other operators add.
+        slowest: Seconds no mapping may exceed.
+        mode, leak: Objective.
+        rows: Transitions, ordered by `to`; the other arguments as in `least_to_go`, `predecessor` for `successor`.
+
+    Returns:
+        ``cells * states + 1`` offsets; labels; the label each came from, ``-1 - i`` for ``begin[i]``; transition taken or -1 for a loop.
+    """
+    n_dims, n_states = sizes.size, mask.shape[0]
+    cells, kinds = to_go.shape[0], to_go.shape[2]
+    width = kinds + 1
+    room = 1 << 14
+    labels, parent, action = np.empty((room, width)), np.empty(room, np.int64), np.empty(room, np.int32)
+    space = 1 << 10
+    temp, origin, how = np.empty((2, space, width)), np.empty((2, space), np.int64), np.empty((2, space), np.int32)
+    offsets = np.zeros(cells * n_states + 1, np.int64)
+    nothing = np.zeros(kinds)
+    row = np.empty(width)
+    entry = np.zeros(n_dims, np.int64)
+    starts = np.searchsorted(rows[:, 1], np.arange(n_states + 1))
+    n = 0
+    for cell in range(cells):
+        for state in range(n_states):
+            now, k = 0, 0
+            if to_go[cell, state, 0] < np.inf:
+                if state == 0:
+                    while start[cell + 1] - start[cell] > space:
+                        space *= 2
+                        temp, origin, how = (
+                            np.empty((2, space, width)),
+                            np.empty((2, space), np.int64),
+                            np.empty((2, space), np.int32),
+                        )
+                    for i in range(start[cell], start[cell + 1]):
+                        if not _may_win(begin[i], to_go[cell, 0], kinds, floor, behind, slowest, mode, leak, limit):
+                            continue
+                        temp[0, k], origin[0, k], how[0, k] = begin[i], -1 - i, -1
+                        k += 1
+                for q in range(n_dims + starts[state + 1] - starts[state]):
+                    if q < n_dims:
+                        if not mask[state, q]:
+                            continue
+                        at = first[q] + entry[q]
+                        low, high = link[at], link[at + 1]
+                    else:
+                        low, high = 0, 1
+                    for z in range(low, high):
+                        more, add, code = 0.0, nothing, -1
+                        if q < n_dims:
+                            source = (cell + (predecessor[z] - entry[q]) * strides[q]) * n_states + state
+                        else:
+                            code = starts[state] + q - n_dims
+                            source = cell * n_states + rows[code, 0]
+                            if rows[code, 2] >= 0:
+                                more = words[rows[code, 2], cell]
+                            if rows[code, 3] >= 0:
+                                add = charge[rows[code, 3], cell]
+                        i, end = offsets[source], offsets[source + 1]
+                        if end == i:
+                            continue
+                        if end - i + k > space:
+                            while end - i + k > space:
+                                space *= 2
+                            temp2, origin2, how2 = (
+                                np.empty((2, space, width)),
+                                np.empty((2, space), np.int64),
+                                np.empty((2, space), np.int32),
+                            )
+                            temp2[:, :k], origin2[:, :k], how2[:, :k] = temp[:, :k], origin[:, :k], how[:, :k]
+                            temp, origin, how = temp2, origin2, how2
+                        j, m, new = 0, 0, 1 - now
+                        while i < end or j < k:
+                            taken = i < end and (j >= k or _less(labels, i, more, add, temp[now], j, kinds))
+                            if taken:
+                                row[0] = labels[i, 0] + more
+                                for c in range(kinds):
+                                    row[c + 1] = labels[i, c + 1] + add[c]
+                            else:
+                                for c in range(width):
+                                    row[c] = temp[now, j, c]
+                            if row[0] > capacity:
+                                break
+                            good = not _dominated(temp[new], m, row, kinds)
+                            if good and taken:
+                                good = _may_win(
+                                    row, to_go[cell, state], kinds, floor, behind, slowest, mode, leak, limit
+                                )
+                            if good:
+                                temp[new, m] = row
+                                if taken:
+                                    origin[new, m], how[new, m] = i, code
+                                else:
+                                    origin[new, m], how[new, m] = origin[now, j], how[now, j]
+                                m += 1
+                            if taken:
+                                i += 1
+                            else:
+                                j += 1
+                        now, k = new, m
+            if n + k > room:
+                while n + k > room:
+                    room *= 2
+                labels2, parent2, action2 = np.empty((room, width)), np.empty(room, np.int64), np.empty(room, np.int32)
+                labels2[:n], parent2[:n], action2[:n] = labels[:n], parent[:n], action[:n]
+                labels, parent, action = labels2, parent2, action2
+            for j in range(k):
+                labels[n], parent[n], action[n] = temp[now, j], origin[now, j], how[now, j]
+                n += 1
+            offsets[cell * n_states + state + 1] = n
+        for d in range(n_dims - 1, -1, -1):
+            if entry[d] < sizes[d] - 1:
+                entry[d] += 1
+                break
+            entry[d] = 0
+    return offsets, labels[:n], parent[:n], action[:n]
+
+
+@njit
+def carry_over(offsets: Array, labels: Array, n_states: int, cells: int, allowed: Array) -> tuple[Array, Array, Array]:
+    """The labels with every node placed as the start of the next level out: no bits yet, undominated charges, ordered.
+
+    Args:
+        offsets, labels: From `sweep`.
+        n_states, cells: Of that sweep.
+        allowed: Cells from which the next level can be reached.
+
+    Returns:
+        ``cells + 1`` offsets; the labels; the label of `sweep` that each was.
+    """
+    kinds = labels.shape[1] - 1
+    total = 0
+    for cell in range(cells):
+        if allowed[cell]:
+            total += offsets[(cell + 1) * n_states] - offsets[(cell + 1) * n_states - 1]
+    start = np.zeros(cells + 1, np.int64)
+    begin, index = np.empty((total, kinds + 1)), np.empty(total, np.int64)
+    n = 0
+    for cell in range(cells):
+        base = n
+        if allowed[cell]:
+            low, high = offsets[(cell + 1) * n_states - 1], offsets[(cell + 1) * n_states]
+            if kinds == 1:
+                if high > low:
+                    begin[n, 0], begin[n, 1], index[n] = 0.0, labels[high - 1, 1], high - 1
+                    n += 1
+            else:
+                order = np.arange(low, high)
+                for i in range(1, order.size):
+                    j = i
+                    while j > 0:
+                        a, b, less = order[j], order[j - 1], False
+                        for c in range(1, kinds + 1):
+                            if labels[a, c] != labels[b, c]:
+                                less = labels[a, c] < labels[b, c]
+                                break
+                        if not less:
+                            break
+                        order[j], order[j - 1] = b, a
+                        j -= 1
+                for i in order:
+                    if not _dominated(begin[base:], n - base, labels[i], kinds) or n == base:
+                        begin[n] = labels[i]
+                        begin[n, 0] = 0.0
+                        index[n] = i
+                        n += 1
+        start[cell + 1] = n
+    return start, begin[:n].copy(), index[:n].copy()

@@ -1,0 +1,315 @@
+"""One case (profile and keep sets) as arrays for the sweeps (U8-U12, docs/explanation/uneven-mapping.md)."""
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.mappers.uneven.kernel import EDP, ENERGY, LATENCY, Array, carry_over, least_to_go, sweep
+from codesign.mappers.uneven.space import Node, Space, chain_nodes
+from codesign.mapping.looptree import Goal
+
+Step = tuple[int, tuple[Array, Array, Array, Array], Array]
+"""Level, labels of its sweep, and for each label it started with the label of the sweep inside."""
+
+MODE = {Goal.ENERGY: ENERGY, Goal.LATENCY: LATENCY, Goal.EDP: EDP}
+
+
+@dataclass(frozen=True)
+class Automaton:
+    """States of one level: for every node not placed, placed, or waiting for its window along one dimension.
+
+    Args:
+        mask: ``states x dimensions``.
+        by_from, by_to: Transitions in the two orders the sweeps want.
+        states: For each state and node 0 (not placed), 1 (placed) or 2 + the dimension it waits along.
+    """
+
+    mask: Array
+    by_from: Array
+    by_to: Array
+    states: tuple[tuple[int, ...], ...]
+
+
+def automaton(nodes: list[Node], live: list[str]) -> Automaton:
+    """A node may be reserved inside a loop of a sliding dimension that its fetch stands outside of (U7)."""
+    options: list[list[int]] = []
+    for node in nodes:
+        slides = [2 + i for i, d in enumerate(live) if d in node.operand.sliding]
+        options.append([0, *slides, 1])
+    states = [s for s in itertools.product(*options) if sum(o > 1 for o in s) <= 1]
+    states.sort(key=lambda s: (sum(0 if o == 0 else 2 if o == 1 else 1 for o in s), s))
+    number = {s: i for i, s in enumerate(states)}
+    mask = np.ones((len(states), len(live)), np.bool_)
+    rows = []
+    for s, i in number.items():
+        waiting = [o - 2 for o in s if o > 1]
+        if waiting:
+            mask[i] = False
+            mask[i, waiting[0]] = True
+        for j, o in enumerate(s):
+            if o > 1:
+                rows.append((i, number[(*s[:j], 1, *s[j + 1 :])], -1, j))
+            elif o == 0 and not waiting:
+                rows.append((i, number[(*s[:j], 1, *s[j + 1 :])], j, j))
+                rows += [(i, number[(*s[:j], w, *s[j + 1 :])], j, -1) for w in options[j] if w > 1]
+    table = np.array(rows, np.int64).reshape(-1, 4)
+    by_from = table[np.argsort(table[:, 0], kind="stable")]
+    by_to = table[np.argsort(table[:, 1], kind="stable")]
+    return Automaton(mask, by_from, by_to, tuple(states))
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A traced node: where its tile is fetched and where its space is taken (the same cell, but for a sliding window)."""
+
+    node: Node
+    fetch: int
+    hold: int
+
+
+class Case:
+    """One profile with one choice of keep sets.
+
+    Args:
+        space: The lattice.
+        keeps: Tensors of each level.
+        slowest: Latency that mappings must not exceed; beyond it the objective is infinite.
+        always: Levels that are swept also if nothing is placed there.
+        free_energy: Energy counts nothing.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        keeps: tuple[frozenset[str], ...],
+        slowest: float = math.inf,
+        always: tuple[int, ...] = (),
+        free_energy: bool = False,
+    ) -> None:
+        self.space, self.keeps, self.slowest = space, keeps, slowest
+        self.nodes, self.last = chain_nodes(space.operator, keeps)
+        self.slopes: dict[Node, Array] = {}
+        fixed = np.zeros(1 + len(space.ports))
+        for node in (*self.nodes, *self.last):
+            slope, constant = space.prices(node)
+            self.slopes[node] = slope
+            fixed = fixed + constant
+            if node.level == space.n:
+                fixed = fixed + slope * space.operations(node.operand)
+        fixed[0] += 0.0 if space.operator.copy else space.machine.mac_energy * space.operator.macs
+        if free_energy:
+            fixed[0] = 0.0
+            for slope in self.slopes.values():
+                slope[0] = 0.0
+        self.fixed: Array = fixed
+        self.watch: list[int] = [0]
+        self.levels = [m for m in range(space.n - 1, -1, -1) if m in always or any(n.level == m for n in self.nodes)]
+        self.at = {m: [n for n in self.nodes if n.level == m] for m in self.levels}
+        self.ready = False
+
+    def quick(self, goal: Goal) -> float:
+        """A bound from the fewest words of every node alone."""
+        least = self.fixed.copy()
+        for node in self.nodes:
+            least += self.slopes[node] * self._fewest(node)
+        self.least: Array = least
+        return self.value(goal, least)
+
+    def _fewest(self, node: Node) -> float:
+        space, tensor = self.space, node.operand
+        outside = math.prod(space.profile.factor(d, 0, node.level + 1) for d in space.dims if d not in tensor.dims)
+        return space.size(tensor) * outside
+
+    def value(self, goal: Goal, charges: Array) -> float:
+        """Objective of energy and port seconds."""
+        seconds = max(self.space.compute_seconds, *charges[1:], 0.0)
+        if seconds > self.slowest:
+            return math.inf
+        return goal.of(float(charges[0]), float(seconds), self.space.machine.leak_w)
+
+    def prepare(self) -> None:
+        """Words and charges of every node on every cell, level by level."""
+        if self.ready:
+            return
+        self.ready = True
+        space = self.space
+        self.machine_states = {m: automaton(self.at[m], space.live) for m in self.levels}
+        self.words: dict[int, Array] = {}
+        self.moved: dict[int, Array] = {}
+        for m in self.levels:
+            width = space.machine.memories[m].width
+            held = [space.words(n.operand, m) * width(n.operand) for n in self.at[m]]
+            self.words[m] = np.array(held).reshape(len(held), space.cells)
+            self.moved[m] = np.array([space.moved(n.operand, m) for n in self.at[m]]).reshape(len(held), space.cells)
+
+    def charge(self, level: int) -> Array:
+        """``nodes x cells x watched``."""
+        slopes = np.array([self.slopes[n][self.watch] for n in self.at[level]]).reshape(-1, len(self.watch))
+        return np.ascontiguousarray(self.moved[level][:, :, None] * slopes[:, None, :])
+
+    def crossing(self, level: int) -> Array:
+        """Cells at which the fan-outs between `level` and the next level with nodes may stand (U9)."""
+        profile, space = self.space.profile, self.space
+        allowed = np.ones(space.cells, np.bool_)
+        if not profile.tiles and not profile.relaxed:
+            return allowed
+        spread = dict(profile.ragged)
+        inner = min([v for v in self.levels if v > level], default=space.n)
+        for d in space.live:
+            column = np.zeros(len(space.lines[d].tiles), np.bool_)
+            if space.lines[d].remainder and profile.factor(d, level + 1, inner + 1) > 1:
+                column[-1] = True
+            if d in spread and level < spread[d] <= inner:
+                column[:-1] = True
+            if column.any():
+                allowed &= ~np.broadcast_to(space.spread(d, column), space.shape).ravel()
+        return allowed
+
+    def bound(self, goal: Goal) -> float:
+        """The least charges to go from the start, each alone; also what the sweeps prune with."""
+        space = self.space
+        sizes, strides, first, _, _, link_out, outwards = space.graph
+        after = np.full((space.cells, len(self.watch)), np.inf)
+        after[-1] = 0.0
+        self.to_go: dict[int, Array] = {}
+        self.charges: dict[int, Array] = {}
+        self.allowed: dict[int, Array] = {}
+        for m in reversed(self.levels):
+            states = self.machine_states[m]
+            self.charges[m] = self.charge(m)
+            self.to_go[m] = least_to_go(
+                sizes,
+                strides,
+                first,
+                link_out,
+                outwards,
+                states.mask,
+                states.by_from,
+                self.words[m],
+                self.charges[m],
+                float(space.machine.memories[m].capacity),
+                after,
+            )
+            self.allowed[m] = self.crossing(m)
+            after = np.where(self.allowed[m][:, None], self.to_go[m][:, 0, :], np.inf)
+        whole = self.least.copy()
+        whole[self.watch] = self.fixed[self.watch] + (after[0] if self.levels else 0.0)
+        self.least = np.maximum(self.least, whole)
+        return self.value(goal, self.least) if np.isfinite(whole[0]) else math.inf
+
+    def labels(
+        self,
+        goal: Goal,
+        limit: float,
+        levels: list[int],
+        energy: float = 0.0,
+        behind: float = 0.0,
+        leak: float | None = None,
+    ) -> tuple[list[Step], Array, Array, Array]:
+        """Sweep `levels`, from the inside out, and carry the labels over to what is outside them.
+
+        Args:
+            goal, limit: Labels that cannot get to a value of at most `limit` are dropped.
+            levels: Part of the case's levels, the innermost first.
+            energy, behind: What other operators add to energy and latency.
+            leak: Watts of leakage; by default the machine's.
+
+        Returns:
+            The sweeps, the labels carried over (offsets by cell, labels), and which label of the last sweep each was.
+        """
+        space = self.space
+        sizes, strides, first, link_in, inwards, _, _ = space.graph
+        begin = np.zeros((1, 1 + len(self.watch)))
+        begin[0, 1:] = self.fixed[self.watch]
+        begin[0, 1] += energy
+        start = np.ones(space.cells + 1, np.int64)
+        start[0] = 0
+        index = np.zeros(1, np.int64)
+        steps: list[Step] = []
+        for m in levels:
+            states = self.machine_states[m]
+            found = sweep(
+                sizes,
+                strides,
+                first,
+                link_in,
+                inwards,
+                states.mask,
+                states.by_to,
+                self.words[m],
+                self.charges[m],
+                float(space.machine.memories[m].capacity),
+                start,
+                begin,
+                self.to_go[m],
+                self.floor(),
+                behind,
+                self.slowest,
+                MODE[goal],
+                space.machine.leak_w if leak is None else leak,
+                limit,
+            )
+            steps.append((m, found, index))
+            out = min((v for v in self.levels if v < m), default=None, key=lambda v: m - v)
+            allowed = np.ones(space.cells, np.bool_) if out is None else self.allowed[out]
+            start, begin, index = carry_over(found[0], found[1], states.mask.shape[0], space.cells, allowed)
+            if not len(begin):
+                break
+        return steps, start, begin, index
+
+    def solve(self, goal: Goal, limit: float) -> tuple[Array, list[Placed]] | None:
+        """The best mapping of the watched charges whose objective is at most `limit`; None where there is none."""
+        cells = self.space.cells
+        if not self.levels:
+            row = np.concatenate([[0.0], self.fixed[self.watch]])
+            return (row[1:], []) if self.worth(goal, row, self.floor()) <= limit else None
+        steps, start, begin, index = self.labels(goal, limit, self.levels)
+        lo, hi = int(start[cells - 1]), int(start[cells])
+        if len(steps) < len(self.levels) or lo == hi:
+            return None
+        values = [self.worth(goal, row, self.floor()) for row in begin[lo:hi]]
+        best = lo + int(np.argmin(values))
+        if values[best - lo] > limit:
+            return None
+        return begin[best, 1:], self._trace(steps, int(index[best]))
+
+    def floor(self) -> float:
+        """Seconds that neither the compute units nor the ports that are not watched can beat."""
+        others = [float(self.least[i]) for i in range(1, self.least.size) if i not in self.watch]
+        return max([self.space.compute_seconds, *others])
+
+    def worth(self, goal: Goal, row: Array, floor: float) -> float:
+        """Objective of a label."""
+        seconds = float(max(floor, *row[2:], 0.0))
+        return goal.of(float(row[1]), seconds, self.space.machine.leak_w) if seconds <= self.slowest else math.inf
+
+    def _trace(self, steps: list[Step], label: int) -> list[Placed]:
+        """The nodes of a label of the last step, outermost first."""
+        placed: list[Placed] = []
+        for m, (offsets, _, parent, action), index in reversed(steps):
+            states = self.machine_states[m]
+            fetched: dict[int, int] = {}
+            while True:
+                cell = int(np.searchsorted(offsets, label, side="right") - 1) // states.mask.shape[0]
+                if action[label] >= 0:
+                    _, _, word, node = (int(v) for v in states.by_to[action[label]])
+                    if word >= 0:
+                        placed.append(Placed(self.at[m][word], cell if node >= 0 else fetched.pop(word), cell))
+                    else:
+                        fetched[node] = cell
+                source = int(parent[label])
+                if source < 0:
+                    label = int(index[-1 - source])
+                    break
+                label = source
+        return placed
+
+    def charges_of(self, placed: list[Placed]) -> Array:
+        """All charges of a mapping."""
+        total = self.fixed.copy()
+        for p in placed:
+            m = p.node.level
+            total = total + self.slopes[p.node] * self.moved[m][self.at[m].index(p.node), p.fetch]
+        return total

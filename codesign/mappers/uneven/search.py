@@ -1,0 +1,191 @@
+"""The exact uneven mapper of one operator: profiles and keep sets in the order of their bounds (U13, docs/explanation/uneven-mapping.md)."""
+
+import heapq
+import itertools
+import math
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from codesign.mappers.uneven.kernel import Array
+from codesign.mappers.uneven.levels import Case, Placed
+from codesign.mappers.uneven.profiles import profiles, settled
+from codesign.mappers.uneven.space import Space
+from codesign.mapping.looptree import Factors, Goal, Machine, Operator
+
+TIE = 1e-10
+"""Relative difference below which two values are one (rounding of sums)."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best mapping of one operator.
+
+    Args:
+        value: Objective.
+        energy: Without leakage.
+        seconds: Latency.
+        bound: What no mapping of the space is below.
+        case: Profile and keep sets; none if nothing fits.
+        placed: Nodes, outermost first.
+        cases, sweeps: How many were there and how many were run.
+    """
+
+    value: float
+    energy: float
+    seconds: float
+    bound: float
+    case: Case | None
+    placed: tuple[Placed, ...]
+    cases: int
+    sweeps: int
+
+    @property
+    def proven(self) -> bool:
+        """Whether the value is the optimum."""
+        return self.bound >= self.value * (1 - 1e-9)
+
+
+def solve(
+    operator: Operator,
+    machine: Machine,
+    goal: Goal,
+    factors: Factors | None = None,
+    time_limit: float = math.inf,
+    slowest: float = math.inf,
+) -> Found:
+    """The mapping of least `goal`, with its proof.
+
+    Args:
+        operator: What is computed.
+        machine: On what.
+        goal: What is minimised.
+        factors: Which loops may leave remainders; none by default.
+        time_limit: Seconds of CPU time after which the best so far and its bound are returned.
+        slowest: Latency that the mapping must not exceed.
+    """
+    found = []
+    for profile in profiles(operator, machine, factors or Factors()):
+        space = Space(operator, machine, profile)
+        found += [Case(space, keeps, slowest) for keeps in machine.keeps]
+    return search(found, goal, time_limit)
+
+
+def search(cases_given: list[Case], goal: Goal, time_limit: float = math.inf, leak: float | None = None) -> Found:
+    """The best mapping of several cases.
+
+    Args:
+        cases_given: Profiles and keep sets of one operator.
+        goal: What is minimised.
+        time_limit: Seconds of CPU time after which the best so far and its bound are returned.
+        leak: Watts of leakage; by default the machine's.
+    """
+    stop = time.process_time() + time_limit
+    queue: list[tuple[float, int, int, Case]] = []
+    for case in cases_given:
+        queue.append((case.quick(goal), 0, len(queue), case))
+    heapq.heapify(queue)
+    cases, sweeps = len(queue), 0
+    best: tuple[float, Array, Case, list[Placed]] | None = None
+    bound = math.inf
+    while queue:
+        low, stage, number, case = heapq.heappop(queue)
+        top = best[0] if best else math.inf
+        if low >= top * (1 - TIE):
+            bound = top
+            break
+        if time.process_time() > stop:
+            bound = min(low, top)
+            break
+        if stage == 0:
+            case.prepare()
+            heapq.heappush(queue, (max(low, case.bound(goal)), 1, number, case))
+            continue
+        if math.isinf(low):
+            break
+        limit = min(top * (1 - TIE), low * (1 + STEPS[min(stage, len(STEPS)) - 1]) if low > 0 else math.inf)
+        sweeps += 1
+        answer = case.solve(goal, limit)
+        if answer is None:
+            if limit < top * (1 - TIE):
+                heapq.heappush(queue, (limit, stage + 1, number, case))
+            continue
+        _, placed = answer
+        charges = case.charges_of(placed)
+        value = case.value(goal, charges)
+        reached = case.worth(goal, _row(charges, case.watch), case.floor())
+        if value > reached * (1 + TIE):
+            worst = max((i for i in range(1, charges.size) if i not in case.watch), key=lambda i: charges[i])
+            case.watch = [*case.watch, worst]
+            heapq.heappush(queue, (max(reached, case.bound(goal)), 1, number, case))
+        elif case.space.profile.relaxed:
+            for child in _settle(case, placed, value):
+                heapq.heappush(queue, (max(value, child.quick(goal)), 0, cases, child))
+                cases += 1
+            continue
+        if not case.space.profile.relaxed and value < (best[0] if best else math.inf):
+            best = (value, charges, case, placed)
+    else:
+        bound = best[0] if best else math.inf
+    if best is None:
+        return Found(math.inf, math.inf, math.inf, bound, None, (), cases, sweeps)
+    value, charges, case, placed = best
+    seconds = max(case.space.compute_seconds, *charges[1:], 0.0)
+    return Found(value, float(charges[0]), float(seconds), min(bound, value), case, tuple(placed), cases, sweeps)
+
+
+STEPS = (0.02, 0.08, 0.3, 1.0, 5.0, math.inf)
+"""How far above its bound a case is searched the first time, the second, ..."""
+
+
+def _settle(case: Case, placed: list[Placed], value: float) -> list[Case]:
+    """Cases that a relaxed one stands for: the one that the nest found obeys, else those of its worst dimension (U14)."""
+    space, profile = case.space, case.space.profile
+    worst, most = profile.relaxed[0], 0.0
+    tiles: list[tuple[str, int]] = []
+    whole: list[str] = []
+    for dim in profile.relaxed:
+        line, at = space.lines[dim], space.live.index(dim) if dim in space.live else -1
+        used = sorted(
+            {int(np.unravel_index(p.hold, space.shape)[at]) for p in placed if dim not in p.node.operand.dims}
+            if at >= 0
+            else ()
+        )
+        chain = sorted({int(np.unravel_index(p.hold, space.shape)[at]) for p in placed} if at >= 0 else ())
+        sizes = [round(line.tiles[e]) for e in chain if e < len(line.tiles) - 1]
+        outer = sizes[-1] if sizes else 0
+        count = line.steps[line.tiles.index(float(outer))] if outer else 1.0
+        lost = 0.0
+        for small, large in itertools.pairwise(sizes):
+            lost += 1.0 if large % small else 0.0
+        for e in used:
+            if e < len(line.tiles) - 1:
+                lost += count * outer / line.tiles[e] / line.steps[e] - 1
+        lost += (count * outer / line.steps[0] if outer else 1.0) - 1
+        factor = profile.factor(dim, 0, space.n + 1)
+        if not outer and space.operator.bounds[dim] % factor:
+            lost += 1.0
+        if lost > most:
+            worst, most = dim, lost
+        if outer and count * outer * factor != space.operator.bounds[dim]:
+            tiles.append((dim, outer))
+        else:
+            whole.append(dim)
+    if most == 0.0:
+        exact = replace(profile, relaxed=(), tiles=(*profile.tiles, *tiles))
+        return [Case(Space(space.operator, space.machine, exact), case.keeps, case.slowest), *_children(case, worst)]
+    return _children(case, worst)
+
+
+def _children(case: Case, dim: str) -> list[Case]:
+    space = case.space
+    return [
+        Case(Space(space.operator, space.machine, p), case.keeps, case.slowest)
+        for p in settled(space.operator, space.profile, dim)
+    ]
+
+
+def _row(charges: Array, watch: list[int]) -> Array:
+    row: Array = charges[[0, *watch]].copy()
+    return row

@@ -1,0 +1,57 @@
+"""The page of one network on one accelerator: figures, the machine, where time and energy go, every layer's loop nest."""
+
+from pathlib import Path
+from typing import Any
+
+from codesign.core.files import write_atomic
+from codesign.evaluation.metrics import UNITS
+from codesign.evaluation.replay import ReplayedLayer
+from codesign.evaluation.whole_network import NetworkResult
+from codesign.report.design_data import area_parts, energy_parts, layer_rows, roofline
+from codesign.report.html_page import asset, build_page
+from codesign.report.recommend import LABELS
+
+SCRIPTS = ("scene.js", "drawing.js", "design.js", "network.js")
+
+
+def write_network_page(result: NetworkResult, path: Path) -> Path:
+    """Write the page; returns its path."""
+    title = f"{result.network.name} on {result.architecture.name}"
+    write_atomic(path, build_page(title, asset("network.html"), network_page_data(result), SCRIPTS))
+    return path
+
+
+def network_page_data(result: NetworkResult) -> dict[str, Any]:
+    """Everything the page shows, as plain values."""
+    detail = result.to_json()
+    architecture = detail["architecture"]
+    return {
+        "network": result.network.name,
+        "mapper": result.mapper,
+        "objective": result.options.objective.value,
+        "operators": len(result.network.operators),
+        "macs": result.network.macs,
+        "weight_bytes": result.network.parameter_bytes,
+        "dram_bytes": result.dram_bytes,
+        "utilization": result.utilization,
+        "metrics": detail["metrics"],
+        "units": UNITS,
+        "labels": LABELS,
+        "design": {
+            "architecture": architecture,
+            "area": area_parts(architecture),
+            "energy": energy_parts(detail),
+            "layers": layer_rows(detail, _replayed(result)),
+            "vector": detail["vector"],
+            "roofline": roofline(architecture, result.architecture),
+        },
+    }
+
+
+def _replayed(result: NetworkResult) -> list[ReplayedLayer]:
+    rows = []
+    for layer in result.layers:
+        mapping, cost = layer.result.mapping, layer.result.cost
+        assert mapping is not None and cost is not None
+        rows.append(ReplayedLayer(layer.name, layer.count, layer.computation, mapping, cost))
+    return rows

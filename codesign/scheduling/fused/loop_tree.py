@@ -1,0 +1,343 @@
+"""Trees of shared loops over a sequence of operators, by dynamic programming (F1-F5, docs/explanation/fused-mapping.md)."""
+
+import itertools
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.formats.accelforge.workload import Workload
+from codesign.mappers.uneven.kernel import Array
+from codesign.mappers.uneven.search import STEPS
+from codesign.mappers.uneven.space import divisors
+from codesign.mapping.looptree import Goal, Machine, Operator
+from codesign.scheduling.fused.operator_front import CopyFront, Front, Limits, Loops, OperatorFront
+from codesign.scheduling.fused.pareto import undominated
+
+
+@dataclass(frozen=True)
+class SharedLoop:
+    """A loop over several operators: its dimension in each of them, and the tile inside."""
+
+    dims: tuple[tuple[int, str], ...]
+    tile: int
+
+    def of(self, operator: int) -> str:
+        """The dimension in one operator."""
+        return dict(self.dims)[operator]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The best schedule of a graph.
+
+    Args:
+        value: Objective.
+        bound: What none is below.
+        energy: With leakage.
+        seconds: Latency, operators one after another.
+    """
+
+    value: float
+    bound: float
+    energy: float
+    seconds: float
+
+    @property
+    def proven(self) -> bool:
+        """Whether the value is the optimum."""
+        return self.bound >= self.value * (1 - 1e-9)
+
+
+class Fusion:
+    """One graph on one machine.
+
+    Args:
+        operators: In the order they run.
+        machines: For each of them the machines that may run it.
+        between: Tensors that one writes and another reads.
+        goal: Objective.
+        loops_per_dim, loops: Most shared loops over one dimension of an operator, and in all.
+    """
+
+    def __init__(
+        self, operators: Sequence[Operator], machines: Sequence[Sequence[Machine]], between: frozenset[str], goal: Goal,
+        loops_per_dim: int = 1, loops: float = math.inf,
+    ) -> None:  # fmt: skip
+        self.operators, self.goal, self.loops_per_dim, self.loops = operators, goal, loops_per_dim, loops
+        self.between = between
+        self.leak = machines[0][0].leak_w
+        self.users = {t: [i for i, o in enumerate(operators) if any(t == x.name for x in o.operands)] for t in between}
+        self.fronts = [
+            (CopyFront if o.copy else OperatorFront)(o, m, between, goal, self.leak)
+            for o, m in zip(operators, machines, strict=True)
+        ]
+        self.capacity = self.fronts[0].capacity
+        same: dict[object, tuple[float, float]] = {}
+        self.least: list[tuple[float, float]] = []
+        for front, machine in zip(self.fronts, machines, strict=True):
+            key = _shape(front.operator, machine, between)
+            if key not in same:
+                same[key] = front.least()
+            self.least.append(same[key])
+        self.total = (sum(e for e, _ in self.least), sum(s for _, s in self.least))
+        self.limit = math.inf
+
+    # ------------------------------------------------------------------ limits
+
+    def rest(self, first: int, last: int) -> tuple[float, float]:
+        """Least energy and seconds of the operators outside first..last."""
+        inside = self.least[first : last + 1]
+        return self.total[0] - sum(e for e, _ in inside), self.total[1] - sum(s for _, s in inside)
+
+    def prune(self, rows: Array, first: int, last: int) -> Array:
+        """Which rows of operators first..last may be part of something within the limit."""
+        energy, seconds = self.rest(first, last)
+        e, s = rows[:, -2] + energy, rows[:, -1] + seconds
+        leaked = e + self.leak * s
+        worth = leaked if self.goal is Goal.ENERGY else s if self.goal is Goal.LATENCY else leaked * s
+        width = rows.shape[1] - 2
+        return np.flatnonzero((worth <= self.limit) & (rows[:, :width].sum(axis=1) <= self.capacity))
+
+    # ------------------------------------------------------------------ tensors
+
+    def inside(self, tensor: str, first: int, last: int) -> bool:
+        """Whether only operators first..last use the tensor."""
+        users = self.users[tensor]
+        return first <= users[0] and users[-1] <= last
+
+    def touching(self, first: int, last: int) -> list[str]:
+        """Shared tensors that operators first..last use."""
+        return sorted(t for t, users in self.users.items() if any(first <= u <= last for u in users))
+
+    def axis_of(self, operator: int, tensor: str, dim: str) -> str | None:
+        """Name of the axis of `tensor` that `dim` alone indexes."""
+        operand = next(t for t in self.operators[operator].operands if t.name == tensor)
+        for rank, axis in zip(operand.ranks, operand.axes, strict=True):
+            if axis == ((dim, 1),):
+                return rank
+        return None
+
+    def dim_of(self, operator: int, tensor: str, rank: str) -> str | None:
+        """Dimension that alone indexes an axis of `tensor`."""
+        operand = next(t for t in self.operators[operator].operands if t.name == tensor)
+        for name, axis in zip(operand.ranks, operand.axes, strict=True):
+            if name == rank and len(axis) == 1 and axis[0][1] == 1:
+                return axis[0][0]
+        return None
+
+    def bits(self, tensor: str, context: tuple[SharedLoop, ...]) -> float:
+        """Bits of its tile inside the loops."""
+        user = self.users[tensor][0]
+        operator = self.operators[user]
+        sizes = dict(operator.bounds)
+        for loop in context:
+            dims = dict(loop.dims)
+            if user in dims:
+                sizes[dims[user]] = loop.tile
+        operand = next(t for t in operator.operands if t.name == tensor)
+        return operand.words(sizes) * self.fronts[user].width[tensor]
+
+    def indexed(self, tensor: str, context: tuple[SharedLoop, ...]) -> bool:
+        """Whether every loop moves the tensor alike in all its users (nothing is computed twice)."""
+        for loop in context:
+            ranks = {self.axis_of(u, tensor, loop.of(u)) for u in self.users[tensor]}
+            if len(ranks) != 1 or None in ranks:
+                return False
+        return True
+
+    # ------------------------------------------------------------------ loops
+
+    def loop_dims(self, first: int, last: int) -> list[tuple[tuple[int, str], ...]]:
+        """Ways to share a loop among operators first..last: one dimension in each, agreeing on the tensors between them."""
+        found = []
+        for dim in self.operators[first].bounds:
+            chosen = {first: dim}
+            pending, good = [first], True
+            while pending and good:
+                user = pending.pop()
+                for tensor in self.between:
+                    if user not in self.users[tensor] or not self.inside(tensor, first, last):
+                        continue
+                    rank = self.axis_of(user, tensor, chosen[user])
+                    if rank is None:
+                        continue
+                    for other in self.users[tensor]:
+                        match = self.dim_of(other, tensor, rank)
+                        if match is None or chosen.get(other, match) != match:
+                            good = False
+                        elif other not in chosen:
+                            chosen[other] = match
+                            pending.append(other)
+            bounds = {self.operators[u].bounds[d] for u, d in chosen.items()}
+            if good and len(chosen) == last - first + 1 and len(bounds) == 1 and bounds.pop() > 1:
+                found.append(tuple(sorted(chosen.items())))
+        return found
+
+    def more_loops(self, first: int, last: int, context: tuple[SharedLoop, ...]) -> Iterator[tuple[SharedLoop, ...]]:
+        """Non-empty sequences of loops to add around operators first..last."""
+        options = self.loop_dims(first, last)
+        room = self.loops - len(context)
+
+        def extend(now: tuple[SharedLoop, ...]) -> Iterator[tuple[SharedLoop, ...]]:
+            if len(now) - len(context) >= room:
+                return
+            for dims in options:
+                user, dim = dims[0]
+                own = [loop for loop in now if dict(loop.dims).get(user) == dim]
+                if len(own) >= self.loops_per_dim:
+                    continue
+                outer = own[-1].tile if own else self.operators[user].bounds[dim]
+                for tile in divisors(outer)[:-1]:
+                    grown = (*now, SharedLoop(dims, tile))
+                    yield grown
+                    yield from extend(grown)
+
+        for found in extend(context):
+            yield found[len(context) :]
+
+    # ------------------------------------------------------------------ fronts
+
+    def leaf(self, operator: int, chip: frozenset[str], context: tuple[SharedLoop, ...]) -> Array:
+        """Rows of one operator inside the loops."""
+        front = self.fronts[operator]
+        loops: Loops = tuple((loop.of(operator), loop.tile) for loop in context)
+        found: Front = front.front(chip & front.tensors, loops)
+        return found.rows[self.prune(found.rows, operator, operator)]
+
+    def part(self, first: int, last: int, chip: frozenset[str], context: tuple[SharedLoop, ...]) -> Array:
+        """Rows of operators first..last as one part of a sequence: one operator, or several under more loops."""
+        if first == last:
+            return self.leaf(first, chip, context)
+        key = first, last, chip & frozenset(self.touching(first, last)), context
+        if key not in self._parts:
+            depth = len(context)
+            rows = [np.zeros((0, depth + 3))]
+            for loops in self.more_loops(first, last, context):
+                inner = self.sequence(first, last, chip, context + loops)
+                if len(inner):
+                    closed = np.empty((len(inner), depth + 3))
+                    closed[:, :depth] = inner[:, :depth]
+                    closed[:, depth] = inner[:, depth:-2].sum(axis=1)
+                    closed[:, depth + 1 :] = inner[:, -2:]
+                    rows.append(closed)
+            every = np.concatenate(rows)
+            self._parts[key] = every[undominated(every)]
+        return self._parts[key]
+
+    def sequence(self, first: int, last: int, chip: frozenset[str], context: tuple[SharedLoop, ...]) -> Array:
+        """Rows of operators first..last, one part after another at the same loops; tensors between parts stay or go out.
+
+        `chip` holds what is decided outside.
+        """
+        depth = len(context)
+        start = np.zeros((1, depth + 3))
+        states: dict[tuple[int, frozenset[str]], Array] = {(first, frozenset()): start}
+        for at in range(first, last + 1):
+            here = [(live, rows) for (position, live), rows in states.items() if position == at]
+            for live, rows in here:
+                for end in range(at, last + 1):
+                    if depth and (at, end) == (first, last):
+                        continue
+                    for grown, stay in self._choices(first, last, at, end, live, context):
+                        more = self.part(at, end, chip | grown, context)
+                        if not len(more):
+                            continue
+                        held = sum(self.bits(t, context) for t in grown)
+                        joined = self._join(rows, more, held, first, end, depth)
+                        if len(joined):
+                            key = end + 1, stay
+                            old = states.get(key)
+                            both = joined if old is None else np.concatenate([old, joined])
+                            states[key] = both[undominated(both)]
+        return states.get((last + 1, frozenset()), np.zeros((0, depth + 3)))
+
+    def _choices(
+        self, first: int, last: int, at: int, end: int, live: frozenset[str], context: tuple[SharedLoop, ...]
+    ) -> Iterator[tuple[frozenset[str], frozenset[str]]]:
+        """For a part at..end: tensors on the chip during it, and those that stay on it afterwards."""
+        inner = [t for t in self.touching(at, end) if self.inside(t, first, last)]
+        new = [t for t in inner if self.users[t][0] >= at and not self.inside(t, at, end)]
+        for bits in itertools.product((False, True), repeat=len(new)):
+            chosen = frozenset(t for t, b in zip(new, bits, strict=True) if b)
+            if context and not all(self.indexed(t, context) for t in new):
+                continue
+            grown = live | chosen
+            stay = frozenset(t for t in grown if self.users[t][-1] > end)
+            yield grown, stay
+
+    def _join(self, rows: Array, more: Array, held: float, first: int, end: int, depth: int) -> Array:
+        n, m = len(rows), len(more)
+        found = np.empty((n * m, depth + 3))
+        a, b = np.repeat(np.arange(n), m), np.tile(np.arange(m), n)
+        found[:, :depth] = rows[a, :depth] + more[b, :depth]
+        found[:, depth] = np.maximum(rows[a, depth], more[b, depth] + held)
+        found[:, depth + 1 :] = rows[a, depth + 1 :] + more[b, depth + 1 :]
+        found = found[self.prune(found, first, end)]
+        return found[undominated(found)]
+
+    # ------------------------------------------------------------------ search
+
+    def solve(self, time_limit: float = math.inf) -> Schedule:
+        """The best schedule and its bound."""
+        stop = time.process_time() + time_limit
+        low = self.goal.of(*self.total, self.leak)
+        bound = low
+        for step in STEPS:
+            self.limit = low * (1 + step) if math.isfinite(step) else math.inf
+            self._parts: dict[object, Array] = {}
+            for i, front in enumerate(self.fronts):
+                energy, seconds = self.rest(i, i)
+                front.prepare(Limits(energy, seconds, self.limit, self.leak))
+            rows = self.sequence(0, len(self.operators) - 1, frozenset(), ())
+            if len(rows):
+                values = [self.goal.of(float(e), float(s), self.leak) for e, s in rows[:, -2:]]
+                best = int(np.argmin(values))
+                energy, seconds = (float(v) for v in rows[best, -2:])
+                return Schedule(values[best], values[best], energy + self.leak * seconds, seconds)
+            bound = self.limit
+            if time.process_time() > stop:
+                break
+        return Schedule(math.inf, bound, math.inf, math.inf)
+
+
+def _shape(operator: Operator, machines: Sequence[Machine], between: frozenset[str]) -> object:
+    """Equal for operators that differ in names only."""
+    names = {t.name: i for i, t in enumerate(operator.operands)}
+    dims = {d: i for i, d in enumerate(operator.bounds)}
+    tensors = tuple(
+        (tuple(tuple((dims[d], c) for d, c in axis) for axis in t.axes), t.output, t.bits, t.name in between)
+        for t in operator.operands
+    )
+    keeps = tuple(
+        frozenset(tuple(frozenset(names[t] for t in level) for level in k) for k in m.keeps) for m in machines
+    )
+    axes = tuple(
+        tuple(
+            tuple(
+                (a.size, frozenset(dims[d] for d in a.dims), frozenset(names[t] for t in a.shared), a.min_usage)
+                for a in f
+            )
+            for f in m.fanouts
+        )
+        for m in machines
+    )
+    bits = tuple(
+        tuple((m.name, m.capacity, tuple(sorted((names[t], b) for t, b in m.bits.items()))) for m in x.memories)
+        for x in machines
+    )
+    return tensors, tuple(operator.bounds.values()), keeps, axes, bits, operator.copy
+
+
+def schedule(
+    workload: Workload,
+    machines: Sequence[Sequence[Machine]],
+    goal: Goal,
+    loops_per_dim: int,
+    loops: float,
+    time_limit: float = math.inf,
+) -> Schedule:
+    """The best schedule of a workload under LoopTree's rules."""
+    return Fusion(workload.operators, machines, workload.intermediates, goal, loops_per_dim, loops).solve(time_limit)

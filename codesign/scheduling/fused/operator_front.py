@@ -1,0 +1,283 @@
+"""What one operator can do inside given shared loops: bits held at each depth, energy, seconds (F3, docs/explanation/fused-mapping.md)."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.core.errors import UserError
+from codesign.mappers.uneven.kernel import Array
+from codesign.mappers.uneven.levels import Case
+from codesign.mappers.uneven.profiles import profiles
+from codesign.mappers.uneven.search import search
+from codesign.mappers.uneven.space import Space
+from codesign.mapping.looptree import Factors, Goal, Machine, Operator
+from codesign.scheduling.fused.pareto import undominated
+
+Loops = tuple[tuple[str, int], ...]
+"""Shared loops of an operator, outermost first: dimension and tile inside."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the other operators add at least, and what the whole must not exceed.
+
+    Args:
+        energy, seconds: Of the others.
+        value: Of the objective.
+        leak: Watts of leakage.
+    """
+
+    energy: float
+    seconds: float
+    value: float
+    leak: float
+
+
+@dataclass(frozen=True)
+class Front:
+    """Undominated ways.
+
+    Args:
+        rows: ``n x (depth + 3)``: bits that stay for all of each outer depth, the most bits held inside, energy, seconds.
+        sources: ``n x 3``: how each row came about.
+    """
+
+    rows: Array
+    sources: Array
+
+
+class _Open:
+    """All labels of a case at the shared level."""
+
+    def __init__(self, case: Case, goal: Goal, limits: Limits) -> None:
+        self.case = case
+        offsets, labels = np.zeros(1, np.int64), np.zeros((0, 1 + len(case.watch)))
+        steps, _, _, _ = case.labels(goal, limits.value, case.levels, limits.energy, limits.seconds, limits.leak)
+        if len(steps) == len(case.levels):
+            _, (offsets, labels, _, _), _ = steps[-1]
+            labels = labels.copy()
+            labels[:, 1] -= limits.energy
+        self.offsets, self.labels = offsets, labels
+        level = case.levels[-1]
+        self.states = {s: i for i, s in enumerate(case.machine_states[level].states) if all(o < 2 for o in s)}
+        self.words, self.charges = case.words[level], case.charges[level]
+        space = case.space
+        self.entries = {
+            d: {round(t * space.inside(d, level)): e for e, t in enumerate(space.lines[d].tiles)} for d in space.dims
+        }
+        self.strides = dict(zip(space.live, space.graph[1].tolist(), strict=True))
+
+    def cells(self, loops: Loops) -> list[int] | None:
+        """The cell inside each number of the loops; None if the fan-outs do not allow these tiles."""
+        space = self.case.space
+        now = {d: len(space.lines[d].tiles) - 1 for d in space.dims}
+        found = [space.cells - 1]
+        for dim, tile in loops:
+            entry = self.entries[dim].get(tile)
+            if entry is None or entry > now[dim]:
+                return None
+            now[dim] = entry
+            found.append(sum(now[d] * s for d, s in self.strides.items()))
+        return found
+
+    def rows(self, loops: Loops) -> list[tuple[Array, int, int]]:
+        """Rows for every set of nodes placed inside and every depth of the others."""
+        cells = self.cells(loops)
+        if cells is None or len(self.offsets) == 1:
+            return []
+        depth, floor = len(loops), self.case.floor()
+        n_states = self.case.machine_states[self.case.levels[-1]].mask.shape[0]
+        found = []
+        for state, number in self.states.items():
+            lo, hi = self.offsets[cells[-1] * n_states + number], self.offsets[cells[-1] * n_states + number + 1]
+            outside = [i for i, o in enumerate(state) if o == 0]
+            if lo == hi or (outside and not depth):
+                continue
+            labels = self.labels[lo:hi]
+            for code, depths in enumerate(itertools.product(range(depth), repeat=len(outside))):
+                held, charge = np.zeros(depth), np.zeros(self.charges.shape[2])
+                for node, d in zip(outside, depths, strict=True):
+                    held[d] += self.words[node, cells[d]]
+                    charge = charge + self.charges[node, cells[d]]
+                row = np.empty((hi - lo, depth + 3))
+                row[:, :depth] = held
+                row[:, depth] = labels[:, 0]
+                row[:, depth + 1] = labels[:, 1] + charge[0]
+                row[:, depth + 2] = (
+                    floor if charge.size == 1 else np.maximum(floor, (labels[:, 2:] + charge[1:]).max(axis=1))
+                )
+                found.append((row, int(lo), code * len(self.states) + list(self.states).index(state)))
+        return found
+
+
+class OperatorFront:
+    """One operator of a graph.
+
+    Args:
+        operator: The operator.
+        machines: Those that may run it, one for each compute unit.
+        between: Tensors that other operators write or read too and that may stay on the chip.
+        goal: Objective of the whole.
+        leak: Watts of leakage.
+    """
+
+    def __init__(
+        self, operator: Operator, machines: Sequence[Machine], between: frozenset[str], goal: Goal, leak: float
+    ) -> None:
+        self.operator, self.machines, self.goal, self.leak = operator, machines, goal, leak
+        self.tensors = frozenset(t.name for t in operator.operands)
+        self.between = between & self.tensors
+        self.capacity = float(machines[0].memories[1].capacity)
+        self.width = {t.name: machines[0].memories[1].width(t) for t in operator.operands}
+        self._cases: dict[frozenset[str], list[Case]] | None = None
+        self._open: dict[frozenset[str], list[_Open]] = {}
+        self._fronts: dict[tuple[frozenset[str], Loops], Front] = {}
+
+    def cases(self) -> dict[frozenset[str], list[Case]]:
+        """Profiles and keep sets by the set of tensors that the outermost memory does not hold (F2)."""
+        if self._cases is not None:
+            return self._cases
+        found: dict[frozenset[str], list[Case]] = {}
+        for machine in self.machines:
+            if len(machine.memories) < 2:
+                raise UserError(
+                    "fusion needs a memory inside the outermost one", where=f"operator '{self.operator.name}'"
+                )
+            spaces = [Space(self.operator, machine, p) for p in profiles(self.operator, machine, Factors())]
+            for keeps in machine.keeps:
+                chip = frozenset(self.tensors - keeps[0])
+                if not chip <= self.between & keeps[1]:
+                    continue
+                for space in spaces:
+                    if any(len(f) for f in space.profile.factors[:2]) and chip:
+                        raise UserError(
+                            "fan-outs above the shared memory are not supported with fusion", where=self.operator.name
+                        )
+                    case = Case(space, keeps, always=(1,), free_energy=self.goal is Goal.LATENCY and self.leak == 0)
+                    case.quick(self.goal)
+                    found.setdefault(chip, []).append(case)
+        self._cases = found
+        return found
+
+    def least(self) -> tuple[float, float]:
+        """Energy and seconds that no mapping is below, each alone, whatever stays on the chip (F5)."""
+        cases = [c for found in self.cases().values() for c in found]
+        energy = search(cases, Goal.ENERGY, leak=0.0).bound
+        for case in cases:
+            case.watch = [0]
+        seconds = min(max(c.space.compute_seconds, *c.least[1:], 0.0) for c in cases)
+        return energy, seconds
+
+    def prepare(self, limits: Limits) -> None:
+        """Sweep all cases that may be part of a mapping within the limits; earlier sweeps are dropped."""
+        self._open, self._fronts = {}, {}
+        for chip, cases in self.cases().items():
+            kept = []
+            for case in cases:
+                if self._value(case, limits) > limits.value:
+                    continue
+                case.prepare()
+                case.watch = [0, *self._binding(case)]
+                case.bound(self.goal)
+                if self._value(case, limits) <= limits.value:
+                    kept.append(_Open(case, self.goal, limits))
+            if kept:
+                self._open[chip] = kept
+
+    def _value(self, case: Case, limits: Limits) -> float:
+        seconds = max(case.space.compute_seconds, *case.least[1:], 0.0)
+        return self.goal.of(float(case.least[0]) + limits.energy, float(seconds) + limits.seconds, limits.leak)
+
+    def _binding(self, case: Case) -> list[int]:
+        """Ports that some placement makes slower than the operations."""
+        if self.goal is Goal.ENERGY and self.leak == 0:
+            return []
+        worst = case.fixed.copy()
+        for m in case.levels:
+            for node, moved in zip(case.at[m], case.moved[m], strict=True):
+                worst = worst + np.maximum(case.slopes[node], 0) * moved.max()
+        return [i for i in range(1, worst.size) if worst[i] > case.space.compute_seconds * (1 + 1e-12)]
+
+    def front(self, chip: frozenset[str], loops: Loops) -> Front:
+        """Undominated rows with `chip` on the chip, inside shared loops."""
+        key = chip, loops
+        if key in self._fronts:
+            return self._fronts[key]
+        rows: list[Array] = [np.zeros((0, len(loops) + 3))]
+        sources: list[Array] = [np.zeros((0, 3), np.int64)]
+        for number, opened in enumerate(self._open.get(chip, ())):
+            for row, first, code in opened.rows(loops):
+                fits = row[:, : len(loops) + 1].sum(axis=1) <= self.capacity
+                rows.append(row[fits])
+                labels = (first + np.arange(len(row)))[fits]
+                sources.append(np.stack([np.full(len(labels), number), labels, np.full(len(labels), code)], axis=1))
+        every, origin = np.concatenate(rows), np.concatenate(sources)
+        best = undominated(every)
+        self._fronts[key] = Front(every[best], origin[best])
+        return self._fronts[key]
+
+
+class CopyFront:
+    """An operator that only moves a tensor (F6).
+
+    Args:
+        operator, machines, between, goal, leak: As in `OperatorFront`.
+    """
+
+    def __init__(
+        self, operator: Operator, machines: Sequence[Machine], between: frozenset[str], goal: Goal, leak: float
+    ) -> None:
+        self.operator, self.goal, self.leak = operator, goal, leak
+        self.machine = machines[0]
+        self.tensors = frozenset(t.name for t in operator.operands)
+        self.between = between & self.tensors
+        self.capacity = float(self.machine.memories[1].capacity)
+        self.width = {t.name: self.machine.memories[1].width(t) for t in operator.operands}
+        self.allowed = {
+            frozenset(self.tensors - keeps[0])
+            for keeps in self.machine.keeps
+            if self.tensors - keeps[0] <= self.between & keeps[1]
+        }
+
+    def least(self) -> tuple[float, float]:
+        """Energy and seconds of the cheapest way."""
+        ways = [self._cost(chip) for chip in self.allowed]
+        return min(e for e, _ in ways), min(s for _, s in ways)
+
+    def prepare(self, limits: Limits) -> None:
+        """Nothing to do."""
+
+    def _cost(self, chip: frozenset[str]) -> tuple[float, float]:
+        source = next(t for t in self.operator.operands if not t.output)
+        target = next(t for t in self.operator.operands if t.output)
+        if (source.name in chip) == (target.name in chip):
+            return 0.0, 0.0
+        outer, inner = self.machine.memories[:2]
+        words = source.words(self.operator.bounds)
+        down = target.name in chip
+        away, here = words * outer.width(source), words * inner.width(source)
+        energy = away * outer.read + here * inner.write if down else here * inner.read + away * outer.write
+        seconds = max(
+            [
+                0.0,
+                *((away * (r if down else w)) for r, w in outer.ports),
+                *((here * (w if down else r)) for r, w in inner.ports),
+            ]
+        )
+        return (0.0 if self.goal is Goal.LATENCY and self.leak == 0 else energy), seconds
+
+    def front(self, chip: frozenset[str], loops: Loops) -> Front:
+        """One row, if the memories may hold the tensors so."""
+        if chip not in self.allowed:
+            return Front(np.zeros((0, len(loops) + 3)), np.zeros((0, 3), np.int64))
+        row = np.zeros((1, len(loops) + 3))
+        row[0, -2:] = self._cost(chip)
+        return Front(row, np.zeros((1, 3), np.int64))
+
+
+def value(goal: Goal, energy: float, seconds: float, leak: float) -> float:
+    """Objective, infinite if there is none."""
+    return goal.of(energy, seconds, leak) if math.isfinite(energy) else math.inf

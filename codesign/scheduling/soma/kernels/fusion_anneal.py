@@ -1,0 +1,107 @@
+"""Compiled: simulated annealing over the fusion attributes."""
+
+import math
+from typing import Any
+
+from codesign.core.jit import njit
+from codesign.core.rng import RandomState, uniform
+from codesign.scheduling.soma.kernels.decode import OK, UNPRICED
+from codesign.scheduling.soma.kernels.fusion_moves import change
+from codesign.scheduling.soma.kernels.score_scheme import LATENCY, FloatArray, Scheme, score_scheme
+from codesign.scheduling.soma.model.layer_graph import IntArray
+
+Arrays = tuple[Any, ...]
+
+# Columns of the statistics per move: tried, applicable and legal, accepted, better than the best.
+TRIED, LEGAL, ACCEPTED, IMPROVED, N_STATS = range(5)
+# Entries of `costs`.
+CURRENT, BEST, BEST_ENERGY, BEST_LATENCY, N_COSTS = range(5)
+
+
+@njit
+def copy_scheme(source: Scheme, target: Scheme) -> None:
+    """Copy every array of a scheme."""
+    target[0][:] = source[0]
+    target[1][:] = source[1]
+    target[2][:] = source[2]
+    target[3][:] = source[3]
+    target[4][:] = source[4]
+    target[5][:] = source[5]
+    target[6][:] = source[6]
+
+
+@njit
+def temperature(progress: float, start: float) -> float:
+    """The published cooling rule: ``T0 (1 - x) / (1 + 8 x)`` at progress x."""
+    return start * (1.0 - progress) / (1.0 + 8.0 * progress)
+
+
+@njit
+def anneal_fusion(
+    net: Arrays, setting: Arrays, exponents: tuple[float, float], schemes: tuple[Scheme, Scheme, Scheme], scratch: Arrays,
+    chances: FloatArray, costs: FloatArray, stats: IntArray, random: RandomState, begin: float, stop: float, t0: float, rounds: int,
+    first: int,
+) -> int:  # fmt: skip
+    """Run proposals `first` to `rounds` while progress goes from `begin` to `stop`.
+
+    Stops before a proposal with a tile that has to be priced first (`kernels.score_scheme.cached_tile_cost`); called again from there, it
+    makes the same proposal.
+
+    Args:
+        net: `search.network_arrays`.
+        setting: Batch, model flags, buffer limit, timing mode.
+        exponents: Of energy and of latency in the objective.
+        schemes: Current, candidate and best scheme; the current one is scored.
+        scratch: Tile-cost cache, group arrays, input lists, workspace, score.
+        chances: Cumulative probability of each move.
+        costs: `N_COSTS`: cost of the current and best scheme, energy and latency of the best; updated.
+        stats: ``moves x N_STATS``; updated.
+        random: Generator state; updated.
+        begin: Progress of the whole annealing at the first round, 0..1.
+        stop: Progress at the last round.
+        t0: Start temperature, relative to the cost.
+        rounds: Proposals from progress `begin` to `stop`.
+        first: Proposals of these already made.
+
+    Returns:
+        Proposals made: `rounds`, or fewer when a tile has to be priced.
+    """
+    batch, flags, limit, mode = setting
+    current, candidate, best = schemes
+    cache, groups, lists, work, score = scratch
+    producers, consumers = net[1], net[2]
+    for index in range(first, rounds):
+        before = random[0]
+        heat = temperature(begin + (stop - begin) * index / rounds, t0)
+        draw = uniform(random)
+        kind = 0
+        while draw >= chances[kind]:
+            kind += 1
+        stats[kind, TRIED] += 1
+        copy_scheme(current, candidate)
+        if not change(kind, candidate[0], candidate[1], candidate[2], candidate[3], producers, consumers, random):
+            continue
+        code, energy = score_scheme(
+            net, batch, flags, limit, mode, candidate, current, False, cache, groups, lists, work, score
+        )
+        if code == UNPRICED:
+            random[0] = before
+            stats[kind, TRIED] -= 1
+            return index
+        if code != OK:
+            continue
+        stats[kind, LEGAL] += 1
+        cost = energy ** exponents[0] * float(score[LATENCY]) ** exponents[1]
+        rise = (cost - costs[CURRENT]) / costs[CURRENT]
+        if rise > 0 and (heat <= 0 or uniform(random) >= math.exp(-rise / heat)):
+            continue
+        stats[kind, ACCEPTED] += 1
+        copy_scheme(candidate, current)
+        costs[CURRENT] = cost
+        if cost < costs[BEST]:
+            stats[kind, IMPROVED] += 1
+            costs[BEST] = cost
+            costs[BEST_ENERGY] = energy
+            costs[BEST_LATENCY] = score[LATENCY]
+            copy_scheme(candidate, best)
+    return rounds

@@ -1,0 +1,174 @@
+"""Compiled: the two-clock timing rule and the buffer check. Reference data `spec.md`, sections 3 and 4.
+
+One compute engine runs the tiles in sequence; the DRAM channels take the tensors strictly in DRAM order. With E(p) the
+end of tile p, a transfer starts at ``max(channel free, previous transfer's start, release)``, where the release of a load is
+``E(start - 1)`` and that of a store the end of its own tile; tile p starts at ``max(E(p-1), end of every transfer it waits for)``:
+loads first used at p, stores whose living duration ends at p, and everything before those in DRAM order.
+"""
+
+import numpy as np
+
+from codesign.core.jit import njit
+from codesign.scheduling.soma.kernels.decode import BAD_TENSOR_ORDER, LOAD_BEFORE_STORE, OK, STORE
+from codesign.scheduling.soma.model.layer_graph import IntArray
+
+
+@njit
+def deadlines(order: IntArray, kind: IntArray, use: IntArray, end: IntArray, last_needed: IntArray) -> None:
+    """Per position 0..T: index in DRAM order of the last transfer that must be done before it, -1 for none."""
+    last_needed[:] = -1
+    top = last_needed.shape[0] - 1
+    for i in range(order.shape[0]):
+        t = order[i]
+        p = end[t] if kind[t] == STORE else use[t]
+        if p <= top:
+            last_needed[p] = i
+    last_needed[top] = order.shape[0] - 1
+
+
+@njit
+def may_issue(order: IntArray, i: int, last: int, p: int, kind: IntArray, use: IntArray, start: IntArray) -> bool:
+    """Whether the transfers ``order[i:last+1]`` may all be issued before tile p starts.
+
+    A head is live when its `start` lies before p (a store: its tile has run). One exception: loads of tile p itself
+    may have ``start == p`` when nothing else follows them up to the last one needed.
+    """
+    carry = False
+    for j in range(i, last + 1):
+        t = order[j]
+        first = use[t] if kind[t] == STORE else start[t]
+        if first < p and not carry:
+            continue
+        if kind[t] == STORE or use[t] != p or start[t] != p:
+            return False
+        carry = True
+    return True
+
+
+@njit
+def pick_channel(free: IntArray) -> int:
+    """The channel that is free first."""
+    best = 0
+    for c in range(1, free.shape[0]):
+        if free[c] < free[best]:
+            best = c
+    return best
+
+
+@njit
+def simulate(
+    tile_time: IntArray,
+    kind: IntArray,
+    layer: IntArray,
+    source: IntArray,
+    use: IntArray,
+    start: IntArray,
+    end: IntArray,
+    duration: IntArray,
+    order: IntArray,
+    channels: int,
+    tile_start: IntArray,
+    transfer_start: IntArray,
+) -> tuple[int, int]:
+    """Run one scheme.
+
+    Args:
+        tile_time: ``T`` cycles of each tile.
+        kind: ``D`` kinds of the DRAM tensors.
+        layer: ``D`` layer of each tensor.
+        source: ``D`` layer whose stores must have finished before a load, or -1.
+        use: ``D`` first position that needs a load, or own position of a store.
+        start: ``D`` start of the living duration.
+        end: ``D`` end of it.
+        duration: ``D`` transfer cycles.
+        order: ``D`` DRAM order.
+        channels: Number of DRAM channels.
+        tile_start: Result, ``T`` start cycles.
+        transfer_start: Result, ``D`` start cycles.
+
+    Returns:
+        ``(status, latency)``.
+    """
+    T = tile_time.shape[0]
+    D = order.shape[0]
+    last_needed = np.empty(T + 1, np.int64)
+    deadlines(order, kind, use, end, last_needed)
+    for i in range(D):
+        t = order[i]
+        if kind[t] == STORE:
+            if end[t] <= use[t] or end[t] > T or i <= last_needed[0]:
+                return BAD_TENSOR_ORDER, 0
+        elif end[t] <= use[t] or (start[t] < 0) != (i <= last_needed[0]):
+            return BAD_TENSOR_ORDER, 0
+    free = np.zeros(channels, np.int64)
+    ready = np.zeros(T + 1, np.int64)
+    stored = np.zeros(layer.max() + 1 if D else 1, np.int64)
+    tile_end = np.zeros(T + 1, np.int64)
+    comp, previous, i = 0, 0, 0
+    for p in range(T + 1):
+        last = last_needed[p]
+        if p > 0 and i <= last and not may_issue(order, i, last, p, kind, use, start):
+            return BAD_TENSOR_ORDER, 0
+        while i <= last:
+            t = order[i]
+            release = 0
+            if kind[t] == STORE:
+                release = tile_end[use[t]]
+            elif start[t] > 0:
+                release = tile_end[start[t] - 1]
+            if kind[t] != STORE and source[t] >= 0:
+                release = max(release, stored[source[t]])
+            c = pick_channel(free)
+            previous = max(previous, release, free[c])
+            transfer_start[t] = previous
+            free[c] = previous + duration[t]
+            deadline = end[t] if kind[t] == STORE else use[t]
+            ready[deadline] = max(ready[deadline], free[c])
+            if kind[t] == STORE:
+                stored[layer[t]] = max(stored[layer[t]], free[c])
+            i += 1
+        comp = max(comp, ready[p])
+        if p < T:
+            tile_start[p] = comp
+            comp += tile_time[p]
+            tile_end[p] = comp
+    for c in range(channels):
+        comp = max(comp, free[c])
+    return OK, comp
+
+
+@njit
+def buffer_usage(size: IntArray, start: IntArray, end: IntArray, usage: IntArray) -> int:
+    """Bytes held at positions -1..T-1 into ``usage[position + 1]``; a tensor counts while ``start <= position < end``.
+
+    Returns:
+        The peak.
+    """
+    T = usage.shape[0]
+    usage[:] = 0
+    for t in range(size.shape[0]):
+        usage[start[t] + 1] += size[t]
+        if end[t] + 1 < T:
+            usage[end[t] + 1] -= size[t]
+    peak = int(usage[0])
+    for p in range(1, T):
+        usage[p] += usage[p - 1]
+        peak = max(peak, int(usage[p]))
+    return peak
+
+
+@njit
+def stored_before_loaded(
+    order: IntArray, kind: IntArray, layer: IntArray, source: IntArray, rank_of_store: IntArray
+) -> int:
+    """Whether every load comes after the last store of its producer in DRAM order (`rank_of_store` is scratch, per layer)."""
+    rank_of_store[:] = -1
+    for i in range(order.shape[0]):
+        t = order[i]
+        if kind[t] == STORE:
+            rank_of_store[layer[t]] = i
+    for i in range(order.shape[0]):
+        t = order[i]
+        if kind[t] == 0 and source[t] >= 0 and rank_of_store[source[t]] > i:
+            return LOAD_BEFORE_STORE
+    return OK

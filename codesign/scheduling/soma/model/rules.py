@@ -1,0 +1,61 @@
+"""Which model of the hardware a schedule is scored with: the published one, or the one with its defects mended.
+
+Each mend is one named switch. `REFERENCE` has none and equals the published program; `DEFAULT` has all.
+"""
+
+from dataclasses import dataclass, fields
+
+from codesign.core.errors import UserError
+
+# Bits of `ModelOptions.flags`, read by the compiled code.
+INTERIOR_HALOS, CHANNEL_CLAMP, VECTOR_TRAFFIC, ATTENTION_BANDWIDTH, STRIDED_READS, STORE_BEFORE_LOAD = (
+    1, 2, 4, 8, 16, 32,
+)  # fmt: skip
+# One more bit of the compiled code's flags: matrix tiles are priced outside it, by a mapper.
+MAPPED_TILES = 64
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Named switches of the model; see docs/explanation/soma.md for each.
+
+    Args:
+        interior_halos: Size the input of a tile by its worst position, not by the tile at the origin.
+        channel_clamp: A producer computes its own channels, not those of the concatenation it feeds.
+        vector_traffic: Vector layers pay global-buffer energy and wait for its bandwidth.
+        attention_bandwidth: Attention products wait for the global buffer like every other product.
+        strided_reads: A strided layer reads its input extent from the buffer, not its output extent.
+        store_before_load: Data must be stored by its producer before a consumer in another group loads it.
+        dram_channels: Independent in-order DRAM channels sharing the bandwidth equally.
+    """
+
+    interior_halos: bool = True
+    channel_clamp: bool = True
+    vector_traffic: bool = True
+    attention_bandwidth: bool = True
+    strided_reads: bool = True
+    store_before_load: bool = True
+    dram_channels: int = 1
+
+    def __post_init__(self) -> None:
+        if self.dram_channels < 1:
+            raise UserError(f"`dram_channels` must be >= 1, got {self.dram_channels}")
+
+    @property
+    def flags(self) -> int:
+        """The switches as bits."""
+        bits = (
+            INTERIOR_HALOS,
+            CHANNEL_CLAMP,
+            VECTOR_TRAFFIC,
+            ATTENTION_BANDWIDTH,
+            STRIDED_READS,
+            STORE_BEFORE_LOAD,
+        )
+        names = [field.name for field in fields(self)][: len(bits)]
+        return sum(bit for bit, name in zip(bits, names, strict=True) if getattr(self, name))
+
+
+REFERENCE = ModelOptions(False, False, False, False, False, False)
+DEFAULT = ModelOptions()
+MODES = {"reference": REFERENCE, "default": DEFAULT}

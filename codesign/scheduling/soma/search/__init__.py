@@ -1,0 +1,1 @@
+"""The search for a schedule: fusion attributes, DRAM attributes, baselines and bounds."""

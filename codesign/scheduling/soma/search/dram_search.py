@@ -1,0 +1,197 @@
+"""Search over the DRAM attributes of fixed tiles: greedy prefetch, annealing, and a lower bound that says how far from optimal."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.core.rng import make_state
+from codesign.scheduling.soma.evaluator import (
+    BYTES,
+    END,
+    KIND,
+    LAYER,
+    SOURCE,
+    START,
+    USE,
+    Invalid,
+    Parsed,
+    Schedule,
+    schedule,
+)
+from codesign.scheduling.soma.kernels import decode as kf
+from codesign.scheduling.soma.kernels import dram_anneal as kd
+from codesign.scheduling.soma.kernels import fusion_anneal as ka
+from codesign.scheduling.soma.kernels import prefetch as kp
+from codesign.scheduling.soma.model.layer_graph import IntArray
+
+
+@dataclass(frozen=True)
+class DramResult:
+    """The best schedule of a chain and how it was found."""
+
+    schedule: Schedule
+    evaluations: int
+    moves: dict[str, tuple[int, ...]]
+
+
+def last_store_of(parsed: Parsed) -> IntArray:
+    """Per layer the number of its last stored tensor, -1 when it stores none."""
+    rows = parsed.tensors
+    last = np.full(len(parsed.layers), -1, np.int64)
+    stores = np.flatnonzero(rows[:, KIND] == kf.STORE)
+    last[rows[stores, LAYER]] = stores
+    return last
+
+
+def earliest_ends(parsed: Parsed) -> IntArray:
+    """``n``: smallest end of the living duration of each store (local consumers keep the default)."""
+    graph = parsed.problem.graph
+    group = {entry.layer: entry.group for entry in parsed.layers}
+    starts, users, _kinds = graph.consumers
+    local = np.zeros(len(graph.layers), bool)
+    for layer in range(len(graph.layers)):
+        local[layer] = any(group[int(u)] == group[layer] for u in users[starts[layer] : starts[layer + 1]])
+    rows = parsed.tensors
+    return np.where(local[rows[:, LAYER]], rows[:, END], rows[:, USE] + 1)
+
+
+def greedy(parsed: Parsed) -> Schedule | Invalid:
+    """The schedule of the greedy prefetch rule (`kernels.prefetch.prefetch`), falling back to the double-buffer defaults."""
+    rows = parsed.tensors
+    kinds = rows[:, KIND]
+    load_ids = np.flatnonzero((kinds == kf.LOAD_IFMAP) | (kinds == kf.LOAD_WEIGHT))
+    load_ids = load_ids[np.lexsort((load_ids, kinds[load_ids] != kf.LOAD_WEIGHT, rows[load_ids, USE]))]
+    store_ids = np.flatnonzero(kinds == kf.STORE)
+    store_ids = store_ids[np.argsort(rows[store_ids, USE], kind="stable")]
+    T = len(parsed.tile_layer)
+    base_start = rows[:, START].copy()
+    base_start[load_ids] = rows[load_ids, USE]
+    usage = _usage(parsed, base_start, rows[:, END])
+    cycles = parsed.transfer_cycles
+    position = {int(t): j for j, t in enumerate(store_ids)}
+    last = last_store_of(parsed)
+    source = rows[load_ids, SOURCE]
+    dep = np.array(
+        [
+            position[int(last[s])] if k == kf.LOAD_IFMAP and s >= 0 else -1
+            for s, k in zip(source, kinds[load_ids], strict=True)
+        ],
+        np.int64,
+    )
+    loads = (rows[load_ids, USE].copy(), rows[load_ids, BYTES].copy(), cycles[load_ids], dep)
+    stores = (
+        rows[store_ids, USE].copy(),
+        rows[store_ids, BYTES].copy(),
+        cycles[store_ids],
+        rows[store_ids, END].copy(),
+    )
+    limit = parsed.problem.limit_bytes
+    if usage.max() <= limit:
+        starts = np.zeros(len(load_ids), np.int64)
+        sequence = np.zeros(len(load_ids) + len(store_ids), np.int64)
+        latency = kp.prefetch(
+            parsed.tile_cycles, T, limit, usage, loads, len(load_ids), stores, len(store_ids), np.zeros(T + 2, np.int64),
+            np.zeros(T + 2, np.int64), starts, sequence,
+        )  # fmt: skip
+        if latency >= 0:
+            start, end = rows[:, START].copy(), rows[:, END].copy()
+            start[load_ids] = starts
+            end[store_ids] = stores[3]
+            order = np.array([load_ids[k] if k >= 0 else store_ids[-1 - k] for k in sequence.tolist()], np.int64)
+            return schedule(parsed, start, end, order)
+    return schedule(parsed, rows[:, START].copy(), rows[:, END].copy(), parsed.default_order)
+
+
+def _usage(parsed: Parsed, start: IntArray, end: IntArray) -> IntArray:
+    """``T + 2``: bytes held at positions -1..T-1 (and a spare entry)."""
+    T = len(parsed.tile_layer)
+    change = np.zeros(T + 2, np.int64)
+    np.add.at(change, start + 1, parsed.tensors[:, BYTES])
+    np.add.at(change, np.minimum(end, T) + 1, -parsed.tensors[:, BYTES])
+    return np.cumsum(change)
+
+
+def _compress(owner: IntArray, ids: IntArray, count: int) -> tuple[IntArray, IntArray]:
+    by_owner = ids[np.argsort(owner, kind="stable")]
+    starts = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=count))]).astype(np.int64)
+    return starts, by_owner.astype(np.int64)
+
+
+class DramChain:
+    """One annealing chain over order and living durations of one DRAM channel; call `advance` until its budget is spent."""
+
+    def __init__(self, begin: Schedule, *, seed: int, start_temperature: float = 0.1) -> None:
+        parsed = begin.parsed
+        rows = parsed.tensors
+        self._parsed, self._ids = parsed, parsed.dram_ids
+        ids = self._ids
+        compact = np.full(len(rows), -1, np.int64)
+        compact[ids] = np.arange(len(ids))
+        kinds, layers = rows[ids, KIND], rows[ids, LAYER]
+        source = np.where(kinds == kf.LOAD_IFMAP, rows[ids, SOURCE], -1)
+        count = len(parsed.problem.graph.layers)
+        stores = np.flatnonzero(kinds == kf.STORE)
+        loads = np.flatnonzero(source >= 0)
+        self._lists = (*_compress(layers[stores], stores, count), *_compress(source[loads], loads, count))
+        last_position = np.zeros(count, np.int64)
+        np.maximum.at(last_position, layers[stores], rows[ids[stores], USE])
+        earliest = np.where(source >= 0, last_position[np.maximum(source, 0)], 0)
+        earliest = np.where(kinds == kf.STORE, earliest_ends(parsed)[ids], earliest)
+        self._tensors = (
+            kinds.copy(), rows[ids, USE].copy(), rows[ids, BYTES].copy(), parsed.transfer_cycles[ids], layers.copy(), source, earliest,
+        )  # fmt: skip
+        order = compact[begin.order]
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        T = len(parsed.tile_layer)
+        start, end = begin.start[ids].copy(), begin.end[ids].copy()
+        self._state = (order, rank, start, end, np.zeros(T + 1, np.int64), np.zeros(T + 1, np.int64))
+        self._best = (order.copy(), start.copy(), end.copy())
+        self._values = np.array([begin.latency_cycles, begin.latency_cycles], np.int64)
+        self._usage = begin.usage_bytes.copy()
+        weights = np.cumsum(rows[ids, BYTES] / max(rows[ids, BYTES].sum(), 1))
+        weights[-1] = 2.0
+        self._weights = weights
+        self._stats = np.zeros((kd.N_DRAM_MOVES, ka.N_STATS), np.int64)
+        self._random = make_state(seed, 2)
+        self._temperature = start_temperature
+        self._restarted = False
+
+    @property
+    def latency_cycles(self) -> int:
+        """Best latency so far."""
+        return int(self._values[1])
+
+    def advance(self, begin: float, stop: float, rounds: int) -> None:
+        """Run `rounds` proposals while progress goes from `begin` to `stop`; at 0.9 restart from the best, once."""
+        if begin >= 0.9 and not self._restarted:
+            self._restarted = True
+            self._restore()
+        kd.anneal_dram(
+            self._parsed.tile_cycles, self._tensors, self._lists, self._state, self._best, self._values, self._usage,
+            self._parsed.problem.limit_bytes, self._parsed.bound_cycles, self._weights, self._stats, self._random, begin, stop,
+            self._temperature, rounds,
+        )  # fmt: skip
+
+    def _restore(self) -> None:
+        order, rank, start, end = self._state[:4]
+        order[:], start[:], end[:] = self._best
+        rank[order] = np.arange(len(order))
+        self._values[0] = self._values[1]
+        full_start, full_end = self._full()
+        self._usage[:] = _usage(self._parsed, full_start, full_end)[: len(self._usage)]
+
+    def _full(self) -> tuple[IntArray, IntArray]:
+        rows = self._parsed.tensors
+        start, end = rows[:, START].copy(), rows[:, END].copy()
+        start[self._ids], end[self._ids] = self._best[1], self._best[2]
+        return start, end
+
+    def result(self) -> DramResult:
+        """The best schedule found, timed by the evaluator."""
+        start, end = self._full()
+        found = schedule(self._parsed, start, end, self._ids[self._best[0]])
+        if isinstance(found, Invalid):
+            raise RuntimeError(f"the search returned a schedule the evaluator refuses: {found.reason}")
+        moves = {n: tuple(row) for n, row in zip(kd.DRAM_MOVE_NAMES, self._stats.tolist(), strict=True) if row[0]}
+        return DramResult(found, int(self._stats[:, ka.TRIED].sum()), moves)

@@ -1,0 +1,215 @@
+"""Search over the fusion attributes: annealing chains in compiled code, driven by a budget."""
+
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from codesign.core.goals import Objective
+from codesign.core.rng import make_state
+from codesign.scheduling.soma.evaluator import Problem
+from codesign.scheduling.soma.kernels import fusion_anneal as ka
+from codesign.scheduling.soma.kernels import fusion_moves as km
+from codesign.scheduling.soma.kernels import score_scheme as ks
+from codesign.scheduling.soma.kernels.decode import UNPRICED
+from codesign.scheduling.soma.model import layer_graph as nw
+from codesign.scheduling.soma.model.notation import STATUS_BY_CODE, FusionScheme, Status, fusion_from_arrays
+
+FloatArray = npt.NDArray[np.float64]
+
+CACHE_SLOTS = 1 << 15
+MAX_TILES = 1 << 16
+MAX_LOADS = 1 << 17
+
+SOMA_MOVES = {
+    "order": 2.0, "tiling": 3.5, "merge_fine": 1.2, "split_fine": 1.2, "shift_fine": 1.0, "merge_dram": 0.8, "split_dram": 0.8,
+    "shift_dram": 0.8, "demote_dram": 0.6, "retile_run": 0.6,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class FusionResult:
+    """The best fusion scheme of a chain and how it was found.
+
+    Args:
+        fusion: The scheme.
+        energy_pj: Its energy.
+        latency_cycles: Its latency under the chain's timing (double buffer or greedy prefetch).
+        evaluations: Schemes proposed.
+        legal: Schemes scored in full.
+        moves: Per move: tried, legal, accepted, improved.
+    """
+
+    fusion: FusionScheme
+    energy_pj: float
+    latency_cycles: int
+    evaluations: int
+    legal: int
+    moves: dict[str, tuple[int, ...]]
+
+
+def network_arrays(problem: Problem) -> tuple[Any, ...]:
+    """Everything about network and hardware the compiled code reads."""
+    graph = problem.graph
+    _, kinds = np.unique(graph.table, axis=0, return_inverse=True)
+    kinds = kinds.astype(np.int64).reshape(-1)
+    hardware = problem.hardware
+    return graph.table, graph.producers, graph.consumers, graph.externals, kinds, hardware.integers(), hardware.reals()
+
+
+def scheme_arrays(fusion: FusionScheme) -> ks.Scheme:
+    """The arrays of a scheme, shapes and costs still empty."""
+    order, cut, tiles = fusion.arrays()
+    n = len(order)
+    place = np.empty_like(order)
+    place[order] = np.arange(n)
+    return order, cut, tiles, place, np.zeros((n, 6), np.int64), np.zeros(n, np.int64), np.zeros(n)
+
+
+def _zeros(n: int) -> nw.IntArray:
+    return np.zeros(n, np.int64)
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Scratch memory of one chain, sized for schemes of at most `max_tiles` tiles and `max_loads` loads."""
+
+    problem: Problem
+    max_tiles: int = MAX_TILES
+    max_loads: int = MAX_LOADS
+
+    @cached_property
+    def arrays(self) -> tuple[Any, ...]:
+        """Cache, group arrays, input lists, work arrays and score, as `kernels.score_scheme.score_scheme` takes them."""
+        graph = self.problem.graph
+        n = len(graph.layers)
+        inputs = len(graph.producers[1]) + len(graph.externals[1]) + 1
+        keys = np.full((CACHE_SLOTS, 5), -1, np.int64)
+        cache = (keys, _zeros(CACHE_SLOTS), np.zeros(CACHE_SLOTS), np.zeros(7), _zeros(7))
+        groups = tuple(_zeros(n) for _ in range(6))
+        lists = (_zeros(n + 1), _zeros(inputs), _zeros(inputs))
+        loads = tuple(_zeros(self.max_loads) for _ in range(4))
+        stores = tuple(_zeros(self.max_tiles) for _ in range(4))
+        tiles = self.max_tiles + 3
+        work = (
+            _zeros(tiles), _zeros(tiles), loads, _zeros(self.max_loads), stores, _zeros(tiles), _zeros(tiles), _zeros(self.max_loads),
+            _zeros(self.max_loads + tiles), np.zeros((n, 5), np.int64),
+        )  # fmt: skip
+        return cache, groups, lists, work, _zeros(ks.N_SCORE)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A scheme's status and, when it can run, its numbers under one timing rule."""
+
+    status: Status
+    energy_pj: float
+    latency_cycles: int
+    peak_buffer_bytes: int
+
+
+def price_asked(problem: Problem, workspace: Workspace) -> None:
+    """Have the tile that the compiled code asked for priced, and put the price into its cache."""
+    keys, found_cycles, found_energy, _result, asked = workspace.arrays[0]
+    slot, layer = int(asked[0]), int(asked[1])
+    cycles, energy, *_parts = problem.tile_price(layer, asked[3:7])
+    keys[slot] = asked[2:7]
+    found_cycles[slot], found_energy[slot] = cycles, energy
+
+
+def _score_whole(
+    problem: Problem, net: tuple[Any, ...], setting: tuple[int, int, int, int], scheme: ks.Scheme, workspace: Workspace
+) -> tuple[int, float]:
+    while True:
+        code, energy = ks.score_scheme(net, *setting, scheme, scheme, True, *workspace.arrays)
+        if code != UNPRICED:
+            return code, energy
+        price_asked(problem, workspace)
+
+
+def score(problem: Problem, fusion: FusionScheme, timing: int, workspace: Workspace) -> Scored:
+    """Score one fusion scheme with the compiled code (`kernels.score_scheme.DOUBLE_BUFFER` or `PREFETCH`)."""
+    setting = (problem.batch, problem.flags, problem.limit_bytes, timing)
+    code, energy = _score_whole(problem, network_arrays(problem), setting, scheme_arrays(fusion), workspace)
+    numbers = workspace.arrays[4]
+    return Scored(STATUS_BY_CODE[code], energy, int(numbers[ks.LATENCY]), int(numbers[ks.PEAK]))
+
+
+class FusionChain:
+    """One annealing chain; call `advance` until its budget is spent."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        start: FusionScheme,
+        objective: Objective,
+        *,
+        seed: int,
+        timing: int = ks.PREFETCH,
+        moves: dict[str, float] | None = None,
+        limit_bytes: int | None = None,
+        start_temperature: float = 0.1,
+        workspace: Workspace | None = None,
+        deadline: float | None = None,
+    ) -> None:
+        """Score the start scheme. No tile is asked of a mapper after `deadline` (a `time.perf_counter` value)."""
+        self._problem = problem
+        self._objective = objective
+        self._net = network_arrays(problem)
+        limit = problem.limit_bytes if limit_bytes is None else limit_bytes
+        self._setting = (problem.batch, problem.flags, limit, timing)
+        self._workspace = workspace or Workspace(problem)
+        self._schemes = (scheme_arrays(start), scheme_arrays(start), scheme_arrays(start))
+        self._random = make_state(seed, 1)
+        self._stats = np.zeros((km.N_MOVES, ka.N_STATS), np.int64)
+        weights = np.array([(moves or SOMA_MOVES).get(name, 0.0) for name in km.MOVE_NAMES])
+        self._chances = np.cumsum(weights / weights.sum())
+        self._chances[np.flatnonzero(weights)[-1] :] = 2.0
+        self._temperature = start_temperature
+        self._restarted = False
+        self._deadline = deadline
+        code, energy = _score_whole(problem, self._net, self._setting, self._schemes[0], self._workspace)
+        self.status = STATUS_BY_CODE[code]
+        latency = int(self._workspace.arrays[4][ks.LATENCY])
+        cost = objective.score(energy, latency) if code == 0 else np.inf
+        self._costs = np.array([cost, cost, energy, latency], np.float64)
+        ka.copy_scheme(self._schemes[0], self._schemes[1])
+        ka.copy_scheme(self._schemes[0], self._schemes[2])
+
+    @property
+    def cost(self) -> float:
+        """Best objective so far."""
+        return float(self._costs[ka.BEST])
+
+    def advance(self, begin: float, stop: float, rounds: int) -> None:
+        """Run `rounds` proposals while progress goes from `begin` to `stop`; at 0.9 restart from the best, once."""
+        if begin >= 0.9 and not self._restarted:
+            self._restarted = True
+            ka.copy_scheme(self._schemes[2], self._schemes[0])
+            self._costs[ka.CURRENT] = self._costs[ka.BEST]
+        exponents = (self._objective.energy_exponent, self._objective.latency_exponent)
+        done = 0
+        while True:
+            done = ka.anneal_fusion(
+                self._net, self._setting, exponents, self._schemes, self._workspace.arrays, self._chances, self._costs, self._stats,
+                self._random, begin, stop, self._temperature, rounds, done,
+            )  # fmt: skip
+            if done == rounds or (self._deadline is not None and time.perf_counter() > self._deadline):
+                return
+            price_asked(self._problem, self._workspace)
+
+    def result(self) -> FusionResult:
+        """The best scheme found."""
+        best = self._schemes[2]
+        moves = {name: tuple(row) for name, row in zip(km.MOVE_NAMES, self._stats.tolist(), strict=True) if row[0]}
+        return FusionResult(
+            fusion_from_arrays(*best[:3]),
+            float(self._costs[ka.BEST_ENERGY]),
+            int(self._costs[ka.BEST_LATENCY]),
+            int(self._stats[:, ka.TRIED].sum()),
+            int(self._stats[:, ka.LEGAL].sum()),
+            moves,
+        )

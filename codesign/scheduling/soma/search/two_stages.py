@@ -1,0 +1,437 @@
+"""The whole search: fusion attributes, then DRAM attributes; and the paper's two stages under its Buffer Allocator."""
+
+import itertools
+import math
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective
+from codesign.scheduling.soma.evaluator import Invalid, Problem, Schedule, evaluate, parse
+from codesign.scheduling.soma.kernels import score_scheme as ks
+from codesign.scheduling.soma.model.notation import Encoding, FusionScheme, Status
+from codesign.scheduling.soma.search import baselines as bl
+from codesign.scheduling.soma.search.budget import run_budget
+from codesign.scheduling.soma.search.dram_exact import solve_dram
+from codesign.scheduling.soma.search.dram_search import DramChain, DramResult, greedy
+from codesign.scheduling.soma.search.fusion_search import FusionChain, FusionResult, Workspace
+from codesign.scheduling.soma.search.latency_bound import stage2_bound
+
+# Shares of the budget: greedy fusion first; chains from different starts, refinement of the best, DRAM attributes.
+EXPLORE_SHARE, REFINE_SHARE, DRAM_SHARE = 0.50, 0.25, 0.15
+MERGE_SHARE = 0.10
+HOT_TEMPERATURE, WARM_TEMPERATURE, REFINE_TEMPERATURE = 0.1, 0.03, 0.02
+FINALISTS = 3
+DEFAULT_CHAINS = 4
+MOST_ROUNDS = 120_000
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How a search goes about it; with no limit in the budget, a number of proposals that grows with the network.
+
+    Args:
+        budget: Wall time, and proposals of the fusion search (the DRAM search gets as many again, scaled by its speed).
+        seed: Seed of every random choice.
+        chains: Independent fusion chains.
+        workers: Threads they run on.
+    """
+
+    budget: Budget = field(default_factory=Budget)
+    seed: int = 0
+    chains: int = DEFAULT_CHAINS
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        for name, value in (("chains", self.chains), ("workers", self.workers)):
+            if value < 1:
+                raise UserError(f"`{name}` must be >= 1, got {value}")
+        if self.seed < 0:
+            raise UserError(f"`seed` must be >= 0, got {self.seed}")
+
+
+@dataclass(frozen=True)
+class StageOne:
+    """The fusion stage's result: its scheme under the double-buffer rule (None: it needs prefetching to fit) and the effort."""
+
+    fusion: FusionScheme
+    double_buffer: Schedule | None
+    chain_latency_cycles: int
+    evaluations: int
+    legal: int
+    moves: dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Found:
+    """The outcome of a search.
+
+    Args:
+        schedule: The best schedule.
+        stage1: What the fusion stage found.
+        dram_evaluations: Proposals over DRAM attributes.
+        dram_bound_cycles: Lower bound for these tiles under any DRAM attributes.
+        seconds: Wall time of the search, compilation excluded.
+        cpu_seconds: CPU time of it.
+        passes: Buffer Allocator passes (limit of stage 1 in bytes, objective reached).
+        solver_status: How constraint programming ended (`dram_exact.ExactResult`); None when it was not asked for.
+    """
+
+    schedule: Schedule
+    stage1: StageOne
+    dram_evaluations: int
+    dram_bound_cycles: int
+    seconds: float
+    cpu_seconds: float
+    passes: tuple[tuple[int, float], ...] = field(default=())
+    solver_status: str | None = None
+
+    @property
+    def gap(self) -> float:
+        """Relative distance of the latency from the bound of these tiles."""
+        return 1.0 - self.dram_bound_cycles / self.schedule.latency_cycles
+
+    @property
+    def proof(self) -> str:
+        """`optimal` when no DRAM attributes of these tiles can be faster, else `gap`."""
+        return "optimal" if self.schedule.latency_cycles <= self.dram_bound_cycles else "gap"
+
+
+def default_rounds(problem: Problem) -> int:
+    """Proposals of the fusion search when no budget is given.
+
+    Four times the published number, 100 per layer and root of the batch, but no more than `MOST_ROUNDS`: large batches take
+    longer per scheme.
+    """
+    return min(int(400 * len(problem.graph.layers) * math.sqrt(problem.batch)), MOST_ROUNDS)
+
+
+def warm_up() -> None:
+    """Compile (or load from disk) everything a search runs, so that measured time is search time."""
+    from codesign.scheduling.soma.model.hardware import EDGE
+    from codesign.scheduling.soma.model.layer_graph import Layer, LayerGraph, LayerType
+    from codesign.scheduling.soma.model.rules import REFERENCE
+
+    layers = tuple(
+        Layer(
+            f"l{i}",
+            LayerType.CONV,
+            16,
+            8,
+            8,
+            16,
+            in_h=8,
+            in_w=8,
+            ifm_prevs=(i - 1,) if i else (),
+            ext_prevs=() if i else (0,),
+        )
+        for i in range(3)
+    )
+    problem = Problem(LayerGraph("warm-up", layers, ((16, 8, 8),)), 1, EDGE, REFERENCE)
+    start = bl.coarse_start(problem)
+    if isinstance(start, Invalid):
+        raise RuntimeError(start.reason)
+    space = Workspace(problem, 1 << 10, 1 << 10)
+    for timing in (ks.DOUBLE_BUFFER, ks.PREFETCH):
+        chain = FusionChain(problem, start, Objective(), seed=0, timing=timing, workspace=space)
+        chain.advance(0.0, 0.1, 4)
+    found = finish(problem, start)
+    if isinstance(found, Schedule):
+        DramChain(found, seed=0).advance(0.0, 0.1, 4)
+        stage2_bound(found.parsed)
+
+
+def finish(problem: Problem, fusion: FusionScheme) -> Schedule | Invalid:
+    """The greedy-prefetch schedule of a fusion scheme."""
+    parsed = parse(problem, fusion)
+    return parsed if isinstance(parsed, Invalid) else greedy(parsed)
+
+
+def _share(options: SearchOptions, problem: Problem, part: float) -> tuple[float | None, int | None]:
+    if options.budget.time_limit_s is None and options.budget.evaluations is None:
+        return None, max(int(default_rounds(problem) * part), 1)
+    seconds = None if options.budget.time_limit_s is None else options.budget.time_limit_s * part
+    return seconds, None if options.budget.evaluations is None else max(int(options.budget.evaluations * part), 1)
+
+
+def _run_fusion(
+    problem: Problem, start: FusionScheme, objective: Objective, seed: int, share: tuple[float | None, int | None], temperature: float,
+    workspace: Workspace,
+) -> FusionResult | None:  # fmt: skip
+    deadline = None if share[0] is None else time.perf_counter() + share[0]
+    chain = FusionChain(
+        problem, start, objective, seed=seed, start_temperature=temperature, workspace=workspace, deadline=deadline
+    )
+    if not math.isfinite(chain.cost):
+        return None
+    run_budget(chain.advance, *share)
+    return chain.result()
+
+
+def _run_dram(begin: Schedule, seed: int, share: tuple[float | None, int | None]) -> DramResult:
+    if len(begin.parsed.dram_ids) < 2:
+        return DramResult(begin, 0, {})
+    chain = DramChain(begin, seed=seed)
+    run_budget(chain.advance, *share, chunk=1000)
+    return chain.result()
+
+
+def search(problem: Problem, objective: Objective, options: SearchOptions) -> Found | Invalid:
+    """SoMa with prefetching inside the fusion search.
+
+    Fusion schemes are scored with the greedy prefetch rule under the whole buffer, so the two stages do not compete for it
+    and no allocator is needed. Several chains start from both ends (no fusion, everything fused); the best ones are refined at a low
+    temperature; the DRAM attributes of the finalists are then annealed from the greedy ones.
+
+    Returns:
+        The best schedule found, or why the network cannot run on this buffer.
+    """
+    if problem.options.dram_channels > 1:
+        return _on_channels(problem, search(_one_channel(problem), objective, options))
+    warm_up()
+    began, cpu = time.perf_counter(), time.process_time()
+    start = bl.coarse_start(problem)
+    if isinstance(start, Invalid):
+        return start
+    deadline = None if options.budget.time_limit_s is None else began + MERGE_SHARE * options.budget.time_limit_s
+    space = Workspace(problem)
+    late = bl.reordered(start, problem.graph.latest_order)
+    half = None if deadline is None else (began + deadline) / 2
+    merged = [bl.merged_start(problem, s, objective, space, limit) for s, limit in ((start, half), (late, deadline))]
+    merged.sort(key=lambda scheme: bl.scheme_value(problem, scheme, objective, space))
+    starts = [(scheme, WARM_TEMPERATURE) for scheme in merged]
+    starts += [(scheme, HOT_TEMPERATURE) for scheme in (*bl.fused_starts(problem), start)]
+    explored = _explore(problem, objective, options, starts)
+    if not explored:
+        reason = "no scheme fits the buffer, not even without fusion and with every tile loaded when it is needed"
+        return Invalid(Status.BUFFER_OVERFLOW, reason)
+    seconds, rounds = _share(options, problem, REFINE_SHARE)
+    refined = _run_fusion(
+        problem,
+        explored[0].fusion,
+        objective,
+        options.seed + 1000,
+        (seconds, rounds),
+        REFINE_TEMPERATURE,
+        Workspace(problem),
+    )
+    results = [*([refined] if refined else []), *explored]
+    best, dram_evaluations = _finalists(problem, objective, options, results, began)
+    return _found(problem, best, results, dram_evaluations, began, cpu)
+
+
+def prove(found: Found, seconds: float, options: SearchOptions) -> Found:
+    """The result after constraint programming on the DRAM attributes of its tiles: faster, or with a higher bound, or as it was.
+
+    Args:
+        found: What a search found.
+        seconds: Wall time of the solver.
+        options: Its seed and workers are the solver's.
+
+    Raises:
+        UserError: Several DRAM channels, which the model does not have.
+    """
+    if found.schedule.parsed.problem.options.dram_channels > 1:
+        raise UserError("a proof is made for one DRAM channel only")
+    began, cpu = time.perf_counter(), time.process_time()
+    exact = solve_dram(found.schedule, seconds, workers=options.workers, seed=options.seed)
+    return replace(
+        found,
+        schedule=exact.schedule,
+        dram_bound_cycles=max(found.dram_bound_cycles, exact.bound_cycles),
+        solver_status=exact.status,
+        seconds=found.seconds + time.perf_counter() - began,
+        cpu_seconds=found.cpu_seconds + time.process_time() - cpu,
+    )
+
+
+def _one_channel(problem: Problem) -> Problem:
+    return replace(problem, options=replace(problem.options, dram_channels=1))
+
+
+def _on_channels(problem: Problem, found: Found | Invalid) -> Found | Invalid:
+    """A schedule found for one channel of the whole bandwidth, timed on several channels that share it."""
+    if isinstance(found, Invalid):
+        return found
+    best = evaluate(problem, found.schedule.encoding())
+    if isinstance(best, Invalid):
+        raise RuntimeError(best.reason)
+    return replace(found, schedule=best, dram_bound_cycles=stage2_bound(best.parsed))
+
+
+def _explore(
+    problem: Problem, objective: Objective, options: SearchOptions, starts: list[tuple[FusionScheme, float]]
+) -> list[FusionResult]:
+    workers = min(options.workers, options.chains)
+    seconds, rounds = _share(options, problem, EXPLORE_SHARE / options.chains)
+    if seconds is not None:
+        seconds *= workers
+    spaces = [Workspace(problem) for _ in range(workers)]
+
+    def run(index: int) -> FusionResult | None:
+        begin, temperature = starts[index % len(starts)]
+        space = spaces[index % workers] if workers == 1 else Workspace(problem)
+        return _run_fusion(
+            problem, begin, objective, options.seed * 7919 + index, (seconds, rounds), temperature, space
+        )
+
+    if workers == 1:
+        outcomes = [run(i) for i in range(options.chains)]
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            outcomes = list(pool.map(run, range(options.chains)))
+    found = [outcome for outcome in outcomes if outcome is not None]
+    return sorted(found, key=lambda r: objective.score(r.energy_pj, r.latency_cycles))
+
+
+def _finalists(
+    problem: Problem, objective: Objective, options: SearchOptions, results: list[FusionResult], began: float
+) -> tuple[Schedule, int]:
+    """Anneal the DRAM attributes of the best few schemes; the first gets half the time."""
+    ranked = sorted(results, key=lambda r: objective.score(r.energy_pj, r.latency_cycles))
+    distinct = list({r.fusion: r for r in ranked}.values())[:FINALISTS]
+    left = (
+        None
+        if options.budget.time_limit_s is None
+        else max(options.budget.time_limit_s - (time.perf_counter() - began), 0.05 * options.budget.time_limit_s)
+    )
+    best: Schedule | None = None
+    evaluations = 0
+    for index, result in enumerate(distinct):
+        part = (
+            0.5
+            if index == 0 and len(distinct) > 1
+            else 1.0 / len(distinct)
+            if len(distinct) == 1
+            else 0.5 / (len(distinct) - 1)
+        )
+        begin = finish(problem, result.fusion)
+        if isinstance(begin, Invalid):
+            continue
+        _, rounds = _share(options, problem, DRAM_SHARE * part)
+        limit = None if rounds is None else rounds * 20
+        done = _run_dram(begin, options.seed + 17 * index, (None if left is None else left * part, limit))
+        evaluations += done.evaluations
+        if best is None or objective.score(done.schedule.energy_pj, done.schedule.latency_cycles) < objective.score(
+            best.energy_pj, best.latency_cycles
+        ):
+            best = done.schedule
+    if best is None:
+        raise RuntimeError("the fusion search returned no scheme that the evaluator accepts")
+    return best, evaluations
+
+
+def _found(
+    problem: Problem, best: Schedule, results: list[FusionResult], dram_evaluations: int, began: float, cpu: float
+) -> Found:
+    seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu
+    fusion = best.parsed.fusion
+    chosen = next((r for r in results if r.fusion == fusion), results[0])
+    moves: dict[str, tuple[int, ...]] = {}
+    for result in results:
+        for name, row in result.moves.items():
+            moves[name] = tuple(a + b for a, b in zip(moves.get(name, (0,) * len(row)), row, strict=True))
+    plain = evaluate(problem, Encoding(fusion))
+    stage1 = StageOne(
+        fusion,
+        plain if isinstance(plain, Schedule) else None,
+        chosen.latency_cycles,
+        sum(r.evaluations for r in results),
+        sum(r.legal for r in results),
+        moves,
+    )
+    return Found(best, stage1, dram_evaluations, stage2_bound(best.parsed), seconds, cpu_seconds)
+
+
+def search_paper(problem: Problem, objective: Objective, options: SearchOptions) -> Found | Invalid:
+    """The paper's search: double-buffered fusion stage, DRAM stage, and the Buffer Allocator around them.
+
+    The first pass gives stage 1 the whole buffer; every later pass 10 % of that pass's peak less; it stops after two passes
+    without improvement (paper, Section V-B).
+    """
+    if problem.options.dram_channels > 1:
+        return _on_channels(problem, search_paper(_one_channel(problem), objective, options))
+    warm_up()
+    began, cpu = time.perf_counter(), time.process_time()
+    first = bl.published_start(problem)
+    if isinstance(first, Invalid):
+        return first
+    space = Workspace(problem)
+    best: tuple[float, Schedule, FusionResult] | None = None
+    limit, peak, misses, index = problem.limit_bytes, 0, 0, 0
+    passes: list[tuple[int, float]] = []
+    dram_evaluations = 0
+    while misses < 2 and limit > 0 and index < 10:
+        start = bl.published_start(replace(problem, buffer_bytes=limit))
+        if isinstance(start, Invalid):
+            break
+        chain = FusionChain(
+            problem,
+            start,
+            objective,
+            seed=options.seed * 31 + index,
+            timing=ks.DOUBLE_BUFFER,
+            limit_bytes=limit,
+            workspace=space,
+        )
+        if not math.isfinite(chain.cost):
+            break
+        run_budget(chain.advance, *_share(options, problem, 0.1))
+        result = chain.result()
+        begin = evaluate(problem, Encoding(result.fusion))
+        if isinstance(begin, Invalid):
+            raise RuntimeError(begin.reason)
+        seconds, rounds = _share(options, problem, 0.06)
+        done = _run_dram(begin, options.seed + index, (seconds, None if rounds is None else rounds * 20))
+        dram_evaluations += done.evaluations
+        value = objective.score(done.schedule.energy_pj, done.schedule.latency_cycles)
+        passes.append((limit, value))
+        misses = 0 if best is None or value < best[0] else misses + 1
+        if best is None or value < best[0]:
+            best = (value, done.schedule, result)
+        if index == 0:
+            peak = begin.peak_buffer_bytes
+        index += 1
+        limit = int(peak * (1.0 - 0.1 * index))
+    if best is None:
+        return Invalid(Status.BUFFER_OVERFLOW, "the double-buffered start scheme does not fit the buffer")
+    found = _found(problem, best[1], [best[2]], dram_evaluations, began, cpu)
+    return replace(found, passes=tuple(passes))
+
+
+def _baseline_chain(problem: Problem, objective: Objective, seed: int, name: str) -> FusionChain | None:
+    """A chain from the first start scheme that runs: core tiles (Cocco), the published start, whole samples."""
+    makers = [bl.published_start, bl.coarse_start]
+    if name == "cocco":
+        makers.insert(0, bl.cocco_start)
+    moves = bl.COCCO_MOVES if name == "cocco" else bl.UNFUSED_MOVES
+    # Double buffering holds parts of neighbouring layers too: where that overflows, layers are cut for a smaller buffer.
+    for maker, share in itertools.product(makers, (1, 2, 4)):
+        start = maker(replace(problem, buffer_bytes=problem.limit_bytes // share))
+        if isinstance(start, Invalid):
+            continue
+        chain = FusionChain(problem, start, objective, seed=seed, timing=ks.DOUBLE_BUFFER, moves=moves)
+        if math.isfinite(chain.cost):
+            return chain
+    return None
+
+
+def search_baseline(problem: Problem, objective: Objective, options: SearchOptions, name: str) -> Found | Invalid:
+    """`cocco` (order and DRAM cuts, tiling by rule) or `unfused` (tiling numbers only), both double-buffered."""
+    if problem.options.dram_channels > 1:
+        return _on_channels(problem, search_baseline(_one_channel(problem), objective, options, name))
+    warm_up()
+    began, cpu = time.perf_counter(), time.process_time()
+    start = bl.coarse_start(problem)
+    if isinstance(start, Invalid):
+        return start
+    chain = _baseline_chain(problem, objective, options.seed, name)
+    if chain is None:
+        return Invalid(Status.BUFFER_OVERFLOW, "the unfused scheme, double-buffered, does not fit the buffer")
+    run_budget(chain.advance, *_share(options, problem, 1.0))
+    result = chain.result()
+    best = evaluate(problem, Encoding(result.fusion))
+    if isinstance(best, Invalid):
+        raise RuntimeError(best.reason)
+    return _found(problem, best, [result], 0, began, cpu)

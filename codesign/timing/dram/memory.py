@@ -1,0 +1,110 @@
+"""A whole DRAM: streams served by its channels, with counts and energy by command."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.mapping.nest import IntArray
+from codesign.timing.dram.controller import CUT_SHORT, Served, serve
+from codesign.timing.dram.device import DramDevice
+from codesign.timing.dram.traffic import Stream
+
+CYCLE_LIMIT = 200_000_000
+"""Cycles after which a run is stopped and reported as partial."""
+
+
+@dataclass(frozen=True)
+class DramRun:
+    """What a memory did with a stream.
+
+    Args:
+        cycles: DRAM clocks to the last data beat.
+        reads: Read commands.
+        writes: Write commands.
+        activates: Rows opened.
+        precharges: Rows closed one by one.
+        refreshes: Of ranks.
+        row_hits: Reads and writes of a row that had served one since it was opened.
+        energy_pj: By command and standby.
+        complete: False where the cycle limit cut it short.
+    """
+
+    cycles: int
+    reads: int
+    writes: int
+    activates: int
+    precharges: int
+    refreshes: int
+    row_hits: int
+    energy_pj: dict[str, float]
+    complete: bool
+
+    @property
+    def total_energy_pj(self) -> float:
+        """Sum over commands and standby."""
+        return sum(self.energy_pj.values())
+
+
+def serve_stream(
+    device: DramDevice, stream: Stream, ready: IntArray | None = None, *, log: int = 0, cycle_limit: int = CYCLE_LIMIT
+) -> tuple[DramRun, Served]:
+    """Serve a stream on one channel.
+
+    Args:
+        device: A device with one channel, or one whose `ch` bits are all equal in the stream.
+        stream: The bursts.
+        ready: Cycle before which each is not there; by default 0.
+        log: Commands to keep.
+        cycle_limit: Cycle at which to give up.
+    """
+    bursts, _ = device.bursts(stream.address, stream.write, ready)
+    served = serve(device.channel(), bursts, log, cycle_limit)
+    return _account(device, [served]), served
+
+
+def serve_channels(device: DramDevice, stream: Stream, *, cycle_limit: int = CYCLE_LIMIT) -> DramRun:
+    """Serve a stream on all channels of a device, side by side."""
+    bursts, channel = device.bursts(stream.address, stream.write)
+    served = []
+    for c in range(device.channels):
+        mine = channel == c
+        if not mine.any():
+            continue
+        part = bursts._replace(
+            ready=bursts.ready[mine],
+            write=bursts.write[mine],
+            rank=bursts.rank[mine],
+            group=bursts.group[mine],
+            bank=bursts.bank[mine],
+            row=bursts.row[mine],
+            same=bursts.same[mine],
+        )
+        served.append(serve(device.channel(), part, 0, cycle_limit))
+    return _account(device, served)
+
+
+def _account(device: DramDevice, served: list[Served]) -> DramRun:
+    each = device.energy_pj()
+    cycles = max((s.cycles for s in served), default=0)
+    counts = np.sum([s.counts for s in served], axis=0) if served else np.zeros(7, np.int64)
+    open_cycles = sum(s.open_cycles for s in served)
+    rank_cycles = cycles * device.ranks * max(1, len(served))
+    energy = {
+        "activate": each["activate"] * int(counts[2]),
+        "read": each["read"] * int(counts[0]),
+        "write": each["write"] * int(counts[1]),
+        "refresh": each["refresh"] * int(counts[4]),
+        "standby_open": each["standby_open"] * open_cycles,
+        "standby_closed": each["standby_closed"] * (rank_cycles - open_cycles),
+    }
+    return DramRun(
+        cycles=cycles,
+        reads=int(counts[0]),
+        writes=int(counts[1]),
+        activates=int(counts[2]),
+        precharges=int(counts[3]),
+        refreshes=int(counts[4]),
+        row_hits=int(counts[5] + counts[6]),
+        energy_pj=energy,
+        complete=all(s.status != CUT_SHORT for s in served),
+    )

@@ -1,0 +1,200 @@
+"""What happens when: a mapping's run in the event tier, as numbers and as a timeline."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from codesign.arch.architecture import Architecture
+from codesign.core.errors import UserError
+from codesign.cost.arrays import Reuse, encode_problem
+from codesign.cost.cost import Infeasible, evaluate
+from codesign.cost.kernel import VALID, make_kernel, score
+from codesign.mapping.mapping import Mapping
+from codesign.mapping.nest import FloatArray, encode_nest
+from codesign.timing.derive import ARRAY, ISSUER, derive
+from codesign.timing.engine import CUT_SHORT, NOTHING, STORE, Plan, run
+from codesign.timing.table import Overlap, Timing, encode_timing, timing_for, whole_cycles
+from codesign.workloads.computation import Computation
+
+OPERATION_LIMIT = 20_000_000
+"""Simulated operations after which a run is stopped and reported as partial."""
+
+
+@dataclass(frozen=True)
+class ResourceUse:
+    """How one resource spent the run.
+
+    Args:
+        resource: A port, the array or the host.
+        busy_cycles: Cycles it was held.
+        stalled: Cycles it stood still with work at hand, by what it waited for.
+        idle_cycles: The rest.
+    """
+
+    resource: str
+    busy_cycles: float
+    stalled: tuple[tuple[str, float], ...]
+    idle_cycles: float
+
+    def to_json(self) -> dict[str, Any]:
+        """As commands print it."""
+        return {"busy_cycles": self.busy_cycles, "stalled_on": dict(self.stalled), "idle_cycles": self.idle_cycles}
+
+
+@dataclass(frozen=True)
+class Event:
+    """One operation of the timeline: what, on which resource, from when to when, for which step."""
+
+    name: str
+    resource: str
+    start_cycle: float
+    end_cycle: float
+    step: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """A simulated run.
+
+    Args:
+        latency_cycles: Of the whole run; of the part that was simulated where `complete` is false.
+        complete: Whether the run reached its end before the limit of operations.
+        resources: How each resource spent it.
+        bound_by: The resource that was busiest.
+        operations: Operations in the run.
+        simulated: Those simulated one by one; the others were skipped as repetitions.
+        events: The timeline, from the start; empty unless asked for.
+    """
+
+    latency_cycles: int
+    complete: bool
+    resources: tuple[ResourceUse, ...]
+    bound_by: str
+    operations: int
+    simulated: int
+    events: tuple[Event, ...] = ()
+
+
+def simulate(
+    computation: Computation,
+    architecture: Architecture,
+    mapping: Mapping,
+    timing: Timing | None = None,
+    *,
+    reuse: Reuse = Reuse.TIMELOOP,
+    events: int = 0,
+    operation_limit: int = OPERATION_LIMIT,
+) -> Run | Infeasible:
+    """Run a mapping in the event tier.
+
+    Args:
+        computation: The operator.
+        architecture: The hardware, energies filled in.
+        mapping: A nest for the two.
+        timing: The machine's constants; by default those named like the architecture.
+        reuse: What a buffer need not fetch again.
+        events: How many operations of the timeline to keep.
+        operation_limit: Simulated operations after which the run is cut short.
+
+    Returns:
+        The run, or why a tile does not fit.
+
+    Raises:
+        UserError: The mapping is malformed, or the table speaks of another architecture.
+    """
+    if operation_limit < 1:
+        raise UserError(f"`operation_limit` must be >= 1, got {operation_limit}")
+    timing = timing_for(architecture) if timing is None else timing
+    machine = encode_timing(timing, architecture)
+    cost = evaluate(computation, architecture, mapping, reuse=reuse)
+    if isinstance(cost, Infeasible):
+        return cost
+    nest = encode_nest(computation, architecture, mapping)
+    count = nest.loops.shape[0]
+    kernel = make_kernel(encode_problem(computation, architecture, reuse), count)
+    status, _, _ = score(kernel, nest, count)
+    assert status == VALID
+    plan, role = derive(kernel, nest, count, machine)
+    ports = resource_names(architecture)
+    names = tuple(_process_name(computation, architecture, plan, role[k], k) for k in range(len(role)))
+    return run_plan(plan, names, ports, timing, events=events, operation_limit=operation_limit)
+
+
+def resource_names(architecture: Architecture) -> tuple[str, ...]:
+    """Names of the resources of plans made by `codesign.timing.derive.derive`."""
+    ports = [f"{level.name} {way}" for level in architecture.levels for way in ("read port", "write port")]
+    return (*ports, "array", "host")
+
+
+def _process_name(computation: Computation, architecture: Architecture, plan: Plan, role: Any, k: int) -> str:
+    if role[0] == ISSUER:
+        return "issue"
+    if role[0] == ARRAY:
+        return "compute"
+    tensor, level = computation.tensors[int(role[0])].name, architecture.levels[int(role[1])].name
+    if plan.kind[k] == STORE:
+        return f"store {tensor} from {level}"
+    return f"load {tensor} into {level}" + (" (partial sums)" if role[2] else "")
+
+
+def run_plan(
+    plan: Plan,
+    names: tuple[str, ...],
+    resources: tuple[str, ...],
+    timing: Timing,
+    *,
+    events: int = 0,
+    operation_limit: int = OPERATION_LIMIT,
+    skip: bool = True,
+) -> Run:
+    """Run a plan and say how its resources spent the time.
+
+    Args:
+        plan: What runs.
+        names: Of its processes.
+        resources: Of its resources.
+        timing: Gives `overlap` and `run_cycles`.
+        events: How many operations of the timeline to keep.
+        operation_limit: Simulated operations after which the run is cut short.
+        skip: Whether repeating states are jumped over.
+    """
+    room = np.zeros((events, 4))
+    status, cycles, busy, stalled, counts, work = run(plan, skip, operation_limit, room)
+    held = np.zeros(plan.resources)
+    for k in range(len(names)):
+        for side, r in enumerate(plan.resource[k]):
+            if r != NOTHING:
+                held[r] += busy[k, side]
+    if timing.overlap is Overlap.PERFECT:
+        cycles, stalled = float(held.max()), np.zeros_like(stalled)
+    total = whole_cycles(cycles + timing.run_cycles)
+    used = sorted({int(r) for r in plan.resource.ravel() if r != NOTHING})
+    uses = tuple(_use(plan, names, resources, r, held, stalled, total) for r in used)
+    rows = room[: int(work[2])]
+    timeline = tuple(
+        Event(names[int(k)], resources[int(plan.resource[int(k), 0])], a, b, int(step)) for k, a, b, step in rows
+    )
+    bound = max(used, key=lambda r: (held[r], -r))
+    complete = status != CUT_SHORT
+    return Run(total, complete, uses, resources[bound], int(counts.sum()), int(work[0]), timeline)
+
+
+def _use(
+    plan: Plan,
+    names: tuple[str, ...],
+    resources: tuple[str, ...],
+    r: int,
+    held: FloatArray,
+    stalled: FloatArray,
+    total: int,
+) -> ResourceUse:
+    causes = (*names, "a free buffer", "another resource")
+    waits: dict[str, float] = {}
+    for k in range(len(names)):
+        if plan.resource[k, 0] == r:
+            for j, cycles in enumerate(stalled[k]):
+                if cycles > 0:
+                    waits[causes[j]] = waits.get(causes[j], 0.0) + float(cycles)
+    idle = max(0.0, total - float(held[r]) - sum(waits.values()))
+    return ResourceUse(resources[r], float(held[r]), tuple(sorted(waits.items())), idle)

@@ -1,0 +1,186 @@
+"""How a node of an ONNX graph becomes an operator of a network: shared by the rules of all operators."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from codesign.core.errors import UserError
+from codesign.workloads.computation import Computation
+from codesign.workloads.network import PHASES, Operator, OperatorKind, Window
+from codesign.workloads.onnx.graph_state import GraphState, Value
+
+
+def attributes(node: Any) -> dict[str, Any]:
+    """The attributes of a node as Python values; texts decoded."""
+    from onnx import helper
+
+    found = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    return {k: v.decode() if isinstance(v, bytes) else v for k, v in found.items()}
+
+
+def emit_matrix(
+    walk: GraphState,
+    node: Any,
+    kind: OperatorKind,
+    computation: Computation,
+    operands: tuple[Value, ...],
+    extra: Value | None,
+    window: Window | None,
+    function: str = "",
+) -> None:
+    """Add a matrix operator; `extra` is a bias added to its result."""
+    names = tuple(walk.declare(v) for v in operands)
+    output = walk.declare(walk.output(node))
+    more = (walk.declare(extra),) if extra is not None else ()
+    work = math.prod(walk.output(node).shape) if extra is not None else 0
+    walk.emit(
+        node,
+        Operator(
+            node.name or node.output[0],
+            kind,
+            tuple(dict.fromkeys((*names, *more))),
+            (output,),
+            computation,
+            (*names, output),
+            operations=work,
+            window=window,
+            function=function,
+        ),
+    )
+
+
+def emit_phases(
+    walk: GraphState,
+    node: Any,
+    parts: tuple[Computation, ...],
+    image: Value,
+    filters: Value,
+    bias: Value | None,
+) -> None:
+    """Add the convolutions that a transposed one consists of, each with its taps, and what joins their results in place."""
+    if len(parts) == 1:
+        emit_matrix(walk, node, OperatorKind.CONV, parts[0], (image, filters), bias, None, "transposed")
+        return
+    result = walk.output(node)
+    label = node.name or node.output[0]
+    written = []
+    for index, part in enumerate(parts):
+        taps = filters
+        if filters.constant:
+            words = part.tensor_words(part.tensor("Weights"))
+            shape = (*filters.shape[:2], words // math.prod(filters.shape[:2]))
+            taps = replace(filters, tensor=f"{filters.tensor}.phases{index}", shape=shape, data=None)
+        sizes = part.sizes
+        lengths = zip(*(iter(part.tensor("Outputs").axes[-2 * (len(image.shape) - 2) :]),) * 2, strict=True)
+        axes = [math.prod(sizes[axis.terms[0][0]] for axis in pair) for pair in lengths]
+        output = declare_new(walk, f"{result.tensor}.phases{index}", (*result.shape[:2], *axes), result)
+        names = (walk.declare(image), walk.declare(taps))
+        more = (walk.declare(bias),) if bias is not None else ()
+        work = math.prod((*result.shape[:2], *axes)) if bias is not None else 0
+        inputs = tuple(dict.fromkeys((*names, *more)))
+        operands = (*names, output)
+        walk.emit(
+            node,
+            Operator(
+                f"{label}.phases{index}",
+                OperatorKind.CONV,
+                inputs,
+                (output,),
+                part,
+                operands,
+                operations=work,
+                function="transposed",
+            ),
+        )
+        written.append(output)
+    joined = walk.declare(result)
+    walk.emit(node, Operator(label, OperatorKind.CONCAT, tuple(written), (joined,), function=PHASES))
+
+
+def emit_vector(
+    walk: GraphState,
+    node: Any,
+    kind: OperatorKind,
+    function: str,
+    operations: int,
+    window: Window | None = None,
+    *,
+    parameters: bool = True,
+    permutation: tuple[int, ...] = (),
+) -> None:
+    """Add a vector operator that reads the activations of the node, and its parameters unless they are settings."""
+    read = []
+    for value in walk.inputs(node):
+        if value is None or (value.constant and (not parameters or math.prod(value.shape) == 1)):
+            continue  # one number is part of the instruction
+        read.append(walk.declare(value))
+    written = [
+        walk.declare(walk.output(node, i))
+        for i, name in enumerate(node.output)
+        if name and (i == 0 or name in walk.used)
+    ]
+    walk.emit(
+        node,
+        Operator(
+            node.name or node.output[0],
+            kind,
+            tuple(read),
+            tuple(written),
+            operations=operations,
+            window=window,
+            function=function,
+            permutation=permutation,
+        ),
+    )
+
+
+def emit_opaque(walk: GraphState, node: Any) -> None:
+    """Keep an operator that is not understood, one operation for each element of its results, and say so."""
+    outside = f"{node.domain}::" if node.domain not in ("", "ai.onnx") else ""
+    walk.warn(f"operator {outside}{node.op_type} is not understood; kept as a vector operator, without MACs")
+    work = sum(math.prod(walk.output(node, i).shape) for i, name in enumerate(node.output) if name)
+    emit_vector(walk, node, OperatorKind.OPAQUE, node.op_type, work)
+
+
+def declare_new(walk: GraphState, name: str, shape: tuple[int, ...], like: Value) -> str:
+    """A tensor between the parts of one ONNX operator."""
+    walk.values[name] = replace(like, tensor=name, shape=shape, constant=False, data=None)
+    return walk.declare(walk.values[name])
+
+
+def needed(inputs: list[Value | None], index: int) -> Value:
+    """An input of a node that must be there."""
+    value = inputs[index] if len(inputs) > index else None
+    if value is None:
+        raise UserError(f"input {index} is missing")
+    return value
+
+
+def per_axis(flags: dict[str, Any], name: str, rank: int) -> tuple[int, ...]:
+    """An attribute with one entry for each spatial axis; 1 when left out."""
+    values = tuple(int(v) for v in flags.get(name, (1,) * rank))
+    if len(values) != rank:
+        raise UserError(f"`{name}` must have {rank} entries, got {list(values)}")
+    return values
+
+
+def window_padding(
+    flags: dict[str, Any],
+    size: tuple[int, ...],
+    out: tuple[int, ...],
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+) -> tuple[tuple[int, int], ...]:
+    """(before, after) of every axis, from `pads` or worked out for the automatic kinds."""
+    rank = len(kernel)
+    automatic = flags.get("auto_pad", "NOTSET")
+    if automatic in ("NOTSET", "VALID"):
+        pads = tuple(flags.get("pads", (0,) * (2 * rank))) if automatic == "NOTSET" else (0,) * (2 * rank)
+        return tuple((int(pads[i]), int(pads[i + rank])) for i in range(rank))
+    ends = []
+    for length, o, k, s, d in zip(size, out, kernel, strides, dilations, strict=True):
+        total = max(0, (o - 1) * s + d * (k - 1) + 1 - length)
+        less, more = total // 2, total - total // 2
+        ends.append((more, less) if automatic == "SAME_LOWER" else (less, more))
+    return tuple(ends)

@@ -1,0 +1,385 @@
+"""What every ONNX operator is in a network: a computation, a vector operator, a view, or nothing at all."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from codesign.core.errors import UserError
+from codesign.workloads import operators
+from codesign.workloads.builder import OPERATIONS_PER_ELEMENT, matmul_computation
+from codesign.workloads.computation import Computation, Role
+from codesign.workloads.network import Operator, OperatorKind, Window
+from codesign.workloads.onnx.attention import convert_attention
+from codesign.workloads.onnx.element_functions import BINARY, FUNCTIONS, UNARY
+from codesign.workloads.onnx.emit import (
+    attributes,
+    emit_matrix,
+    emit_opaque,
+    emit_phases,
+    emit_vector,
+    needed,
+    per_axis,
+    window_padding,
+)
+from codesign.workloads.onnx.graph_state import GraphState, Repeated, Value
+from codesign.workloads.onnx.recurrent import convert_recurrent
+from codesign.workloads.onnx.views import plain, shared_product
+
+Rule = Callable[[GraphState, Any], None]
+
+_REDUCTIONS = frozenset(
+    [
+        "ReduceL1",
+        "ReduceL2",
+        "ReduceLogSum",
+        "ReduceLogSumExp",
+        "ReduceMax",
+        "ReduceMean",
+        "ReduceMin",
+        "ReduceProd",
+        "ReduceSum",
+        "ReduceSumSquare",
+        "ArgMax",
+        "ArgMin",
+        "CumProd",
+        "CumSum",
+    ]
+)
+_NORMALIZATIONS = {
+    "BatchNormalization": "batch_norm",
+    "LayerNormalization": "layer_norm",
+    "SkipLayerNormalization": "layer_norm",
+    "GroupNormalization": "group_norm",
+    "InstanceNormalization": "instance_norm",
+    "RMSNormalization": "rms_norm",
+    "SimplifiedLayerNormalization": "rms_norm",
+    "SkipSimplifiedLayerNormalization": "rms_norm",
+    "LpNormalization": "l2_norm",
+    "MeanVarianceNormalization": "layer_norm",
+}
+_VIEWS = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze"))
+_NOTHING = frozenset(("Identity", "Dropout", "Cast", "CastLike"))
+_MOVES = {
+    "Concat": OperatorKind.CONCAT,
+    "Split": OperatorKind.SLICE,
+    "Slice": OperatorKind.SLICE,
+    "Gather": OperatorKind.GATHER,
+    "GatherElements": OperatorKind.GATHER,
+    "GatherND": OperatorKind.GATHER,
+    "Transpose": OperatorKind.TRANSPOSE,
+    "DepthToSpace": OperatorKind.TRANSPOSE,
+    "SpaceToDepth": OperatorKind.TRANSPOSE,
+    "Pad": OperatorKind.RESIZE,
+    "Expand": OperatorKind.RESIZE,
+    "CenterCropPad": OperatorKind.RESIZE,
+    "Compress": OperatorKind.GATHER,
+    "ScatterElements": OperatorKind.RESIZE,
+    "ScatterND": OperatorKind.RESIZE,
+    "TensorScatter": OperatorKind.RESIZE,
+    "ReverseSequence": OperatorKind.TRANSPOSE,
+    "Col2Im": OperatorKind.TRANSPOSE,
+    "Tile": OperatorKind.RESIZE,
+}
+
+
+def convert(walk: GraphState, node: Any) -> None:
+    """Add what one node is to the network of the walk; its outputs have their shapes already."""
+    _RULES.get(node.op_type, emit_opaque)(walk, node)
+
+
+# ---- matrix operators ------------------------------------------------------------------------
+
+
+def _conv(walk: GraphState, node: Any) -> None:
+    _emit_conv(walk, node, x=0, weight=1, bias=2)
+
+
+def _quantized_conv(walk: GraphState, node: Any) -> None:
+    _emit_conv(walk, node, x=0, weight=3, bias=8)
+
+
+def _emit_conv(walk: GraphState, node: Any, *, x: int, weight: int, bias: int) -> None:
+    inputs = walk.inputs(node)
+    image, filters = needed(inputs, x), needed(inputs, weight)
+    flags = attributes(node)
+    out = walk.output(node).shape
+    _check_ranks(image.shape, filters.shape, out)
+    rank = len(out) - 2
+    kernel = filters.shape[2:]
+    strides, dilations = per_axis(flags, "strides", rank), per_axis(flags, "dilations", rank)
+    groups = int(flags.get("group", 1))
+    if filters.shape[1] * groups != image.shape[1]:
+        raise UserError(f"filters {list(filters.shape)} of {groups} groups do not fit {image.shape[1]} input channels")
+    computation = operators.conv_nd(
+        N=out[0],
+        K=out[1],
+        C=image.shape[1],
+        G=groups,
+        output=out[2:],
+        kernel=kernel,
+        stride=strides,
+        dilation=dilations,
+        bits=walk.settings.bits,
+        partial_bits=walk.settings.partial_bits,
+    )
+    window = Window(
+        kernel, strides, dilations, window_padding(flags, image.shape[2:], out[2:], kernel, strides, dilations)
+    )
+    extra = inputs[bias] if len(inputs) > bias else None
+    emit_matrix(walk, node, OperatorKind.CONV, computation, (image, filters), extra, window)
+
+
+def _check_ranks(image: tuple[int, ...], filters: tuple[int, ...], out: tuple[int, ...]) -> None:
+    """ONNX's own inference is silent about filters of another rank than the image."""
+    if len({len(image), len(filters), len(out)}) > 1 or len(image) < 3:
+        raise UserError(f"filters {list(filters)} do not fit an input {list(image)} and an output {list(out)}")
+
+
+def _conv_transpose(walk: GraphState, node: Any) -> None:
+    """The convolutions that a transposed one consists of; several write their phases into one result, in place (rule W2)."""
+    inputs = walk.inputs(node)
+    image, filters = needed(inputs, 0), needed(inputs, 1)
+    flags = attributes(node)
+    _check_ranks(image.shape, filters.shape, walk.output(node).shape)
+    rank = len(image.shape) - 2
+    groups = int(flags.get("group", 1))
+    if filters.shape[0] != image.shape[1]:
+        raise UserError(f"filters {list(filters.shape)} do not fit {image.shape[1]} input channels")
+    parts = operators.transposed_conv(
+        N=image.shape[0],
+        K=filters.shape[1] * groups,
+        C=image.shape[1],
+        size=image.shape[2:],
+        kernel=filters.shape[2:],
+        G=groups,
+        stride=per_axis(flags, "strides", rank),
+        dilation=per_axis(flags, "dilations", rank),
+        bits=walk.settings.bits,
+        partial_bits=walk.settings.partial_bits,
+    )
+    emit_phases(walk, node, parts, image, filters, inputs[2] if len(inputs) > 2 else None)
+
+
+def _gemm(walk: GraphState, node: Any) -> None:
+    inputs = walk.inputs(node)
+    a, b = needed(inputs, 0), needed(inputs, 1)
+    flags = attributes(node)
+    shape_a = a.shape[::-1] if flags.get("transA") else a.shape
+    shape_b = b.shape[::-1] if flags.get("transB") else b.shape
+    extra = inputs[2] if len(inputs) > 2 else None
+    _emit_product(walk, node, a, b, shape_a, shape_b, extra)
+
+
+def _matmul(walk: GraphState, node: Any) -> None:
+    inputs = walk.inputs(node)
+    flags = attributes(node)
+    a, b = needed(inputs, 0), needed(inputs, 3 if node.op_type == "QLinearMatMul" else 1)
+    shape_a = (*a.shape[:-2], a.shape[-1], a.shape[-2]) if flags.get("transA") else a.shape
+    shape_b = (*b.shape[:-2], b.shape[-1], b.shape[-2]) if flags.get("transB") else b.shape
+    _emit_product(walk, node, a, b, shape_a, shape_b, None)
+
+
+def _emit_product(
+    walk: GraphState,
+    node: Any,
+    a: Value,
+    b: Value,
+    shape_a: tuple[int, ...],
+    shape_b: tuple[int, ...],
+    extra: Value | None,
+) -> None:
+    if a.constant and not b.constant and len(shape_a) > 1 and len(shape_b) > 1:
+        # the transposed product: parameters play the part of the weights whichever side they stand on
+        a, b = b, a
+        shape_a, shape_b = (*shape_b[:-2], shape_b[-1], shape_b[-2]), (*shape_a[:-2], shape_a[-1], shape_a[-2])
+    bits, partial_bits = walk.settings.bits, walk.settings.partial_bits
+    if a.tensor in walk.repeated or b.tensor in walk.repeated:
+        left, right = _operand(walk, a, shape_a), _operand(walk, b, shape_b)
+        shared = shared_product(left, right, bits=bits, partial_bits=partial_bits)
+        if shared is not None:
+            emit_matrix(walk, node, OperatorKind.MATMUL, shared, (left.base, right.base), extra, None)
+            return
+    computation, _ = matmul_computation(shape_a, shape_b, bits=bits, partial_bits=partial_bits)
+    emit_matrix(walk, node, OperatorKind.MATMUL, computation, (a, b), extra, None)
+
+
+def _operand(walk: GraphState, value: Value, shape: tuple[int, ...]) -> Repeated:
+    """An operand as a view of the tensor behind it, its last two axes as the product wants them."""
+    view = walk.repeated.get(value.tensor) or plain(value)
+    if shape == value.shape or len(shape) < 2:
+        return view
+    return replace(view, axes=(*view.axes[:-2], view.axes[-1], view.axes[-2]))
+
+
+def _einsum(walk: GraphState, node: Any) -> None:
+    equation = str(attributes(node)["equation"]).replace(" ", "")
+    terms, _, result = equation.partition("->")
+    operands = terms.split(",")
+    values = [needed(walk.inputs(node), i) for i in range(len(operands))]
+    plain = all(t.isalpha() and len(set(t)) == len(t) for t in operands) and (result.isalpha() or not result)
+    if not plain or "->" not in equation or len(operands) < 2:
+        walk.warn(f"Einsum {equation!r} is kept as a vector operator, without MACs")
+        emit_vector(walk, node, OperatorKind.OPAQUE, node.op_type, math.prod(walk.output(node).shape))
+        return
+    bounds = {d: n for term, v in zip(operands, values, strict=True) for d, n in zip(term, v.shape, strict=True)}
+    names = ["Inputs", "Weights", *(f"Weights{i}" for i in range(2, len(operands)))]
+    right = " * ".join(f"{n}[{','.join(t)}]" for n, t in zip(names, operands, strict=False))
+    computation = Computation.parse(
+        f"Outputs[{','.join(result)}] += {right}",
+        bounds,
+        bits=walk.settings.bits,
+        partial_bits=walk.settings.partial_bits,
+        roles=dict.fromkeys(names[1:], Role.WEIGHT) | {"Inputs": Role.INPUT},
+    )
+    emit_matrix(walk, node, OperatorKind.MATMUL, computation, tuple(values), None, None)
+
+
+# ---- vector operators ------------------------------------------------------------------------
+
+
+def _pool(walk: GraphState, node: Any) -> None:
+    flags = attributes(node)
+    image, out = needed(walk.inputs(node), 0).shape, walk.output(node).shape
+    kernel = tuple(flags["kernel_shape"])
+    strides, dilations = per_axis(flags, "strides", len(kernel)), per_axis(flags, "dilations", len(kernel))
+    padding = window_padding(flags, image[2:], out[2:], kernel, strides, dilations)
+    function = {"MaxPool": "max", "AveragePool": "average"}.get(node.op_type, "lp")
+    window = Window(kernel, strides, dilations, padding)
+    emit_vector(walk, node, OperatorKind.POOL, function, math.prod(out) * math.prod(kernel), window)
+
+
+def _global_pool(walk: GraphState, node: Any) -> None:
+    image = needed(walk.inputs(node), 0).shape
+    kernel = image[2:]
+    ones = (1,) * len(kernel)
+    function = {"GlobalMaxPool": "max", "GlobalAveragePool": "average"}.get(node.op_type, "lp")
+    window = Window(kernel, ones, ones, ((0, 0),) * len(kernel))
+    emit_vector(walk, node, OperatorKind.POOL, function, math.prod(image), window)
+
+
+def _activation(walk: GraphState, node: Any) -> None:
+    function = FUNCTIONS.get(node.op_type, node.op_type.lower())
+    _per_element(walk, node, OperatorKind.ACTIVATION, function)
+
+
+def _normalization(walk: GraphState, node: Any) -> None:
+    _per_element(walk, node, OperatorKind.NORMALIZATION, _NORMALIZATIONS[node.op_type])
+
+
+def _softmax(walk: GraphState, node: Any) -> None:
+    function = "log_softmax" if node.op_type == "LogSoftmax" else "softmax"
+    _per_element(walk, node, OperatorKind.SOFTMAX, function)
+
+
+def _lrn(walk: GraphState, node: Any) -> None:
+    size = int(attributes(node)["size"])
+    # a square and a sum per neighbour, then scale, power and division
+    work = math.prod(walk.output(node).shape) * (2 * size + 3)
+    emit_vector(walk, node, OperatorKind.NORMALIZATION, "local_response_norm", work)
+
+
+def _per_element(walk: GraphState, node: Any, kind: OperatorKind, function: str) -> None:
+    work = math.prod(walk.output(node).shape) * OPERATIONS_PER_ELEMENT.get(function, 1)
+    emit_vector(walk, node, kind, function, work)
+
+
+def _elementwise(walk: GraphState, node: Any) -> None:
+    operands = max(1, sum(1 for n in node.input if n) - 1)
+    function = {"Sum": "add"}.get(node.op_type, node.op_type.lower())
+    if node.op_type == "Div" and needed(walk.inputs(node), 0).constant:
+        function = "reciprocal"  # unlike a division by a constant, not a scaling
+    kind = OperatorKind.ELEMENTWISE
+    emit_vector(walk, node, kind, function, math.prod(walk.output(node).shape) * operands)
+
+
+def _reduce(walk: GraphState, node: Any) -> None:
+    source = needed(walk.inputs(node), 0)
+    emit_vector(walk, node, OperatorKind.REDUCE, node.op_type, math.prod(source.shape), parameters=False)
+
+
+def _resize(walk: GraphState, node: Any) -> None:
+    flags = attributes(node)
+    mode = str(flags.get("mode", "nearest"))
+    rank = len(walk.output(node).shape)
+    # linear interpolation blends 2 neighbours along each of at most 2 axes, cubic 4
+    taps = {"nearest": 0, "linear": 2 ** min(2, rank - 2), "cubic": 4 ** min(2, rank - 2)}.get(mode, 0)
+    emit_vector(walk, node, OperatorKind.RESIZE, mode, math.prod(walk.output(node).shape) * taps, parameters=False)
+
+
+def _move(walk: GraphState, node: Any) -> None:
+    kind = _MOVES[node.op_type]
+    permutation: tuple[int, ...] = ()
+    if node.op_type == "Concat" and _grows_a_cache(walk, node):
+        names = tuple(walk.declare(needed(walk.inputs(node), i)) for i in (0, 1))
+        label = node.name or node.output[0]
+        output = walk.declare(walk.output(node))
+        walk.emit(node, Operator(label, OperatorKind.APPEND, names, (output,), function="append"))
+        return
+    if node.op_type == "Transpose":
+        rank = len(walk.output(node).shape)
+        permutation = tuple(attributes(node).get("perm", reversed(range(rank))))
+        source = needed(walk.inputs(node), 0)
+        moving = [axis for axis in permutation if source.shape[axis] != 1]
+        if moving == sorted(moving):  # only axes of length one change places
+            emit_vector(walk, node, OperatorKind.RESHAPE, "reshape", 0)
+            return
+    has_data = node.op_type in ("Concat", "Gather", "GatherElements", "GatherND")
+    emit_vector(walk, node, kind, node.op_type.lower(), 0, parameters=has_data, permutation=permutation)
+
+
+def _grows_a_cache(walk: GraphState, node: Any) -> bool:
+    """Whether a concatenation adds results of the graph to one of its inputs and gives both back: a cache (rule W7)."""
+    values = walk.inputs(node)
+    if len(values) != 2 or values[0] is None or values[1] is None or values[1].constant:
+        return False
+    outside = {i.name for i in walk.model.graph.input}
+    results = {o.name for o in walk.model.graph.output}
+    return values[0].tensor in outside and values[1].tensor not in outside and node.output[0] in results
+
+
+def _view(walk: GraphState, node: Any) -> None:
+    emit_vector(walk, node, OperatorKind.RESHAPE, "reshape", 0, parameters=False)
+
+
+def _nothing(walk: GraphState, node: Any) -> None:
+    walk.alias(node, needed(walk.inputs(node), 0))
+
+
+def _table() -> dict[str, Rule]:
+    rules: dict[str, Rule] = {
+        "Conv": _conv,
+        "FusedConv": _conv,
+        "ConvInteger": lambda walk, node: _emit_conv(walk, node, x=0, weight=1, bias=9),
+        "QLinearConv": _quantized_conv,
+        "ConvTranspose": _conv_transpose,
+        "Gemm": _gemm,
+        "FusedGemm": _gemm,
+        "MatMul": _matmul,
+        "FusedMatMul": _matmul,
+        "MatMulInteger": _matmul,
+        "QLinearMatMul": _matmul,
+        "Einsum": _einsum,
+        "LRN": _lrn,
+        "Attention": convert_attention,
+        "MultiHeadAttention": convert_attention,
+        "Softmax": _softmax,
+        "LogSoftmax": _softmax,
+        "Hardmax": _softmax,
+        "Resize": _resize,
+        "Upsample": _resize,
+    }
+    rules |= dict.fromkeys(("RNN", "GRU", "LSTM"), convert_recurrent)
+    rules |= dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool)
+    rules |= dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"), _global_pool)
+    rules |= dict.fromkeys((*FUNCTIONS, *UNARY), _activation)
+    rules |= dict.fromkeys(BINARY, _elementwise)
+    rules |= dict.fromkeys(_REDUCTIONS, _reduce)
+    rules |= dict.fromkeys(_NORMALIZATIONS, _normalization)
+    rules |= dict.fromkeys(_MOVES, _move)
+    rules |= dict.fromkeys(_VIEWS, _view)
+    rules |= dict.fromkeys(_NOTHING, _nothing)
+    return rules
+
+
+_RULES = _table()

@@ -1,0 +1,56 @@
+"""Pages that the site makes from the program itself: every command's help and options."""
+
+from typing import Any
+
+import mkdocs_gen_files
+import typer
+from typer.main import get_command
+
+from codesign.cli.app import _register_commands, app
+
+INTRODUCTION = (
+    "`codesign COMMAND --help` prints the same. Exit codes: 0 done, 2 a mistake in the input, 1 a fault of the program."
+)
+
+
+def command_line(root: Any) -> str:
+    """Markdown of every command, in the order of `codesign --help`."""
+    context = typer.Context(root)
+    parts = ["# Command line", "", INTRODUCTION, ""]
+    for name in root.list_commands(context):
+        parts += section(root.get_command(context, name), f"codesign {name}", 2)
+    return "\n".join(parts)
+
+
+def section(command: Any, name: str, depth: int) -> list[str]:
+    """Help, arguments and options of one command; of a group its subcommands too."""
+    text = (command.help or "").split("\f")[0].strip()
+    parts = [f"{'#' * depth} {name}", "", as_blocks(text), ""]
+    rows = [row(p) for p in command.params if not getattr(p, "hidden", False) and p.name != "help"]
+    if rows:
+        parts += ["| argument or option | meaning | default |", "|---|---|---|", *rows, ""]
+    for sub in getattr(command, "commands", {}).values():
+        parts += section(sub, f"{name} {sub.name}", depth + 1)
+    return parts
+
+
+def as_blocks(text: str) -> str:
+    """The help text with its example commands set as code."""
+    paragraphs = [p.strip() for p in text.split("\n\n")]
+    return "\n\n".join(f"    {p}" if p.startswith("codesign ") else p for p in paragraphs)
+
+
+def row(parameter: Any) -> str:
+    """A table row of one argument or option."""
+    names = ", ".join(f"`{o}`" for o in [*parameter.opts, *parameter.secondary_opts])
+    if parameter.param_type_name == "argument":
+        names = f"`{(parameter.metavar or parameter.name).upper()}`"
+    meaning = " ".join((parameter.help or "").split()).replace("|", "\\|")
+    default = parameter.default
+    shown = f"`{default}`" if isinstance(default, (str, int, float)) and not isinstance(default, bool) else ""
+    return f"| {names} | {meaning} | {shown} |"
+
+
+_register_commands()
+with mkdocs_gen_files.open("reference/command-line.md", "w") as page:
+    page.write(command_line(get_command(app)))

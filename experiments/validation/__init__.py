@@ -1,0 +1,1 @@
+"""Predictions of the timing tier beside recorded hardware and simulators, set by set (docs/validation.md)."""

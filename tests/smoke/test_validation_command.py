@@ -1,0 +1,41 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from experiments.validation.__main__ import main
+from tests.reference_data import KEPT_HERE
+
+
+@pytest.mark.parametrize(("name", "folder"), [("tileflow", "measured/tileflow"), ("noc", "noc")])
+def test_last_line_is_one_json_object(
+    name: str, folder: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["--set", name, "--data", str(KEPT_HERE / folder), "--smoke", "--out", str(tmp_path)]) == 0
+    line = capsys.readouterr().out.strip().splitlines()[-1]
+    found = json.loads(line)
+    assert found["set"] == name
+    assert {"rows", "median_error", "mean_error", "p99_error", "worst_error", "constants"} <= set(found)
+    assert (tmp_path / f"{name}.svg").read_text().startswith("<svg")
+    assert len((tmp_path / f"{name}.csv").read_text().splitlines()) == found["rows"] + 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("row,M,N,K\n1,2,3,4\n", "column `tile_M` is missing"),
+        (
+            "row,M,N,K,tile_M,tile_N,tile_K,rtl_cycles\n0,64,64,64,16,16,much,99\n",
+            "column `tile_K` must hold integers, got 'much'",
+        ),
+    ],
+)
+def test_bad_rows_are_refused(content: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "gemm_systolic16.csv").write_text(content)
+    assert main(["--set", "tileflow", "--data", str(tmp_path)]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_missing_folder_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--set", "noc", "--data", "nowhere"]) == 2
+    assert "--data must be a folder, got 'nowhere'" in capsys.readouterr().err

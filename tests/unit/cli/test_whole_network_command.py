@@ -1,0 +1,125 @@
+"""`map --network` and `evaluate --network`: own ONNX file, own architecture, table, JSON, files."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.command_line import run
+from tests.unit.cli.test_evaluate_map_convert import ARCH
+
+QUICK = ("--mapper", "anneal", "--evaluations", 60)
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> tuple[Path, Path]:
+    """An ONNX file (convolution, ReLU, flatten, matrix product) and an architecture."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["y"], name="stem"),
+        helper.make_node("Relu", ["y"], ["z"]),
+        helper.make_node("Flatten", ["z"], ["f"]),
+        helper.make_node("Gemm", ["f", "v"], ["out"], name="head"),
+    ]
+    weights = [
+        numpy_helper.from_array(np.zeros(shape, np.float32), name)
+        for name, shape in (("w", (8, 4, 3, 3)), ("v", (288, 10)))
+    ]
+    x, out = (
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", (1, 4, 8, 8)), ("out", (1, 10)))
+    )
+    model = helper.make_model(
+        helper.make_graph(nodes, "own", [x], [out], weights), opset_imports=[helper.make_opsetid("", 17)]
+    )
+    onnx.save(model, tmp_path / "own.onnx")
+    (tmp_path / "arch.yaml").write_text(ARCH)
+    return tmp_path / "own.onnx", tmp_path / "arch.yaml"
+
+
+def test_map_writes_what_evaluate_reads(own: tuple[Path, Path], tmp_path: Path) -> None:
+    network, arch = own
+    out = tmp_path / "out"
+    mapped = run("map", "--network", network, "--arch", arch, *QUICK, "--format", "json", "--out", out)
+    assert mapped.code == 0, mapped.err
+    assert [v["name"] for v in mapped.json["layers"]] == ["stem", "head"]
+    assert mapped.json["macs"] == 8 * 4 * 9 * 36 + 288 * 10 and mapped.json["metrics"]["area_mm2"] is None
+    assert {p.name for p in out.iterdir()} == {"arch.yaml", "mappings", "report.html", "result.json"}
+    assert json.loads((out / "result.json").read_text()) == mapped.json
+    given = run("evaluate", "--network", network, "--arch", arch, "--mappings", out / "mappings", "--format", "json")
+    assert given.code == 0, given.err
+    assert given.json["metrics"] == mapped.json["metrics"] and given.json["mapper"] == "given"
+    alone = run("evaluate", out / "arch.yaml", out / "mappings" / "01-stem.yaml", "--format", "json")
+    assert alone.json["latency_cycles"] == mapped.json["layers"][0]["latency_cycles"]
+
+
+def test_the_table_names_layers_what_binds_them_and_what_the_numbers_are_of(own: tuple[Path, Path]) -> None:
+    shown = run("map", "--network", own[0], "--arch", own[1], *QUICK)
+    assert shown.code == 0, shown.err
+    for words in ("operands of 8 bits", "stem", "head", "bound by", "area         not given", "13,248 MACs"):
+        assert words in shown.out, words
+
+
+def test_evaluate_without_mappings_maps(own: tuple[Path, Path]) -> None:
+    shown = run("evaluate", "--network", own[0], "--arch", own[1])
+    assert shown.code == 0 and "2 of 2 layers proven optimal for edp" in shown.out
+
+
+def test_evaluate_and_convert_take_arch_and_layer(own: tuple[Path, Path], tmp_path: Path) -> None:
+    layer = "gemm M=4 N=4 K=4"
+    mapping = tmp_path / "mapping.yaml"
+    assert run("map", "--arch", own[1], "--layer", layer, *QUICK, "--out", mapping).code == 0
+    by_name = run("evaluate", "--arch", own[1], "--layer", layer, mapping, "--format", "json")
+    by_place = run("evaluate", own[1], layer, mapping, "--format", "json")
+    assert by_name.code == 0 and by_name.out == by_place.out
+    done = run("convert", "--arch", own[1], "--layer", layer, mapping, "--to", "timeloop", "--out", tmp_path / "tl")
+    assert done.code == 0 and (tmp_path / "tl" / "mapping.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--layer", "gemm M=4 N=4 K=4"), "--layer plays no part with --network"),
+        (("--imperfect",), "--imperfect plays no part with --network"),
+        (("--semantics", "zigzag"), "--semantics zigzag plays no part with --network"),
+        (("--mapper", "exakt"), "did you mean 'exact'"),
+        (("gemm M=4 N=4 K=4",), "--network and the layer"),
+        (("--batch", "0"), "--batch"),
+    ],
+)
+def test_options_that_play_no_part_are_refused(
+    own: tuple[Path, Path], arguments: tuple[str, ...], message: str
+) -> None:
+    outcome = run("map", "--network", own[0], "--arch", own[1], *arguments)
+    assert outcome.code == 2 and message in outcome.err
+
+
+def test_network_options_without_a_network_are_refused(own: tuple[Path, Path]) -> None:
+    for option in (("--batch", 2), ("--bits", 16), ("--phase", "decode")):
+        outcome = run("map", "--arch", own[1], "--layer", "gemm M=4 N=4 K=4", *option)
+        assert outcome.code == 2 and f"{option[0]} is an option of --network" in outcome.err
+    outcome = run("evaluate", "--arch", own[1], "--mappings", "x")
+    assert outcome.code == 2 and "--mappings is an option of --network" in outcome.err
+
+
+def test_files_of_one_layer_are_refused_with_a_network(own: tuple[Path, Path], tmp_path: Path) -> None:
+    problem = tmp_path / "problem.yaml"
+    problem.write_text('problem: {notation: "O[m] += I[k] * W[k,m]", bounds: {m: 4, k: 4}}')
+    outcome = run("map", "--network", own[0], "--arch", own[1], problem)
+    assert outcome.code == 2 and "a problem is of one layer" in outcome.err and "problem.yaml" in outcome.err
+    outcome = run("map", "--network", own[0])
+    assert outcome.code == 2 and "no file describes an architecture" in outcome.err
+
+
+def test_constraints_hold_for_every_layer_and_name_the_one_they_do_not_fit(
+    own: tuple[Path, Path], tmp_path: Path
+) -> None:
+    rules = tmp_path / "constraints.yaml"
+    rules.write_text("constraints: [{level: Regs, bypass: [Weights]}]")
+    outcome = run("map", "--network", own[0], "--arch", own[1], rules, *QUICK, "--format", "json")
+    assert outcome.code == 0, outcome.err
+    assert all("Regs" not in layer["loopnest"] for layer in outcome.json["layers"])
+    rules.write_text("constraints: [{level: Buffer, temporal: {R: 3}}]")
+    outcome = run("map", "--network", own[0], "--arch", own[1], rules, *QUICK)
+    assert outcome.code == 2 and "layer 'head'" in outcome.err and "unknown dimension 'R'" in outcome.err

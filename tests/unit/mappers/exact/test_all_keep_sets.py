@@ -1,0 +1,170 @@
+"""The program over all keep sets: its bounds, its mirror, and what it makes of real layers."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, LevelKind, StorageLevel
+from codesign.arch.presets import load_preset
+from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective, Proof
+from codesign.cost.arrays import Reuse
+from codesign.mappers.exact import ExactMapper
+from codesign.mappers.exact import keep_set_search as bypass
+from codesign.mappers.exact.all_keep_sets.fill_states import END, KIND, SOURCE, TARGET, make_program
+from codesign.mappers.exact.all_keep_sets.joint_profile import JointProfile
+from codesign.mappers.exact.all_keep_sets.mirrored_profiles import Mirror
+from codesign.mappers.exact.all_keep_sets.shared_problem import JointProblem, expand
+from codesign.mappers.exact.one_keep_set.fixed_keep_set import FixedKeep
+from codesign.mappers.exact.problem.charge_bases import BaseArrays
+from codesign.mappers.exact.problem.instance import make_instance
+from codesign.mappers.registry import create
+from codesign.mapping.constraints import Constraints, Keep, MappingProblem
+from codesign.workloads.computation import Computation
+from tests.oracle.exact_problems import WINDOWS, random_problem
+
+CONVOLUTION = "Outputs[K,P,Q] += Inputs[C,P+R,Q+S] * Weights[K,C,R,S]"
+
+
+def joint_problem(problem: MappingProblem) -> JointProblem:
+    instance = make_instance(problem, Reuse.TIMELOOP)
+    return JointProblem(instance, instance.decisions, BaseArrays(instance))
+
+
+def rows_of(problem: JointProblem, most: int = 40) -> np.ndarray:
+    """Some profiles whose factors divide the bounds."""
+    sizes = [len(v.factors) for v in problem.vectors]
+    rows = np.stack(np.unravel_index(np.arange(int(np.prod(sizes))), sizes), axis=1)
+    rows = rows[np.isfinite(problem.bounds(rows)[:, 0])]
+    return rows[:: max(1, len(rows) // most)]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_bounds_get_sharper(seed: int) -> None:
+    problem = joint_problem(random_problem(np.random.default_rng(seed), free_bypass=True, size=24, levels=3))
+    if problem.sliding >= 0 and problem.instance.bounded_only(problem.sliding):
+        return
+    rows = rows_of(problem)
+    assert len(rows)
+    for row, bounds in zip(rows, problem.bounds(rows), strict=True):
+        profile = JointProfile(problem, row)
+        for w, closed in enumerate(bounds):
+            weight = np.zeros(len(bounds))
+            weight[w] = 1.0
+            quick, exact = profile.bound(weight), profile.run(weight)
+            assert quick <= exact * (1 + 1e-12) or np.isinf(exact)
+            assert closed <= exact * (1 + 1e-9) + 1e-9 or np.isinf(exact)
+
+
+def test_the_program_reads_only_what_is_complete() -> None:
+    free = (Keep.FREE,) * 3
+    decisions = ((Keep.YES,) * 3, free, (Keep.FREE, Keep.NO, Keep.YES), free)
+    stacks = tuple(tuple(tuple(v < w for w in range(4)) for v in range(4)) for _ in range(3))
+    program = make_program(decisions, stacks, 0, ((1, 0b101),), True)
+    last = {int(o[TARGET]): i for i, o in enumerate(program.operations)}
+    for i, operation in enumerate(program.operations):
+        source = int(operation[SOURCE])
+        assert source < 0 or last[source] < i
+    assert (program.operations[:, KIND] == END).any()
+    assert len(program.starts) == 4 * 3 * 2  # who may feed the MACs with each tensor
+
+
+def test_mirrored_profiles_cost_the_same() -> None:
+    computation = Computation.parse(CONVOLUTION, K=4, C=2, P=4, Q=4, R=3, S=3)
+    machine = load_preset("simba")
+    free = replace(machine, levels=tuple(replace(v, keep=machine.levels[0].keep) for v in machine.levels))
+    problem = joint_problem(MappingProblem(computation, free, Constraints(free_bypass=True)))
+    rows, mirror = rows_of(problem, 400), Mirror(problem)
+    turned = mirror.turned(rows)
+    assert 0.4 * len(rows) <= len(mirror.canonical(rows)) < 0.8 * len(rows)
+    different = np.flatnonzero((rows != turned).any(axis=1))
+    weight = np.zeros(1 + problem.n_ports)
+    weight[0] = 1.0
+    for i in different[:: max(1, len(different) // 8)]:
+        assert len(mirror.canonical(np.array([rows[i], turned[i]]))) == 1
+        assert JointProfile(problem, turned[i]).run(weight) == pytest.approx(
+            JointProfile(problem, rows[i]).run(weight), rel=1e-9
+        )
+
+
+def test_expanded_vectors_fit_their_options() -> None:
+    computation = Computation.parse(CONVOLUTION, K=8, C=4, P=6, Q=6, R=3, S=3)
+    instance = make_instance(MappingProblem(computation, load_preset("gemmini")), Reuse.TIMELOOP)
+    keep = tuple(tuple(k is not Keep.NO for k in row) for row in instance.decisions)
+    for options in FixedKeep(instance, keep, BaseArrays(instance)).fanouts:
+        vectors = expand(options, instance.lattice.divisors)
+        assert vectors.factors.prod(axis=1).tolist() == options.children[vectors.option].tolist()
+
+
+@pytest.mark.parametrize("objective", [Objective.ENERGY, Objective.EDP])
+def test_free_keep_sets_of_a_real_layer_are_proven(objective: Objective) -> None:
+    computation = Computation.parse("O[K,P,Q] += I[C,P,Q] * W[K,C]", K=256, C=64, P=56, Q=56)
+    machine = load_preset("simba")
+    free = replace(
+        machine, levels=tuple(replace(v, keep=frozenset(t.name for t in computation.tensors)) for v in machine.levels)
+    )
+    problem = MappingProblem(computation, free, Constraints(free_bypass=True))
+    ExactMapper().map(problem, objective, budget=Budget(time_limit_s=0.1), seed=0)  # compiled
+    started = time.process_time()
+    result = ExactMapper().map(problem, objective, budget=Budget(), seed=0)
+    assert result.proof is Proof.OPTIMAL
+    assert time.process_time() - started < 60.0
+    kept = ExactMapper().map(MappingProblem(computation, machine), objective, budget=Budget(), seed=0)
+    assert result.cost is not None
+    assert kept.cost is not None
+    assert objective.of(result.cost) <= objective.of(kept.cost) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_threads_find_the_same_optimum(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bypass, "FEW", 0)
+    monkeypatch.setattr(bypass, "_PROFILES_ALONE", 0)
+    problem = random_problem(np.random.default_rng(500 + seed), free_bypass=True, size=24, levels=4)
+    alone, together = (create("exact", threads=n).map(problem, Objective.EDP, budget=Budget(), seed=0) for n in (1, 3))
+    assert together.proof is alone.proof
+    assert (alone.cost is None) == (together.cost is None)
+    if alone.cost is not None and together.cost is not None:
+        assert together.cost.edp == pytest.approx(alone.cost.edp, rel=1e-12)
+
+
+def test_no_threads_are_refused() -> None:
+    with pytest.raises(UserError, match="threads must be >= 1, got 0"):
+        create("exact", threads=0)
+
+
+def sliding_on(seed: int) -> MappingProblem:
+    """A 1-D convolution on four small levels without fan-outs, whose windows often go on sliding after other loops."""
+    rng = np.random.default_rng(seed)
+    tile = int(rng.choice([2, 3, 4]))
+    bounds = {"k": int(rng.choice([2, 4])), "p": tile * int(rng.choice([2, 4, 8])), "r": tile * int(rng.choice([2, 3]))}
+    computation = Computation.parse("O[k,p] += I[p+r] * W[k,r]", bounds, bits=8, partial_bits=8)
+    names = frozenset(t.name for t in computation.tensors)
+    levels = [
+        StorageLevel(
+            name=f"L{v}", kind=LevelKind.SRAM if v else LevelKind.DRAM, capacity_bytes=capacity, word_bits=8, keep=names,
+            energy=AccessEnergy(*(energy * float(x) for x in rng.uniform(0.3, 1.5, 3))),
+        )
+        for v, (capacity, energy) in enumerate(zip((None, 60, 24, 2 * tile - 1), (150.0, 30.0, 6.0, 1.0), strict=True))
+    ]  # fmt: skip
+    return MappingProblem(
+        computation, Architecture("a", tuple(levels), Arithmetic(energy_pj=0.3)), Constraints((), True)
+    )
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_levels_that_hold_the_same_tile_are_left_out_without_loss(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = sliding_on(seed)
+    if seed % 2:
+        source = random_problem(np.random.default_rng(2600 + seed), WINDOWS, free_bypass=True, size=24, levels=4)
+    problem = joint_problem(source)
+    weight = np.zeros(1 + problem.n_ports)
+    weight[0] = 1.0
+    rows = rows_of(problem, 6)
+    least = [JointProfile(problem, row).run(weight) for row in rows]
+    n, n_tensors = problem.instance.n_levels, problem.instance.n_tensors
+    everything = tuple(tuple(tuple(v < w for w in range(n)) for v in range(n)) for _ in range(n_tensors))
+    monkeypatch.setattr(JointProblem, "_stacks", lambda *_: everything)
+    # with more states the value can only fall; it must not
+    assert [JointProfile(problem, row).run(weight) for row in rows] == pytest.approx(least, rel=1e-9)

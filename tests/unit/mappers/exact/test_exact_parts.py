@@ -1,0 +1,245 @@
+"""Parts of the exact mapper: lattice, spatial options, bounds, budgets, infeasible problems."""
+
+import numpy as np
+import pytest
+
+from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, StorageLevel
+from codesign.core.errors import UserError
+from codesign.core.goals import OBJECTIVES, Budget, Objective, Proof
+from codesign.cost.arrays import Reuse
+from codesign.cost.cost import Infeasible
+from codesign.mappers.exact import ExactMapper
+from codesign.mappers.exact.one_keep_set.fixed_keep_set import FixedKeep
+from codesign.mappers.exact.one_keep_set.reconstruct import trace_nest
+from codesign.mappers.exact.problem.charge_bases import BaseArrays
+from codesign.mappers.exact.problem.instance import FanoutRules, make_instance
+from codesign.mappers.exact.problem.lattice import make_lattice
+from codesign.mappers.exact.problem.sliding_windows import chain_table
+from codesign.mappers.exact.problem.spatial import count_sums, lay_out
+from codesign.mappers.registry import create
+from codesign.mapping.constraints import Constraints, Keep, LevelConstraints, MappingProblem
+from codesign.mapping.nest import FloatArray, IntArray
+from codesign.workloads.computation import Computation
+from tests.oracle.exact_problems import random_problem
+
+
+def architecture(words: float = 64.0, bandwidth: float | None = None) -> Architecture:
+    """Three levels, 4 x 2 processing elements."""
+    energy = [AccessEnergy(e, e, e) for e in (100.0, 6.0, 1.0)]
+    return Architecture(
+        "small",
+        (
+            StorageLevel("DRAM", energy=energy[0], word_bits=8, read_bandwidth_words_per_cycle=bandwidth),
+            StorageLevel("Buffer", energy=energy[1], word_bits=8, capacity_bytes=words, fanout=Fanout(4, 2)),
+            StorageLevel("Registers", energy=energy[2], word_bits=8, capacity_bytes=4.0),
+        ),
+        Arithmetic(energy_pj=0.5),
+    )
+
+
+def gemm(m: int = 8, n: int = 8, k: int = 8) -> Computation:
+    return Computation.parse("C[m,n] += A[m,k] * B[k,n]", m=m, n=n, k=k)
+
+
+def test_lattice_grows_tiles() -> None:
+    lattice = make_lattice((12, 7))
+    assert lattice.n_tiles == 6 * 2
+    i = lattice.place(0, 3)
+    grown = int(lattice.grow[0, lattice.place(0, 4), i])
+    assert lattice.divisors[0][grown] == 12
+    assert lattice.grow[0, lattice.place(0, 3), i] == -1
+    assert lattice.sizes(lattice.n_tiles - 1) == (12, 7)
+
+
+def test_lay_out_uses_both_axes_without_exceeding_either() -> None:
+    placed = lay_out({0: 8, 1: 3}, FanoutRules(6, 4))
+    along = [np.prod([f for _, f, a in placed if a == axis]) for axis in (0, 1)]
+    assert along[0] <= 6
+    assert along[1] <= 4
+    assert {d: int(np.prod([f for e, f, _ in placed if e == d])) for d in (0, 1)} == {0: 8, 1: 3}
+
+
+def test_lay_out_obeys_the_axis_of_a_dimension() -> None:
+    assert lay_out({0: 2, 1: 3}, FanoutRules(4, 4, along_x=frozenset({1}))) == [(1, 3, 0), (0, 2, 1)]
+
+
+def test_profile_bound_is_below_the_profile_optimum() -> None:
+    problem = MappingProblem(gemm(), architecture())
+    instance = make_instance(problem, Reuse.TIMELOOP)
+    keep = tuple(tuple(choice is Keep.YES for choice in row) for row in instance.decisions)
+    fixed = FixedKeep(instance, keep, BaseArrays(instance))
+    energy, _ = fixed.bounds()
+    n = len(fixed.boundaries)
+    for i in range(0, fixed.n_profiles, 7):
+        choice = fixed.choices_at(np.array([i]))[0]
+        terms, bound, _ = fixed.coefficients(choice)
+        assert bound == pytest.approx(energy[i], rel=1e-12)
+        charges = fixed.charges(choice, terms.price, np.zeros(n), np.full(n, np.inf))
+        optimum = fixed.run(charges) + float(terms.constant[0])
+        assert bound + float(fixed.tension_of(choice, terms)[0]) <= optimum * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_different_sums_of_two_loops_are_counted_in_closed_form(seed: int) -> None:
+    a, b, n, m = (int(x) for x in np.random.default_rng(seed).integers(1, 12, 4))
+    assert count_sums((a, n), (b, m)) == len({a * i + b * j for i in range(n) for j in range(m)})
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_sharper_bounds_are_below_every_mapping_of_the_profile(seed: int) -> None:
+    """Bounds B1 and B2 together against the profile's least energy and each port's least cycles."""
+    problem = random_problem(np.random.default_rng(300 + seed), size=60)
+    instance = make_instance(problem, Reuse.TIMELOOP)
+    keep = tuple(tuple(choice is Keep.YES for choice in row) for row in instance.decisions)
+    fixed = FixedKeep(instance, keep, BaseArrays(instance))
+    n = len(fixed.boundaries)
+    free = np.zeros(n), np.full(n, np.inf)
+    choices = fixed.choices_at(np.arange(fixed.n_profiles)[:: max(1, fixed.n_profiles // 12)])
+    energy, cycles = fixed.sharper_bounds(choices)
+    for i, choice in enumerate(choices):
+        terms, _, _ = fixed.coefficients(choice)
+
+        def least(weights: FloatArray, choice: IntArray = choice) -> float:
+            """Least weighted words; infinite if there is no mapping, or none that the program is sure of."""
+            charges = fixed.charges(choice, weights, *free)
+            value = fixed.run(charges)
+            return value if np.isfinite(value) and not trace_nest(fixed, charges).optimistic else np.inf
+
+        assert energy[i] <= (least(terms.price) + float(terms.constant[0])) * (1.0 + 1e-12)
+        compute = float(problem.computation.macs) / float(fixed.options.children[choice].prod())
+        ports = [
+            least(row) + float(constant) for row, constant in zip(terms.demand, terms.constant_cycles, strict=True)
+        ]
+        assert cycles[i] <= max([compute, *ports]) * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_chains_never_move_fewer_words_than_the_bound(seed: int) -> None:
+    """Bound B1 of docs/explanation/exact-mapper.md against every tile, first loop and chain of random axes."""
+    rng = np.random.default_rng(seed)
+    bounds = [int(rng.choice([4, 6, 8, 12, 18])), int(rng.choice([2, 3, 6, 8]))]
+    coef = np.array([rng.choice([1, 1, 2, 3]), 1], np.int64)
+    spatial = np.array([[rng.choice([1, 2]), 1]], np.int64)
+    lattice = make_lattice(tuple(bounds))
+    width = lattice.grow.shape[1]
+    divisors = np.array([[*v, *[0] * (width - len(v))] for v in lattice.divisors], np.int64)
+    table = chain_table(
+        0, divisors, lattice.n_divisors, np.array(bounds), coef, np.zeros((0, 2), np.int64), bool(seed % 2)
+    )
+    fewest = 1 + sum(b // s - 1 for b, s in zip(bounds, spatial[0], strict=True))
+    for sub in range(lattice.n_tiles):
+        outside = np.array(lattice.sizes(sub))
+        if (outside % spatial[0]).any():
+            continue
+        inside = outside // spatial[0]
+        extent = 1 + int(coef @ (inside - 1))
+        left = int(np.prod(np.array(bounds) // outside))
+        assert left * extent * (1.0 - table[0, :, :, sub].max()) >= fewest - 1e-9
+        for d in range(2):
+            overlap = max(0, extent - int(coef[d] * outside[d]))
+            for j, factor in enumerate(lattice.divisors[d]):
+                if j > 0 and bounds[d] // outside[d] % factor == 0:
+                    kept = 1.0 - 1.0 / factor + table[1, d, j, sub]
+                    assert left * (extent - overlap * kept) >= fewest - 1e-9
+
+
+def test_results_repeat() -> None:
+    problem = MappingProblem(gemm(12, 8, 6), architecture(bandwidth=2.0))
+    for objective in OBJECTIVES:
+        first, second = (ExactMapper().map(problem, objective, budget=Budget(), seed=s) for s in (1, 2))
+        assert first.mapping == second.mapping
+        assert first.proof is Proof.OPTIMAL
+        assert first.gap == 0.0
+
+
+def test_time_limit_leaves_a_proven_gap() -> None:
+    computation = Computation.parse("O[k,p,q] += I[c,p+r,q+s] * W[k,c,r,s]", k=32, c=32, p=16, q=16, r=3, s=3)
+    problem = MappingProblem(computation, architecture(words=2048.0), Constraints(free_bypass=True))
+    short = ExactMapper().map(problem, Objective.ENERGY, budget=Budget(time_limit_s=1e-6), seed=0)
+    assert short.cost is not None
+    assert short.proof is Proof.GAP
+    assert short.gap is not None
+    assert short.gap > 0.0
+    full = ExactMapper().map(problem, Objective.ENERGY, budget=Budget(time_limit_s=60.0), seed=0)
+    assert full.cost is not None
+    assert short.cost.energy_pj / (1.0 + short.gap) <= full.cost.energy_pj * (1.0 + 1e-9)
+
+
+def test_the_time_limit_holds_while_very_many_keep_sets_are_bounded() -> None:
+    energies = [AccessEnergy(e, e, e) for e in (60.0, 8.0, 4.0, 2.0, 1.0, 0.5)]
+    sizes = (None, 2.0**16, 2.0**13, 2.0**11, 2.0**9, 2.0**6)
+    fanouts = (Fanout(), Fanout(4, 4), Fanout(), Fanout(8, 1), Fanout(8, 1), Fanout())
+    levels = tuple(
+        StorageLevel(f"L{v}", energy=energies[v], word_bits=8, capacity_bytes=sizes[v], fanout=fanouts[v])
+        for v in range(6)
+    )
+    computation = Computation.parse("O[k,p,q] += I[c,p+r,q+s] * W[k,c,r,s]", k=64, c=64, p=56, q=56, r=3, s=3)
+    problem = MappingProblem(
+        computation, Architecture("deep", levels, Arithmetic(energy_pj=0.1)), Constraints((), True)
+    )
+    bounds = []
+    for limit in (0.02, 2.0):
+        result = ExactMapper().map(problem, Objective.ENERGY, budget=Budget(time_limit_s=limit), seed=0)
+        assert result.cost is not None
+        assert result.gap is not None
+        assert result.seconds < limit + 4.0  # bounding all 32,768 keep sets takes far longer
+        bounds.append(result.cost.energy_pj / (1.0 + result.gap))
+    assert 0.0 < bounds[0] <= bounds[1] * (1.0 + 1e-9)  # later bounds are sharper
+
+
+@pytest.mark.parametrize("seed", [5, 7, 9])
+def test_what_is_said_of_keep_sets_not_searched_is_true(seed: int) -> None:
+    problem = random_problem(np.random.default_rng(seed), free_bypass=True, size=24)
+    for objective in OBJECTIVES:
+        full = ExactMapper().map(problem, objective, budget=Budget(), seed=0)
+        stopped = ExactMapper(effort=1.0).map(problem, objective, budget=Budget(), seed=0)
+        assert full.cost is not None and stopped.cost is not None and stopped.gap is not None
+        least = objective.of(full.cost)
+        assert objective.of(stopped.cost) / (1.0 + stopped.gap) <= least * (1.0 + 1e-9)
+        assert objective.of(stopped.cost) >= least * (1.0 - 1e-9)
+
+
+def test_infeasible_names_resource_demand_and_limit() -> None:
+    result = ExactMapper().map(MappingProblem(gemm(), architecture(words=2.0)), Objective.EDP, budget=Budget(), seed=0)
+    assert result.mapping is None
+    assert isinstance(result.infeasible, Infeasible)
+    assert result.infeasible.resource == "capacity of level 'Buffer'"
+    assert result.infeasible.demand > result.infeasible.limit == 2.0
+
+
+def test_everything_of_size_one() -> None:
+    result = ExactMapper().map(MappingProblem(gemm(1, 1, 1), architecture()), Objective.EDP, budget=Budget(), seed=0)
+    assert result.cost is not None
+    assert result.cost.latency_cycles == 1
+
+
+def test_keep_constraints_are_obeyed() -> None:
+    constraints = Constraints((LevelConstraints("Registers", bypass=frozenset({"A"})),), free_bypass=True)
+    result = ExactMapper().map(
+        MappingProblem(gemm(), architecture(), constraints), Objective.ENERGY, budget=Budget(), seed=0
+    )
+    assert result.mapping is not None
+    assert "Registers" not in result.mapping.levels_of("A")
+
+
+def test_a_stopped_search_is_no_worse_than_annealing_and_says_how_far_it_may_be() -> None:
+    computation = Computation.parse("O[k,p,q] += I[c,p+r,q+s] * W[k,c,r,s]", k=64, c=48, p=28, q=28, r=3, s=3)
+    problem = MappingProblem(computation, architecture(words=1024.0, bandwidth=0.5))
+    proven = ExactMapper().map(problem, Objective.EDP, budget=Budget(), seed=0)
+    stopped = ExactMapper(effort=1.0).map(problem, Objective.EDP, budget=Budget(), seed=0)
+    annealed = create("anneal").map(problem, Objective.EDP, budget=Budget(), seed=0)
+    assert proven.cost is not None and stopped.cost is not None and annealed.cost is not None
+    assert proven.proof is Proof.OPTIMAL
+    assert proven.cost.edp <= min(stopped.cost.edp, annealed.cost.edp) * (1.0 + 1e-12)
+    if stopped.proof is Proof.GAP:
+        assert stopped.gap is not None
+        assert stopped.cost.edp / (1.0 + stopped.gap) <= proven.cost.edp * (1.0 + 1e-9)
+    with pytest.raises(UserError, match="effort must be > 0 cells, got 0"):
+        ExactMapper(effort=0)
+
+
+def test_evaluations_bound_the_search() -> None:
+    computation = Computation.parse("O[k,p,q] += I[c,p+r,q+s] * W[k,c,r,s]", k=64, c=48, p=28, q=28, r=3, s=3)
+    problem = MappingProblem(computation, architecture(words=256.0, bandwidth=0.5))
+    result = ExactMapper().map(problem, Objective.EDP, budget=Budget(evaluations=40), seed=0)
+    assert result.evaluated <= 40 or result.proof is Proof.OPTIMAL
