@@ -13,7 +13,7 @@ MEMORIES = ("DRAM", "scratchpad", "local")
 
 
 def accesses_of(image: Image, run: Run) -> Accesses:
-    """Elements that a run moved, by memory and tensor, in the terms of docs/cost-model.md."""
+    """Elements that a run moved, by memory and tensor, in the terms of docs/reference/cost-model.md."""
     counts, p = run.counts, image.parameters
     found: Accesses = {}
     width = {port: layout.element_bytes for port, layout in image.layouts.items()}

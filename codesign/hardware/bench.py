@@ -11,7 +11,7 @@ from codesign.core.errors import CodesignError
 from codesign.hardware.image import Image
 
 LATENCY_CYCLES = 14
-"""From a request to its first beat: opening a row, H6 of docs/hardware-space.md."""
+"""From a request to its first beat: opening a row, H6 of docs/reference/hardware-space.md."""
 
 
 class HardwareError(CodesignError):

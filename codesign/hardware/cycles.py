@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from codesign.core.jit import njit
-from codesign.hardware.bench import LATENCY_CYCLES
+from codesign.hardware.bench import LATENCY_CYCLES, HardwareError
 from codesign.hardware.image import Layout
 from codesign.hardware.nest_image import PORTS, Box, NestPlan, box_of
 from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Parameters
+from codesign.hardware.queue_image import CommandShape, CoreImage
 
 IntArray = npt.NDArray[np.int64]
 
@@ -100,6 +101,63 @@ def nest_cycles(plan: NestPlan, layouts: dict[str, Layout], *, latency: int = LA
             np.array([q in p.local for q in PORTS], np.bool_), p.column_cycles,
         )
     )  # fmt: skip
+
+
+def queue_cycles(core: CoreImage, *, latency: int = LATENCY_CYCLES) -> int:
+    """Busy cycles of a core's program: two clocks that wait for each other's signals (K5)."""
+    image = core.image
+    p, lines = image.parameters, len(image.emissions.lines)
+    feed = sum(len(image.windows[port]) for port in "AB" if port not in p.local)
+    reads = {0: len(image.windows["A"]), 1: len(image.windows["B"]), 2: lines, 3: feed, 4: 0}
+    ring, state = np.zeros(_RING, np.int64), np.zeros(6, np.int64)
+    state[_WENT] = -9
+    durations = [
+        transfer_cycles(p, box, at, size, wide=wide, store=store, latency=latency) for box, at, size, wide, store in core.transfers
+    ]
+    clock, position, signals, done = [0, 0], [0, 0], [[], []], [0, 0]
+    queues = (core.array, core.dma)
+    while position[0] < len(queues[0]) or position[1] < len(queues[1]):
+        progress = False
+        for q in (0, 1):
+            while position[q] < len(queues[q]):
+                what, value, signal = queues[q][position[q]]
+                if what == "wait" and len(signals[1 - q]) < value:
+                    break
+                progress = True
+                position[q] += 1
+                if what == "writes":
+                    clock[q] += value
+                elif what == "wait":
+                    clock[q] = max(clock[q], signals[1 - q][value - 1]) + 1
+                else:
+                    if q == 1:
+                        end = clock[1] + durations[done[1]]
+                    else:
+                        end = _array_launch(p, core.shapes[done[0]], reads, lines, clock[0], bool(signal), ring, state)
+                    done[q] += 1
+                    clock[q] = end + 1
+                    if signal:
+                        signals[q].append(end + 1)
+        if not progress:
+            raise HardwareError("the two queues wait for each other")
+    return max(clock) + 1
+
+
+def _array_launch(
+    p: Parameters, shape: CommandShape, reads: dict[int, int], lines: int, now: int, signal: bool, ring: IntArray, state: IntArray
+) -> int:
+    """The cycle in which the queue sees that a command of the array is over."""
+    kind = shape.kind
+    now = max(now, int(state[_IDLE]))
+    if kind < 3 and "O" in p.local:
+        now = max(now, int(state[_WENT]) + 2)
+    if kind == 2:
+        now = max(now, _quiet(state, ring, lines))
+    goes = kind >= 3
+    emits = kind == 4 or (kind == 3 and "O" not in p.local)
+    _command(ring, state, now, shape.items, reads[kind], goes, emits, lines, p.column_cycles)
+    end = max(now + 1, int(state[_IDLE]))
+    return max(end, _quiet(state, ring, lines)) if signal else end
 
 
 @njit

@@ -1,7 +1,7 @@
 """Which line of the scratchpad serves which processing elements.
 
 At one iteration the elements want words at fixed distances from the tile's address. A *window* is a line that serves those
-whose words lie in it. Elements that want the same word share it (S1 of docs/cost-model.md), unless the links share nothing (S4).
+whose words lie in it. Elements that want the same word share it (S1 of docs/reference/cost-model.md), unless the links share nothing (S4).
 """
 
 from collections import defaultdict

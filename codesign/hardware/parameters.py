@@ -11,7 +11,7 @@ from codesign.arch.architecture import Links
 from codesign.core.errors import UserError
 
 WORD_BYTES = 8
-"""One access of one bank of the scratchpad (H5 of docs/hardware-space.md)."""
+"""One access of one bank of the scratchpad (H5 of docs/reference/hardware-space.md)."""
 
 PARTIAL_BYTES = 4
 """A partial sum on chip: accumulators of 32 bits."""
