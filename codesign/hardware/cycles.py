@@ -112,7 +112,8 @@ def queue_cycles(core: CoreImage, *, latency: int = LATENCY_CYCLES) -> int:
     ring, state = np.zeros(_RING, np.int64), np.zeros(6, np.int64)
     state[_WENT] = -9
     durations = [
-        transfer_cycles(p, box, at, size, wide=wide, store=store, latency=latency) for box, at, size, wide, store in core.transfers
+        transfer_cycles(p, box, at, size, wide=wide, store=store, latency=latency)
+        for box, at, size, wide, store in core.transfers
     ]
     clock, position, signals, done = [0, 0], [0, 0], [[], []], [0, 0]
     queues = (core.array, core.dma)
@@ -144,7 +145,14 @@ def queue_cycles(core: CoreImage, *, latency: int = LATENCY_CYCLES) -> int:
 
 
 def _array_launch(
-    p: Parameters, shape: CommandShape, reads: dict[int, int], lines: int, now: int, signal: bool, ring: IntArray, state: IntArray
+    p: Parameters,
+    shape: CommandShape,
+    reads: dict[int, int],
+    lines: int,
+    now: int,
+    signal: bool,
+    ring: IntArray,
+    state: IntArray,
 ) -> int:
     """The cycle in which the queue sees that a command of the array is over."""
     kind = shape.kind
@@ -179,7 +187,15 @@ def _go(ring: IntArray, state: IntArray, lines: int, hop: int, emits: bool, f: i
 
 @njit
 def _command(
-    ring: IntArray, state: IntArray, accepted: int, items: int, reads: int, goes: bool, emits: bool, lines: int, hop: int
+    ring: IntArray,
+    state: IntArray,
+    accepted: int,
+    items: int,
+    reads: int,
+    goes: bool,
+    emits: bool,
+    lines: int,
+    hop: int,
 ) -> None:
     """A command of so many items, each of so many reads and, if it goes, one multiplication or drained word (K3)."""
     f = accepted + 1
@@ -258,7 +274,12 @@ def _walk(
     n, lines = bounds.shape[0], windows[2]
     ring, state = np.zeros(_RING, np.int64), np.zeros(6, np.int64)
     state[_WENT] = -9
-    freed, loaded, taken, used = np.zeros((3, 4), np.int64), np.zeros((3, 4), np.int64), np.zeros(3, np.int64), np.zeros(3, np.int64)
+    freed, loaded, taken, used = (
+        np.zeros((3, 4), np.int64),
+        np.zeros((3, 4), np.int64),
+        np.zeros(3, np.int64),
+        np.zeros(3, np.int64),
+    )
     count, load_count, clock = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(2, np.int64)
     moved, refill, load_moved = np.ones(3, np.bool_), np.ones(3, np.bool_), np.ones(3, np.bool_)
     writer_idle, waiting_until, now, stored = 0, -1, 0, 0
@@ -269,7 +290,9 @@ def _walk(
         for t in range(3):
             if moved[t]:
                 while taken[t] <= used[t]:
-                    _load_next(bounds, n_loads, moves, sums, halves, load, freed, loaded, taken, load_count, load_moved, clock)
+                    _load_next(
+                        bounds, n_loads, moves, sums, halves, load, freed, loaded, taken, load_count, load_moved, clock
+                    )
                 now = max(now, loaded[t, used[t] % 4] + 1)
         now += 1
         advanced = -1

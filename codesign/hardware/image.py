@@ -145,7 +145,9 @@ def place(layouts: Sequence[Layout]) -> tuple[tuple[Layout, ...], int]:
     return tuple(found), at
 
 
-def array_settings(p: Parameters, windows: Mapping[str, tuple[Window, ...]], emissions: Emissions) -> list[tuple[int, int]]:
+def array_settings(
+    p: Parameters, windows: Mapping[str, tuple[Window, ...]], emissions: Emissions
+) -> list[tuple[int, int]]:
     """Writes that fill the window tables and tell every element, column and row what is theirs."""
     from codesign.hardware.rtl import registers as reg
 
@@ -158,7 +160,9 @@ def array_settings(p: Parameters, windows: Mapping[str, tuple[Window, ...]], emi
         pairs.append((reg.EMIT_AT + number, line_address(p, line.start)))
         pairs.append((reg.EMIT_WHO + number, line.window << 8 | line.group << 1 | line.head))
     pairs += [(reg.ROW + y, g) for y, g in enumerate(emissions.group)]
-    pairs += [(reg.COLUMN + x, w << 8 | s) for x, (w, s) in enumerate(zip(emissions.window, emissions.slot, strict=True))]
+    pairs += [
+        (reg.COLUMN + x, w << 8 | s) for x, (w, s) in enumerate(zip(emissions.window, emissions.slot, strict=True))
+    ]
     used = {(y, x) for y in range(len(emissions.group)) for x in range(len(emissions.window))}
     pairs += [(reg.PE_HEAD + _element(e), int(e in emissions.head)) for e in sorted(used)]
     return pairs

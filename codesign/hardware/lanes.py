@@ -113,7 +113,9 @@ def operand_windows(offset: Mapping[Element, int], line_bytes: int, aligned: boo
     return tuple(windows)
 
 
-def result_emissions(by_row: Sequence[int], by_column: Sequence[int], line_bytes: int, aligned: bool, shared: bool) -> Emissions:
+def result_emissions(
+    by_row: Sequence[int], by_column: Sequence[int], line_bytes: int, aligned: bool, shared: bool
+) -> Emissions:
     """The lines in which results leave: rows that reach the same words form a group, columns of neighbouring words a window.
 
     Args:

@@ -59,7 +59,9 @@ def ports_of(computation: Computation) -> dict[str, Tensor]:
     return {"A": first, "B": second, "O": computation.output}
 
 
-def parameters_of(architecture: Architecture, computation: Computation, bus_bytes: int, burst_bytes: int, name: str) -> Parameters:
+def parameters_of(
+    architecture: Architecture, computation: Computation, bus_bytes: int, burst_bytes: int, name: str
+) -> Parameters:
     """The machine of loop nests for a design and a kind of computation.
 
     Raises:
@@ -68,7 +70,8 @@ def parameters_of(architecture: Architecture, computation: Computation, bus_byte
     where = f"architecture {architecture.name!r}"
     if len(architecture.levels) != 3:
         raise UserError(
-            f"this family has DRAM, a scratchpad and local memories, got {len(architecture.levels)} levels (rule G1)", where=where
+            f"this family has DRAM, a scratchpad and local memories, got {len(architecture.levels)} levels (rule G1)",
+            where=where,
         )
     scratchpad, local = architecture.levels[SCRATCHPAD], architecture.levels[LOCAL]
     if scratchpad.capacity_bytes is None or local.capacity_bytes is None:
@@ -99,7 +102,9 @@ class NestPlan:
         parameters: Of the machine.
     """
 
-    def __init__(self, computation: Computation, architecture: Architecture, mapping: Mapping, parameters: Parameters) -> None:
+    def __init__(
+        self, computation: Computation, architecture: Architecture, mapping: Mapping, parameters: Parameters
+    ) -> None:
         check_mapping(computation, architecture, mapping)
         self.computation, self.mapping, self.p = computation, mapping, parameters
         self.names = [level.name for level in architecture.levels]
@@ -153,19 +158,27 @@ class NestPlan:
                 where=where, hint="generate it with more `outer_loops`",
             )  # fmt: skip
         if self.used_rows > p.rows or self.used_cols > p.cols:
-            raise UserError(f"the mapping uses {self.used_rows} x {self.used_cols} elements, the array has {p.rows} x {p.cols}", where=where)
+            raise UserError(
+                f"the mapping uses {self.used_rows} x {self.used_cols} elements, the array has {p.rows} x {p.cols}",
+                where=where,
+            )
         for port, tensor in self.tensors.items():
             if port == "O" and tensor.bits not in (8, 16, 32):
                 raise UserError(f"results of {tensor.bits} bits in DRAM: 8, 16 or 32 are moved (rule G4)", where=where)
             if port != "O" and tensor.bits != 8:
-                raise UserError(f"operand {tensor.name!r} has {tensor.bits} bits, elements multiply 8 (rule G4)", where=where)
+                raise UserError(
+                    f"operand {tensor.name!r} has {tensor.bits} bits, elements multiply 8 (rule G4)", where=where
+                )
         used = sum(math.prod(self.tile(port, self.sp(port))) * self.chip_bytes(port) for port in PORTS)
         capacity = p.lines * p.line_bytes
         if used > capacity:
             raise UserError(
-                f"the tiles take {used} bytes of the scratchpad's {capacity} with partial sums of 32 bits (rule G4)", where=where
+                f"the tiles take {used} bytes of the scratchpad's {capacity} with partial sums of 32 bits (rule G4)",
+                where=where,
             )
-        local = sum(math.prod(self.tile(port, self.loc(port), local=True)) * self.chip_bytes(port) for port in sorted(p.local))
+        local = sum(
+            math.prod(self.tile(port, self.loc(port), local=True)) * self.chip_bytes(port) for port in sorted(p.local)
+        )
         if local > p.local_bytes:
             raise UserError(f"the tiles take {local} bytes of a local memory's {p.local_bytes} (rule G4)", where=where)
 
@@ -426,7 +439,9 @@ def _write_sequencer(plan: NestPlan, layouts: MappingABC[str, Layout], w: Regist
         w.set(f"seq_moves_{port}", _mask(plan.changes(port, plan.sp(port), 0, n)))
         w.set(f"seq_local_moves_{port}", _mask(plan.changes(port, plan.loc(port), 0, n)))
         inside = [plan.sp(port) <= i < plan.loc(port) for i in loops]
-        strides = [plan.distance(port, plan.chip_strides(port), i) if f else 0 for i, f in zip(loops, inside, strict=True)]
+        strides = [
+            plan.distance(port, plan.chip_strides(port), i) if f else 0 for i, f in zip(loops, inside, strict=True)
+        ]
         w.many(f"seq_line_{port}", [line_address(p, d) for d in deltas(bounds, strides)], p.outer_loops)
         if port in p.local:
             w.set(f"seq_local_base_{port}", _local_bases(plan)[port])
@@ -464,7 +479,9 @@ def _write_unit(plan: NestPlan, w: RegisterWriter) -> None:
             line = deltas(bounds, [plan.distance(port, strides, i) for i in loops])
             w.many(f"run_line_{port}", [line_address(p, d) for d in line], p.run_loops)
             continue
-        local = deltas(bounds, [plan.distance(port, plan.local_strides(port), i) if i >= plan.loc(port) else 0 for i in loops])
+        local = deltas(
+            bounds, [plan.distance(port, plan.local_strides(port), i) if i >= plan.loc(port) else 0 for i in loops]
+        )
         w.many(f"run_local_{port}", local, p.run_loops)
         shape = plan.tile(port, plan.loc(port), local=True)
         axes = [a for a in reversed(range(len(shape))) if shape[a] > 1]

@@ -73,9 +73,7 @@ class Parameters:
             if getattr(self, field) < 1:
                 raise UserError(f"`{field}` must be >= 1, got {getattr(self, field)}", where=where)
         if self.links is Links.PEER:
-            raise UserError(
-                "links `peer` (N4) are not generated", where=where, hint="use none, multicast or systolic"
-            )
+            raise UserError("links `peer` (N4) are not generated", where=where, hint="use none, multicast or systolic")
         if self.bus_bytes not in (2, 4, 8, 16, 32, 64, 128):
             raise UserError(f"the bus must be 2 to 128 bytes, a power of two, got {self.bus_bytes}", where=where)
         if self.burst_bytes % self.bus_bytes:

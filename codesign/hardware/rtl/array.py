@@ -80,9 +80,7 @@ class ProcessingElement(Elaboratable):
         local = [t for t in ("A", "B", "O") if t in p.local]
         self.port = {t: i for i, t in enumerate(local)}
         through = [self.port["O"]] if "O" in self.port else []
-        self.memory = (
-            Ram(p.local_bytes // LOCAL_WORD_BYTES, 32, 8, len(local), 1, through, instance) if local else None
-        )
+        self.memory = Ram(p.local_bytes // LOCAL_WORD_BYTES, 32, 8, len(local), 1, through, instance) if local else None
         self.inputs, self.outputs = element_ports(p)
         self.select = {t: Signal(p.offset_bits, name=f"select_{t}") for t in OPERANDS}
         self.listens = {t: Signal(p.window_bits, name=f"listens_{t}") for t in OPERANDS}
@@ -242,7 +240,9 @@ class Array(Elaboratable):
             mine.eq((w["group"] == self.group[y]) & (w["window"] == self.column_window[x])),
             at.eq((self.cfg_row == y) & (self.cfg_col == x)),
         ]
-        feed = Cat(w["feed"] & (w["tensor"] == 0), w["feed"] & (w["tensor"] == 1), w["feed"] & (w["tensor"] == 2) & mine)
+        feed = Cat(
+            w["feed"] & (w["tensor"] == 0), w["feed"] & (w["tensor"] == 1), w["feed"] & (w["tensor"] == 2) & mine
+        )
         given: dict[str, Value] = {
             "cfg": Mux(at, self.cfg_pe[:2], 0), "cfg_head": at & self.cfg_pe[2], "cfg_data": self.cfg_data,
             "feed": feed, "active": active, "slot": self.slot[x], "ones": self.ones,

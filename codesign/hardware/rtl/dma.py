@@ -21,7 +21,9 @@ DRAM_BITS = 32
 class _Engine(Elaboratable):
     """What both directions share: register sets, the nest of runs, the burst at hand."""
 
-    def __init__(self, p: Parameters, bus: WriteBus, scratchpad: Scratchpad, sets: tuple[str, ...], first: int, name: str) -> None:
+    def __init__(
+        self, p: Parameters, bus: WriteBus, scratchpad: Scratchpad, sets: tuple[str, ...], first: int, name: str
+    ) -> None:
         self.p, self.scratchpad, self.sets, self.name = p, scratchpad, sets, name
         self.registers = r = RegisterFile(bus, first)
         bits = p.row_bits + p.offset_bits
@@ -74,7 +76,12 @@ class _Engine(Elaboratable):
         most = p.burst_bytes // p.bus_bytes
         m.d.comb += [self.request.eq(1), self.address.eq(here), self.beats.eq(Mux(beats > most, most, beats))]
         with m.If(self.granted):
-            m.d.sync += [self.burst.eq(self.beats), self.left.eq(left), self.here.eq(here + p.burst_bytes), self.taken.eq(0)]
+            m.d.sync += [
+                self.burst.eq(self.beats),
+                self.left.eq(left),
+                self.here.eq(here + p.burst_bytes),
+                self.taken.eq(0),
+            ]
             m.d.sync += self.fresh.eq(0)
             with m.If(self.fresh):
                 m.d.sync += self.line.eq(self.lines.address)
@@ -121,7 +128,11 @@ class DmaRead(_Engine):
             with m.State("DATA"):
                 dram, chip, ends, line = self._chunk(m, self.wide_now)
                 with m.If(self.data_valid):
-                    m.d.sync += [self.left.eq(self.left - dram), self.line.eq(line), self.taken.eq(Mux(ends, 0, self.taken + dram))]
+                    m.d.sync += [
+                        self.left.eq(self.left - dram),
+                        self.line.eq(line),
+                        self.taken.eq(Mux(ends, 0, self.taken + dram)),
+                    ]
                     m.d.comb += [self.data_ready.eq(ends), self.scratchpad.waddr[1].eq(self.line)]
                     m.d.comb += self.moved.eq(dram)
                     m.d.comb += self.scratchpad.wen[1].eq(_first(chip, p.line_bytes))
@@ -145,7 +156,10 @@ class DmaRead(_Engine):
         kinds = []
         for log2 in range(3):
             size = 8 << log2
-            parts = [rest.word_select(i, size).as_signed() if (i + 1) * size <= len(self.data) else Value.cast(0) for i in range(slots)]
+            parts = [
+                rest.word_select(i, size).as_signed() if (i + 1) * size <= len(self.data) else Value.cast(0)
+                for i in range(slots)
+            ]
             kinds.append(Cat(*(Cat(v, v[-1].replicate(32 - len(v))) if len(v) < 32 else v for v in parts)))
         wide = Mux(self.result_log2 == 0, kinds[0], Mux(self.result_log2 == 1, kinds[1], kinds[2]))
         return Mux(self.wide_now, wide, rest)
@@ -154,7 +168,9 @@ class DmaRead(_Engine):
 class DmaWrite(_Engine):
     """Results from the scratchpad to DRAM. A chunk is read in one cycle and joins its beat in the next."""
 
-    def __init__(self, p: Parameters, bus: WriteBus, scratchpad: Scratchpad, sets: tuple[str, ...], first: int, name: str) -> None:
+    def __init__(
+        self, p: Parameters, bus: WriteBus, scratchpad: Scratchpad, sets: tuple[str, ...], first: int, name: str
+    ) -> None:
         super().__init__(p, bus, scratchpad, sets, first, name)
         self.strobe = Signal(p.bus_bytes, name=f"{name}_strobe")
 
@@ -187,8 +203,17 @@ class DmaWrite(_Engine):
                 m.d.comb += more.eq((to_issue != 0) & (~pending | taken))
                 m.d.comb += [self.scratchpad.raddr[1].eq(self.line), self.scratchpad.ren[1].eq(more)]
                 with m.If(more):
-                    m.d.sync += [pending.eq(1), ends_now.eq(ends), first_byte.eq(self.taken), bytes_now.eq(self.taken + dram)]
-                    m.d.sync += [self.left.eq(self.left - dram), self.line.eq(line), self.taken.eq(Mux(ends, 0, self.taken + dram))]
+                    m.d.sync += [
+                        pending.eq(1),
+                        ends_now.eq(ends),
+                        first_byte.eq(self.taken),
+                        bytes_now.eq(self.taken + dram),
+                    ]
+                    m.d.sync += [
+                        self.left.eq(self.left - dram),
+                        self.line.eq(line),
+                        self.taken.eq(Mux(ends, 0, self.taken + dram)),
+                    ]
                     m.d.sync += [to_issue.eq(to_issue - ends), chunk_now.eq(dram)]
                 with m.If(pending & ends_now & self.data_ready):
                     m.d.sync += self.burst.eq(self.burst - 1)

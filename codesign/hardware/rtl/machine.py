@@ -92,7 +92,10 @@ class Machine(Elaboratable):
         m.submodules.control = control = self.control
         for bus, queue in zip(buses, (control.array.bus, control.dma.bus), strict=True):
             m.d.comb += bus.we.eq(host.we | queue.we)
-            m.d.comb += [bus.address.eq(Mux(host.we, host.address, queue.address)), bus.data.eq(Mux(host.we, host.data, queue.data))]
+            m.d.comb += [
+                bus.address.eq(Mux(host.we, host.address, queue.address)),
+                bus.data.eq(Mux(host.we, host.data, queue.data)),
+            ]
         m.d.comb += [control.start.eq(self.start), self.busy.eq(control.busy)]
         return m
 

@@ -51,7 +51,9 @@ class Queue(Elaboratable):
         self.word, self.word_valid = Signal(WORD_BITS, name=f"{name}_word"), Signal(name=f"{name}_word_valid")
         self.word_ready = Signal(name=f"{name}_word_ready")
         self.bus = WriteBus(f"{name}_bus")
-        self.launch, self.accepted, self.finished = (Signal(name=f"{name}_{n}") for n in ("launch", "accepted", "finished"))
+        self.launch, self.accepted, self.finished = (
+            Signal(name=f"{name}_{n}") for n in ("launch", "accepted", "finished")
+        )
         self.signal = Signal(name=f"{name}_signal")
         self.others, self.signals = Signal(32, name=f"{name}_others"), Signal(32, name=f"{name}_signals")
         self.start, self.busy = Signal(name=f"{name}_start"), Signal(name=f"{name}_busy")
@@ -64,26 +66,24 @@ class Queue(Elaboratable):
         m.d.comb += [self.data.eq(self.word[:32]), self.bus.address.eq(address), self.bus.data.eq(self.data)]
         signals = Signal()
         with m.FSM():
-            with m.State("IDLE"):
-                with m.If(self.start):
-                    m.d.sync += self.signals.eq(0)
-                    m.next = "TAKE"
+            with m.State("IDLE"), m.If(self.start):
+                m.d.sync += self.signals.eq(0)
+                m.next = "TAKE"
             with m.State("TAKE"):
                 m.d.comb += self.busy.eq(1)
-                with m.If(self.word_valid):
-                    with m.Switch(address):
-                        with m.Case(Opcode.END):
-                            m.d.comb += self.word_ready.eq(1)
-                            m.next = "IDLE"
-                        with m.Case(Opcode.LAUNCH):
-                            m.d.comb += [self.launch.eq(1), self.word_ready.eq(self.accepted)]
-                            m.d.sync += signals.eq(self.data[SIGNAL_BIT])
-                            with m.If(self.accepted):
-                                m.next = "RUN"
-                        with m.Case(Opcode.WAIT):
-                            m.d.comb += self.word_ready.eq(self.others >= self.data)
-                        with m.Default():
-                            m.d.comb += [self.word_ready.eq(1), self.bus.we.eq(1)]
+                with m.If(self.word_valid), m.Switch(address):
+                    with m.Case(Opcode.END):
+                        m.d.comb += self.word_ready.eq(1)
+                        m.next = "IDLE"
+                    with m.Case(Opcode.LAUNCH):
+                        m.d.comb += [self.launch.eq(1), self.word_ready.eq(self.accepted)]
+                        m.d.sync += signals.eq(self.data[SIGNAL_BIT])
+                        with m.If(self.accepted):
+                            m.next = "RUN"
+                    with m.Case(Opcode.WAIT):
+                        m.d.comb += self.word_ready.eq(self.others >= self.data)
+                    with m.Default():
+                        m.d.comb += [self.word_ready.eq(1), self.bus.we.eq(1)]
             with m.State("RUN"):
                 m.d.comb += [self.busy.eq(1), self.signal.eq(signals)]
                 with m.If(self.finished):
@@ -95,7 +95,16 @@ class Queue(Elaboratable):
 class QueueControl(Elaboratable):
     """The two queues and the units they drive."""
 
-    def __init__(self, p: Parameters, array_bus: WriteBus, dma_bus: WriteBus, unit: ArrayUnit, reader: DmaRead, writer: DmaWrite, first: int) -> None:
+    def __init__(
+        self,
+        p: Parameters,
+        array_bus: WriteBus,
+        dma_bus: WriteBus,
+        unit: ArrayUnit,
+        reader: DmaRead,
+        writer: DmaWrite,
+        first: int,
+    ) -> None:
         self.p, self.unit, self.reader, self.writer = p, unit, reader, writer
         self.array, self.dma = Queue("array_queue"), Queue("dma_queue")
         bits = p.row_bits + p.offset_bits

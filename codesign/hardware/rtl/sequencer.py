@@ -28,7 +28,9 @@ class Halves(Elaboratable):
 
     def __init__(self) -> None:
         self.two = Signal(3, name="two_halves")
-        self.take, self.loaded, self.leave, self.free = (Signal(3, name=f"half_{n}") for n in ("take", "loaded", "leave", "free"))
+        self.take, self.loaded, self.leave, self.free = (
+            Signal(3, name=f"half_{n}") for n in ("take", "loaded", "leave", "free")
+        )
         self.room, self.ready = Signal(3, name="half_room"), Signal(3, name="half_ready")
 
     def elaborate(self, platform: object) -> Module:
@@ -36,7 +38,10 @@ class Halves(Elaboratable):
         m = Module()
         for t in range(3):
             held, waiting = Signal(2, name=f"held_{t}"), Signal(2, name=f"waiting_{t}")
-            m.d.sync += [held.eq(held + self.take[t] - self.free[t]), waiting.eq(waiting + self.loaded[t] - self.leave[t])]
+            m.d.sync += [
+                held.eq(held + self.take[t] - self.free[t]),
+                waiting.eq(waiting + self.loaded[t] - self.leave[t]),
+            ]
             m.d.comb += [self.room[t].eq(held <= self.two[t]), self.ready[t].eq(waiting != 0)]
         return m
 
@@ -89,7 +94,10 @@ class Loader(Elaboratable):
                     go = Signal(name=f"goes_{t}")
                     m.d.comb += [dma.which.eq(n), dma.wide.eq(t == "O"), dma.dram.eq(addresses[t].address)]
                     m.d.comb += dma.at.eq(Mux(half[n], self.r_half[t][1], self.r_half[t][0]))
-                    m.d.comb += [dma.valid.eq(fetches & h.room[n]), go.eq(~moved[n] | (h.room[n] & (dma.ready | ~fetches)))]
+                    m.d.comb += [
+                        dma.valid.eq(fetches & h.room[n]),
+                        go.eq(~moved[n] | (h.room[n] & (dma.ready | ~fetches))),
+                    ]
                     with m.If(go):
                         m.next = following
                         m.d.comb += h.take[n].eq(moved[n])
@@ -112,7 +120,9 @@ class Loader(Elaboratable):
 class Sequencer(Elaboratable):
     """Walks the loops outside the array's nest and commands the array and the writer."""
 
-    def __init__(self, p: Parameters, bus: WriteBus, unit: ArrayUnit, loader: Loader, writer: DmaWrite, first: int) -> None:
+    def __init__(
+        self, p: Parameters, bus: WriteBus, unit: ArrayUnit, loader: Loader, writer: DmaWrite, first: int
+    ) -> None:
         self.p, self.unit, self.loader, self.writer, self.halves = p, unit, loader, writer, loader.halves
         self.registers = r = RegisterFile(bus, first)
         n, bits = p.outer_loops, p.row_bits + p.offset_bits
@@ -123,7 +133,9 @@ class Sequencer(Elaboratable):
         self.r_sum_loops = r.field("seq_sum_loops", n)
         self.r_line = {t: [r.field(f"seq_line_{t}_{i}", bits) for i in range(n)] for t in TENSORS}
         self.r_local_base = {t: r.field(f"seq_local_base_{t}", p.local_bits) for t in TENSORS if t in p.local}
-        self.r_local = {t: [r.field(f"seq_local_{t}_{i}", p.local_bits) for i in range(n)] for t in TENSORS if t in p.local}
+        self.r_local = {
+            t: [r.field(f"seq_local_{t}_{i}", p.local_bits) for i in range(n)] for t in TENSORS if t in p.local
+        }
         self.r_out = [r.field(f"seq_out_{i}", DRAM_BITS) for i in range(n)]
         self.start, self.busy = Signal(name="seq_start"), Signal(name="seq_busy")
 
@@ -163,7 +175,12 @@ class Sequencer(Elaboratable):
         address, half, under_way = Signal(DRAM_BITS), Signal(), Signal(name="store_under_way")
         with m.If(push):
             m.d.sync += [waiting.eq(1), address.eq(out.address), half.eq(self.half[2])]
-        m.d.comb += [w.valid.eq(waiting), w.which.eq(0), w.dram.eq(address), w.at.eq(Mux(half, loader.r_half["O"][1], loader.r_half["O"][0]))]
+        m.d.comb += [
+            w.valid.eq(waiting),
+            w.which.eq(0),
+            w.dram.eq(address),
+            w.at.eq(Mux(half, loader.r_half["O"][1], loader.r_half["O"][0])),
+        ]
         with m.If(waiting & w.ready):
             m.d.sync += [waiting.eq(0), under_way.eq(1)]
         with m.If(w.done):
@@ -218,7 +235,12 @@ class Sequencer(Elaboratable):
                 rest = Signal()  # tiles that are left must have been read, and results written
                 m.d.comb += rest.eq((~Cat(*ends).any() | u.idle) & (~ends[2] | (u.quiet & ~self.store_full)))
                 with m.If(rest):
-                    m.d.comb += [nest.step.eq(1), push.eq(ends[2]), h.leave.eq(Cat(*ends)), h.free[:2].eq(Cat(*ends[:2]))]
+                    m.d.comb += [
+                        nest.step.eq(1),
+                        push.eq(ends[2]),
+                        h.leave.eq(Cat(*ends)),
+                        h.free[:2].eq(Cat(*ends[:2])),
+                    ]
                     m.d.sync += [moved.eq(Cat(*ends)), self.half.eq(self.half ^ (Cat(*ends) & self.loader.r_two))]
                     for i, t in enumerate(TENSORS):
                         m.d.sync += refill[i].eq((nest.advance & self.r_local_moves[t]).any())

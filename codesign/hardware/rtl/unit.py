@@ -23,7 +23,7 @@ from amaranth.lib.memory import Memory
 from codesign.arch.architecture import Links
 from codesign.hardware.parameters import Parameters
 from codesign.hardware.rtl import registers as reg
-from codesign.hardware.rtl.array import Array, TENSOR_CODE, adder_tree, or_tree
+from codesign.hardware.rtl.array import TENSOR_CODE, Array, adder_tree, or_tree
 from codesign.hardware.rtl.memory import Scratchpad
 from codesign.hardware.rtl.nest import FlatAddress, LineAddress, LoopNest, line_sum
 
@@ -65,7 +65,9 @@ class ArrayUnit(Elaboratable):
         idle: No command is at work. quiet: No emission is under way.
     """
 
-    def __init__(self, p: Parameters, bus: reg.WriteBus, scratchpad: Scratchpad, first_register: int, instance: bool) -> None:
+    def __init__(
+        self, p: Parameters, bus: reg.WriteBus, scratchpad: Scratchpad, first_register: int, instance: bool
+    ) -> None:
         self.p, self.bus, self.scratchpad, self.instance = p, bus, scratchpad, instance
         self.registers = reg.RegisterFile(bus, first_register)
         self.valid, self.ready = Signal(name="cmd_valid"), Signal(name="cmd_ready")
@@ -140,7 +142,11 @@ class ArrayUnit(Elaboratable):
         p, bus, a = self.p, self.bus, self.array
         region = bus.address & 0xF000
         index = bus.address[:12]
-        m.d.comb += [a.cfg_data.eq(bus.data), a.cfg_row.eq(index[reg.PE_COLUMN_BITS :]), a.cfg_col.eq(index[: reg.PE_COLUMN_BITS])]
+        m.d.comb += [
+            a.cfg_data.eq(bus.data),
+            a.cfg_row.eq(index[reg.PE_COLUMN_BITS :]),
+            a.cfg_col.eq(index[: reg.PE_COLUMN_BITS]),
+        ]
         for i, base in enumerate((reg.PE_A, reg.PE_B, reg.PE_HEAD)):
             m.d.comb += a.cfg_pe[i].eq(bus.we & (region == base))
         with m.If(bus.we & (region == reg.COLUMN)):
@@ -174,7 +180,11 @@ class ArrayUnit(Elaboratable):
         p, nest = self.p, self.nest
         self.module = m
         kind = Mux(self.nest.start, self.kind, self.kind_now)
-        fills = {"A": kind == Command.FILL_A, "B": kind == Command.FILL_B, "O": (kind == Command.PRELOAD) | (kind == Command.DRAIN)}
+        fills = {
+            "A": kind == Command.FILL_A,
+            "B": kind == Command.FILL_B,
+            "O": (kind == Command.PRELOAD) | (kind == Command.DRAIN),
+        }
         for i in range(p.run_loops):
             m.d.comb += nest.bound_m1[i].eq(self.r_bounds["run"][i])
             for t in sorted(p.local):
@@ -203,25 +213,24 @@ class ArrayUnit(Elaboratable):
         last = {t: Signal(name=f"last_window_{t}") for t in "ABO"}
         m.d.comb += [last[t].eq(w == self.r_windows[t]) for t in "ABO"]
         done = Signal()  # the windows of this word or iteration end in this cycle
-        with m.If(busy):
-            with m.Switch(k):
-                for t, command in (("A", Command.FILL_A), ("B", Command.FILL_B), ("O", Command.PRELOAD)):
-                    if t in p.local:
-                        with m.Case(command):
-                            m.d.comb += [feed[TENSOR_CODE[t]].eq(may_read), done.eq(may_read & last[t])]
-                with m.Case(Command.RUN):
-                    on_a, on_b, final = Signal(name="feeds_a"), Signal(name="feeds_b"), Signal(name="last_feed")
-                    m.d.comb += [on_a.eq(uses["A"] & ~turn), on_b.eq(uses["B"] & ~on_a)]
-                    m.d.comb += final.eq(Mux(on_a, last["A"] & ~uses["B"], Mux(on_b, last["B"], 1)))
-                    free = Signal()
-                    m.d.comb += free.eq((may_read | ~(on_a | on_b)) & (may_go | ~final))
-                    m.d.comb += [feed[0].eq(on_a & free), feed[1].eq(on_b & free), done.eq(free & final), go.eq(done)]
-                    with m.If(on_a & free & last["A"]):
-                        m.d.sync += turn.eq(uses["B"])
-                    with m.If(done):
-                        m.d.sync += turn.eq(0)
-                with m.Case(Command.DRAIN):
-                    m.d.comb += [go.eq(may_go), done.eq(may_go)]
+        with m.If(busy), m.Switch(k):
+            for t, command in (("A", Command.FILL_A), ("B", Command.FILL_B), ("O", Command.PRELOAD)):
+                if t in p.local:
+                    with m.Case(command):
+                        m.d.comb += [feed[TENSOR_CODE[t]].eq(may_read), done.eq(may_read & last[t])]
+            with m.Case(Command.RUN):
+                on_a, on_b, final = Signal(name="feeds_a"), Signal(name="feeds_b"), Signal(name="last_feed")
+                m.d.comb += [on_a.eq(uses["A"] & ~turn), on_b.eq(uses["B"] & ~on_a)]
+                m.d.comb += final.eq(Mux(on_a, last["A"] & ~uses["B"], Mux(on_b, last["B"], 1)))
+                free = Signal()
+                m.d.comb += free.eq((may_read | ~(on_a | on_b)) & (may_go | ~final))
+                m.d.comb += [feed[0].eq(on_a & free), feed[1].eq(on_b & free), done.eq(free & final), go.eq(done)]
+                with m.If(on_a & free & last["A"]):
+                    m.d.sync += turn.eq(uses["B"])
+                with m.If(done):
+                    m.d.sync += turn.eq(0)
+            with m.Case(Command.DRAIN):
+                m.d.comb += [go.eq(may_go), done.eq(may_go)]
         m.d.comb += advance.eq(done)
         with m.If(feed.any()):
             ends = Mux(feed[0], last["A"], Mux(feed[1], last["B"], last["O"]))
@@ -286,7 +295,11 @@ class ArrayUnit(Elaboratable):
         m.d.sync += soon.eq(Cat(emitting, soon))
         starts = soon[-1]
         brought = _delay(m, begin, EMIT_CYCLES - 1, "emit_brought")
-        active, index, held = Signal(name="emit_active"), Signal(p.window_bits, name="emit_index"), Signal(len(along), name="emit_held")
+        active, index, held = (
+            Signal(name="emit_active"),
+            Signal(p.window_bits, name="emit_index"),
+            Signal(len(along), name="emit_held"),
+        )
         with m.If(starts):
             m.d.sync += [active.eq(1), index.eq(0), held.eq(brought)]
         with m.Elif(active):
