@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -226,18 +226,13 @@ def machine(config: Config, p: Parameters, machines: Machines) -> dict[str, tupl
             assert built.netlist is not None
             machines[p] = (partial(built.run, limit=20_000_000), built.netlist.registers)
         else:
-            from codesign.hardware.rtl.machine import Machine
+            from codesign.hardware.rtl.machine import register_map
 
-            machines[p] = (simulate_in_python, register_map(Machine(p)))
+            machines[p] = (simulate_in_python, register_map(p))
     return machines[p][1]
 
 
-def register_map(made: object) -> dict[str, tuple[int, int]]:
-    """Of a machine that is not elaborated."""
-    made._MustUse__silence = True  # type: ignore[attr-defined]
-    return made.map  # type: ignore[attr-defined, no-any-return]
-
-
+@cache
 def layers() -> list[Computation]:
     """Different layers of the networks whose operands are an input and a weight."""
     found: dict[str, Computation] = {}
@@ -295,7 +290,7 @@ def core_triple(
     notations = CORE_NOTATIONS[family]
     notation = notations[int(rng.integers(len(notations)))]
     names = sorted({d for d in "ijkpqcrs" if d in notation.replace("*", "")})
-    draft = Computation.parse(notation, **dict.fromkeys(names, 2), bits=8, partial_bits=32)
+    draft = Computation.parse(notation, dict.fromkeys(names, 2), bits=8, partial_bits=32)
     options = SoftwareProblem.of(draft, core).choices
     choice = options[int(rng.integers(len(options)))]
     sizes = {d: int(rng.integers(1, 4)) for d in draft.dims}
@@ -304,9 +299,7 @@ def core_triple(
     while math.prod(sizes.values()) > 20 * config.macs and any(n > choice.tile[d] for d, n in sizes.items()):
         largest = max((d for d in sizes if sizes[d] > choice.tile[d]), key=lambda d: sizes[d])
         sizes[largest] = choice.tile[largest]
-    computation = with_widths(
-        Computation.parse(notation, **sizes, bits=8, partial_bits=32), int(rng.choice([8, 16, 32]))
-    )
+    computation = with_widths(Computation.parse(notation, sizes, bits=8, partial_bits=32), int(rng.choice([8, 16, 32])))
     problem = SoftwareProblem.of(computation, core)
     space = SoftwareSpace(problem)
     for row in space.sample(8, int(rng.integers(1 << 30))):

@@ -115,7 +115,8 @@ def queue_cycles(core: CoreImage, *, latency: int = LATENCY_CYCLES) -> int:
         transfer_cycles(p, box, at, size, wide=wide, store=store, latency=latency)
         for box, at, size, wide, store in core.transfers
     ]
-    clock, position, signals, done = [0, 0], [0, 0], [[], []], [0, 0]
+    clock, position, done = [0, 0], [0, 0], [0, 0]
+    signals: tuple[list[int], list[int]] = ([], [])
     queues = (core.array, core.dma)
     while position[0] < len(queues[0]) or position[1] < len(queues[1]):
         progress = False

@@ -134,7 +134,8 @@ def result_emissions(
         if free is None:
             rounds.append(free := [])
         free.append(x)
-    window, slot, lines = [0] * len(by_column), [0] * len(by_column), []
+    window, slot = [0] * len(by_column), [0] * len(by_column)
+    lines: list[tuple[int, bool]] = []
     for number, columns in enumerate(rounds):
         for start, offsets in _packed([by_column[x] for x in columns], line_bytes, PARTIAL_BYTES, aligned):
             for x in columns:

@@ -451,7 +451,8 @@ def _write_sequencer(plan: NestPlan, layouts: MappingABC[str, Layout], w: Regist
 
 def _local_bases(plan: NestPlan) -> dict[str, int]:
     """Where each tensor begins in a local memory: partial sums first, their words must not straddle."""
-    found, at = {}, 0
+    found: dict[str, int] = {}
+    at = 0
     for port in ("O", "A", "B"):
         if port in plan.p.local:
             found[port] = at

@@ -50,7 +50,8 @@ def simulate_in_python(image: Image, memory: bytes, *, latency: int = LATENCY_CY
         ctx.set(inputs["start"], 1)
         await ctx.tick()
         ctx.set(inputs["start"], 0)
-        cycles, last = 0, {}
+        cycles = 0
+        last: dict[str, int] = {}
         at = dict.fromkeys(streams, 0)
         for name, words in streams.items():
             ctx.set(inputs[f"{name}_valid"], 1)

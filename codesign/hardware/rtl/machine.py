@@ -105,3 +105,23 @@ def _joined(files: list[RegisterFile]) -> dict[str, tuple[int, int]]:
     for file in files:
         found |= file.map
     return found
+
+
+def register_map(p: Parameters) -> dict[str, tuple[int, int]]:
+    """Register name -> (address, bits) of a machine, without generating it."""
+    machine = Machine(p)
+    _drop(machine)
+    return machine.map
+
+
+def _drop(value: object) -> None:
+    """Tell Amaranth that a component is not going to be part of a design."""
+    if isinstance(value, Elaboratable):
+        if getattr(value, "_MustUse__silence", False) is True:
+            return
+        value._MustUse__silence = True
+        for part in vars(value).values():
+            _drop(part)
+    elif isinstance(value, dict | list | tuple):
+        for part in value.values() if isinstance(value, dict) else value:
+            _drop(part)

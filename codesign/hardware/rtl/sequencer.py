@@ -141,7 +141,7 @@ class Sequencer(Elaboratable):
 
     def elaborate(self, platform: object) -> Module:
         """The netlist."""
-        m, p = Module(), self.p
+        m = Module()
         m.submodules.registers, m.submodules.nest = self.registers, self.nest
         m.d.comb += [*(self.nest.bound_m1[i].eq(b) for i, b in enumerate(self.r_bound)), self.nest.start.eq(self.start)]
         self.half = Signal(3, name="half")
