@@ -119,7 +119,7 @@ def test_a_mapping_that_bypasses_the_scratchpad_is_refused_with_its_rule() -> No
 def test_a_nest_with_more_loops_than_the_machine_is_refused() -> None:
     architecture = SCRATCHPAD.build(DESIGN)
     p = replace(parameters_of(architecture, GEMM, 8, 32, "machine"), outer_loops=1, run_loops=1)
-    with pytest.raises(UserError, match=r"2 temporal loops outside the array's nest, the machine has 1 \(rule G3\)"):
+    with pytest.raises(UserError, match=r"3 temporal loops outside the array's nest, the machine has 1 \(rule G3\)"):
         NestPlan(GEMM, architecture, _even(("M", "N", "L"), ("N",)), p)
 
 
