@@ -16,7 +16,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from codesign.arch.architecture import Architecture, Arithmetic, Fanout, LevelKind, Links, StorageLevel
+from codesign.arch.architecture import Architecture, Arithmetic, Fanout, LevelKind, Links, Ports, StorageLevel
 from codesign.arch.dram import effective_bandwidth
 from codesign.arch.technology import apply_technology
 from codesign.arch.technology_files import load_technology
@@ -129,6 +129,7 @@ class CoreBuilder:
                 word_bits=self.bits,
                 read_bandwidth_words_per_cycle=words,
                 write_bandwidth_words_per_cycle=words,
+                ports=Ports.SHARED,
             ),
             StorageLevel(
                 "Scratchpad",

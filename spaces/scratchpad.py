@@ -18,7 +18,16 @@ written as formulas H1-H7 in docs/reference/hardware-space.md:
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, LevelKind, Links, StorageLevel
+from codesign.arch.architecture import (
+    AccessEnergy,
+    Architecture,
+    Arithmetic,
+    Fanout,
+    LevelKind,
+    Links,
+    Ports,
+    StorageLevel,
+)
 from codesign.arch.dram import effective_bandwidth
 from codesign.arch.technology import (
     Technology,
@@ -64,6 +73,20 @@ class ScratchpadBuilder:
     clock_hz: float = 1e9
     bits: int = 8
 
+    @property
+    def parts(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
+        """Which parameters each part depends on; interconnect and DMA engine add up."""
+        return {
+            "DRAM": (("burst_beats", "bus_bits"),),
+            "Scratchpad": (("scratchpad_kib", "banks"),),
+            "Scratchpad.fanout": (("pe_rows", "pe_cols", "links", "local_bytes"),),
+            "Local": (("local_bytes", "dataflow"),),
+            "extra": (
+                ("pe_rows", "pe_cols", "links", "local_bytes", "dataflow"),
+                ("burst_beats", "bus_bits"),
+            ),
+        }
+
     def __call__(self, point: Mapping[str, Value]) -> Architecture:
         """The architecture of a design of `SCRATCHPAD.space`."""
         table = load_technology(self.technology)
@@ -77,6 +100,7 @@ class ScratchpadBuilder:
                 word_bits=self.bits,
                 read_bandwidth_words_per_cycle=bandwidth * 8 / self.bits,
                 write_bandwidth_words_per_cycle=bandwidth * 8 / self.bits,
+                ports=Ports.SHARED,
             ),
             StorageLevel(
                 "Scratchpad",

@@ -19,12 +19,14 @@ class ExploreRequest:
     phase: str | None
     space: str
     optimizer: str
-    trials: int
+    trials: int | None
+    epsilon: float | None
     objectives: tuple[str, ...]
     constraints: tuple[str, ...]
     scheduler: str
+    dram_ports: str | None
     mapper: str | None
-    map_objective: str
+    map_objective: str | None
     time_limit_s: float | None
     evaluations: int | None
     activations: str

@@ -303,9 +303,9 @@ def _layer_row(layer: "LayerResult", total_cycles: float) -> tuple[str, ...]:
         f"{cost.macs:,}",
         f"{layer.latency_cycles:,.0f}",
         f"{layer.latency_cycles * layer.count / total_cycles:.1%}",
-        f"{cost.utilization:.1%}",
-        cost.bottleneck,
+        f"{layer.utilization:.1%}",
+        " + ".join(layer.bottlenecks),
         f"{layer.energy_pj:,.0f}",
-        f"{cost.dram_bytes:,.0f}",
+        f"{layer.dram_bytes:,.0f}",
         proof,
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from codesign.arch.architecture import Architecture
+from codesign.arch.architecture import Architecture, Ports, StorageLevel
 from codesign.core.errors import UserError, unknown_name
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.metrics import Metrics
@@ -18,6 +18,9 @@ from codesign.mappers.protocol import Mapper
 from codesign.workloads.workload import Workload
 
 Point = Mapping[str, Any]
+
+AS_BUILT = "as built"
+"""How a study records that DRAM has the ports that the space gives it."""
 
 GROUP = "codesign.spaces"
 """Entry points of this group are the spaces the command line knows by name."""
@@ -150,6 +153,52 @@ def _checked(space: Any, where: str) -> DesignSpace:
 
 
 @dataclass(frozen=True)
+class WithDramPorts:
+    """A space whose DRAM is read as having a port each for reads and writes, or one for both (rules L2 and L4).
+
+    Args:
+        inner: The space as it is.
+        ports: How every DRAM level is read.
+    """
+
+    inner: DesignSpace
+    ports: Ports
+
+    @property
+    def name(self) -> str:
+        """See `DesignSpace`."""
+        return self.inner.name
+
+    @property
+    def space(self) -> Any:
+        """See `DesignSpace`."""
+        return self.inner.space
+
+    @property
+    def bits(self) -> int:
+        """See `DesignSpace`."""
+        return self.inner.bits
+
+    @property
+    def partial_bits(self) -> int:
+        """See `DesignSpace`."""
+        return self.inner.partial_bits
+
+    @property
+    def parts(self) -> Any:
+        """Which parameters each part of an architecture depends on, where the inner space says so (docs/explanation/bounds.md)."""
+        return getattr(self.inner, "parts", None)
+
+    def build(self, point: Point) -> Architecture:
+        """See `DesignSpace`."""
+        return self.inner.build(point).with_dram_ports(self.ports)
+
+    def to_json(self) -> dict[str, Any]:
+        """See `DesignSpace`."""
+        return self.inner.to_json()
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """What evaluating one design gave.
 
@@ -197,6 +246,10 @@ class DesignEvaluator:
         return Evaluation(result.metrics, None, seconds, result.to_json(), described)
 
 
+def _bytes_per_cycle(level: StorageLevel, words_per_cycle: float | None) -> float | None:
+    return None if words_per_cycle is None else words_per_cycle * level.word_bits / 8
+
+
 def describe_architecture(architecture: Architecture) -> dict[str, Any]:
     """An architecture as plain values: sizes, areas, fan-outs by level."""
     levels = []
@@ -213,9 +266,9 @@ def describe_architecture(architecture: Architecture) -> dict[str, Any]:
                 "area_mm2": None if level.area_mm2 is None else level.area_mm2 * instances,
                 "leakage_mw": None if level.leakage_mw is None else level.leakage_mw * instances,
                 "read_pj": None if level.energy is None else level.energy.read_pj,
-                "read_bandwidth_bytes_per_cycle": None
-                if level.read_bandwidth_words_per_cycle is None
-                else level.read_bandwidth_words_per_cycle * level.word_bits / 8,
+                "read_bandwidth_bytes_per_cycle": _bytes_per_cycle(level, level.read_bandwidth_words_per_cycle),
+                "write_bandwidth_bytes_per_cycle": _bytes_per_cycle(level, level.write_bandwidth_words_per_cycle),
+                "ports": level.ports.value,
                 "fanout": [level.fanout.x, level.fanout.y],
                 "links": level.fanout.links.value,
             }

@@ -8,12 +8,12 @@ from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
 from typing import Any
 
-from codesign.arch.architecture import Architecture
+from codesign.arch.architecture import Architecture, Ports
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
-from codesign.evaluation.design import DesignSpace, load_design_space, space_of_record
+from codesign.evaluation.design import AS_BUILT, DesignSpace, WithDramPorts, load_design_space, space_of_record
 from codesign.evaluation.network import EvaluationOptions
 from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mappers.registry import create as create_mapper
@@ -70,7 +70,11 @@ def recorded_space(config: MappingABC[str, Any], space: str | None = None) -> De
             f"{', '.join(sorted(parameters))}",
             hint="give the study's own space as --space module:attribute",
         )
-    return found
+    if "scheduler" in config["evaluation"]:
+        return found  # whole networks read DRAM as one channel
+    # studies that do not say were made when every level had a port each for reads and writes
+    ports = config["evaluation"].get("dram_ports", Ports.SEPARATE.value)
+    return found if ports == AS_BUILT else WithDramPorts(found, Ports(ports))
 
 
 def replay_layers(

@@ -82,7 +82,7 @@ class NetworkResult:
     @property
     def dram_bytes(self) -> float:
         """That cross the port of the outermost level in one run."""
-        layers = sum(x.result.cost.dram_bytes * x.count for x in self.layers if x.result.cost is not None)
+        layers = sum(x.dram_bytes * x.count for x in self.layers)
         return layers + self.vector.dram_bytes
 
     @property
@@ -156,9 +156,11 @@ def map_network(
         UserError: The architecture lacks energies, or the network has no layer to map.
 
     >>> from codesign.arch.presets import load_preset
+    >>> from codesign.mappers.protocol import Budget
     >>> from codesign.workloads.load import load_network
-    >>> eyeriss = load_preset("eyeriss")
-    >>> result = map_network(load_network("alexnet", bits=eyeriss.mac.bits), eyeriss)
+    >>> eyeriss, quick = load_preset("eyeriss"), EvaluationOptions(budget=Budget(evaluations=20))
+    >>> alexnet = load_network("alexnet", bits=eyeriss.mac.bits)
+    >>> result = map_network(alexnet, eyeriss, create_mapper("anneal"), quick)
     >>> len(result.layers), result.network.macs
     (8, 724406816)
     """

@@ -437,7 +437,7 @@ def evaluate(
     Raises:
         UserError: An input cannot be used, or a mapping is malformed.
 
-    >>> result = evaluate("alexnet", "eyeriss")
+    >>> result = evaluate("alexnet", "eyeriss", options=MapOptions(mapper="anneal", evaluations=20))
     >>> result.feasible, len(result.rows())
     (True, 8)
     """

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from codesign.cost.cost import COMPUTE
 from codesign.evaluation.metrics import format_si, unit_of
 from codesign.report.recommend import constant_objectives, in_words, label_of, recommendations
 from codesign.study.study import Study, Trial
@@ -68,7 +69,7 @@ def recommended_rows(study: Study, designs: Mapping[int, Mapping[str, Any]]) -> 
 def _mostly_bound_by(design: Mapping[str, Any]) -> str:
     if "layers" in design:
         name, share = _largest(time_shares(design), 1)[0]
-        return f"{_resource(name)}, {_percent(share)} of the time"
+        return f"{name}, {_percent(share)} of the time"
     if "networks" in design:
         compute, channel, total = (
             sum(n["weight"] * n[key] for n in design["networks"])
@@ -111,7 +112,7 @@ def _bounds(design: Mapping[str, Any], trial: Trial) -> str:
     sentences = []
     if "layers" in design:
         shares = time_shares(design)
-        named = [f"{_percent(share)} by {_resource(name)}" for name, share in _largest(shares, 3)]
+        named = [f"{_percent(share)} by {name}" for name, share in _largest(shares, 3)]
         sentences.append(f"Its time is bound {in_words(named)}.")
     for network in design.get("networks", ()):
         sentences.append(
@@ -136,12 +137,12 @@ def _bounds(design: Mapping[str, Any], trial: Trial) -> str:
 
 
 def time_shares(design: Mapping[str, Any]) -> dict[str, float]:
-    """Share of the latency by what bounds it: a resource, or the vector operators."""
+    """Share of the latency by what bounds it, in words: one resource or several at equal cycles, or the vector operators."""
     cycles: dict[str, float] = {}
     for layer in design["layers"]:
-        name = layer["bottleneck"]
+        name = resources_in_words(layer["bottlenecks"])
         cycles[name] = cycles.get(name, 0.0) + layer["latency_cycles"] * layer["count"]
-    cycles["vector operators"] = design["vector"]["latency_cycles"]
+    cycles["the vector operators"] = design["vector"]["latency_cycles"]
     total = sum(cycles.values())
     return {name: c / total for name, c in cycles.items() if c}
 
@@ -217,10 +218,14 @@ def _largest(values: Mapping[str, float], count: int) -> list[tuple[str, float]]
     return [item for item in ranked if item[1] >= 0.005] or ranked[:1]
 
 
-def _resource(name: str) -> str:
-    if name == "compute":
-        return "compute"
-    return "the vector operators" if name == "vector operators" else f"the bandwidth of {_part(name)}"
+def resources_in_words(names: Sequence[str]) -> str:
+    """What bounds a layer: ``compute``, ``the bandwidth of DRAM``, ``both compute and the bandwidth of DRAM``.
+
+    >>> resources_in_words(["compute", "DRAM"])
+    'both compute and the bandwidth of DRAM'
+    """
+    parts = [COMPUTE if name == COMPUTE else f"the bandwidth of {_part(name)}" for name in names]
+    return f"both {in_words(parts)}" if len(parts) == 2 else in_words(parts)
 
 
 def _part(name: str) -> str:

@@ -1,8 +1,10 @@
 """One door for every way to name a network: the zoo, an ONNX file, the project's own JSON or YAML."""
 
+import importlib.metadata
 import logging
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
 
 from codesign.core.errors import UserError, closest
 from codesign.core.files import read_structured
@@ -12,6 +14,9 @@ from codesign.workloads.network_json import network_from_json
 from codesign.workloads.zoo import ZOO, build_model, is_zoo_name, normalized
 
 _log = logging.getLogger(__name__)
+
+GROUP = "codesign.readers"
+"""Entry points of this group read networks of other suffixes: ``suffix = module:function``, a `NetworkReader`."""
 
 _STRUCTURED = (".json", ".yaml", ".yml")
 
@@ -81,6 +86,8 @@ def load_network(
             bits=bits,
             partial_bits=partial_bits,
         )
+    elif (reader := _registered_reader(suffix)) is not None:
+        network = reader(text, batch=batch, seq=seq, phase=phase, dims=dims, bits=bits, partial_bits=partial_bits)
     else:
         raise _unknown(text)
     if not fuse:
@@ -89,6 +96,35 @@ def load_network(
         return fuse_network(network)
     except UserError as error:  # shapes of a file that contradict each other only once operators are joined
         raise error.within(text) from None
+
+
+class NetworkReader(Protocol):
+    """Reads networks from files of one suffix; other packages register theirs under `GROUP`."""
+
+    def __call__(
+        self,
+        path: str,
+        *,
+        batch: int | None,
+        seq: int | None,
+        phase: str | None,
+        dims: Mapping[str, int] | None,
+        bits: int,
+        partial_bits: int | None,
+    ) -> Network:
+        """The network of a file.
+
+        Raises:
+            UserError: The file cannot be used, or an option does not apply to it.
+        """
+
+
+def _registered_reader(suffix: str) -> NetworkReader | None:
+    for point in importlib.metadata.entry_points(group=GROUP):
+        if suffix == f".{point.name}":
+            found: NetworkReader = point.load()
+            return found
+    return None
 
 
 def _unknown(text: str) -> UserError:
