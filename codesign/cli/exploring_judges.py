@@ -241,7 +241,7 @@ def _weights(request: "ExploreRequest") -> tuple[float, ...]:
 
 
 COSMA_TIME_LIMIT_S = 10.0
-"""CPU seconds for each schedule that cannot be solved exactly."""
+"""Seconds for each schedule that cannot be solved exactly."""
 
 
 def _traffic_quantity(name: str | None) -> "Quantity":
