@@ -1,7 +1,7 @@
 """Cycles of a machine of loop nests, from its pipeline depths alone.
 
 A recurrence over the sequencer's iterations: when tiles have arrived, when the array takes a command, when a half is free again.
-Every constant is a number of registers in the generated hardware; rules K1 to K6 of docs/hardware.md.
+Every constant is a number of registers in the generated hardware; rules K1 to K6 of docs/explanation/hardware.md.
 """
 
 import math

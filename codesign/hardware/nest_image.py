@@ -1,6 +1,6 @@
 """A mapping as the registers of a machine of loop nests.
 
-G1 to G6 of docs/hardware.md: which mappings the family runs, how the loops are shared out, where tiles lie.
+G1 to G6 of docs/explanation/hardware.md: which mappings the family runs, how the loops are shared out, where tiles lie.
 """
 
 import math
