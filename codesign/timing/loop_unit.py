@@ -3,7 +3,7 @@
 The unit loads the inputs and the weights of every tile again, executes it on a weight-stationary array, and stores its
 results after the last reduction tile. Requests go through two caches with random replacement. The physics is in
 `codesign.timing.pieces` and `codesign.timing.cache`; what waits for what is a plan of the event engine; the constants
-are those of a timing table. Rules L1-L8 in docs/reference/timing.md.
+are those of a timing table. Rules L1-L8 in docs/explanation/timing.md.
 """
 
 import itertools
