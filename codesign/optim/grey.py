@@ -70,7 +70,7 @@ class GreyBox:
         return tuple(o in self._designs.exact_metrics for o in self._problem.objectives)
 
     @cached_property
-    def _possible(self) -> Floats:
+    def _possible(self) -> Indices:
         """Designs whose bounds keep every limit: ``n``."""
         keep = np.isfinite(self._log_bounds).all(axis=1)
         for constraint in self._problem.constraints:
@@ -116,7 +116,7 @@ class GreyBox:
         gains = gain(self._rows[positions], expected)
         if gains.max() <= 0.0:
             gains = -expected.sum(axis=1)
-        best = self._rows[positions[int(np.argmax(gains))]]
+        best: Indices = self._rows[positions[int(np.argmax(gains))]]
         if self._problem.space.cardinality_bound <= LISTED:
             return best
         return candidates.maximise(
@@ -126,7 +126,7 @@ class GreyBox:
     def _candidates(self, seen: Floats, known: set[bytes]) -> Indices:
         """New designs whose bound no design seen dominates, at most `SCORED`."""
         positions = self._possible
-        told = np.array([p for p in positions if self._rows[p].tobytes() in known], dtype=np.int64) if known else np.zeros(0, dtype=np.int64)  # fmt: skip
+        told = np.array([p for p in positions if self._rows[p].tobytes() in known], dtype=np.int64)
         positions = positions[~np.isin(self._alike[positions], self._alike[told])]
         for values in front(seen) if len(seen) else ():
             positions = positions[~(values <= self._log_bounds[positions]).all(axis=1)]
@@ -135,7 +135,7 @@ class GreyBox:
             rest = np.setdiff1d(positions, best)
             step = max(1, len(rest) // max(1, SCORED - len(best)))
             positions = np.sort(np.concatenate([best, rest[::step]])) if len(best) < SCORED else best
-        return positions
+        return np.asarray(positions, dtype=np.int64)
 
     def _expected(self, rows: Indices, models: "Ratios") -> Floats:
         """Logarithms of the metrics expected of some designs: ``k x d`` to ``k x m``."""
