@@ -84,6 +84,8 @@ class Fusion:
             self.least.append(same[key])
         self.total = (sum(e for e, _ in self.least), sum(s for _, s in self.least))
         self.limit = math.inf
+        self._loop_dims: dict[tuple[int, int], list[tuple[tuple[int, str], ...]]] = {}
+        self._indexed: dict[tuple[str, tuple[SharedLoop, ...]], bool] = {}
 
     # ------------------------------------------------------------------ limits
 
@@ -142,16 +144,18 @@ class Fusion:
 
     def indexed(self, tensor: str, context: tuple[SharedLoop, ...]) -> bool:
         """Whether every loop moves the tensor alike in all its users (nothing is computed twice)."""
-        for loop in context:
-            ranks = {self.axis_of(u, tensor, loop.of(u)) for u in self.users[tensor]}
-            if len(ranks) != 1 or None in ranks:
-                return False
-        return True
+        key = tensor, context
+        if key not in self._indexed:
+            ranks = [{self.axis_of(u, tensor, loop.of(u)) for u in self.users[tensor]} for loop in context]
+            self._indexed[key] = all(len(r) == 1 and None not in r for r in ranks)
+        return self._indexed[key]
 
     # ------------------------------------------------------------------ loops
 
     def loop_dims(self, first: int, last: int) -> list[tuple[tuple[int, str], ...]]:
         """Ways to share a loop among operators first..last: one dimension in each, agreeing on the tensors between them."""
+        if (first, last) in self._loop_dims:
+            return self._loop_dims[first, last]
         found = []
         for dim in self.operators[first].bounds:
             chosen = {first: dim}
@@ -174,6 +178,7 @@ class Fusion:
             bounds = {self.operators[u].bounds[d] for u, d in chosen.items()}
             if good and len(chosen) == last - first + 1 and len(bounds) == 1 and bounds.pop() > 1:
                 found.append(tuple(sorted(chosen.items())))
+        self._loop_dims[first, last] = found
         return found
 
     def more_loops(self, first: int, last: int, context: tuple[SharedLoop, ...]) -> Iterator[tuple[SharedLoop, ...]]:
@@ -192,11 +197,26 @@ class Fusion:
                 outer = own[-1].tile if own else self.operators[user].bounds[dim]
                 for tile in divisors(outer)[:-1]:
                     grown = (*now, SharedLoop(dims, tile))
+                    if not self.viable(first, last, grown):
+                        continue
                     yield grown
                     yield from extend(grown)
 
         for found in extend(context):
             yield found[len(context) :]
+
+    def viable(self, first: int, last: int, context: tuple[SharedLoop, ...]) -> bool:
+        """Whether the operators alone, inside these loops, may still be part of something within the limit.
+
+        More loops inside only add constraints, so a context that fails fails with everything inside it.
+        """
+        energy, seconds = self.rest(first, last)
+        for i in range(first, last + 1):
+            least = self.fronts[i].cheapest(tuple((loop.of(i), loop.tile) for loop in context))
+            if least is None:
+                return False
+            energy, seconds = energy + least[0], seconds + least[1]
+        return self.goal.of(energy, seconds, self.leak) <= self.limit
 
     # ------------------------------------------------------------------ fronts
 
@@ -242,6 +262,8 @@ class Fusion:
                     if depth and (at, end) == (first, last):
                         continue
                     for grown, stay in self._choices(first, last, at, end, live, context):
+                        if depth and end < last and not stay:
+                            continue  # nothing holds the parts together: the same as two groups
                         more = self.part(at, end, chip | grown, context)
                         if not len(more):
                             continue

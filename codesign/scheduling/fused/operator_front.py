@@ -135,6 +135,7 @@ class OperatorFront:
         self._cases: dict[frozenset[str], list[Case]] | None = None
         self._open: dict[frozenset[str], list[_Open]] = {}
         self._fronts: dict[tuple[frozenset[str], Loops], Front] = {}
+        self._least: dict[Loops, tuple[float, float] | None] = {}
 
     def cases(self) -> dict[frozenset[str], list[Case]]:
         """Profiles and keep sets by the set of tensors that the outermost memory does not hold (F2)."""
@@ -165,15 +166,17 @@ class OperatorFront:
     def least(self) -> tuple[float, float]:
         """Energy and seconds that no mapping is below, each alone, whatever stays on the chip (F5)."""
         cases = [c for found in self.cases().values() for c in found]
-        energy = search(cases, Goal.ENERGY, leak=0.0).bound
         for case in cases:
-            case.watch = [0]
+            case.leak = 0.0
+        energy = search(cases, Goal.ENERGY).bound
+        for case in cases:
+            case.leak, case.watch = self.leak, [0]
         seconds = min(max(c.space.compute_seconds, *c.least[1:], 0.0) for c in cases)
         return energy, seconds
 
     def prepare(self, limits: Limits) -> None:
         """Sweep all cases that may be part of a mapping within the limits; earlier sweeps are dropped."""
-        self._open, self._fronts = {}, {}
+        self._open, self._fronts, self._least = {}, {}, {}
         for chip, cases in self.cases().items():
             kept = []
             for case in cases:
@@ -219,6 +222,14 @@ class OperatorFront:
         self._fronts[key] = Front(every[best], origin[best])
         return self._fronts[key]
 
+    def cheapest(self, loops: Loops) -> tuple[float, float] | None:
+        """Least energy and least seconds inside the loops, whatever stays on the chip; None if nothing fits."""
+        if loops not in self._least:
+            rows = [self.front(chip, loops).rows[:, -2:] for chip in self._open]
+            every = np.concatenate([np.zeros((0, 2)), *rows])
+            self._least[loops] = (float(every[:, 0].min()), float(every[:, 1].min())) if len(every) else None
+        return self._least[loops]
+
 
 class CopyFront:
     """An operator that only moves a tensor (F6).
@@ -249,6 +260,10 @@ class CopyFront:
 
     def prepare(self, limits: Limits) -> None:
         """Nothing to do."""
+
+    def cheapest(self, loops: Loops) -> tuple[float, float] | None:
+        """Least energy and least seconds, whatever stays on the chip."""
+        return self.least()
 
     def _cost(self, chip: frozenset[str]) -> tuple[float, float]:
         source = next(t for t in self.operator.operands if not t.output)
