@@ -3,13 +3,69 @@
 For a workload (a neural network from ONNX, or tensor algebra in the field's notation) this
 package finds the accelerators worth building, each judged with the best software mapping that
 can be found for it. See `docs/explanation/architecture.md` for how the parts fit together.
+
+>>> import codesign
+>>> found = codesign.map_layer("gemm M=16 N=16 K=16", "eyeriss")
+>>> found.proof.value
+'optimal'
 """
 
-from importlib.metadata import PackageNotFoundError, version
+import importlib
+from typing import TYPE_CHECKING, Any
 
-try:
-    __version__ = version("accel-codesign")
-except PackageNotFoundError:  # run from a source tree that was never installed
-    __version__ = "0+unknown"
+if TYPE_CHECKING:
+    from codesign.core.errors import CodesignError as CodesignError
+    from codesign.core.errors import UserError as UserError
+    from codesign.library.inputs import load_architecture as load_architecture
+    from codesign.library.mapping import MapOptions as MapOptions
+    from codesign.library.mapping import evaluate as evaluate
+    from codesign.library.mapping import map_layer as map_layer
+    from codesign.library.mapping import map_network as map_network
+    from codesign.library.scheduling import ScheduleOptions as ScheduleOptions
+    from codesign.library.scheduling import schedule as schedule
+    from codesign.library.studies import compare as compare
+    from codesign.library.studies import open_study as open_study
+    from codesign.library.tensorizing import TensorizeOptions as TensorizeOptions
+    from codesign.library.tensorizing import tensorize as tensorize
+    from codesign.workloads.load import load_network as load_network
 
-__all__ = ["__version__"]
+_OFFERED = {
+    "CodesignError": "codesign.core.errors",
+    "UserError": "codesign.core.errors",
+    "load_architecture": "codesign.library.inputs",
+    "load_network": "codesign.workloads.load",
+    "MapOptions": "codesign.library.mapping",
+    "evaluate": "codesign.library.mapping",
+    "map_layer": "codesign.library.mapping",
+    "map_network": "codesign.library.mapping",
+    "ScheduleOptions": "codesign.library.scheduling",
+    "schedule": "codesign.library.scheduling",
+    "TensorizeOptions": "codesign.library.tensorizing",
+    "tensorize": "codesign.library.tensorizing",
+    "compare": "codesign.library.studies",
+    "open_study": "codesign.library.studies",
+}
+"""Name -> module that has it; each is imported when the name is first used."""
+
+__all__ = ["__version__", *sorted(_OFFERED)]
+
+
+def __getattr__(name: str) -> Any:
+    """What is offered, imported on first use; the version, read on first use."""
+    if name == "__version__":
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            value: Any = version("accel-codesign")
+        except PackageNotFoundError:  # run from a source tree that was never installed
+            value = "0+unknown"
+    elif name in _OFFERED:
+        value = getattr(importlib.import_module(_OFFERED[name]), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -6,8 +6,8 @@ from functools import lru_cache
 import numpy as np
 
 from codesign.core.errors import UserError
-from codesign.tensorize.encoding import SoftwareProblem
-from codesign.tensorize.stages import split_stages
+from codesign.tensorization.encoding import SoftwareProblem
+from codesign.tensorization.stages import split_stages
 from codesign.workloads.computation import Computation
 from spaces.cores import CORE_SPACES, core_of
 from spaces.parameters import Value

@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from codesign.core.errors import UserError
 from codesign.mapping.nest import FloatArray, IntArray
-from codesign.tensorize.encoding import ProgramArrays, SoftwareProblem
-from codesign.tensorize.observation import OBSERVATION, VERSION, advance, look, static_features
-from codesign.tensorize.revisions import REVISIONS, score_candidate
-from codesign.tensorize.scoring import FITS, LATENCY, result_width
+from codesign.tensorization.encoding import ProgramArrays, SoftwareProblem
+from codesign.tensorization.observation import OBSERVATION, VERSION, advance, look, static_features
+from codesign.tensorization.revisions import REVISIONS, score_candidate
+from codesign.tensorization.scoring import FITS, LATENCY, result_width
 from envs.problems import Case, training_cases
 from spaces.software import SoftwareSpace
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from codesign.core.errors import UserError
 from codesign.core.files import read_structured, write_json
-from codesign.tensorize.policy import Network, Policy, check_environment, save_policy
+from codesign.tensorization.policy import Network, Policy, check_environment, save_policy
 from envs.schedule import ENVIRONMENT_ID, ScheduleEnv, Setting
 
 Progress = Callable[[int, int, float], None]

@@ -19,8 +19,8 @@ from codesign.core.errors import UserError
 from codesign.core.files import write_json
 from codesign.optim import Frame, create
 from codesign.optim.pareto import front
-from codesign.tensorize.choice import TensorizeChoice
-from codesign.tensorize.compiled_anneal import CoreCost, Layer, cost_on_core
+from codesign.tensorization.choice import TensorizeChoice
+from codesign.tensorization.compiled_anneal import CoreCost, Layer, cost_on_core
 from codesign.workloads.computation import Computation
 from codesign.workloads.load import load_network
 from codesign.workloads.network import OperatorKind

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from codesign.tensorize.compiled_anneal import best_of_forms, quick_program
-from codesign.tensorize.encoding import SoftwareProblem
-from codesign.tensorize.intrinsic_core import Core
+from codesign.tensorization.compiled_anneal import best_of_forms, quick_program
+from codesign.tensorization.encoding import SoftwareProblem
+from codesign.tensorization.intrinsic_core import Core
 from codesign.workloads.computation import Computation
 from experiments.hasco_common import base_parser, convolutions, template_choice, write_figure, write_results
 from spaces.cores import GEMM_CORE, core_of

@@ -13,10 +13,10 @@ import numpy as np
 
 from codesign.core.rng import make_state
 from codesign.mapping.nest import IntArray
-from codesign.tensorize.compiled_anneal import quick_program
-from codesign.tensorize.encoding import SoftwareProblem
-from codesign.tensorize.revisions import CHOICE, FIRST_CALLS, candidate_width, draw, score_candidate
-from codesign.tensorize.scoring import ENERGY, FITS, LATENCY, result_width
+from codesign.tensorization.compiled_anneal import quick_program
+from codesign.tensorization.encoding import SoftwareProblem
+from codesign.tensorization.revisions import CHOICE, FIRST_CALLS, candidate_width, draw, score_candidate
+from codesign.tensorization.scoring import ENERGY, FITS, LATENCY, result_width
 from codesign.workloads.computation import Computation
 from experiments.hasco_common import base_parser, write_figure, write_results
 from spaces.cores import GEMM_CORE, CoreBuilder, core_of

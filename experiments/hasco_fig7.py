@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from codesign.core.errors import UserError
-from codesign.tensorize.compiled_anneal import quick_program
-from codesign.tensorize.encoding import SoftwareProblem
-from codesign.tensorize.intrinsic_core import Core, Overheads
-from codesign.tensorize.stages import split_stages
+from codesign.tensorization.compiled_anneal import quick_program
+from codesign.tensorization.encoding import SoftwareProblem
+from codesign.tensorization.intrinsic_core import Core, Overheads
+from codesign.tensorization.stages import split_stages
 from codesign.workloads.computation import Computation
 from experiments.hasco_common import base_parser, write_figure, write_results
 from spaces.cores import CORE_SPACES, CoreBuilder, core_of

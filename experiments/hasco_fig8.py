@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from codesign.optim.pareto import nondominated
-from codesign.tensorize.compiled_anneal import Layer
+from codesign.tensorization.compiled_anneal import Layer
 from experiments.hasco_common import (
     OBJECTIVES,
     Comparison,

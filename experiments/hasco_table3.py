@@ -16,7 +16,7 @@ import numpy as np
 
 from codesign.core.errors import UserError
 from codesign.optim import create
-from codesign.tensorize.compiled_anneal import CoreCost, cost_on_core
+from codesign.tensorization.compiled_anneal import CoreCost, cost_on_core
 from experiments.hasco_common import Sweep, base_parser, convolutions, template_choice, write_figure, write_results
 from spaces.constraints import Constraint
 from spaces.cores import CONV_CORE, GEMM_CORE, CoreBuilder, core_of

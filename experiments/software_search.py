@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from codesign.core.files import write_json
-from codesign.tensorize.policy import load_policy, read_policy
-from codesign.tensorize.search import AnnealedPrograms, HeuristicPrograms, ProgramSearch, RandomPrograms
+from codesign.tensorization.policy import load_policy, read_policy
+from codesign.tensorization.search import AnnealedPrograms, HeuristicPrograms, ProgramSearch, RandomPrograms
 from envs.problems import BENCHMARKS, Case, training_cases, unseen_cases
 from envs.training import Algorithm, TrainingConfig, train
 

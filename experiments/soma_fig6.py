@@ -44,8 +44,8 @@ class Config:
         "resnet50",
         "resnet101",
         "inception_resnet_v1",
-        "gpt2-small:prefill",
-        "gpt2-small:decode",
+        "gpt2-small-block:prefill",
+        "gpt2-small-block:decode",
     )
     batches: tuple[int, ...] = (1, 4, 16, 64)
     platforms: tuple[str, ...] = ("soma-edge", "soma-cloud")

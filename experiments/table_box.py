@@ -38,7 +38,8 @@ class TableBox:
     @property
     def space(self) -> Space:
         """The designs."""
-        return cases()[self.name].space.space
+        found: Space = cases()[self.name].space.space
+        return found
 
     @cached_property
     def rows(self) -> dict[bytes, Row]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.core.errors import UserError, unknown_name
+from spaces.expressions import without_units
 
 Columns = Mapping[str, NDArray[Any]]
 Design = Mapping[str, Any]
@@ -124,7 +125,7 @@ class Constraint:
     Args:
         name: What the rule is called in reports.
         rule: An expression over the parameters such as ``"pe_rows * pe_cols <= 1024"`` (arithmetic,
-            comparisons, `and`, `or`, `not`, `in`, and min, max, abs, ceil, log2), or a callable that
+            comparisons, `and`, `or`, `not`, `in`, and min, max, abs, ceil, log2; sizes such as ``64KiB``), or a callable that
             takes one design (a dict) and says whether it is valid.
         reason: What a person is told when the rule is broken; the expression itself when empty.
     """
@@ -136,7 +137,7 @@ class Constraint:
     def __post_init__(self) -> None:
         if isinstance(self.rule, str):
             try:
-                ast.parse(self.rule, mode="eval")
+                ast.parse(without_units(self.rule), mode="eval")
             except SyntaxError as error:
                 raise UserError(
                     f"not an expression: {self.rule!r} ({error.msg})", where=f"constraint {self.name!r}"
@@ -149,7 +150,7 @@ class Constraint:
     def check_names(self, names: set[str]) -> None:
         """Raise a UserError where the expression uses anything but these parameters and the allowed operators."""
         if isinstance(self.rule, str):
-            _check_node(ast.parse(self.rule, mode="eval"), names, f"constraint {self.name!r}")
+            _check_node(ast.parse(without_units(self.rule), mode="eval"), names, f"constraint {self.name!r}")
 
     def holds(self, columns: Columns, points: Callable[[], list[dict[str, Any]]], count: int) -> NDArray[np.bool_]:
         """Which of `count` designs obey the rule: ``n``.
@@ -163,7 +164,7 @@ class Constraint:
             return np.array([bool(self.rule(point)) for point in points()], dtype=np.bool_).reshape(count)
         with np.errstate(all="ignore"):
             try:
-                value = _evaluate(ast.parse(self.rule, mode="eval").body, columns)
+                value = _evaluate(ast.parse(without_units(self.rule), mode="eval").body, columns)
             except (TypeError, np.exceptions.DTypePromotionError, OverflowError) as error:
                 raise UserError(f"cannot evaluate {self.rule!r}: {error}", where=f"constraint {self.name!r}") from None
         return np.broadcast_to(np.asarray(value).astype(bool), (count,)).copy()

@@ -16,15 +16,15 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from codesign.arch.architecture import Architecture, Arithmetic, Fanout, LevelKind, Links, StorageLevel
+from codesign.arch.architecture import Architecture, Arithmetic, Fanout, LevelKind, Links, Ports, StorageLevel
 from codesign.arch.dram import effective_bandwidth
 from codesign.arch.technology import apply_technology
 from codesign.arch.technology_files import load_technology
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured
 from codesign.mapping.mapping import Axis
-from codesign.tensorize.intrinsic_core import Core, Dma, Overheads
-from codesign.tensorize.intrinsics import Intrinsic, intrinsic
+from codesign.tensorization.intrinsic_core import Core, Dma, Overheads
+from codesign.tensorization.intrinsics import Intrinsic, intrinsic
 from spaces.design import DesignSpace
 from spaces.parameters import AbstractParameter, Categorical, Integer, Ordinal, PowerOfTwo, Value
 from spaces.scratchpad import BURST_OVERHEAD_CYCLES, LOCAL_WORD_BITS, SCRATCHPAD_WORD_BITS, add_dma
@@ -129,6 +129,7 @@ class CoreBuilder:
                 word_bits=self.bits,
                 read_bandwidth_words_per_cycle=words,
                 write_bandwidth_words_per_cycle=words,
+                ports=Ports.SHARED,
             ),
             StorageLevel(
                 "Scratchpad",

@@ -8,7 +8,7 @@ H1, H3, H4 and H6 of docs/reference/hardware-space.md.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from codesign.arch.architecture import Architecture, Arithmetic, Fanout, LevelKind, Links, StorageLevel
+from codesign.arch.architecture import Architecture, Arithmetic, Fanout, LevelKind, Links, Ports, StorageLevel
 from codesign.arch.technology import apply_technology
 from codesign.arch.technology_files import load_technology
 from spaces.design import DesignSpace
@@ -54,6 +54,7 @@ class EyerissBuilder:
                 word_bits=DRAM_BITS,
                 read_bandwidth_words_per_cycle=link,
                 write_bandwidth_words_per_cycle=link,
+                ports=Ports.SHARED,
             ),
             StorageLevel(
                 "GlobalBuffer",

@@ -12,11 +12,11 @@ import numpy as np
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.mapping.nest import FloatArray, IntArray
-from codesign.tensorize.encoding import SoftwareProblem
-from codesign.tensorize.intrinsic_core import Core
-from codesign.tensorize.program_cost import CallProgram
-from codesign.tensorize.schedule import Schedule
-from codesign.tensorize.scoring import result_width, score_programs
+from codesign.tensorization.encoding import SoftwareProblem
+from codesign.tensorization.intrinsic_core import Core
+from codesign.tensorization.program_cost import CallProgram
+from codesign.tensorization.schedule import Schedule
+from codesign.tensorization.scoring import result_width, score_programs
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +246,7 @@ def program_of_loops(problem: SoftwareProblem, loops: Loops) -> CallProgram:
 
 
 def score_sequences(problem: SoftwareProblem, sequences: Sequence[Sequence[Primitive]]) -> FloatArray:
-    """Score sequences in compiled code: ``B x`` `codesign.tensorize.scoring.result_width`; infinite where a memory is too small.
+    """Score sequences in compiled code: ``B x`` `codesign.tensorization.scoring.result_width`; infinite where a memory is too small.
 
     Raises:
         UserError: A primitive does not apply.

@@ -18,7 +18,16 @@ written as formulas H1-H7 in docs/reference/hardware-space.md:
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, LevelKind, Links, StorageLevel
+from codesign.arch.architecture import (
+    AccessEnergy,
+    Architecture,
+    Arithmetic,
+    Fanout,
+    LevelKind,
+    Links,
+    Ports,
+    StorageLevel,
+)
 from codesign.arch.dram import effective_bandwidth
 from codesign.arch.technology import (
     Technology,
@@ -77,6 +86,7 @@ class ScratchpadBuilder:
                 word_bits=self.bits,
                 read_bandwidth_words_per_cycle=bandwidth * 8 / self.bits,
                 write_bandwidth_words_per_cycle=bandwidth * 8 / self.bits,
+                ports=Ports.SHARED,
             ),
             StorageLevel(
                 "Scratchpad",

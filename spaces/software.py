@@ -8,10 +8,19 @@ import numpy as np
 from codesign.core.errors import UserError
 from codesign.core.rng import make_state
 from codesign.mapping.nest import FloatArray, IntArray
-from codesign.tensorize.encoding import SoftwareProblem
-from codesign.tensorize.program_cost import CallProgram
-from codesign.tensorize.revisions import CHOICE, FIRST_CALLS, FUSED, REVISIONS, candidate_width, draw, revise, unfold
-from codesign.tensorize.scoring import FITS
+from codesign.tensorization.encoding import SoftwareProblem
+from codesign.tensorization.program_cost import CallProgram
+from codesign.tensorization.revisions import (
+    CHOICE,
+    FIRST_CALLS,
+    FUSED,
+    REVISIONS,
+    candidate_width,
+    draw,
+    revise,
+    unfold,
+)
+from codesign.tensorization.scoring import FITS
 from spaces.primitives import (
     Fuse,
     Loops,

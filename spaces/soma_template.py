@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
-from codesign.arch.architecture import Architecture, Arithmetic, Fanout, LevelKind, StorageLevel
+from codesign.arch.architecture import Architecture, Arithmetic, Fanout, LevelKind, Ports, StorageLevel
 from codesign.arch.technology import apply_technology
 from codesign.arch.technology_files import load_technology
 from codesign.scheduling.soma.model.hardware import CLOUD, EDGE, MIB, SomaHardware
@@ -58,6 +58,7 @@ class SomaSpace:
             StorageLevel(
                 "DRAM", LevelKind.DRAM, word_bits=self.bits, read_bandwidth_words_per_cycle=bandwidth,
                 write_bandwidth_words_per_cycle=bandwidth,
+                ports=Ports.SHARED,
             ),
             StorageLevel(
                 "GBUF", capacity_bytes=float(hardware.gbuf.capacity_bytes), word_bits=_WORD_BITS, banks=32,

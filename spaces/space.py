@@ -299,6 +299,16 @@ class Space:
             rows = rows[(rows == self.canonical(rows)).all(axis=1)]
         return rows[self.is_valid(rows)]
 
+    def with_rules(self, rules: Sequence[str]) -> "Space":
+        """The same space with further known rules, each an expression over the parameters; presets that break one are left out.
+
+        Raises:
+            UserError: A rule is no expression over the parameters.
+        """
+        added = [Constraint(rule, rule) for rule in rules if rule not in [c.name for c in self.constraints]]
+        wider = Space(self.parameters, [*self.constraints, *added])
+        return Space(self.parameters, wider.constraints, [p for p in self.presets if not wider.violations(p)])
+
     # ---- files ---------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:

@@ -20,6 +20,17 @@ class LevelKind(Enum):
     REGISTERS = "registers"
 
 
+class Ports(Enum):
+    """How a level's reads and writes share its bandwidth (rules L2 and L4 in docs/reference/cost-model.md).
+
+    SEPARATE: full duplex. A read port and a write port, each with its own bandwidth; Timeloop's reading.
+    SHARED: half duplex. One port, as every DRAM channel has: reads and writes take turns.
+    """
+
+    SEPARATE = "separate"
+    SHARED = "shared"
+
+
 class Links(Enum):
     """How the children of one fan-out are connected (HASCO's linkPEs; rules N1-N4 in docs/reference/cost-model.md).
 
@@ -95,6 +106,7 @@ class StorageLevel:
         keep: Roles (``input``, ``weight``, ``output``) or tensor names this level may hold.
         read_bandwidth_words_per_cycle: Per instance; None is unlimited.
         write_bandwidth_words_per_cycle: Per instance; None is unlimited.
+        ports: Whether reads and writes have a port each or take turns on one.
         banks: Number of banks (a technology makes area and energy from it).
         energy: Per word access; None until a technology fills it in.
         area_mm2: Of one instance; None until a technology fills it in.
@@ -110,6 +122,7 @@ class StorageLevel:
     keep: frozenset[str] = frozenset({"input", "weight", "output"})
     read_bandwidth_words_per_cycle: float | None = None
     write_bandwidth_words_per_cycle: float | None = None
+    ports: Ports = Ports.SEPARATE
     banks: int = 1
     energy: AccessEnergy | None = None
     area_mm2: float | None = None
@@ -134,6 +147,12 @@ class StorageLevel:
     def capacity_bits(self) -> int | None:
         """Bits of one instance; None is unbounded."""
         return None if self.capacity_bytes is None else round(self.capacity_bytes * 8)
+
+    def busy_cycles(self, read_words: float, written_words: float) -> float:
+        """Cycles in which one instance reads and writes so many words, not rounded up (rules L2 and L4)."""
+        reading = read_words / (self.read_bandwidth_words_per_cycle or math.inf)
+        writing = written_words / (self.write_bandwidth_words_per_cycle or math.inf)
+        return reading + writing if self.ports is Ports.SHARED else max(reading, writing)
 
     def element_bits(self, bits: int) -> int:
         """Bits that a tensor element of width `bits` occupies here."""
@@ -250,6 +269,11 @@ class Architecture:
         for level, count in zip(self.levels, self.instances, strict=True):
             milliwatts += (level.leakage_mw or 0.0) * count
         return milliwatts * 1e-3
+
+    def with_dram_ports(self, ports: Ports) -> "Architecture":
+        """The same architecture with the ports of every DRAM level read so."""
+        levels = tuple(replace(v, ports=ports) if v.kind is LevelKind.DRAM else v for v in self.levels)
+        return replace(self, levels=levels)
 
     def with_level(self, name: str, **changes: object) -> "Architecture":
         """The same architecture with fields of one level replaced."""

@@ -5,7 +5,7 @@ architecture:
   name: edge
   clock_hz: 1e9
   levels:                     # outermost first
-  - {name: DRAM, kind: dram, word_bits: 64, bandwidth_bytes_per_cycle: 16, energy: {read_pj: 512, fill_pj: 512, update_pj: 512}}
+  - {name: DRAM, kind: dram, word_bits: 64, bandwidth_bytes_per_cycle: 16, ports: shared, energy: {read_pj: 512, fill_pj: 512}}
   - {name: Buffer, capacity_bytes: 131072, word_bits: 64, energy: {...}, fanout: {x: 16, y: 16}}
   mac: {bits: 8, energy_pj: 0.25}
 ```
@@ -14,7 +14,16 @@ architecture:
 from pathlib import Path
 from typing import Any
 
-from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, LevelKind, Links, StorageLevel
+from codesign.arch.architecture import (
+    AccessEnergy,
+    Architecture,
+    Arithmetic,
+    Fanout,
+    LevelKind,
+    Links,
+    Ports,
+    StorageLevel,
+)
 from codesign.arch.technology_files import technology_beside
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields
@@ -72,6 +81,7 @@ def _read_level(value: Any, place: str, where: str) -> StorageLevel:
         "keep": frozenset(_ROLES if keep is None else keep),
         "read_bandwidth_words_per_cycle": _bandwidth(fields, "read_", word_bits),
         "write_bandwidth_words_per_cycle": _bandwidth(fields, "write_", word_bits),
+        "ports": _choice(fields, "ports", "separate", Ports),
         "banks": fields.integer("banks", 1, least=1),
         "energy": _read_energy(fields.child("energy")) if fields.has("energy") else None,
         "area_mm2": fields.number("area_mm2", None, least=0),
@@ -135,7 +145,7 @@ def _read_mac(fields: Fields) -> Arithmetic:
     return mac
 
 
-def _choice(fields: Fields, key: str, default: str, options: type[LevelKind] | type[Links]) -> Any:
+def _choice(fields: Fields, key: str, default: str, options: type[LevelKind] | type[Links] | type[Ports]) -> Any:
     name = fields.text(key, default)
     try:
         return options(name)
@@ -162,6 +172,8 @@ def _write_level(level: StorageLevel) -> dict[str, Any]:
     if level.one_element_per_word:
         value["one_element_per_word"] = True
     value |= _given(level, "capacity_bytes", "read_bandwidth_words_per_cycle", "write_bandwidth_words_per_cycle")
+    if level.ports is not Ports.SEPARATE:
+        value["ports"] = level.ports.value
     value["keep"] = [r for r in _ROLES if r in level.keep] + sorted(level.keep - set(_ROLES))
     if level.banks != 1:
         value["banks"] = level.banks

@@ -15,6 +15,9 @@ from bisect import bisect_left
 from codesign.core.errors import UserError
 
 _NODES_NM = (130.0, 90.0, 65.0, 45.0, 32.0, 20.0, 16.0, 14.0, 10.0, 7.0)
+NODE_RANGE_NM = (min(_NODES_NM), max(_NODES_NM))
+"""Smallest and largest node that constants are scaled to."""
+
 
 # energy = a V^2 + b V + c per node, arbitrary unit (Stillmaker and Baas 2017)
 _ENERGY = (

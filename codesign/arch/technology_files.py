@@ -1,5 +1,6 @@
 """Technology tables as files: the built-in ones and a user's own (same fields; docs/reference/technology.md lists them)."""
 
+import importlib.metadata
 import math
 import re
 from dataclasses import fields as dataclass_fields
@@ -10,7 +11,7 @@ from typing import Any, TypeVar
 
 from codesign.arch.dram import DramType
 from codesign.arch.logic import ArithmeticPoint, ArithmeticTable, Registers, Wires
-from codesign.arch.scaling import area_factor, energy_factor, leakage_factor, wire_energy_factor
+from codesign.arch.scaling import NODE_RANGE_NM, area_factor, energy_factor, leakage_factor, wire_energy_factor
 from codesign.arch.sram import AccessFit, AreaFit, FittedSram, LeakageFit, SramModel, SramStep, SteppedSram
 from codesign.arch.technology import Technology
 from codesign.core.errors import UserError, unknown_name
@@ -18,6 +19,9 @@ from codesign.core.fields import Fields
 from codesign.core.files import read_structured
 
 _FOLDER = Path(__file__).parent / "technologies"
+GROUP = "codesign.technologies"
+"""Entry points of this group are technologies of other packages: ``name = module:attribute``, a `Technology` or the path of its file."""
+
 _CMOS_NAME = re.compile(r"cmos-(\d+(?:\.\d+)?)nm")
 
 Fit = TypeVar("Fit", AreaFit, AccessFit, LeakageFit)
@@ -49,7 +53,23 @@ def load_technology(name: str) -> Technology:
         return _built_in(name)
     if Path(name).suffix or Path(name).exists():
         return read_technology(name)
-    raise unknown_name("technology", name, technology_names())
+    others = {point.name: point for point in importlib.metadata.entry_points(group=GROUP)}
+    if name in others:
+        return _registered(name, others[name].load())
+    error = unknown_name("technology", name, (*technology_names(), *others))
+    families = (
+        f"cmos-<node>nm with any node of {NODE_RANGE_NM[0]:g} to {NODE_RANGE_NM[1]:g} nm, or the path of a YAML file"
+    )
+    raise UserError(error.message, hint=f"{error.hint}; also {families}")
+
+
+def _registered(name: str, found: Any) -> Technology:
+    """What another package registers: a technology, or the path of its file."""
+    if isinstance(found, Technology):
+        return found
+    if isinstance(found, str | Path):
+        return read_technology(found)
+    raise UserError(f"technology {name!r} must be a Technology or the path of its file, got {type(found).__name__}")
 
 
 @cache

@@ -8,11 +8,12 @@ import importlib
 import importlib.util
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from codesign.core.errors import UserError
+from codesign.core.plugins import EXTRAS, missing_package
 
 COMMANDS = (
     "explore",
@@ -65,7 +66,7 @@ def _register_commands() -> None:
             importlib.import_module(f"codesign.cli.{name}").register(app)
 
 
-LIST_OPTIONS = frozenset({"--objectives", "--weights"})
+LIST_OPTIONS = frozenset({"--dims", "--objectives", "--scheduler", "--weights"})
 """Options that take several values without quotes: ``--objectives latency energy area``."""
 
 
@@ -97,6 +98,8 @@ def main() -> None:
     except UserError as error:
         typer.secho(f"error: {error}", fg="red", err=True)
         sys.exit(2)
+    except ModuleNotFoundError as error:
+        _missing(error)
     except KeyboardInterrupt:
         typer.secho("interrupted", fg="yellow", err=True)
         sys.exit(130)
@@ -104,15 +107,28 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:
-        if os.environ.get(TRACEBACK):
-            raise
-        typer.secho(
-            f"internal error: {type(error).__name__}: {error}\nThis is a fault of codesign, not of your input; please "
-            f"report it with the command and what {TRACEBACK}=1 before it prints.",
-            fg="red",
-            err=True,
-        )
-        sys.exit(1)
+        _fault(error)
+
+
+def _missing(error: ModuleNotFoundError) -> None:
+    """An optional package that is not installed is a user's to mend; any other missing module is our fault."""
+    package = (error.name or "").partition(".")[0]
+    if package not in EXTRAS:
+        _fault(error)
+    typer.secho(f"error: {missing_package(package, 'this')}", fg="red", err=True)
+    sys.exit(2)
+
+
+def _fault(error: Exception) -> NoReturn:
+    if os.environ.get(TRACEBACK):
+        raise error
+    typer.secho(
+        f"internal error: {type(error).__name__}: {error}\nThis is a fault of codesign, not of your input; please "
+        f"report it with the command and what {TRACEBACK}=1 before it prints.",
+        fg="red",
+        err=True,
+    )
+    sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -59,11 +59,11 @@ def _print(comparison: "Comparison", written: list[Path]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from codesign.evaluation.metrics import UNITS, format_si
+    from codesign.evaluation.metrics import format_si, unit_of
     from codesign.report.compare import describe
 
     reference = ", ".join(
-        format_si(r, UNITS[o]) for r, o in zip(comparison.reference, comparison.objectives, strict=True)
+        format_si(r, unit_of(o)) for r, o in zip(comparison.reference, comparison.objectives, strict=True)
     )
     # two tables, since one does not fit the 80 columns of a terminal
     table = Table(title=f"hypervolume in decades^{len(comparison.objectives)}, reference point ({reference})")

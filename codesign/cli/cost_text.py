@@ -6,7 +6,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from codesign.arch.architecture import Architecture
+from codesign.arch.architecture import Architecture, Ports, StorageLevel
 from codesign.workloads.computation import Computation
 
 if TYPE_CHECKING:
@@ -43,15 +43,38 @@ def print_cost(computation: Computation, architecture: Architecture, cost: "Cost
     console.print(f"DRAM         {cost.dram_bytes:,.0f} bytes moved at {architecture.levels[0].name}")
     console.print()
     console.print(_traffic_table(cost))
-    console.print(_level_table(cost))
+    console.print(_level_table(architecture, cost))
 
 
 def _bound(cost: "Cost") -> str:
-    if cost.bottleneck == "compute":
-        return f"compute: {cost.macs:,} MACs on {cost.macs // cost.compute_cycles:,} units"
-    level = next(v for v in cost.levels if v.level == cost.bottleneck)
+    from codesign.cost.cost import COMPUTE
+
+    named = [
+        f"compute: {cost.macs:,} MACs on {cost.macs // cost.compute_cycles:,} units"
+        if name == COMPUTE
+        else f"the bandwidth of {name}"
+        for name in cost.bottlenecks
+    ]
+    text = f"{' and equally by '.join(named)}"
+    if COMPUTE in cost.bottlenecks:
+        return text
     ratio = cost.latency_cycles / cost.compute_cycles
-    return f"the bandwidth of {level.level}; compute alone needs {cost.compute_cycles:,} cycles ({ratio:.3g}x fewer)"
+    return f"{text}; compute alone needs {cost.compute_cycles:,} cycles ({ratio:.3g}x fewer)"
+
+
+def bandwidth_text(level: StorageLevel) -> str:
+    """Bytes per cycle of one instance as its ports share them: ``16, one port``, ``16 each way``, ``unlimited``."""
+    read, write = (
+        None if words is None else f"{words * level.word_bits / 8:.4g}"
+        for words in (level.read_bandwidth_words_per_cycle, level.write_bandwidth_words_per_cycle)
+    )
+    if read is None and write is None:
+        return "unlimited"
+    one_port = level.ports is Ports.SHARED
+    if read == write:
+        return f"{read}, one port" if one_port else f"{read} each way"
+    text = f"{read or 'unlimited'} read, {write or 'unlimited'} written"
+    return f"{text}, one port" if one_port else text
 
 
 def _traffic_table(cost: "Cost") -> Table:
@@ -81,21 +104,25 @@ def _energy(energy_pj: float, cost: "Cost") -> tuple[str, str]:
     return f"{energy_pj:,.1f}", f"{share:.1%}"
 
 
-def _level_table(cost: "Cost") -> Table:
+def _level_table(architecture: Architecture, cost: "Cost") -> Table:
     table = Table(
-        title="Levels: cycles each needs (at least the computing); the largest is the latency",
+        title="Resources: cycles in which each is busy; the largest is the latency (bandwidth: bytes per cycle of one instance)",
         title_justify="left",
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
     table.add_column("level", no_wrap=True)
-    for header in ("instances used", "bytes used", "bytes available", "cycles", ""):
-        table.add_column(header, justify="right")
+    for header in ("instances used", "bytes used", "bytes available", "bandwidth", "busy cycles", "share", ""):
+        table.add_column(header, justify="right", no_wrap=True)
     for level in cost.levels:
         capacity = "unbounded" if level.capacity_bytes is None else f"{level.capacity_bytes:,.0f}"
-        mark = "<- bounds" if level.level == cost.bottleneck else ""
-        row = (level.level, f"{level.instances:,}", f"{level.used_bytes:,.0f}", capacity, f"{level.cycles:,}", mark)
-        table.add_row(*row)
-    mark = "<- bounds" if cost.bottleneck == "compute" else ""
-    table.add_row("MAC", f"{cost.macs // cost.compute_cycles:,}", "", "", f"{cost.compute_cycles:,}", mark)
+        bandwidth = bandwidth_text(architecture.level(level.level))
+        used = (f"{level.instances:,}", f"{level.used_bytes:,.0f}", capacity, bandwidth)
+        table.add_row(level.level, *used, *_busy(level.level, level.busy_cycles, cost))
+    units = f"{cost.macs // cost.compute_cycles:,}"
+    table.add_row("MAC", units, "", "", "", *_busy("compute", cost.compute_cycles, cost))
     return table
+
+
+def _busy(name: str, cycles: int, cost: "Cost") -> tuple[str, str, str]:
+    return f"{cycles:,}", f"{cycles / cost.latency_cycles:.1%}", "<- bounds" if name in cost.bottlenecks else ""

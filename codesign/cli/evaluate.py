@@ -19,9 +19,11 @@ from codesign.cli.inputs import (
 from codesign.cli.whole_network import (
     Batch,
     Bits,
+    Dims,
     NetworkName,
     NetworkRequest,
     PartialBits,
+    Past,
     Phase,
     Seq,
     read_hardware,
@@ -59,7 +61,9 @@ def register(app: typer.Typer) -> None:
         ] = None,
         batch: Batch = None,
         seq: Seq = None,
+        past: Past = None,
         phase: Phase = None,
+        dims: Dims = None,
         bits: Bits = None,
         partial_bits: PartialBits = None,
         output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
@@ -90,7 +94,7 @@ def register(app: typer.Typer) -> None:
         check_format(output_format)
         warnings_to_stderr()
         rule = parse_reuse(reuse)
-        request = NetworkRequest(network, batch, seq, phase, bits, partial_bits)
+        request = NetworkRequest(network, batch, seq, past, phase, dims, bits, partial_bits)
         if network is not None:
             from codesign.evaluation.network import EvaluationOptions
 

@@ -8,6 +8,7 @@ import typer
 
 from codesign.cli.study_location import Storage, StudyName
 from codesign.core.errors import UserError
+from codesign.core.quantities import parse_size
 
 if TYPE_CHECKING:
     from codesign.study.study import Study
@@ -35,7 +36,9 @@ def register(app: typer.Typer) -> None:
         ],
         space: Annotated[
             str,
-            typer.Option(help="Hardware space by name, or module:attribute of your own; an unknown name lists them."),
+            typer.Option(
+                help="Hardware space by name, or your own: a file (mine.yaml) or module:attribute; an unknown name lists them."
+            ),
         ] = "scratchpad",
         optimizer: Annotated[
             str,
@@ -47,10 +50,17 @@ def register(app: typer.Typer) -> None:
             int, typer.Option(help="Designs evaluated in all, those already in the study included.", min=1)
         ] = 40,
         objectives: Annotated[
-            str, typer.Option(help="Two to four of latency, energy, power, area, edp, separated by spaces or commas.")
-        ] = "latency energy area",
+            str | None,
+            typer.Option(
+                help="Two to four of latency, energy, power, area, edp, metrics of the space, or module:function of your own; "
+                "default: those of the space, else latency energy area."
+            ),
+        ] = None,
         constraint: Annotated[
-            list[str] | None, typer.Option(help='Bound on a metric, e.g. "power_w<=2"; may be repeated.')
+            list[str] | None,
+            typer.Option(
+                help='Bound on a metric or a parameter, e.g. "power_w<=2", "latency<=5ms", "pe_rows>=8"; may be repeated.'
+            ),
         ] = None,
         seed: Annotated[int, typer.Option(help="Seed of every random choice.", min=0)] = 0,
         output_format: Annotated[str, typer.Option("--format", help="text or json (of the front).")] = "text",
@@ -60,6 +70,11 @@ def register(app: typer.Typer) -> None:
         batch: Annotated[int | None, _option(_WORKLOAD, help="Inferences that run together.", min=1)] = None,
         seq: Annotated[
             int | None, _option(_WORKLOAD, help="Sequence length, for networks that have one.", min=1)
+        ] = None,
+        past: Annotated[int | None, _option(_WORKLOAD, help="Tokens in the cache, for language models.", min=0)] = None,
+        dims: Annotated[
+            str | None,
+            _option(_WORKLOAD, help="Lengths of ONNX files' free axes: --dims batch=4 seq=128 past=1024."),
         ] = None,
         phase: Annotated[str | None, _option(_WORKLOAD, help="prefill or decode, for language models.")] = None,
         scheduler: Annotated[
@@ -74,12 +89,27 @@ def register(app: typer.Typer) -> None:
             str | None,
             _option(_INNER, help="Search for each layer's mapping, default exact; an unknown name lists them."),
         ] = None,
-        map_objective: Annotated[str, _option(_INNER, help="What each mapping or schedule minimises.")] = "edp",
+        map_objective: Annotated[
+            str | None,
+            _option(
+                _INNER,
+                help="What each mapping or schedule minimises: energy, latency or edp (default); with --scheduler cosma "
+                "bytes (default), energy or latency.",
+            ),
+        ] = None,
         time_limit: Annotated[
             float | None, _option(_INNER, help="Seconds of search per layer (soma: per network).")
         ] = None,
         evaluations: Annotated[
             int | None, _option(_INNER, help="Mappings scored per layer (soma: schemes per network) at most.")
+        ] = None,
+        dram_ports: Annotated[
+            str | None,
+            _option(
+                _INNER,
+                help="shared (reads and writes take turns on the DRAM channel, as in every built-in space) or separate "
+                "(each has the full bandwidth, as Timeloop counts); default: as the space says.",
+            ),
         ] = None,
         activations: Annotated[
             str, _option(_INNER, help="Between layers: dram (written and read back) or kept (on chip where they fit).")
@@ -132,21 +162,21 @@ def register(app: typer.Typer) -> None:
 
         codesign explore --network model.onnx --mapper exact --fidelity two --trials 100 --out runs/b
 
-        codesign explore --network gpt2-small --space soma-edge --scheduler soma --out runs/c
+        codesign explore --network gpt2-small-block --space soma-edge --scheduler soma --out runs/c
 
         codesign explore --network vgg16 --storage postgresql://me@server/studies --out runs/d
         """
         from codesign.cli.explore_request import ExploreRequest
         from codesign.cli.exploring import run_explore
-        from codesign.cli.inputs import check_format, warnings_to_stderr
+        from codesign.cli.inputs import check_format, parse_dims, warnings_to_stderr
 
         check_format(output_format)
         warnings_to_stderr()
         request = ExploreRequest(
-            networks=tuple(network), weights=_numbers("--weights", weights), batch=batch, seq=seq, phase=phase,
-            space=space, optimizer=optimizer, trials=trials, objectives=tuple(objectives.replace(",", " ").split()),
-            constraints=tuple(constraint or ()), scheduler=scheduler, mapper=mapper, map_objective=map_objective, time_limit_s=time_limit,
-            evaluations=evaluations, activations=activations, activation_bytes=_bytes(activation_buffer),
+            networks=tuple(network), weights=_numbers("--weights", weights), batch=batch, seq=seq, past=past, dims=parse_dims(dims), phase=phase,
+            space=space, optimizer=optimizer, trials=trials, objectives=tuple((objectives or "").replace(",", " ").split()),
+            constraints=tuple(constraint or ()), scheduler=scheduler, dram_ports=dram_ports, mapper=mapper, map_objective=map_objective, time_limit_s=time_limit,
+            evaluations=evaluations, activations=activations, activation_bytes=parse_size(activation_buffer, "--activation-buffer"),
             resident_weights=resident_weights, fidelity=fidelity, cheap_mapper=cheap_mapper, cheap_evaluations=cheap_evaluations, cheap_cost=cheap_cost,
             executor=executor, workers=workers, ray_address=ray_address, seed=seed, out=out, storage=storage, study=study,
         )  # fmt: skip
@@ -173,12 +203,3 @@ def _numbers(option: str, text: str | None) -> tuple[float, ...]:
         return tuple(float(part) for part in text.replace(",", " ").split())
     except ValueError:
         raise UserError(f"{option} must be numbers separated by spaces, got {text!r}") from None
-
-
-def _bytes(text: str) -> int:
-    units = {"": 1, "b": 1, "k": 1024, "kb": 1024, "kib": 1024, "m": 1 << 20, "mb": 1 << 20, "mib": 1 << 20}
-    digits = text.strip().rstrip("KMkmiIbB")
-    unit = text.strip()[len(digits) :].lower()
-    if not digits.isdigit() or unit not in units:
-        raise UserError(f"--activation-buffer must be a size such as 65536 or 64KiB, got {text!r}")
-    return int(digits) * units[unit]

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from codesign.evaluation.own_metrics import MetricFunction
+
 
 @dataclass(frozen=True)
 class ExploreRequest:
@@ -12,6 +14,8 @@ class ExploreRequest:
     weights: tuple[float, ...]
     batch: int | None
     seq: int | None
+    past: int | None
+    dims: dict[str, int] | None
     phase: str | None
     space: str
     optimizer: str
@@ -19,8 +23,9 @@ class ExploreRequest:
     objectives: tuple[str, ...]
     constraints: tuple[str, ...]
     scheduler: str
+    dram_ports: str | None
     mapper: str | None
-    map_objective: str
+    map_objective: str | None
     time_limit_s: float | None
     evaluations: int | None
     activations: str
@@ -37,3 +42,4 @@ class ExploreRequest:
     out: Path
     storage: str | None
     study: str | None
+    metrics: tuple[tuple[str, MetricFunction], ...] = ()

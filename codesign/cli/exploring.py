@@ -20,14 +20,14 @@ from codesign.cli.explore_request import ExploreRequest
 from codesign.cli.exploring_judges import Judge, make_cheap_judge, make_judge
 from codesign.cli.inputs import counted
 from codesign.core.errors import UserError, unknown_name
-from codesign.evaluation.design import DesignSpace, load_design_space
+from codesign.evaluation.design import DesignSpace, describe_space, load_design_space
 from codesign.evaluation.executors import EXECUTORS, open_executor
 from codesign.evaluation.faults import Guarded
-from codesign.evaluation.metrics import UNITS, format_si, metric_field
+from codesign.evaluation.metrics import UNITS, format_si, unit_of
 from codesign.optim import create as create_optimizer
-from codesign.optim.outcomes import parse_constraints
 from codesign.study.config import CHEAP_PREFIX, StudyConfig
 from codesign.study.explore import AskTell, explore
+from codesign.study.goals import read_goals, ruled
 from codesign.study.owner import owner_label
 from codesign.study.storage import Claim
 from codesign.study.study import (
@@ -53,11 +53,13 @@ def run_explore(request: ExploreRequest, *, front_to_stderr: bool) -> Study:
     """
     console = Console(stderr=True)
     _check(request)
-    objectives = tuple(metric_field(name) for name in request.objectives)
-    request = replace(request, constraints=_bounds(request.constraints))
-    if not 2 <= len(objectives) <= 4:
-        raise UserError(f"expected two to four objectives, got {len(objectives)}: {' '.join(request.objectives)}")
     space = load_design_space(request.space)
+    goals = read_goals(request.objectives, request.constraints, space)
+    objectives = goals.objectives
+    if not 2 <= len(objectives) <= 4:
+        raise UserError(f"expected two to four objectives, got {len(objectives)}: {' '.join(objectives)}")
+    space = ruled(space, goals.rules)
+    request = replace(request, constraints=tuple(str(bound) for bound in goals.bounds), metrics=goals.metrics)
     judge = make_judge(request, space)
     create_optimizer(request.optimizer, space.space, objectives, seed=request.seed)  # refuses an unknown name
     config = make_config(request, space, judge, objectives)
@@ -69,17 +71,6 @@ def run_explore(request: ExploreRequest, *, front_to_stderr: bool) -> Study:
     finally:
         study.close()
     return study
-
-
-def _bounds(constraints: Sequence[str]) -> tuple[str, ...]:
-    """The constraints in the form a study records, their metrics by any name that objectives have."""
-    named = []
-    for bound in parse_constraints(constraints):
-        try:
-            named.append(replace(bound, metric=metric_field(bound.metric, kind="metric")))
-        except UserError as error:
-            raise error.within(f"--constraint {bound}") from None
-    return tuple(str(bound) for bound in parse_constraints(named))
 
 
 def _run(request: ExploreRequest, space: DesignSpace, judge: Judge, study: Study, console: Console) -> None:
@@ -203,7 +194,7 @@ def finish(study: Study, out: Path, console: Console) -> None:
     if curve_reference is not None:
         hypervolume = hypervolume_curve(study.values(study.trials), curve_reference)[-1]
         reference = ", ".join(
-            f"{format_si(r, UNITS[o])}" for r, o in zip(curve_reference, study.objectives, strict=True)
+            f"{format_si(r, unit_of(o))}" for r, o in zip(curve_reference, study.objectives, strict=True)
         )
         console.print(f"hypervolume {hypervolume:.4f} decades^{len(study.objectives)}, reference point ({reference})")
     path = write_report(study)
@@ -223,7 +214,7 @@ def make_config(request: ExploreRequest, space: DesignSpace, judge: Judge, objec
             "cost": CHEAP_COST if request.cheap_cost is None else request.cheap_cost,
         }
     return StudyConfig(
-        space=space.to_json(),
+        space=describe_space(space, request.space),
         workload=judge.workload,
         objectives=objectives,
         constraints=request.constraints,
@@ -261,17 +252,18 @@ def front_table(study: Study) -> Table:
     front = study.front()
     table = Table(box=SIMPLE, title=f"Pareto front: {len(front)} of {counted(len(study.trials), 'design')}")
     table.add_column("trial", justify="right", no_wrap=True)
-    shown = [f for f in ("latency_s", "energy_j", "power_w", "area_mm2") if f in UNITS]
+    usual = [f for f in ("latency_s", "energy_j", "power_w", "area_mm2") if f in UNITS]
+    shown = [*usual, *(o for o in study.objectives if o not in usual)]
     for field in shown:
         star = "*" if field in study.objectives else ""
         table.add_column(field.rsplit("_", 1)[0] + star, justify="right", no_wrap=True)
     table.add_column("design", overflow="fold")
     for trial in front:
-        figures = [format_si(trial.metrics[f], UNITS[f]) for f in shown]
+        figures = [format_si(trial.metrics[f], unit_of(f)) for f in shown]
         table.add_row(
             str(trial.number),
             *figures,
-            " ".join(v if isinstance(v, str) else f"{k}={v}" for k, v in trial.point.items()),
+            " ".join(f"{k}={v}" for k, v in trial.point.items()),
         )
     if not front:
         table.caption = _why_empty(study)
@@ -304,5 +296,5 @@ def _progress(console: Console) -> Progress:
 def _note(study: Study, trial: Trial) -> str:
     if trial.infeasible is not None:
         return f"last: infeasible ({trial.infeasible['resource']})"
-    figures: Any = (format_si(trial.metrics[o], UNITS[o]) for o in study.objectives)
+    figures: Any = (format_si(trial.metrics[o], unit_of(o)) for o in study.objectives)
     return "last: " + ", ".join(figures)

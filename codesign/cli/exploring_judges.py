@@ -5,9 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from codesign.arch.architecture import Ports
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.goals import Budget, Objective
-from codesign.evaluation.design import DesignEvaluator, DesignSpace, Evaluation
+from codesign.evaluation.design import AS_BUILT, DesignEvaluator, DesignSpace, Evaluation, WithDramPorts
 from codesign.evaluation.network import EvaluationOptions, with_effort
 from codesign.mappers.registry import create as create_mapper
 from codesign.workloads.load import load_network
@@ -18,8 +19,12 @@ from codesign.workloads.workload import Workload
 if TYPE_CHECKING:
     from codesign.cli.explore_request import ExploreRequest
     from codesign.evaluation.scheduled import TemplateSpace
+    from codesign.scheduling.cosma.objective import Quantity
 
 DEFAULT_MAPPER, CHEAP_MAPPER = "exact", "anneal"
+
+_OBJECTIVE = Objective.EDP.value
+"""What each mapping or schedule minimises when nothing is said (COSMA: bytes)."""
 
 SCHEDULERS = ("layers", "soma", "cosma")
 
@@ -49,13 +54,20 @@ def make_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
     Raises:
         UserError: Options that do not go together, an unknown scheduler, mapper or network.
     """
-    if request.scheduler == "layers":
-        return _layer_judge(request, space)
-    if request.scheduler == "soma":
-        return _soma_judge(request, space)
-    if request.scheduler == "cosma":
-        return _cosma_judge(request, space)
-    raise unknown_name("scheduler", request.scheduler, SCHEDULERS)
+    made = {"layers": _layer_judge, "soma": _soma_judge, "cosma": _cosma_judge}
+    if request.scheduler not in made:
+        raise unknown_name("scheduler", request.scheduler, SCHEDULERS)
+    if request.dram_ports is not None and request.scheduler != "layers":
+        raise UserError(
+            f"--dram-ports is used with --scheduler layers, not {request.scheduler}",
+            hint="schedulers of whole networks read DRAM as one channel",
+        )
+    judge = made[request.scheduler](request, space)
+    if not request.metrics:
+        return judge
+    from codesign.evaluation.own_metrics import WithOwnMetrics
+
+    return replace(judge, evaluate=WithOwnMetrics(judge.evaluate, space, request.metrics))
 
 
 def make_cheap_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
@@ -75,15 +87,16 @@ def _layer_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
     options = _layer_options(request)
     mapper = with_effort(create_mapper(request.mapper or DEFAULT_MAPPER), options.budget)
     evaluation = {
-        "objective": request.map_objective,
+        "objective": request.map_objective or _OBJECTIVE,
         "time_limit_s": request.time_limit_s,
         "evaluations": request.evaluations,
+        "dram_ports": request.dram_ports or AS_BUILT,
         "activations": request.activations,
         "activation_bytes": request.activation_bytes,
         "resident_weights": request.resident_weights,
     }
     return Judge(
-        DesignEvaluator(space, workload, mapper, options),
+        DesignEvaluator(_with_ports(request, space), workload, mapper, options),
         {
             **_workload_json(request),
             "names": [n.name for n in workload.networks],
@@ -96,6 +109,15 @@ def _layer_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
     )
 
 
+def _with_ports(request: "ExploreRequest", space: DesignSpace) -> DesignSpace:
+    if request.dram_ports is None:
+        return space
+    try:
+        return WithDramPorts(space, Ports(request.dram_ports))
+    except ValueError:
+        raise unknown_name("--dram-ports", request.dram_ports, [p.value for p in Ports]) from None
+
+
 def load_workload(request: "ExploreRequest", space: DesignSpace) -> Workload:
     """The networks of the command line at the widths of the hardware."""
     networks = [
@@ -103,7 +125,9 @@ def load_workload(request: "ExploreRequest", space: DesignSpace) -> Workload:
             name,
             batch=request.batch,
             seq=request.seq,
+            past=request.past,
             phase=request.phase,
+            dims=request.dims,
             bits=space.bits,
             partial_bits=space.partial_bits,
         )
@@ -122,7 +146,7 @@ def _layer_options(request: "ExploreRequest") -> EvaluationOptions:
     if activations is Activations.KEPT and not request.activation_bytes:
         raise UserError("--activations kept needs --activation-buffer, the memory to keep them in")
     return EvaluationOptions(
-        objective=Objective.parse(request.map_objective),
+        objective=Objective.parse(request.map_objective or _OBJECTIVE),
         budget=Budget(request.time_limit_s, request.evaluations),
         seed=request.seed,
         rules=TrafficRules(
@@ -137,7 +161,9 @@ def _workload_json(request: "ExploreRequest") -> dict[str, Any]:
         "networks": list(request.networks),
         "batch": request.batch,
         "seq": request.seq,
+        "past": request.past,
         "phase": request.phase,
+        "dims": request.dims,
     }
 
 
@@ -155,7 +181,10 @@ def _soma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
             hint="soma-edge or soma-cloud",
         )
     _refuse_layer_options(request)
-    sources = [load_graph(n, phase=request.phase, seq=request.seq, batch=request.batch) for n in request.networks]
+    sources = [
+        load_graph(n, phase=request.phase, seq=request.seq, past=request.past, batch=request.batch, dims=request.dims)
+        for n in request.networks
+    ]
     batches = {s.batch for s in sources}
     if len(batches) > 1:
         raise UserError(f"the networks are of different batches: {sorted(batches)}", hint="give --batch")
@@ -163,7 +192,11 @@ def _soma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
     options = SearchOptions(Budget(request.time_limit_s, request.evaluations), seed=request.seed)
     graphs = tuple((source.graph, weight) for source, weight in zip(sources, weights, strict=True))
     evaluator = ScheduledEvaluator(
-        cast("TemplateSpace", space), graphs, batches.pop(), Objective.parse(request.map_objective), options
+        cast("TemplateSpace", space),
+        graphs,
+        batches.pop(),
+        Objective.parse(request.map_objective or _OBJECTIVE),
+        options,
     )
     names = [source.graph.name for source in sources]
     return Judge(
@@ -177,7 +210,7 @@ def _soma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
         {"name": "soma", "chains": options.chains},
         {
             "scheduler": "soma",
-            "objective": request.map_objective,
+            "objective": request.map_objective or _OBJECTIVE,
             "time_limit_s": request.time_limit_s,
             "evaluations": request.evaluations,
         },
@@ -211,29 +244,43 @@ COSMA_TIME_LIMIT_S = 10.0
 """CPU seconds for each schedule that cannot be solved exactly."""
 
 
+def _traffic_quantity(name: str | None) -> "Quantity":
+    """What COSMA minimises over off-chip traffic: a sum over transfers, so no energy-delay product."""
+    from codesign.scheduling.cosma.objective import Quantity
+
+    known = {quantity.value: quantity for quantity in Quantity}
+    if name is not None and name not in known:
+        raise UserError(
+            f"--map-objective {name} is not one that --scheduler cosma minimises: {', '.join(known)}",
+            hint="leave it out for bytes, or use --scheduler layers or soma",
+        )
+    return Quantity.BYTES if name is None else known[name]
+
+
 def _cosma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
     from codesign.evaluation.traffic import TrafficEvaluator
     from codesign.scheduling.cosma.load import load_graph
-    from codesign.scheduling.cosma.objective import Quantity
     from codesign.scheduling.cosma.solve import Effort
 
     _refuse_layer_options(request)
-    quantities = {"edp": Quantity.BYTES, "energy": Quantity.ENERGY, "latency": Quantity.LATENCY}
-    if request.map_objective not in quantities:
-        raise unknown_name("objective", request.map_objective, quantities)
+    quantity = _traffic_quantity(request.map_objective)
     if request.evaluations is not None:
         raise UserError("--evaluations does not apply to --scheduler cosma", hint="--time-limit bounds each schedule")
     graphs = [
         load_graph(
-            name, bits=space.bits, batch=request.batch, seq=request.seq, phase=request.phase
+            name,
+            bits=space.bits,
+            batch=request.batch,
+            seq=request.seq,
+            past=request.past,
+            phase=request.phase,
+            dims=request.dims,
         ).without_parameters()
         for name in request.networks
     ]
     effort = Effort(time_limit_s=request.time_limit_s or COSMA_TIME_LIMIT_S, seed=request.seed)
     weights = _weights(request)
-    evaluator = TrafficEvaluator(
-        space, tuple(zip(graphs, weights, strict=True)), quantities[request.map_objective], effort
-    )
+    evaluator = TrafficEvaluator(space, tuple(zip(graphs, weights, strict=True)), quantity, effort)
     names = [graph.name for graph in graphs]
     return Judge(
         evaluator,
@@ -244,6 +291,6 @@ def _cosma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
             "weights": list(weights),
         },
         {"name": "cosma"},
-        {"scheduler": "cosma", "objective": request.map_objective, "time_limit_s": effort.time_limit_s},
+        {"scheduler": "cosma", "objective": quantity.value, "time_limit_s": effort.time_limit_s},
         f"{' + '.join(names)}: {sum(len(g.operators) for g in graphs)} operators; off-chip traffic of the best order and spills",
     )

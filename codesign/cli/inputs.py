@@ -38,6 +38,30 @@ LayerText = Annotated[
 ]
 
 
+def parse_dims(text: str | None) -> dict[str, int] | None:
+    """Lengths of axes by name from ``batch=4 seq=128``; None where nothing was given.
+
+    Raises:
+        UserError: It is not a list of NAME=NUMBER, or a name is given twice.
+
+    >>> parse_dims("batch=4 seq=128")
+    {'batch': 4, 'seq': 128}
+    """
+    if text is None:
+        return None
+    dims: dict[str, int] = {}
+    for part in text.replace(",", " ").split():
+        name, _, number = part.rpartition("=")
+        if not name or not number.isdigit():
+            raise UserError(
+                f"--dims must be NAME=NUMBER, separated by spaces, got {part!r}", hint="--dims batch=4 seq=128"
+            )
+        if name in dims:
+            raise UserError(f"--dims gives {name!r} twice")
+        dims[name] = int(number)
+    return dims
+
+
 def check_format(output_format: str) -> None:
     """Refuse a `--format` other than text and json.
 

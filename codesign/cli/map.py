@@ -20,9 +20,11 @@ from codesign.cli.inputs import (
 from codesign.cli.whole_network import (
     Batch,
     Bits,
+    Dims,
     NetworkName,
     NetworkRequest,
     PartialBits,
+    Past,
     Phase,
     Seq,
     read_hardware,
@@ -53,7 +55,9 @@ def register(app: typer.Typer) -> None:
         network: NetworkName = None,
         batch: Batch = None,
         seq: Seq = None,
+        past: Past = None,
         phase: Phase = None,
+        dims: Dims = None,
         bits: Bits = None,
         partial_bits: PartialBits = None,
         mapper: Annotated[
@@ -112,7 +116,7 @@ def register(app: typer.Typer) -> None:
         goal, budget = Objective.parse(objective), Budget(time_limit, evaluations)
         if seed < 0:
             raise UserError(f"--seed must be >= 0, got {seed}")
-        request = NetworkRequest(network, batch, seq, phase, bits, partial_bits)
+        request = NetworkRequest(network, batch, seq, past, phase, dims, bits, partial_bits)
         if network is not None:
             from codesign.evaluation.network import EvaluationOptions
             from codesign.evaluation.whole_network import DEFAULT_MAPPER

@@ -48,6 +48,12 @@ def _dispatch(options: ScheduleOptions) -> None:
         from codesign.cli.schedule_cosma import implied
 
         options = replace(options, scheduler=implied(options) or DEFAULT_SCHEDULER)
+    if len(options.scheduler.replace(",", " ").split()) > 1:
+        from codesign.cli import schedule_compare
+
+        warnings_to_stderr()
+        schedule_compare.run(options)
+        return
     if options.scheduler not in families:
         raise unknown_name("scheduler", options.scheduler, families)
     family = families[options.scheduler]
@@ -71,13 +77,19 @@ def register(app: typer.Typer) -> None:
         scheduler: Annotated[
             str | None,
             typer.Option(
-                help="soma, cocco, unfused (fusion and DRAM timing); cosma (order, scratchpad, spills); allocate (addresses only). "
+                help="soma, cocco, unfused (fusion and DRAM timing); cosma (order, scratchpad, spills); allocate (addresses only). Several names, e.g. soma cosma: side by side on one --arch. "
                 "Default: cosma for a graph in bytes or --parameters, allocate for --buffers, else soma."
             ),
         ] = None,
         arch: Annotated[str | None, typer.Option(help="Preset name or YAML file, e.g. soma-edge.")] = None,
         phase: Annotated[str | None, typer.Option(help="prefill or decode, for language models.")] = None,
-        seq: Annotated[int | None, typer.Option(help="Sequence length (decode: cached tokens).")] = None,
+        seq: Annotated[
+            int | None, typer.Option(help="Sequence length (decode: tokens attended to, the new one included).")
+        ] = None,
+        past: Annotated[int | None, typer.Option(help="Tokens in the cache, for language models.", min=0)] = None,
+        dims: Annotated[
+            str | None, typer.Option(help="Lengths of an ONNX file's free axes: --dims batch=4 seq=128 past=1024.")
+        ] = None,
         batch: Annotated[int | None, typer.Option(help="Samples processed together.")] = None,
         capacity: Annotated[
             str | None, typer.Option(help="Scratchpad size: bytes, 512KiB, 8MiB, or M_R, M_H, M_P.")
@@ -127,7 +139,7 @@ def register(app: typer.Typer) -> None:
         check_format(output_format)
         _dispatch(
             ScheduleOptions(
-                scheduler=scheduler or "", output_format=output_format, network=network, arch=arch, phase=phase, seq=seq, batch=batch,
+                scheduler=scheduler or "", output_format=output_format, network=network, arch=arch, phase=phase, seq=seq, past=past, dims=dims, batch=batch,
                 capacity=capacity, buffers=buffers, parameters=parameters, unfused=unfused, route=route, mode=mode, tile_cost=tile_cost,
                 evaluate=evaluate, objective=objective, time_limit=time_limit, evaluations=evaluations, prove=prove, chains=chains, workers=workers, seed=seed, html=html, out=out,
             )

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import sys
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
+from codesign.cli.inputs import parse_dims
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured, write_atomic, write_json
 
 if TYPE_CHECKING:
+    from codesign.arch.architecture import Architecture
     from codesign.cli.schedule_options import ScheduleOptions
     from codesign.scheduling.cosma.graph import OperatorGraph
     from codesign.scheduling.cosma.objective import TrafficWeights
@@ -24,14 +26,16 @@ if TYPE_CHECKING:
 _Choice = TypeVar("_Choice", bound=Enum)
 SPILLS_SHOWN = 12
 """Spills the text output lists."""
-_GRAPH = frozenset({"network", "phase", "seq", "batch", "capacity", "parameters", "unfused", "html", "out"})
+_GRAPH = frozenset(
+    {"network", "arch", "phase", "seq", "past", "dims", "batch", "capacity", "parameters", "unfused", "html", "out"}
+)
 _POLICIES = ("belady", "lru", "greedy")
 _ORDERS = {"": "default", "-mpmf": "minimum-peak"}
 _BASELINES = {f"{policy}{suffix}": (policy, order) for policy in _POLICIES for suffix, order in _ORDERS.items()}
 """Scheduler -> replacement rule and order (mpmf: minimum peak memory footprint)."""
 SCHEDULERS: dict[str, frozenset[str]] = {
     **dict.fromkeys(_BASELINES, _GRAPH),
-    "cosma": _GRAPH | {"route", "objective", "arch", "time_limit", "seed"},
+    "cosma": _GRAPH | {"route", "objective", "time_limit", "seed"},
     "allocate": frozenset({"buffers", "capacity", "time_limit", "seed", "out"}),
 }
 """Scheduler -> options it reads."""
@@ -107,7 +111,27 @@ def _allocate(options: ScheduleOptions) -> None:
     typer.echo(json.dumps(document))
 
 
-def _schedule(options: ScheduleOptions) -> None:
+@dataclass(frozen=True)
+class Answer:
+    """What a scheduler of this family finds, and what its traffic takes.
+
+    Args:
+        result: The schedule, or why there is none.
+        graph: With all parameters.
+        document: The JSON value.
+    """
+
+    result: Schedule | TooSmall | Unplaced
+    graph: OperatorGraph
+    document: dict[str, Any]
+
+
+def find(options: ScheduleOptions) -> Answer:
+    """Schedule; nothing is printed.
+
+    Raises:
+        UserError: An option that cannot be used.
+    """
     from codesign.scheduling.cosma.capacity import resolve_capacity
     from codesign.scheduling.cosma.load import load_graph
     from codesign.scheduling.cosma.result import Schedule, failure_to_dict, schedule_to_dict
@@ -117,36 +141,85 @@ def _schedule(options: ScheduleOptions) -> None:
             f"scheduler {options.scheduler!r} needs --network",
             hint="a zoo name, an ONNX file, a .pt2 file of torch.export or a graph as JSON",
         )
-    graph = load_graph(
-        options.network, fused=not options.unfused, batch=options.batch, seq=options.seq, phase=options.phase
+    whole = load_graph(
+        options.network,
+        fused=not options.unfused,
+        batch=options.batch,
+        seq=options.seq,
+        past=options.past,
+        phase=options.phase,
+        dims=parse_dims(options.dims),
     )
-    if not options.parameters:
-        graph = graph.without_parameters()
-    capacity = resolve_capacity(options.capacity or "M_R", graph)
+    graph = whole if options.parameters else whole.without_parameters()
+    architecture = _architecture(options)
+    capacity = resolve_capacity(options.capacity or _scratchpad(architecture) or "M_R", graph)
     started = time.perf_counter()
-    result = _solve(options, graph, capacity)
+    result = _solve(options, graph, capacity, architecture)
     seconds = round(time.perf_counter() - started, 3)
     if isinstance(result, Schedule):
         document = schedule_to_dict(result, seconds)
-        if options.html is not None:
-            from codesign.scheduling.cosma.address_page import memory_map_html
+        if architecture is not None:
+            from codesign.scheduling.cosma.traffic_cost import traffic_cost
 
-            write_atomic(options.html, memory_map_html(result))
+            cost = traffic_cost(architecture, result)
+            document |= {
+                "architecture": architecture.name,
+                "traffic_energy_pj": cost.energy_pj,
+                "traffic_cycles": cost.cycles,
+            }
     else:
         document = failure_to_dict(result, seconds)
+    counts = {"operators": len(whole.operators), "macs": whole.macs, "weight_bytes": whole.weight_bytes}
+    return Answer(result, whole, {**document, **counts})
+
+
+def _schedule(options: ScheduleOptions) -> None:
+    from codesign.scheduling.cosma.result import Schedule
+
+    found = find(options)
+    result, document = found.result, found.document
+    if isinstance(result, Schedule) and options.html is not None:
+        from codesign.scheduling.cosma.address_page import memory_map_html
+
+        write_atomic(options.html, memory_map_html(result))
     if options.out is not None:
         write_json(options.out, document)
     if options.output_format == "json":
         typer.echo(json.dumps(document))
-    elif isinstance(result, Schedule):
-        _print_schedule(result, seconds)
+        return
+    macs = f"{found.graph.macs:,} MACs, " if found.graph.macs else ""
+    apart = "" if options.parameters else ", not in the scratchpad (--parameters puts them there)"
+    typer.echo(
+        f"{found.graph.name}: {len(found.graph.operators)} operators, {macs}{found.graph.weight_bytes:,} bytes of weights{apart}"
+    )
+    if isinstance(result, Schedule):
+        _print_schedule(result, document)
         if options.scheduler == "cosma":
             _print_baselines(result)
     else:
-        _print_failure(result)
+        _print_failure(result, options)
 
 
-def _solve(options: ScheduleOptions, graph: OperatorGraph, capacity: int) -> Schedule | TooSmall | Unplaced:
+def _architecture(options: ScheduleOptions) -> Architecture | None:
+    if options.arch is None:
+        return None
+    from codesign.cli.inputs import resolve
+
+    return resolve([], arch=options.arch).need_architecture()
+
+
+def _scratchpad(architecture: Architecture | None) -> str | None:
+    """Size of the memory inside DRAM; None without an architecture."""
+    if architecture is None:
+        return None
+    from codesign.scheduling.protocol import buffer_bytes
+
+    return str(buffer_bytes(architecture))
+
+
+def _solve(
+    options: ScheduleOptions, graph: OperatorGraph, capacity: int, architecture: Architecture | None
+) -> Schedule | TooSmall | Unplaced:
     if options.scheduler in _BASELINES:
         from codesign.scheduling.cosma.baselines import Replacement, schedule_baseline
         from codesign.scheduling.cosma.compare import baseline_orders
@@ -159,23 +232,23 @@ def _solve(options: ScheduleOptions, graph: OperatorGraph, capacity: int) -> Sch
     if options.time_limit is not None:
         effort = replace(effort, time_limit_s=_positive(options.time_limit))
     return schedule_cosma(
-        graph, capacity, weights=_weights(options), route=_member(Route, options.route, "route"), effort=effort
+        graph,
+        capacity,
+        weights=_weights(options, architecture),
+        route=_member(Route, options.route, "route"),
+        effort=effort,
     )
 
 
-def _weights(options: ScheduleOptions) -> TrafficWeights:
+def _weights(options: ScheduleOptions, architecture: Architecture | None) -> TrafficWeights:
     from codesign.scheduling.cosma.objective import BYTES, Quantity, weights_on
 
     quantity = _member(Quantity, options.objective, "objective")
     if quantity is Quantity.BYTES:
-        if options.arch is not None:
-            raise UserError("--arch is read with --objective energy or latency only", hint="leave it out")
         return BYTES
-    if options.arch is None:
+    if architecture is None:
         raise UserError(f"--objective {quantity.value} needs --arch", hint="a preset name or an architecture file")
-    from codesign.cli.inputs import resolve
-
-    return weights_on(resolve([], arch=options.arch).need_architecture(), quantity)
+    return weights_on(architecture, quantity)
 
 
 def _member(kind: type[_Choice], name: str | None, what: str) -> _Choice:
@@ -188,17 +261,20 @@ def _member(kind: type[_Choice], name: str | None, what: str) -> _Choice:
     return values[name]
 
 
-def _print_schedule(schedule: Schedule, seconds: float) -> None:
-    typer.echo(
-        f"{schedule.graph.name}: {len(schedule.graph.operators)} operators, scratchpad {schedule.capacity_bytes} bytes"
-    )
+def _print_schedule(schedule: Schedule, document: dict[str, Any]) -> None:
+    typer.echo(f"scratchpad {schedule.capacity_bytes} bytes")
     typer.echo(
         f"non-compulsory {schedule.noncompulsory_bytes} bytes (spilled {schedule.written_bytes}, retrieved "
         f"{schedule.read_bytes}), off-chip in all {schedule.dram_bytes} bytes"
     )
     bound = "" if schedule.bound is None else f" (value {schedule.value}, bound {schedule.bound} {schedule.unit})"
     typer.echo(f"proof: {schedule.proof.value}{bound}; {schedule.method}; {schedule.placement}")
-    typer.echo(f"peak {schedule.peak_buffer_bytes} bytes; {seconds} s")
+    typer.echo(f"peak {schedule.peak_buffer_bytes} bytes; {document['seconds']} s")
+    if "traffic_cycles" in document:
+        typer.echo(
+            f"on {document['architecture']}: the traffic takes {document['traffic_cycles']:,.0f} cycles of the DRAM interface "
+            f"and {document['traffic_energy_pj'] / 1e9:.4g} mJ"
+        )
 
 
 def _print_baselines(schedule: Schedule) -> None:
@@ -230,7 +306,7 @@ def _print_baselines(schedule: Schedule) -> None:
         typer.echo(f"... and {len(spills) - SPILLS_SHOWN} more spills; --out or --format json lists all")
 
 
-def _print_failure(result: TooSmall | Unplaced) -> None:
+def _print_failure(result: TooSmall | Unplaced, options: ScheduleOptions) -> None:
     from codesign.scheduling.cosma.result import TooSmall
 
     if isinstance(result, TooSmall):
@@ -238,9 +314,21 @@ def _print_failure(result: TooSmall | Unplaced) -> None:
             f"infeasible: operator {result.operator!r} alone needs {result.demand_bytes} bytes, "
             f"the scratchpad has {result.capacity_bytes}"
         )
+        typer.echo(advice(options, result.demand_bytes))
     else:
         what = "infeasible: no schedule has addresses" if result.proven else "unknown: no addresses were found"
         typer.echo(f"{what} within {result.capacity_bytes} bytes")
+
+
+def advice(options: ScheduleOptions, needed_bytes: int) -> str:
+    """What somebody can do whose operator does not fit: operators are never cut here."""
+    ways = [f"a scratchpad of {needed_bytes} bytes (--capacity)"]
+    if options.parameters:
+        ways.append("weights kept elsewhere (without --parameters)")
+    if options.batch is not None and options.batch > 1:
+        ways.append("a smaller --batch")
+    ways.append("--scheduler soma, which cuts operators into tiles (--arch with the same buffer)")
+    return "this scheduler holds whole tensors; what helps: " + "; ".join(ways)
 
 
 def _positive(seconds: float) -> float:

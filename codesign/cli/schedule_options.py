@@ -14,6 +14,8 @@ class ScheduleOptions:
     arch: str | None = None
     phase: str | None = None
     seq: int | None = None
+    past: int | None = None
+    dims: str | None = None
     batch: int | None = None
     capacity: str | None = None
     buffers: Path | None = None

@@ -6,15 +6,32 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codesign.cli.inputs import parse_dims
 from codesign.cli.schedule_options import ScheduleOptions
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured, write_atomic, write_json
+from codesign.core.quantities import parse_size
 
 if TYPE_CHECKING:
     from codesign.core.goals import Objective
 
 _COMMON = frozenset(
-    {"network", "arch", "phase", "seq", "batch", "capacity", "mode", "tile_cost", "evaluate", "seed", "html", "out"}
+    {
+        "network",
+        "arch",
+        "phase",
+        "seq",
+        "past",
+        "dims",
+        "batch",
+        "capacity",
+        "mode",
+        "tile_cost",
+        "evaluate",
+        "seed",
+        "html",
+        "out",
+    }
 )
 _SEARCH = _COMMON | {"objective", "time_limit", "evaluations", "prove"}
 SCHEDULERS: dict[str, frozenset[str]] = {
@@ -23,23 +40,6 @@ SCHEDULERS: dict[str, frozenset[str]] = {
     "cocco": _SEARCH,
     "unfused": _SEARCH,
 }
-
-_SCALES = {"": 1, "b": 1, "k": 1000, "kib": 1 << 10, "kb": 1000, "mib": 1 << 20, "mb": 10**6, "gib": 1 << 30}
-
-
-def _capacity(text: str | None) -> int | None:
-    """Bytes in `8388608`, `512KiB`, `8MiB`."""
-    if text is None:
-        return None
-    digits = text.strip().rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-    unit = text.strip()[len(digits) :].lower()
-    try:
-        value = float(digits)
-    except ValueError:
-        value = -1.0
-    if unit not in _SCALES or value <= 0:
-        raise UserError(f"--capacity must be bytes such as 8388608, 512KiB or 8MiB, got {text!r}")
-    return int(value * _SCALES[unit])
 
 
 def _problem(options: ScheduleOptions) -> Any:
@@ -52,10 +52,23 @@ def _problem(options: ScheduleOptions) -> Any:
     mode = options.mode or "default"
     if mode not in MODES:
         raise unknown_name("mode", mode, MODES)
-    source = load_graph(options.network, phase=options.phase, seq=options.seq, batch=options.batch)
+    source = load_graph(
+        options.network,
+        phase=options.phase,
+        seq=options.seq,
+        past=options.past,
+        batch=options.batch,
+        dims=parse_dims(options.dims),
+    )
     hardware = _platform(options, source.constants)
     batch = options.batch if options.batch is not None else source.batch
-    return Problem(source.graph, batch, hardware, MODES[mode], _capacity(options.capacity))
+    return Problem(
+        source.graph,
+        batch,
+        hardware,
+        MODES[mode],
+        None if options.capacity is None else parse_size(options.capacity, "--capacity"),
+    )
 
 
 def _platform(options: ScheduleOptions, constants: Any) -> Any:
@@ -187,6 +200,33 @@ def _evaluate(problem: Any, path: Path, options: ScheduleOptions) -> None:
             print(f"{record['name']}: {record['status']}: {record['reason']}")
 
 
+def counts(problem: Any) -> dict[str, Any]:
+    """What the network is: name, layers, MACs of the whole batch, bytes of weights."""
+    layers = problem.graph.layers
+    return {
+        "network": problem.graph.name,
+        "batch": problem.batch,
+        "operators": len(layers),
+        "macs": problem.batch * sum(layer.ops for layer in layers if layer.is_matrix),
+        "weight_bytes": sum(layer.weight_bytes for layer in layers),
+    }
+
+
+def headline(problem: Any) -> str:
+    """The same as a line."""
+    count = counts(problem)
+    return (
+        f"{count['network']}, batch {count['batch']}: {count['operators']} operators, {count['macs']:,} MACs, "
+        f"{count['weight_bytes']:,} bytes of weights"
+    )
+
+
+def find(options: ScheduleOptions) -> tuple[Any, Any]:
+    """The problem and what the search finds; nothing is printed."""
+    problem = _problem(options)
+    return problem, _search(problem, options)
+
+
 def run(options: ScheduleOptions) -> None:
     """Schedule (or evaluate given encodings) and print."""
     from codesign.scheduling.soma.evaluator import Invalid
@@ -212,16 +252,21 @@ def run(options: ScheduleOptions) -> None:
         return
     found = _search(problem, options)
     if isinstance(found, Invalid):
-        record = infeasible_json(problem, found, options.scheduler)
-        print(json.dumps(record) if options.output_format == "json" else f"infeasible: {found.reason}")
+        record = {**infeasible_json(problem, found, options.scheduler), **counts(problem)}
+        print(
+            json.dumps(record)
+            if options.output_format == "json"
+            else f"{headline(problem)}\ninfeasible: {found.reason}"
+        )
         if options.out is not None:
             write_json(options.out, record)
         return
-    record = found_json(found, options.scheduler, options.seed or 0)
+    record = {**found_json(found, options.scheduler, options.seed or 0), **counts(problem)}
     _write_files(found.schedule, record, options)
     if options.output_format == "json":
         print(json.dumps(record))
         return
+    print(headline(problem))
     print(table([(options.scheduler, record)]))
     print(
         f"DRAM attributes: {found.proof}, gap {100 * found.gap:.2f} % of {found.dram_bound_cycles:,} cycles for these tiles"

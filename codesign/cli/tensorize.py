@@ -1,6 +1,7 @@
 """`codesign tensorize`: which part of a computation one call of an intrinsic may take."""
 
 import json
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,8 +12,8 @@ from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
     from codesign.cli.tensorize_program import ProgramOptions
-    from codesign.tensorize.choice import TensorizeChoice
-    from codesign.tensorize.intrinsics import Intrinsic
+    from codesign.tensorization.choice import TensorizeChoice
+    from codesign.tensorization.intrinsics import Intrinsic
     from codesign.workloads.computation import Computation
 
 
@@ -21,8 +22,15 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def tensorize(
-        notation: Annotated[str, typer.Argument(help='E.g. "C[k,x,y] += A[c,x+r,y+s]*B[k,c,r,s]".')],
-        bounds: Annotated[str, typer.Option(help="Bound of each dimension: k=64,c=64,x=56,y=56,r=3,s=3.")],
+        notation: Annotated[
+            str,
+            typer.Argument(
+                help='E.g. "C[k,x,y] += A[c,x+r,y+s]*B[k,c,r,s]" with --bounds, or a layer as `map` takes it: "gemm M=64 N=64 K=64".'
+            ),
+        ],
+        bounds: Annotated[
+            str | None, typer.Option(help="Bound of each dimension: k=64,c=64,x=56,y=56,r=3,s=3; a layer has its own.")
+        ] = None,
         intrinsic: Annotated[
             str | None, typer.Option(help="dot, gemv, gemm, conv2d, or notation of your own (not with --core).")
         ] = None,
@@ -43,7 +51,10 @@ def register(app: typer.Typer) -> None:
         ] = None,
         trees: Annotated[bool, typer.Option("--trees", help="Print the tensor syntax trees.")] = False,
         emit: Annotated[
-            str | None, typer.Option(help="Print the program of one choice instead: pseudo, instructions or gemmini.")
+            str | None,
+            typer.Option(
+                help="Print a program instead: text (pseudo-code), json (instructions of the simulator) or gemmini."
+            ),
         ] = None,
         stage: Annotated[int | None, typer.Option(help="Program of this stage (0, the whole, by default).")] = None,
         choice: Annotated[int | None, typer.Option(help="Number of the choice in the list (1).")] = None,
@@ -82,12 +93,10 @@ def register(app: typer.Typer) -> None:
         """
         from codesign.cli.tensorize_program import ProgramOptions, emit_program
         from codesign.cli.tensorize_search import SearchOptions, search_program
-        from codesign.tensorize.choice import choices
-        from codesign.tensorize.diagnosis import no_match_error
-        from codesign.tensorize.intrinsics import intrinsic as make_intrinsic
-        from codesign.tensorize.intrinsics import parse_bounds
-        from codesign.tensorize.stages import split_stages
-        from codesign.workloads.computation import Computation
+        from codesign.tensorization.choice import choices
+        from codesign.tensorization.diagnosis import no_match_error
+        from codesign.tensorization.intrinsics import intrinsic as make_intrinsic
+        from codesign.tensorization.stages import split_stages
 
         if output_format not in ("text", "json"):
             raise UserError(f"--format must be text or json, got {output_format!r}")
@@ -104,18 +113,16 @@ def register(app: typer.Typer) -> None:
         unread = searching.given_without_core()
         if unread is not None:
             raise UserError(f"{unread} is about a search", hint="add --core gemmcore")
-        idle = None if core is not None else options.given_without_emit()
+        idle = options.given_without_emit(searching=core is not None)
         if idle is not None:
-            raise UserError(f"{idle} is about a program", hint="add --emit pseudo, instructions or gemmini")
+            raise UserError(f"{idle} is about a program", hint="add --emit text, json or gemmini")
         if emit is not None and (trees or prove is not None):
             raise UserError(
                 "--trees and --prove are about the list of choices", hint="leave them out, or leave out --emit"
             )
-        computation = Computation.parse(
-            notation, parse_bounds(bounds), bits=bits or 8, partial_bits=partial_bits or max(32, bits or 8)
-        )
+        computation = _computation(notation, bounds, bits, partial_bits)
         if core is not None:
-            search_program(searching, computation, seed or 0, output_format == "json")
+            search_program(searching, options, computation, output_format == "json")
             return
         assert intrinsic is not None  # checked above
         unit = make_intrinsic(intrinsic, size)
@@ -142,11 +149,38 @@ def register(app: typer.Typer) -> None:
             _print_report(report, f"stage {number}" if number else "computation")
 
 
+def _computation(text: str, bounds: str | None, bits: int | None, partial_bits: int | None) -> "Computation":
+    """The computation of notation and bounds, or of a layer.
+
+    Raises:
+        UserError: It is neither, or its bounds or widths are given twice or not at all.
+    """
+    from codesign.tensorization.intrinsics import parse_bounds
+    from codesign.workloads.computation import Computation
+    from codesign.workloads.layer_string import parse_layer
+
+    if bounds is not None:
+        given = parse_bounds(bounds)
+        return Computation.parse(text, given, bits=bits or 8, partial_bits=partial_bits or max(32, bits or 8))
+    rest = text[text.rfind("]") + 1 :]
+    if "[" in text and "=" not in rest:
+        raise UserError("the dimensions have no bounds", where=text, hint="give --bounds, e.g. k=64,c=64,x=56")
+    for name, value in (("bits", bits), ("partial_bits", partial_bits)):
+        if value is None:
+            continue
+        if re.search(rf"\b{name}=", text):
+            raise UserError(f"`{name}` stands in the layer and as --{name.replace('_', '-')}; give one", where=text)
+        text = f"{text} {name}={value}"
+    layer = parse_layer(text)
+    width = max(t.bits for t in layer.tensors)
+    return layer if "partial_bits=" in text else layer.with_bits(width, max(32, width))
+
+
 def _refuse_with_core(
     given: dict[str, object], options: "ProgramOptions", partial: bool, unsound: bool, trees: bool
 ) -> None:
     """Options that mean nothing to a search are mistakes."""
-    other = ("seed", "bits", "partial_bits")
+    other = ("seed", "bits", "partial_bits", "emit", "stage", "reuse", "run", "out")
     flags = {"--partial": partial or None, "--unsound": unsound or None, "--trees": trees or None}
     rest = {"--" + f.name.replace("_", "-"): getattr(options, f.name) for f in fields(options) if f.name not in other}
     for name, value in (given | flags | rest).items():
@@ -159,8 +193,8 @@ def _refuse_with_core(
 def _report(
     computation: "Computation", unit: "Intrinsic", found: "tuple[TensorizeChoice, ...]", prove: bool
 ) -> dict[str, Any]:
-    from codesign.tensorize.diagnosis import nearest_miss
-    from codesign.tensorize.matching import printed_matches
+    from codesign.tensorization.diagnosis import nearest_miss
+    from codesign.tensorization.matching import printed_matches
 
     printed = printed_matches(computation, unit)
     miss = nearest_miss(computation, unit)
@@ -177,7 +211,7 @@ def _report(
 
 
 def _choice_json(choice: "TensorizeChoice", prove: bool) -> dict[str, Any]:
-    from codesign.tensorize.execute import proves_equal
+    from codesign.tensorization.execute import proves_equal
 
     document = choice.to_json()
     document["equals_einsum"] = proves_equal(choice) if prove else None
@@ -185,7 +219,7 @@ def _choice_json(choice: "TensorizeChoice", prove: bool) -> dict[str, Any]:
 
 
 def _trees(computation: "Computation", unit: "Intrinsic") -> dict[str, str]:
-    from codesign.tensorize.trees import syntax_tree
+    from codesign.tensorization.trees import syntax_tree
 
     return {"intrinsic": syntax_tree(unit.computation).render(), "computation": syntax_tree(computation).render()}
 

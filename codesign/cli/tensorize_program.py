@@ -12,14 +12,21 @@ from codesign.core.errors import UserError, unknown_name
 if TYPE_CHECKING:
     from codesign.cost.cost import Infeasible
     from codesign.formats.load import Inputs
-    from codesign.tensorize.choice import TensorizeChoice
-    from codesign.tensorize.gemmini import GemminiProgram
-    from codesign.tensorize.program import Program
-    from codesign.tensorize.schedule import Schedule
-    from codesign.tensorize.scratchpad import Memories, Scratchpad
+    from codesign.tensorization.choice import TensorizeChoice
+    from codesign.tensorization.gemmini import GemminiProgram
+    from codesign.tensorization.program import Program
+    from codesign.tensorization.schedule import Schedule
+    from codesign.tensorization.scratchpad import Memories, Scratchpad
     from codesign.workloads.computation import Computation
 
-FORMS = ("pseudo", "instructions", "gemmini")
+FORMS = {
+    "text": "pseudo",
+    "json": "instructions",
+    "pseudo": "pseudo",
+    "instructions": "instructions",
+    "gemmini": "gemmini",
+}
+"""Name of a form -> the form: pseudo-code, the instruction list that the simulator reads, Gemmini's instructions."""
 _MOST_CALLS = 200_000
 """Calls up to which a program is unrolled: some 70 MB of JSON, and a minute or two in the simulator."""
 
@@ -44,11 +51,16 @@ class ProgramOptions:
     seed: int | None
     out: Path | None
 
-    def given_without_emit(self) -> str | None:
-        """The first option that only a program reads, when no program is asked for."""
+    def given_without_emit(self, *, searching: bool) -> str | None:
+        """The first option that only a program reads, when no program is asked for.
+
+        Args:
+            searching: Whether a program is searched on a core, which reads seed and widths too.
+        """
         if self.emit is not None:
             return None
-        names = (f.name for f in fields(self) if f.name != "emit")
+        read = {"emit", "seed", "bits", "partial_bits"} if searching else {"emit"}
+        names = (f.name for f in fields(self) if f.name not in read)
         return next(("--" + n.replace("_", "-") for n in names if getattr(self, n) is not None), None)
 
 
@@ -67,29 +79,62 @@ def emit_program(
         UserError: There is no such stage or choice, or the program is too long to unroll.
     """
     from codesign.cli.inputs import parse_reuse
-    from codesign.cost.cost import Infeasible
-    from codesign.tensorize.program import generate_program
+    from codesign.tensorization.program import generate_program
 
-    if options.emit not in FORMS:
-        raise unknown_name("program form", str(options.emit), FORMS, where="--emit")
+    check_form(options.emit)
     choice = _pick(options, parts, listed)
-    if (options.emit != "pseudo" or options.run) and choice.calls > _MOST_CALLS:
-        raise UserError(
-            f"the program makes {choice.calls} calls; it is unrolled up to {_MOST_CALLS}",
-            hint="give smaller --bounds, or use --emit pseudo without --run",
-        )
+    check_length(options, choice)
     rule = parse_reuse(options.reuse or "resident")
     given = _inputs(options, choice)
     schedule = _schedule(options, choice, given)
     program = generate_program(schedule, _memories(options, choice.computation, given), reuse=rule)
+    finish(options, program, as_json, {"status": "ok", "index_map": choice.index_map})
+
+
+def check_form(name: str | None) -> str:
+    """The form of that name.
+
+    Raises:
+        UserError: There is none.
+    """
+    if name not in FORMS:
+        raise unknown_name("program form", str(name), FORMS, where="--emit")
+    return FORMS[name]
+
+
+def check_length(options: ProgramOptions, choice: "TensorizeChoice") -> None:
+    """Refuse programs that are too long to unroll.
+
+    Raises:
+        UserError: It is, and it would be.
+    """
+    if (check_form(options.emit) != "pseudo" or options.run) and choice.calls > _MOST_CALLS:
+        raise UserError(
+            f"the program makes {choice.calls} calls; it is unrolled up to {_MOST_CALLS}",
+            hint="give smaller --bounds, or use --emit text without --run",
+        )
+
+
+def finish(options: ProgramOptions, program: "Program | Infeasible", as_json: bool, document: dict[str, Any]) -> None:
+    """Translate, perhaps run, and print or write a program.
+
+    Args:
+        options: From the command line.
+        program: What was generated.
+        as_json: Print one JSON document instead of text.
+        document: What stands in it besides form, simulation and program.
+    """
+    from codesign.cost.cost import Infeasible
+
+    form = check_form(options.emit)
     if isinstance(program, Infeasible):
         _say_infeasible(program.to_json(), str(program), as_json)
         return
-    translated = _gemmini(program) if options.emit == "gemmini" else None
+    translated = _gemmini(program) if form == "gemmini" else None
     if isinstance(translated, Infeasible):
         _say_infeasible(translated.to_json(), str(translated), as_json)
         return
-    text = str(translated) if translated is not None else _render(program, options.emit)
+    text = str(translated) if translated is not None else _render(program, form)
     run = _run(program, translated, options.seed or 0) if options.run else None
     if options.out is not None:
         from codesign.core.files import write_atomic
@@ -97,8 +142,8 @@ def emit_program(
         write_atomic(options.out, text + "\n")
         typer.echo(f"written to {options.out}", err=True)
     if as_json:
-        body = json.loads(text) if options.emit == "instructions" else text
-        document = {"status": "ok", "form": options.emit, "index_map": choice.index_map, "simulation": run}
+        body = json.loads(text) if form == "instructions" else text
+        document = {**document, "form": form, "simulation": run}
         typer.echo(json.dumps(document if options.out else {**document, "program": body}, indent=1))
         return
     if options.out is None:
@@ -129,7 +174,7 @@ def _pick(
 
 
 def _memories(options: ProgramOptions, computation: "Computation", given: "Inputs | None") -> "Scratchpad | Memories":
-    from codesign.tensorize.scratchpad import Scratchpad, memories_of
+    from codesign.tensorization.scratchpad import Scratchpad, memories_of
 
     if given is None:
         return Scratchpad(
@@ -156,8 +201,8 @@ def _inputs(options: ProgramOptions, choice: "TensorizeChoice") -> "Inputs | Non
 
 
 def _schedule(options: ProgramOptions, choice: "TensorizeChoice", given: "Inputs | None") -> "Schedule":
-    from codesign.tensorize.intrinsics import parse_bounds
-    from codesign.tensorize.schedule import schedule_from_mapping, schedule_from_tiles
+    from codesign.tensorization.intrinsics import parse_bounds
+    from codesign.tensorization.schedule import schedule_from_mapping, schedule_from_tiles
 
     if given is None or given.mapping is None:
         order = None if options.order is None else [d.strip() for d in options.order.split(",")]
@@ -168,7 +213,7 @@ def _schedule(options: ProgramOptions, choice: "TensorizeChoice", given: "Inputs
 
 
 def _gemmini(program: "Program") -> "GemminiProgram | Infeasible":
-    from codesign.tensorize.gemmini import gemmini_program
+    from codesign.tensorization.gemmini import gemmini_program
 
     return gemmini_program(program)
 
@@ -176,7 +221,7 @@ def _gemmini(program: "Program") -> "GemminiProgram | Infeasible":
 def _render(program: "Program", form: str) -> str:
     if form == "instructions":
         return json.dumps(program.to_json())
-    from codesign.tensorize.pseudo_code import pseudo_code
+    from codesign.tensorization.pseudo_code import pseudo_code
 
     return pseudo_code(program)
 
@@ -189,9 +234,9 @@ def _run(program: "Program", translated: "GemminiProgram | None", seed: int) -> 
     """Simulate on random numbers and compare with einsum."""
     import numpy as np
 
-    from codesign.tensorize.execute import affine_einsum, random_inputs, tensor_shape
-    from codesign.tensorize.gemmini_simulator import simulate_gemmini
-    from codesign.tensorize.simulator import simulate, wrapped
+    from codesign.tensorization.execute import affine_einsum, random_inputs, tensor_shape
+    from codesign.tensorization.gemmini_simulator import simulate_gemmini
+    from codesign.tensorization.simulator import simulate, wrapped
 
     computation = program.schedule.choice.computation
     inputs = random_inputs(computation, seed)

@@ -9,10 +9,10 @@ import typer
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
-    from codesign.tensorize.encoding import SoftwareProblem
-    from codesign.tensorize.intrinsic_core import Core
-    from codesign.tensorize.program_cost import CallProgram
-    from codesign.tensorize.search import SearchResult
+    from codesign.cli.tensorize_program import ProgramOptions
+    from codesign.tensorization.encoding import SoftwareProblem
+    from codesign.tensorization.intrinsic_core import Core
+    from codesign.tensorization.search import SearchResult
     from codesign.workloads.computation import Computation
 
 
@@ -33,18 +33,24 @@ class SearchOptions:
         return next((f"--{n}" for n in names if getattr(self, n) is not None), None)
 
 
-def search_program(options: SearchOptions, computation: "Computation", seed: int, as_json: bool) -> None:
-    """Search and print the best program of every stage.
+def search_program(
+    options: SearchOptions, program: "ProgramOptions", computation: "Computation", as_json: bool
+) -> None:
+    """Search the best program of every stage and print what it is and costs; with `--emit` the program of one.
 
     A product of three or more operands that the core does not take whole is searched stage by stage.
 
     Raises:
         UserError: No such core, design or search, or nothing matches the core's intrinsic.
     """
-    from codesign.tensorize.encoding import SoftwareProblem
-    from codesign.tensorize.search_registry import create_search
-    from codesign.tensorize.stages import split_stages
+    from codesign.cli.tensorize_program import check_form
+    from codesign.tensorization.encoding import SoftwareProblem
+    from codesign.tensorization.search_registry import create_search
+    from codesign.tensorization.stages import split_stages
 
+    if program.emit is not None:
+        check_form(program.emit)
+    seed = program.seed or 0
     core = _core(options)
     method = create_search(options.search or "heuristic")
     evaluations = 200 if options.evaluations is None else options.evaluations
@@ -67,6 +73,9 @@ def search_program(options: SearchOptions, computation: "Computation", seed: int
         "energy_pj": sum(r["energy_pj"] for r in reports),
         "stages": reports,
     }
+    if program.emit is not None:
+        _emit(program, found, document, as_json)
+        return
     if as_json:
         typer.echo(json.dumps(document, indent=1))
         return
@@ -74,6 +83,39 @@ def search_program(options: SearchOptions, computation: "Computation", seed: int
     typer.echo(f"search       {method.name}, seed {seed}")
     for report in reports:
         _print(report)
+
+
+def _emit(
+    options: "ProgramOptions",
+    found: "list[tuple[SoftwareProblem, SearchResult]]",
+    document: dict[str, Any],
+    as_json: bool,
+) -> None:
+    """Print or write the program of one stage, perhaps run it."""
+    from codesign.cli.inputs import parse_reuse
+    from codesign.cli.tensorize_program import check_length, finish
+    from codesign.cost.cost import Infeasible
+    from codesign.tensorization.core_program import found_program, program_on_core
+
+    number = options.stage
+    if number is None and len(found) > 1:
+        stages = ", ".join(f"{k} is {problem.computation}" for k, (problem, _) in enumerate(found, start=1))
+        raise UserError("--emit needs the --stage of a computation that is searched stage by stage", hint=stages)
+    low, high = (1, len(found)) if len(found) > 1 else (0, 0)
+    if number is not None and not low <= number <= high:
+        raise UserError(f"--stage must be in {low}..{high}, got {number}", where=str(found[0][0].computation))
+    problem, result = found[(number or 1) - 1]
+    searched = found_program(problem, result)
+    check_length(options, searched.schedule.choice)
+    program = program_on_core(searched, reuse=parse_reuse(options.reuse or "resident"))
+    if not isinstance(program, Infeasible):
+        report = document["stages"][(number or 1) - 1]
+        typer.echo(
+            f"{document['search']} on {document['core']}: {report['latency_cycles']:,.0f} cycles, "
+            f"{report['energy_pj'] / 1e6:,.3f} uJ, {report['scored']} programs scored",
+            err=True,
+        )
+    finish(options, program, as_json, document)
 
 
 def _core(options: SearchOptions) -> "Core":
@@ -100,9 +142,10 @@ def _changes(text: str) -> dict[str, int | str]:
 
 
 def _report(problem: "SoftwareProblem", result: "SearchResult") -> dict[str, Any]:
-    from codesign.tensorize.program_cost import ProgramCost, program_cost
+    from codesign.tensorization.core_program import found_program
+    from codesign.tensorization.program_cost import ProgramCost, program_cost
 
-    program = _program(problem, result)
+    program = found_program(problem, result)
     cost = program_cost(program)
     assert isinstance(cost, ProgramCost)  # the search scored it: it fits
     schedule = program.schedule
@@ -116,27 +159,6 @@ def _report(problem: "SoftwareProblem", result: "SearchResult") -> dict[str, Any
         "fused": list(program.fused),
         "loops_of_calls": [{"dim": d, "count": n} for d, n in schedule.inner],
     }
-
-
-def _program(problem: "SoftwareProblem", result: "SearchResult") -> "CallProgram":
-    import numpy as np
-
-    from codesign.tensorize.program_cost import CallProgram
-    from codesign.tensorize.revisions import CHOICE, unfold
-    from codesign.tensorize.schedule import Schedule
-    from codesign.tensorize.scoring import JOINED
-
-    rows = np.ones((problem.max_loops, 3), np.int64)
-    count, host = unfold(problem.arrays, result.candidate, rows)
-    loops = [(problem.computation.dims[int(d)], int(n)) for d, n, _ in rows[:count]]
-    fused: list[int] = []
-    for row in rows[:host]:
-        if row[JOINED]:
-            fused[-1] += 1
-        else:
-            fused.append(1)
-    choice = problem.choices[int(result.candidate[CHOICE])]
-    return CallProgram(problem.core, Schedule(choice, tuple(loops[:host]), tuple(loops[host:])), tuple(fused))
 
 
 def _print(report: dict[str, Any]) -> None:

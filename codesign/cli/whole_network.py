@@ -39,6 +39,16 @@ Seq = Annotated[
     int | None,
     typer.Option("--seq", help="Sequence length, for networks that have one.", min=1, rich_help_panel=_PANEL),
 ]
+Past = Annotated[
+    int | None,
+    typer.Option("--past", help="Tokens in the cache, for language models.", min=0, rich_help_panel=_PANEL),
+]
+Dims = Annotated[
+    str | None,
+    typer.Option(
+        "--dims", help="Lengths of an ONNX file's free axes: --dims batch=4 seq=128 past=1024.", rich_help_panel=_PANEL
+    ),
+]
 Phase = Annotated[
     str | None, typer.Option("--phase", help="prefill or decode, for language models.", rich_help_panel=_PANEL)
 ]
@@ -61,7 +71,9 @@ class NetworkRequest:
     network: str | None
     batch: int | None = None
     seq: int | None = None
+    past: int | None = None
     phase: str | None = None
+    dims: str | None = None
     bits: int | None = None
     partial_bits: int | None = None
 
@@ -83,6 +95,7 @@ class NetworkRequest:
 
     def load(self, architecture: "Architecture") -> "Network":
         """The network, its operands as wide as the MACs where no width is given."""
+        from codesign.cli.inputs import parse_dims
         from codesign.workloads.load import load_network
 
         assert self.network is not None
@@ -90,7 +103,9 @@ class NetworkRequest:
             self.network,
             batch=self.batch,
             seq=self.seq,
+            past=self.past,
             phase=self.phase,
+            dims=parse_dims(self.dims),
             bits=architecture.mac.bits if self.bits is None else self.bits,
             partial_bits=self.partial_bits,
         )
@@ -288,9 +303,9 @@ def _layer_row(layer: "LayerResult", total_cycles: float) -> tuple[str, ...]:
         f"{cost.macs:,}",
         f"{layer.latency_cycles:,.0f}",
         f"{layer.latency_cycles * layer.count / total_cycles:.1%}",
-        f"{cost.utilization:.1%}",
-        cost.bottleneck,
+        f"{layer.utilization:.1%}",
+        " + ".join(layer.bottlenecks),
         f"{layer.energy_pj:,.0f}",
-        f"{cost.dram_bytes:,.0f}",
+        f"{layer.dram_bytes:,.0f}",
         proof,
     )

@@ -4,6 +4,7 @@ import math
 from typing import Any, Final, cast
 
 from codesign.core.errors import UserError, closest, unknown_name
+from codesign.core.quantities import read_field
 
 _REQUIRED: Final = object()
 
@@ -74,11 +75,11 @@ class Fields:
     def number(
         self, key: str, default: Any = _REQUIRED, *, least: float | None = None, above: float | None = None
     ) -> Any:
-        """A finite number; `1e9`, which YAML takes for a string, counts as one."""
+        """A finite number; `1e9`, which YAML takes for a string, counts as one, and `108KiB` under a key that ends in `_bytes`."""
         value = self.raw(key, default)
         if value is default:
             return value
-        number = as_number(value)
+        number = self._in_unit(key, value)
         bound = f" >= {least:g}" if least is not None else f" > {above:g}" if above is not None else ""
         wrong = number is None or (least is not None and number < least) or (above is not None and number <= above)
         if wrong:
@@ -90,7 +91,7 @@ class Fields:
         value = self.raw(key, default)
         if value is default:
             return value
-        number = as_number(value)
+        number = self._in_unit(key, value)
         if number is None or number != int(number) or (least is not None and number < least):
             raise self._wrong(key, "an integer" + (f" >= {least}" if least is not None else ""), value)
         return int(number)
@@ -151,6 +152,16 @@ class Fields:
         """
         for key in self.unasked():
             raise unknown_name("key", key, self._asked, where=self.where)
+
+    def _in_unit(self, key: str, value: Any) -> float | None:
+        """The number, in the unit that the key names, of a value that may have a unit."""
+        number = as_number(value)
+        if number is None and isinstance(value, str):
+            try:
+                return read_field(key, value)
+            except UserError as error:
+                raise UserError(f"`{key}`: {error.message}", where=self.where, hint=error.hint) from None
+        return number
 
     def _missing(self, key: str) -> UserError:
         near = closest(key, [name for name in self._given if name not in self._asked])

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.arch.architecture import Architecture, Links
+from codesign.arch.architecture import Architecture, Links, Ports
 from codesign.core.errors import UserError
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.workloads.computation import Computation, Tensor
@@ -48,6 +48,7 @@ class Problem(NamedTuple):
         capacity_bits: ``L`` (`UNBOUNDED` where there is no limit).
         energy: ``L x T x 3`` pJ per element: read, fill, update.
         bandwidth: ``L x 2`` words per cycle and instance: read, write; 0 is unlimited.
+        one_port: ``L`` 1 where reads and writes take turns on one port.
         words: ``L x T`` words one element takes (for bandwidth).
         fanout: ``L x 2`` children along X and Y.
         shares: ``L`` 1 where equal words are read once for all children.
@@ -73,6 +74,7 @@ class Problem(NamedTuple):
     capacity_bits: IntArray
     energy: FloatArray
     bandwidth: FloatArray
+    one_port: IntArray
     words: FloatArray
     fanout: IntArray
     shares: IntArray
@@ -153,6 +155,7 @@ def encode_problem(computation: Computation, architecture: Architecture, reuse: 
         bandwidth=np.array(
             [[v.read_bandwidth_words_per_cycle or 0.0, v.write_bandwidth_words_per_cycle or 0.0] for v in levels]
         ),
+        one_port=np.array([v.ports is Ports.SHARED for v in levels], np.int64),
         words=words,
         fanout=np.array([[v.fanout.x, v.fanout.y] for v in levels], np.int64),
         shares=np.array([v.fanout.links is not Links.NONE for v in levels], np.int64),

@@ -25,6 +25,9 @@ from codesign.mapping.nest import BYPASSED, FACTOR, LEVEL, Nest, encode_nest
 from codesign.mapping.validate import check_mapping
 from codesign.workloads.computation import Computation
 
+COMPUTE = "compute"
+"""The MACs among the resources that may bound the latency."""
+
 
 @dataclass(frozen=True)
 class TensorTraffic:
@@ -57,7 +60,8 @@ class LevelCost:
         tensors: Those kept here.
         energy_pj: Of all their accesses.
         network_pj: Energy of the interconnect below this level.
-        cycles: Cycles this level's bandwidth needs (the compute cycles when it does not limit).
+        cycles: Cycles the run takes if only computing and this level limit it, as Timeloop prints it.
+        busy_cycles: Cycles in which the busiest port of an instance is busy; 0 where bandwidth is unlimited (rules L2 and L4).
         used_bytes: Bytes one instance holds.
         capacity_bytes: Bytes one instance has; None is unbounded.
     """
@@ -68,6 +72,7 @@ class LevelCost:
     energy_pj: float
     network_pj: float
     cycles: int
+    busy_cycles: int
     used_bytes: float
     capacity_bytes: float | None
 
@@ -110,10 +115,14 @@ class Cost:
 
     @property
     def bottleneck(self) -> str:
-        """What bounds the latency: ``compute`` or the level whose bandwidth does."""
-        if self.latency_cycles <= self.compute_cycles:
-            return "compute"
-        return max(self.levels, key=lambda v: v.cycles).level
+        """The first of `bottlenecks`."""
+        return self.bottlenecks[0]
+
+    @property
+    def bottlenecks(self) -> tuple[str, ...]:
+        """All that bounds the latency: ``compute``, levels whose ports are busy throughout; several at equal cycles."""
+        busy = {COMPUTE: self.compute_cycles, **{v.level: v.busy_cycles for v in self.levels}}
+        return tuple(name for name, cycles in busy.items() if cycles == self.latency_cycles)
 
     def to_json(self) -> dict[str, Any]:
         """The form `codesign evaluate --format json` prints."""
@@ -124,6 +133,7 @@ class Cost:
             "energy_pj": self.energy_pj,
             "edp": self.edp,
             "bottleneck": self.bottleneck,
+            "bottlenecks": list(self.bottlenecks),
             "dram_bytes": self.dram_bytes,
             "compute": {"macs": self.macs, "energy_pj": self.mac_energy_pj, "cycles": self.compute_cycles},
             "levels": {v.level: _level_json(v) for v in self.levels},
@@ -146,6 +156,7 @@ def _level_json(level: LevelCost) -> dict[str, Any]:
         "energy_pj": level.energy_pj,
         "network_pj": level.network_pj,
         "cycles": level.cycles,
+        "busy_cycles": level.busy_cycles,
         "instances": level.instances,
         "used_bytes": level.used_bytes,
         "capacity_bytes": level.capacity_bytes,
@@ -242,6 +253,7 @@ def _build(
 ) -> Cost:
     levels = []
     dram_bytes = 0.0
+    compute_cycles = computation.macs // mapping.spatial_iterations
     for v, level in enumerate(architecture.levels):
         traffic = []
         used_bits = 0
@@ -260,6 +272,7 @@ def _build(
             used_bits += counts[TILE] * int(problem.element_bits[v, t])
             if v == 0:
                 dram_bytes += (counts[READS] + counts[UPDATES]) * int(problem.element_bits[v, t]) / 8
+        busy = round(float(kernel.spent[v, CYCLES]))
         levels.append(
             LevelCost(
                 level=level.name,
@@ -267,14 +280,15 @@ def _build(
                 tensors=tuple(traffic),
                 energy_pj=sum(x.energy_pj for x in traffic),
                 network_pj=float(kernel.spent[v, NETWORK]),
-                cycles=round(float(kernel.spent[v, CYCLES])),
+                cycles=max(compute_cycles, busy),
+                busy_cycles=busy,
                 used_bytes=used_bits / 8,
                 capacity_bytes=level.capacity_bytes,
             )
         )
     return Cost(
         latency_cycles=cycles,
-        compute_cycles=computation.macs // mapping.spatial_iterations,
+        compute_cycles=compute_cycles,
         energy_pj=energy_pj,
         macs=computation.macs,
         mac_energy_pj=computation.macs * problem.mac_energy,

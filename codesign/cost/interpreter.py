@@ -9,11 +9,12 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
-from codesign.arch.architecture import Architecture, Links
+from codesign.arch.architecture import Architecture, Links, Ports
 from codesign.core.errors import UserError
 from codesign.cost.arrays import Reuse
 from codesign.mapping.mapping import Mapping, Spatial, Storage
@@ -246,6 +247,39 @@ def interpret(
             tally = tallies[v]
             counts = Counts(len(words), tally.reads, tally.fills, tally.updates)
             result[architecture.levels[v].name, tensor.name] = counts
+    return result
+
+
+def interpret_ports(
+    computation: Computation, architecture: Architecture, mapping: Mapping, reuse: Reuse = Reuse.TIMELOOP
+) -> dict[str, Fraction]:
+    """Cycles in which the busiest port of an instance of each level is busy, by level name, not rounded up (rules L2 and L4).
+
+    Args:
+        computation: Small, as for `interpret`.
+        architecture: The hardware.
+        mapping: A nest for the two.
+        reuse: The switch of the kernel.
+
+    Raises:
+        UserError: The mapping is malformed.
+    """
+    counts = interpret(computation, architecture, mapping, reuse)
+    walk = _Walk(computation, architecture, mapping)
+    result: dict[str, Fraction] = {}
+    for v, level in enumerate(architecture.levels):
+        read, written = Fraction(0), Fraction(0)
+        for tensor in computation.tensors:
+            if (level.name, tensor.name) not in counts:
+                continue
+            bits = level.element_bits(tensor.bits if v == 0 else tensor.partial_bits)
+            words = Fraction(bits, level.word_bits * math.prod(x.factor for x in walk.spatial_outside(v)))
+            count = counts[level.name, tensor.name]
+            read += words * count.reads
+            written += words * (count.fills + count.updates)
+        sides = ((read, level.read_bandwidth_words_per_cycle), (written, level.write_bandwidth_words_per_cycle))
+        busy = [words / Fraction(rate) for words, rate in sides if rate is not None]
+        result[level.name] = sum(busy, Fraction(0)) if level.ports is Ports.SHARED else max(busy, default=Fraction(0))
     return result
 
 

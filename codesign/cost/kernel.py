@@ -24,11 +24,14 @@ VALID, OVER_CAPACITY, OVER_MESH = 0, 1, 2
 _AXIS, _STEP = 0, 1
 _AXES, _ENTANGLED, _WORDS = 0, 1, 2
 _READ, _FILL, _UPDATE, _WIDTH, _HOP = 0, 1, 2, 3, 4
-_CAPACITY, _FAN_X, _FAN_Y, _SHARES, _PEERS = 0, 1, 2, 3, 4
+_CAPACITY, _FAN_X, _FAN_Y, _SHARES, _PEERS, _ONE_PORT = 0, 1, 2, 3, 4, 5
 _READ_BANDWIDTH, _WRITE_BANDWIDTH, _HOPS, _HOPS_PER_COPY = 0, 1, 2, 3
 _BEFORE, _NEAREST, _MARKED, _STEP_SIZE = 0, 1, 2, 3
 START, STOP, CHILDREN, INSTANCES, SHARE = 0, 1, 2, 3, 4
 NETWORK, CYCLES = 0, 1
+
+_ROUNDED = 1.0 - 1e-12
+"""Cycles of one port are rounded up after the rounding of sums is taken off."""
 
 
 class Kernel(NamedTuple):
@@ -43,7 +46,8 @@ class Kernel(NamedTuple):
         tensor: ``T x 3`` number of axes, 1 if a dimension stands on two axes, words of the whole tensor.
         element_bits: ``L x T``.
         pair: ``L x T x 5`` pJ per element read, filled, updated; words per element; pJ per element and hop.
-        level_int: ``L x 5`` capacity in bits, fan-out x, y, 1 if equal words are shared, 1 if peers forward.
+        level_int: ``L x 6`` capacity in bits, fan-out x, y, 1 if equal words are shared, 1 if peers forward, 1 if reads and
+            writes take turns on one port.
         level: ``L x 4`` read and write bandwidth in words per cycle (0 unlimited), hops: constant, per copy.
         macs: multiply-accumulates.
         mac_energy: pJ.
@@ -55,7 +59,7 @@ class Kernel(NamedTuple):
             words one instance is responsible for.
         extent: ``L x T x A`` tile extents.
         counts: ``L x T x 5`` tile words, reads, fills, updates of one instance; words peers gave each other, of all.
-        spent: ``L x 2`` energy of the network below the level in pJ, cycles its bandwidth needs.
+        spent: ``L x 2`` energy of the network below the level in pJ, cycles in which its ports are busy.
         shift: ``A`` how far the inner loops have moved the tile when a loop steps.
         offsets: room to enumerate the children of one fan-out.
     """
@@ -87,7 +91,7 @@ def make_kernel(problem: Problem, max_loops: int) -> Kernel:
     """Pack a problem, with room for nests of up to `max_loops` loops."""
     n_tensors, n_axes, n_dims = problem.coef.shape
     n_levels = problem.fanout.shape[0]
-    columns = (problem.capacity_bits, *problem.fanout.T, problem.shares, problem.peers)
+    columns = (problem.capacity_bits, *problem.fanout.T, problem.shares, problem.peers, problem.one_port)
     return Kernel(
         bounds=problem.bounds,
         terms=problem.terms,
@@ -398,16 +402,17 @@ def _fill_shares(loops: IntArray, output: int, motion: IntArray, tensor: IntArra
 def _throttled_cycles(
     position: IntArray,
     pair: FloatArray,
+    level_int: IntArray,
     level: FloatArray,
     use: IntArray,
     counts: IntArray,
     spent: FloatArray,
     compute_cycles: int,
 ) -> float:
-    """Cycles with every level's bandwidth obeyed: rates are summed per tensor, in this order (rule L2)."""
+    """The slowest of computing and every level's ports: sums run over the tensors in their order (rules L2 to L4)."""
     worst = float(compute_cycles)
     for v in range(position.shape[0]):
-        spent[v, CYCLES] = compute_cycles
+        spent[v, CYCLES] = 0.0
         if level[v, _READ_BANDWIDTH] == 0.0 and level[v, _WRITE_BANDWIDTH] == 0.0:
             continue
         read_rate, write_rate = 0.0, 0.0
@@ -418,12 +423,20 @@ def _throttled_cycles(
             writes = counts[v, t, UPDATES] + counts[v, t, FILLS]
             read_rate += pair[v, t, _WIDTH] * reads / compute_cycles
             write_rate += pair[v, t, _WIDTH] * writes / compute_cycles
-        slowdown = 1.0
-        if level[v, _READ_BANDWIDTH] > 0.0 and read_rate > 0.0:
-            slowdown = min(slowdown, level[v, _READ_BANDWIDTH] / read_rate)
-        if level[v, _WRITE_BANDWIDTH] > 0.0 and write_rate > 0.0:
-            slowdown = min(slowdown, level[v, _WRITE_BANDWIDTH] / write_rate)
-        spent[v, CYCLES] = np.ceil(compute_cycles / slowdown)
+        if level_int[v, _ONE_PORT] == 1:
+            busy = 0.0
+            if level[v, _READ_BANDWIDTH] > 0.0:
+                busy += read_rate * compute_cycles / level[v, _READ_BANDWIDTH]
+            if level[v, _WRITE_BANDWIDTH] > 0.0:
+                busy += write_rate * compute_cycles / level[v, _WRITE_BANDWIDTH]
+            spent[v, CYCLES] = np.ceil(busy * _ROUNDED)
+        else:
+            slowdown = np.inf
+            if level[v, _READ_BANDWIDTH] > 0.0 and read_rate > 0.0:
+                slowdown = min(slowdown, level[v, _READ_BANDWIDTH] / read_rate)
+            if level[v, _WRITE_BANDWIDTH] > 0.0 and write_rate > 0.0:
+                slowdown = min(slowdown, level[v, _WRITE_BANDWIDTH] / write_rate)
+            spent[v, CYCLES] = np.ceil(compute_cycles / slowdown)
         worst = max(worst, spent[v, CYCLES])
     return worst
 
@@ -576,4 +589,4 @@ def score(kernel: Kernel, nest: Nest, count: int) -> tuple[int, float, float]:
             loops, position, t, compute_cycles, bounds, terms, first_term, motion, coef, tensor, pair, level_int,
             level, kernel.reuse, outside, use, extent, counts, spent, shift, offsets,
         )  # fmt: skip
-    return VALID, energy, _throttled_cycles(position, pair, level, use, counts, spent, compute_cycles)
+    return VALID, energy, _throttled_cycles(position, pair, level_int, level, use, counts, spent, compute_cycles)

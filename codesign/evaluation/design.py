@@ -2,12 +2,14 @@
 
 import importlib
 import importlib.metadata
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
-from codesign.arch.architecture import Architecture
+from codesign.arch.architecture import Architecture, Ports, StorageLevel
 from codesign.core.errors import UserError, unknown_name
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.metrics import Metrics
@@ -16,6 +18,9 @@ from codesign.mappers.protocol import Mapper
 from codesign.workloads.workload import Workload
 
 Point = Mapping[str, Any]
+
+AS_BUILT = "as built"
+"""How a study records that DRAM has the ports that the space gives it."""
 
 GROUP = "codesign.spaces"
 """Entry points of this group are the spaces the command line knows by name."""
@@ -47,24 +52,145 @@ class DesignSpace(Protocol):
         """What a study records of it."""
 
 
+FILE_GROUP = "codesign.space_files"
+"""Entry points of this group read spaces: `file` from a path, `definition` from what a study recorded of one."""
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+
 def load_design_space(name: str) -> DesignSpace:
-    """A hardware space by name, or by ``module:attribute`` for a user's own.
+    """A hardware space by name, from a file, or by ``module:attribute`` for one written in Python.
+
+    Args:
+        name: An entry point's name, a path that ends in ``.yaml``, ``.yml`` or ``.json``, or ``module:attribute``; the module may lie in
+            the current folder.
 
     Raises:
-        UserError: There is none of that name, or the module has no such attribute.
+        UserError: There is none of that name, the file or the module cannot be read, or the attribute is no space.
     """
+    if name.lower().endswith(_SUFFIXES):
+        return _checked(_reader("file")(name), name)
     if ":" in name:
-        module_name, _, attribute = name.partition(":")
-        try:
-            found: DesignSpace = getattr(importlib.import_module(module_name), attribute)
-        except (ImportError, AttributeError) as error:
-            raise UserError(f"cannot load space {name!r}: {error}") from None
-        return found
+        return _space_of_module(name)
     known = {entry.name: entry for entry in importlib.metadata.entry_points(group=GROUP)}
     if name not in known:
-        raise unknown_name("space", name, known)
-    loaded: DesignSpace = known[name].load()
-    return loaded
+        hint = "a space of your own is a file (mine.yaml) or module:attribute"
+        error = unknown_name("space", name, known)
+        raise UserError(error.message, hint=f"{error.hint}; {hint}")
+    return _checked(known[name].load(), f"entry point {name!r}")
+
+
+def space_of_record(recorded: Mapping[str, Any]) -> DesignSpace:
+    """The space that a study recorded: from its definition, else where it came from, else by its name.
+
+    Raises:
+        UserError: It cannot be found.
+    """
+    if "definition" in recorded:
+        return _checked(_reader("definition")(recorded["definition"]), "recorded space")
+    return load_design_space(recorded.get("source", recorded["name"]))
+
+
+def describe_space(space: DesignSpace, source: str) -> dict[str, Any]:
+    """What a study records of a space, and how it was named where its own name does not find it.
+
+    Args:
+        space: The space.
+        source: What `load_design_space` was given.
+    """
+    recorded = space.to_json()
+    return {**recorded, "source": source} if ":" in source and "definition" not in recorded else recorded
+
+
+def _reader(name: str) -> Any:
+    found = {entry.name: entry for entry in importlib.metadata.entry_points(group=FILE_GROUP)}
+    if name not in found:
+        raise UserError(
+            f"nothing is installed that reads a space's {name} (entry points {FILE_GROUP!r})",
+            hint="install codesign again",
+        )
+    return found[name].load()
+
+
+def _space_of_module(name: str) -> DesignSpace:
+    module_name, _, attribute = name.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)  # as `python -m` does; the installed command does not
+    try:
+        module = importlib.import_module(module_name)
+    except UserError as error:
+        raise error.within(f"space {name!r}") from None
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise UserError(
+            f"cannot load space {name!r}: {reason}", hint="the module must lie in this folder or be installed"
+        ) from error
+    if not hasattr(module, attribute):
+        raise unknown_name(
+            "attribute", attribute, [n for n in vars(module) if not n.startswith("_")], where=f"module {module_name!r}"
+        )
+    return _checked(getattr(module, attribute), f"{name}")
+
+
+def _checked(space: Any, where: str) -> DesignSpace:
+    """The value, if it has what a space needs.
+
+    Raises:
+        UserError: It lacks something.
+    """
+    missing = [
+        part for part in ("name", "space", "bits", "partial_bits", "build", "to_json") if not hasattr(space, part)
+    ]
+    if missing:
+        raise UserError(
+            f"expected a hardware space, got {type(space).__name__} without {', '.join(missing)}",
+            where=where,
+            hint="make a spaces.design.DesignSpace(name, space, builder)",
+        )
+    found: DesignSpace = space
+    return found
+
+
+@dataclass(frozen=True)
+class WithDramPorts:
+    """A space whose DRAM is read as having a port each for reads and writes, or one for both (rules L2 and L4).
+
+    Args:
+        inner: The space as it is.
+        ports: How every DRAM level is read.
+    """
+
+    inner: DesignSpace
+    ports: Ports
+
+    @property
+    def name(self) -> str:
+        """See `DesignSpace`."""
+        return self.inner.name
+
+    @property
+    def space(self) -> Any:
+        """See `DesignSpace`."""
+        return self.inner.space
+
+    @property
+    def bits(self) -> int:
+        """See `DesignSpace`."""
+        return self.inner.bits
+
+    @property
+    def partial_bits(self) -> int:
+        """See `DesignSpace`."""
+        return self.inner.partial_bits
+
+    def build(self, point: Point) -> Architecture:
+        """See `DesignSpace`."""
+        return self.inner.build(point).with_dram_ports(self.ports)
+
+    def to_json(self) -> dict[str, Any]:
+        """See `DesignSpace`."""
+        return self.inner.to_json()
 
 
 @dataclass(frozen=True)
@@ -115,6 +241,10 @@ class DesignEvaluator:
         return Evaluation(result.metrics, None, seconds, result.to_json(), described)
 
 
+def _bytes_per_cycle(level: StorageLevel, words_per_cycle: float | None) -> float | None:
+    return None if words_per_cycle is None else words_per_cycle * level.word_bits / 8
+
+
 def describe_architecture(architecture: Architecture) -> dict[str, Any]:
     """An architecture as plain values: sizes, areas, fan-outs by level."""
     levels = []
@@ -131,9 +261,9 @@ def describe_architecture(architecture: Architecture) -> dict[str, Any]:
                 "area_mm2": None if level.area_mm2 is None else level.area_mm2 * instances,
                 "leakage_mw": None if level.leakage_mw is None else level.leakage_mw * instances,
                 "read_pj": None if level.energy is None else level.energy.read_pj,
-                "read_bandwidth_bytes_per_cycle": None
-                if level.read_bandwidth_words_per_cycle is None
-                else level.read_bandwidth_words_per_cycle * level.word_bits / 8,
+                "read_bandwidth_bytes_per_cycle": _bytes_per_cycle(level, level.read_bandwidth_words_per_cycle),
+                "write_bandwidth_bytes_per_cycle": _bytes_per_cycle(level, level.write_bandwidth_words_per_cycle),
+                "ports": level.ports.value,
                 "fanout": [level.fanout.x, level.fanout.y],
                 "links": level.fanout.links.value,
             }

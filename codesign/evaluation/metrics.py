@@ -1,6 +1,7 @@
 """What a design is judged by: latency, energy, power, area, or why it cannot be built or run."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from codesign.core.errors import unknown_name
@@ -26,12 +27,14 @@ class Metrics:
         energy_j: Dynamic energy of that run plus leakage over its time.
         area_mm2: Of the chip, DRAM apart.
         leakage_w: Static power.
+        own: Metrics of the user's own, by name.
     """
 
     latency_s: float
     energy_j: float
     area_mm2: float
     leakage_w: float
+    own: tuple[tuple[str, float], ...] = ()
 
     @property
     def power_w(self) -> float:
@@ -52,7 +55,18 @@ class Metrics:
             "area_mm2": self.area_mm2,
             "edp_js": self.edp_js,
             "leakage_w": self.leakage_w,
+            **dict(self.own),
         }
+
+
+def unit_of(metric: str) -> str:
+    """The unit a metric is counted in; nothing for one of the user's own."""
+    return UNITS.get(metric, "")
+
+
+def units_of(metrics: Iterable[str]) -> dict[str, str]:
+    """The unit of every built-in metric and of these."""
+    return {**UNITS, **{metric: unit_of(metric) for metric in metrics}}
 
 
 def metric_field(name: str, *, kind: str = "objective") -> str:
@@ -73,7 +87,9 @@ def metric_field(name: str, *, kind: str = "objective") -> str:
 
 
 def format_si(value: float, unit: str) -> str:
-    """A number with an SI prefix: ``format_si(0.00162, 's') == '1.62 ms'``; areas keep their unit."""
+    """A number with an SI prefix: ``format_si(0.00162, 's') == '1.62 ms'``; areas and numbers without a unit have none."""
+    if not unit:
+        return f"{value:.4g}"
     if value == 0 or not math.isfinite(value):
         return f"{value:g} {unit}"
     if unit.startswith("mm"):

@@ -12,7 +12,7 @@ from codesign.arch.architecture import Architecture, LevelKind
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
-from codesign.cost.cost import Cost, Infeasible
+from codesign.cost.cost import COMPUTE, Cost, Infeasible
 from codesign.evaluation.metrics import Metrics
 from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mapping.constraints import Constraints, MappingProblem
@@ -65,6 +65,8 @@ class LayerResult:
         result: The mapping found and its cost.
         latency_cycles: Of one such operator under the between-layer rules.
         energy_pj: Likewise, dynamic.
+        dram_bytes: Likewise, what crosses the port of the outermost level.
+        busy_cycles: Likewise, of computing and of every level's ports, by name (rule L5).
         computation: What it computes.
     """
 
@@ -75,7 +77,21 @@ class LayerResult:
     result: MapResult
     latency_cycles: float
     energy_pj: float
+    dram_bytes: float
+    busy_cycles: dict[str, float]
     computation: Computation
+
+    @property
+    def bottlenecks(self) -> tuple[str, ...]:
+        """All resources that are busy throughout: ``compute`` or levels."""
+        return tuple(name for name, cycles in self.busy_cycles.items() if cycles == self.latency_cycles)
+
+    @property
+    def utilization(self) -> float:
+        """MACs per MAC unit and cycle."""
+        cost = self.result.cost
+        assert cost is not None
+        return cost.macs / (self.latency_cycles * cost.mac_units)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for the trial record and the report."""
@@ -89,9 +105,11 @@ class LayerResult:
             "macs": cost.macs,
             "latency_cycles": self.latency_cycles,
             "energy_pj": self.energy_pj,
-            "utilization": cost.utilization,
-            "bottleneck": cost.bottleneck,
-            "dram_bytes": cost.dram_bytes,
+            "utilization": self.utilization,
+            "bottleneck": self.bottlenecks[0],
+            "bottlenecks": list(self.bottlenecks),
+            "busy_cycles": self.busy_cycles,
+            "dram_bytes": self.dram_bytes,
             "energy_by_level_pj": energy_by_level(cost),
             "proof": self.result.proof.value,
             "gap": self.result.gap,
@@ -355,20 +373,20 @@ def _reserve_activations(architecture: Architecture, options: EvaluationOptions)
 
 
 def _layer_result(group: _Group, result: MapResult, architecture: Architecture) -> LayerResult:
-    cost = result.cost
+    cost, computation = result.cost, group.computation
     assert cost is not None
-    cycles, energy = float(cost.latency_cycles), cost.energy_pj
-    if group.on_chip:
-        cycles, energy = _without_dram(cost, group, architecture)
-    computation = group.computation
-    bounds = dict(computation.sizes)
-    return LayerResult(group.operator, str(computation), bounds, group.count, result, cycles, energy, computation)
+    energy, moved = cost.energy_pj, cost.dram_bytes
+    busy = {COMPUTE: float(cost.compute_cycles), **{v.level: float(v.busy_cycles) for v in cost.levels}}
+    if group.on_chip and len(architecture.levels) > 1:
+        energy, moved, busy[architecture.levels[0].name] = _without_dram(cost, group, architecture)
+    return LayerResult(
+        name=group.operator, notation=str(computation), bounds=dict(computation.sizes), count=group.count, result=result,
+        latency_cycles=max(busy.values()), energy_pj=energy, dram_bytes=moved, busy_cycles=busy, computation=computation,
+    )  # fmt: skip
 
 
-def _without_dram(cost: Cost, group: _Group, architecture: Architecture) -> tuple[float, float]:
-    """Cycles and energy when some tensors come from and go to the next level in instead of DRAM (rule E5)."""
-    if len(architecture.levels) < 2:
-        return float(cost.latency_cycles), cost.energy_pj
+def _without_dram(cost: Cost, group: _Group, architecture: Architecture) -> tuple[float, float, float]:
+    """Energy, DRAM bytes and DRAM cycles when some tensors come from and go to the next level in instead (rule E5)."""
     dram, near = architecture.levels[0], architecture.levels[1]
     assert dram.energy is not None and near.energy is not None
     energy = cost.energy_pj
@@ -383,12 +401,8 @@ def _without_dram(cost: Cost, group: _Group, architecture: Architecture) -> tupl
         else:
             read_words += traffic.reads * dram_words
             written_words += traffic.updates * dram_words
-    cycles = [float(cost.compute_cycles), *(float(v.cycles) for v in cost.levels[1:])]
-    if dram.read_bandwidth_words_per_cycle is not None:
-        cycles.append(math.ceil(read_words / dram.read_bandwidth_words_per_cycle))
-    if dram.write_bandwidth_words_per_cycle is not None:
-        cycles.append(math.ceil(written_words / dram.write_bandwidth_words_per_cycle))
-    return max(cycles), energy
+    moved = (read_words + written_words) * dram.word_bits / 8
+    return energy, moved, float(math.ceil(dram.busy_cycles(read_words, written_words)))
 
 
 def _vector_result(workload: Workload, architecture: Architecture, options: EvaluationOptions) -> VectorResult:
@@ -405,11 +419,7 @@ def _vector_result(workload: Workload, architecture: Architecture, options: Eval
                 continue  # its functions run while results are drained, at no extra time
             compute = item.operations / lanes
             read, written = _vector_bytes(item)
-            busy = max(
-                compute,
-                _transfer_cycles(read, dram.read_bandwidth_words_per_cycle, dram.word_bits),
-                _transfer_cycles(written, dram.write_bandwidth_words_per_cycle, dram.word_bits),
-            )
+            busy = max(compute, dram.busy_cycles(read * 8 / dram.word_bits, written * 8 / dram.word_bits))
             cycles += weight * math.ceil(busy)
             moved += weight * (read + written)
             if dram.energy is not None:
@@ -420,7 +430,3 @@ def _vector_result(workload: Workload, architecture: Architecture, options: Eval
 
 def _vector_bytes(item: OperatorTraffic) -> tuple[int, int]:
     return item.input_bytes + item.parameter_bytes, item.output_bytes
-
-
-def _transfer_cycles(size_bytes: float, words_per_cycle: float | None, word_bits: int) -> float:
-    return 0.0 if words_per_cycle is None else size_bytes * 8 / word_bits / words_per_cycle

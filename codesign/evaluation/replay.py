@@ -8,12 +8,12 @@ from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
 from typing import Any
 
-from codesign.arch.architecture import Architecture
+from codesign.arch.architecture import Architecture, Ports
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
-from codesign.evaluation.design import DesignSpace, load_design_space
+from codesign.evaluation.design import AS_BUILT, DesignSpace, WithDramPorts, load_design_space, space_of_record
 from codesign.evaluation.network import EvaluationOptions
 from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mappers.registry import create as create_mapper
@@ -59,9 +59,9 @@ def recorded_space(config: MappingABC[str, Any], space: str | None = None) -> De
     """
     name = space or config["space"]["name"]
     try:
-        found = load_design_space(name)
+        found = load_design_space(space) if space else space_of_record(config["space"])
     except UserError as error:
-        hint = None if space else "give the study's own space as --space module:attribute"
+        hint = None if space else "give the study's own space as --space, a file or module:attribute"
         raise UserError(error.message, where=error.where, hint=hint or error.hint) from None
     parameters = {p["name"] for p in config["space"]["space"]["parameters"]}
     if set(found.space.names) != parameters:
@@ -70,7 +70,11 @@ def recorded_space(config: MappingABC[str, Any], space: str | None = None) -> De
             f"{', '.join(sorted(parameters))}",
             hint="give the study's own space as --space module:attribute",
         )
-    return found
+    if "scheduler" in config["evaluation"]:
+        return found  # whole networks read DRAM as one channel
+    # studies that do not say were made when every level had a port each for reads and writes
+    ports = config["evaluation"].get("dram_ports", Ports.SEPARATE.value)
+    return found if ports == AS_BUILT else WithDramPorts(found, Ports(ports))
 
 
 def replay_layers(
@@ -107,7 +111,7 @@ def recorded_workload(config: MappingABC[str, Any], space: DesignSpace) -> Workl
         UserError: A network cannot be loaded, or is no longer the one that was judged.
     """
     recorded = config["workload"]
-    options = {key: recorded.get(key) for key in ("batch", "seq", "phase")}
+    options = {key: recorded.get(key) for key in ("batch", "seq", "past", "phase", "dims")}
     networks = [
         load_network(name, **options, bits=space.bits, partial_bits=space.partial_bits) for name in recorded["networks"]
     ]

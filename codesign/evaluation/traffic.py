@@ -26,6 +26,7 @@ from codesign.scheduling.cosma.objective import (
 )
 from codesign.scheduling.cosma.result import Schedule, TooSmall, Unplaced
 from codesign.scheduling.cosma.solve import DEFAULT_EFFORT, Effort, schedule_cosma
+from codesign.scheduling.protocol import buffer_bytes
 
 Outcome = Schedule | TooSmall | Unplaced
 
@@ -60,7 +61,7 @@ class TrafficEvaluator:
         started = time.perf_counter()
         architecture = self.space.build(point)
         described = describe_architecture(architecture)
-        capacity = scratchpad_bytes(architecture)
+        capacity = buffer_bytes(architecture)
         weights = weights_on(architecture, self.objective)
         energy, cycles = energy_per_byte_pj(architecture), cycles_per_byte(architecture)
         dram_pj = dram_energy_per_byte_pj(architecture)
@@ -102,23 +103,6 @@ class TrafficEvaluator:
             graph = self.graphs[position][0]
             self.solved[key] = schedule_cosma(graph, capacity, weights=weights, effort=self.effort)
         return self.solved[key]
-
-
-def scratchpad_bytes(architecture: Architecture) -> int:
-    """Size of the memory inside DRAM.
-
-    Raises:
-        UserError: There is none, there are several side by side, or it is unbounded.
-    """
-    where = f"architecture {architecture.name!r}"
-    if len(architecture.levels) < 2:
-        raise UserError("an architecture needs a level inside DRAM to schedule for", where=where)
-    level, instances = architecture.levels[1], architecture.instances[1]
-    if instances != 1:
-        raise UserError(f"one scratchpad is scheduled, got {instances} of {level.name!r} side by side", where=where)
-    if level.capacity_bytes is None:
-        raise UserError(f"level {level.name!r} has no capacity", where=where)
-    return int(level.capacity_bytes)
 
 
 def _reason(found: TooSmall | Unplaced, level: str) -> Infeasible:

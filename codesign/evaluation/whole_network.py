@@ -82,7 +82,7 @@ class NetworkResult:
     @property
     def dram_bytes(self) -> float:
         """That cross the port of the outermost level in one run."""
-        layers = sum(x.result.cost.dram_bytes * x.count for x in self.layers if x.result.cost is not None)
+        layers = sum(x.dram_bytes * x.count for x in self.layers)
         return layers + self.vector.dram_bytes
 
     @property

@@ -16,6 +16,7 @@ import numpy as np
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.core.jit import njit
+from codesign.core.plugins import need
 from codesign.cost.arrays import Reuse
 from codesign.cost.kernel import VALID, Kernel, score
 from codesign.mappers.annealing import value_of
@@ -126,6 +127,7 @@ class GeneticMapper:
         self, encoded: Encoded, objective: int, wanted: int, deadline: float, seed: int
     ) -> tuple[FloatArray, float, int]:
         """The best genome, its fitness, the number scored. The first one scored has all loops as far out as they may go."""
+        need("pymoo", f"mapper {self.name!r}")
         from pymoo.algorithms.soo.nonconvex.ga import GA
         from pymoo.core.problem import Problem
         from pymoo.core.termination import NoTermination

@@ -1,10 +1,8 @@
 """The mappers by name. Each is imported only when asked for."""
 
-import importlib
-from dataclasses import fields
-from typing import Any, cast
+from typing import Any, Final
 
-from codesign.core.errors import UserError, closest, unknown_name
+from codesign.core.plugins import Registry
 from codesign.mappers.protocol import Mapper
 
 MAPPERS: dict[str, tuple[str, str]] = {
@@ -32,22 +30,14 @@ MAPPERS: dict[str, tuple[str, str]] = {
 """Name -> (module:class, one line for `--help`)."""
 
 
+REGISTRY: Final[Registry[Mapper]] = Registry("mapper", "codesign.mappers", MAPPERS, {})
+"""Ours, and those of other packages (group ``codesign.mappers``)."""
+
+
 def create(name: str, **options: Any) -> Mapper:
     """The mapper of that name with its own options set.
 
     Raises:
         UserError: The name or an option is unknown.
     """
-    if name not in MAPPERS:
-        raise unknown_name("mapper", name, MAPPERS)
-    module, _, class_name = MAPPERS[name][0].partition(":")
-    mapper_class = getattr(importlib.import_module(module), class_name)
-    known = [f.name for f in fields(mapper_class)]
-    for option in options:
-        if option not in known:
-            near = closest(option, known)
-            raise UserError(
-                f"mapper {name!r} has no option {option!r}",
-                hint=f"did you mean {near!r}?" if near else f"known: {known}",
-            )
-    return cast(Mapper, mapper_class(**options))
+    return REGISTRY.create(name, **options)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from codesign.core.errors import UserError
 
-_PATTERN = re.compile(r"\s*([A-Za-z_]\w*)\s*(<=|>=|<|>)\s*([-+0-9.eE_]+)\s*")
+_PATTERN = re.compile(r"\s*([A-Za-z_][\w.]*(?::\w+)?)\s*(<=|>=|<|>)\s*([-+0-9.eE_]+)\s*")
 
 
 @final

@@ -74,6 +74,22 @@ def options_of(name: str) -> dict[str, Any]:
     return {f.name: f.default for f in _option_fields(entry)}
 
 
+def canonical_name(name: str) -> str:
+    """The name with its main option written out, so that ``rl`` and ``rl:ppo`` are seen to be the same; an unknown name as it is.
+
+    >>> canonical_name("nsga2") == canonical_name(f"nsga2:{options_of('nsga2')['population']}")
+    True
+    """
+    head, colon, _ = name.partition(":")
+    entry = _entries().get(head)
+    if colon or entry is None or entry.suffix is None:
+        return name
+    known = {f.name: f.default for f in _option_fields(entry)}
+    key = next(iter(known)) if entry.suffix == FIRST_OPTION else entry.suffix
+    default = known.get(key, MISSING)
+    return name if default is MISSING else f"{head}:{default}"
+
+
 def create(
     name: str,
     space: SearchSpace,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from codesign.core.files import write_atomic
-from codesign.evaluation.metrics import UNITS, format_si
+from codesign.evaluation.metrics import format_si, unit_of
 from codesign.report.compare import Comparison, Group, comparison_json
 from codesign.report.html_page import asset, build_page
 
@@ -84,7 +84,7 @@ def _csv(rows: Iterable[Sequence[object]]) -> str:
 def latex_table(comparison: Comparison) -> str:
     """A table for a paper; it needs the package booktabs."""
     reference = ", ".join(
-        format_si(r, UNITS[o]) for r, o in zip(comparison.reference, comparison.objectives, strict=True)
+        format_si(r, unit_of(o)) for r, o in zip(comparison.reference, comparison.objectives, strict=True)
     )
     levels = [f"{100 * level / comparison.best:.3g}\\,\\%" for level in comparison.levels]
     best = comparison.groups[0].optimizer

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from codesign.arch.architecture import Architecture
+from codesign.arch.architecture import Ports
 from codesign.core.errors import UserError
+from codesign.cost.cost import COMPUTE, Cost
 from codesign.evaluation.design import DesignSpace
 from codesign.evaluation.replay import ReplayedLayer, recorded_space, replay_layers
 from codesign.study.study import Study, Trial
@@ -23,7 +24,7 @@ class DesignData:
         try:
             self._space = recorded_space(study.config, space)
         except UserError as error:
-            self.note = f"Designs could not be built again, so cycles by resource are left out: {error}."
+            self.note = f"Designs could not be built again, so what memories hold is left out: {error}."
 
     def of(self, trial: Trial) -> dict[str, Any] | None:
         """The data of a trial; None when nothing is recorded of it."""
@@ -33,11 +34,10 @@ class DesignData:
         architecture = detail["architecture"]
         data: dict[str, Any] = {"architecture": architecture, "area": area_parts(architecture)}
         if "layers" in detail and "metrics" in detail:
-            replayed, built = self._replay(trial, detail)
-            data["layers"] = layer_rows(detail, replayed)
+            data["layers"] = layer_rows(detail, self._replay(trial, detail))
             data["energy"] = energy_parts(detail)
             data["vector"] = detail["vector"]
-            data["roofline"] = roofline(architecture, built)
+            data["roofline"] = roofline(architecture)
         elif "networks" in detail:
             data["networks"] = [{k: v for k, v in network.items() if k != "encoding"} for network in detail["networks"]]
         elif "schedules" in detail:
@@ -46,15 +46,15 @@ class DesignData:
             data["energy"] = scheduled_energy_parts(detail["energy_by_level_pj"], trial.metrics)
         return data
 
-    def _replay(self, trial: Trial, detail: Mapping[str, Any]) -> tuple[tuple[ReplayedLayer, ...], Architecture | None]:
+    def _replay(self, trial: Trial, detail: Mapping[str, Any]) -> tuple[ReplayedLayer, ...]:
         if self._space is None:
-            return (), None
+            return ()
         try:
             architecture = self._space.build(trial.point)
-            return replay_layers(self._space, architecture, detail), architecture
+            return replay_layers(self._space, architecture, detail)
         except UserError as error:
-            self.note = f"Some designs could not be built again, so cycles by resource are left out: {error}."
-            return (), None
+            self.note = f"Some designs could not be built again, so what memories hold is left out: {error}."
+            return ()
 
 
 def energy_parts(detail: Mapping[str, Any]) -> list[tuple[str, float]]:
@@ -89,6 +89,16 @@ def area_parts(architecture: Mapping[str, Any]) -> list[tuple[str, float]]:
     return [(name, area) for name, area in parts if area]
 
 
+def busy_cycles(cost: Cost) -> dict[str, int]:
+    """Cycles of computing and of every level's ports, by name."""
+    return {COMPUTE: cost.compute_cycles, **{v.level: v.busy_cycles for v in cost.levels}}
+
+
+def bottlenecks_of(layer: Mapping[str, Any]) -> list[str]:
+    """All that bounds a recorded layer; records made before there could be several name one."""
+    return list(layer.get("bottlenecks") or [layer["bottleneck"]])
+
+
 def layer_rows(detail: Mapping[str, Any], replayed: Sequence[ReplayedLayer]) -> list[dict[str, Any]]:
     """Every distinct layer, in the order of the network."""
     layers = detail["layers"]
@@ -99,15 +109,17 @@ def layer_rows(detail: Mapping[str, Any], replayed: Sequence[ReplayedLayer]) -> 
         row = {
             key: layer[key]
             for key in (
-                "name", "notation", "bounds", "count", "macs", "latency_cycles", "energy_pj", "utilization", "bottleneck",
+                "name", "notation", "bounds", "count", "macs", "latency_cycles", "energy_pj", "utilization",
                 "dram_bytes", "proof", "gap",
             )
         }  # fmt: skip
         row["energy_by_part"] = layer["energy_by_level_pj"]
+        row["bottlenecks"] = bottlenecks_of(layer)
+        row["busy_cycles"] = layer.get("busy_cycles")
+        if row["busy_cycles"] is None and replayed:
+            row["busy_cycles"] = busy_cycles(replayed[i].cost)
         if replayed:
             cost = replayed[i].cost
-            row["compute_cycles"] = cost.compute_cycles
-            row["cycles"] = {v.level: v.cycles for v in cost.levels}
             row["occupancy"] = {v.level: v.used_bytes / v.capacity_bytes for v in cost.levels if v.capacity_bytes}
         if i in shown:
             row["nest"] = layer["loopnest"]
@@ -115,13 +127,14 @@ def layer_rows(detail: Mapping[str, Any], replayed: Sequence[ReplayedLayer]) -> 
     return rows
 
 
-def roofline(architecture: Mapping[str, Any], built: Architecture | None) -> dict[str, Any]:
-    """Peak MACs per cycle and the most bytes per cycle that can cross the port of the outermost level, both ways."""
+def roofline(architecture: Mapping[str, Any]) -> dict[str, Any]:
+    """Peak MACs per cycle and the most bytes per cycle that can cross the port of the outermost level (rules L2 and L4).
+
+    Records made before levels could have one port for both directions name the read bandwidth alone; the other was equal.
+    """
     dram = architecture["levels"][0]
     read = dram["read_bandwidth_bytes_per_cycle"]
-    both = None if read is None else 2.0 * read
-    if built is not None:
-        level = built.levels[0]
-        ports = (level.read_bandwidth_words_per_cycle, level.write_bandwidth_words_per_cycle)
-        both = None if None in ports else sum(p or 0.0 for p in ports) * level.word_bits / 8
-    return {"macs_per_cycle": architecture["mac"]["units"], "bytes_per_cycle": both, "level": dram["name"]}
+    write = dram.get("write_bandwidth_bytes_per_cycle", read)
+    one_port = dram.get("ports") == Ports.SHARED.value
+    most = None if read is None or write is None else max(read, write) if one_port else read + write
+    return {"macs_per_cycle": architecture["mac"]["units"], "bytes_per_cycle": most, "level": dram["name"]}

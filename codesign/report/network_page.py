@@ -43,7 +43,7 @@ def network_page_data(result: NetworkResult) -> dict[str, Any]:
             "energy": energy_parts(detail),
             "layers": layer_rows(detail, _replayed(result)),
             "vector": detail["vector"],
-            "roofline": roofline(architecture, result.architecture),
+            "roofline": roofline(architecture),
         },
     }
 

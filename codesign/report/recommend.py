@@ -1,11 +1,12 @@
 """The designs of a front that a reader should look at first, each with the reason: the balanced one, and the best by each objective."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.evaluation.metrics import UNITS, format_si
+from codesign.evaluation.metrics import format_si, unit_of
 from codesign.study.study import Study, Trial
 
 BALANCED = "best balance"
@@ -26,6 +27,25 @@ LABELS = {
     "area_mm2": "area",
     "edp_js": "energy-delay product",
 }
+
+
+def role_of(metric: str) -> str:
+    """What the design with the lowest value of a metric is called."""
+    return _ROLES.get(metric) or f"lowest {label_of(metric)}"
+
+
+def label_of(metric: str) -> str:
+    """A metric in words; one of the user's own by its name without the module.
+
+    >>> label_of("latency_s"), label_of("mine:chip_cost")
+    ('latency', 'chip cost')
+    """
+    return LABELS.get(metric) or metric.rpartition(":")[2].replace("_", " ")
+
+
+def labels_of(metrics: Sequence[str]) -> dict[str, str]:
+    """The words of every built-in metric and of these."""
+    return {**LABELS, **{metric: label_of(metric) for metric in metrics}}
 
 
 _LEAST_FOR_CONSTANT = 3
@@ -57,7 +77,7 @@ def recommendations(study: Study) -> list[Recommendation]:
         if len(front) > 1 and len({t.metrics[objective] for t in front}) == 1:
             continue  # they are all the best by it
         best = min(front, key=lambda t: t.metrics[objective])
-        roles.setdefault(best.number, []).append(_ROLES[objective])
+        roles.setdefault(best.number, []).append(role_of(objective))
     by_number = {t.number: t for t in front}
     return [
         Recommendation(
@@ -76,7 +96,7 @@ def constant_objectives(study: Study) -> list[str]:
         return []
     same = np.ptp(values, axis=0) <= 1e-9 * np.abs(values).max(axis=0)
     return [
-        f"All {len(values)} feasible designs have the same {LABELS[o]}, {format_si(v, UNITS[o])}: it tells none of them apart."
+        f"All {len(values)} feasible designs have the same {label_of(o)}, {format_si(v, unit_of(o))}: it tells none of them apart."
         for o, v, constant in zip(study.objectives, values[0], same, strict=True)
         if constant
     ]
@@ -109,7 +129,7 @@ def _against_best(study: Study, front: list[Trial], knee: Trial) -> str:
         return "it beats every other design in every objective"
     best = study.values(front).min(axis=0)
     ratios = [
-        f"{knee.metrics[o] / b:.3g} × the lowest {LABELS[o]}" if knee.metrics[o] > b else f"the lowest {LABELS[o]}"
+        f"{knee.metrics[o] / b:.3g} × the lowest {label_of(o)}" if knee.metrics[o] > b else f"the lowest {label_of(o)}"
         for o, b in zip(study.objectives, best, strict=True)
     ]
     return f"nearest to the best of every objective at once: {in_words(ratios)}"
@@ -122,7 +142,7 @@ def _against(study: Study, trial: Trial, knee: Trial) -> str:
         ratio = trial.metrics[objective] / knee.metrics[objective]
         factor, way = (ratio, "higher") if ratio > 1 else (1 / ratio, "lower")
         change = "about the same" if factor < 1.005 else f"{factor:.3g} × {way}"
-        parts.append(f"{LABELS[objective]} {change}")
+        parts.append(f"{label_of(objective)} {change}")
     return f"{', '.join(parts)} than trial {knee.number}"
 
 

@@ -21,8 +21,10 @@ from codesign.arch.architecture import AccessEnergy, Architecture, Fanout, Level
 from codesign.core.errors import UserError
 from codesign.core.files import write_atomic
 from codesign.cost.cost import Infeasible
-from codesign.evaluation.metrics import UNITS
+from codesign.evaluation.design import DesignSpace
+from codesign.evaluation.metrics import UNITS, units_of
 from codesign.evaluation.network import evaluate_workload
+from codesign.evaluation.own_metrics import JudgedDesign, MetricFunction, value_of
 from codesign.evaluation.replay import (
     RecordedMapper,
     recorded_mapper,
@@ -34,8 +36,9 @@ from codesign.evaluation.replay import (
 from codesign.mappers.protocol import Mapper
 from codesign.optim.pareto import nondominated
 from codesign.report.html_page import asset, build_page
-from codesign.report.recommend import LABELS, knee_index
+from codesign.report.recommend import knee_index, labels_of
 from codesign.report.summary import point_text
+from codesign.study.goals import own_metrics
 from codesign.study.study import Study, Trial
 
 FACTORS = (0.25, 0.5, 2.0, 4.0)
@@ -146,6 +149,7 @@ def analyse(
     summed = all(_adds_up(t, parts[t.number]) for t in trials)
     chosen = tuple(constants) or tuple(c for c in Constant if any(p.get(c) for p in parts.values()))
     again = _Again(study, space) if remap or not summed else None
+    own = _OwnMetrics.of(study, space)
     variations = []
     for constant in chosen:
         for factor in sorted(set(factors) - {1.0}):
@@ -155,10 +159,12 @@ def analyse(
                     metrics[t.number] = scaled_metrics(t, parts[t.number], constant, factor)
                 else:
                     metrics[t.number] = again.fixed(t, details[t.number], constant, factor)
+                if own is not None:
+                    metrics[t.number] |= own.of_trial(t, details[t.number], metrics[t.number], constant, factor)
             variations.append(_variation(study, constant, factor, metrics))
     base = _variation(study, Constant.DRAM, 1.0, {t.number: dict(t.metrics) for t in trials})
     found = Sensitivity(study, base, tuple(variations), parts, "sums" if summed else "evaluated")
-    return _remapped(found, again, progress) if remap and again is not None else found
+    return _remapped(found, again, own, progress) if remap and again is not None else found
 
 
 def _check_recorded(study: Study, details: Mapping[int, Mapping[str, Any]], remap: bool) -> None:
@@ -228,6 +234,37 @@ def _variation(study: Study, constant: Constant, factor: float, metrics: dict[in
     return Variation(constant, factor, metrics, tuple(t.number for t in front), knee)
 
 
+@dataclass(frozen=True)
+class _OwnMetrics:
+    """The user's own metrics among objectives and bounds, computed again from scaled figures.
+
+    Args:
+        space: Builds the designs.
+        functions: By name.
+    """
+
+    space: DesignSpace
+    functions: tuple[tuple[str, MetricFunction], ...]
+
+    @classmethod
+    def of(cls, study: Study, space: str | None) -> "_OwnMetrics | None":
+        """Those of a study; None where it has none."""
+        names = {*study.objectives, *(c.metric for c in study.constraints)} - set(UNITS)
+        if not names:
+            return None
+        found = recorded_space(study.config, space)
+        return cls(found, own_metrics(sorted(names), found))
+
+    def of_trial(
+        self, trial: Trial, detail: Mapping[str, Any], metrics: Mapping[str, float], constant: Constant, factor: float
+    ) -> dict[str, float]:
+        """The metrics of a trial with one constant scaled."""
+        plain = {name: value for name, value in metrics.items() if name not in dict(self.functions)}
+        architecture = scaled_architecture(self.space.build(trial.point), constant, factor)
+        design = JudgedDesign(trial.point, plain, architecture, detail)
+        return {name: value_of(name, function, design) for name, function in self.functions}
+
+
 class _Again:
     """Judges recorded designs again on architectures with scaled constants."""
 
@@ -280,7 +317,7 @@ def _scaled_level(level: StorageLevel, constant: Constant, factor: float) -> Sto
     return level
 
 
-def _remapped(found: Sensitivity, again: _Again, progress: Progress | None) -> Sensitivity:
+def _remapped(found: Sensitivity, again: _Again, own: "_OwnMetrics | None", progress: Progress | None) -> Sensitivity:
     """The fronts with the designs on some front mapped again; the better of the two mappings by the mapper's objective counts.
 
     Designs that are on no front keep their recorded mappings: their energies are upper bounds.
@@ -296,6 +333,9 @@ def _remapped(found: Sensitivity, again: _Again, progress: Progress | None) -> S
             if new[key] < old[key]:
                 gain = max(gain, 1.0 - new["energy_j"] / old["energy_j"])
                 metrics[number] = new
+                if own is not None:
+                    detail = found.study.detail(number)
+                    metrics[number] |= own.of_trial(trials[number], detail, new, variation.constant, variation.factor)
             done += 1
             if progress is not None:
                 progress(done, len(found.designs) * len(found.variations))
@@ -309,8 +349,8 @@ def sensitivity_json(found: Sensitivity) -> dict[str, Any]:
     points = {t.number: t.point for t in study.trials}
     return {
         "objectives": list(study.objectives),
-        "labels": LABELS,
-        "units": UNITS,
+        "labels": labels_of(study.objectives),
+        "units": units_of(study.objectives),
         "names": list(study.config["workload"]["names"]),
         "space": study.config["space"]["name"],
         "constraints": list(study.config["constraints"]),

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from codesign.core.files import write_atomic
-from codesign.evaluation.metrics import UNITS
+from codesign.evaluation.metrics import units_of
 from codesign.report.design_data import DesignData
 from codesign.report.html_page import asset, build_page
 from codesign.report.importance import LEAST_TRIALS, effects
-from codesign.report.recommend import LABELS, knee_design
+from codesign.report.recommend import knee_design, labels_of
 from codesign.report.summary import is_finite, recommended_rows, summary
 from codesign.study.study import REPORT_FILE, Study, Trial, hypervolume_curve
 
@@ -49,8 +49,8 @@ def report_data(study: Study, space: str | None = None) -> dict[str, Any]:
         "config": study.config,
         "versions": study.versions,
         "objectives": list(study.objectives),
-        "labels": LABELS,
-        "units": UNITS,
+        "labels": labels_of(study.objectives),
+        "units": units_of(study.objectives),
         "parameters": [p["name"] for p in study.config["space"]["space"]["parameters"]],
         "trials": [_trial_json(study, t, t.number in front) for t in study.trials],
         "curve": curve,

@@ -4,8 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from codesign.evaluation.metrics import UNITS, format_si
-from codesign.report.recommend import LABELS, constant_objectives, in_words, recommendations
+from codesign.cost.cost import COMPUTE
+from codesign.evaluation.metrics import format_si, unit_of
+from codesign.report.recommend import constant_objectives, in_words, label_of, recommendations
 from codesign.study.study import Study, Trial
 
 _SIZES = {"kib": "KiB", "mib": "MiB", "bytes": "bytes", "bits": "bits", "mm": "mm"}
@@ -68,7 +69,7 @@ def recommended_rows(study: Study, designs: Mapping[int, Mapping[str, Any]]) -> 
 def _mostly_bound_by(design: Mapping[str, Any]) -> str:
     if "layers" in design:
         name, share = _largest(time_shares(design), 1)[0]
-        return f"{_resource(name)}, {_percent(share)} of the time"
+        return f"{name}, {_percent(share)} of the time"
     if "networks" in design:
         compute, channel, total = (
             sum(n["weight"] * n[key] for n in design["networks"])
@@ -92,7 +93,7 @@ def _nothing(study: Study) -> dict[str, Any]:
 
 def figures(study: Study, trial: Trial) -> str:
     """The objectives of a trial in words: ``latency 8.1 ms, energy 5.3 mJ and area 1.2 mm²``."""
-    return in_words([f"{LABELS[o]} {format_si(trial.metrics[o], UNITS[o])}" for o in study.objectives])
+    return in_words([f"{label_of(o)} {format_si(trial.metrics[o], unit_of(o))}" for o in study.objectives])
 
 
 def point_text(point: Mapping[str, Any]) -> str:
@@ -111,7 +112,7 @@ def _bounds(design: Mapping[str, Any], trial: Trial) -> str:
     sentences = []
     if "layers" in design:
         shares = time_shares(design)
-        named = [f"{_percent(share)} by {_resource(name)}" for name, share in _largest(shares, 3)]
+        named = [f"{_percent(share)} by {name}" for name, share in _largest(shares, 3)]
         sentences.append(f"Its time is bound {in_words(named)}.")
     for network in design.get("networks", ()):
         sentences.append(
@@ -131,17 +132,17 @@ def _bounds(design: Mapping[str, Any], trial: Trial) -> str:
     total_area = sum(area.values())
     if total_area:
         placed = [f"{_percent(v / total_area)} for {_part(k)}" for k, v in _largest(area, 3)]
-        sentences.append(f"Of its {format_si(trial.metrics['area_mm2'], UNITS['area_mm2'])}, {in_words(placed)}.")
+        sentences.append(f"Of its {format_si(trial.metrics['area_mm2'], unit_of('area_mm2'))}, {in_words(placed)}.")
     return " ".join(sentences)
 
 
 def time_shares(design: Mapping[str, Any]) -> dict[str, float]:
-    """Share of the latency by what bounds it: a resource, or the vector operators."""
+    """Share of the latency by what bounds it, in words: one resource or several at equal cycles, or the vector operators."""
     cycles: dict[str, float] = {}
     for layer in design["layers"]:
-        name = layer["bottleneck"]
+        name = resources_in_words(layer["bottlenecks"])
         cycles[name] = cycles.get(name, 0.0) + layer["latency_cycles"] * layer["count"]
-    cycles["vector operators"] = design["vector"]["latency_cycles"]
+    cycles["the vector operators"] = design["vector"]["latency_cycles"]
     total = sum(cycles.values())
     return {name: c / total for name, c in cycles.items() if c}
 
@@ -154,7 +155,7 @@ def _importance(effects: Mapping[str, Any]) -> str:
         heavy = [(k, v) for k, v in _largest(found["total"], 3) if v >= 0.1]
         if heavy:
             named = [f"{name.replace('_', ' ')} ({_percent(min(share, 1.0))})" for name, share in heavy]
-            sentences.append(f"{LABELS[objective].capitalize()} hangs mostly on {in_words(named)}.")
+            sentences.append(f"{label_of(objective).capitalize()} hangs mostly on {in_words(named)}.")
     if sentences:
         sentences.append("Percentages: share of the variance over the values tried, interactions included.")
     return " ".join(sentences)
@@ -217,10 +218,14 @@ def _largest(values: Mapping[str, float], count: int) -> list[tuple[str, float]]
     return [item for item in ranked if item[1] >= 0.005] or ranked[:1]
 
 
-def _resource(name: str) -> str:
-    if name == "compute":
-        return "compute"
-    return "the vector operators" if name == "vector operators" else f"the bandwidth of {_part(name)}"
+def resources_in_words(names: Sequence[str]) -> str:
+    """What bounds a layer: ``compute``, ``the bandwidth of DRAM``, ``both compute and the bandwidth of DRAM``.
+
+    >>> resources_in_words(["compute", "DRAM"])
+    'both compute and the bandwidth of DRAM'
+    """
+    parts = [COMPUTE if name == COMPUTE else f"the bandwidth of {_part(name)}" for name in names]
+    return f"both {in_words(parts)}" if len(parts) == 2 else in_words(parts)
 
 
 def _part(name: str) -> str:

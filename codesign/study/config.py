@@ -56,6 +56,7 @@ def check_same(recorded: Mapping[str, Any], asked: Mapping[str, Any], where: str
     Raises:
         UserError: The configurations differ; the message says in what.
     """
+    recorded, asked = _comparable(recorded), _comparable(asked)
     differences = list(_differences(recorded, asked))
     if differences:
         key = differences[0][0].split(".")[0]
@@ -68,6 +69,20 @@ def check_same(recorded: Mapping[str, Any], asked: Mapping[str, Any], where: str
             f"{where} holds a study with {'other' if key.endswith('s') else 'another'} {key}: {shown}{more}",
             hint="give another --out (or --study), or the options it was started with",
         )
+
+
+def _comparable(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration without what may differ: how the optimiser is written, where the space was loaded from."""
+    space = {key: value for key, value in config["space"].items() if key != "source"}
+    return {**config, "space": space, "optimizer": _same_name(str(config["optimizer"]))}
+
+
+def _same_name(optimizer: str) -> str:
+    from codesign.optim.registry import canonical_name
+
+    prefix = CHEAP_PREFIX if optimizer.startswith(CHEAP_PREFIX) else ""
+    name, comma, rest = optimizer.removeprefix(prefix).partition(", ")
+    return f"{prefix}{canonical_name(name)}{comma}{rest}"
 
 
 def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:

@@ -5,13 +5,24 @@ Rules W3 to W5 in `docs/reference/workloads.md`.
 
 from dataclasses import replace
 
-from codesign.workloads.network import MATRIX_KINDS, Network, NetworkTensor, Operator, OperatorKind
+from codesign.workloads.functions import join_functions
+from codesign.workloads.network import MATRIX_KINDS, PHASES, Network, NetworkTensor, Operator, OperatorKind
 
-FUSED_FUNCTIONS = frozenset({"relu", "relu6", "clip", "leaky_relu", "prelu"})
-"""Functions of one comparison or two per element, which every accelerator applies to a result before it is written."""
+FUSED_FUNCTIONS = frozenset(
+    {
+        *("relu", "relu6", "clip", "leaky_relu", "prelu", "elu", "selu", "softplus", "tanh"),
+        *("sigmoid", "hard_sigmoid", "swish", "hard_swish", "mish", "gelu", "gelu_tanh"),
+    }
+)
+"""Functions of one element, which an accelerator applies to a result before it is written."""
 
 _AFFINE = frozenset({"batch_norm", "add", "sub", "mul", "div"})
 _HOSTS = MATRIX_KINDS | {OperatorKind.ELEMENTWISE}
+
+
+def remove_views(network: Network) -> Network:
+    """The network without reshapes and transpositions that cost nothing, and with functions written out as one; nothing folded."""
+    return _Fuser(join_functions(network), frozenset(), frozenset()).result()
 
 
 def fuse(network: Network, functions: frozenset[str] = FUSED_FUNCTIONS) -> Network:
@@ -21,24 +32,27 @@ def fuse(network: Network, functions: frozenset[str] = FUSED_FUNCTIONS) -> Netwo
       address their operands with strides.
     - A scale and shift by parameters (batch normalisation, `mul` and `add` with one activation operand) directly after a
       convolution or product with parameter weights is folded into weights and bias: one bias remains.
+    - Element-wise operators that depend on one tensor alone and read it more than once are one function (`join_functions`).
     - A function in `functions`, or a scale and shift that cannot be folded, is applied by the producer before it writes.
 
-    The producer must be a matrix or element-wise operator whose result nobody else reads.
+    The producer must be a matrix or element-wise operator whose result nobody else reads; of a transposed convolution, all the
+    operators that make its phases.
     MACs and the elements of all results are unchanged.
 
     Args:
         network: Any network.
         functions: Element functions that the producer can apply.
     """
-    return _Fuser(network, functions).result()
+    return _Fuser(join_functions(network), functions, _AFFINE).result()
 
 
 class _Fuser:
     """The state of one pass over the operators in order."""
 
-    def __init__(self, network: Network, functions: frozenset[str]) -> None:
+    def __init__(self, network: Network, functions: frozenset[str], affine: frozenset[str]) -> None:
         self.network = network
         self.functions = functions
+        self.affine = affine
         self.tensors = dict(network.tensor_by_name)
         self.alias: dict[str, str] = {}
         self.done: dict[str, Operator] = {}  # by the name of the operator
@@ -102,20 +116,23 @@ class _Fuser:
         source = self._single_activation(operator)
         if source is None or operator.window is not None:
             return None
-        if operator.function not in self.functions and operator.function not in _AFFINE:
+        if operator.function not in self.functions and operator.function not in self.affine:
             return None
         host_name = self.producer.get(source)
         if host_name is None or self.readers[source] != 1:
             return None
         host = self.done[host_name]
         shapes_agree = self.tensors[source].elements == self.tensors[operator.outputs[0]].elements
-        return host if host.kind in _HOSTS and len(host.outputs) == 1 and shapes_agree else None
+        hosts = host.kind in _HOSTS or host.function == PHASES
+        return host if hosts and len(host.outputs) == 1 and shapes_agree else None
 
     def _single_activation(self, operator: Operator) -> str | None:
         activations = [n for n in operator.inputs if not self.tensors[n].is_parameter]
         return activations[0] if len(activations) == 1 else None
 
-    def _merge(self, host: Operator, operator: Operator) -> Operator:
+    def _merge(self, host: Operator, operator: Operator, bias_name: str = "") -> Operator:
+        if host.function == PHASES:
+            return self._merge_phases(host, operator)
         output = operator.outputs
         fused = (*host.fused, operator.function)
         operands = (*host.operands[:-1], output[0]) if host.computation is not None else ()
@@ -125,7 +142,7 @@ class _Fuser:
             return replace(merged, inputs=(*host.inputs, *parameters), operations=host.operations + operator.operations)
         if len([n for n in host.inputs if self.tensors[n].is_parameter]) > 1:
             return merged  # there is a bias already, it takes the shift
-        bias = self._bias(host)
+        bias = self._bias(host, bias_name)
         return replace(
             merged, inputs=(*host.inputs, bias.name), operations=host.operations + self.tensors[output[0]].elements
         )
@@ -149,11 +166,23 @@ class _Fuser:
                     return False
         return True
 
-    def _bias(self, host: Operator) -> NetworkTensor:
+    def _merge_phases(self, join: Operator, operator: Operator) -> Operator:
+        """The join of a transposed convolution whose parts apply `operator` to their share of the result."""
+        total = max(self.tensors[operator.outputs[0]].elements, 1)
+        for name in join.inputs:
+            part = self.done[self.producer[name]]
+            share = operator.operations * self.tensors[name].elements // total
+            each = replace(operator, outputs=(name,), operations=share)
+            self.done[part.name] = self._merge(part, each, f"{join.name}.bias")
+        return replace(join, outputs=operator.outputs)
+
+    def _bias(self, host: Operator, name: str) -> NetworkTensor:
+        if name in self.tensors:
+            return self.tensors[name]
         shape = self.tensors[host.outputs[0]].shape
         channels = shape[1] if host.kind is OperatorKind.CONV else shape[-1]
         weight = next(self.tensors[n] for n in host.operands[:-1] if self.tensors[n].is_parameter)
-        name = f"{host.name}.bias"
+        name = name or f"{host.name}.bias"
         while name in self.tensors:
             name += "_"
         self.tensors[name] = NetworkTensor(name, (channels,), weight.bits, True)

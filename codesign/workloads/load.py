@@ -1,8 +1,10 @@
 """One door for every way to name a network: the zoo, an ONNX file, the project's own JSON or YAML."""
 
+import importlib.metadata
 import logging
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
 
 from codesign.core.errors import UserError, closest
 from codesign.core.files import read_structured
@@ -13,6 +15,9 @@ from codesign.workloads.zoo import ZOO, build_model, is_zoo_name, normalized
 
 _log = logging.getLogger(__name__)
 
+GROUP = "codesign.readers"
+"""Entry points of this group read networks of other suffixes: ``suffix = module:function``, a `NetworkReader`."""
+
 _STRUCTURED = (".json", ".yaml", ".yml")
 
 
@@ -21,6 +26,7 @@ def load_network(
     *,
     batch: int | None = None,
     seq: int | None = None,
+    past: int | None = None,
     phase: str | None = None,
     bits: int = 8,
     partial_bits: int | None = None,
@@ -34,6 +40,7 @@ def load_network(
             ``.yaml``.
         batch: Inferences that run together; default: what a file says, else 1.
         seq: Sequence length: of a zoo model that has one, or of the symbolic sequence axes of an ONNX file.
+        past: Tokens in the cache, of a zoo model that has phases.
         phase: ``prefill`` or ``decode``, for zoo models that have phases.
         bits: Width of every element of memory.
         partial_bits: Width of partial sums; default `bits`.
@@ -49,13 +56,18 @@ def load_network(
     text = str(name_or_path)
     suffix = Path(text).suffix.lower()
     if suffix == ".onnx":
-        if phase is not None:
-            raise UserError("`phase` applies to zoo networks, not to an ONNX file", where=text)
+        for option, given in (("phase", phase), ("past", past)):
+            if given is not None:
+                raise UserError(
+                    f"`{option}` applies to zoo networks, not to an ONNX file",
+                    where=text,
+                    hint="its free axes have names: --dims seq=1 past=1024",
+                )
         from codesign.workloads.onnx.reader import load_onnx
 
         network = load_onnx(text, batch=batch, seq=seq, dims=dims, bits=bits, partial_bits=partial_bits)
     elif suffix in _STRUCTURED:
-        for field, value in (("seq", seq), ("phase", phase), ("dims", dims or None)):
+        for field, value in (("seq", seq), ("past", past), ("phase", phase), ("dims", dims or None)):
             if value is not None:
                 raise UserError(f"`{field}` does not apply to a network file with fixed shapes", where=text)
         network = network_from_json(read_structured(text), where=text).with_bits(bits, partial_bits)
@@ -66,8 +78,16 @@ def load_network(
         if dims:
             raise UserError("`dims` applies to ONNX files, not to a zoo network", where=text)
         network = build_model(
-            text, batch=1 if batch is None else batch, seq=seq, phase=phase, bits=bits, partial_bits=partial_bits
+            text,
+            batch=1 if batch is None else batch,
+            seq=seq,
+            past=past,
+            phase=phase,
+            bits=bits,
+            partial_bits=partial_bits,
         )
+    elif (reader := _registered_reader(suffix)) is not None:
+        network = reader(text, batch=batch, seq=seq, phase=phase, dims=dims, bits=bits, partial_bits=partial_bits)
     else:
         raise _unknown(text)
     if not fuse:
@@ -76,6 +96,35 @@ def load_network(
         return fuse_network(network)
     except UserError as error:  # shapes of a file that contradict each other only once operators are joined
         raise error.within(text) from None
+
+
+class NetworkReader(Protocol):
+    """Reads networks from files of one suffix; other packages register theirs under `GROUP`."""
+
+    def __call__(
+        self,
+        path: str,
+        *,
+        batch: int | None,
+        seq: int | None,
+        phase: str | None,
+        dims: Mapping[str, int] | None,
+        bits: int,
+        partial_bits: int | None,
+    ) -> Network:
+        """The network of a file.
+
+        Raises:
+            UserError: The file cannot be used, or an option does not apply to it.
+        """
+
+
+def _registered_reader(suffix: str) -> NetworkReader | None:
+    for point in importlib.metadata.entry_points(group=GROUP):
+        if suffix == f".{point.name}":
+            found: NetworkReader = point.load()
+            return found
+    return None
 
 
 def _unknown(text: str) -> UserError:

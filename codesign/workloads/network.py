@@ -34,6 +34,9 @@ class OperatorKind(Enum):
     OPAQUE = "opaque"
 
 
+PHASES = "phases"
+"""Function of the concatenation that interleaves the phases of a transposed convolution."""
+
 MATRIX_KINDS = frozenset({OperatorKind.CONV, OperatorKind.MATMUL})
 
 
@@ -457,7 +460,7 @@ def _check_operands(network: Network, operator: Operator) -> None:
             where=where,
         )
     if operator.function == "transposed":
-        return  # rounded up to whole phases of the stride
+        return  # whole phases of every input, where the result may be cropped or have pixels without a tap
     for tensor, name in zip(operator.computation.tensors, operator.operands, strict=True):
         if any(len(axis.terms) != 1 or axis.terms[0][1] != 1 for axis in tensor.axes):
             continue  # a sliding window: padding and stride decouple the extents

@@ -5,6 +5,9 @@ M, N, K; Inputs, Weights, Outputs), because the mappings and constraints of othe
 P and R run along the height, Q and S along the width of an image.
 """
 
+import itertools
+import math
+
 from codesign.core.errors import UserError
 from codesign.workloads.computation import Computation, Role
 
@@ -136,59 +139,90 @@ def conv_nd(
     return _make(notation, bounds, bits, partial_bits, name)
 
 
-def transposed_conv2d(
+_PHASE_DIMS = {1: ("A",), 2: ("A", "B"), 3: ("X", "A", "B")}
+"""Names of the dimensions that count the phases of a transposed convolution, by the number of its axes."""
+
+
+def phase_taps(kernel: int, stride: int, dilation: int = 1) -> tuple[tuple[int, int], ...]:
+    """How the taps of one axis of a transposed convolution spread over its phases, as (phases, taps of each).
+
+    Tap r of an input lands on phase ``(dilation * r) mod stride``, so ``stride / gcd(stride, dilation)`` phases take the taps in
+    turn. A phase without a tap has only the bias and is not listed.
+
+    >>> phase_taps(4, 2), phase_taps(3, 2), phase_taps(2, 3)
+    (((2, 2),), ((1, 2), (1, 1)), ((2, 1),))
+    """
+    reached = stride // math.gcd(stride, dilation)
+    each, more = divmod(kernel, reached)
+    groups = ((more, each + 1), (reached - more, each))
+    return tuple((phases, taps) for phases, taps in groups if phases and taps)
+
+
+def transposed_conv(
     *,
     K: int,
     C: int,
-    P: int,
-    Q: int,
-    R: int,
-    S: int,
+    size: tuple[int, ...],
+    kernel: tuple[int, ...],
     N: int = 1,
     G: int = 1,
-    stride: Pair = 1,
+    stride: tuple[int, ...] | None = None,
+    dilation: tuple[int, ...] | None = None,
     bits: int = 8,
     partial_bits: int | None = None,
     name: str = "",
-) -> Computation:
-    """A transposed convolution as the stride*stride ordinary convolutions it consists of.
+) -> tuple[Computation, ...]:
+    """A transposed convolution as the ordinary convolutions it consists of (rule W2).
 
-    Output pixel ``(stride*p + a, stride*q + b)`` of phase (A=a, B=b) needs the filter taps of that phase alone:
-    ``ceil(R/stride) x ceil(S/stride)`` of them. So the MACs are exact when the strides divide R and S.
+    Output pixel ``stride * p + a`` belongs to phase a, which sees the taps of that phase alone. Phases with equally many taps are
+    one computation, with a dimension (A along the height, B along the width) that counts them; so there is one where the stride
+    divides the filter, else up to two for each axis. Every input meets every tap once: the MACs of all computations together are
+    ``N * K * C / G`` times the inputs and the taps of every axis, and no inserted zero is multiplied.
 
     Args:
-        K: Output channels.
-        C: Input channels.
-        P: Output height (divided by the stride inside; rounded up).
-        Q: Output width.
-        R: Filter height of the whole filter.
-        S: Filter width of the whole filter.
+        K: Output channels of the whole layer.
+        C: Input channels of the whole layer.
+        size: Length of the *input* axes: (P), (P, Q), or (D, P, Q) with a depth.
+        kernel: Taps along them.
         N: Batch.
-        G: Groups; above 1 the computation has a dimension G and per-group K and C.
-        stride: Of height and width.
+        G: Groups; above 1 the computations have a dimension G and per-group K and C.
+        stride: Of each axis; default 1.
+        dilation: Of each axis; default 1.
         bits: Width of an element.
         partial_bits: Width of a partial sum; default `bits`.
         name: A label for people.
+
+    Raises:
+        UserError: A size below 1, axes that do not agree in number, or G does not divide K and C.
     """
     where = name or "transposed conv"
-    stride_p, stride_q = _pair(stride, "stride", where)
+    rank = len(size)
+    strides, dilations = stride or (1,) * rank, dilation or (1,) * rank
+    if rank not in _SPATIAL or not len(kernel) == len(strides) == len(dilations) == rank:
+        raise UserError(
+            f"expected 1 to 3 input axes and as many taps, strides and dilations, got {size}, {kernel}, {strides}, {dilations}",
+            where=where,
+        )
     _check_groups(where, K, C, G)
-    bounds = {
-        "N": N,
-        "K": K // G,
-        "C": C // G,
-        "A": stride_p,
-        "B": stride_q,
-        "P": -(-P // stride_p),
-        "Q": -(-Q // stride_q),
-        "R": -(-R // stride_p),
-        "S": -(-S // stride_q),
-    }
-    notation = "Outputs[N,K,A,P,B,Q] += Inputs[N,C,P+R,Q+S] * Weights[K,C,A,B,R,S]"
-    if G > 1:
-        notation = "Outputs[N,G,K,A,P,B,Q] += Inputs[N,G,C,P+R,Q+S] * Weights[G,K,C,A,B,R,S]"
-        bounds["G"] = G
-    return _make(notation, bounds, bits, partial_bits, name)
+    for n, r, s, d in zip(size, kernel, strides, dilations, strict=True):
+        _require_positive(where, size=n, kernel=r, stride=s, dilation=d)
+    outs, taps = _SPATIAL[rank]
+    phases = _PHASE_DIMS[rank]
+    steps = [d // math.gcd(s, d) for s, d in zip(strides, dilations, strict=True)]
+    window = ",".join(f"{outs[i]}+{_term(steps[i], taps[i])}" for i in range(rank))
+    out = ",".join(f"{phase},{dim}" for phase, dim in zip(phases, outs, strict=True))
+    group = "G," if G > 1 else ""
+    notation = (
+        f"Outputs[N,{group}K,{out}] += Inputs[N,{group}C,{window}] * "
+        f"Weights[{group}K,C,{','.join(phases)},{','.join(taps)}]"
+    )
+    fixed = {"N": N, "K": K // G, "C": C // G} | ({"G": G} if G > 1 else {}) | dict(zip(outs, size, strict=True))
+    found = []
+    for chosen in itertools.product(*(phase_taps(*axis) for axis in zip(kernel, strides, dilations, strict=True))):
+        counts = {dim: n for dim, (n, _) in zip(phases, chosen, strict=True)}
+        lengths = {dim: n for dim, (_, n) in zip(taps, chosen, strict=True)}
+        found.append(_make(notation, fixed | counts | lengths, bits, partial_bits, name))
+    return tuple(found)
 
 
 def gemm(*, M: int, N: int, K: int, bits: int = 8, partial_bits: int | None = None, name: str = "") -> Computation:

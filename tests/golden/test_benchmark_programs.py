@@ -5,14 +5,14 @@ import json
 import numpy as np
 import pytest
 
-from codesign.tensorize.choice import choices
-from codesign.tensorize.execute import affine_einsum, random_inputs
-from codesign.tensorize.intrinsics import BUILT_IN_INTRINSICS, intrinsic
-from codesign.tensorize.program import Program, generate_program
-from codesign.tensorize.schedule import schedule_from_tiles
-from codesign.tensorize.scratchpad import Scratchpad
-from codesign.tensorize.simulator import simulate, wrapped
-from codesign.tensorize.stages import split_stages
+from codesign.tensorization.choice import choices
+from codesign.tensorization.execute import affine_einsum, random_inputs
+from codesign.tensorization.intrinsics import BUILT_IN_INTRINSICS, intrinsic
+from codesign.tensorization.program import Program, generate_program
+from codesign.tensorization.schedule import schedule_from_tiles
+from codesign.tensorization.scratchpad import Scratchpad
+from codesign.tensorization.simulator import simulate, wrapped
+from codesign.tensorization.stages import split_stages
 from codesign.workloads.computation import Computation
 from tests.reference_data import supporting_files
 

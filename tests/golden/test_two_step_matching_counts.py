@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from codesign.tensorize.diagnosis import nearest_miss
-from codesign.tensorize.intrinsics import intrinsic
-from codesign.tensorize.matching import Condition, printed_matches
+from codesign.tensorization.diagnosis import nearest_miss
+from codesign.tensorization.intrinsics import intrinsic
+from codesign.tensorization.matching import Condition, printed_matches
 from codesign.workloads.computation import Computation
 from tests.reference_data import REFERENCE
 

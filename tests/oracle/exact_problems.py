@@ -2,7 +2,16 @@
 
 import numpy as np
 
-from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, LevelKind, Links, StorageLevel
+from codesign.arch.architecture import (
+    AccessEnergy,
+    Architecture,
+    Arithmetic,
+    Fanout,
+    LevelKind,
+    Links,
+    Ports,
+    StorageLevel,
+)
 from codesign.mapping.constraints import Constraints, LevelConstraints, MappingProblem
 from codesign.workloads.computation import Computation
 
@@ -33,35 +42,49 @@ def random_problem(
     constrained: bool = False,
     size: int = 40,
     levels: int | None = None,
+    busy: bool = False,
 ) -> MappingProblem:
-    """A problem of one of these forms whose bounds multiply to about `size`, on so many levels (None: 1 to 4)."""
+    """A problem of one of these forms whose bounds multiply to about `size`.
+
+    Args:
+        rng: Draws it.
+        forms: Keys of `FORMS`.
+        free_bypass: Whether keep sets are free.
+        constrained: Whether factors and orders are fixed at some levels.
+        size: Product of the bounds, about.
+        levels: Of the hierarchy; None draws 1 to 4.
+        busy: Whether every level may keep every tensor and has limited ports; else a random part.
+    """
     notation, dims = FORMS[forms[int(rng.integers(len(forms)))]]
     bounds = dict.fromkeys(dims, 1)
     while np.prod(list(bounds.values())) < size:
         dim = dims[int(rng.integers(len(dims)))]
         bounds[dim] *= int(rng.choice([2, 2, 2, 3, 3, 5]))
     computation = Computation.parse(notation, bounds, bits=8, partial_bits=int(rng.choice([8, 24])))
-    architecture = _random_architecture(rng, computation, levels)
+    architecture = _random_architecture(rng, computation, levels, busy)
     rules: list[LevelConstraints] = []
     if constrained:
         rules = [_random_constraints(rng, computation, v.name) for v in architecture.levels if rng.random() < 0.6]
     return MappingProblem(computation, architecture, Constraints(tuple(rules), free_bypass))
 
 
-def _random_architecture(rng: np.random.Generator, computation: Computation, n_given: int | None) -> Architecture:
+def _random_architecture(
+    rng: np.random.Generator, computation: Computation, n_given: int | None, busy: bool
+) -> Architecture:
     n_levels = int(rng.integers(1, 5)) if n_given is None else n_given
     names = [t.name for t in computation.tensors]
     largest = sum(computation.tensor_words(t) for t in computation.tensors)
     levels = []
     for v in range(n_levels):
-        keep = frozenset(n for n in names if rng.random() < 0.7) if v else frozenset(names)
+        keep = frozenset(n for n in names if rng.random() < 0.7 or busy) if v else frozenset(names)
         words = max(3.0, largest * float(rng.uniform(0.1, 0.8)) / 2.0 ** max(0, v - 1))
         fanout = Fanout()
         if rng.random() < 0.45:
             links = (Links.NONE, Links.SYSTOLIC, Links.MULTICAST, Links.MULTICAST)[int(rng.integers(4))]
             hop = float(rng.choice([0.0, 0.05]))
             fanout = Fanout(int(rng.integers(1, 5)), int(rng.integers(1, 4)), links, hop)
-        limited = rng.random(2) < 0.4
+        limited = rng.random(2) < (1.0 if busy else 0.4)
+        aside = rng.spawn(1)[0]  # leaves the problems as they were before levels had one port
         levels.append(
             StorageLevel(
                 name=f"L{v}",
@@ -72,6 +95,7 @@ def _random_architecture(rng: np.random.Generator, computation: Computation, n_g
                 keep=keep,
                 read_bandwidth_words_per_cycle=float(rng.choice([0.5, 1.0, 2.5])) if limited[0] else None,
                 write_bandwidth_words_per_cycle=float(rng.choice([0.3, 1.0, 2.0])) if limited[1] else None,
+                ports=Ports.SHARED if aside.random() < 0.4 else Ports.SEPARATE,
                 energy=AccessEnergy(*(float(x) * 3.0 ** (n_levels - v) for x in rng.uniform(0.2, 1.0, 3))),
                 fanout=fanout,
             )

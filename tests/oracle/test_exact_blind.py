@@ -93,6 +93,16 @@ def test_all_keep_sets_at_once(seed: int) -> None:
 
 
 @pytest.mark.usefixtures("always_jointly")
+@pytest.mark.parametrize("seed", range(24))
+def test_all_keep_sets_behind_windows_and_limited_ports(seed: int) -> None:
+    """Every level's ports are limited, so that energy-delay product weighs energy against the cycles of each."""
+    rng = np.random.default_rng(15_000 + seed)
+    reuse = Reuse.WALK if seed % 4 == 3 else Reuse.TIMELOOP
+    problem = random_problem(rng, WINDOWS, free_bypass=True, size=(10, 16)[seed % 2], levels=3 + seed % 2, busy=True)
+    check(problem, reuse)
+
+
+@pytest.mark.usefixtures("always_jointly")
 @pytest.mark.parametrize("seed", range(8))
 def test_all_keep_sets_of_five_levels_at_once(seed: int) -> None:
     rng = np.random.default_rng(12_000 + seed)

@@ -5,7 +5,16 @@ import math
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
-from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, LevelKind, Links, StorageLevel
+from codesign.arch.architecture import (
+    AccessEnergy,
+    Architecture,
+    Arithmetic,
+    Fanout,
+    LevelKind,
+    Links,
+    Ports,
+    StorageLevel,
+)
 from codesign.arch.files import architecture_from_json, architecture_to_json
 from codesign.core.errors import UserError
 from codesign.cost.cost import Cost, evaluate
@@ -72,6 +81,7 @@ def architectures(draw: st.DrawFn, *, plain: bool) -> Architecture:
                 ),
                 read_bandwidth_words_per_cycle=draw(maybe_positive),
                 write_bandwidth_words_per_cycle=draw(maybe_positive),
+                ports=Ports.SEPARATE if plain else draw(st.sampled_from(Ports)),
                 banks=1 if plain else draw(st.integers(1, 8)),
                 energy=energy if plain else draw(st.sampled_from((energy, None))),
                 area_mm2=None if plain else draw(maybe_positive),

@@ -1,14 +1,17 @@
 """The kernel equals the interpreter on random computations, hierarchies and mappings, for every reuse rule."""
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, Links, StorageLevel
+from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, Links, Ports, StorageLevel
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, evaluate
-from codesign.cost.interpreter import execute, interpret, reference_result
+from codesign.cost.interpreter import execute, interpret, interpret_ports, reference_result
 from codesign.mapping.mapping import Mapping, Node, Spatial, Storage, Temporal
 from codesign.mapping.nest import decode_nest, encode_nest
 from codesign.mapping.space import prime_factors
@@ -32,13 +35,26 @@ SIZES = [1, 2, 3, 4, 6]
 
 
 @st.composite
+def ports(draw: st.DrawFn) -> dict[str, object]:
+    """Bandwidths of a level, limited or not, on one port or two, and how wide its words are."""
+    rates = st.sampled_from([None, 0.1, 0.25, 0.3, 1.0, 3.0])
+    return {
+        "read_bandwidth_words_per_cycle": draw(rates),
+        "write_bandwidth_words_per_cycle": draw(rates),
+        "ports": draw(st.sampled_from(Ports)),
+        "word_bits": draw(st.sampled_from([8, 16, 24])),
+        "one_element_per_word": draw(st.booleans()),
+    }
+
+
+@st.composite
 def problems(draw: st.DrawFn) -> tuple[Computation, Architecture, Mapping]:
     notation = draw(st.sampled_from(NOTATIONS))
     dims = sorted({c for c in notation if c.islower()})
     bounds = {d: draw(st.sampled_from(SIZES)) for d in dims}
     while np.prod(list(bounds.values())) > 200:
         bounds[max(bounds, key=bounds.__getitem__)] = 1
-    computation = Computation.parse(notation, bounds)
+    computation = Computation.parse(notation, bounds, bits=8, partial_bits=draw(st.sampled_from([8, 24])))
     n_levels = draw(st.integers(2, 5))
     links = draw(st.lists(st.sampled_from(list(Links)), min_size=n_levels, max_size=n_levels))
     where: list[list[Node]] = [[] for _ in range(n_levels)]
@@ -63,7 +79,7 @@ def problems(draw: st.DrawFn) -> tuple[Computation, Architecture, Mapping]:
         y = int(np.prod([s.factor for s in spatial[v] if s.axis == "y"], initial=1))
         energy = AccessEnergy(10.0 / (v + 1), 11.0 / (v + 1), 12.0 / (v + 1))
         fanout = Fanout(x + draw(st.integers(0, 1)), y, links[v])
-        levels.append(StorageLevel(f"L{v}", capacity_bytes=1e9, energy=energy, fanout=fanout))
+        levels.append(StorageLevel(f"L{v}", capacity_bytes=1e9, energy=energy, fanout=fanout, **draw(ports())))
     return computation, Architecture("random", tuple(levels), Arithmetic(energy_pj=1.0)), Mapping(tuple(nodes))
 
 
@@ -81,6 +97,28 @@ def test_counts_equal(problem: tuple[Computation, Architecture, Mapping], reuse:
     }
     expected = {key: (c.tile_words, c.reads, c.fills, c.updates) for key, c in walked.items()}
     assert got == expected, str(computation)
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(problems(), st.sampled_from(list(Reuse)))
+def test_ports_are_busy_for_what_the_interpreter_moves(
+    problem: tuple[Computation, Architecture, Mapping], reuse: Reuse
+) -> None:
+    """Rules L2 and L3: every level's cycles, and with them the latency, follow from the words that were walked."""
+    computation, architecture, mapping = problem
+    cost = evaluate(computation, architecture, mapping, reuse=reuse)
+    assert isinstance(cost, Cost)
+    walked = interpret_ports(computation, architecture, mapping, reuse)
+    rounding = Fraction(1, 10**11)
+    for level in cost.levels:
+        busy = walked[level.level]
+        allowed = {math.ceil(busy * (1 - rounding)), math.ceil(busy), math.ceil(busy * (1 + rounding))}
+        assert level.busy_cycles in allowed, (str(computation), level.level)
+        assert level.cycles == max(cost.compute_cycles, level.busy_cycles)
+    assert cost.latency_cycles == max(cost.compute_cycles, *(v.busy_cycles for v in cost.levels))
+    busy_throughout = {v.level for v in cost.levels if v.busy_cycles == cost.latency_cycles}
+    assert set(cost.bottlenecks) - {"compute"} == busy_throughout
+    assert ("compute" in cost.bottlenecks) == (cost.compute_cycles == cost.latency_cycles)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, LevelKind, StorageLevel
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, evaluate
-from codesign.tensorize.choice import TensorizeChoice, choices
-from codesign.tensorize.execute import affine_einsum, random_inputs, tensor_shape
-from codesign.tensorize.gemmini import GemminiMemory, GemminiProgram, gemmini_program
-from codesign.tensorize.gemmini_simulator import simulate_gemmini
-from codesign.tensorize.intrinsics import intrinsic
-from codesign.tensorize.program import Program, generate_program
-from codesign.tensorize.schedule import Schedule, schedule_from_mapping, schedule_from_tiles
-from codesign.tensorize.scratchpad import Scratchpad
-from codesign.tensorize.simulator import simulate, wrapped
+from codesign.tensorization.choice import TensorizeChoice, choices
+from codesign.tensorization.execute import affine_einsum, random_inputs, tensor_shape
+from codesign.tensorization.gemmini import GemminiMemory, GemminiProgram, gemmini_program
+from codesign.tensorization.gemmini_simulator import simulate_gemmini
+from codesign.tensorization.intrinsics import intrinsic
+from codesign.tensorization.program import Program, generate_program
+from codesign.tensorization.schedule import Schedule, schedule_from_mapping, schedule_from_tiles
+from codesign.tensorization.scratchpad import Scratchpad
+from codesign.tensorization.simulator import simulate, wrapped
 from codesign.workloads.computation import Computation
 
 LIMITS = settings(

@@ -6,10 +6,20 @@ import numpy as np
 import pytest
 
 from codesign.cost.cost import Infeasible
-from codesign.tensorize.encoding import SoftwareProblem
-from codesign.tensorize.program_cost import program_cost
-from codesign.tensorize.revisions import REVISIONS, score_candidates
-from codesign.tensorize.scoring import ARRAY, CALLS, DRAM_TIME, ENERGY, HOST, LATENCY, TRIPS, USED_BITS, result_width
+from codesign.tensorization.encoding import SoftwareProblem
+from codesign.tensorization.program_cost import program_cost
+from codesign.tensorization.revisions import REVISIONS, score_candidates
+from codesign.tensorization.scoring import (
+    ARRAY,
+    CALLS,
+    DRAM_TIME,
+    ENERGY,
+    HOST,
+    LATENCY,
+    TRIPS,
+    USED_BITS,
+    result_width,
+)
 from codesign.workloads.computation import Computation
 from spaces.cores import CORE_SPACES, core_of
 from spaces.software import SoftwareSpace

@@ -4,10 +4,10 @@ import numpy as np
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from codesign.tensorize.choice import choices
-from codesign.tensorize.execute import affine_einsum, random_inputs, run_choice
-from codesign.tensorize.intrinsics import Intrinsic, intrinsic
-from codesign.tensorize.stages import split_stages
+from codesign.tensorization.choice import choices
+from codesign.tensorization.execute import affine_einsum, random_inputs, run_choice
+from codesign.tensorization.intrinsics import Intrinsic, intrinsic
+from codesign.tensorization.stages import split_stages
 from codesign.workloads.computation import AffineIndex, Computation, Role, Tensor
 
 LIMITS = settings(

@@ -72,7 +72,7 @@ def test_an_empty_front_says_which_bound_excludes_the_designs(tmp_path: Path) ->
         (("--constraint", "power_w=2"), "power_w=2"),
         (("--weights", "1", "2"), "expected 1 weights"),
         (("--activations", "kept"), "--activation-buffer"),
-        (("--activation-buffer", "64XB"), "must be a size"),
+        (("--activation-buffer", "64XB"), "unknown unit 'XB'"),
     ],
 )
 def test_a_mistake_gets_one_message_and_exit_code_2(change: tuple[str, ...], message: str, tmp_path: Path) -> None:

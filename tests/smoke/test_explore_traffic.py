@@ -30,3 +30,21 @@ def test_options_of_other_schedulers_are_refused(tmp_path: Path) -> None:
     run = explore("--network", "densenet121", "--scheduler", "cosma", "--mapper", "anneal", "--out", "s", cwd=tmp_path)
     assert run.returncode == 2
     assert "--mapper is of --scheduler layers; --scheduler cosma decides it itself" in run.stderr
+
+
+def test_what_cosma_cannot_minimise_is_refused(tmp_path: Path) -> None:
+    options = ("--network", "densenet121", "--scheduler", "cosma", "--out", "s")
+    run = explore(*options, "--map-objective", "edp", cwd=tmp_path)
+    assert run.returncode == 2
+    text = " ".join(run.stderr.split())
+    assert "--map-objective edp is not one that --scheduler cosma minimises: bytes, energy, latency" in text
+    assert "leave it out for bytes" in text
+
+
+def test_the_record_says_what_cosma_minimised(tmp_path: Path) -> None:
+    options = ("--network", "alexnet", "--scheduler", "cosma", "--optimizer", "random", "--trials", "1")
+    for name, expected in ((None, "bytes"), ("energy", "energy")):
+        given = () if name is None else ("--map-objective", name)
+        run = explore(*options, *given, "--out", expected, cwd=tmp_path)
+        assert run.returncode == 0, run.stderr
+        assert Study.open(tmp_path / expected).config["evaluation"]["objective"] == expected

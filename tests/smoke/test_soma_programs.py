@@ -101,7 +101,7 @@ def test_infeasible_is_printed_as_a_result(capsys: Any) -> None:
     ("options", "message"),
     [
         ({"network": None}, "--network is required"),
-        ({"capacity": "10x"}, "--capacity must be bytes"),
+        ({"capacity": "10x"}, "unknown unit 'x'"),
         ({"mode": "fast"}, "unknown mode 'fast'"),
         ({"objective": "speed"}, "unknown objective 'speed'"),
         ({"phase": "decode"}, "do not apply to a graph with fixed shapes"),

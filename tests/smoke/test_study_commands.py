@@ -104,7 +104,7 @@ def test_two_fidelities_keep_cheap_evaluations_beside_the_study(tmp_path: Path) 
 def test_whole_networks_are_scheduled_inside_the_search(tmp_path: Path) -> None:
     options = (
         "--network",
-        "gpt2-small",
+        "gpt2-small-block",
         "--space",
         "soma-edge",
         "--scheduler",

@@ -20,6 +20,8 @@ SAME_PART = {
     "load",
     "solve",
     "operators",
+    "scheduler",
+    "spatial",
 }
 """File names that several folders of one package may have: they play the same part there for different things."""
 

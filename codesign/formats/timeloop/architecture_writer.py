@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping as MappingABC
 from typing import Any
 
-from codesign.arch.architecture import Architecture, LevelKind, Links, StorageLevel
+from codesign.arch.architecture import Architecture, LevelKind, Links, Ports, StorageLevel
 
 _log = logging.getLogger(__name__)
 
@@ -90,6 +90,10 @@ def _warn_of_losses(architecture: Architecture) -> None:
         fanout = level.fanout
         if fanout.size > 1 and fanout.links is not Links.MULTICAST:
             _log.warning("%s: links %r below %r become multicast", where, fanout.links.value, level.name)
+        if level.ports is Ports.SHARED:
+            _log.warning(
+                "%s: reads and writes of %r take turns here, Timeloop gives each its bandwidth", where, level.name
+            )
         if fanout.hop_pj_per_bit:
             _log.warning("%s: the energy of the wires below %r is left out", where, level.name)
     if architecture.leakage_w or architecture.extra_area_mm2:

@@ -258,7 +258,8 @@ class _Tables:
         reads = sum(self.instance.fewest_of_all(t) * float(problem.words[0, t]) for t in range(output))
         writes = self.instance.fewest_of_all(output) * float(problem.words[0, output])
         limits = zip((reads, writes), problem.bandwidth[0], strict=True)
-        return max(words / float(rate) if rate > 0.0 else 0.0 for words, rate in limits)
+        busy = [words / float(rate) if rate > 0.0 else 0.0 for words, rate in limits]
+        return sum(busy) if problem.one_port[0] else max(busy)
 
     def chain(self, t: int, kept: Chain) -> FloatArray:
         """Energy of one tensor with these levels keeping it."""

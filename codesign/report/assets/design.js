@@ -12,32 +12,36 @@ function breakdown(holder, parts, unit, colours) {
   barList(holder, parts.slice().sort((a, b) => b[1] - a[1]).map(([name, value]) => ({ name, value: Math.max(0, value), colour: colours(name), text: si(value, unit) + "  " + percent(value / total) })), { left: 164, right: 132 });
 }
 
-const boundText = name => name === "compute" ? "compute" : name === "vector operators" ? "vector operators" : "bandwidth of " + name;
+const resourceText = name => name === "compute" || name === "vector operators" ? name : "bandwidth of " + name;
+// All that bounds a layer; several at equal cycles.
+const boundText = names => names.map(resourceText).join(" and ");
+// One colour, or several side by side.
+const striped = colours => colours.length === 1 ? colours[0] : "linear-gradient(90deg," + colours.map((c, k) => c + " " + 100 * k / colours.length + "% " + 100 * (k + 1) / colours.length + "%").join(",") + ")";
 const proofText = layer => layer.proof === "optimal" ? "proven optimal" : layer.proof === "gap" && layer.gap !== null ? "within " + (100 * layer.gap).toPrecision(2) + " % of a lower bound" : "best found";
 
 function layerTip(layer, clock) {
-  const lines = [layer.name, layer.count + " × " + si(layer.latency_cycles / clock, "s") + " = " + si(layer.count * layer.latency_cycles / clock, "s"), "bound by " + boundText(layer.bottleneck), "utilisation  " + percent(layer.utilization), "energy  " + si(layer.energy_pj * 1e-12, "J") + " each", proofText(layer)];
-  if (layer.cycles) lines.push("", "cycles needed by", "compute  " + count(layer.compute_cycles), ...Object.entries(layer.cycles).filter(([, c]) => c > layer.compute_cycles).map(([name, c]) => name + "  " + count(c)));
+  const lines = [layer.name, layer.count + " × " + si(layer.latency_cycles / clock, "s") + " = " + si(layer.count * layer.latency_cycles / clock, "s"), "bound by " + boundText(layer.bottlenecks), "utilisation  " + percent(layer.utilization), "energy  " + si(layer.energy_pj * 1e-12, "J") + " each", proofText(layer)];
+  if (layer.busy_cycles) lines.push("", "cycles in which each is busy", ...Object.entries(layer.busy_cycles).filter(([, c]) => c > 0).map(([name, c]) => name + "  " + count(c) + "  " + percent(c / layer.latency_cycles)));
   return [...lines, "", layer.notation, Object.entries(layer.bounds).map(([k, v]) => k + "=" + v).join(" ")];
 }
 
 // Latency by layer: coloured by what bounds it; the line in a bar is what compute alone would take.
 function drawLayers(holder, design, colours) {
   const clock = design.architecture.clock_hz, layers = design.layers, vector = design.vector.latency_cycles;
-  const bars = layers.map(l => ({ name: l.name, cycles: l.latency_cycles * l.count, compute: l.compute_cycles === undefined ? null : l.compute_cycles * l.count, bound: l.bottleneck, tip: () => layerTip(l, clock) }));
-  if (vector) bars.push({ name: "vector operators", cycles: vector, compute: null, bound: "vector operators", tip: () => ["vector operators", si(vector / clock, "s") + " in all", "moved  " + bytes(design.vector.dram_bytes)] });
+  const bars = layers.map(l => ({ name: l.name, cycles: l.latency_cycles * l.count, compute: l.busy_cycles ? l.busy_cycles.compute * l.count : null, bound: l.bottlenecks, tip: () => layerTip(l, clock) }));
+  if (vector) bars.push({ name: "vector operators", cycles: vector, compute: null, bound: ["vector operators"], tip: () => ["vector operators", si(vector / clock, "s") + " in all", "moved  " + bytes(design.vector.dram_bytes)] });
   const unit = axisUnit([Math.max(...bars.map(b => b.cycles / clock))], "latency", "s"), most = Math.max(...bars.map(b => b.cycles / clock)) * unit.factor;
   const chart = frame(holder, { width: 1180, height: 400, margin: { bottom: 128, left: 66 }, x: { domain: [-0.5, bars.length - 0.5], grid: false, slant: true, ticks: bars.map((b, k) => ({ value: k, text: b.name.length > 24 ? "…" + b.name.slice(-23) : b.name })) }, y: { domain: [0, most * 1.05], title: unit.title } });
   const step = chart.x(1) - chart.x(0), width = Math.max(2, step * 0.72);
   bars.forEach((bar, k) => {
-    const top = chart.y(bar.cycles / clock * unit.factor), group = svg("g", { class: "bar" }, svg("rect", { x: chart.x(k) - step / 2, y: chart.box.top, width: step, height: chart.box.bottom - chart.box.top, fill: "transparent" }), svg("rect", { x: chart.x(k) - width / 2, y: top, width, height: Math.max(1, chart.box.bottom - top), fill: colours(bar.bound), rx: 1.5 }));
-    if (bar.compute !== null && bar.bound !== "compute") { const y = chart.y(bar.compute / clock * unit.factor); group.append(svg("line", { x1: chart.x(k) - width / 2 - 2, x2: chart.x(k) + width / 2 + 2, y1: y, y2: y, stroke: "#1d2433", "stroke-width": 2 })); }
+    const top = chart.y(bar.cycles / clock * unit.factor), group = svg("g", { class: "bar" }, svg("rect", { x: chart.x(k) - step / 2, y: chart.box.top, width: step, height: chart.box.bottom - chart.box.top, fill: "transparent" }), ...bar.bound.map((name, part) => svg("rect", { x: chart.x(k) - width / 2 + part * width / bar.bound.length, y: top, width: width / bar.bound.length, height: Math.max(1, chart.box.bottom - top), fill: colours(name), rx: bar.bound.length > 1 ? 0 : 1.5 })));
+    if (bar.compute !== null && !bar.bound.includes("compute")) { const y = chart.y(bar.compute / clock * unit.factor); group.append(svg("line", { x1: chart.x(k) - width / 2 - 2, x2: chart.x(k) + width / 2 + 2, y1: y, y2: y, stroke: "#1d2433", "stroke-width": 2 })); }
     chart.plot.append(hover(group, bar.tip));
   });
-  const bounds = [...new Set(bars.map(b => b.bound))], total = bars.reduce((sum, b) => sum + b.cycles, 0);
-  const share = bound => percent(bars.filter(b => b.bound === bound).reduce((sum, b) => sum + b.cycles, 0) / total);
-  const marks = bars.some(b => b.compute !== null && b.bound !== "compute") ? [["what compute alone would take", "#1d2433", "line"]] : [];
-  return legend([...bounds.map(b => [boundText(b) + ", " + share(b) + " of the time", colours(b)]), ...marks]);
+  const bounds = [...new Map(bars.map(b => [boundText(b.bound), b.bound])).values()], total = bars.reduce((sum, b) => sum + b.cycles, 0);
+  const share = bound => percent(bars.filter(b => boundText(b.bound) === boundText(bound)).reduce((sum, b) => sum + b.cycles, 0) / total);
+  const marks = bars.some(b => b.compute !== null && !b.bound.includes("compute")) ? [["what compute alone would take", "#1d2433", "line"]] : [];
+  return legend([...bounds.map(b => [boundText(b) + ", " + share(b) + " of the time", striped(b.map(colours))]), ...marks]);
 }
 
 // Performance against operational intensity at the port of the outermost level.
@@ -52,10 +56,10 @@ function drawRoofline(holder, design, colours) {
   line.push([x1, Math.min(roof.macs_per_cycle, roof.bytes_per_cycle ? x1 * roof.bytes_per_cycle : Infinity)]);
   chart.plot.append(svg("path", { d: pathOf(line.map(([a, b]) => [chart.x(a), chart.y(b)])), fill: "none", stroke: "#1d2433", "stroke-width": 2 }));
   chart.plot.append(svg("text", { class: "small", x: chart.box.right - 4, y: chart.y(roof.macs_per_cycle) - 18, "text-anchor": "end" }, "peak " + count(roof.macs_per_cycle) + " MACs/cycle"));
-  if (ridge) chart.plot.append(svg("text", { class: "small", x: chart.box.left + 8, y: chart.box.top + 14 }, roof.level + " " + digits(roof.bytes_per_cycle) + " B/cycle, read and write together"));
+  if (ridge) chart.plot.append(svg("text", { class: "small", x: chart.box.left + 8, y: chart.box.top + 14 }, roof.level + " " + bandwidthText(design.architecture.levels[0])));
   const most = Math.max(...layers.map(l => l.latency_cycles * l.count));
   layers.map((l, k) => [l, points[k]]).sort((a, b) => b[0].latency_cycles * b[0].count - a[0].latency_cycles * a[0].count).forEach(([l, [a, b]]) =>
-    chart.plot.append(hover(svg("circle", { cx: chart.x(a), cy: chart.y(b), r: 3.5 + 11 * Math.sqrt(l.latency_cycles * l.count / most), fill: colours(l.bottleneck), opacity: 0.75, stroke: "white", class: "layer" }), () => layerTip(l, design.architecture.clock_hz))));
+    chart.plot.append(hover(svg("circle", { cx: chart.x(a), cy: chart.y(b), r: 3.5 + 11 * Math.sqrt(l.latency_cycles * l.count / most), fill: colours(l.bottlenecks[0]), opacity: 0.75, stroke: l.bottlenecks.length > 1 ? colours(l.bottlenecks[1]) : "white", "stroke-width": l.bottlenecks.length > 1 ? 3 : 1, class: "layer" }), () => layerTip(l, design.architecture.clock_hz))));
 }
 
 // Energy by layer, stacked by where it is spent.
@@ -75,7 +79,7 @@ function drawLayerEnergy(holder, design, colours) {
 function drawNests(design) {
   const clock = design.architecture.clock_hz, heavy = design.layers.filter(l => l.nest).sort((a, b) => b.latency_cycles * b.count - a.latency_cycles * a.count);
   return heavy.map((l, k) => html("details", { open: k === 0 ? "" : null, class: "nest" },
-    html("summary", {}, html("b", {}, l.name), " " + l.count + " × " + si(l.latency_cycles / clock, "s") + ", " + si(l.energy_pj * 1e-12, "J") + ", utilisation " + percent(l.utilization) + ", bound by " + boundText(l.bottleneck) + ", " + proofText(l)),
+    html("summary", {}, html("b", {}, l.name), " " + l.count + " × " + si(l.latency_cycles / clock, "s") + ", " + si(l.energy_pj * 1e-12, "J") + ", utilisation " + percent(l.utilization) + ", bound by " + boundText(l.bottlenecks) + ", " + proofText(l)),
     html("p", { class: "note" }, l.notation + "   " + Object.entries(l.bounds).map(([d, v]) => d + "=" + v).join(" ") + (l.occupancy ? "   memory used: " + Object.entries(l.occupancy).map(([name, share]) => name + " " + percent(share)).join(", ") : "")), html("pre", {}, l.nest)));
 }
 

@@ -15,8 +15,8 @@ function levelLines(level, many = false) {
   const kind = level.kind === "dram" ? "DRAM" : level.kind === "sram" ? "SRAM" : "registers";
   return [
     level.name + (level.name.toLowerCase() === kind.toLowerCase() ? "" : " (" + kind + ")") + (many ? " × " + level.instances : ""),
-    level.capacity_bytes === null ? "off chip" : bytes(level.capacity_bytes) + (level.banks > 1 ? " in " + level.banks + " banks" : ""),
-    level.read_bandwidth_bytes_per_cycle === null ? "" : digits(level.read_bandwidth_bytes_per_cycle) + " B/cycle",
+    level.capacity_bytes === null ? (level.kind === "dram" ? "off chip" : "unbounded") : bytes(level.capacity_bytes) + (level.banks > 1 ? " in " + level.banks + " banks" : ""),
+    bandwidthText(level),
     level.kind === "dram" ? "" : keeps(level),
   ];
 }

@@ -16,6 +16,7 @@ function digits(value, count = 3) {
 // A value with its unit: si(0.0162, "s") is "16.2 ms". Areas keep their unit.
 function si(value, unit) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  if (!unit) return digits(value, 4);
   if (value === 0) return "0 " + unit;
   if (unit.startsWith("mm")) return digits(value) + " " + unit;
   const [scale, letter] = prefixOf(value);
@@ -33,6 +34,14 @@ function bytes(value) {
 }
 
 function count(value) { return Number.isInteger(value) ? value.toLocaleString("en").replace(/,/g, " ") : digits(value); }
+
+// Bytes per cycle of one instance of a level, as its ports share them; "" where nothing limits it.
+function bandwidthText(level) {
+  const read = level.read_bandwidth_bytes_per_cycle, write = level.write_bandwidth_bytes_per_cycle === undefined ? read : level.write_bandwidth_bytes_per_cycle, shared = level.ports === "shared";
+  if (read === null && write === null) return "";
+  const ways = read === write ? digits(read) + " B/cycle" : (read === null ? "reads unlimited" : digits(read) + " B/cycle read") + ", " + (write === null ? "writes unlimited" : digits(write) + " written");
+  return ways + (shared ? ", one port" : read === write ? " each way" : "");
+}
 
 // The words of a parameter or label: pe_rows is "pe rows".
 const words = name => name.replace(/_/g, " ");

@@ -18,8 +18,17 @@ _ON_THE_WAY_OUT = (
     "hardsigmoid",
     "hardtanh",
     "sigmoid",
+    "hard_swish",
+    "hard_sigmoid",
     "silu",
+    "swish",
+    "mish",
     "gelu",
+    "gelu_tanh",
+    "softplus",
+    "selu",
+    "prelu",
+    "clip",
     "tanh",
     "leaky_relu",
     "elu",
@@ -82,6 +91,8 @@ def _join(graph: OperatorGraph, joins: Callable[[Operator, Operator], bool]) -> 
                 kind=f"{first.kind}+{second.kind}",
                 outputs=second.outputs,
                 parameter_bytes=first.parameter_bytes + second.parameter_bytes,
+                macs=first.macs + second.macs,
+                weight_bytes=first.weight_bytes + second.weight_bytes,
             )
             moved[source] = position
     kept = tuple(o for i, o in enumerate(operators) if i not in moved)

@@ -51,6 +51,8 @@ class Operator:
         inputs: Names of the tensors it reads.
         outputs: Names of the tensors it makes, all at once (siblings, eq. 6).
         parameter_bytes: Size of the constants it alone reads.
+        macs: Multiply-accumulates, where known; they cost no traffic.
+        weight_bytes: Size of the weights among the constants, where known (not of biases and normalisation constants).
     """
 
     name: str
@@ -58,6 +60,8 @@ class Operator:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     parameter_bytes: int = 0
+    macs: int = 0
+    weight_bytes: int = 0
 
     def __post_init__(self) -> None:
         if (
@@ -194,6 +198,21 @@ class OperatorGraph:
             zip(self.operators, range(len(self.operators)), strict=True),
             key=lambda pair: (self.index.working_set_bytes(pair[1]), -pair[1]),
         )[0]
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of all operators."""
+        return sum(o.macs for o in self.operators)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Weights of all operators, biases and normalisation constants left out; all parameters where no operator says."""
+        return sum(o.weight_bytes for o in self.operators) or self.parameter_bytes
+
+    @property
+    def parameter_bytes(self) -> int:
+        """Parameters that all operators read; one that two operators read counts twice."""
+        return sum(o.parameter_bytes for o in self.operators)
 
     @property
     def loaded_bytes(self) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 from codesign.core.errors import UserError
 from codesign.workloads.computation import Computation
-from codesign.workloads.network import Operator, OperatorKind, Window
+from codesign.workloads.network import PHASES, Operator, OperatorKind, Window
 from codesign.workloads.onnx.graph_state import GraphState, Value
 
 
@@ -47,6 +47,54 @@ def emit_matrix(
             function=function,
         ),
     )
+
+
+def emit_phases(
+    walk: GraphState,
+    node: Any,
+    parts: tuple[Computation, ...],
+    image: Value,
+    filters: Value,
+    bias: Value | None,
+) -> None:
+    """Add the convolutions that a transposed one consists of, each with its taps, and what joins their results in place."""
+    if len(parts) == 1:
+        emit_matrix(walk, node, OperatorKind.CONV, parts[0], (image, filters), bias, None, "transposed")
+        return
+    result = walk.output(node)
+    label = node.name or node.output[0]
+    written = []
+    for index, part in enumerate(parts):
+        taps = filters
+        if filters.constant:
+            words = part.tensor_words(part.tensor("Weights"))
+            shape = (*filters.shape[:2], words // math.prod(filters.shape[:2]))
+            taps = replace(filters, tensor=f"{filters.tensor}.phases{index}", shape=shape, data=None)
+        sizes = part.sizes
+        lengths = zip(*(iter(part.tensor("Outputs").axes[-2 * (len(image.shape) - 2) :]),) * 2, strict=True)
+        axes = [math.prod(sizes[axis.terms[0][0]] for axis in pair) for pair in lengths]
+        output = declare_new(walk, f"{result.tensor}.phases{index}", (*result.shape[:2], *axes), result)
+        names = (walk.declare(image), walk.declare(taps))
+        more = (walk.declare(bias),) if bias is not None else ()
+        work = math.prod((*result.shape[:2], *axes)) if bias is not None else 0
+        inputs = tuple(dict.fromkeys((*names, *more)))
+        operands = (*names, output)
+        walk.emit(
+            node,
+            Operator(
+                f"{label}.phases{index}",
+                OperatorKind.CONV,
+                inputs,
+                (output,),
+                part,
+                operands,
+                operations=work,
+                function="transposed",
+            ),
+        )
+        written.append(output)
+    joined = walk.declare(result)
+    walk.emit(node, Operator(label, OperatorKind.CONCAT, tuple(written), (joined,), function=PHASES))
 
 
 def emit_vector(

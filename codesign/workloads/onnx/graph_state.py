@@ -1,5 +1,7 @@
 """What is known of an ONNX graph while it is walked."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,6 +46,33 @@ class Value:
     constant: bool = False
     data: Any = None
 
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+
+Factors = tuple[tuple[int, int], ...]
+"""One axis: (extent, stride in elements of the tensor behind) of each loop over it, outermost first; stride 0 repeats."""
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """A value whose elements are those of another, in another arrangement and some of them several times.
+
+    Args:
+        base: The tensor behind it.
+        axes: Where each axis walks in it.
+    """
+
+    base: Value
+    axes: tuple[Factors, ...]
+
+    @property
+    def repeats(self) -> bool:
+        """Whether an element stands at more than one place."""
+        return any(stride == 0 for axis in self.axes for _, stride in axis)
+
 
 class GraphState:
     """What a walk over a graph has found so far, and what the rules of the operators do with it.
@@ -63,6 +92,8 @@ class GraphState:
         self.warnings: list[str] = []
         self.guessed = False
         self.used = {n for node in model.graph.node for n in node.input} | {o.name for o in model.graph.output}
+        self.repeated: dict[str, Repeated] = {}  # by tensor: values that repeat another's elements
+        self._put_off: dict[str, Callable[[], None]] = {}  # by tensor: what makes it when somebody needs it
         self._operator_names: set[str] = set()
 
     def value(self, name: str) -> Value:
@@ -93,8 +124,17 @@ class GraphState:
         """The first output of the node is its input: nothing runs."""
         self.values[node.output[0]] = replace(source, element_type=self.output(node).element_type)
 
+    def put_off(self, node: Any, view: Repeated, make: Callable[["GraphState", Any], None]) -> None:
+        """Let `make` add the operators of a node only when its result is declared: until then it is a view of another tensor."""
+        tensor = self.output(node).tensor
+        self.repeated[tensor] = view
+        self._put_off[tensor] = lambda: make(self, node)
+
     def declare(self, value: Value) -> str:
-        """The network tensor of a value."""
+        """The network tensor of a value; what was put off is made."""
+        make = self._put_off.pop(value.tensor, None)
+        if make is not None:
+            make()
         if value.tensor not in self.tensors:
             self.tensors[value.tensor] = NetworkTensor(
                 value.tensor, value.shape, self.settings.bits, is_parameter=value.constant

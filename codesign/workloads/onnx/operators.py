@@ -2,115 +2,32 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from codesign.core.errors import UserError
 from codesign.workloads import operators
 from codesign.workloads.builder import OPERATIONS_PER_ELEMENT, matmul_computation
 from codesign.workloads.computation import Computation, Role
-from codesign.workloads.network import OperatorKind, Window
+from codesign.workloads.network import Operator, OperatorKind, Window
 from codesign.workloads.onnx.attention import convert_attention
+from codesign.workloads.onnx.element_functions import BINARY, FUNCTIONS, UNARY
 from codesign.workloads.onnx.emit import (
     attributes,
     emit_matrix,
     emit_opaque,
+    emit_phases,
     emit_vector,
     needed,
     per_axis,
     window_padding,
 )
-from codesign.workloads.onnx.graph_state import GraphState, Value
+from codesign.workloads.onnx.graph_state import GraphState, Repeated, Value
 from codesign.workloads.onnx.recurrent import convert_recurrent
+from codesign.workloads.onnx.views import plain, shared_product
 
 Rule = Callable[[GraphState, Any], None]
 
-_FUNCTIONS = {
-    "Relu": "relu",
-    "LeakyRelu": "leaky_relu",
-    "PRelu": "prelu",
-    "ThresholdedRelu": "relu",
-    "Elu": "elu",
-    "Celu": "elu",
-    "Selu": "selu",
-    "Softplus": "softplus",
-    "Sigmoid": "sigmoid",
-    "HardSigmoid": "hard_sigmoid",
-    "HardSwish": "hard_swish",
-    "Swish": "swish",
-    "Mish": "mish",
-    "Tanh": "tanh",
-    "Gelu": "gelu",
-    "BiasGelu": "gelu",
-    "FastGelu": "gelu_tanh",
-    "QuickGelu": "swish",
-    "Erf": "erf",
-    "Clip": "clip",
-    "Trilu": "trilu",
-    "RotaryEmbedding": "rotary",
-}
-"""Functions of one element that have a name of ours."""
-
-_UNARY = frozenset(
-    [
-        "Abs",
-        "Acos",
-        "Acosh",
-        "Asin",
-        "Asinh",
-        "Atan",
-        "Atanh",
-        "BitwiseNot",
-        "Ceil",
-        "Cos",
-        "Cosh",
-        "Exp",
-        "Floor",
-        "IsInf",
-        "IsNaN",
-        "Log",
-        "Neg",
-        "Not",
-        "Reciprocal",
-        "Round",
-        "Shrink",
-        "Sign",
-        "Sin",
-        "Sinh",
-        "Softsign",
-        "Sqrt",
-        "Tan",
-        "QuantizeLinear",
-        "DequantizeLinear",
-        "DynamicQuantizeLinear",
-    ]
-)
-_BINARY = frozenset(
-    [
-        "Add",
-        "And",
-        "BitShift",
-        "BitwiseAnd",
-        "BitwiseOr",
-        "BitwiseXor",
-        "Div",
-        "Equal",
-        "Greater",
-        "GreaterOrEqual",
-        "Less",
-        "LessOrEqual",
-        "Max",
-        "Mean",
-        "Min",
-        "Mod",
-        "Mul",
-        "Or",
-        "Pow",
-        "Sub",
-        "Sum",
-        "Where",
-        "Xor",
-    ]
-)
 _REDUCTIONS = frozenset(
     [
         "ReduceL1",
@@ -220,37 +137,28 @@ def _check_ranks(image: tuple[int, ...], filters: tuple[int, ...], out: tuple[in
 
 
 def _conv_transpose(walk: GraphState, node: Any) -> None:
+    """The convolutions that a transposed one consists of; several write their phases into one result, in place (rule W2)."""
     inputs = walk.inputs(node)
     image, filters = needed(inputs, 0), needed(inputs, 1)
     flags = attributes(node)
-    out = walk.output(node).shape
-    _check_ranks(image.shape, filters.shape, out)
-    rank = len(out) - 2
-    strides, dilations = per_axis(flags, "strides", rank), per_axis(flags, "dilations", rank)
-    kernel = filters.shape[2:]
-    if rank > 2 or set(dilations) != {1}:
-        walk.warn("ConvTranspose with dilation or 3 axes is kept as a vector operator, without MACs")
-        emit_vector(walk, node, OperatorKind.OPAQUE, node.op_type, math.prod(out) * math.prod(filters.shape[1:]))
-        return
-    if any(k % s for k, s in zip(kernel, strides, strict=True)):
-        walk.warn("ConvTranspose whose stride does not divide its filter: taps are rounded up to whole phases")
-    ones = (1,) * (2 - rank)  # one axis is an image of width 1
-    (p, q), (r, s), stride = (*out[2:], *ones), (*kernel, *ones), (*strides, *ones)
-    computation = operators.transposed_conv2d(
-        N=out[0],
-        K=out[1],
+    _check_ranks(image.shape, filters.shape, walk.output(node).shape)
+    rank = len(image.shape) - 2
+    groups = int(flags.get("group", 1))
+    if filters.shape[0] != image.shape[1]:
+        raise UserError(f"filters {list(filters.shape)} do not fit {image.shape[1]} input channels")
+    parts = operators.transposed_conv(
+        N=image.shape[0],
+        K=filters.shape[1] * groups,
         C=image.shape[1],
-        P=p,
-        Q=q,
-        R=r,
-        S=s,
-        G=int(flags.get("group", 1)),
-        stride=(stride[0], stride[1]),
+        size=image.shape[2:],
+        kernel=filters.shape[2:],
+        G=groups,
+        stride=per_axis(flags, "strides", rank),
+        dilation=per_axis(flags, "dilations", rank),
         bits=walk.settings.bits,
         partial_bits=walk.settings.partial_bits,
     )
-    extra = inputs[2] if len(inputs) > 2 else None
-    emit_matrix(walk, node, OperatorKind.CONV, computation, (image, filters), extra, None, "transposed")
+    emit_phases(walk, node, parts, image, filters, inputs[2] if len(inputs) > 2 else None)
 
 
 def _gemm(walk: GraphState, node: Any) -> None:
@@ -285,10 +193,23 @@ def _emit_product(
         # the transposed product: parameters play the part of the weights whichever side they stand on
         a, b = b, a
         shape_a, shape_b = (*shape_b[:-2], shape_b[-1], shape_b[-2]), (*shape_a[:-2], shape_a[-1], shape_a[-2])
-    computation, _ = matmul_computation(
-        shape_a, shape_b, bits=walk.settings.bits, partial_bits=walk.settings.partial_bits
-    )
+    bits, partial_bits = walk.settings.bits, walk.settings.partial_bits
+    if a.tensor in walk.repeated or b.tensor in walk.repeated:
+        left, right = _operand(walk, a, shape_a), _operand(walk, b, shape_b)
+        shared = shared_product(left, right, bits=bits, partial_bits=partial_bits)
+        if shared is not None:
+            emit_matrix(walk, node, OperatorKind.MATMUL, shared, (left.base, right.base), extra, None)
+            return
+    computation, _ = matmul_computation(shape_a, shape_b, bits=bits, partial_bits=partial_bits)
     emit_matrix(walk, node, OperatorKind.MATMUL, computation, (a, b), extra, None)
+
+
+def _operand(walk: GraphState, value: Value, shape: tuple[int, ...]) -> Repeated:
+    """An operand as a view of the tensor behind it, its last two axes as the product wants them."""
+    view = walk.repeated.get(value.tensor) or plain(value)
+    if shape == value.shape or len(shape) < 2:
+        return view
+    return replace(view, axes=(*view.axes[:-2], view.axes[-1], view.axes[-2]))
 
 
 def _einsum(walk: GraphState, node: Any) -> None:
@@ -338,7 +259,7 @@ def _global_pool(walk: GraphState, node: Any) -> None:
 
 
 def _activation(walk: GraphState, node: Any) -> None:
-    function = _FUNCTIONS.get(node.op_type, node.op_type.lower())
+    function = FUNCTIONS.get(node.op_type, node.op_type.lower())
     _per_element(walk, node, OperatorKind.ACTIVATION, function)
 
 
@@ -389,6 +310,12 @@ def _resize(walk: GraphState, node: Any) -> None:
 def _move(walk: GraphState, node: Any) -> None:
     kind = _MOVES[node.op_type]
     permutation: tuple[int, ...] = ()
+    if node.op_type == "Concat" and _grows_a_cache(walk, node):
+        names = tuple(walk.declare(needed(walk.inputs(node), i)) for i in (0, 1))
+        label = node.name or node.output[0]
+        output = walk.declare(walk.output(node))
+        walk.emit(node, Operator(label, OperatorKind.APPEND, names, (output,), function="append"))
+        return
     if node.op_type == "Transpose":
         rank = len(walk.output(node).shape)
         permutation = tuple(attributes(node).get("perm", reversed(range(rank))))
@@ -399,6 +326,16 @@ def _move(walk: GraphState, node: Any) -> None:
             return
     has_data = node.op_type in ("Concat", "Gather", "GatherElements", "GatherND")
     emit_vector(walk, node, kind, node.op_type.lower(), 0, parameters=has_data, permutation=permutation)
+
+
+def _grows_a_cache(walk: GraphState, node: Any) -> bool:
+    """Whether a concatenation adds results of the graph to one of its inputs and gives both back: a cache (rule W7)."""
+    values = walk.inputs(node)
+    if len(values) != 2 or values[0] is None or values[1] is None or values[1].constant:
+        return False
+    outside = {i.name for i in walk.model.graph.input}
+    results = {o.name for o in walk.model.graph.output}
+    return values[0].tensor in outside and values[1].tensor not in outside and node.output[0] in results
 
 
 def _view(walk: GraphState, node: Any) -> None:
@@ -435,8 +372,8 @@ def _table() -> dict[str, Rule]:
     rules |= dict.fromkeys(("RNN", "GRU", "LSTM"), convert_recurrent)
     rules |= dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool)
     rules |= dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"), _global_pool)
-    rules |= dict.fromkeys((*_FUNCTIONS, *_UNARY), _activation)
-    rules |= dict.fromkeys(_BINARY, _elementwise)
+    rules |= dict.fromkeys((*FUNCTIONS, *UNARY), _activation)
+    rules |= dict.fromkeys(BINARY, _elementwise)
     rules |= dict.fromkeys(_REDUCTIONS, _reduce)
     rules |= dict.fromkeys(_NORMALIZATIONS, _normalization)
     rules |= dict.fromkeys(_MOVES, _move)

@@ -6,6 +6,7 @@ reshapes lie between.
 """
 
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -53,9 +54,8 @@ def load_onnx(
     Args:
         path: The file.
         batch: Length of the axes whose symbol has ``batch`` in it, or else of the first axis of every input; default: what
-            the file says, 1 when it leaves it open.
-        seq: Length of every other symbolic axis that `dims` does not name, when there is one symbol, or its name has
-            ``seq`` or ``len`` in it.
+            the file says. A file that leaves it open wants it here or in `dims`.
+        seq: Length of the one other free axis that `dims` does not name, or the only one with ``seq`` or ``len`` in its name.
         dims: Length by symbol; an axis without a symbol is called ``INPUT.AXIS``.
         bits: Width of every element.
         partial_bits: Width of partial sums; default `bits`.
@@ -82,13 +82,12 @@ def _load(
     model = _read_model(path)
     axes = _input_axes(model)
     batch_symbols, own_batch = _batch_axes(axes)
-    lengths = _resolve(axes, batch_symbols, seq, dims)
+    lengths = _resolve(axes, batch_symbols, batch, seq, dims)
     for symbol in batch_symbols & set(dims):
         if batch not in (None, dims[symbol]):
             raise UserError(f"`batch` is {batch}, but `dims` gives {symbol}={dims[symbol]}")
         batch = lengths.pop(symbol)  # the walks set it
     wanted = batch if batch is not None else own_batch or 1
-    assumed = _assumed_batch(axes, batch_symbols) if batch is None and own_batch is None else ()
 
     def walk(size: int) -> Network:
         shapes = _shapes(axes, lengths, size, own_batch)
@@ -102,21 +101,8 @@ def _load(
             raise UserError(
                 f"the batch of this file is fixed at {own_batch}, asked for {wanted}", hint=str(error)
             ) from None
-        return _warned(replace(walk(wanted), fixed_batch=True), assumed)
-    return _warned(probed.with_batch(wanted), assumed)
-
-
-def _warned(network: Network, warnings: tuple[str, ...]) -> Network:
-    return replace(network, warnings=(*network.warnings, *warnings))
-
-
-def _assumed_batch(axes: list[_InputAxis], batch_symbols: set[str]) -> tuple[str, ...]:
-    """That the batch is taken to be 1, when an axis of the file leaves it open and nobody said what it is."""
-    first = next((a for a in axes if a.length is None and a.symbol in batch_symbols), None)
-    if first is None:
-        return ()
-    symbol = "" if first.is_unnamed else f" ({first.symbol})"
-    return (f"input {first.input!r} leaves its batch, axis {first.axis}{symbol}, open: taken as 1; --batch sets it",)
+        return replace(walk(wanted), fixed_batch=True)
+    return probed.with_batch(wanted)
 
 
 def _read_model(path: Path) -> Any:
@@ -144,7 +130,7 @@ def _read_model(path: Path) -> Any:
 
 
 def _input_axes(model: Any) -> list[_InputAxis]:
-    from codesign.workloads.onnx.walk import parameter_names
+    from codesign.workloads.onnx.parameters import parameter_names
 
     parameters = parameter_names(model)
     axes = []
@@ -172,6 +158,8 @@ def _batch_axes(axes: list[_InputAxis]) -> tuple[set[str], int | None]:
     if not first:
         return set(), 1
     lead = first[0]
+    if lead.length is None and re.search("seq|len|token", lead.symbol.lower()):
+        return unnamed, None if unnamed else 1
     return (set(), lead.length) if lead.length is not None else ({lead.symbol} | unnamed, None)
 
 
@@ -180,8 +168,14 @@ def _first_axes(axes: list[_InputAxis]) -> list[_InputAxis]:
     return [a for a in axes if a.axis == 0 and sum(b.input == a.input for b in axes) > 1]
 
 
-def _resolve(axes: list[_InputAxis], batch_symbols: set[str], seq: int | None, dims: dict[str, int]) -> dict[str, int]:
-    """Length of every symbol but the batch."""
+def _resolve(
+    axes: list[_InputAxis], batch_symbols: set[str], batch: int | None, seq: int | None, dims: dict[str, int]
+) -> dict[str, int]:
+    """Length of every free axis that has one by name; nothing is assumed of the others.
+
+    Raises:
+        UserError: A name that no free axis has, or free axes without a length; the message lists all of them.
+    """
     symbols = list(dict.fromkeys(a.symbol for a in axes if a.length is None))
     for name in dims:
         if name not in symbols:
@@ -190,20 +184,33 @@ def _resolve(axes: list[_InputAxis], batch_symbols: set[str], seq: int | None, d
                 if symbols
                 else UserError(f"`dims` names {name!r}, but all axes of the inputs are fixed in the file")
             )
-    open_symbols = [s for s in symbols if s not in dims and s not in batch_symbols]
     lengths = dict(dims)
     if seq is not None:
-        chosen = open_symbols if len(open_symbols) == 1 else [s for s in open_symbols if "seq" in s or "len" in s]
-        if not chosen:
-            raise UserError("`seq` was given, but the file has no symbolic sequence axis", hint=f"open: {symbols}")
-        lengths |= dict.fromkeys(chosen, seq)
-    missing = [s for s in open_symbols if s not in lengths]
+        lengths[_sequence_axis([s for s in symbols if s not in batch_symbols], dims, symbols)] = seq
+    given = batch is not None or not batch_symbols.isdisjoint(dims)
+    missing = [s for s in symbols if s not in lengths and not (given and s in batch_symbols)]
     if missing:
+        fixed = "the free axes of this file are" if len(symbols) > 1 else "the free axis of this file is"
         raise UserError(
-            f"axis {missing[0]!r} has no length in the file",
-            hint=f"give {', '.join(f'{s}=...' for s in missing)} as `dims`",
+            f"{'axes' if len(missing) > 1 else 'axis'} {', '.join(map(repr, missing))} of the inputs "
+            f"{'have' if len(missing) > 1 else 'has'} no length; {fixed} {', '.join(symbols)}",
+            hint=f"give it by name: --dims {' '.join(f'{s}=...' for s in missing)}",
         )
     return lengths
+
+
+def _sequence_axis(free: list[str], dims: dict[str, int], symbols: list[str]) -> str:
+    """The one axis that `seq` can only mean: the only free one, or the only one named after a sequence or a length."""
+    left = [s for s in free if s not in dims]
+    chosen = left if len(left) == 1 else [s for s in left if "seq" in s.lower() or "len" in s.lower()]
+    if len(chosen) == 1:
+        return chosen[0]
+    if not left:
+        raise UserError("`seq` was given, but the file has no symbolic sequence axis", hint=f"open: {symbols}")
+    raise UserError(
+        f"`seq` could be any of the axes {', '.join(chosen or left)}",
+        hint=f"give them by name: --dims {' '.join(f'{s}=...' for s in chosen or left)}",
+    )
 
 
 def _shapes(

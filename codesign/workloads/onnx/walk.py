@@ -13,35 +13,14 @@ from codesign.workloads.network import Network
 from codesign.workloads.onnx.emit import emit_opaque
 from codesign.workloads.onnx.graph_state import GraphState, Settings, Value
 from codesign.workloads.onnx.operators import convert
+from codesign.workloads.onnx.parameters import parameter_names, weight_inputs
 from codesign.workloads.onnx.shapes import infer_outputs
+from codesign.workloads.onnx.views import put_off
 
 _log = logging.getLogger(__name__)
 
 _FOLD_ELEMENTS = 1 << 16
 """Constants above this size are known by shape alone; those that shapes are computed from are far smaller."""
-
-_PARAMETER_SLOTS: dict[str, tuple[int, ...]] = {
-    "Conv": (1, 2),
-    "ConvTranspose": (1, 2),
-    "Gemm": (1, 2),
-    "BatchNormalization": (1, 2, 3, 4),
-    "LayerNormalization": (1, 2),
-    "InstanceNormalization": (1, 2),
-    "PRelu": (1,),
-}
-"""Inputs that are weights even in a graph that ships without them, by operator."""
-
-
-def parameter_names(model: Any) -> set[str]:
-    """Graph inputs and initialisers that are parameters, those without stored weights included."""
-    graph = model.graph
-    names = {i.name for i in graph.initializer} | {i.values.name for i in graph.sparse_initializer}
-    slots: dict[str, bool] = {}
-    for node in graph.node:
-        for position, name in enumerate(node.input):
-            is_slot = position in _PARAMETER_SLOTS.get(node.op_type, ())
-            slots[name] = is_slot and slots.get(name, True)
-    return names | {i.name for i in graph.input if slots.get(i.name, False)}
 
 
 class GraphWalk(GraphState):
@@ -65,7 +44,11 @@ class GraphWalk(GraphState):
             try:
                 if not self._fold(node):
                     self._infer(node)
-                    convert(self, node)
+                    view = put_off(self, node)
+                    if view is None:
+                        convert(self, node)
+                    else:
+                        self.put_off(node, view, convert)
             except UserError as error:
                 if not self.guessed:
                     raise error.within(f"node {label!r}") from None
@@ -84,7 +67,7 @@ class GraphWalk(GraphState):
         outputs = [self.values[o.name] for o in self.model.graph.output if o.name in self.values]
         if not self.operators:
             raise UserError("every result of this graph is constant: there is nothing to run")
-        names = dict.fromkeys(v.tensor for v in outputs if not v.constant)
+        names = dict.fromkeys(self.declare(v) for v in outputs if not v.constant)
         used = {n for o in self.operators for n in (*o.inputs, *o.outputs)} | set(names)
         return Network.sorted(
             self.settings.name,
@@ -121,6 +104,12 @@ class GraphWalk(GraphState):
             self.values[value.name] = Value(value.name, shape, element_type)
             self.declare(self.values[value.name])
             inputs.append(value.name)
+        guessed = [name for name, sure in weight_inputs(self.model).items() if not sure]
+        if guessed:
+            shown = ", ".join(guessed[:4]) + (", ..." if len(guessed) > 4 else "")
+            self.warn(
+                f"inputs without values that only weights' places read are taken as parameters ({len(guessed)}): {shown}"
+            )
         return inputs
 
     def _fold(self, node: Any) -> bool:

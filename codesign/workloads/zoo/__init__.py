@@ -17,18 +17,20 @@ class ZooEntry:
     Args:
         name: As it is printed.
         build: Adds the model to a builder and returns its output or outputs. A model with a sequence takes `seq`, one
-            with phases `phase` as well.
-        default_seq: Sequence length when none is given; None for models without a sequence.
+            with phases `tokens` and `past` instead.
+        default_seq: Tokens read (when decoding: tokens in the cache) when nothing is given; None for models without a sequence.
         phases: What `phase` may be; the first is the default.
+        context: Tokens that the model attends to at most; None where nothing limits it.
     """
 
     name: str
     build: Callable[..., str | tuple[str, ...]]
     default_seq: int | None = None
     phases: tuple[str, ...] = ()
+    context: int | None = None
 
 
-_GPT2_PHASES = ("prefill", "decode")
+PHASES = ("prefill", "decode")
 
 _ENTRIES = (
     ZooEntry("alexnet", plain.alexnet),
@@ -53,8 +55,14 @@ _ENTRIES = (
     ZooEntry("shufflenet_v1", separable.shufflenet_v1),
     ZooEntry("bert_base", transformers.bert_base, default_seq=128),
     ZooEntry("vit_b16", transformers.vit_b16),
-    ZooEntry("gpt2_small", lambda net, **o: transformers.gpt2(net, "small", **o), default_seq=512, phases=_GPT2_PHASES),
-    ZooEntry("gpt2_xl", lambda net, **o: transformers.gpt2(net, "xl", **o), default_seq=1024, phases=_GPT2_PHASES),
+    ZooEntry("gpt2_small", lambda net, **o: transformers.gpt2(net, "small", **o), default_seq=512, phases=PHASES),
+    ZooEntry("gpt2_xl", lambda net, **o: transformers.gpt2(net, "xl", **o), default_seq=1024, phases=PHASES),
+    ZooEntry(
+        "gpt2_small_block", lambda net, **o: transformers.gpt2_block(net, "small", **o), default_seq=512, phases=PHASES
+    ),
+    ZooEntry(
+        "gpt2_xl_block", lambda net, **o: transformers.gpt2_block(net, "xl", **o), default_seq=1024, phases=PHASES
+    ),
     ZooEntry("deepbench_conv", deepbench.deepbench_conv),
     ZooEntry("deepbench_gemm", deepbench.deepbench_gemm),
 )
@@ -70,6 +78,11 @@ def normalized(name: str) -> str:
 _BY_NORMALIZED = {normalized(name): entry for name, entry in ZOO.items()}
 
 
+def zoo_entry(name: str) -> ZooEntry | None:
+    """The model of that name; None where the zoo has none."""
+    return _BY_NORMALIZED.get(normalized(name))
+
+
 def is_zoo_name(name: str) -> bool:
     """Whether the zoo has a model of that name."""
     return normalized(name) in _BY_NORMALIZED
@@ -80,6 +93,7 @@ def build_model(
     *,
     batch: int = 1,
     seq: int | None = None,
+    past: int | None = None,
     phase: str | None = None,
     bits: int = 8,
     partial_bits: int | None = None,
@@ -89,7 +103,9 @@ def build_model(
     Args:
         name: Its name; case and separators do not matter.
         batch: Inferences that run together.
-        seq: Sequence length, for models that have one. When decoding, the tokens attended to, the new one included.
+        seq: Sequence length, for models that have one: tokens read. When decoding, the tokens attended to, the new one included.
+        past: Tokens in the cache before those read, for models that have phases; default 0 for a prefill, when decoding
+            ``seq - 1`` or else the model's usual length.
         phase: ``prefill`` or ``decode``, for models that have phases.
         bits: Width of every element.
         partial_bits: Width of partial sums; default `bits`.
@@ -101,19 +117,68 @@ def build_model(
     if entry is None:
         raise unknown_name("network", name, ZOO)
     where = f"network {entry.name!r}"
-    options: dict[str, int | str] = {}
-    if entry.default_seq is not None:
-        options["seq"] = entry.default_seq if seq is None else seq
-        if isinstance(options["seq"], bool) or not isinstance(options["seq"], int) or options["seq"] < 1:
-            raise UserError(f"`seq` must be an integer >= 1, got {seq!r}", where=where)
-    elif seq is not None:
-        raise UserError("`seq` was given, but this network has no sequence", where=where)
+    options: dict[str, int] = {}
     if entry.phases:
-        options["phase"] = phase or entry.phases[0]
-        if options["phase"] not in entry.phases:
-            raise unknown_name("phase", str(phase), entry.phases, where=where)
-    elif phase is not None:
-        raise UserError("`phase` was given, but this network has no phases", where=where)
+        tokens = read_phase(entry, phase, seq, past)
+        options = {"tokens": tokens.tokens, "past": tokens.past}
+    else:
+        for field, value in (("phase", phase), ("past", past)):
+            if value is not None:
+                raise UserError(f"`{field}` was given, but this network has no phases", where=where)
+        if entry.default_seq is not None:
+            options["seq"] = entry.default_seq if seq is None else _length("seq", seq, 1, where)
+        elif seq is not None:
+            raise UserError("`seq` was given, but this network has no sequence", where=where)
     net = NetworkBuilder(entry.name, batch, bits, partial_bits)
     outputs = entry.build(net, **options)
     return net.build(*((outputs,) if isinstance(outputs, str) else outputs))
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """What a language model reads in one run.
+
+    Args:
+        tokens: Tokens read at once, of every sequence.
+        past: Tokens in the cache before them.
+    """
+
+    tokens: int
+    past: int
+
+
+def read_phase(entry: ZooEntry, phase: str | None, seq: int | None, past: int | None) -> Tokens:
+    """What the options of a model with phases mean.
+
+    Raises:
+        UserError: An unknown phase, a length below its least, `seq` and `past` that contradict each other, or more tokens than the
+            model attends to.
+    """
+    where = f"network {entry.name!r}"
+    if phase is not None and phase not in entry.phases:
+        raise unknown_name("phase", phase, entry.phases, where=where)
+    seq = None if seq is None else _length("seq", seq, 1, where)
+    past = None if past is None else _length("past", past, 0, where)
+    usual = entry.default_seq or 1
+    if (phase or entry.phases[0]) == "prefill":
+        read = Tokens(usual if seq is None else seq, past or 0)
+    elif seq is not None and past is not None and seq != past + 1:
+        raise UserError(
+            f"`seq` is {seq}, but decoding after `past` {past} attends to {past + 1}",
+            where=where,
+            hint="give one of them: seq counts the new token, past does not",
+        )
+    else:
+        read = Tokens(1, past if past is not None else usual if seq is None else seq - 1)
+    if entry.context is not None and read.tokens + read.past > entry.context:
+        raise UserError(
+            f"the model attends to at most {entry.context:,} tokens, got {read.tokens + read.past:,} (`seq` and `past`)",
+            where=where,
+        )
+    return read
+
+
+def _length(field: str, value: int, least: int, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UserError(f"`{field}` must be an integer >= {least}, got {value!r}", where=where)
+    return value

@@ -111,42 +111,62 @@ def vit_b16(net: NetworkBuilder) -> str:
     return net.linear(net.take(x, (net.batch, shape.width), name="class_token_out"), 1000, name="head")
 
 
-def gpt2(net: NetworkBuilder, size: str, seq: int, phase: str) -> str | tuple[str, ...]:
+def gpt2(net: NetworkBuilder, size: str, tokens: int, past: int) -> tuple[str, ...]:
     """GPT-2 (Radford et al., 2019): normalisation before each part, one shared table for embedding and output.
 
     Args:
         net: Where to build.
         size: ``small`` (12 layers of width 768) or ``xl`` (48 of 1600).
-        seq: Tokens read at once (prefill), or attended to, the new one included (decode).
-        phase: ``prefill`` fills the cache and predicts the next token; ``decode`` predicts one from a cache of ``seq - 1``.
+        tokens: Tokens read at once.
+        past: Tokens in the cache before them.
 
     Returns:
         The logits of the last token, then the key-value caches of every layer.
     """
     shape = _GPT2[size]
-    decoding = phase == "decode"
-    tokens = net.input("tokens", (net.batch, 1 if decoding else seq))
-    count = net.shape(tokens)[1]
-    x = net.embedding(tokens, 50257, shape.width, name="word_embedding")
-    x = net.elementwise("add", x, net.parameter("position_embedding", (count, shape.width)), name="add_positions")
-    d = shape.width // shape.heads
+    ids = net.input("tokens", (net.batch, tokens))
+    x = net.embedding(ids, 50257, shape.width, name="word_embedding")
+    x = net.elementwise("add", x, net.parameter("position_embedding", (tokens, shape.width)), name="add_positions")
     kept: list[str] = []
     for layer in range(1, shape.layers + 1):
-        name = f"layer{layer}"
-        caches = None
-        if decoding and seq > 1:
-            caches = (
-                net.input(f"{name}.key_cache", (net.batch, shape.heads, d, seq - 1)),
-                net.input(f"{name}.value_cache", (net.batch, shape.heads, seq - 1, d)),
-            )
-        normed = net.layer_norm(x, name=f"{name}.norm1")
-        attended, grown = _attention(net, normed, shape.heads, f"{name}.attention", caches)
-        kept.extend(grown or (f"{name}.attention.k", f"{name}.attention.v"))
-        x = net.residual(x, attended, name=f"{name}.add1")
-        fed = _feed_forward(net, net.layer_norm(x, name=f"{name}.norm2"), shape.hidden, "gelu_tanh", f"{name}.ffn")
-        x = net.residual(x, fed, name=f"{name}.add2")
-    last = x if decoding else net.take(x, (net.batch, 1, shape.width), name="last_token")
+        x, grown = _gpt2_block(net, x, shape, f"layer{layer}", past)
+        kept.extend(grown)
+    last = x if tokens == 1 else net.take(x, (net.batch, 1, shape.width), name="last_token")
     logits = net.linear(
         net.layer_norm(last, name="final_norm"), 50257, bias=False, weight="word_embedding.table", name="head"
     )
     return (logits, *kept)
+
+
+def gpt2_block(net: NetworkBuilder, size: str, tokens: int, past: int) -> tuple[str, ...]:
+    """One block of GPT-2, from the states of its tokens to their next states.
+
+    Args:
+        net: Where to build.
+        size: ``small`` or ``xl``.
+        tokens: Tokens read at once.
+        past: Tokens in the cache before them.
+
+    Returns:
+        The states, then the keys and values.
+    """
+    shape = _GPT2[size]
+    x, grown = _gpt2_block(net, net.input("states", (net.batch, tokens, shape.width)), shape, "layer1", past)
+    return (x, *grown)
+
+
+def _gpt2_block(net: NetworkBuilder, x: str, shape: _Shape, name: str, past: int) -> tuple[str, tuple[str, ...]]:
+    """A block on the states `x`; returns the next states and the keys and values of all tokens."""
+    d = shape.width // shape.heads
+    caches = None
+    if past:
+        caches = (
+            net.input(f"{name}.key_cache", (net.batch, shape.heads, d, past)),
+            net.input(f"{name}.value_cache", (net.batch, shape.heads, past, d)),
+        )
+    normed = net.layer_norm(x, name=f"{name}.norm1")
+    attended, grown = _attention(net, normed, shape.heads, f"{name}.attention", caches)
+    x = net.residual(x, attended, name=f"{name}.add1")
+    fed = _feed_forward(net, net.layer_norm(x, name=f"{name}.norm2"), shape.hidden, "gelu_tanh", f"{name}.ffn")
+    x = net.residual(x, fed, name=f"{name}.add2")
+    return x, grown or (f"{name}.attention.k", f"{name}.attention.v")

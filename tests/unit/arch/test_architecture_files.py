@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from codesign.arch.architecture import AccessEnergy, Fanout, LevelKind, Links
+from codesign.arch.architecture import AccessEnergy, Fanout, LevelKind, Links, Ports
 from codesign.arch.files import architecture_from_json, architecture_to_json
 from codesign.core.errors import UserError
 
@@ -54,6 +54,17 @@ def test_every_field_lands_where_it_belongs() -> None:
     assert (edge.mac.bits, edge.mac.energy_pj, edge.mac.area_mm2) == (8, 0.25, 0.0003)
 
 
+def test_one_port_is_said_by_a_word() -> None:
+    assert {v.ports for v in architecture_from_json(EDGE).levels} == {Ports.SEPARATE}
+    one_port = copy.deepcopy(EDGE)
+    one_port["levels"][0]["ports"] = "shared"
+    edge = architecture_from_json(one_port)
+    assert edge.levels[0].ports is Ports.SHARED
+    assert architecture_from_json(architecture_to_json(edge)) == edge
+    assert edge.levels[0].busy_cycles(6.0, 3.0) == 4.5  # two words a cycle, either way
+    assert edge.with_dram_ports(Ports.SEPARATE).levels[0].busy_cycles(6.0, 3.0) == 3.0
+
+
 def test_what_is_written_is_read_back_equal() -> None:
     edge = architecture_from_json(EDGE)
     assert architecture_from_json(architecture_to_json(edge)) == edge
@@ -76,6 +87,7 @@ def test_what_is_written_is_read_back_equal() -> None:
         (("levels", 1, "fanout", "x"), 0, "`x` must be an integer >= 1, got 0"),
         (("levels", 0, "kind"), "ddr", "unknown `kind` 'ddr'"),
         (("levels", 0, "bandwidth_bytes_per_cycle"), "fast", "must be a number > 0, got 'fast'"),
+        (("levels", 0, "ports"), "half", "unknown `ports` 'half'.*known: separate, shared"),
         (("levels",), [], "at least one storage level"),
         (("levels",), "none", "`levels` must be a list, got 'none'"),
         (("clock_hz",), 0, "`clock_hz` must be a number > 0, got 0"),

@@ -57,8 +57,9 @@ def test_baselines_are_schedulers(name: str) -> None:
 
 def test_weights_of_an_architecture() -> None:
     done = cosma(
-        "--network", RESNET, "--parameters", "--objective", "energy", "--arch", "soma-edge", "--format", "json"
-    )
+        "--network", RESNET, "--parameters", "--objective", "energy", "--arch", "soma-edge", "--capacity", "M_R",
+        "--format", "json",
+    )  # fmt: skip
     assert (done.json["unit"], done.json["noncompulsory_bytes"]) == ("fJ", 602112)
     assert done.json["value"] == done.json["bound"]
 
@@ -75,11 +76,14 @@ def test_a_capacity_below_the_working_set_is_infeasible() -> None:
     ("arguments", "message"),
     [
         ((), "needs --network"),
-        (("--network", RESNET, "--capacity", "lots"), "capacity must be a number of bytes, got 'lots'"),
+        (
+            ("--network", RESNET, "--capacity", "lots"),
+            "`capacity` must be a whole number of bytes such as 65536 or 64KiB, got 'lots'",
+        ),
         (("--network", RESNET, "--route", "shortcut"), "unknown route 'shortcut'"),
         (("--network", RESNET, "--objective", "beauty"), "unknown objective 'beauty'"),
         (("--network", RESNET, "--objective", "energy"), "--objective energy needs --arch"),
-        (("--network", RESNET, "--arch", "soma-edge"), "--arch is read with --objective energy or latency only"),
+        (("--network", RESNET, "--arch", "soma-egde"), "soma-edge"),
         (("--network", RESNET, "--time-limit", 0), "--time-limit must be positive"),
         (("--network", RESNET, "--chains", 3), "--chains is not used by scheduler 'cosma'"),
         (("--network", "resnet5"), "resnet50"),

@@ -7,9 +7,9 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from codesign.core.errors import UserError
-from codesign.tensorize.encoding import SoftwareProblem
-from codesign.tensorize.observation import FIRST_MASK
-from codesign.tensorize.revisions import REVISIONS
+from codesign.tensorization.encoding import SoftwareProblem
+from codesign.tensorization.observation import FIRST_MASK
+from codesign.tensorization.revisions import REVISIONS
 from codesign.workloads.computation import Computation
 from envs import ENVIRONMENT_ID, ScheduleEnv
 from envs.problems import BENCHMARK_SIZES, BENCHMARKS, training_cases, unseen_cases

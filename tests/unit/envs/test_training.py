@@ -5,7 +5,7 @@ import pytest
 
 from codesign.core.errors import UserError
 from codesign.core.files import read_structured, write_json
-from codesign.tensorize.policy import ENVIRONMENT, read_policy
+from codesign.tensorization.policy import ENVIRONMENT, read_policy
 from envs.masked_dqn import MaskedDQN
 from envs.schedule import ENVIRONMENT_ID
 from envs.training import Algorithm, TrainingConfig, TrainingResult, train

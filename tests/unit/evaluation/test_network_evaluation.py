@@ -4,16 +4,24 @@ from dataclasses import replace
 
 import pytest
 
+from codesign.arch.architecture import Ports
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget
 from codesign.cost.cost import Infeasible
+from codesign.evaluation.design import WithDramPorts
 from codesign.evaluation.metrics import format_si, metric_field
 from codesign.evaluation.network import EvaluationOptions, WorkloadResult, evaluate_workload
 from codesign.mappers.registry import create
+from codesign.workloads.builder import NetworkBuilder
+from codesign.workloads.computation import Role
 from codesign.workloads.load import load_network
-from codesign.workloads.traffic import Activations, TrafficRules, Weights
+from codesign.workloads.traffic import Activations, TrafficRules, Weights, operator_traffic
 from codesign.workloads.workload import Workload
+from spaces.cores import CORE_SPACES
+from spaces.design import DesignSpace
+from spaces.eyeriss import EYERISS
 from spaces.scratchpad import SCRATCHPAD
+from tests.recomputed_cycles import busy_cycles, is_rounded_up
 
 ARCHITECTURE = SCRATCHPAD.build(SCRATCHPAD.space.presets[0])
 OPTIONS = EvaluationOptions(budget=Budget(evaluations=200))
@@ -38,6 +46,31 @@ def test_sums_over_layers_and_leakage() -> None:
     assert result.metrics.power_w == pytest.approx(result.metrics.energy_j / result.metrics.latency_s)
     assert result.metrics.area_mm2 == ARCHITECTURE.area_mm2
     assert sum(x.count * x.result.cost.macs for x in result.layers if x.result.cost) == ALEXNET.macs
+
+
+@pytest.mark.parametrize("space", [SCRATCHPAD, EYERISS, *CORE_SPACES.values()], ids=lambda s: s.name)
+def test_dram_of_a_built_in_space_has_one_port(space: DesignSpace) -> None:
+    design = space.space.presets[0]
+    assert space.build(design).levels[0].ports is Ports.SHARED
+    assert WithDramPorts(space, Ports.SEPARATE).build(design).levels[0].ports is Ports.SEPARATE
+
+
+def test_vector_operators_take_turns_on_one_port() -> None:
+    """Rules E6 and L4: bytes read and bytes written add up; with two ports the larger side counts."""
+    net = NetworkBuilder("one", bits=8)
+    source = net.input("x", (1, 64, 56, 56))
+    network = net.build(net.pool(source, 2, stride=2))
+    (operator,) = network.operators
+    (traffic,) = operator_traffic(network, TrafficRules(), 0)
+    read, written = traffic.input_bytes + traffic.parameter_bytes, traffic.output_bytes
+    assert read > written > 0, operator
+    slow = ARCHITECTURE.with_level("DRAM", read_bandwidth_words_per_cycle=0.5, write_bandwidth_words_per_cycle=0.5)
+    found = {}
+    for ports in Ports:
+        result = evaluate_workload(network, slow.with_dram_ports(ports), create("anneal"), OPTIONS)
+        assert isinstance(result, WorkloadResult)
+        found[ports] = result.vector.latency_cycles
+    assert found == {Ports.SEPARATE: 2 * read, Ports.SHARED: 2 * (read + written)}
 
 
 def test_equal_layers_are_mapped_once() -> None:
@@ -69,6 +102,28 @@ def test_kept_activations_and_resident_weights_save_dram_energy() -> None:
     assert kept.vector.dram_bytes < plain.vector.dram_bytes
     assert resident.metrics.energy_j < plain.metrics.energy_j
     assert resident.metrics.latency_s < plain.metrics.latency_s
+
+
+@pytest.mark.parametrize("ports", Ports)
+@pytest.mark.parametrize("on_chip", [False, True])
+def test_the_cycles_of_every_layer_follow_from_its_accesses(ports: Ports, on_chip: bool) -> None:
+    """Rules L2 to L5 and E5: busy cycles, what bounds the layer, and the bytes that cross the DRAM port."""
+    machine = SCRATCHPAD.build({**SCRATCHPAD.space.presets[0], "scratchpad_kib": 2048}).with_dram_ports(ports)
+    rules = TrafficRules(weights=Weights.RESIDENT) if on_chip else TrafficRules()
+    result = evaluate_workload(ALEXNET, machine, create("anneal"), replace(OPTIONS, rules=rules))
+    assert isinstance(result, WorkloadResult)
+    for layer in result.layers:
+        cost = layer.result.cost
+        assert cost is not None
+        resident = frozenset(t.name for t in layer.computation.tensors if on_chip and t.role is Role.WEIGHT)
+        assert len(resident) == on_chip
+        for name, cycles in busy_cycles(layer.computation, machine, cost, resident).items():
+            assert is_rounded_up(layer.busy_cycles[name], cycles), (layer.name, name)
+        assert layer.busy_cycles["compute"] == cost.compute_cycles
+        assert layer.latency_cycles == max(layer.busy_cycles.values())
+        assert set(layer.bottlenecks) == {n for n, c in layer.busy_cycles.items() if c == layer.latency_cycles}
+        crossing = [t for t in cost.levels[0].tensors if t.tensor not in resident]
+        assert layer.dram_bytes == sum(t.reads + t.updates for t in crossing)  # one byte an element
 
 
 def test_no_memory_left_is_infeasible() -> None:

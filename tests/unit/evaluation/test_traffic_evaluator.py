@@ -9,10 +9,11 @@ import pytest
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
-from codesign.evaluation.traffic import TrafficEvaluator, scratchpad_bytes
+from codesign.evaluation.traffic import TrafficEvaluator
 from codesign.scheduling.cosma.graph import OperatorGraph, read_graph
 from codesign.scheduling.cosma.objective import Quantity
 from codesign.scheduling.cosma.solve import schedule_cosma
+from codesign.scheduling.protocol import buffer_bytes
 from spaces.scratchpad import SCRATCHPAD
 
 GRAPHS = Path(__file__).parents[2] / "data" / "cosma" / "graphs"
@@ -98,7 +99,7 @@ class Fixed:
 def test_architectures_that_cannot_be_judged() -> None:
     architecture = SCRATCHPAD.build(BASE)
     dram, scratchpad, local = architecture.levels
-    assert scratchpad_bytes(architecture) == 256 << 10
+    assert buffer_bytes(architecture) == 256 << 10
     cases = {
         "needs a level inside DRAM": (dram,),
         "has no capacity": (dram, replace(scratchpad, capacity_bytes=None), local),

@@ -8,11 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from codesign.evaluation.replay import replay_layers
+from codesign.report.design_data import layer_rows, roofline
 from codesign.report.importance import effects
 from codesign.report.recommend import knee_index, recommendations
 from codesign.report.study_page import report_data, write_report
-from codesign.report.summary import point_text
+from codesign.report.summary import point_text, time_shares
 from codesign.study.study import Study
+from spaces.scratchpad import SCRATCHPAD
+from tests.recomputed_cycles import busy_cycles, is_rounded_up
 
 
 def test_the_knee_is_the_point_nearest_to_the_ideal_one() -> None:
@@ -109,15 +113,64 @@ def test_the_parts_of_a_design_add_up_to_its_metrics(study_folder: Path) -> None
         cycles = sum(v["latency_cycles"] * v["count"] for v in design["layers"]) + design["vector"]["latency_cycles"]
         assert cycles / clock == pytest.approx(metrics["latency_s"], rel=1e-12)
         for layer in design["layers"]:
-            # evaluated again, the recorded mapping needs the recorded cycles, and the named bottleneck is the slowest
-            slowest = max(layer["compute_cycles"], *layer["cycles"].values())
-            assert slowest == layer["latency_cycles"]
-            if layer["bottleneck"] != "compute":
-                assert layer["cycles"][layer["bottleneck"]] == slowest > layer["compute_cycles"]
+            busy = layer["busy_cycles"]
+            assert max(busy.values()) == layer["latency_cycles"]
+            assert layer["bottlenecks"] == [name for name, cycles in busy.items() if cycles == layer["latency_cycles"]]
             roof = design["roofline"]
             bound = min(roof["macs_per_cycle"], layer["macs"] / layer["dram_bytes"] * roof["bytes_per_cycle"])
             assert layer["macs"] / layer["latency_cycles"] <= bound * (1 + 1e-9)
     assert data["knee"] in {t["number"] for t in data["trials"] if t["front"]}
+
+
+def test_cycles_on_the_page_follow_from_the_accesses(study_folder: Path) -> None:
+    study = Study.open(study_folder)
+    data = report_data(study)
+    for number, design in data["designs"].items():
+        architecture = SCRATCHPAD.build(study.trials[int(number)].point)
+        dram = architecture.levels[0]
+        assert dram.read_bandwidth_words_per_cycle is not None
+        # the roofline, the drawing and the table of cycles show one bandwidth
+        read = dram.read_bandwidth_words_per_cycle * dram.word_bits / 8
+        drawn = design["architecture"]["levels"][0]
+        assert (drawn["read_bandwidth_bytes_per_cycle"], drawn["ports"]) == (read, "shared")
+        assert design["roofline"]["bytes_per_cycle"] == read
+        replayed = replay_layers(SCRATCHPAD, architecture, study.detail(int(number)))
+        for row, layer in zip(design["layers"], replayed, strict=True):
+            exact = busy_cycles(layer.computation, architecture, layer.cost)
+            assert set(row["busy_cycles"]) == {"compute", *exact}
+            assert all(is_rounded_up(row["busy_cycles"][name], cycles) for name, cycles in exact.items())
+
+
+def test_layers_bound_by_two_resources_are_said_to_be(study_folder: Path) -> None:
+    study = Study.open(study_folder)
+    design = next(iter(report_data(study)["designs"].values()))
+    for layer in design["layers"]:
+        layer["bottlenecks"] = ["compute", "DRAM"]
+    shares = time_shares(design)
+    assert set(shares) <= {"both compute and the bandwidth of DRAM", "the vector operators"}
+    assert sum(shares.values()) == pytest.approx(1.0)
+
+
+def test_a_record_that_names_one_bottleneck_is_still_shown(study_folder: Path) -> None:
+    """Records made before a layer could have several, and before levels could have one port."""
+    study = Study.open(study_folder)
+    before = report_data(study)
+    number = next(iter(before["designs"]))
+    detail = study.detail(int(number))
+    old = {
+        **detail,
+        "layers": [{k: v for k, v in x.items() if k not in ("bottlenecks", "busy_cycles")} for x in detail["layers"]],
+    }
+    rows = layer_rows(old, ())
+    assert [r["bottlenecks"] for r in rows] == [[x["bottleneck"]] for x in detail["layers"]]
+    assert [r["busy_cycles"] for r in rows] == [None] * len(rows)
+    level = {
+        k: v
+        for k, v in detail["architecture"]["levels"][0].items()
+        if k not in ("ports", "write_bandwidth_bytes_per_cycle")
+    }
+    machine = {**detail["architecture"], "levels": [level, *detail["architecture"]["levels"][1:]]}
+    assert roofline(machine)["bytes_per_cycle"] == 2 * level["read_bandwidth_bytes_per_cycle"]
 
 
 def test_the_page_needs_no_network_and_is_small(study_folder: Path, tmp_path: Path) -> None:
@@ -152,7 +205,7 @@ def test_an_unknown_space_leaves_out_what_only_it_can_give(study_folder: Path) -
     data = report_data(study)
     assert "unknown space" in data["note"] and "--space module:attribute" in data["note"]
     layer = next(iter(data["designs"].values()))["layers"][0]
-    assert "cycles" not in layer and layer["bottleneck"]
+    assert "occupancy" not in layer and layer["bottlenecks"]
     assert report_data(study, "spaces.scratchpad:SCRATCHPAD")["note"] == ""
 
 

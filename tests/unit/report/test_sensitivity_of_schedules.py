@@ -30,7 +30,7 @@ def scaled_memory(memory: Memory, factor: float) -> Memory:
 def study(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Study:
     folder = tmp_path_factory.mktemp(request.param)
     options = {
-        "soma": "--network gpt2-small --space soma-edge --scheduler soma --evaluations 40 --trials 4",
+        "soma": "--network gpt2-small-block --space soma-edge --scheduler soma --evaluations 40 --trials 4",
         "cosma": "--network squeezenet --scheduler cosma --trials 6",
     }
     command = f"{options[request.param]} --optimizer sobol --objectives latency energy area --out {folder}"
@@ -88,7 +88,7 @@ def test_scaled_constants_of_the_template_give_the_same_energy(study: Study) -> 
     from codesign.scheduling.soma.model.rules import DEFAULT
     from spaces.soma_template import SOMA_EDGE
 
-    source = load_graph("gpt2-small")
+    source = load_graph("gpt2-small-block")
     trial = study.front()[0]
     (network,) = study.detail(trial.number)["networks"]
     encoding = encoding_from_json(network["encoding"], source.graph, "record")

@@ -9,9 +9,9 @@ import pytest
 from codesign.core.errors import UserError
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import load_design_space
-from codesign.tensorize.encoding import SoftwareProblem
-from codesign.tensorize.program_cost import ProgramCost, program_cost
-from codesign.tensorize.search import HeuristicPrograms
+from codesign.tensorization.encoding import SoftwareProblem
+from codesign.tensorization.program_cost import ProgramCost, program_cost
+from codesign.tensorization.search import HeuristicPrograms
 from codesign.workloads.computation import Computation
 from spaces.cores import (
     CONV_CORE,

@@ -3,9 +3,9 @@ import pytest
 
 from codesign.core.errors import UserError
 from codesign.cost.cost import Infeasible
-from codesign.tensorize.encoding import SoftwareProblem
-from codesign.tensorize.program_cost import program_cost
-from codesign.tensorize.scoring import LATENCY
+from codesign.tensorization.encoding import SoftwareProblem
+from codesign.tensorization.program_cost import program_cost
+from codesign.tensorization.scoring import LATENCY
 from codesign.workloads.computation import Computation
 from spaces.cores import GEMM_CORE, core_of
 from spaces.primitives import Fuse, Primitive, Reorder, Split, Tensorize, apply_sequence, score_sequences, to_program

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from codesign.core.errors import UserError
-from codesign.tensorize.encoding import SoftwareProblem
-from codesign.tensorize.revisions import CHOICE, FIRST_CALLS, FUSE_LESS, FUSE_MORE, REVISIONS, fits, mask_revisions
+from codesign.tensorization.encoding import SoftwareProblem
+from codesign.tensorization.revisions import CHOICE, FIRST_CALLS, FUSE_LESS, FUSE_MORE, REVISIONS, fits, mask_revisions
 from codesign.workloads.computation import Computation
 from envs import ENVIRONMENT_ID, ScheduleEnv
 from spaces.cores import GEMM_CORE, core_of

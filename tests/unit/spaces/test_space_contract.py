@@ -1,12 +1,14 @@
 """The laws of a search space, run over a table of spaces; any new kind of space belongs in `SPACES`."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from codesign.optim.protocols import SearchSpace
 from spaces import Categorical, Condition, Constraint, Integer, Ordinal, PowerOfTwo, Space
+from spaces.space_file import load_space_file
 
 SPACES: dict[str, Space] = {
     "plain": Space([Integer("banks", 1, 8), Ordinal("pe_rows", [4, 8, 16]), Categorical("dataflow", ["ws", "os"])]),
@@ -29,6 +31,7 @@ SPACES: dict[str, Space] = {
         [{"rows": 8, "cols": 8, "flow": "ws"}],
     ),
 }
+SPACES["file"] = load_space_file(Path(__file__).parents[2] / "data" / "spaces" / "clustered.yaml").space
 
 
 @pytest.fixture(params=sorted(SPACES))

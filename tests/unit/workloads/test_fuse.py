@@ -41,8 +41,16 @@ def test_a_result_with_two_readers_is_not_overwritten() -> None:
     net = NetworkBuilder("n")
     x = net.conv(net.input("x", (1, 8, 4, 4)), 8, 3)
     y = net.relu(x)
-    fused = fuse(net.build(net.residual(x, y)))
-    assert [o.kind.value for o in fused.operators] == ["conv", "activation", "elementwise"]
+    fused = fuse(net.build(y, net.conv(x, 8, 3)))
+    assert [o.kind.value for o in fused.operators] == ["conv", "activation", "conv"]
+
+
+def test_what_depends_on_one_tensor_alone_is_one_function() -> None:
+    net = NetworkBuilder("n")
+    x = net.conv(net.input("x", (1, 8, 4, 4)), 8, 3)
+    (conv, function) = fuse(net.build(net.residual(x, net.relu(x)))).operators
+    assert (conv.fused, function.function, function.inputs) == ((), "relu+add", ("conv",))
+    assert function.operations == 2 * 8 * 16
 
 
 def test_a_network_output_is_not_overwritten() -> None:
@@ -95,8 +103,8 @@ def test_chosen_functions_only() -> None:
     net = NetworkBuilder("n")
     x = net.activation(net.linear(net.input("x", (4, 8)), 8), "gelu")
     network = net.build(x)
-    assert len(fuse(network).operators) == 2
-    assert len(fuse(network, frozenset({"gelu"})).operators) == 1
+    assert len(fuse(network, frozenset({"relu"})).operators) == 2
+    assert len(fuse(network).operators) == 1
 
 
 def test_transposition_read_by_others_stays() -> None:

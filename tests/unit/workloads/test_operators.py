@@ -1,7 +1,11 @@
+import math
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from codesign.core.errors import UserError
 from codesign.workloads import operators
@@ -92,10 +96,31 @@ def test_one_and_three_axes() -> None:
 
 def test_transposed_convolution_has_the_macs_of_its_input_form() -> None:
     # every one of 7 x 7 input pixels meets every one of 4 x 4 taps
-    up = operators.transposed_conv2d(K=16, C=8, P=14, Q=14, R=4, S=4, stride=2)
+    (up,) = operators.transposed_conv(K=16, C=8, size=(7, 7), kernel=(4, 4), stride=(2, 2))
     assert up.macs == 16 * 8 * 7 * 7 * 4 * 4
     assert up.tensor_words(up.output) == 16 * 14 * 14
     assert up.tensor_words(up.tensor("Weights")) == 16 * 8 * 4 * 4
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 6), st.integers(1, 5), st.integers(1, 4), st.integers(1, 4)), min_size=1, max_size=3
+    ),
+    st.sampled_from([1, 2]),
+)
+@settings(max_examples=100, deadline=None, derandomize=True)
+def test_phases_of_a_transposed_convolution_share_out_its_taps(
+    axes: list[tuple[int, int, int, int]], groups: int
+) -> None:
+    size, kernel, stride, dilation = (tuple(axis[i] for axis in axes) for i in range(4))
+    parts = operators.transposed_conv(K=4, C=6, G=groups, size=size, kernel=kernel, stride=stride, dilation=dilation)
+    assert sum(p.macs for p in parts) == 4 * 6 // groups * math.prod(size) * math.prod(kernel)
+    assert sum(p.tensor_words(p.tensor("Weights")) for p in parts) == 4 * 6 // groups * math.prod(kernel)
+    assert len(parts) <= 2 ** len(axes)
+    for n, k, s, d in axes:  # the taps of every phase, counted one by one
+        taps = Counter(d * r % s for r in range(k))
+        assert sorted(taps.values()) == sorted(t for phases, t in operators.phase_taps(k, s, d) for _ in range(phases))
+        assert n >= 1
 
 
 @pytest.mark.parametrize(

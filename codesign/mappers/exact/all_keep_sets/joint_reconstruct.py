@@ -149,7 +149,9 @@ class JointTrace:
         if filled.steady[r] < 0 or self.free[c, d] == 0:
             return None
         place = x // int(grid.stride[d]) % int(grid.n_divisors[d])
-        for j in range(1, int(grid.n_divisors[d])):
+        # suffix minima also try the factor 1: the tensor closes without a loop, which only overestimates (D4)
+        smallest = 0 if filled.steady[r] == 1 else 1
+        for j in range(smallest, int(grid.n_divisors[d])):
             if grid.grow[d, j, place] < 0:
                 continue
             y = x + int(grid.grow[d, j, place] - place) * int(grid.stride[d])

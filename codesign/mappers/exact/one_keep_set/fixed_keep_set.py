@@ -90,10 +90,14 @@ class FixedKeep:
         )
 
     @cached_property
-    def ports(self) -> tuple[tuple[int, int], ...]:
-        """(level, 0 read or 1 write) of every limited port."""
-        limited = self.instance.problem.bandwidth > 0.0
-        return tuple((int(v), int(k)) for v, k in zip(*np.nonzero(limited), strict=True))
+    def ports(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """The limited sides (level, 0 read or 1 write) of every port: two where they take turns on one (rule L4)."""
+        problem = self.instance.problem
+        found: list[tuple[tuple[int, int], ...]] = []
+        for v, row in enumerate(problem.bandwidth > 0.0):
+            sides = [(v, int(k)) for k in np.flatnonzero(row)]
+            found.extend([tuple(sides)] if sides and problem.one_port[v] else [(side,) for side in sides])
+        return tuple(found)
 
     @cached_property
     def hardware(self) -> Hardware:
@@ -108,8 +112,9 @@ class FixedKeep:
             for t in range(n_tensors):
                 above[v, t] = v - 1 if self.keep[v - 1][t] else above[v - 1, t]
         port = np.full((n_levels, 2), -1, np.int64)
-        for j, (v, kind) in enumerate(self.ports):
-            port[v, kind] = j
+        for j, sides in enumerate(self.ports):
+            for v, kind in sides:
+                port[v, kind] = j
         axes = instance.coef * ~instance.plain[:, None, :]
         axes[problem.entangled == 1] = 0  # boxes of such tensors overlap in ways no product bounds
         return Hardware(

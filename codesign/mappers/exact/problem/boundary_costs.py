@@ -28,7 +28,7 @@ class Hardware(NamedTuple):
         pair: ``L x T x 5`` pJ per element read, filled, updated; words per element; pJ per element and hop.
         hops: ``L x 2`` hops per word sent: constant part, part per copy.
         shares: ``L`` 1 where equal words are read once.
-        port: ``L x 2`` number of the read and write port, -1 unlimited.
+        port: ``L x 2`` number of the read and write port, the same where they take turns on one, -1 unlimited.
         bandwidth: ``L x 2``.
         n_ports: J.
         axes: ``T x A x D`` coefficients, all 0 on axes that plain dimensions move.

@@ -15,9 +15,9 @@ from codesign.scheduling.soma.model.layer_graph import IntArray
 NO_CUT, FINE_CUT, DRAM_CUT = 0, 1, 2
 LOAD_IFMAP, LOAD_WEIGHT, STORE, LOCAL = 0, 1, 2, 3
 
-_TYPE, _K, _H, _W, _C, _R, _S, _SH, _SW, _PH, _PW, _HIN, _WIN, _CG, _KG, _O0, _O1, _O2, _WB, _DYN = (
+_TYPE, _K, _H, _W, _C, _R, _S, _SH, _SW, _PH, _PW, _HIN, _WIN, _CG, _KG, _O0, _O1, _O2, _WB, _DYN, _SPAN_H, _SPAN_W = (
     nw.TYPE, nw.K, nw.H, nw.W, nw.C, nw.R, nw.S, nw.SH, nw.SW, nw.PAD_H, nw.PAD_W, nw.H_IN, nw.W_IN, nw.CG, nw.KG, nw.O0, nw.O1,
-    nw.O2, nw.WEIGHT_BYTES, nw.DYNAMIC,
+    nw.O2, nw.WEIGHT_BYTES, nw.DYNAMIC, nw.SPAN_H, nw.SPAN_W,
 )  # fmt: skip
 _CONV, _GROUP_CONV, _FC, _POOL, _TRANSPOSE, _UPSAMPLE = (
     int(nw.LayerType.CONV), int(nw.LayerType.GROUP_CONV), int(nw.LayerType.FC), int(nw.LayerType.POOL),
@@ -93,13 +93,13 @@ def split_output(
 
 
 @njit
-def window_extent(extent: int, full: int, kernel: int, stride: int, pad: int, limit: int, cuts: int, flags: int) -> int:
-    """Input rows (columns) a tile of `extent` outputs needs.
+def window_extent(extent: int, full: int, span: int, stride: int, pad: int, limit: int, cuts: int, flags: int) -> int:
+    """Input rows (columns) a tile of `extent` outputs needs; a window reaches over `span` of them, dilation included.
 
     The published rule takes the tile at the origin, which has padding on one side. With `INTERIOR_HALOS` the worst
     tile counts: an uncut map needs its whole input, three or more cuts have a tile without any padding.
     """
-    need = (extent - 1) * stride + kernel
+    need = (extent - 1) * stride + span
     if flags & _HALOS and cuts > 2 and extent < full:
         return min(need, limit)
     return min(need - pad, limit)
@@ -131,7 +131,7 @@ def requirement(
         h_in = window_extent(
             h,
             table[layer, _H],
-            table[layer, _R],
+            table[layer, _SPAN_H],
             table[layer, _SH],
             table[layer, _PH],
             table[layer, _HIN],
@@ -141,7 +141,7 @@ def requirement(
         w_in = window_extent(
             w,
             table[layer, _W],
-            table[layer, _S],
+            table[layer, _SPAN_W],
             table[layer, _SW],
             table[layer, _PW],
             table[layer, _WIN],
@@ -362,7 +362,7 @@ def list_tensors(
     """
     flg_end, lg_end, lg_of, n_tiles, step, first = groups
     prod_start, prod_id, prod_kind = producers
-    ext_start, ext_id, ext_channels = externals
+    ext_start, ext_id, ext_channels, ext_whole = externals
     write = out.shape[0] > 0
     count = 0
     for i in range(order.shape[0]):
@@ -383,7 +383,7 @@ def list_tensors(
                 count += n
         for e in range(ext_start[layer], ext_start[layer + 1]):
             nb, _c, nh, nw_ = requirement(table, layer, _IFMAP_EDGE, layer, u[0], u[1], u[2], u[3], u[4], u[5], flags)
-            size = nb * ext_channels[e] * nh * nw_
+            size = nb * (ext_whole[e] if ext_whole[e] > 0 else ext_channels[e] * nh * nw_)
             if write:
                 for t in range(n):
                     q = f + t * s

@@ -167,7 +167,7 @@ def list_loads(net: Arrays, scheme: Scheme, flags: int, lg_of: IntArray, lists: 
     table, producers, _consumers, externals, _kinds, _ints, _reals = net
     order, _cut, _tiles, place, shape, _cycles, _energy = scheme
     prod_start, prod_id, prod_kind = producers
-    ext_start, _ext_id, ext_channels = externals
+    ext_start, _ext_id, ext_channels, ext_whole = externals
     in_start, in_bytes, in_place = lists
     count = 0
     for i in range(order.shape[0]):
@@ -206,7 +206,7 @@ def list_loads(net: Arrays, scheme: Scheme, flags: int, lg_of: IntArray, lists: 
                 shape[layer, 5],
                 flags,
             )
-            in_bytes[count] = nb * ext_channels[e] * nh * nw_
+            in_bytes[count] = nb * (ext_whole[e] if ext_whole[e] > 0 else ext_channels[e] * nh * nw_)
             in_place[count] = -1
             count += 1
     in_start[order.shape[0]] = count

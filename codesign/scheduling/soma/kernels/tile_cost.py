@@ -24,8 +24,8 @@ TIME, ENERGY, E_GBUF, E_L1, E_BUS, E_OP, N_COST = range(7)
 _VEC, _LANE, _PE, _AL1, _WL1, _OL1, _GBW, _VU = (
     hw.VEC, hw.LANE, hw.PE_DIM, hw.AL1_BYTES, hw.WL1_BYTES, hw.OL1_BYTES, hw.GBUF_BW, hw.VECTOR_UNIT,
 )  # fmt: skip
-_TYPE, _K, _C, _R, _S, _SH, _SW, _N, _DYN, _CG, _KG = (
-    nw.TYPE, nw.K, nw.C, nw.R, nw.S, nw.SH, nw.SW, nw.N_IN, nw.DYNAMIC, nw.CG, nw.KG,
+_TYPE, _K, _C, _R, _S, _SH, _SW, _N, _DYN, _CG, _KG, _SPAN_H, _SPAN_W = (
+    nw.TYPE, nw.K, nw.C, nw.R, nw.S, nw.SH, nw.SW, nw.N_IN, nw.DYNAMIC, nw.CG, nw.KG, nw.SPAN_H, nw.SPAN_W,
 )  # fmt: skip
 _GROUP_CONV, _FC = int(nw.LayerType.GROUP_CONV), int(nw.LayerType.FC)
 _ELTWISE, _POOL = int(nw.LayerType.ELTWISE), int(nw.LayerType.POOL)
@@ -54,7 +54,8 @@ def vector_tile(
         written = b * k * h * w
         read = written * row[_N]
         if row[_TYPE] == _POOL:
-            read = b * k * ((h - 1) * row[_SH] + row[_R]) * ((w - 1) * row[_SW] + row[_S])
+            rows = min((h - 1) * row[_SH] + row[_SPAN_H], h * row[_R])
+            read = b * k * rows * min((w - 1) * row[_SW] + row[_SPAN_W], w * row[_S])
         time = max(time, ceil_div(read, ints[_GBW]))
         gbuf = read * reals[_GR] + written * reals[_GW]
     out[:] = 0.0
@@ -65,17 +66,24 @@ def vector_tile(
 
 
 @njit
-def halo_extent(out_extent: int, kernel: int, stride: int, pieces: int, strided: bool) -> int:
+def halo_extent(out_extent: int, kernel: int, span: int, stride: int, pieces: int, strided: bool) -> int:
     """Input rows (columns) read when an output extent is produced in `pieces`, halos re-read.
 
-    The published model starts from the *output* extent, which is wrong for strides; `strided` starts from the
-    input extent.
+    A window has `kernel` taps and reaches over `span` rows, which is more with a dilation: halos are those of the span, but no
+    output reads more rows than it has taps. The published model starts from the *output* extent, which is wrong for strides;
+    `strided` starts from the input extent.
     """
-    if not strided:
-        return out_extent + (kernel - stride) * (pieces - 1)
-    if kernel < stride:
+    if strided and span < stride:
         return out_extent * kernel
-    return out_extent * stride + (kernel - stride) * (pieces - 1)
+    rows = (out_extent * stride if strided else out_extent) + (span - stride) * (pieces - 1)
+    return rows if span == kernel else min(rows, out_extent * kernel)
+
+
+@njit
+def block_width(room: int, kernel: int, span: int, stride: int) -> int:
+    """Outputs in a row that `room` inputs suffice for: those of one window after the other, or (dilation) each its own taps."""
+    width = (room - span) // stride + 1
+    return width if span == kernel else max(width, room // kernel)
 
 
 @njit
@@ -90,12 +98,12 @@ def block_accesses(
 ) -> tuple[Any, ...]:
     """Bytes moved for one partition, block and sharing choice.
 
-    `shape` = B, K, H, W, C, R, S, sH, sW; `split` = pC, pK, pH, pW, pB, lane; `block` = k1, w1, KB, WB, H3, TB, TC, TK, K3b, W3b.
+    `shape` = B, K, H, W, C, R, S, sH, sW, spans of the window in rows and columns; `split` = pC, pK, pH, pW, pB, lane; `block` = k1, w1, KB, WB, H3, TB, TC, TK, K3b, W3b.
 
     Returns:
         Activation and weight reads of the GBUF, reads and writes of AL1, of WL1, of OL1, and bus bytes.
     """
-    B, K, H, W, C, R, S, sH, sW = shape
+    B, K, H, W, C, R, S, sH, sW, eH, eW = shape
     pC, pK, pH, pW, pB, lane = split
     k1, w1, KB, WB, H3, TB, TC, TK, K3b, W3b = block
     copies_w = pH * pW * pB
@@ -106,13 +114,15 @@ def block_accesses(
     W3 = W3b if wb_share else WB
     WBA = WB * H3 * TB
     W3A = W3 * H3 * TB
-    rows = halo_extent(H, R, sH, (1 if WB == 1 else H3) * pH, strided) * C * B
-    act_once = rows * halo_extent(W, S, sW, (W3 if wb_share else 1) * pW, strided)
+    rows = halo_extent(H, R, eH, sH, (1 if WB == 1 else H3) * pH, strided) * C * B
+    act_once = rows * halo_extent(W, S, eW, sW, (W3 if wb_share else 1) * pW, strided)
     repeat = 1 if (kb_share and wb_share and not wl2) else K3
-    gbuf_act = halo_extent(H, R, sH, (1 if W3 == 1 else H3) * pH, strided) * halo_extent(W, S, sW, pW, strided) * C * B
+    gbuf_act = (
+        halo_extent(H, R, eH, sH, (1 if W3 == 1 else H3) * pH, strided) * halo_extent(W, S, eW, sW, pW, strided) * C * B
+    )
     gbuf_act *= repeat
     gbuf_weight = F * (W3A if (wb_share or wl2) else 1)
-    shift = rows * (S - sW) * pW * K3
+    shift = rows * (eW - sW) * pW * K3
     a_writes = act_once * K3 * copies_a
     if wb_share:
         a_writes += shift * W3 * (copies_a - 1)
@@ -120,7 +130,7 @@ def block_accesses(
     a_reads = ops // K * TK * pK
     if wb_share:
         step = sW if strided else 1
-        kept = rows * (W - (w1 * step * (WB - WB % copies_a) + sW - S) * pW) * K3 + shift
+        kept = rows * (W - (w1 * step * (WB - WB % copies_a) + sW - eW) * pW) * K3 + shift
         a_reads += bus_act - kept * (((copies_a - 1) * WB) % copies_a)
     w_times = WBA if kb_share else (W3A if wl2 else 1)
     w_writes = F * copies_w * w_times
@@ -155,7 +165,7 @@ def score_block(
     act, weight, a_r, a_w, w_r, w_w, o_r, o_w, bus = block_accesses(
         shape, split, block, kb_share, wb_share, wl2, strided
     )
-    B, K, H, W, C, R, S, _sH, _sW = shape
+    B, K, H, W, C, R, S, _sH, _sW, _eH, _eW = shape
     F = R * S * C * K
     ofm = B * K * H * W
     time = comp
@@ -191,7 +201,7 @@ def try_shares(
     best: FloatArray,
 ) -> None:
     """Score the sharing variants that apply to one block; `sizes` = h1, kb, wb, several row blocks."""
-    _B, K, _H, _W, C, R, S, sH, _sW = shape
+    _B, K, _H, _W, C, R, S, sH, _sW, eH, _eW = shape
     pC, pK, _pH, _pW, _pB, lane = split
     k1, w1, KB, WB, _H3, _TB, TC, _TK, K3b, W3b = block
     h1, kb, wb, several = sizes
@@ -200,7 +210,7 @@ def try_shares(
     OK = ceil_div(K, pK)
     tt = R * S * TC * k1 * h1 * w1
     kb_ok = tt * 64 >= R * S * OC * min(OK, k1 * lane) * dup
-    act_need = (h1 + R - sH) * w1 * OC * dup
+    act_need = (h1 + eH - sH) * w1 * OC * dup
     wb_ok = tt * 64 >= act_need
     wb_ok_shared = kb * tt * 64 >= act_need
     both = wb > 1 and kb > 1 and K3b > 1 and kb_ok and wb_ok_shared
@@ -233,7 +243,7 @@ def try_partition(
     best: FloatArray,
 ) -> None:
     """Score every block size of one partition of the PE array; `capacity` = AL1, WL1, OL1 bytes."""
-    B, K, H, W, C, R, S, sH, sW = shape
+    B, K, H, W, C, R, S, sH, sW, eH, eW = shape
     pC, pK, pH, pW, pB, lane = split
     al1, wl1, ol1 = capacity
     TC = ceil_div(C, vec * pC)
@@ -251,8 +261,9 @@ def try_partition(
     KB = ceil_div(TK, k1)
     kb = min(KB, pH * pW * pB)
     last_h1 = -1
-    for w1 in range(min((a_cap // R - S) // sW + 1, o_cap, TW), 0, -1):
-        h1 = min(o_cap // w1, (a_cap // ((w1 - 1) * sW + S) - R) // sH + 1, TH)
+    for w1 in range(min(block_width(a_cap // R, S, eW, sW), o_cap, TW), 0, -1):
+        columns = (w1 - 1) * sW + eW if eW == S else min((w1 - 1) * sW + eW, w1 * S)
+        h1 = min(o_cap // w1, block_width(a_cap // columns, R, eH, sH), TH)
         if h1 == last_h1:
             continue
         last_h1 = h1
@@ -283,7 +294,7 @@ def matrix_tile(
     if row[_DYN]:
         groups *= b
         b = 1
-    shape = (b, kernels, h, w, channels, row[_R], row[_S], row[_SH], row[_SW])
+    shape = (b, kernels, h, w, channels, row[_R], row[_S], row[_SH], row[_SW], row[_SPAN_H], row[_SPAN_W])
     context = (groups, dup, ints[_GBW], (flags & _STRIDED) != 0)
     capacity = (ints[_AL1], ints[_WL1], ints[_OL1])
     out[:] = 0.0

@@ -2,6 +2,7 @@
 
 Every tensor is seen as (channels, rows, columns) per sample. Where producer and consumer see a tensor differently (reshapes,
 slices, attention operands) the edge is *whole*: each consumer tile needs all of the producer's output for its samples.
+Rules S1 to S6 of `docs/explanation/soma.md` say what becomes of each operator.
 """
 
 import math
@@ -9,9 +10,12 @@ from dataclasses import dataclass, field, replace
 
 from codesign.core.errors import UserError
 from codesign.scheduling.soma.model.layer_graph import Layer, LayerGraph, LayerType
-from codesign.workloads.network import Network, NetworkTensor, Operator, OperatorKind
+from codesign.workloads.computation import Computation, Role
+from codesign.workloads.network import PHASES, Network, NetworkTensor, Operator, OperatorKind
 
 Shape = tuple[int, int, int]
+Read = tuple[str, Shape | None]
+"""A tensor and the shape a layer wants it in; None: all of it."""
 
 # Operators that move no data of their own: readers read the source.
 _ALIASES = {OperatorKind.RESHAPE}
@@ -27,13 +31,15 @@ def view(tensor: NetworkTensor) -> Shape:
     return axes[0], axes[1], math.prod(axes[2:])
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Origin:
-    """Where a tensor comes from: a layer or an external input, and how it is seen there."""
+    """Where a tensor comes from: a layer, an external input, or (joined in place) several others; and how it is seen there."""
 
     shape: Shape
     layer: int | None = None
     external: int | None = None
+    constant_bytes: int = 0
+    parts: tuple["_Origin", ...] = ()
 
 
 @dataclass
@@ -49,31 +55,63 @@ class _Converter:
 
     def source(self, name: str) -> _Origin:
         if name not in self.origin:
-            shape = view(self.network.tensor_by_name[name])
-            self.origin[name] = _Origin(shape, external=self.external(shape))
+            tensor = self.network.tensor_by_name[name]
+            shape = view(tensor)
+            if self.is_stored(name):
+                self.origin[name] = _Origin(shape, constant_bytes=tensor.elements)
+            else:
+                self.origin[name] = _Origin(shape, external=self.external(shape))
         return self.origin[name]
 
-    def attach(self, layer: Layer, reads: list[tuple[str, Shape | None]]) -> Layer:
-        """The layer with its edges; `reads` = tensor and the shape the layer wants it in (None: all of it)."""
-        plain: list[int] = []
-        whole: list[int] = []
-        external: list[int] = []
+    def is_stored(self, name: str) -> bool:
+        """Whether a tensor comes from outside and is the same for every sample: loaded once, as weights are (rule S2)."""
+        tensor = self.network.tensor_by_name[name]
+        given = name in self.network.inputs and tensor.batch_axis is None and not self.network.fixed_batch
+        return tensor.is_parameter or given
+
+    def attach(self, layer: Layer, reads: list[Read]) -> Layer:
+        """The layer with its edges."""
+        found = _Edges()
         for name, wanted in reads:
-            origin = self.source(name)
-            if origin.layer is None:
-                external.append(origin.external if origin.external is not None else 0)
-            elif wanted == origin.shape:
-                plain.append(origin.layer)
-            else:
-                whole.append(origin.layer)
+            found.add(self.source(name), wanted)
+        if not (found.plain or found.whole or found.external or found.whole_external):
+            found.external.append(self.external((layer.K, layer.in_h, layer.in_w)))  # it reads constants alone
         return replace(
-            layer, ifm_prevs=tuple(plain), whole_prevs=tuple(dict.fromkeys(whole)), ext_prevs=tuple(external)
+            layer,
+            ifm_prevs=tuple(found.plain),
+            whole_prevs=tuple(dict.fromkeys(found.whole)),
+            ext_prevs=tuple(found.external),
+            whole_ext_prevs=tuple(dict.fromkeys(found.whole_external)),
+            constant_bytes=layer.constant_bytes + found.constant_bytes,
         )
 
     def emit(self, layer: Layer, outputs: tuple[str, ...]) -> None:
         self.layers.append(layer)
         for name in outputs:
             self.origin[name] = _Origin((layer.K, layer.H, layer.W), layer=len(self.layers) - 1)
+
+
+@dataclass
+class _Edges:
+    """The edges of one layer, by kind."""
+
+    plain: list[int] = field(default_factory=list)
+    whole: list[int] = field(default_factory=list)
+    external: list[int] = field(default_factory=list)
+    whole_external: list[int] = field(default_factory=list)
+    constant_bytes: int = 0
+
+    def add(self, origin: _Origin, wanted: Shape | None) -> None:
+        """One more operand, wanted in a shape or (None) as a whole."""
+        if origin.parts:
+            for part in origin.parts:
+                self.add(part, None)
+        elif origin.layer is not None:
+            (self.plain if wanted == origin.shape else self.whole).append(origin.layer)
+        elif origin.external is not None:
+            (self.external if wanted == origin.shape else self.whole_external).append(origin.external)
+        else:
+            self.constant_bytes += origin.constant_bytes
 
 
 def graph_from_network(network: Network) -> LayerGraph:
@@ -92,7 +130,15 @@ def graph_from_network(network: Network) -> LayerGraph:
         elif operator.kind is OperatorKind.CONV:
             _convolution(converter, operator, activations)
         elif operator.kind is OperatorKind.MATMUL:
-            _product(converter, operator, activations)
+            _product(converter, operator)
+        elif operator.kind is OperatorKind.APPEND:
+            _append(converter, operator)
+        elif operator.kind is OperatorKind.CONCAT and operator.function == PHASES:
+            parts = tuple(converter.source(name) for name in activations)
+            shape = view(network.tensor_by_name[operator.outputs[0]])
+            converter.origin[operator.outputs[0]] = _Origin(shape, parts=parts)
+        elif operator.kind is OperatorKind.GATHER:
+            _gather(converter, operator, activations)
         else:
             _vector(converter, operator, activations)
     if not converter.layers:
@@ -101,60 +147,135 @@ def graph_from_network(network: Network) -> LayerGraph:
 
 
 def _convolution(converter: _Converter, operator: Operator, activations: list[str]) -> None:
+    """A convolution; weights and work are those of its taps, halos those of its window with the holes of a dilation (rule S1)."""
     network = converter.network
     out = view(network.tensor_by_name[operator.outputs[0]])
-    read = network.tensor_by_name[activations[0]]
-    source = view(read)
+    image, filters = network.tensor_by_name[operator.operands[0]], network.tensor_by_name[operator.operands[1]]
+    source = view(image)
+    rank = len(image.shape) - 2
+    if rank > 2:
+        raise UserError(
+            "convolutions over three axes have no place in this model",
+            where=f"network {network.name!r}: operator {operator.name!r}",
+            hint="judge the network layer by layer (codesign evaluate, explore --scheduler layers) or with --scheduler cosma",
+        )
+    computation = operator.computation
+    if computation is None or image.is_parameter:
+        raise UserError("expected a convolution of an activation", where=f"operator {operator.name!r}")
+    if operator.function == "transposed":
+        _phases(converter, operator, computation, activations)
+        return
     window = operator.window
-    kernel = window.kernel if window else (1, 1)
-    stride = window.stride if window else (1, 1)
-    padding = window.padding if window else ((0, 0), (0, 0))
-    dilation = window.dilation if window else (1, 1)
-    if len(kernel) == 1:
+    kernel = window.kernel if window else filters.shape[2:]
+    stride, dilation = (window.stride, window.dilation) if window else ((1,) * rank, (1,) * rank)
+    padding = window.padding if window else ((0, 0),) * rank
+    if rank == 1:
         kernel, stride, padding, dilation = (*kernel, 1), (*stride, 1), (*padding, (0, 0)), (*dilation, 1)
-    weights = next((t for t in network.parameters(operator) if len(t.shape) >= 3), None)
-    per_group = weights.shape[1] if weights else source[0]
-    groups = max(source[0] // max(per_group, 1), 1)
-    extent = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True))
+    groups = max(source[0] // max(filters.shape[1], 1), 1)
     layer = Layer(
         operator.name, LayerType.GROUP_CONV if groups > 1 else LayerType.CONV, out[0], out[1], out[2], source[0],
-        R=extent[0], S=extent[1], stride_h=stride[0], stride_w=stride[1], groups=groups, pad_h=padding[0][0], pad_w=padding[1][0],
-        in_h=source[1], in_w=source[2],
+        R=kernel[0], S=kernel[1], stride_h=stride[0], stride_w=stride[1], dilation_h=dilation[0], dilation_w=dilation[1],
+        groups=groups, pad_h=padding[0][0], pad_w=padding[1][0],
+        in_h=source[1], in_w=source[2], on_chip_weights=not converter.is_stored(filters.name),
     )  # fmt: skip
-    extra = [(name, out) for name in activations[1:]]
-    converter.emit(converter.attach(layer, [(activations[0], source), *extra]), operator.outputs)
+    extra: list[Read] = [(name, out) for name in activations if name not in operator.operands]
+    weights: list[Read] = [(filters.name, None)] if layer.on_chip_weights else []
+    converter.emit(converter.attach(layer, [(image.name, source), *weights, *extra]), operator.outputs)
 
 
-def _product(converter: _Converter, operator: Operator, activations: list[str]) -> None:
-    """A matrix product: a 1x1 convolution over rows; with two activations a grouped one with weights made on chip."""
+def _phases(converter: _Converter, operator: Operator, computation: Computation, activations: list[str]) -> None:
+    """Phases of a transposed convolution with equally many taps: one convolution with as many channels as phases (rule S4)."""
+    source = view(converter.network.tensor_by_name[operator.operands[0]])
+    sizes = computation.sizes
+    groups = sizes.get("G", 1)
+    rows, columns = (
+        (sizes[d], sizes[t], sizes[p]) if d in sizes else (1, 1, 1) for d, t, p in (("P", "R", "A"), ("Q", "S", "B"))
+    )
+    steps = [dict(axis.terms) for axis in computation.tensor("Inputs").axes]
+    step_h, step_w = (next((axis[tap] for axis in steps if tap in axis), 1) for tap in ("R", "S"))
+    layer = Layer(
+        operator.name, LayerType.GROUP_CONV if groups > 1 else LayerType.CONV, groups * sizes["K"] * rows[2] * columns[2], rows[0], columns[0],
+        source[0], R=rows[1], S=columns[1], dilation_h=step_h, dilation_w=step_w, groups=groups,
+        pad_h=(rows[1] - 1) * step_h // 2, pad_w=(columns[1] - 1) * step_w // 2, in_h=source[1], in_w=source[2],
+        on_chip_weights=not converter.is_stored(operator.operands[1]),
+    )  # fmt: skip
+    extra: list[Read] = [(name, None) for name in activations if name != operator.operands[0]]
+    converter.emit(converter.attach(layer, [(operator.operands[0], source), *extra]), operator.outputs)
+
+
+def _product(converter: _Converter, operator: Operator) -> None:
+    """A matrix product: a 1x1 convolution over rows, one group for each batch index that both operands have (rule S3).
+
+    Rows are the indices of the first operand alone, so that operands shared by several heads are read and held once.
+    """
     network = converter.network
     computation = operator.computation
-    if computation is None:
-        raise UserError("a product without a computation", where=f"operator {operator.name!r}")
-    out_elements = network.tensor_by_name[operator.outputs[0]].elements
-    if not network.has_activation_weights(operator):
-        out = view(network.tensor_by_name[operator.outputs[0]])
-        reduced = max(computation.macs // max(out_elements, 1), 1)
-        read = network.tensor_by_name[activations[0]]
-        rows = max(read.elements // reduced, 1)
-        columns = max(out_elements // rows, 1)
-        source = converter.source(activations[0]).shape
-        same = source == (reduced, rows, 1) and out[0] == columns
-        layer = Layer(operator.name, LayerType.CONV, columns, rows, 1, reduced, in_h=rows, in_w=1)
-        extra: list[tuple[str, Shape | None]] = [(name, (columns, rows, 1)) for name in activations[1:]]
-        reads: list[tuple[str, Shape | None]] = [(activations[0], source if same else None), *extra]
-        converter.emit(converter.attach(layer, reads), operator.outputs)
-        return
+    if computation is None or len(operator.operands) != 3:
+        raise UserError(
+            f"expected a product of two operands, got {computation}",
+            where=f"network {network.name!r}: operator {operator.name!r}",
+        )
+    groups, rows, columns, reduced = _product_sizes(computation)
     left, right = operator.operands[0], operator.operands[1]
-    shape = [s for i, s in enumerate(network.tensor_by_name[operator.outputs[0]].shape)
-             if i != network.tensor_by_name[operator.outputs[0]].batch_axis]  # fmt: skip
-    rows, columns = (shape[-2], shape[-1]) if len(shape) > 1 else (1, shape[-1])
-    groups = max(math.prod(shape[:-2]), 1)
-    reduced = max(computation.macs // max(out_elements, 1), 1)
+    stored = converter.is_stored(right) or (
+        right in network.inputs and network.tensor_by_name[right].batch_axis is None
+    )
+    kind = LayerType.CONV if groups == 1 and stored else LayerType.GROUP_CONV
     layer = Layer(
-        operator.name, LayerType.GROUP_CONV, groups * columns, rows, 1, groups * reduced, groups=groups, in_h=rows, in_w=1, on_chip_weights=True,
+        operator.name, kind, groups * columns, rows, 1, groups * reduced, groups=groups, in_h=rows, in_w=1, on_chip_weights=not stored,
     )  # fmt: skip
-    converter.emit(converter.attach(layer, [(left, None), (right, None)]), operator.outputs)
+    out = view(network.tensor_by_name[operator.outputs[0]])
+    source = converter.source(left).shape
+    same = stored and source == (groups * reduced, rows, 1) and out[0] == groups * columns
+    reads: list[Read] = [(left, source if same else None)]
+    if not stored:
+        reads.append((right, None))
+    others = [t.name for t in network.activation_inputs(operator) if t.name not in operator.operands]
+    reads.extend((name, (groups * columns, rows, 1)) for name in others)
+    converter.emit(converter.attach(layer, reads), operator.outputs)
+
+
+def _product_sizes(computation: Computation) -> tuple[int, int, int, int]:
+    """(groups, rows, columns, summed) of a product per group: which operands an index belongs to says what it is."""
+    first, second, output = ({d for axis in t.axes for d, _ in axis.terms} for t in computation.tensors)
+    if computation.tensors[0].role is Role.WEIGHT:
+        first, second = second, first
+    sizes = computation.sizes
+
+    def product(dims: set[str]) -> int:
+        return math.prod(sizes[d] for d in dims)
+
+    return (
+        product(first & second & output),
+        product((first & output) - second),
+        product((second & output) - first),
+        product((first | second) - output),
+    )
+
+
+def _append(converter: _Converter, operator: Operator) -> None:
+    """A cache grown in place: its new part is stored; readers read the cache and the new part (rule S5)."""
+    cache, new = operator.inputs[0], operator.inputs[-1]
+    shape = view(converter.network.tensor_by_name[new])
+    old, added = converter.source(cache), converter.source(new)
+    layer = Layer(operator.name, LayerType.POINTWISE, *shape, shape[0], in_h=shape[1], in_w=shape[2])
+    converter.emit(converter.attach(layer, [(new, shape)]), ())
+    grown = _Origin(view(converter.network.tensor_by_name[operator.outputs[0]]), parts=(old, added))
+    for name in operator.outputs:
+        converter.origin[name] = grown
+
+
+def _gather(converter: _Converter, operator: Operator, activations: list[str]) -> None:
+    """Rows of a table: as many elements are read as are written (rule W7), and the indices."""
+    network = converter.network
+    out = view(network.tensor_by_name[operator.outputs[0]])
+    layer = Layer(operator.name, LayerType.POINTWISE, *out, out[0], in_h=out[1], in_w=out[2])
+    if network.parameters(operator):
+        layer = converter.attach(layer, [(name, None) for name in activations]) if activations else layer
+        layer = replace(layer, ext_prevs=(*layer.ext_prevs, converter.external(out)))
+    else:
+        layer = converter.attach(layer, [(name, out) for name in activations])
+    converter.emit(layer, operator.outputs)
 
 
 def _vector(converter: _Converter, operator: Operator, activations: list[str]) -> None:
@@ -166,8 +287,8 @@ def _vector(converter: _Converter, operator: Operator, activations: list[str]) -
         window = operator.window
         layer = Layer(
             operator.name, LayerType.POOL, out[0], out[1], out[2], out[0], R=window.kernel[0], S=window.kernel[1],
-            stride_h=window.stride[0], stride_w=window.stride[1], pad_h=window.padding[0][0], pad_w=window.padding[1][0],
-            in_h=source[1], in_w=source[2],
+            stride_h=window.stride[0], stride_w=window.stride[1], dilation_h=window.dilation[0], dilation_w=window.dilation[1],
+            pad_h=window.padding[0][0], pad_w=window.padding[1][0], in_h=source[1], in_w=source[2],
         )  # fmt: skip
         converter.emit(converter.attach(layer, [(activations[0], source)]), operator.outputs)
         return
@@ -179,9 +300,12 @@ def _vector(converter: _Converter, operator: Operator, activations: list[str]) -
     joins = operator.kind is OperatorKind.CONCAT and all(converter.source(a).shape[1:] == out[1:] for a in activations)
     operands = max(len(activations), 1) if operator.kind is OperatorKind.ELEMENTWISE else 1
     kind = LayerType.ELTWISE if operator.kind is OperatorKind.ELEMENTWISE else LayerType.POINTWISE
-    layer = Layer(operator.name, kind, out[0], out[1], out[2], out[0], operands=operands, in_h=out[1], in_w=out[2])
-    reads: list[tuple[str, Shape | None]] = [(a, converter.source(a).shape if joins else out) for a in activations]
+    constants = sum(t.elements for t in network.parameters(operator))
+    layer = Layer(
+        operator.name, kind, out[0], out[1], out[2], out[0], operands=operands, in_h=out[1], in_w=out[2], constant_bytes=constants,
+    )  # fmt: skip
+    reads: list[Read] = [(a, converter.source(a).shape if joins else out) for a in activations]
     attached = converter.attach(layer, reads)
     if not activations:
-        attached = replace(attached, ext_prevs=(converter.external(out),))
+        attached = replace(attached, ext_prevs=(converter.external(out),), constant_bytes=0)
     converter.emit(attached, operator.outputs)

@@ -5,6 +5,7 @@ The JSON form is that of the reference data: `layers` with `type`, dimensions (`
 is one byte.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -48,8 +49,8 @@ TYPE_NAMES = {
 # Columns of `LayerGraph.table`, the form the compiled code reads.
 (
     TYPE, K, H, W, C, R, S, SH, SW, GROUPS, N_IN, PAD_H, PAD_W, H_IN, W_IN, WEIGHT_BYTES, DYNAMIC, O0, O1, O2, CG, KG,
-    N_COLUMNS,
-) = range(23)  # fmt: skip
+    SPAN_H, SPAN_W, N_COLUMNS,
+) = range(25)  # fmt: skip
 
 IFMAP_EDGE, WEIGHT_EDGE, WHOLE_EDGE = 0, 1, 2
 
@@ -70,6 +71,8 @@ class Layer:
         stride_h: Vertical stride.
         stride_w: Horizontal stride.
         groups: Groups of a grouped convolution (heads of an attention product).
+        dilation_h: Rows from one tap to the next.
+        dilation_w: Columns from one tap to the next.
         operands: Inputs of an element-wise layer.
         pad_h: Rows of padding above the first input row.
         pad_w: Columns of padding left of the first input column.
@@ -80,7 +83,9 @@ class Layer:
         wgt_prevs: Producers of weights computed on chip (attention).
         ext_prevs: External inputs read.
         whole_prevs: Producers whose whole output (of the tile's samples) every tile needs.
-        on_chip_weights: Whether one of `whole_prevs` makes the weights (attention products of converted networks).
+        whole_ext_prevs: External inputs of which every tile needs all (of its samples).
+        constant_bytes: What the layer loads once besides its weights, the same for every sample (constants of vector layers).
+        on_chip_weights: Whether the weights are an operand made on chip or read from outside for each sample (attention products of converted networks).
     """
 
     name: str
@@ -94,6 +99,8 @@ class Layer:
     stride_h: int = 1
     stride_w: int = 1
     groups: int = 1
+    dilation_h: int = 1
+    dilation_w: int = 1
     operands: int = 1
     pad_h: int = 0
     pad_w: int = 0
@@ -104,12 +111,19 @@ class Layer:
     wgt_prevs: tuple[int, ...] = ()
     ext_prevs: tuple[int, ...] = ()
     whole_prevs: tuple[int, ...] = ()
+    whole_ext_prevs: tuple[int, ...] = ()
+    constant_bytes: int = 0
     on_chip_weights: bool = False
 
     @property
     def prevs(self) -> tuple[int, ...]:
         """Every producer."""
         return (*self.ifm_prevs, *self.wgt_prevs, *self.whole_prevs)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Input rows and columns from the first tap of a window to its last; the holes of a dilation count."""
+        return (self.R - 1) * self.dilation_h + 1, (self.S - 1) * self.dilation_w + 1
 
     @property
     def is_matrix(self) -> bool:
@@ -135,8 +149,8 @@ class Layer:
         group_out = max(self.K // self.groups, 1)
         return [
             int(self.type), self.K, self.H, self.W, self.C, self.R, self.S, self.stride_h, self.stride_w, self.groups, self.operands,
-            self.pad_h, self.pad_w, self.in_h, self.in_w, self.weight_bytes, int(bool(self.wgt_prevs) or self.on_chip_weights), *self.order,
-            group_in, group_out,
+            self.pad_h, self.pad_w, self.in_h, self.in_w, self.weight_bytes + self.constant_bytes, int(bool(self.wgt_prevs) or self.on_chip_weights), *self.order,
+            group_in, group_out, *self.span,
         ]  # fmt: skip
 
 
@@ -168,13 +182,13 @@ class LayerGraph:
                         f"producer {producer} does not exist (the network has layers 0..{len(self.layers) - 1})",
                         where=f"{self.name}: layer {index} {layer.name!r}",
                     )
-            for source in layer.ext_prevs:
+            for source in (*layer.ext_prevs, *layer.whole_ext_prevs):
                 if not 0 <= source < len(self.external_inputs):
                     raise UserError(
                         f"external input {source} does not exist (there are {len(self.external_inputs)})",
                         where=f"{self.name}: layer {index} {layer.name!r}",
                     )
-            if not (layer.prevs or layer.ext_prevs):
+            if not (layer.prevs or layer.ext_prevs or layer.whole_ext_prevs):
                 raise UserError("a layer must read something", where=f"{self.name}: layer {index} {layer.name!r}")
         object.__setattr__(self, "topological", self._sort())
 
@@ -247,9 +261,20 @@ class LayerGraph:
         return _compress(rows)
 
     @cached_property
-    def externals(self) -> tuple[IntArray, IntArray, IntArray]:
-        """External reads of each layer, compressed rows: starts ``layers+1``, input ids, their channels."""
-        return _compress([[(e, self.external_inputs[e][0]) for e in layer.ext_prevs] for layer in self.layers])
+    def externals(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+        """External reads of each layer, compressed rows.
+
+        Returns:
+            Starts ``layers+1``, input ids, their channels, and 0 or, where every tile needs the whole input, its bytes per sample.
+        """
+        windows = [[(e, self.external_inputs[e][0], 0) for e in layer.ext_prevs] for layer in self.layers]
+        wholes = [
+            [(e, self.external_inputs[e][0], math.prod(self.external_inputs[e])) for e in layer.whole_ext_prevs]
+            for layer in self.layers
+        ]
+        rows = [window + whole for window, whole in zip(windows, wholes, strict=True)]
+        starts, ids, channels = _compress([[(e, c) for e, c, _ in row] for row in rows])
+        return starts, ids, channels, np.array([size for row in rows for _, _, size in row], dtype=np.int64)
 
 
 def _compress(rows: Sequence[Sequence[tuple[int, int]]]) -> tuple[IntArray, IntArray, IntArray]:
@@ -295,6 +320,8 @@ def _layer(raw: Any, index: int, network: str) -> Layer:
     K_, H_, W_ = (_integer(raw, key, where) for key in ("K", "H", "W"))
     R_, S_ = _integer(raw, "R", where, 1), _integer(raw, "S", where, 1)
     sH, sW = _integer(raw, "sH", where, 1), _integer(raw, "sW", where, 1)
+    dH, dW = _integer(raw, "dH", where, 1), _integer(raw, "dW", where, 1)
+    span_h, span_w = (R_ - 1) * dH + 1, (S_ - 1) * dW + 1
     matrix = kind <= LayerType.FC
     C_ = _integer(raw, "C", where, None if matrix else K_)
     groups = _integer(raw, "G", where, 1) if kind == LayerType.GROUP_CONV else 1
@@ -303,16 +330,18 @@ def _layer(raw: Any, index: int, network: str) -> Layer:
     order = raw.get("order_CHW", [0, 1, 2])
     if not isinstance(order, list) or order not in ([0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]):
         raise UserError(f"`order_CHW` must be a permutation of 0, 1, 2, got {order!r}", where=where)
-    in_h = _input_extent(raw, 1, H_, sH, R_, where)
-    in_w = _input_extent(raw, 2, W_, sW, S_, where)
+    in_h = _input_extent(raw, 1, H_, sH, span_h, where)
+    in_w = _input_extent(raw, 2, W_, sW, span_w, where)
     return Layer(
         name=name, type=kind, K=K_, H=H_, W=W_, C=C_, R=R_, S=S_, stride_h=sH, stride_w=sW, groups=groups,
+        dilation_h=dH, dilation_w=dW,
         operands=_integer(raw, "N", where, 1),
-        pad_h=_integer(raw, "pad_h", where, max((H_ - 1) * sH + R_ - in_h, 0) // 2, minimum=0),
-        pad_w=_integer(raw, "pad_w", where, max((W_ - 1) * sW + S_ - in_w, 0) // 2, minimum=0),
+        pad_h=_integer(raw, "pad_h", where, max((H_ - 1) * sH + span_h - in_h, 0) // 2, minimum=0),
+        pad_w=_integer(raw, "pad_w", where, max((W_ - 1) * sW + span_w - in_w, 0) // 2, minimum=0),
         in_h=in_h, in_w=in_w, order=(order[0], order[1], order[2]),
         ifm_prevs=_indices(raw, "ifm_prevs", where), wgt_prevs=_indices(raw, "wgt_prevs", where),
         ext_prevs=_indices(raw, "ext_prevs", where), whole_prevs=_indices(raw, "whole_prevs", where),
+        whole_ext_prevs=_indices(raw, "whole_ext_prevs", where),
     )  # fmt: skip
 
 

@@ -7,11 +7,15 @@ from typing import Any
 
 from codesign.core.errors import UserError
 from codesign.core.files import read_structured
-from codesign.scheduling.soma.model.gpt2 import SIZES, gpt2_block
+from codesign.scheduling.soma.model.gpt2 import gpt2_block
 from codesign.scheduling.soma.model.layer_graph import LayerGraph, graph_from_json
+from codesign.workloads.zoo import normalized, read_phase, zoo_entry
 
 # A randomly wired network (RandWire, small regime) is one drawn graph, so it is kept as a file: the graph SoMa's authors schedule.
 RANDWIRE = "randwire-small"
+
+BLOCKS = {"gpt2_small_block": "gpt2-small", "gpt2_xl_block": "gpt2-xl"}
+"""Zoo name of one block -> the model whose block SoMa's authors schedule."""
 
 
 @dataclass(frozen=True)
@@ -23,41 +27,54 @@ class Source:
     constants: Mapping[str, Any] | None = None
 
 
-def load_graph(name: str, *, phase: str | None = None, seq: int | None = None, batch: int | None = None) -> Source:
+def load_graph(
+    name: str,
+    *,
+    phase: str | None = None,
+    seq: int | None = None,
+    past: int | None = None,
+    batch: int | None = None,
+    dims: Mapping[str, int] | None = None,
+) -> Source:
     """The graph a user names.
 
     Args:
-        name: ``gpt2-small`` or ``gpt2-xl`` (one transformer block), ``randwire-small``, a zoo name, or a path ending in ``.json`` (a layer
-            graph or a network of this project) or ``.onnx``.
+        name: A zoo name, ``randwire-small``, or a path ending in ``.json`` (a layer graph or a network of this project) or ``.onnx``.
+            ``gpt2-small-block`` and ``gpt2-xl-block`` have the layers of the published graphs: keys made head by head.
         phase: ``prefill`` or ``decode``, for language models.
-        seq: Sequence length (decode: cached tokens).
+        seq: Sequence length (when decoding: tokens attended to, the new one included).
+        past: Tokens in the cache.
         batch: Samples, where the file's own shapes depend on it.
+        dims: Lengths of an ONNX file's free axes, by name.
 
     Raises:
         UserError: Nothing of that name, a file that cannot be used, an option that does not apply.
     """
-    plain = name.lower().replace("_", "-")
-    if plain in SIZES:
-        return Source(gpt2_block(plain, phase or "prefill", seq))
-    if plain == RANDWIRE:
+    block = zoo_entry(name)
+    if block is not None and block.name in BLOCKS and dims is None:
+        read = read_phase(block, phase, seq, past)
+        if read.tokens == 1 and read.past:
+            return Source(gpt2_block(BLOCKS[block.name], "decode", read.past), 1 if batch is None else batch)
+        if not read.past:
+            return Source(gpt2_block(BLOCKS[block.name], "prefill", read.tokens), 1 if batch is None else batch)
+    if normalized(name) == normalized(RANDWIRE):
         name = str(Path(__file__).parent / "networks" / f"{RANDWIRE}.json")
     if Path(name).suffix == ".json":
         raw = read_structured(name)
         body = raw.get("network", raw) if isinstance(raw, Mapping) else raw
         if isinstance(body, Mapping) and isinstance(body.get("layers"), list):
-            if phase is not None or seq is not None:
-                raise UserError("--phase and --seq do not apply to a graph with fixed shapes", where=name)
+            if any(option is not None for option in (phase, seq, past, dims)):
+                raise UserError(
+                    "--phase, --seq, --past and --dims do not apply to a graph with fixed shapes", where=name
+                )
             config = raw.get("config") if isinstance(raw.get("config"), Mapping) else {}
             constants = raw.get("constants") if isinstance(raw.get("constants"), Mapping) else None
             return Source(graph_from_json(raw, Path(name).name), _batch_of(config, name), constants)
     from codesign.scheduling.soma.model.from_network import graph_from_network
     from codesign.workloads.load import load_network
 
-    # the graph is that of one sample; a file that leaves its batch open is to say so when nobody gives one
-    network = load_network(name, phase=phase, seq=seq, batch=None if batch is None else 1)
-    if network.batch != 1:
-        network = network.with_batch(1)
-    return Source(graph_from_network(network), 1 if batch is None else batch)
+    network = load_network(name, phase=phase, seq=seq, past=past, batch=batch, dims=dims)
+    return Source(graph_from_network(network), network.batch)
 
 
 def _batch_of(config: Any, name: str) -> int:

@@ -42,9 +42,12 @@ def tile_computation(row: nw.IntArray, b: int, k: int, h: int, w: int) -> Comput
         groups, channels, kernels = -(-k // int(row[nw.KG])), int(row[nw.CG]), int(row[nw.KG])
     if row[nw.DYNAMIC]:
         groups, b = groups * b, 1
+    dilation = [
+        (int(row[span]) - 1) // max(int(row[taps]) - 1, 1) or 1 for span, taps in ((nw.SPAN_H, nw.R), (nw.SPAN_W, nw.S))
+    ]
     return conv2d(
         N=b, K=groups * kernels, C=groups * channels, P=h, Q=w, R=int(row[nw.R]), S=int(row[nw.S]), G=groups,
-        stride=(int(row[nw.SH]), int(row[nw.SW])), bits=8, partial_bits=24,
+        stride=(int(row[nw.SH]), int(row[nw.SW])), dilation=(dilation[0], dilation[1]), bits=8, partial_bits=24,
     )  # fmt: skip
 
 

@@ -198,7 +198,8 @@ def single_layer_bytes(problem: Problem, layer: int, tiles: int) -> int | None:
     if b == 0:
         return None
     entry = graph.layers[layer]
-    total = entry.weight_bytes + b * entry.K * h * w
+    total = entry.weight_bytes + entry.constant_bytes + b * entry.K * h * w
+    total += b * sum(math.prod(graph.external_inputs[e]) for e in entry.whole_ext_prevs)
     flags = problem.options.flags
     edges = [(p, graph.layers[p].K, nw.IFMAP_EDGE) for p in entry.ifm_prevs]
     edges += [(layer, graph.external_inputs[e][0], nw.IFMAP_EDGE) for e in entry.ext_prevs]

@@ -11,6 +11,7 @@ from codesign.arch.presets import load_preset
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
+from codesign.formats.load import load_inputs
 from codesign.mappers.exact import ExactMapper
 from codesign.mappers.exact import keep_set_search as bypass
 from codesign.mappers.exact.all_keep_sets.fill_states import END, KIND, SOURCE, TARGET, make_program
@@ -24,6 +25,7 @@ from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, Keep, MappingProblem
 from codesign.workloads.computation import Computation
 from tests.oracle.exact_problems import WINDOWS, random_problem
+from tests.reference_data import KEPT_HERE
 
 CONVOLUTION = "Outputs[K,P,Q] += Inputs[C,P+R,Q+S] * Weights[K,C,R,S]"
 
@@ -132,6 +134,40 @@ def test_threads_find_the_same_optimum(seed: int, monkeypatch: pytest.MonkeyPatc
 def test_no_threads_are_refused() -> None:
     with pytest.raises(UserError, match="threads must be >= 1, got 0"):
         create("exact", threads=0)
+
+
+@pytest.mark.parametrize("seed", [7, 12, 30, 45, 60, 64])
+def test_windows_behind_limited_ports(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Energy-delay product with free keep sets: the same optimum as with one keep set at a time, by another program."""
+    problem = random_problem(
+        np.random.default_rng(77_000 + seed),
+        ("conv1d", "conv2d", "conv1d_strided", "conv1d_dilated"),
+        free_bypass=True,
+        size=130,
+        levels=4,
+        busy=True,
+    )
+    monkeypatch.setattr(bypass, "FEW", 0)
+    together = ExactMapper().map(problem, Objective.EDP, budget=Budget(), seed=0)
+    monkeypatch.setattr(bypass, "can_search", lambda *_: False)
+    alone = ExactMapper().map(problem, Objective.EDP, budget=Budget(), seed=0)
+    assert together.proof is alone.proof is Proof.OPTIMAL
+    assert together.cost is not None
+    assert alone.cost is not None
+    assert together.cost.edp == pytest.approx(alone.cost.edp, rel=1e-9)
+
+
+def test_a_window_closed_without_a_loop_is_traced() -> None:
+    """A part that must keep a window where it does not pay: its tables hold the closing that suffix minima find."""
+    folder = KEPT_HERE / "exact" / "window_behind_port"
+    given = load_inputs([str(folder / "arch.yaml"), str(folder / "problem.yaml")])
+    assert given.computation is not None
+    assert given.architecture is not None
+    problem = MappingProblem(given.computation, given.architecture, Constraints(free_bypass=True))
+    result = ExactMapper().map(problem, Objective.EDP, budget=Budget(), seed=0)
+    assert result.proof is Proof.OPTIMAL
+    assert result.cost is not None
+    assert result.cost.edp == pytest.approx(512618693.65995795, rel=1e-9)  # the least of 256 keep sets one by one
 
 
 def sliding_on(seed: int) -> MappingProblem:

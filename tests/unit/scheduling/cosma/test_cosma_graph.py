@@ -124,7 +124,7 @@ def test_capacities() -> None:
 
 @pytest.mark.parametrize("text", ["", "many", "12 apples", "-3", "0", "0.3B"])
 def test_bad_capacities_are_refused(text: str) -> None:
-    with pytest.raises(UserError, match="capacity must be a"):
+    with pytest.raises(UserError, match="`capacity`"):
         parse_bytes(text)
 
 

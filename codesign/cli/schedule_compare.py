@@ -1,0 +1,187 @@
+"""`codesign schedule --scheduler soma cosma`: what several schedulers make of one network on one accelerator, side by side."""
+
+import json
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from codesign.cli import schedule_cosma, schedule_soma
+from codesign.cli.schedule_options import ScheduleOptions
+from codesign.core.errors import UserError, unknown_name
+from codesign.core.files import write_json
+
+if TYPE_CHECKING:
+    from codesign.arch.architecture import Architecture
+
+_SHARED = frozenset(
+    {
+        "scheduler",
+        "output_format",
+        "network",
+        "arch",
+        "phase",
+        "seq",
+        "past",
+        "dims",
+        "batch",
+        "capacity",
+        "time_limit",
+        "seed",
+        "out",
+    }
+)
+"""Options that mean the same to every scheduler."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One scheduler's answer; None where the scheduler does not model it.
+
+    Args:
+        scheduler: Its name.
+        operators: Operators of the graph it scheduled.
+        macs: Multiply-accumulates it counts.
+        weight_bytes: Weights it counts.
+        dram_bytes: Everything that crosses the DRAM interface in one run, weights once.
+        peak_buffer_bytes: Most that lies in the scratchpad.
+        latency_cycles: Of the run, arithmetic included.
+        energy_pj: Of the run, arithmetic included.
+        traffic_cycles: The DRAM interface is busy.
+        proof: Of what the scheduler minimises.
+        reason: Why there is no schedule; empty when there is one.
+    """
+
+    scheduler: str
+    operators: int
+    macs: int
+    weight_bytes: int
+    dram_bytes: int | None = None
+    peak_buffer_bytes: int | None = None
+    latency_cycles: int | None = None
+    energy_pj: float | None = None
+    traffic_cycles: float | None = None
+    proof: str = ""
+    reason: str = ""
+
+
+def run(options: ScheduleOptions) -> None:
+    """Run every scheduler that is named and print one row each.
+
+    Raises:
+        UserError: A scheduler that cannot be compared, an option that only some of them read, no accelerator.
+    """
+    names = options.scheduler.replace(",", " ").split()
+    known = [*schedule_soma.SCHEDULERS, *(n for n in schedule_cosma.SCHEDULERS if n != "allocate")]
+    for name in names:
+        if name not in known:
+            raise unknown_name("scheduler", name, known)
+    for option in fields(options):
+        if option.name not in _SHARED and getattr(options, option.name) is not None:
+            flag = "--" + option.name.replace("_", "-")
+            raise UserError(f"{flag} is not read by every scheduler that is compared", hint="leave it out")
+    if options.arch is None:
+        raise UserError(
+            "a comparison of schedulers needs one accelerator for all of them", hint="--arch, e.g. soma-edge"
+        )
+    rows = [
+        _soma(replace(options, scheduler=n)) if n in schedule_soma.SCHEDULERS else _cosma(replace(options, scheduler=n))
+        for n in names
+    ]
+    document = {"network": options.network, "architecture": options.arch, "schedules": [_to_json(row) for row in rows]}
+    if options.out is not None:
+        write_json(options.out, document)
+    if options.output_format == "json":
+        print(json.dumps(document))
+    else:
+        _print(rows, options)
+
+
+def _soma(options: ScheduleOptions) -> Row:
+    from codesign.scheduling.soma.evaluator import Invalid
+
+    problem, found = schedule_soma.find(options)
+    counts = schedule_soma.counts(problem)
+    row = Row(options.scheduler, counts["operators"], counts["macs"], counts["weight_bytes"])
+    if isinstance(found, Invalid):
+        return replace(row, reason=found.reason)
+    schedule = found.schedule
+    return replace(
+        row,
+        dram_bytes=schedule.parsed.dram_bytes["total"],
+        peak_buffer_bytes=schedule.peak_buffer_bytes,
+        latency_cycles=schedule.latency_cycles,
+        energy_pj=schedule.energy_pj,
+        traffic_cycles=float(schedule.parsed.channel_cycles),
+        proof=found.proof,
+    )
+
+
+def _cosma(options: ScheduleOptions) -> Row:
+    from codesign.scheduling.cosma.result import Schedule, TooSmall
+
+    unread = {"time_limit"} - schedule_cosma.SCHEDULERS[options.scheduler]
+    if "time_limit" in unread:
+        options = replace(options, time_limit=None, seed=None)
+    found = schedule_cosma.find(options)
+    graph, result = found.graph, found.result
+    row = Row(options.scheduler, len(graph.operators), graph.macs, graph.weight_bytes)
+    if isinstance(result, TooSmall):
+        reason = f"operator {result.operator!r} alone needs {result.demand_bytes:,} of {result.capacity_bytes:,} bytes"
+        return replace(row, reason=f"{reason}; {schedule_cosma.advice(options, result.demand_bytes)}")
+    if not isinstance(result, Schedule):
+        return replace(row, reason=f"no addresses within {result.capacity_bytes:,} bytes were found")
+    weights = _weights_per_cycle(options, graph.parameter_bytes)
+    return replace(
+        row,
+        dram_bytes=result.dram_bytes + graph.parameter_bytes,
+        peak_buffer_bytes=result.peak_buffer_bytes,
+        traffic_cycles=found.document["traffic_cycles"] + weights,
+        proof=result.proof.value,
+    )
+
+
+def _weights_per_cycle(options: ScheduleOptions, weight_bytes: int) -> float:
+    """Cycles in which the weights, which this scheduler leaves out, cross the DRAM interface once."""
+    from codesign.cli.inputs import resolve
+    from codesign.scheduling.cosma.objective import cycles_per_byte
+
+    architecture: Architecture = resolve([], arch=options.arch).need_architecture()
+    return weight_bytes * cycles_per_byte(architecture)[1]
+
+
+def _to_json(row: Row) -> dict[str, Any]:
+    values = {f.name: getattr(row, f.name) for f in fields(row)}
+    return {"status": "infeasible" if row.reason else "feasible", **values}
+
+
+def _print(rows: list[Row], options: ScheduleOptions) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"{options.network} on {options.arch}", title_justify="left")
+    table.add_column("")
+    for row in rows:
+        table.add_column(row.scheduler, justify="right")
+    lines = (
+        ("operators", "operators", ",d"),
+        ("MACs", "macs", ",d"),
+        ("weights, bytes", "weight_bytes", ",d"),
+        ("DRAM bytes, weights once", "dram_bytes", ",d"),
+        ("DRAM interface busy, cycles", "traffic_cycles", ",.0f"),
+        ("latency, cycles", "latency_cycles", ",d"),
+        ("energy, pJ", "energy_pj", ",.4g"),
+        ("peak of the buffer, bytes", "peak_buffer_bytes", ",d"),
+        ("proof", "proof", "s"),
+    )
+    for label, field, form in lines:
+        values = [getattr(row, field) for row in rows]
+        table.add_row(label, *("-" if v in (None, "") else format(v, form) for v in values))
+    console = Console(width=100)
+    console.print(table)
+    for row in rows:
+        if row.reason:
+            console.print(f"{row.scheduler}: infeasible: {row.reason}", highlight=False)
+    console.print(
+        "soma cuts operators into tiles and models arithmetic; cosma and its baselines hold whole tensors and model off-chip "
+        "traffic alone (-: not modelled). Weights cross once in all of them; biases and normalisation constants cross in cosma only.",
+        highlight=False,
+    )

@@ -1,0 +1,192 @@
+"""Specifications: frozen dataclasses that are files too, with a JSON schema for editors.
+
+A specification is nested frozen dataclasses of plain values: texts, numbers, truth values, tuples of them, other
+specifications. What its files may hold follows from its types, and what its fields mean from its docstrings; nothing is
+said twice.
+"""
+
+import contextlib
+import inspect
+import math
+import re
+import types
+from dataclasses import MISSING, Field, fields, is_dataclass
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from codesign.core.errors import UserError, unknown_name
+from codesign.core.fields import describe
+
+S = TypeVar("S")
+
+SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+# ---- to files -----------------------------------------------------------------------------------
+
+
+def spec_to_json(spec: Any) -> dict[str, Any]:
+    """A specification as plain values; what is None or an empty list is left out.
+
+    `spec_from_json` makes it again.
+    """
+    found: dict[str, Any] = {}
+    for item in fields(spec):
+        value = _plain(getattr(spec, item.name))
+        if value is not None and value not in ([], {}):
+            found[item.name] = value
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return spec_to_json(value)
+    return [_plain(v) for v in value] if isinstance(value, tuple) else value
+
+
+# ---- from files ---------------------------------------------------------------------------------
+
+
+def spec_from_json(kind: type[S], value: Any, where: str) -> S:
+    """A specification from plain values.
+
+    Args:
+        kind: Its class.
+        value: What stands in the file.
+        where: The file, for messages.
+
+    Raises:
+        UserError: An unknown key (the nearest is named), a missing one, a value of another type, or one that the class refuses.
+    """
+    if not isinstance(value, dict):
+        raise UserError(f"expected keys and values, got {describe(value)}", where=where)
+    known = {item.name: item for item in _fields_of(kind)}
+    for key in value:
+        if key not in known:
+            raise unknown_name("key", str(key), known, where=where)
+    hints = _hints(kind)
+    given: dict[str, Any] = {}
+    for name, item in known.items():
+        if value.get(name) is not None:
+            given[name] = _read(hints[name], value[name], name, where)
+        elif _is_needed(item):
+            raise UserError(f"`{name}` is missing", where=where)
+    try:
+        return kind(**given)
+    except UserError as error:
+        raise error if error.where is not None else error.within(where) from None
+
+
+def _read(kind: Any, value: Any, name: str, where: str) -> Any:
+    if is_dataclass(kind):
+        return spec_from_json(cast(type[Any], kind), value, f"{where}, `{name}`")
+    origin = get_origin(kind)
+    if origin in (Union, types.UnionType):
+        (inner,) = (k for k in get_args(kind) if k is not type(None))
+        return _read(inner, value, name, where)
+    if origin is tuple:
+        (inner, _) = get_args(kind)
+        items = value if isinstance(value, list | tuple) else [value]  # a single one needs no brackets
+        return tuple(_read(inner, item, name, where) for item in items)
+    if origin is Literal:
+        if value not in get_args(kind):
+            raise unknown_name(f"`{name}`", str(value), get_args(kind), where=where)
+        return value
+    return _scalar(kind, value, name, where)
+
+
+_EXPECTED = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+
+
+def _scalar(kind: type[Any], value: Any, name: str, where: str) -> Any:
+    if kind is float and isinstance(value, str):  # YAML takes 1e-3 for a text
+        with contextlib.suppress(ValueError):
+            value = float(value)
+    good = {
+        bool: isinstance(value, bool),
+        int: isinstance(value, int) and not isinstance(value, bool),
+        float: isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value),
+        str: isinstance(value, str),
+    }[kind]
+    if not good:
+        raise UserError(f"`{name}` must be {_EXPECTED[kind]}, got {describe(value)}", where=where)
+    return float(value) if kind is float else value
+
+
+# ---- schema -------------------------------------------------------------------------------------
+
+
+def json_schema(kind: type[Any], title: str) -> dict[str, Any]:
+    """The JSON schema of a specification's files; descriptions are those of the docstrings."""
+    return {"$schema": SCHEMA_DIALECT, "title": title, **_object_schema(kind)}
+
+
+def _object_schema(kind: type[Any]) -> dict[str, Any]:
+    hints, texts = _hints(kind), field_texts(kind)
+    properties = {}
+    for item in _fields_of(kind):
+        schema = _schema(hints[item.name])
+        if item.name in texts:
+            schema["description"] = texts[item.name]
+        default = _default_of(item)
+        if default is not None and default != []:
+            schema["default"] = default
+        schema |= dict(item.metadata)
+        properties[item.name] = schema
+    found: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+    needed = [item.name for item in _fields_of(kind) if _is_needed(item)]
+    return {**found, "required": needed} if needed else found
+
+
+def _schema(kind: Any) -> dict[str, Any]:
+    if is_dataclass(kind):
+        return _object_schema(cast(type[Any], kind))
+    origin = get_origin(kind)
+    if origin in (Union, types.UnionType):
+        (inner,) = (k for k in get_args(kind) if k is not type(None))
+        return {"anyOf": [_schema(inner), {"type": "null"}]}
+    if origin is tuple:
+        inner = _schema(get_args(kind)[0])
+        return {"anyOf": [{"type": "array", "items": inner}, inner]}
+    if origin is Literal:
+        return {"enum": list(get_args(kind))}
+    return {"type": {bool: "boolean", int: "integer", float: "number", str: "string"}[kind]}
+
+
+def field_texts(kind: type[Any]) -> dict[str, str]:
+    """What the docstring of a class says of its fields.
+
+    >>> from codesign.core.goals import Budget
+    >>> field_texts(Budget)["time_limit_s"]
+    'Wall-clock seconds.'
+    """
+    _, _, arguments = (inspect.getdoc(kind) or "").partition("Args:\n")
+    found: dict[str, str] = {}
+    name = ""
+    for line in arguments.split("\n"):
+        start = re.match(r"    (\w+): (.*)", line)
+        if start is not None:
+            name = start[1]
+            found[name] = start[2]
+        elif line.startswith("      ") and name:
+            found[name] += " " + line.strip()
+        else:
+            break
+    return found
+
+
+def _fields_of(kind: type[Any]) -> tuple[Field[Any], ...]:
+    return tuple(item for item in fields(kind) if item.init)
+
+
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _is_needed(item: Field[Any]) -> bool:
+    return item.default is MISSING and item.default_factory is MISSING
+
+
+def _default_of(item: Field[Any]) -> Any:
+    if item.default_factory is not MISSING or item.default is MISSING:
+        return None  # that of a nested specification is what its own fields say
+    return _plain(item.default)

@@ -1,0 +1,104 @@
+"""Plain inputs made into values: a name, a path or a notation where a value is wanted."""
+
+from pathlib import Path
+
+from codesign.arch.architecture import Architecture
+from codesign.arch.presets import load_preset
+from codesign.core.errors import UserError
+from codesign.formats.load import Hardware, load_hardware, load_inputs
+from codesign.mapping.mapping import Mapping
+from codesign.workloads.computation import Computation
+from codesign.workloads.layer_string import parse_layer
+from codesign.workloads.load import load_network
+from codesign.workloads.network import Network
+
+
+def load_architecture(
+    name_or_path: str | Path, *more: str | Path, technology: str | None = None, clock_hz: float | None = None
+) -> Architecture:
+    """An accelerator by the name of a preset, or from files.
+
+    Args:
+        name_or_path: A preset (``eyeriss``, ``simba``, ``gemmini``, ``tpu``, ``soma-edge``, ``soma-cloud``), or a file: the
+            project's own form, Timeloop's or ZigZag's.
+        more: Further files, e.g. an energy reference table.
+        technology: Fills in energies and areas that are left open.
+        clock_hz: Overrides the clock.
+
+    Returns:
+        The architecture, energies filled in as far as a technology or a table gives them.
+
+    Raises:
+        UserError: An unknown preset (the nearest is offered), or a file that cannot be used.
+
+    >>> load_architecture("eyeriss").mac_units
+    168
+    """
+    return read_hardware(name_or_path, *more, technology=technology, clock_hz=clock_hz)[1]
+
+
+def read_hardware(
+    name_or_path: str | Path, *more: str | Path, technology: str | None = None, clock_hz: float | None = None
+) -> tuple[Hardware, Architecture]:
+    """The architecture, and what its files say of mappings; see `load_architecture`.
+
+    Raises:
+        UserError: As there, or no file describes an architecture.
+    """
+    if clock_hz is not None and not clock_hz > 0:
+        raise UserError(f"`clock_hz` must be > 0, got {clock_hz:g}")
+    preset = None if _is_path(name_or_path) else load_preset(str(name_or_path), technology)
+    paths = [str(p) for p in ((name_or_path, *more) if preset is None else more)]
+    found = load_hardware(
+        paths, architecture=preset, clock_hz=clock_hz, technology=technology if preset is None else None
+    )
+    if found.architecture is None:
+        raise UserError("no file describes an architecture", where=", ".join(paths))
+    return found, found.architecture
+
+
+def as_hardware(value: "Architecture | str | Path") -> tuple[Hardware | None, Architecture]:
+    """An architecture that is given as a value, a preset or a file; with what the file says of mappings."""
+    if isinstance(value, Architecture):
+        return None, value
+    return read_hardware(value)
+
+
+def as_computation(value: "Computation | str | Path") -> Computation:
+    """A layer that is given as a value, a text such as ``gemm M=64 N=64 K=64`` or a problem file.
+
+    Raises:
+        UserError: It is none of them.
+    """
+    if isinstance(value, Computation):
+        return value
+    if isinstance(value, Path) or ("=" not in value and _is_path(value)):
+        return load_inputs([value]).need_computation()
+    return parse_layer(value)
+
+
+def as_network(value: "Network | str | Path", architecture: Architecture, *, batch: int | None = None) -> Network:
+    """A network that is given as a value, a name of the zoo or a file, at the widths of the architecture's MACs."""
+    if isinstance(value, Network):
+        return value if batch is None else value.with_batch(batch)
+    return load_network(value, batch=batch, bits=architecture.mac.bits)
+
+
+def as_mapping(value: "Mapping | str | Path", computation: Computation, architecture: Architecture) -> Mapping:
+    """A mapping that is given as a value or a file.
+
+    Raises:
+        UserError: The file holds none, or one of something else.
+    """
+    if isinstance(value, Mapping):
+        return value
+    return load_inputs([value], architecture=architecture, computation=computation).need_mapping()
+
+
+def is_layer(value: object) -> bool:
+    """Whether an input is one layer rather than a network."""
+    return isinstance(value, Computation) or (isinstance(value, str) and "=" in value)
+
+
+def _is_path(value: str | Path) -> bool:
+    return isinstance(value, Path) or Path(value).exists() or bool(Path(value).suffix) or "/" in value

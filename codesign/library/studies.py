@@ -1,0 +1,202 @@
+"""`open_study` and `compare`: what studies recorded, as results."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+from codesign.core.errors import UserError
+from codesign.library.results import AbstractResult
+from codesign.report.compare import Comparison, comparison_json
+from codesign.report.compare import compare as compare_studies
+from codesign.study.study import Study, Trial
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+
+@final
+@dataclass(frozen=True)
+class Exploration(AbstractResult):
+    """A study: its trials and its Pareto front.
+
+    Args:
+        study: The durable record.
+    """
+
+    study: Study
+
+    @property
+    def trials(self) -> list[Trial]:
+        """All of them, in the order they finished."""
+        return list(self.study.trials)
+
+    @property
+    def front(self) -> list[Trial]:
+        """Those no other one beats in every objective."""
+        return self.study.front()
+
+    @property
+    def objectives(self) -> tuple[str, ...]:
+        """Fields of the metrics that are minimised, with their units."""
+        return self.study.objectives
+
+    @property
+    def feasible(self) -> bool:
+        """Whether any design keeps all bounds."""
+        return bool(self.front)
+
+    def detail(self, number: int) -> dict[str, Any]:
+        """Layers, mappings and breakdowns of one trial."""
+        return self.study.detail(number)
+
+    def to_json(self) -> dict[str, Any]:
+        """See `AbstractResult`; the form of ``codesign explore --format json``."""
+        return front_json(self.study)
+
+    def headline(self) -> dict[str, Any]:
+        """See `AbstractResult`."""
+        config = self.study.config
+        return {
+            "study": self.study.label,
+            "networks": " + ".join(config["workload"].get("names", [])),
+            "space": config["space"].get("name", ""),
+            "optimizer": config["optimizer"],
+            "trials": len(self.study.trials),
+            "on the front": len(self.front),
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for every trial: metrics, parameters, and whether it is on the front."""
+        front = {t.number for t in self.front}
+        return [
+            {
+                "trial": t.number,
+                "front": t.number in front,
+                **t.metrics,
+                **t.point,
+                "infeasible": None if t.infeasible is None else t.infeasible["resource"],
+            }
+            for t in self.study.trials
+        ]
+
+    def plot(self) -> "go.Figure":
+        """Every design in the objectives; the front stands out."""
+        from codesign.report.figures import front_figure
+
+        front = {t.number for t in self.front}
+        trials = [
+            {"number": t.number, "metrics": t.metrics, "point": t.point, "front": t.number in front}
+            for t in self.study.trials
+            if self.study.is_valid(t)
+        ]
+        return front_figure(trials, self.objectives, self.headline()["networks"])
+
+    def write_report(self, path: str | Path | None = None) -> Path:
+        """Write the self-contained HTML report; returns its path (default: report.html in the study's folder)."""
+        from codesign.report.study_page import write_report
+
+        return write_report(self.study, path=None if path is None else Path(path))
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.study.close()
+
+
+def front_json(study: Study) -> dict[str, Any]:
+    """The front of a study as ``--format json`` prints it."""
+    front = study.front()
+    return {
+        "status": "ok" if front else "infeasible",
+        "trials": len(study.trials),
+        "feasible": sum(study.is_valid(t) for t in study.trials),
+        "objectives": list(study.objectives),
+        "front": [{"trial": t.number, "point": t.point, "metrics": t.metrics} for t in front],
+    }
+
+
+def open_study(place: str | Path | None = None, *, storage: str | None = None, name: str | None = None) -> Exploration:
+    """A study that was recorded.
+
+    Args:
+        place: Its folder, a .db file or a database URL.
+        storage: URL of the database, where the place is a folder for reports.
+        name: Of the study there; None for the only one.
+
+    Raises:
+        UserError: There is no such study.
+    """
+    from codesign.study.storage import is_url
+
+    if place is None and storage is None:
+        raise UserError("which study?", hint="give its folder, a .db file, or a storage URL with a name")
+    if place is not None and is_url(str(place)):
+        if storage is not None:
+            raise UserError(f"two databases: {str(place)!r} and {storage!r}", hint="give one")
+        return Exploration(Study.open(Path(), storage=str(place), name=name))
+    return Exploration(Study.open(place or Path(), storage=storage, name=name))
+
+
+@final
+@dataclass(frozen=True)
+class ComparedStudies(AbstractResult):
+    """Studies of one problem, by optimiser.
+
+    Args:
+        comparison: Curves, medians, rank tests.
+    """
+
+    comparison: Comparison
+
+    def to_json(self) -> dict[str, Any]:
+        """See `AbstractResult`."""
+        return comparison_json(self.comparison)
+
+    def headline(self) -> dict[str, Any]:
+        """See `AbstractResult`."""
+        best = self.comparison.groups[0]
+        return {
+            "problem": self.comparison.problem,
+            "objectives": ", ".join(self.comparison.objectives),
+            "best optimizer": best.optimizer,
+            "its median hypervolume": float(best.quartiles[1, -1]),
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for every optimiser: runs, quartiles of the last hypervolume."""
+        return [
+            {
+                "optimizer": group.optimizer,
+                "runs": len(group.seeds),
+                "lower_quartile": float(group.quartiles[0, -1]),
+                "median": float(group.quartiles[1, -1]),
+                "upper_quartile": float(group.quartiles[2, -1]),
+            }
+            for group in self.comparison.groups
+        ]
+
+    def plot(self) -> "go.Figure":
+        """Hypervolume by trial."""
+        from codesign.report.figures import curves_figure
+
+        return curves_figure(
+            {g.optimizer: g.quartiles.tolist() for g in self.comparison.groups}, self.comparison.problem
+        )
+
+
+def compare(studies: Sequence[Exploration | Study | str | Path], levels: Sequence[str] = ()) -> ComparedStudies:
+    """Compare studies of one problem: hypervolume curves by optimiser, medians and quartiles, rank tests.
+
+    Args:
+        studies: Opened, or folders.
+        levels: Hypervolumes to report trials for, as numbers or shares such as ``90%``.
+
+    Raises:
+        UserError: None is given, or they are of different problems.
+    """
+    if not studies:
+        raise UserError("compare needs at least one study, got none")
+    opened = [
+        s.study if isinstance(s, Exploration) else s if isinstance(s, Study) else open_study(s).study for s in studies
+    ]
+    return ComparedStudies(compare_studies(opened, levels))

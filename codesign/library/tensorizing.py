@@ -1,0 +1,125 @@
+"""`tensorize`: which part of a computation becomes one call of an intrinsic."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
+
+from codesign.library.results import AbstractResult
+from codesign.tensorization.choice import TensorizeChoice, choices
+from codesign.tensorization.diagnosis import no_match_error
+from codesign.tensorization.intrinsics import Intrinsic
+from codesign.tensorization.intrinsics import intrinsic as make_intrinsic
+from codesign.workloads.computation import Computation
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+
+@final
+@dataclass(frozen=True)
+class TensorizeOptions:
+    """Which choices are listed.
+
+    Args:
+        partial: Whether the intrinsic may leave some of its indices unused.
+        unsound: Whether choices that compute something else are listed too.
+        bits: Width of operands.
+        partial_bits: Width of partial sums.
+    """
+
+    partial: bool = False
+    unsound: bool = False
+    bits: int = 8
+    partial_bits: int = 32
+
+
+DEFAULT_OPTIONS = TensorizeOptions()
+
+
+@final
+@dataclass(frozen=True)
+class TensorizedComputation(AbstractResult):
+    """The choices of a computation for an intrinsic.
+
+    Args:
+        computation: What is computed.
+        intrinsic: What one call computes.
+        choices: Least padding first.
+    """
+
+    computation: Computation
+    intrinsic: Intrinsic
+    choices: tuple[TensorizeChoice, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """See `AbstractResult`."""
+        return {
+            "status": "ok",
+            "computation": str(self.computation),
+            "bounds": dict(self.computation.sizes),
+            "intrinsic": str(self.intrinsic.computation),
+            "choices": [choice.to_json() for choice in self.choices],
+        }
+
+    def headline(self) -> dict[str, Any]:
+        """See `AbstractResult`."""
+        return {
+            "computation": str(self.computation),
+            "intrinsic": f"{self.intrinsic.name}, size {self.intrinsic.size_text}",
+            "choices": len(self.choices),
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for every choice."""
+        return [
+            {
+                "choice": number,
+                "match": ", ".join(f"{index}={dim}" for index, dim in choice.match.index_map),
+                "calls": choice.calls,
+                "padding_waste": choice.padding_waste,
+                "executed_macs": choice.executed_macs,
+            }
+            for number, choice in enumerate(self.choices)
+        ]
+
+    def plot(self) -> "go.Figure":
+        """Multiply-accumulates that each choice executes."""
+        from codesign.report.figures import parts_figure
+
+        parts = [(f"{row['choice']}: {row['match']}", float(row["executed_macs"])) for row in self.rows()]
+        return parts_figure(parts, "executed MACs", str(self.computation))
+
+
+def tensorize(
+    computation: Computation | str,
+    intrinsic: str | Intrinsic,
+    *,
+    bounds: Mapping[str, int] | None = None,
+    size: str | Mapping[str, int] | None = None,
+    options: TensorizeOptions = DEFAULT_OPTIONS,
+) -> TensorizedComputation:
+    """Every way to run a computation by calls of an intrinsic.
+
+    Args:
+        computation: A value, or notation such as ``C[m,n] += A[m,k]*B[k,n]`` with `bounds`.
+        intrinsic: A name (``gemm``, ``gemv``, ``dot``, ``conv2d`` ...), or notation of its own.
+        bounds: Of the dimensions of the notation.
+        size: Of the intrinsic, e.g. ``16x16x16``.
+        options: Which choices are listed.
+
+    Raises:
+        UserError: An input cannot be used, or nothing matches; the message says at which condition the nearest miss fails.
+
+    >>> found = tensorize("C[m,n] += A[m,k]*B[k,n]", "gemm", bounds={"m": 64, "n": 64, "k": 64}, size="16x16x16")
+    >>> found.choices[0].calls
+    64
+    """
+    if isinstance(computation, str):
+        computation = Computation.parse(
+            computation, dict(bounds or {}), bits=options.bits, partial_bits=options.partial_bits
+        )
+    unit = intrinsic if isinstance(intrinsic, Intrinsic) else make_intrinsic(intrinsic, size)
+    found = choices(computation, unit, partial=options.partial, unsound=options.unsound)
+    if not found:
+        raise no_match_error(computation, unit)
+    return TensorizedComputation(computation, unit, tuple(found))

@@ -1,0 +1,172 @@
+"""What a search minimises and what it keeps: objectives by name, bounds on metrics, rules on parameters."""
+
+import importlib
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from codesign.core.errors import UserError, unknown_name
+from codesign.core.quantities import kind_of, read_field
+from codesign.evaluation.design import DesignSpace
+from codesign.evaluation.metrics import OBJECTIVES, UNITS, metric_field
+from codesign.evaluation.own_metrics import MetricFunction
+from codesign.optim.outcomes import OutcomeConstraint, parse_constraints
+
+DEFAULT_OBJECTIVES = ("latency", "energy", "area")
+"""Minimised where neither the search nor its space says otherwise."""
+
+_BOUND = re.compile(r"\s*([A-Za-z_][\w.]*(?::[A-Za-z_]\w*)?)\s*(<=|>=|<|>)\s*(.+?)\s*")
+
+
+@final
+@dataclass(frozen=True)
+class Goals:
+    """What a search minimises and keeps.
+
+    Args:
+        objectives: Names of metrics, as in the record of a trial.
+        bounds: On metrics.
+        rules: On parameters, expressions such as ``pe_rows>=8``; designs that break one are never proposed.
+        metrics: Functions of the metrics that are the user's own, by name.
+    """
+
+    objectives: tuple[str, ...]
+    bounds: tuple[OutcomeConstraint, ...]
+    rules: tuple[str, ...]
+    metrics: tuple[tuple[str, MetricFunction], ...]
+
+
+def read_goals(objectives: Sequence[str], constraints: Sequence[str], space: DesignSpace) -> Goals:
+    """The goals that a person named.
+
+    Args:
+        objectives: Metrics by short or full name, metrics of the space, or ``module:function``; empty: the space's own or `DEFAULT_OBJECTIVES`.
+        constraints: ``latency<=5ms``, ``power_w<=2``, ``my_module:cost<=100``, or an expression over parameters such as ``pe_rows>=8``.
+        space: What is searched.
+
+    Raises:
+        UserError: An unknown name, a unit that does not fit, a function that cannot be had.
+    """
+    metrics = _Metrics(space)
+    names = [
+        metrics.field(name, "objective")
+        for name in objectives or getattr(space, "objectives", ()) or DEFAULT_OBJECTIVES
+    ]
+    bounds: list[OutcomeConstraint] = []
+    rules: list[str] = []
+    for text in (*constraints, *getattr(space, "bounds", ())):
+        try:
+            bound = metrics.bound(text)
+        except UserError as error:
+            raise error.within(f"--constraint {text}") from None
+        if bound is not None:
+            bounds.append(bound)
+        else:
+            rules.append(" ".join(text.split()))
+    return Goals(tuple(names), parse_constraints(bounds), tuple(rules), metrics.used())
+
+
+def own_metrics(names: Sequence[str], space: DesignSpace) -> tuple[tuple[str, MetricFunction], ...]:
+    """The functions of those of the metrics that are no built-in ones.
+
+    Raises:
+        UserError: One is neither of the space nor a ``module:function`` that can be had.
+    """
+    metrics = _Metrics(space)
+    wanted = {metrics.field(name, "metric") for name in names if name not in UNITS and name != "leakage_w"}
+    return tuple((name, function) for name, function in metrics.used() if name in wanted)
+
+
+def ruled(space: DesignSpace, rules: Sequence[str]) -> DesignSpace:
+    """The space with further rules on its parameters.
+
+    Raises:
+        UserError: It cannot take any, or one is no expression over its parameters.
+    """
+    if not rules:
+        return space
+    if not hasattr(space, "with_rules"):
+        raise UserError(
+            f"space {space.name!r} takes no rules on its parameters, got {rules[0]!r}",
+            hint="make it a spaces.design.DesignSpace",
+        )
+    narrowed: DesignSpace = space.with_rules(rules)
+    return narrowed
+
+
+class _Metrics:
+    """The metrics that may be named, and those of the user's own that were."""
+
+    def __init__(self, space: DesignSpace) -> None:
+        self._space = space
+        self._own: dict[str, MetricFunction] = dict(getattr(space, "metrics", ()))
+        self._loaded: dict[str, MetricFunction] = {}
+
+    def used(self) -> tuple[tuple[str, MetricFunction], ...]:
+        """Those of the space, all of which are recorded, and those that were loaded."""
+        return tuple({**self._own, **self._loaded}.items())
+
+    def field(self, name: str, kind: str) -> str:
+        """The name of a metric in the record of a trial."""
+        if name in self._own:
+            return name
+        if ":" in name:
+            self._loaded.setdefault(name, load_metric(name))
+            return name
+        if name not in OBJECTIVES and name not in UNITS:
+            known = [*OBJECTIVES, *UNITS, *self._own]
+            error = unknown_name(kind, name, known)
+            raise UserError(error.message, hint=f"{error.hint}; or module:function of your own")
+        return metric_field(name, kind=kind)
+
+    def bound(self, text: str) -> OutcomeConstraint | None:
+        """The bound on a metric that a text states; None where it is a rule on parameters."""
+        parameters = set(self._space.space.names)
+        match = _BOUND.fullmatch(text)
+        name = match[1] if match else ""
+        if match is None or (name in parameters and name not in self._own):
+            if match is None and not parameters & set(re.findall(r"[A-Za-z_]\w*", text)):
+                raise UserError(f"expected a bound such as power_w<=2 or latency<=5ms, got {text!r}")
+            return None
+        if name not in OBJECTIVES and name not in UNITS and name not in self._own and ":" not in name:
+            known = [*OBJECTIVES, *UNITS, *self._own, *parameters]
+            raise unknown_name("metric or parameter", name, known)
+        field = self.field(name, "metric")
+        try:
+            return OutcomeConstraint(field, float(match[3]), match[2].startswith("<"))
+        except ValueError:
+            pass
+        if parameters & set(re.findall(r"[A-Za-z_]\w*", match[3])):
+            raise UserError(f"a bound is on metrics or on parameters, got both in {text!r}")
+        value = read_field(field, match[3])
+        if value is None:
+            unit = f" or a number with a unit ({kind_of(field)[0].value})" if kind_of(field) else ""  # type: ignore[index]
+            raise UserError(f"the bound on {name!r} must be a number{unit}, got {match[3]!r}")
+        return OutcomeConstraint(field, value, match[2].startswith("<"))
+
+
+def load_metric(name: str) -> MetricFunction:
+    """The function of ``module:function``; the module may lie in the current folder.
+
+    Raises:
+        UserError: The module cannot be imported, or has no such function.
+    """
+    module_name, _, attribute = name.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise UserError(
+            f"cannot load metric {name!r}: {reason}", hint="the module must lie in this folder or be installed"
+        ) from error
+    functions = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
+    if attribute not in functions:
+        raise unknown_name("function", attribute, functions, where=f"module {module_name!r}")
+    found: Any = getattr(module, attribute)
+    return found  # type: ignore[no-any-return]

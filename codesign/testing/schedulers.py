@@ -1,0 +1,84 @@
+"""What every scheduler keeps: every operator once, within the buffer, the same for a seed, infeasible as a value."""
+
+import json
+import pickle
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from functools import cache
+
+from codesign.arch.presets import load_preset
+from codesign.core.goals import Budget, Objective, Proof
+from codesign.scheduling.protocol import ScheduleProblem, Scheduler, ScheduleResult
+from codesign.workloads.load import load_network
+
+NETWORK = "squeezenet"
+
+
+@cache
+def problem() -> ScheduleProblem:
+    """A branching network of 66 operators on SoMa's edge template."""
+    return ScheduleProblem(load_network(NETWORK, fuse=False), load_preset("soma-edge"))
+
+
+class SchedulerContract(ABC):
+    """Laws of `codesign.scheduling.protocol.Scheduler`."""
+
+    budget = Budget(evaluations=500)
+    """Of every search here."""
+
+    @abstractmethod
+    def make(self) -> Scheduler:
+        """The scheduler under test."""
+
+    def _schedule(self, posed: ScheduleProblem, seed: int = 1) -> ScheduleResult:
+        return self.make().schedule(posed, Objective.EDP, budget=self.budget, seed=seed)
+
+    def test_it_has_a_name(self) -> None:
+        """What tables and the command line call it."""
+        assert self.make().name == self._schedule(problem()).scheduler
+
+    def test_every_operator_runs_once_within_the_buffer(self) -> None:
+        """The order names no operator twice; the buffer never holds more than it can."""
+        found = self._schedule(problem())
+        assert found.infeasible is None, str(found.infeasible)
+        assert len(set(found.order)) == len(found.order) > 0
+        assert found.capacity_bytes == problem().limit_bytes
+        assert found.peak_buffer_bytes is not None and 0 < found.peak_buffer_bytes <= found.capacity_bytes
+
+    def test_traffic_is_at_least_what_must_be_loaded(self) -> None:
+        """The network's input is read and its output written."""
+        found, network = self._schedule(problem()), problem().network
+        sizes = network.tensor_by_name
+        least = sum(sizes[name].size_bytes for name in (*network.inputs, *network.outputs))
+        assert found.dram_bytes is not None and found.dram_bytes >= least
+
+    def test_times_fit_together(self) -> None:
+        """Nothing on the timeline ends after the latency, nor runs backwards."""
+        found = self._schedule(problem())
+        for interval in found.timeline:
+            assert 0 <= interval.start_cycles <= interval.end_cycles
+            assert found.latency_cycles is not None and interval.end_cycles <= found.latency_cycles
+
+    def test_the_same_seed_gives_the_same_schedule(self) -> None:
+        """Randomness is an argument."""
+        first, second = (replace(self._schedule(problem(), seed=3), seconds=0.0, detail=None) for _ in range(2))
+        assert first == second
+
+    def test_what_never_fits_is_infeasible_with_its_reason(self) -> None:
+        """One byte holds nothing."""
+        found = self._schedule(replace(problem(), capacity_bytes=1))
+        assert found.infeasible is not None and found.infeasible.demand > found.infeasible.limit == 1
+        assert found.order == () and found.to_json()["status"] == "infeasible"
+
+    def test_proofs_and_gaps_agree(self) -> None:
+        """Optimal is a gap of 0; without a proof there is no gap."""
+        found = self._schedule(problem())
+        assert (found.gap == 0.0) == (found.proof is Proof.OPTIMAL)
+        assert found.proof is not Proof.NONE or found.gap is None
+
+    def test_it_travels_between_processes(self) -> None:
+        """Workers receive it by pickle; its results are JSON."""
+        again: Scheduler = pickle.loads(pickle.dumps(self.make()))
+        found = again.schedule(problem(), Objective.EDP, budget=self.budget, seed=1)
+        assert found.order == self._schedule(problem()).order
+        assert json.loads(json.dumps(found.to_json()))["status"] == "ok"

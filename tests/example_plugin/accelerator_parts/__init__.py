@@ -1,0 +1,1 @@
+"""One part of every kind that codesign is open to."""

@@ -1,0 +1,23 @@
+"""A study's designs are built again with the DRAM ports they were judged with."""
+
+from typing import Any
+
+import pytest
+
+from codesign.arch.architecture import Ports
+from codesign.evaluation.replay import recorded_space
+from spaces.scratchpad import SCRATCHPAD
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "ports"),
+    [
+        ({"dram_ports": "as built"}, Ports.SHARED),
+        ({"dram_ports": "separate"}, Ports.SEPARATE),
+        ({}, Ports.SEPARATE),  # recorded before levels could have one port
+        ({"scheduler": "cosma"}, Ports.SHARED),
+    ],
+)
+def test_ports_are_those_of_the_record(evaluation: dict[str, Any], ports: Ports) -> None:
+    space = recorded_space({"space": SCRATCHPAD.to_json(), "evaluation": evaluation})
+    assert space.build(SCRATCHPAD.space.presets[0]).levels[0].ports is ports

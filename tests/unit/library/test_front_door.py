@@ -1,0 +1,150 @@
+"""What `import codesign` offers: three lines to an evaluation, results that say, plot and become tables."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import codesign
+from codesign.library.results import AbstractResult
+from tests.command_line import run
+
+LAYER = "gemm M=16 N=16 K=16"
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, AbstractResult]:
+    schedule = codesign.ScheduleOptions("soma", evaluations=300, batch=1)
+    found: dict[str, AbstractResult] = {
+        "layer": codesign.map_layer(LAYER, "eyeriss"),
+        "network": codesign.map_network("alexnet", "eyeriss", codesign.MapOptions("random", evaluations=50)),
+        "fused": codesign.schedule("mobilenetv2", "soma-edge", schedule),
+        "spilled": codesign.schedule("squeezenet", "soma-edge", codesign.ScheduleOptions("belady")),
+        "choices": codesign.tensorize(
+            "C[m,n] += A[m,k]*B[k,n]", "gemm", bounds={"m": 64, "n": 64, "k": 64}, size="16x16x16"
+        ),
+    }
+    return found
+
+
+@pytest.mark.parametrize("name", ["layer", "network", "fused", "spilled", "choices"])
+def test_every_result_is_json_a_table_a_figure_and_a_view(results: dict[str, AbstractResult], name: str) -> None:
+    found = results[name]
+    assert json.loads(json.dumps(found.to_json()))["status"] in ("ok", "feasible")
+    frame = found.to_frame()
+    assert len(frame) == len(found.rows()) > 0
+    assert found.plot().data, "an empty figure"
+    view = found._repr_html_()
+    assert view.startswith("<table>") and str(frame.columns[0]) in view
+
+
+def test_figures_have_units_in_their_names(results: dict[str, AbstractResult]) -> None:
+    units = ("_cycles", "_pj", "_bytes", "_mm2", "_s", "_j", "_w", "_js", "_words", "_macs")
+    plain = {"utilization", "count", "macs", "gap", "reads", "fills", "updates", "calls", "choice", "choices", "step", "padding_waste"}  # fmt: skip
+    for found in results.values():
+        for row in (found.headline(), *found.rows()[:1]):
+            numbers = {k for k, v in row.items() if isinstance(v, int | float) and not isinstance(v, bool)}
+            assert all(k in plain or k.endswith(units) for k in numbers), numbers
+
+
+def test_a_layer_is_proven_and_evaluates_to_the_same(tmp_path: Path) -> None:
+    found = codesign.map_layer(LAYER, "eyeriss")
+    assert found.proof.value == "optimal" and found.gap == 0
+    again = codesign.evaluate(LAYER, "eyeriss", found.mapping)
+    assert (again.latency_cycles, again.energy_pj) == (found.latency_cycles, found.energy_pj)
+    assert found.latency_s == found.latency_cycles / found.architecture.clock_hz
+
+
+def test_a_network_is_what_the_command_says() -> None:
+    options = codesign.MapOptions("random", evaluations=50, seed=3)
+    found = codesign.map_network("alexnet", "eyeriss", options)
+    said = run(
+        "map", "--network", "alexnet", "--arch", "eyeriss", "--mapper", "random", "--evaluations", "50",
+        "--seed", "3", "--format", "json",
+    )  # fmt: skip
+    assert found.to_json()["metrics"] == said.json["metrics"]
+
+
+def test_what_cannot_run_is_a_value() -> None:
+    tiny = codesign.load_architecture("eyeriss").with_level("GlobalBuffer", capacity_bytes=1)
+    found = codesign.map_layer(LAYER, tiny)
+    assert not found.feasible and found.to_json()["status"] == "infeasible"
+    with pytest.raises(codesign.UserError, match="there is no mapping"):
+        found.plot()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: codesign.map_layer(LAYER, "eyeris"), "did you mean 'eyeriss'"),
+        (lambda: codesign.map_layer("gem M=1 N=1 K=1", "eyeriss"), "'gem'"),
+        (lambda: codesign.map_network("resnet5", "eyeriss"), "did you mean 'resnet50'"),
+        (lambda: codesign.map_layer(LAYER, "eyeriss", codesign.MapOptions("exakt")), "did you mean 'exact'"),
+        (lambda: codesign.MapOptions(objective="speed"), "unknown objective 'speed'"),
+        (lambda: codesign.MapOptions(reuse="timelop"), "did you mean 'timeloop'"),
+        (lambda: codesign.MapOptions(seed=-1), "`seed` must be >= 0, got -1"),
+        (lambda: codesign.ScheduleOptions(evaluations=0), "evaluations must be >= 1, got 0"),
+        (lambda: codesign.load_architecture("eyeriss", clock_hz=0.0), "`clock_hz` must be > 0, got 0"),
+        (lambda: codesign.schedule("alexnet", "soma-edge", codesign.ScheduleOptions("cosme")), "did you mean 'cosma'"),
+        (lambda: codesign.open_study("no-such-folder"), "no study"),
+        (lambda: codesign.compare([]), "at least one study, got none"),
+        (lambda: codesign.open_study(), "which study"),
+    ],
+)
+def test_mistakes_are_named(call: Any, message: str) -> None:
+    with pytest.raises(codesign.UserError, match=message):
+        call()
+
+
+def test_everything_offered_is_there_and_nothing_else_is() -> None:
+    for name in codesign.__all__:
+        assert getattr(codesign, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'map_layers'"):
+        _ = codesign.map_layers  # type: ignore[attr-defined]
+
+
+def run_python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_importing_brings_nothing_heavy() -> None:
+    code = "import sys, codesign; dir(codesign); print([m for m in ('numpy', 'numba', 'torch', 'typer', 'onnx') if m in sys.modules])"
+    assert run_python(code).strip() == "[]"
+
+
+BLOCKED = """
+import sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition('.')[0] in {names}:
+            raise ModuleNotFoundError(f'No module named {{name!r}}', name=name)
+sys.meta_path.insert(0, Blocked())
+import codesign
+"""
+HEAVY = ("torch", "botorch", "gpytorch", "pymoo", "stable_baselines3", "sb3_contrib", "gymnasium", "pandas", "plotly")
+
+
+def test_layers_are_mapped_without_the_heavy_packages() -> None:
+    code = BLOCKED.format(names=HEAVY) + (
+        f"found = codesign.map_layer({LAYER!r}, 'eyeriss'); print(found.proof.value)\n"
+        "print(codesign.evaluate('alexnet', 'eyeriss', options=codesign.MapOptions('random', evaluations=20)).feasible)"
+    )
+    assert run_python(code).split() == ["optimal", "True"]
+
+
+@pytest.mark.parametrize(
+    ("use", "extra"),
+    [
+        (f"codesign.map_layer({LAYER!r}, 'eyeriss').to_frame()", "frames"),
+        (f"codesign.map_layer({LAYER!r}, 'eyeriss').plot()", "plots"),
+        (f"codesign.map_layer({LAYER!r}, 'eyeriss', codesign.MapOptions('genetic', evaluations=100))", "bo"),
+    ],
+)
+def test_a_missing_package_names_its_extra(use: str, extra: str) -> None:
+    code = BLOCKED.format(names=HEAVY) + f"try:\n    {use}\nexcept codesign.UserError as error:\n    print(error)"
+    assert f"pip install 'accel-codesign[{extra}]'" in run_python(code)
