@@ -118,9 +118,7 @@ def profiles(operator: Operator, machine: Machine, factors: Factors) -> list[Pro
             enough = axis.min_usage * axis.size - 1e-9
             least = enough if max(used) >= enough else max(used)
             found = [v for v, u in zip(found, used, strict=True) if u >= least]
-    spread = frozenset(d for _, axis in flat for d in axis.dims)
-    loose = operator.simple if factors.imperfect_temporal else operator.simple & spread
-    relaxed = tuple(d for d, bound in operator.bounds.items() if d in loose and bound > 1) if factors.imperfect else ()
+    relaxed = tuple(d for d in operator.bounds if d in operator.simple and operator.bounds[d] > 1) if factors.imperfect else ()
     unique: dict[object, Profile] = {}
     for vectors in found:
         rest = iter(vectors)
