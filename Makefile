@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types layers docs pytest slow bench wheel clean
+.PHONY: demo test all lint types layers docs pytest slow bench wheel clean
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -35,8 +35,16 @@ docs: $(STAMP)
 pytest: $(STAMP)
 	$(BIN)/pytest -q -n 2
 
+# make slow KIND=oracle (or service, speed): one kind of the slow tests
+KIND ?= slow
 slow: $(STAMP)
-	$(BIN)/pytest -q -m slow
+	$(BIN)/pytest -q -m $(KIND)
+
+# everything, with every extra and nothing skipped; says first what is missing (PostgreSQL, a browser ...)
+all: $(STAMP) lint types layers docs
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev,all]"
+	$(BIN)/python -m tests.needed
+	$(BIN)/pytest -q --complete -m "slow or not slow"
 
 bench: $(STAMP)
 	$(BIN)/python -m experiments.bench

@@ -45,6 +45,12 @@ class DesignSpace:
         """
         return self.builder(self.space.to_points(self.space.to_indices([point]))[0])
 
+    @property
+    def parts(self) -> Mapping[str, tuple[tuple[str, ...], ...]] | None:
+        """Which parameters each part of an architecture depends on, where the builder says so (docs/explanation/bounds.md)."""
+        found: Mapping[str, tuple[tuple[str, ...], ...]] | None = getattr(self.builder, "parts", None)
+        return found
+
     def with_rules(self, rules: Sequence[str]) -> "DesignSpace":
         """The same space with further known rules, each an expression over the parameters such as ``pe_rows>=8``.
 

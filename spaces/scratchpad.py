@@ -73,6 +73,20 @@ class ScratchpadBuilder:
     clock_hz: float = 1e9
     bits: int = 8
 
+    @property
+    def parts(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
+        """Which parameters each part depends on; interconnect and DMA engine add up."""
+        return {
+            "DRAM": (("burst_beats", "bus_bits"),),
+            "Scratchpad": (("scratchpad_kib", "banks"),),
+            "Scratchpad.fanout": (("pe_rows", "pe_cols", "links", "local_bytes"),),
+            "Local": (("local_bytes", "dataflow"),),
+            "extra": (
+                ("pe_rows", "pe_cols", "links", "local_bytes", "dataflow"),
+                ("burst_beats", "bus_bits"),
+            ),
+        }
+
     def __call__(self, point: Mapping[str, Value]) -> Architecture:
         """The architecture of a design of `SCRATCHPAD.space`."""
         table = load_technology(self.technology)

@@ -1,11 +1,57 @@
-"""Settings of all tests: property tests are repeatable and know no deadline, so a busy machine cannot fail them."""
+"""Settings of all tests: repeatable properties, kinds of slow tests, and runs in which nothing may be skipped.
 
+``pytest --complete`` fails a test that would be skipped, and names what is missing before the first one runs.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.needed import missing
 
 settings.register_profile(
     "repeatable",
     derandomize=True,
-    deadline=None,
+    deadline=None,  # a busy machine must not fail a property
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("repeatable")
+
+KINDS = ("oracle", "service", "speed")
+"""Kinds of slow tests: many cases of an oracle or of recorded runs; servers, clusters, processes; long searches and timings."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--complete", action="store_true", help="fail where a test would be skipped; say first what is missing"
+    )
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if session.config.getoption("--complete") and (absent := missing()):
+        raise pytest.UsageError("a complete run needs:\n  " + "\n  ".join(absent))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give every slow test the marker of its kind, so that ``-m oracle`` finds it."""
+    for item in items:
+        for mark in item.iter_markers("slow"):
+            kind = mark.args[0] if mark.args else "oracle"
+            if kind not in KINDS:
+                raise pytest.UsageError(
+                    f"{item.nodeid}: a slow test is of a kind, one of {', '.join(KINDS)}, got {kind!r}"
+                )
+            item.add_marker(kind)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """A skipped test fails in a complete run."""
+    outcome: Any = yield
+    report = outcome.get_result()
+    if item.config.getoption("--complete") and report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} may not be skipped in a complete run. {reason}"

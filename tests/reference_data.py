@@ -7,6 +7,7 @@ is there. What only supports a comparison (a graph, a list of layers, an acceler
 import os
 from collections.abc import Sized
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -21,8 +22,15 @@ def supporting_files(folder: str, pattern: str) -> list[Path]:
     return found + [path for path in sorted((KEPT_HERE / folder).glob(pattern)) if path.name not in names]
 
 
+def lacks(what: str) -> NoReturn:
+    """Skip the test where the data set that was named lacks something; fail where the copy kept here does."""
+    if REFERENCE.resolve() == KEPT_HERE.resolve():
+        pytest.fail(f"the data kept in {KEPT_HERE} lack {what}: the checkout is damaged")
+    pytest.skip(f"this data set has no {what}")
+
+
 def needs_data(folder: str, found: Sized) -> None:
-    """Skip where the data set lacks the folder; fail where it has the folder and nothing was found in it."""
+    """Skip where another data set lacks the folder; fail where the copy kept here does, or where the folder holds nothing that is read."""
     if not (REFERENCE / folder).is_dir():
-        pytest.skip(f"this data set has no folder {folder}")
+        lacks(f"folder {folder}")
     assert found, f"nothing of {folder} was read"

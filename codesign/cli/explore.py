@@ -11,6 +11,7 @@ from codesign.core.errors import UserError
 from codesign.core.quantities import parse_size
 
 if TYPE_CHECKING:
+    from codesign.optim.certificate import Certificate
     from codesign.study.study import Study
 
 
@@ -43,12 +44,22 @@ def register(app: typer.Typer) -> None:
         optimizer: Annotated[
             str,
             typer.Option(
-                help="mobo, nsga2:POPULATION, random, sobol, optuna:tpe, rl:ppo ...; an unknown name lists them."
+                help="mobo, exact (a proven front), nsga2:POPULATION, random, sobol, optuna:tpe, rl:ppo ...; an unknown name lists them."
             ),
         ] = "mobo",
         trials: Annotated[
-            int, typer.Option(help="Designs evaluated in all, those already in the study included.", min=1)
-        ] = 40,
+            int | None,
+            typer.Option(
+                help="Designs evaluated in all, those already in the study included; default 40, with exact until proven.",
+                min=1,
+            ),
+        ] = None,
+        epsilon: Annotated[
+            float | None,
+            typer.Option(
+                help="With exact: leave designs out that are at most this share better, e.g. 0.02; default 0."
+            ),
+        ] = None,
         objectives: Annotated[
             str | None,
             typer.Option(
@@ -162,6 +173,8 @@ def register(app: typer.Typer) -> None:
 
         codesign explore --network model.onnx --mapper exact --fidelity two --trials 100 --out runs/b
 
+        codesign explore --network resnet50 --space gemmcore --optimizer exact --epsilon 0.02 --workers 2 --out runs/e
+
         codesign explore --network gpt2-small-block --space soma-edge --scheduler soma --out runs/c
 
         codesign explore --network vgg16 --storage postgresql://me@server/studies --out runs/d
@@ -174,7 +187,7 @@ def register(app: typer.Typer) -> None:
         warnings_to_stderr()
         request = ExploreRequest(
             networks=tuple(network), weights=_numbers("--weights", weights), batch=batch, seq=seq, past=past, dims=parse_dims(dims), phase=phase,
-            space=space, optimizer=optimizer, trials=trials, objectives=tuple((objectives or "").replace(",", " ").split()),
+            space=space, optimizer=optimizer, trials=trials, epsilon=epsilon, objectives=tuple((objectives or "").replace(",", " ").split()),
             constraints=tuple(constraint or ()), scheduler=scheduler, dram_ports=dram_ports, mapper=mapper, map_objective=map_objective, time_limit_s=time_limit,
             evaluations=evaluations, activations=activations, activation_bytes=parse_size(activation_buffer, "--activation-buffer"),
             resident_weights=resident_weights, fidelity=fidelity, cheap_mapper=cheap_mapper, cheap_evaluations=cheap_evaluations, cheap_cost=cheap_cost,
@@ -182,10 +195,10 @@ def register(app: typer.Typer) -> None:
         )  # fmt: skip
         explored = run_explore(request, front_to_stderr=output_format == "json")
         if output_format == "json":
-            typer.echo(json.dumps(_front_json(explored), indent=1))
+            typer.echo(json.dumps(_front_json(*explored), indent=1))
 
 
-def _front_json(study: "Study") -> dict[str, Any]:
+def _front_json(study: "Study", certificate: "Certificate | None") -> dict[str, Any]:
     front = study.front()
     return {
         "status": "ok" if front else "infeasible",
@@ -193,6 +206,7 @@ def _front_json(study: "Study") -> dict[str, Any]:
         "feasible": sum(study.is_valid(t) for t in study.trials),
         "objectives": list(study.objectives),
         "front": [{"trial": t.number, "point": t.point, "metrics": t.metrics} for t in front],
+        **({} if certificate is None else certificate.to_json()),
     }
 
 

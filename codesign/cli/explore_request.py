@@ -19,7 +19,8 @@ class ExploreRequest:
     phase: str | None
     space: str
     optimizer: str
-    trials: int
+    trials: int | None
+    epsilon: float | None
     objectives: tuple[str, ...]
     constraints: tuple[str, ...]
     scheduler: str

@@ -20,11 +20,16 @@ from codesign.cli.explore_request import ExploreRequest
 from codesign.cli.exploring_judges import Judge, make_cheap_judge, make_judge
 from codesign.cli.inputs import counted
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.files import write_json
 from codesign.evaluation.design import DesignSpace, describe_space, load_design_space
 from codesign.evaluation.executors import EXECUTORS, open_executor
 from codesign.evaluation.faults import Guarded
 from codesign.evaluation.metrics import UNITS, format_si, unit_of
+from codesign.optim import Optimizer
 from codesign.optim import create as create_optimizer
+from codesign.optim.certificate import Certificate
+from codesign.optim.protocols import LowerBounds
+from codesign.optim.registry import Option
 from codesign.study.config import CHEAP_PREFIX, StudyConfig
 from codesign.study.explore import AskTell, explore
 from codesign.study.goals import read_goals, ruled
@@ -41,8 +46,8 @@ from codesign.study.study import (
 FIDELITIES = ("one", "two")
 
 
-def run_explore(request: ExploreRequest, *, front_to_stderr: bool) -> Study:
-    """Run or resume a study, write its report, print its front; returns it.
+def run_explore(request: ExploreRequest, *, front_to_stderr: bool) -> tuple[Study, Certificate | None]:
+    """Run or resume a study, write its report, print its front; returns it, and what is proven where that was asked for.
 
     Args:
         request: What to search.
@@ -61,44 +66,76 @@ def run_explore(request: ExploreRequest, *, front_to_stderr: bool) -> Study:
     space = ruled(space, goals.rules)
     request = replace(request, constraints=tuple(str(bound) for bound in goals.bounds), metrics=goals.metrics)
     judge = make_judge(request, space)
-    create_optimizer(request.optimizer, space.space, objectives, seed=request.seed)  # refuses an unknown name
+    create_optimizer(
+        request.optimizer, space.space, objectives, seed=request.seed, options=_options(request)
+    )  # refuses mistakes
+    wanted = DEFAULT_TRIALS if request.trials is None else request.trials
+    if request.optimizer == "exact" and request.trials is None:
+        wanted = space.space.cardinality_bound
     config = make_config(request, space, judge, objectives)
     study = Study.create_or_resume(request.out, config, versions(), storage=request.storage, name=request.study)
     try:
         with _terminated_as_interrupted():
-            _run(request, space, judge, study, console)
+            certificate = _run(request, wanted, space, judge, study, console)
+        if certificate is not None:
+            console.print(certificate.sentence(), highlight=False)
+            write_json(request.out / CERTIFICATE_FILE, {**certificate.to_json(), "sentence": certificate.sentence()})
         finish(study, request.out, Console(stderr=front_to_stderr))
     finally:
         study.close()
-    return study
+    return study, certificate
 
 
-def _run(request: ExploreRequest, space: DesignSpace, judge: Judge, study: Study, console: Console) -> None:
+DEFAULT_TRIALS = 40
+"""Designs evaluated where nothing is said, by optimisers that do not know when they are done."""
+
+CERTIFICATE_FILE = "certificate.json"
+
+
+def _options(request: ExploreRequest) -> dict[str, Option]:
+    """Options of the optimiser given by options of the command."""
+    if request.epsilon is None:
+        return {}
+    if request.optimizer != "exact":
+        raise UserError(f"--epsilon is used with --optimizer exact only, got {request.optimizer!r}")
+    return {"epsilon": request.epsilon}
+
+
+def _run(
+    request: ExploreRequest, trials: int, space: DesignSpace, judge: Judge, study: Study, console: Console
+) -> Certificate | None:
     done = len(study.trials)
-    if done >= request.trials:
-        console.print(f"{study.storage} has {counted(done, 'trial')}: --trials {request.trials} asks for no more")
+    if done >= trials:
+        console.print(f"{study.storage} has {counted(done, 'trial')}: --trials {trials} asks for no more")
     elif done:
         console.print(f"{study.storage}: going on after {counted(done, 'finished trial')}")
     where = counted(request.workers or 1, "worker")
     console.print(
         f"{judge.headline}; space {space.name!r}: up to {space.space.cardinality_bound:,} designs; "
-        f"{study.config['optimizer']}, {counted(request.trials, 'trial')}, {where if request.executor == 'process' else 'Ray'}"
+        f"{study.config['optimizer']}, {'until proven' if request.trials is None and request.optimizer == 'exact' else counted(trials, 'trial')}, {where if request.executor == 'process' else 'Ray'}"
     )
-    optimizer, cheap = _optimizer(request, space, study)
+    optimizer, cheap = _optimizer(request, space, judge, study)
+    proving = optimizer if isinstance(optimizer, Optimizer) and optimizer.certificate() is not None else None
+    if proving is not None and (reason := proving.certificate().withdrawn):  # type: ignore[union-attr]
+        console.print(f"nothing can be proven: {reason}; designs are proposed by black-box mobo", highlight=False)
     try:
         with (
             _progress(console) as progress,
             open_executor(judge.evaluate, request.executor, request.workers, request.ray_address) as pool,
         ):
-            task = progress.add_task("exploring", total=max(request.trials, done), completed=done, note="")
+            task = progress.add_task("exploring", total=max(trials, done), completed=done, note="")
 
             def on_trial(trial: Trial) -> None:
-                progress.update(task, completed=len(study.trials), note=_note(study, trial))
+                finished = len(study.trials)
+                state = proving.certificate() if proving is not None and _worth_a_look(finished) else None
+                if state is not None and state.open:
+                    progress.update(task, total=min(trials, finished + state.open))
+                progress.update(task, completed=finished, note=_gap(state) or _note(study, trial))
 
             def on_wait(claims: Sequence[Claim]) -> None:
                 progress.update(task, note="waiting for " + "; ".join(sorted({_owner(c) for c in claims})))
 
-            complete = explore(study, optimizer, pool, request.trials, on_trial, on_wait)
+            complete = explore(study, optimizer, pool, trials, on_trial, on_wait)
     except KeyboardInterrupt:
         console.print(f"interrupted: {counted(len(study.trials), 'trial')} kept; run the same command to go on")
         raise
@@ -106,8 +143,26 @@ def _run(request: ExploreRequest, space: DesignSpace, judge: Judge, study: Study
         if cheap is not None:
             console.print(f"{counted(len(cheap.trials), 'cheap evaluation')}; {_costs(cheap, study)}")
             cheap.close()
-    if not complete:
+    certificate = None if proving is None else proving.certificate()
+    if not complete and not (certificate is not None and certificate.proven):
         console.print(f"the space holds no further design: {counted(len(study.trials), 'trial')} in all")
+    return certificate
+
+
+def _worth_a_look(trials: int) -> bool:
+    """Whether the gap is computed after so many trials: each of the first 50, then every tenth."""
+    return trials <= 50 or trials % 10 == 0
+
+
+def _gap(state: Certificate | None) -> str:
+    if state is None or state.withdrawn or state.epsilon_proven is None:
+        return ""
+    volume = (
+        ""
+        if not state.hypervolume_outer
+        else f", hypervolume {state.hypervolume_inner / state.hypervolume_outer:.3f} of what is possible"
+    )
+    return f"proven to {state.epsilon_proven:.1%}, {state.open:,} designs open{volume}"
 
 
 def _check(request: ExploreRequest) -> None:
@@ -134,11 +189,13 @@ CHEAP_EVALUATIONS, CHEAP_COST = 200, 0.1
 """Of `--fidelity two`, where nothing else is said."""
 
 
-def _optimizer(request: ExploreRequest, space: DesignSpace, study: Study) -> tuple[AskTell, Study | None]:
+def _optimizer(request: ExploreRequest, space: DesignSpace, judge: Judge, study: Study) -> tuple[AskTell, Study | None]:
     """The optimiser, and with `--fidelity two` the study that records the cheap evaluations."""
+    bounds = _lower_bounds(judge) if request.optimizer in ("exact", "mobo") else None
     optimizer = create_optimizer(
-        request.optimizer, space.space, study.objectives, seed=request.seed, constraints=request.constraints
-    )
+        request.optimizer, space.space, study.objectives, seed=request.seed, constraints=request.constraints, bounds=bounds,
+        options=_options(request),
+    )  # fmt: skip
     if request.fidelity == "one":
         return optimizer, None
     from codesign.study.low_fidelity_first import CheapFirst
@@ -153,6 +210,17 @@ def _optimizer(request: ExploreRequest, space: DesignSpace, study: Study) -> tup
     record = Study.create_or_resume(request.out, config, versions(), storage=request.storage, name=name, pointer=False)
     cost = CHEAP_COST if request.cheap_cost is None else request.cheap_cost
     return CheapFirst(optimizer.problem, Guarded(judge.evaluate), cost, record), record
+
+
+def _lower_bounds(judge: Judge) -> LowerBounds | None:
+    """What no design can be below, where the judge maps layer by layer in a way that bounds cover."""
+    from codesign.bounds.design import DesignBounds, why_not
+    from codesign.evaluation.design import DesignEvaluator
+
+    evaluate = judge.evaluate
+    if not isinstance(evaluate, DesignEvaluator) or why_not(evaluate.options, evaluate.mapper.name) is not None:
+        return None
+    return DesignBounds(evaluate.space, evaluate.workload)
 
 
 def _costs(cheap: Study, dear: Study) -> str:

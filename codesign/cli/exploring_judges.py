@@ -105,7 +105,9 @@ def _layer_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
         },
         {"name": mapper.name, **{f.name: getattr(mapper, f.name) for f in fields(mapper)}},  # type: ignore[arg-type]
         evaluation,
-        f"{workload.name}: {len(workload.distinct_layers())} distinct layers, {workload.macs / 1e9:.3g} GMACs",
+        f"{workload.name}: {sum(len(n.operators) for n in workload.networks)} operators, "
+        f"{len(workload.distinct_layers())} distinct layers, {workload.macs / 1e9:.3g} GMACs, "
+        f"{sum(n.weight_bytes for n in workload.networks):,} bytes of weights",
     )
 
 
@@ -214,7 +216,9 @@ def _soma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
             "time_limit_s": request.time_limit_s,
             "evaluations": request.evaluations,
         },
-        f"{' + '.join(names)}: {sum(len(s.graph.layers) for s in sources)} layers, fused and scheduled as a whole",
+        f"{' + '.join(names)}: {sum(len(s.graph.layers) for s in sources)} operators, "
+        f"{sum(s.batch * s.graph.macs for s in sources) / 1e9:.3g} GMACs, "
+        f"{sum(s.graph.weight_bytes for s in sources):,} bytes of weights; fused and scheduled as a whole",
     )
 
 
@@ -241,7 +245,7 @@ def _weights(request: "ExploreRequest") -> tuple[float, ...]:
 
 
 COSMA_TIME_LIMIT_S = 10.0
-"""CPU seconds for each schedule that cannot be solved exactly."""
+"""Seconds for each schedule that cannot be solved exactly."""
 
 
 def _traffic_quantity(name: str | None) -> "Quantity":
@@ -292,5 +296,6 @@ def _cosma_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
         },
         {"name": "cosma"},
         {"scheduler": "cosma", "objective": quantity.value, "time_limit_s": effort.time_limit_s},
-        f"{' + '.join(names)}: {sum(len(g.operators) for g in graphs)} operators; off-chip traffic of the best order and spills",
+        f"{' + '.join(names)}: {sum(len(g.operators) for g in graphs)} operators, "
+        f"{sum(g.macs for g in graphs) / 1e9:.3g} GMACs; off-chip traffic of the best order and spills",
     )

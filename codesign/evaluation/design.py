@@ -184,6 +184,11 @@ class WithDramPorts:
         """See `DesignSpace`."""
         return self.inner.partial_bits
 
+    @property
+    def parts(self) -> Any:
+        """Which parameters each part of an architecture depends on, where the inner space says so (docs/explanation/bounds.md)."""
+        return getattr(self.inner, "parts", None)
+
     def build(self, point: Point) -> Architecture:
         """See `DesignSpace`."""
         return self.inner.build(point).with_dram_ports(self.ports)

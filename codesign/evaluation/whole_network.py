@@ -112,7 +112,7 @@ class NetworkResult:
             "reuse": self.options.reuse.name.lower(),
             "operators": len(self.network.operators),
             "macs": self.network.macs,
-            "weight_bytes": self.network.parameter_bytes,
+            "weight_bytes": self.network.weight_bytes,
             "latency_cycles": self.latency_cycles,
             "energy_pj": self.energy_pj,
             "dram_bytes": self.dram_bytes,
@@ -156,9 +156,11 @@ def map_network(
         UserError: The architecture lacks energies, or the network has no layer to map.
 
     >>> from codesign.arch.presets import load_preset
+    >>> from codesign.mappers.protocol import Budget
     >>> from codesign.workloads.load import load_network
-    >>> eyeriss = load_preset("eyeriss")
-    >>> result = map_network(load_network("alexnet", bits=eyeriss.mac.bits), eyeriss)
+    >>> eyeriss, quick = load_preset("eyeriss"), EvaluationOptions(budget=Budget(evaluations=20))
+    >>> alexnet = load_network("alexnet", bits=eyeriss.mac.bits)
+    >>> result = map_network(alexnet, eyeriss, create_mapper("anneal"), quick)
     >>> len(result.layers), result.network.macs
     (8, 724406816)
     """

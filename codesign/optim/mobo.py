@@ -69,6 +69,7 @@ class Mobo:
     pool: int = 1000
     starts: int = 5
     margin: float = 0.3
+    grey: bool = True
 
     def __post_init__(self) -> None:
         if self.acquisition not in ACQUISITIONS:

@@ -7,6 +7,7 @@ from typing import Any, final
 import numpy as np
 
 from codesign.core.errors import UserError, unknown_name
+from codesign.optim.certificate import Certificate
 from codesign.optim.hypervolume import hypervolume
 from codesign.optim.pareto import nondominated
 from codesign.optim.protocols import Evaluated, Floats, History, Indices, Problem, Strategy
@@ -59,7 +60,7 @@ class Optimizer:
             history = self.history(extra_pending=chosen)
             proposed = self._strategy.propose(history, n - len(chosen), rng)
             self._take(proposed[self.problem.space.is_valid(proposed)], n, known, chosen)
-        if len(chosen) < n:
+        if len(chosen) < n and not getattr(self._strategy, "decides", False):
             self._take(self._unseen(n - len(chosen), known, rng), n, known, chosen)
         self._pending.update((row.tobytes(), row) for row in chosen)
         return self.problem.space.to_points(np.array(chosen, dtype=np.int64).reshape(len(chosen), -1)) if chosen else []
@@ -168,6 +169,16 @@ class Optimizer:
         rows = rows[np.lexsort(history.objectives[rows].T[::-1])]
         points = self.problem.space.to_points(history.indices[rows]) if len(rows) else []
         return [Evaluated(point, dict(self._values[row])) for point, row in zip(points, rows, strict=True)]
+
+    def certificate(self) -> Certificate | None:
+        """What is proven of the front so far; None for optimisers that prove nothing."""
+        made: Any = getattr(self._strategy, "certificate", None)
+        return None if made is None else made(self.history())
+
+    def outer_front(self) -> Floats:
+        """Points that no design is shown to lie below, the front among them: ``k x m``; none from optimisers that prove nothing."""
+        made: Any = getattr(self._strategy, "outer_front", None)
+        return np.zeros((0, len(self.problem.objectives))) if made is None else made(self.history())
 
     def hypervolume(self, reference_point: Sequence[float] | Mapping[str, float] | None = None) -> float:
         """The exact hypervolume of the feasible designs, in objective units (not log-scaled).

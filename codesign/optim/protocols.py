@@ -6,7 +6,7 @@ satisfies `SearchSpace`; so may a user's own class.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +70,14 @@ class SearchSpace(Protocol):
         """All valid rows: ``n x d``; a UserError where there are more combinations than `limit`."""
 
 
+@runtime_checkable
+class LowerBounds(Protocol):
+    """The one method by which a space, or a model beside it, tells what it knows beforehand."""
+
+    def lower_bounds(self, indices: Indices, metrics: Sequence[str]) -> Floats:
+        """Values that no evaluation of these designs is below, NaN for a metric without: ``n x d`` rows to ``n x m``."""
+
+
 class Evaluated(NamedTuple):
     """A design with its metrics."""
 
@@ -89,6 +97,7 @@ class Problem:
         seed: Base of every random choice.
         warm_start: Designs of earlier studies with their metrics.
         noisy: True where evaluating a design again may give other numbers.
+        bounds: Values that no design can be below (a `codesign.optim.bounded.LowerBounds`); a space may give them itself.
     """
 
     space: SearchSpace
@@ -98,6 +107,7 @@ class Problem:
     seed: int = 0
     warm_start: tuple[Evaluated, ...] = ()
     noisy: bool = False
+    bounds: LowerBounds | None = None
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from codesign.core.errors import UserError, unknown_name
 from codesign.optim.hypervolume import Frame
 from codesign.optim.optimizer import Optimizer
 from codesign.optim.outcomes import OutcomeConstraint, parse_constraints
-from codesign.optim.protocols import Evaluated, Problem, SearchSpace, Strategy
+from codesign.optim.protocols import Evaluated, LowerBounds, Problem, SearchSpace, Strategy
 
 ELITES = 3
 """How many designs of earlier studies are tried first."""
@@ -47,6 +47,7 @@ _ENTRIES: dict[str, _Entry] = {
     "nsga3": _Entry("evolution", "GeneticAlgorithm", {"reference_directions": True}, "population"),
     "moead": _Entry("evolution", "Decomposition", suffix="population"),
     "mobo": _Entry("mobo", "Mobo", suffix="acquisition"),
+    "exact": _Entry("exact", "Exact"),
     "optuna": _Entry("optuna_samplers", "OptunaSampler", suffix="sampler"),
 }
 
@@ -101,6 +102,7 @@ def create(
     initial: Sequence[Mapping[str, object]] = (),
     warm_start: Sequence[Evaluated | tuple[Mapping[str, object], Mapping[str, float]]] = (),
     noisy: bool = False,
+    bounds: LowerBounds | None = None,
     options: Mapping[str, Option] | None = None,
 ) -> Optimizer:
     """An optimiser with the ask/tell interface.
@@ -117,6 +119,7 @@ def create(
         warm_start: Designs of earlier studies of the same space with their metrics, perhaps for another workload. `mobo` learns
             from them and tries their best first; the other optimisers try their best first.
         noisy: True where evaluating a design again may give other numbers.
+        bounds: What no design can be below, for `exact` and `mobo`; a space that has the method `lower_bounds` gives its own.
         options: Further options by name; see `options_of`.
 
     Raises:
@@ -132,6 +135,7 @@ def create(
         seed=_seed(seed),
         warm_start=tuple(Evaluated(dict(p), dict(v)) for p, v in warm_start),
         noisy=noisy,
+        bounds=bounds,
     )
     strategy = _build(head, entry, suffix, problem, dict(options or {}))
     return Optimizer(problem, strategy, [*initial, *elites(problem)])

@@ -89,6 +89,8 @@ def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any,
     """Where two plain values differ: the path, what one has, what the other has."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in {**old, **new}:
+            if old.get(key) is None and new.get(key) is None:
+                continue  # an option that was not given, and one that did not exist yet
             yield from _differences(old.get(key, _ABSENT), new.get(key, _ABSENT), f"{path}.{key}" if path else str(key))
     elif isinstance(old, list) and isinstance(new, list) and old and new and _named(old) and _named(new):
         yield from _differences({v["name"]: v for v in old}, {v["name"]: v for v in new}, path)

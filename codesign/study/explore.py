@@ -141,6 +141,7 @@ class _Loop:
     def _learn(self) -> None:
         """Tell the optimiser what other processes finished; count what they work on as pending."""
         for trial in self._study.sync():
+            self._exhausted = False
             _tell(self._optimizer, trial)
             if self._on_trial is not None:
                 self._on_trial(trial)
@@ -176,7 +177,7 @@ class _Loop:
         """Take new designs; False where another process came in between and things must be learned again."""
         started = time.perf_counter()
         points = self._optimizer.ask(count)
-        self._exhausted = len(points) < count
+        self._exhausted = len(points) < count  # until something is told: what is pending may open or settle others
         for position, point in enumerate(points):
             number = self._study.claim(point, self._wanted)
             if number is None:
@@ -196,6 +197,7 @@ class _Loop:
 
     def _record_all(self, results: Sequence[tuple[dict[str, Any], Any]]) -> None:
         for point, found in results:
+            self._exhausted = False
             position = next(k for k, (_, p) in enumerate(self._running) if p == point)
             number, _ = self._running.pop(position)
             self._record(number, point, found)

@@ -49,7 +49,7 @@ class Machine(NamedTuple):
 def moved_words(kernel: Kernel, nest: Nest, v: int, t: int, moved: IntArray) -> int:
     """Words that enter one instance of level v when each loop advances, in `moved` by loop; returns the whole tile.
 
-    The rules are R1-R4 of docs/cost-model.md, loop by loop: their sum over all advances is what the kernel counts.
+    The rules are R1-R4 of docs/reference/cost-model.md, loop by loop: their sum over all advances is what the kernel counts.
     """
     loops, outside, coef = nest.loops, kernel.outside, kernel.coef
     full = kernel.counts[v, t, TILE]

@@ -2,7 +2,7 @@
 
 A *plan* is a loop nest of steps and a list of *processes*. A process is one kind of operation: tiles of one tensor moved
 over one boundary, the work of the array, the issue of commands. Each operation holds one or two resources (ports, the
-array) from its start to its end, and starts at the latest of what it waits for (rules E1-E9 in docs/timing.md).
+array) from its start to its end, and starts at the latest of what it waits for (rules E1-E9 in docs/explanation/timing.md).
 All rules are maxima and sums, so a state that repeats up to a shift in time repeats for ever: `run` then jumps over
 whole iterations and multiplies what happened in one period.
 """

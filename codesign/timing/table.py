@@ -1,4 +1,4 @@
-"""Timing tables: every constant of the event tier, with what it was measured on (docs/timing.md, rules E and T)."""
+"""Timing tables: every constant of the event tier, with what it was measured on (docs/explanation/timing.md, rules E and T)."""
 
 import math
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""Predictions of the timing tier beside recorded hardware and simulators, set by set (docs/validation.md)."""
+"""Predictions of the timing tier beside recorded hardware and simulators, set by set (docs/results/validation.md)."""

@@ -37,7 +37,7 @@ def test_regression_optimum_of_small_workloads(run: Run) -> None:
     assert row["proven"]
 
 
-@pytest.mark.slow
+@pytest.mark.slow("oracle")
 @pytest.mark.parametrize(
     "run", [r for r in runs("regression") if "matmuls" not in r.name and "matvecs" not in r.name], ids=lambda r: r.name
 )

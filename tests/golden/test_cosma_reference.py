@@ -17,7 +17,7 @@ from codesign.scheduling.cosma.replacement import best_replacement
 from codesign.scheduling.cosma.result import Schedule
 from codesign.scheduling.cosma.solve import Route, schedule_cosma
 from codesign.scheduling.cosma.time_indexed import order_jointly
-from tests.reference_data import REFERENCE, needs_data, supporting_files
+from tests.reference_data import REFERENCE, lacks, needs_data, supporting_files
 
 DATA = REFERENCE / "cosma"
 GRAPHS = {path.stem: path for path in supporting_files("cosma/graphs", "*.json")}
@@ -56,7 +56,11 @@ def is_slow(graph: str, capacity: int) -> bool:
 
 CASES = [
     pytest.param(
-        name, capacity, most, id=f"{name}-{capacity}", marks=[pytest.mark.slow] if is_slow(name, capacity) else []
+        name,
+        capacity,
+        most,
+        id=f"{name}-{capacity}",
+        marks=[pytest.mark.slow("oracle")] if is_slow(name, capacity) else [],
     )
     for (name, capacity), most in sorted(best_known().items())
 ]
@@ -101,7 +105,7 @@ def test_replacement_for_a_fixed_order(row: dict[str, Any]) -> None:
     if "mpmf" in row["scheme"]:
         orders = [r["order"] for r in PEAKS if r["graph"] == row["graph"]]
         if not orders:
-            pytest.skip("this data set lacks the order of that graph")
+            lacks("order of that graph")
         order = orders[0]
     found = best_replacement(index, order, row["M"])
     assert found is not None
@@ -125,7 +129,7 @@ def test_belady_with_a_linear_allocator(row: dict[str, Any]) -> None:
 )
 def test_the_full_program_agrees(name: str, capacity: int) -> None:
     if name not in {row["graph"] for row in ROWS}:
-        pytest.skip(f"this data set has no results of {name}")
+        lacks(f"results of {name}")
     graph = graph_of(name)
     whole = schedule_cosma(graph, capacity, route=Route.MONOLITHIC)
     parts = schedule_cosma(graph, capacity)
@@ -138,7 +142,7 @@ def test_the_full_program_agrees(name: str, capacity: int) -> None:
 )
 def test_the_joint_program_agrees(name: str, capacity: int) -> None:
     if (name, capacity) not in best_known():
-        pytest.skip(f"this data set has no results of {name}")
+        lacks(f"results of {name}")
     joint = order_jointly(graph_of(name).index, capacity)
     assert joint.value == joint.bound == best_known()[name, capacity]
 

@@ -11,7 +11,7 @@ from codesign.core.errors import UserError
 from codesign.workloads.load import load_network
 
 
-@pytest.mark.slow
+@pytest.mark.slow("oracle")
 def test_no_operator_model_is_a_fault_of_ours(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

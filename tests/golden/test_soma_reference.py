@@ -15,7 +15,7 @@ from codesign.scheduling.soma.model.layer_graph import LayerGraph, read_graph
 from codesign.scheduling.soma.model.notation import DramScheme, Encoding, encoding_from_json
 from codesign.scheduling.soma.model.rules import REFERENCE
 from tests.reference_data import REFERENCE as DATA_SET
-from tests.reference_data import needs_data, supporting_files
+from tests.reference_data import lacks, needs_data, supporting_files
 
 DATA = DATA_SET / "soma"
 
@@ -168,7 +168,7 @@ def test_every_complete_run_is_reproduced(path: Path) -> None:
 def test_presets_hold_the_published_constants(name: str) -> None:
     path = DATA / "constants.json"
     if not path.exists():
-        pytest.skip(f"{path} is not among the reference data")
+        lacks(str(path))
     want = hardware_from_constants(_read(path)[name], f"soma-{name}")
     assert PRESETS[f"soma-{name}"] == want
     assert EDGE.gbuf.read_pj_per_byte == pytest.approx(0.217125 * 8 * 0.6 * 1.1**4)

@@ -14,7 +14,7 @@ from codesign.scheduling.soma.model.rules import REFERENCE
 from codesign.scheduling.soma.search.two_stages import Found, SearchOptions, search, search_baseline, search_paper
 from codesign.scheduling.soma.simulator import simulate_program
 from tests.reference_data import REFERENCE as DATA_SET
-from tests.reference_data import supporting_files
+from tests.reference_data import lacks, supporting_files
 
 
 def _best_recorded() -> dict[tuple[int, int, int, int], tuple[float, dict[str, Any]]]:
@@ -44,7 +44,7 @@ def _problem(document: dict[str, Any]) -> Problem:
 def _first_problem() -> Problem:
     recorded = _best_recorded()
     if not recorded:
-        pytest.skip("this data set has no recorded runs")
+        lacks("recorded runs")
     return _problem(recorded[min(recorded)][1])
 
 

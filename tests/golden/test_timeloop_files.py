@@ -8,7 +8,7 @@ from codesign.formats.convert import to_files
 from codesign.formats.documents import Dialect
 from codesign.formats.load import Inputs, load_inputs
 from tests.command_line import run
-from tests.reference_data import REFERENCE
+from tests.reference_data import REFERENCE, lacks
 from tests.timeloop_reference import Case, cases
 
 INPUTS = REFERENCE / "timeloop" / "inputs"
@@ -26,7 +26,7 @@ def files_of(case: Case) -> list[Path]:
 
 def test_every_folder_of_inputs_has_a_recorded_case() -> None:
     if not INPUTS.is_dir():
-        pytest.skip("this data set has no input files")
+        lacks("input files")
     assert CASES
     assert {path.name for path in INPUTS.iterdir() if path.is_dir()} == {case.name for case in CASES}
 

@@ -29,7 +29,7 @@ def test_gemm_cycles_equal_the_rtl_where_its_mechanism_is_known() -> None:
         compute = r["tile_M"] * r["tile_N"] * r["tile_K"] // 256 + 55
         store = r["tile_M"] * r["tile_N"] // 4 + 6
         if r["K"] > r["tile_K"] and store > load > compute:
-            assert -0.14 < point.error <= 0  # docs/timing.md: the open region
+            assert -0.14 < point.error <= 0  # docs/explanation/timing.md: the open region
         else:
             assert point.error == 0, point
 

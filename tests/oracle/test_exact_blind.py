@@ -152,7 +152,7 @@ def test_pareto_set(seed: int) -> None:
     assert quicker == pytest.approx([*energies[1:], math.inf], rel=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("oracle")
 @pytest.mark.parametrize("seed", range(300))
 def test_many_more(seed: int) -> None:
     rng = np.random.default_rng(10_000 + seed)
@@ -160,7 +160,7 @@ def test_many_more(seed: int) -> None:
     check(random_problem(rng, WINDOWS if seed % 2 else PLAIN, constrained=seed % 5 == 0, size=60), reuse)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("oracle")
 @pytest.mark.usefixtures("always_jointly")
 @pytest.mark.parametrize("seed", range(150))
 def test_many_more_keep_sets_at_once(seed: int) -> None:

@@ -101,7 +101,7 @@ def test_a_space_file_from_search_to_export(tmp_path: Path) -> None:
     assert json.loads(again.stdout)["metrics"]["latency_s"] == trial["metrics"]["latency_s"]
 
 
-@pytest.mark.slow
+@pytest.mark.slow("service")
 def test_a_space_and_a_metric_in_python_from_the_current_folder(tmp_path: Path) -> None:
     (tmp_path / "ours.py").write_text(PYTHON)
     network = make_network(tmp_path)

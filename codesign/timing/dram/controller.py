@@ -1,6 +1,6 @@
 """One DRAM channel, command by command: banks, row buffers, command gaps, refresh, first-ready scheduling.
 
-The rules (D1-D10 in docs/timing.md) describe a controller as S. Rixner et al., "Memory access scheduling", ISCA 2000, and the
+The rules (D1-D10 in docs/explanation/timing.md) describe a controller as S. Rixner et al., "Memory access scheduling", ISCA 2000, and the
 JEDEC gaps between commands; queues, batches of writes and the order of refreshes are parameters of the device table.
 """
 

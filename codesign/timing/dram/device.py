@@ -181,7 +181,7 @@ class DramDevice:
         return max(self.timing.burst_cycle, self.timing.tCCD_S)
 
     def energy_pj(self) -> dict[str, float]:
-        """Energy by command (of a whole rank) and of a rank's standby cycle, from the IDD currents (docs/timing.md, D9)."""
+        """Energy by command (of a whole rank) and of a rank's standby cycle, from the IDD currents (docs/explanation/timing.md, D9)."""
         t, ma = self.timing, dict(self.currents_ma)
         scale = self.vdd_v * self.devices_per_rank * self.clock_ns
         return {
@@ -194,7 +194,7 @@ class DramDevice:
         }
 
     def gaps(self) -> IntArray:
-        """Least cycles between commands, ``5 x 5 x 5`` by scope, first and second command (docs/timing.md, D2)."""
+        """Least cycles between commands, ``5 x 5 x 5`` by scope, first and second command (docs/explanation/timing.md, D2)."""
         t = self.timing
         gap = np.full((5, 5, 5), NO_GAP, np.int64)
         far = self.bank_groups > 1  # one bank group: the short distances hold

@@ -1,6 +1,6 @@
 """Cycle by cycle: wormhole routers of a 2-D mesh with virtual channels, credits and iSLIP allocators.
 
-The rules (M1-M9 in docs/timing.md) are those of input-queued routers as the literature has them (W. Dally and B. Towles,
+The rules (M1-M9 in docs/explanation/timing.md) are those of input-queued routers as the literature has them (W. Dally and B. Towles,
 "Principles and Practices of Interconnection Networks", 2004; N. McKeown, "The iSLIP scheduling algorithm for input-queued
 switches", 1999). A flit costs a few dozen machine operations; empty routers and empty stretches of time cost nothing.
 """

@@ -181,7 +181,8 @@ def test_gemminis_array_is_close_to_its_published_area() -> None:
     """Spatial array 0.116 mm^2 at 22 nm: MACs, weight registers and the network between them."""
     preset = load_preset("gemmini")
     array = preset.extra_area_mm2 + 256 * (preset.mac.area_mm2 or 0) + 256 * (preset.level("Registers").area_mm2 or 0)
-    assert array == pytest.approx(0.116, rel=0.35)
+    # 0.089: the published array also has the registers between its tiles, which nothing here models
+    assert 0.7 < array / 0.116 < 1
 
 
 def test_another_technology_can_be_asked_for() -> None:

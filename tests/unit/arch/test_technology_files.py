@@ -109,10 +109,10 @@ def test_the_sram_fit_nearest_to_the_node_is_taken() -> None:
 
 
 def test_logic_of_22_nm_scales_as_the_two_sram_sweeps_do() -> None:
-    # the scaling rule and the two sweeps are independent of each other
+    # the scaling rule and the two sweeps are independent of each other; they differ by 3 %
     small, large = load_technology("cmos-22nm").sram, load_technology("cmos-45nm").sram
-    assert energy_factor(45, 22) == pytest.approx(small.read_pj(65536, 64, 1) / large.read_pj(65536, 64, 1), rel=0.2)
-    assert area_factor(45, 22) == pytest.approx(small.area_mm2(65536, 64, 1) / large.area_mm2(65536, 64, 1), rel=0.2)
+    assert energy_factor(45, 22) == pytest.approx(small.read_pj(65536, 64, 1) / large.read_pj(65536, 64, 1), rel=0.04)
+    assert area_factor(45, 22) == pytest.approx(small.area_mm2(65536, 64, 1) / large.area_mm2(65536, 64, 1), rel=0.04)
 
 
 @pytest.mark.parametrize(

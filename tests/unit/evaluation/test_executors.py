@@ -51,7 +51,7 @@ def test_a_worker_that_dies_is_replaced_and_its_design_evaluated_again(tmp_path:
     assert results == [(1, 100), (2, 50), (4, 25), (5, 20)]
 
 
-@pytest.mark.slow
+@pytest.mark.slow("service")
 def test_a_design_that_kills_every_worker_is_given_up() -> None:
     with open_executor(double, "process", 2) as pool:
         results = drain(pool, [{"x": 13}])
@@ -86,7 +86,7 @@ def test_unknown_executors_and_missing_packages_are_named(monkeypatch: pytest.Mo
         pass
 
 
-@pytest.mark.slow
+@pytest.mark.slow("service")
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
 class TestRay:
     @pytest.mark.filterwarnings("ignore")

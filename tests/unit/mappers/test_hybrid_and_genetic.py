@@ -14,6 +14,7 @@ from codesign.mappers.random_search import RandomMapper
 from codesign.mapping.constraints import Constraints, LevelConstraints, MappingProblem
 from codesign.mapping.space import outermost_state
 from codesign.workloads.computation import Computation
+from tests.unit.mappers.test_mapper_contract import check_constraints, machine
 
 GEMM = Computation.parse("C[m,n] += A[m,k] * B[k,n]", m=48, n=36, k=30)
 
@@ -30,6 +31,35 @@ def problem(constraints: Constraints | None = None) -> MappingProblem:
         Arithmetic(energy_pj=0.2),
     )
     return MappingProblem(GEMM, architecture, constraints or Constraints())
+
+
+@pytest.mark.parametrize("mapper", [HybridMapper(), GeneticMapper()], ids=lambda m: m.name)
+@pytest.mark.parametrize("seed", range(6))
+def test_every_kind_of_constraint_is_obeyed(mapper: HybridMapper | GeneticMapper, seed: int) -> None:
+    """Each kind at once, so that none can be left out unseen: with none of them, mappings break every one (below)."""
+    computation = Computation.parse("O[m,n] += I[m,k] * W[k,n]", m=8, n=12, k=6)
+    everything = Constraints(
+        (
+            LevelConstraints("DRAM", order=("k", "n")),
+            LevelConstraints(
+                "Buffer",
+                keep=frozenset("I"),
+                bypass=frozenset("W"),
+                spatial=(("n", 4), ("m", 2)),
+                along_x=frozenset("n"),
+                temporal=(("m", 2),),
+            ),
+            LevelConstraints("Local", temporal=(("k", 3),), order=("k",)),
+        )
+    )
+    constrained = MappingProblem(computation, machine(), everything)
+    result = mapper.map(constrained, Objective.EDP, budget=Budget(evaluations=200), seed=seed)
+    assert result.mapping is not None
+    check_constraints(constrained, result.mapping)
+    free = mapper.map(MappingProblem(computation, machine()), Objective.EDP, budget=Budget(evaluations=200), seed=seed)
+    assert free.mapping is not None
+    with pytest.raises(AssertionError):
+        check_constraints(constrained, free.mapping)
 
 
 def test_hybrid_keeps_one_order_per_reuse_and_fixed_orders() -> None:

@@ -22,6 +22,7 @@ CONTRACT: dict[str, tuple[str, ...]] = {
     "nsga3": ("nsga3:6",),
     "moead": ("moead:6",),
     "optuna": ("optuna:tpe", "optuna:nsga2", "optuna:random", "optuna:qmc"),
+    "exact": ("exact",),
     "mobo": ("mobo", "mobo:phvi", "mobo:parego", "mobo:scalarised"),
 }
 
@@ -195,7 +196,7 @@ def test_a_metric_that_is_not_finite_is_refused_and_nothing_is_lost(name: str) -
     assert optimizer.pending == []
 
 
-@pytest.mark.parametrize("trials", [5, pytest.param(14, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("trials", [5, pytest.param(14, marks=pytest.mark.slow("speed"))])
 def test_noisy_acquisition_keeps_the_contract(trials: int) -> None:
     """BoTorch's acquisition, which noisy problems use, is too dear for every law above."""
     runs = [

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -18,10 +17,9 @@ from codesign.report.compare_files import write_comparison
 from codesign.report.sensitivity import analyse, write_sensitivity
 from codesign.report.study_page import write_report
 from codesign.study.study import Study
+from tests.needed import find_browser
 
-CHROMIUM = next(
-    (p for n in ("chromium", "chromium-browser", "google-chrome", "chrome") if (p := shutil.which(n))), None
-)
+CHROMIUM = find_browser()
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium or chrome binary on the PATH to open the page in")
 
 

@@ -91,7 +91,7 @@ def test_an_intrinsic_that_matches_nothing_is_one_message() -> None:
         SoftwareProblem.of(mttkrp, core_of(GEMM_CORE, GEMM_CORE.space.presets[0]))
 
 
-@pytest.mark.slow
+@pytest.mark.slow("speed")
 def test_candidates_per_second_through_the_primitive_path(space: SoftwareSpace) -> None:
     rows = space.sample(4000, 0)
     space.score([space.sequence(row) for row in rows[:5]])
@@ -100,7 +100,7 @@ def test_candidates_per_second_through_the_primitive_path(space: SoftwareSpace) 
     assert 4000 / (time.process_time() - started) >= 10_000
 
 
-@pytest.mark.slow
+@pytest.mark.slow("speed")
 def test_environment_steps_per_second() -> None:
     env = gymnasium.make(ENVIRONMENT_ID, count=16).unwrapped
     assert isinstance(env, ScheduleEnv)

@@ -16,6 +16,7 @@ import pytest
 from codesign.core.errors import UserError
 from codesign.study.storage import Database
 from codesign.study.study import Study
+from tests.needed import find_program
 from tests.unit.study.study_process import config, work
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -23,15 +24,9 @@ ROOT = Path(__file__).resolve().parents[3]
 PORT = 54329
 
 
-def _program(name: str) -> str | None:
-    """A server program, also where Debian hides it."""
-    found = [str(p) for p in sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True)]
-    return shutil.which(name) or (found[0] if found else None)
-
-
 pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(_program("initdb") is None, reason="no PostgreSQL server on this machine"),
+    pytest.mark.slow("service"),
+    pytest.mark.skipif(find_program("initdb") is None, reason="no PostgreSQL server on this machine"),
     pytest.mark.skipif(importlib.util.find_spec("psycopg") is None, reason="psycopg is not installed"),
 ]
 
@@ -42,18 +37,18 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     prefix = []
     if os.geteuid() == 0:  # the server refuses to run as root
         if shutil.which("runuser") is None:
-            pytest.skip("running as root without runuser")
+            pytest.fail("the server refuses to run as root, and runuser is missing: apt-get install util-linux")
         prefix = ["runuser", "-u", "nobody", "--"]
         folder.parent.chmod(0o777)
         for parent in [*folder.parents][:3]:
             parent.chmod(parent.stat().st_mode | 0o005)
-    initdb, postgres = _program("initdb"), _program("postgres")
+    initdb, postgres = find_program("initdb"), find_program("postgres")
     assert initdb is not None and postgres is not None
     made = subprocess.run(
         [*prefix, initdb, "-D", str(folder), "-A", "trust", "-U", "tester", "--no-sync"], capture_output=True, text=True
     )
     if made.returncode != 0:
-        pytest.skip(f"initdb failed: {made.stderr.strip()[-200:]}")
+        pytest.fail(f"initdb failed: {made.stderr.strip()[-500:]}")
     options = ["-D", str(folder), "-p", str(PORT), "-k", str(folder), "-c", "listen_addresses=127.0.0.1"]
     process = subprocess.Popen([*prefix, postgres, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     url = f"postgresql://tester@127.0.0.1:{PORT}/postgres"
@@ -64,6 +59,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                     break
             except OSError:
                 time.sleep(0.1)
+        else:
+            pytest.fail(f"the PostgreSQL server did not start: exit code {process.poll()}")
         time.sleep(0.5)  # it listens a moment before it accepts
         yield url
     finally:

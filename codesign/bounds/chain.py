@@ -1,0 +1,105 @@
+"""Bounds for any memory hierarchy: every word at least once past every memory that keeps it, the MACs at their rate (rule LB7)."""
+
+import math
+from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codesign.arch.architecture import AccessEnergy, Architecture, Links
+from codesign.bounds.buffered import dram_cycles, dram_pj
+from codesign.bounds.dram import DramTables, keeps
+from codesign.bounds.layer import LayerFacts
+
+Floats = NDArray[np.float64]
+
+_FREE = AccessEnergy(0.0, 0.0, 0.0)
+
+
+@final
+class ChainTables:
+    """Bounds of one architecture at a time.
+
+    Args:
+        layers: The computations.
+        counts: How often each occurs: ``layers``.
+        dram: Least words across the DRAM interface.
+    """
+
+    def __init__(self, layers: Sequence[LayerFacts], counts: Floats, dram: DramTables) -> None:
+        self._layers, self._counts, self._dram = layers, counts, dram
+        self._cycles: dict[tuple[object, ...], Floats] = {}
+
+    def bound(self, architecture: Architecture) -> tuple[float, Floats]:
+        """Dynamic energy of all layers, and cycles of each: pJ and ``layers``."""
+        least = self._dram.least(architecture)
+        dram = architecture.levels[0]
+        written = np.array([DramTables.compulsory(f, dram)[1] for f in self._layers])
+        off_chip = dram_pj(dram, least[:, 0], least[:, 1], written)
+        on_chip = np.array([self._on_chip_pj(f, architecture) for f in self._layers])
+        energy = float((self._counts * (off_chip + on_chip)).sum())
+        cycles = np.maximum(dram_cycles(dram, least[:, 0], least[:, 1], written), self._port_cycles(architecture))
+        return energy, np.maximum(cycles, self._compute_cycles(architecture))
+
+    def _compute_cycles(self, architecture: Architecture) -> Floats:
+        mesh = architecture.mesh
+        if mesh not in self._cycles:
+            self._cycles[mesh] = np.array([f.macs / f.most_parallel(*mesh) for f in self._layers])
+        return self._cycles[mesh]
+
+    def _port_cycles(self, architecture: Architecture) -> Floats:
+        """Cycles of the level inside DRAM for the words that enter and leave it at the least: ``layers``."""
+        cycles = np.zeros(len(self._layers))
+        if len(architecture.levels) < 2 or architecture.instances[1] > 1:
+            return cycles
+        level = architecture.levels[1]
+        words = level.write_bandwidth_words_per_cycle
+        if words is None:
+            return cycles
+        for k, facts in enumerate(self._layers):
+            entering = sum(
+                facts.words[t] * level.element_bits(tensor.partial_bits if tensor.is_output else tensor.bits)
+                for t, tensor in enumerate(facts.tensors)
+                if keeps(level, tensor)
+            )
+            cycles[k] = entering / level.word_bits / words
+        return cycles
+
+    def _on_chip_pj(self, facts: LayerFacts, architecture: Architecture) -> float:
+        """Every kept word enters once; the innermost memory that keeps a tensor serves the MACs, shared words once."""
+        total = facts.macs * (architecture.mac.energy_pj or 0.0)
+        for t, tensor in enumerate(facts.tensors):
+            chain = [k for k, level in enumerate(architecture.levels) if k and keeps(level, tensor)]
+            for k in chain:
+                level = architecture.levels[k]
+                energy = level.energy or _FREE
+                bits = level.element_bits(tensor.partial_bits if tensor.is_output else tensor.bits)
+                words = facts.words[t] * bits / level.word_bits
+                if k == chain[-1]:
+                    served = self._served(facts, architecture, k, t) * bits / level.word_bits
+                    if tensor.is_output:
+                        total += (
+                            served * energy.update_pj
+                            + max(served - words * self._spread_below(facts, architecture, k), 0.0) * energy.read_pj
+                        )
+                    else:
+                        total += served * energy.read_pj + words * energy.fill_pj
+                elif tensor.is_output:
+                    total += words * energy.update_pj
+                else:
+                    total += words * (energy.fill_pj + energy.read_pj)
+        return total
+
+    def _served(self, facts: LayerFacts, architecture: Architecture, k: int, tensor: int) -> float:
+        """Words of a tensor that the innermost memory that keeps it, at depth k, gives to or takes from the MACs at the least."""
+        fanouts = [level.fanout for level in architecture.levels[k:] if level.fanout.size > 1]
+        if not fanouts or all(f.links is Links.NONE for f in fanouts):
+            return facts.macs
+        x, y = math.prod(f.x for f in fanouts), math.prod(f.y for f in fanouts)
+        splits = facts.splits(x, y)
+        return float((facts.macs / splits[:, 0] * splits[:, 1 + tensor]).min())
+
+    def _spread_below(self, facts: LayerFacts, architecture: Architecture, k: int) -> float:
+        """Instances at depth k that may each be responsible for the same output word, at most."""
+        return float(architecture.instances[k])

@@ -1,0 +1,380 @@
+"""Lower bounds on what a workload costs on the designs of a space, whatever the mappings (docs/explanation/bounds.md)."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any, Protocol, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codesign.arch.architecture import Architecture, Fanout, LevelKind
+from codesign.bounds.buffered import BufferedTables, Split, is_buffered
+from codesign.bounds.chain import ChainTables
+from codesign.bounds.dram import DramTables
+from codesign.bounds.layer import LayerFacts
+from codesign.bounds.parts import Figures, Parts, combinations, figures_of
+from codesign.bounds.structure import StructureSearches, prices_of, structure_of, with_prices
+from codesign.bounds.vector import VectorWork
+from codesign.core.errors import UserError
+from codesign.cost.arrays import Reuse
+from codesign.evaluation.metrics import OBJECTIVES
+from codesign.evaluation.network import EvaluationOptions
+from codesign.workloads.network import Network
+from codesign.workloads.traffic import Activations, Weights
+from codesign.workloads.workload import Workload
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+SLACK = 1e-8
+"""Relative; bounds are lowered by it, for sums are rounded in another order here than in an evaluation."""
+
+METRICS = ("latency_s", "energy_j", "area_mm2", "power_w", "edp_js", "leakage_w")
+
+SLOPES = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Slopes of the lines that bound trade-offs, in units of a design's own energy over latency."""
+
+WORTH_A_SEARCH = 3
+"""Open designs that must share a whole machine, prices and bandwidths aside, before its least energy is searched: it takes as long as
+evaluating one of them."""
+
+EVEN_MAPPERS = frozenset({"exact", "genetic", "hybrid", "cosa", "anneal", "random"})
+"""Mappers whose mappings the bounds hold for: even ones with perfect factors, every level keeping what it may keep."""
+
+
+_COVERED = frozenset({"objective", "budget", "seed", "reuse", "rules", "activation_bytes", "constraints"})
+"""Options that bounds take into account, or hold whatever their value; others must be at their default."""
+
+
+class BoundedSpace(Protocol):
+    """What is needed of a hardware space."""
+
+    @property
+    def space(self) -> Any:
+        """The search space of its points."""
+
+    def build(self, point: Mapping[str, Any]) -> Architecture:
+        """The architecture of a point, energies and areas filled in."""
+
+
+def why_not(options: EvaluationOptions, mapper: str) -> str | None:
+    """Why designs judged like this have no bounds; None where they have (rule LB9)."""
+    if mapper not in EVEN_MAPPERS:
+        return f"mapper {mapper!r} also finds mappings that the bounds do not cover"
+    if options.reuse is Reuse.RESIDENT:
+        return "buffers keep what is resident"
+    if options.constraints.free_bypass:
+        return "memories may be bypassed freely"
+    if options.rules.activations is not Activations.DRAM or options.rules.weights is not Weights.PER_RUN:
+        return "activations or weights stay on chip between layers"
+    for item in fields(options):
+        if item.name not in _COVERED and getattr(options, item.name) != getattr(EvaluationOptions(), item.name):
+            return f"evaluation option {item.name!r} is not covered"
+    return None
+
+
+def bounds_of(
+    space: BoundedSpace, workload: Workload | Network, options: EvaluationOptions | None = None, mapper: str = "exact"
+) -> "DesignBounds":
+    """The bounds of a space for a workload.
+
+    Raises:
+        UserError: Designs judged like this have no bounds.
+    """
+    reason = why_not(options or EvaluationOptions(), mapper)
+    if reason is not None:
+        raise UserError(f"no bounds: {reason}")
+    return DesignBounds(space, workload)
+
+
+@final
+class DesignBounds:
+    """Bounds of designs, from tables that are shared and filled when first needed.
+
+    Args:
+        space: Where designs come from; one with `parts` is bounded by parts, others design by design.
+        workload: What they run, every layer alone, everything between layers through DRAM.
+    """
+
+    exact_metrics = frozenset({"area_mm2", "leakage_w"})
+
+    def __init__(self, space: BoundedSpace, workload: Workload | Network) -> None:
+        self._space = space
+        self._workload = workload if isinstance(workload, Workload) else Workload.of([workload])
+        groups = self._workload.distinct_layers()
+        self.layers = [LayerFacts(g.computation) for g in groups]
+        self.counts = np.array([g.count for g in groups], dtype=np.float64)
+        self.dram = DramTables(self.layers)
+        self.buffered = BufferedTables(self.layers, self.counts, self.dram)
+        self.chain = ChainTables(self.layers, self.counts, self.dram)
+        self.searches = StructureSearches(self.layers, self.counts)
+        self.vector = VectorWork.of(self._workload)
+
+    @property
+    def parts(self) -> Parts | None:
+        """Which parameters each part of an architecture depends on, where the space says so."""
+        found: Parts | None = getattr(self._space, "parts", None)
+        return found
+
+    def lower_bounds(self, indices: Indices, metrics: Sequence[str]) -> Floats:
+        """Bounds of some designs, NaN for a metric without one: ``n x d`` rows to ``n x m``."""
+        return self.table(indices).values(metrics)
+
+    def table(self, indices: Indices) -> "BoundTable":
+        """The bounds of some designs, to be looked at and sharpened: ``n x d`` rows."""
+        count = len(indices)
+        cycles, energy, clock = np.zeros(count), np.zeros(count), np.ones(count)
+        area, leakage = np.zeros(count), np.zeros(count)
+        vector_cycles, vector_pj = np.zeros(count), np.zeros(count)
+        pieces = []
+        if count:
+            for figures in figures_of(self._space.space, self._space.build, indices, self.parts):
+                at = figures.rows
+                split = self.buffered.bound(figures) if is_buffered(figures, self.layers) else None
+                if split is None:
+                    energy[at], cycles[at] = self._one_by_one(figures)
+                else:
+                    energy[at], cycles[at] = split.energy_pj, split.cycles(self.counts)
+                vector_cycles[at], vector_pj[at] = self.vector.on(figures)
+                cycles[at] += vector_cycles[at]
+                energy[at] += vector_pj[at]
+                clock[at] = figures.clock_hz
+                area[at], leakage[at] = _area_mm2(figures), _leakage_w(figures)
+                pieces.append((figures, split))
+        return BoundTable(self, pieces, cycles / clock, energy * 1e-12, area, leakage, clock, vector_cycles, vector_pj)
+
+    def _one_by_one(self, figures: Figures) -> tuple[Floats, Floats]:
+        """Bounds of designs of no special family, each distinct machine once: dynamic energy and cycles, ``n`` each."""
+        seen: dict[Architecture, tuple[float, float]] = {}
+        energy, cycles = np.zeros(len(figures.rows)), np.zeros(len(figures.rows))
+        for design in range(len(figures.rows)):
+            machine = replace(figures.architecture(design), extra_area_mm2=0.0, extra_leakage_mw=0.0)
+            if machine not in seen:
+                spent, by_layer = self.chain.bound(machine)
+                whole = np.ceil(by_layer * (1.0 - 1e-12) - 1e-6)
+                seen[machine] = spent, float((self.counts * whole).sum())
+            energy[design], cycles[design] = seen[machine]
+        return energy, cycles
+
+
+@final
+class BoundTable:
+    """Bounds of a fixed list of designs. Sharpening raises them in place; they never fall.
+
+    Args:
+        model: Where the tables are.
+        pieces: Figures of the designs, with what their family knows.
+        latency_s: ``n``.
+        dynamic_j: ``n``.
+        area_mm2: ``n``, exact.
+        leakage_w: ``n``, exact.
+        clock_hz: ``n``.
+        vector_cycles: Of vector operators: ``n``.
+        vector_pj: Likewise, and of fused functions: ``n``.
+    """
+
+    def __init__(
+        self, model: DesignBounds, pieces: list[tuple[Figures, Split | None]], latency_s: Floats, dynamic_j: Floats, area_mm2: Floats,
+        leakage_w: Floats, clock_hz: Floats, vector_cycles: Floats, vector_pj: Floats,
+    ) -> None:  # fmt: skip
+        self._model, self._pieces = model, pieces
+        self.latency_s, self.dynamic_j, self.area_mm2, self.leakage_w = latency_s, dynamic_j, area_mm2, leakage_w
+        self._clock_hz, self.vector_cycles, self.vector_pj = clock_hz, vector_cycles, vector_pj
+        self._piece = np.zeros(len(latency_s), dtype=np.int64)
+        self._within = np.zeros(len(latency_s), dtype=np.int64)
+        for k, (figures, _) in enumerate(pieces):
+            self._piece[figures.rows] = k
+            self._within[figures.rows] = np.arange(len(figures.rows))
+        self._sharp = np.zeros(len(latency_s), dtype=np.int64)
+
+    exact_metrics = DesignBounds.exact_metrics
+
+    def values(self, metrics: Sequence[str], at: Indices | None = None) -> Floats:
+        """Bounds by metric, NaN for one without: ``n x m``, or the rows `at`."""
+        rows = slice(None) if at is None else at
+        latency, leakage = self.latency_s[rows], self.leakage_w[rows]
+        energy = self.dynamic_j[rows] + leakage * latency
+        with np.errstate(invalid="ignore"):
+            known: dict[str, Callable[[], Floats]] = {
+                "latency_s": lambda: latency * (1.0 - SLACK),
+                "energy_j": lambda: energy * (1.0 - SLACK),
+                "edp_js": lambda: energy * latency * (1.0 - 2.0 * SLACK),
+                "area_mm2": lambda: self.area_mm2[rows] * (1.0 - 1e-12),
+                "power_w": lambda: leakage * (1.0 - SLACK),
+                "leakage_w": lambda: leakage * (1.0 - SLACK),
+            }
+            columns = [
+                known[m]() if (m := OBJECTIVES.get(name, name)) in known else np.full(len(latency), np.nan)
+                for name in metrics
+            ]
+        return np.stack(columns, axis=1) if columns else np.zeros((len(latency), 0))
+
+    # ---- what a design may still reach -----------------------------------------------------------
+
+    def supports(self, at: Indices) -> tuple[Floats, Floats]:
+        """Lines below all (latency, energy) of a design: slopes in W and least of slope x latency + energy in J: ``n x q`` each."""
+        slopes = np.zeros((len(at), len(SLOPES)))
+        least = np.full((len(at), len(SLOPES)), -np.inf)
+        energy = self.dynamic_j[at] + self.leakage_w[at] * self.latency_s[at]
+        slopes[:] = (energy / self.latency_s[at])[:, None] * np.array(SLOPES)
+        for k, (_, split) in enumerate(self._pieces):
+            mine = np.flatnonzero(self._piece[at] == k)
+            if split is None or not len(mine):
+                continue
+            designs = at[mine]
+            per_cycle = (slopes[mine] + self.leakage_w[designs][:, None]) / self._clock_hz[designs][:, None] * 1e12
+            value = split.supports(self._within[designs], per_cycle, self._model.counts)
+            value += per_cycle * self.vector_cycles[designs][:, None] + self.vector_pj[designs][:, None]
+            least[mine] = value * 1e-12 * (1.0 - SLACK)
+        return slopes, least
+
+    def reaches(
+        self, at: Indices, corners: Floats, metrics: Sequence[str], limits: Mapping[str, float]
+    ) -> NDArray[np.bool_]:
+        """Whether some mapping of a design may lie below a corner in every metric and keep all limits: ``n x k``.
+
+        Latency and energy trade against each other: besides each one's own bound the lines of `supports` hold, and power is
+        energy over latency (rule LB10).
+
+        Args:
+            at: Designs: ``n``.
+            corners: Values to be below, infinite where anything goes: ``k x m``.
+            metrics: Their names.
+            limits: Largest allowed value of further metrics.
+        """
+        slopes, least = self.supports(at)
+        caps = {name: np.full((1, len(corners)), math.inf) for name in METRICS}
+        for short, limit in limits.items():
+            name = OBJECTIVES.get(short, short)
+            if name in caps:
+                caps[name] = np.minimum(caps[name], limit)
+        for column, short in enumerate(metrics):
+            name = OBJECTIVES.get(short, short)
+            if name in caps:
+                caps[name] = np.minimum(caps[name], corners[None, :, column])
+        latency = self.latency_s[at][:, None] * (1.0 - SLACK)
+        leakage = self.leakage_w[at][:, None]
+        energy = (self.dynamic_j[at][:, None] + leakage * self.latency_s[at][:, None]) * (1.0 - SLACK)
+        top_latency = np.minimum(caps["latency_s"], caps["edp_js"] / energy)
+        top_energy = np.minimum(caps["energy_j"], caps["edp_js"] / latency)
+        top_energy = np.minimum(top_energy, caps["power_w"] * top_latency)
+        latency = np.maximum(latency, energy / caps["power_w"])
+        reachable = (latency < top_latency) & (energy < top_energy)
+        reachable &= self.area_mm2[at][:, None] * (1.0 - 1e-12) < caps["area_mm2"]
+        reachable &= leakage * (1.0 - SLACK) < np.minimum(caps["power_w"], caps["leakage_w"])
+        for q in range(slopes.shape[1]):
+            with np.errstate(invalid="ignore"):
+                reachable &= ~(slopes[:, q : q + 1] * top_latency + top_energy <= least[:, q : q + 1])
+        return np.asarray(reachable)
+
+    def alike(self) -> Indices:
+        """Equal numbers for designs whose machines differ by exchanging X and Y at most, with equal area and leakage (rule LB11): ``n``."""
+        found = np.zeros(len(self.latency_s), dtype=np.int64)
+        offset = 0
+        for figures, _ in self._pieces:
+            turned = []
+            for depth in range(figures.depth):
+                shapes: dict[Fanout, int] = {}
+                upright = [replace(f, x=min(f.x, f.y), y=max(f.x, f.y)) for f in figures.fanouts[depth]]
+                number = np.array([shapes.setdefault(f, len(shapes)) for f in upright], dtype=np.int64)
+                turned.append(number[figures.fanout[depth]])
+            floats = [figures.clock_hz, self.area_mm2[figures.rows], self.leakage_w[figures.rows]]
+            rounded = [_numbered(np.round(np.log(np.maximum(f, 1e-300)), 11)) for f in floats]
+            _, which = combinations([*figures.level, figures.mac, *turned, *rounded])
+            found[figures.rows] = offset + which
+            offset += int(which.max()) + 1
+        return found
+
+    # ---- sharper bounds --------------------------------------------------------------------------
+
+    def sharpen(self, at: Indices, peers: Indices) -> bool:
+        """Raise the energy bound of designs and of those of their structure among the peers by exact searches (rule LB8).
+
+        Args:
+            at: Designs to sharpen.
+            peers: Designs still of interest, for which a search should hold too.
+
+        Returns:
+            Whether anything was searched: False once the sharpest bound is known.
+        """
+        done = False
+        everyone = np.union1d(at, peers)
+        for rung in (0, 1):
+            wanted = at[self._sharp[at] <= rung]
+            if not len(wanted):
+                continue
+            if rung == 0 and all(self._pieces[k][1] is not None for k in self._piece[wanted]):
+                self._sharp[wanted] = 1  # the tables of the family are as sharp
+                continue
+            groups = self._groups(everyone[self._sharp[everyone] <= rung], joint=rung == 1)
+            for structure, members in groups.items():
+                if not np.intersect1d(members, wanted).size:
+                    continue
+                self._sharp[members] = rung + 1
+                if rung == 0 or len(members) >= WORTH_A_SEARCH:
+                    self._search(structure, members, joint=rung == 1)
+                    done = True
+            if done:
+                break
+        return done
+
+    def _groups(self, designs: Indices, *, joint: bool) -> dict[Architecture, Indices]:
+        """Designs by structure."""
+        found: dict[Architecture, list[int]] = {}
+        for design in designs:
+            found.setdefault(self._structure(self._architecture(design), joint=joint), []).append(int(design))
+        return {key: np.array(rows) for key, rows in found.items()}
+
+    def _architecture(self, design: int) -> Architecture:
+        figures = self._pieces[int(self._piece[design])][0]
+        return figures.architecture(int(self._within[design]))
+
+    @staticmethod
+    def _structure(architecture: Architecture, *, joint: bool) -> Architecture:
+        """With `joint` the whole machine, else the part inside shared memories of unlimited size."""
+        structure = structure_of(architecture)
+        if joint:
+            return structure
+        levels = tuple(
+            replace(level, capacity_bytes=None, kind=LevelKind.SRAM) if k and instances == 1 else level
+            for k, (level, instances) in enumerate(zip(structure.levels, structure.instances, strict=True))
+        )
+        return replace(structure, levels=levels)
+
+    def _search(self, structure: Architecture, members: Indices, *, joint: bool) -> None:
+        model = self._model
+        machines = [self._architecture(design) for design in members]
+        prices = np.array([prices_of(machine) for machine in machines])
+        inner = prices.copy()
+        if not joint:
+            inner[:, :4] = 0.0
+        chord = model.searches.chord(structure, inner.min(axis=0), inner.max(axis=0))
+        for design, machine, all_prices, own in zip(members, machines, prices, inner, strict=True):
+            energy, left = chord.at(own)
+            rest, _ = model.chain.bound(with_prices(machine, left + (all_prices - own)))
+            total = (energy + rest + self.vector_pj[design]) * 1e-12
+            self.dynamic_j[design] = max(self.dynamic_j[design], total)
+
+
+def _numbered(values: Floats) -> Indices:
+    """Equal numbers for equal values: ``n``."""
+    return np.asarray(np.unique(values, return_inverse=True)[1], dtype=np.int64).reshape(-1)
+
+
+def _area_mm2(figures: Figures) -> Floats:
+    """As `Architecture.area_mm2`, which a test holds it equal to."""
+    total = figures.extra_area_mm2.copy()
+    for depth in range(figures.depth):
+        total += figures.instances(depth) * figures.of_level(
+            depth, lambda level: 0.0 if level.kind is LevelKind.DRAM else level.area_mm2 or 0.0
+        )
+    return np.asarray(total + figures.instances(figures.depth) * figures.of_mac(lambda mac: mac.area_mm2 or 0.0))
+
+
+def _leakage_w(figures: Figures) -> Floats:
+    """As `Architecture.leakage_w`, which a test holds it equal to."""
+    total = figures.extra_leakage_mw + figures.instances(figures.depth) * figures.of_mac(lambda m: m.leakage_mw or 0.0)
+    for depth in range(figures.depth):
+        total += figures.instances(depth) * figures.of_level(depth, lambda level: level.leakage_mw or 0.0)
+    return np.asarray(total * 1e-3)

@@ -1,0 +1,254 @@
+"""What bounds need to know of one computation: how it may be spread over an array, and what reuse a small memory allows.
+
+The rules are LB1-LB6 in docs/explanation/bounds.md. Everything here is independent of prices, so one table serves all designs.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codesign.workloads.computation import AffineIndex, Computation, Role, Tensor
+
+Floats = NDArray[np.float64]
+
+CYCLES, READ, UPDATE, COPIES, SENT, LOCAL_READ, LOCAL_WRITE, LOCAL_BUSY = range(8)
+"""Columns of the rows of `LayerFacts.array_rows`; all but the first and the last are bits."""
+
+_MOST_SPLITS = 200_000
+"""Spatial splits listed for one array; more are thinned by merging dimensions that index the same tensors first."""
+
+
+@cache
+def divisors(number: int) -> tuple[int, ...]:
+    """All divisors, ascending."""
+    small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
+    return tuple(sorted({*small, *(number // d for d in small)}))
+
+
+def touched_words(computation: Computation, tensor: Tensor) -> int:
+    """Words of a tensor that are used at all; holes that strides leave are not."""
+    return math.prod(_touched(axis, computation) for axis in tensor.axes)
+
+
+def _touched(axis: AffineIndex, computation: Computation) -> int:
+    reached = np.zeros(1, dtype=np.int64)
+    for dim, coefficient in axis.terms:
+        steps = coefficient * np.arange(computation.sizes[dim], dtype=np.int64)
+        reached = np.unique(reached[:, None] + steps)
+    return len(reached)
+
+
+def undominated(rows: Floats) -> Floats:
+    """The distinct rows that no other row is below in every column: ``n x c`` to ``k x c``."""
+    from moocore import is_nondominated
+
+    if len(rows) < 2:
+        return rows
+    kept: Floats = rows[is_nondominated(rows, keep_weakly=False)]
+    return kept
+
+
+@final
+@dataclass(frozen=True)
+class Spread:
+    """How equal dimensions are taken together, and what the array can be split into.
+
+    Args:
+        bounds: Of every class of dimensions.
+        relevant: Which class indexes which tensor: ``T x C``.
+        sliding: For every axis with several classes: (tensor, classes on it); alone on no other axis.
+    """
+
+    bounds: tuple[int, ...]
+    relevant: NDArray[np.bool_]
+    sliding: tuple[tuple[int, tuple[int, ...]], ...]
+
+
+@final
+class LayerFacts:
+    """Tables of one computation, filled when first asked for.
+
+    Args:
+        computation: Any; tables of reuse in a small memory need two inputs.
+    """
+
+    def __init__(self, computation: Computation) -> None:
+        self.computation = computation
+        self.tensors = computation.tensors
+        self.macs = float(computation.macs)
+        self.words = np.array([touched_words(computation, t) for t in self.tensors], dtype=np.float64)
+        self.bits = np.array([t.partial_bits if t.is_output else t.bits for t in self.tensors], dtype=np.float64)
+        self._splits: dict[tuple[int, int], Floats] = {}
+        self._reuse: dict[int, Floats] = {}
+        self._rows: dict[tuple[int, int, bool, tuple[bool, ...], int], Floats] = {}
+
+    @cached_property
+    def spread(self) -> Spread:
+        """Dimensions that index the same tensors, each alone on its axis, count as one of their product (rule LB1)."""
+        sizes = self.computation.sizes
+        windows = {
+            d for t in self.tensors for axis in t.axes for d, _ in axis.terms if len([1 for e, _ in axis.terms if sizes[e] > 1]) > 1
+        }  # fmt: skip
+        classes: dict[object, list[str]] = {}
+        for dim in (d for d in self.computation.dims if sizes[d] > 1):
+            key = dim if dim in windows else tuple(dim in t.dims for t in self.tensors)
+            classes.setdefault(key, []).append(dim)
+        columns = list(classes.values())
+        where = {d: k for k, column in enumerate(columns) for d in column}
+        sliding = []
+        for position, tensor in enumerate(self.tensors):
+            for axis in tensor.axes:
+                on = tuple(where[d] for d, _ in axis.terms if sizes[d] > 1)
+                if len(on) > 1:
+                    sliding.append((position, on))
+        relevant = np.array([[any(d in t.dims for d in c) for c in columns] for t in self.tensors], dtype=np.bool_)
+        bounds = tuple(math.prod(sizes[d] for d in c) for c in columns)
+        return Spread(bounds, relevant.reshape(len(self.tensors), len(columns)), tuple(sliding))
+
+    def most_parallel(self, x: int, y: int) -> float:
+        """Most MACs that any spatial split keeps busy on an array of x by y."""
+        return float(self.splits(x, y)[:, 0].max())
+
+    def splits(self, x: int, y: int) -> Floats:
+        """Children in use, and different words wanted per tensor, of the splits that may be best on x by y: ``n x (1 + T)``.
+
+        A split gives every dimension a divisor of its bound. It fits if the product U has a divisor p with p <= x and
+        U / p <= y, which every placement along the two axes has (rule LB1). Where dimensions share an axis, the different words are at
+        least 1 + sum (f - 1), the size of a sum of sets (rule LB2).
+        """
+        key = (min(x, y), max(x, y))
+        if key not in self._splits:
+            self._splits[key] = self._make_splits(*key)
+        return self._splits[key]
+
+    def _make_splits(self, x: int, y: int) -> Floats:
+        spread = self.spread
+        grid, used = np.ones((1, 0)), np.ones(1)
+        for bound in spread.bounds:
+            factors = np.array([v for v in divisors(bound) if v <= x * y], dtype=np.float64)
+            i, j = np.nonzero(used[:, None] * factors <= x * y)
+            grid, used = np.hstack([grid[i], factors[j][:, None]]), used[i] * factors[j]
+        fitting = _products_that_fit(x, y)[used.astype(np.int64)]
+        grid, used = grid[fitting], used[fitting]
+        wanted = [np.prod(np.where(r, grid, 1.0), axis=1) for r in spread.relevant]
+        for tensor, classes in spread.sliding:
+            together = grid[:, list(classes)]
+            wanted[tensor] = wanted[tensor] / together.prod(axis=1) * (1.0 + (together - 1.0).sum(axis=1))
+        rows = np.unique(np.stack([used, *wanted], axis=1), axis=0)
+        shares = np.hstack([1.0 / rows[:, :1], rows[:, 1:] / rows[:, :1], rows[:, :1] / rows[:, 1:]])
+        from moocore import is_nondominated
+
+        kept: Floats = rows[is_nondominated(shares, keep_weakly=False)] if len(rows) > 1 else rows
+        return kept
+
+    # ---- reuse in a memory that keeps everything -------------------------------------------------
+
+    @cached_property
+    def _tiles(self) -> tuple[int, int, int, float] | None:
+        """Bounds of the dimensions that do not index first input, second input, output, and the taps of a window.
+
+        None where the argument of rule LB4 does not hold: not two inputs, or windows on another tensor than one input.
+        """
+        if len(self.tensors) != 3:
+            return None
+        windowed = {tensor for tensor, _ in self.spread.sliding}
+        if len(windowed) > 1 or 2 in windowed:
+            return None
+        first = windowed.pop() if windowed else self._input_position()
+        second = 1 - first
+        sizes = self.computation.sizes
+        free = [math.prod(sizes[d] for d in self.computation.dims if d not in t.dims) for t in self.tensors]
+        sliding = {d for axis in self.tensors[first].axes if len(axis.terms) > 1 for d, _ in axis.terms}
+        taps = math.prod(sizes[d] for d in sliding & self.tensors[second].dims)
+        self._order = (first, second, 2)
+        return free[first], free[second], free[2], float(taps)
+
+    def _input_position(self) -> int:
+        return 1 if self.tensors[1].role is Role.INPUT and self.tensors[0].role is not Role.INPUT else 0
+
+    def reuse(self, capacity_bits: int) -> Floats | None:
+        """Words per MAC that enter a memory that keeps all three tensors: ``k x 3``, the options that may be best (rule LB4).
+
+        One tensor waits on the loop directly outside, the two others move a tile a step.
+        """
+        if self._tiles is None:
+            return None
+        if capacity_bits not in self._reuse:
+            self._reuse[capacity_bits] = self._make_reuse(capacity_bits)
+        return self._reuse[capacity_bits]
+
+    def _make_reuse(self, capacity_bits: int) -> Floats:
+        assert self._tiles is not None
+        k_all, a_all, c_all, taps = self._tiles
+        first, second, out = self._order
+        bits_in, bits_weight, bits_out = self.bits[first], self.bits[second], self.bits[out]
+        k, a = (v.ravel() for v in np.meshgrid(divisors(k_all), divisors(a_all), indexing="ij"))
+        depth = np.minimum(c_all, (capacity_bits - bits_out * k * a) / (bits_weight * k + bits_in * a / taps))
+        fits = depth >= 1.0
+        if not fits.any():
+            return np.full((1, 3), np.inf)
+        rows = undominated(np.stack([1.0 / (k[fits] * taps), 1.0 / a[fits], 1.0 / depth[fits]], axis=1))
+        options = np.concatenate([np.where(np.arange(3) == waits, 0.0, rows) for waits in range(3)])
+        placed = np.zeros_like(options)
+        placed[:, [first, second, out]] = options
+        return undominated(placed)
+
+    # ---- the array -------------------------------------------------------------------------------
+
+    def array_rows(self, x: int, y: int, shared: bool, kept: tuple[bool, ...], capacity_bits: int) -> Floats:
+        """What an array under a buffer does at the least, one row for each choice that may be best: ``k x 8`` (rules LB3, LB4).
+
+        Args:
+            x: Children along X.
+            y: Along Y.
+            shared: Whether equal words are sent once.
+            kept: Which tensors the memory of a child keeps.
+            capacity_bits: Of that memory; used where it keeps all.
+        """
+        key = (min(x, y), max(x, y), shared, kept, capacity_bits if all(kept) else 0)
+        if key not in self._rows:
+            self._rows[key] = self._make_rows(*key)
+        return self._rows[key]
+
+    def _make_rows(self, x: int, y: int, shared: bool, kept: tuple[bool, ...], capacity_bits: int) -> Floats:
+        splits, macs, bits = self.splits(x, y), self.macs, self.bits
+        used, wanted = splits[:, None, :1], splits[:, None, 1:]  # splits x options x tensors
+        sent_once = wanted if shared else np.broadcast_to(used, wanted.shape)
+        once = self.words / wanted
+        held = np.array(kept)
+        words = np.where(held, once, macs / used)
+        options = self.reuse(capacity_bits) if all(kept) else None
+        if options is not None:
+            words = np.maximum(once, macs / used * options[None])
+        out = len(self.tensors) - 1
+        sent = words * sent_once * bits
+        update = sent[:, :, out]
+        read = sent[:, :, :out].sum(axis=2) + np.maximum(update - self.words[out] * bits[out], 0.0)
+        copies = (sent * used / sent_once).sum(axis=2)
+        reducing = used[:, :, 0] / wanted[:, :, out]  # children that add into one word
+        shape = read.shape
+        local_read = np.full(shape, sum(macs * bits[t] for t in range(out) if held[t]))
+        local_write = np.zeros(shape)
+        for t in range(out):
+            if held[t]:
+                local_write = local_write + words[:, :, t] * used[:, :, 0] * bits[t]
+        if held[out]:
+            local_read = local_read + (macs - self.words[out] * reducing) * bits[out]
+            again = np.maximum(words[:, :, out] * used[:, :, 0] - self.words[out] * reducing, 0.0)
+            local_write = local_write + (macs + again) * bits[out]
+        cycles = np.broadcast_to(macs / used[:, :, 0], shape)
+        busy = np.maximum(local_read, local_write) / used[:, :, 0]
+        columns = [cycles, read, update, copies, sent.sum(axis=2), local_read, local_write, busy]
+        return undominated(np.stack([c.ravel() for c in columns], axis=1))
+
+
+@cache
+def _products_that_fit(x: int, y: int) -> NDArray[np.bool_]:
+    """For every product up to x y, whether it is a product of p <= x and q <= y: ``x y + 1``."""
+    fits = np.zeros(x * y + 1, dtype=np.bool_)
+    fits[np.multiply.outer(np.arange(1, x + 1), np.arange(1, y + 1)).ravel()] = True
+    return fits

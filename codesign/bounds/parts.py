@@ -1,0 +1,235 @@
+"""The architectures of many designs, part by part: each distinct part is built once and shared.
+
+A space of two million designs has a few hundred different memories and arrays. A space may say which parameters each part
+depends on (`parts`, a mapping from the names of `PART_HELP` to groups of parameters); one that does not has every asked-for design built.
+"""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codesign.arch.architecture import Architecture, Arithmetic, Fanout, StorageLevel
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+Parts = Mapping[str, tuple[tuple[str, ...], ...]]
+"""Name of a part -> groups of parameters; a part with several groups is a sum of one term per group (only ``extra`` may be)."""
+
+PART_HELP = "LEVEL (sizes, energies, area), LEVEL.fanout, mac, clock, extra (area and leakage of the rest)"
+
+
+class RowSpace(Protocol):
+    """What is needed of a search space here."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parameter names, in column order."""
+
+    def to_points(self, indices: Indices) -> list[dict[str, Any]]:
+        """Rows as dicts."""
+
+
+@final
+@dataclass(frozen=True)
+class Figures:
+    """Designs with equally many levels, as indices into tables of their parts.
+
+    Args:
+        rows: Positions of these designs among those asked for: ``n``.
+        levels: The distinct levels at each depth, fan-outs taken off.
+        level: Which of them a design has: ``L x n``.
+        fanouts: The distinct fan-outs at each depth.
+        fanout: Which of them a design has: ``L x n``.
+        macs: The distinct arithmetic.
+        mac: Which of them a design has: ``n``.
+        clock_hz: ``n``.
+        extra_area_mm2: ``n``.
+        extra_leakage_mw: ``n``.
+    """
+
+    rows: Indices
+    levels: tuple[tuple[StorageLevel, ...], ...]
+    level: Indices
+    fanouts: tuple[tuple[Fanout, ...], ...]
+    fanout: Indices
+    macs: tuple[Arithmetic, ...]
+    mac: Indices
+    clock_hz: Floats
+    extra_area_mm2: Floats
+    extra_leakage_mw: Floats
+
+    @property
+    def depth(self) -> int:
+        """Number of levels."""
+        return len(self.levels)
+
+    def of_level(self, depth: int, figure: Callable[[StorageLevel], float]) -> Floats:
+        """A figure of the level at that depth: ``n``."""
+        return _looked_up([figure(v) for v in self.levels[depth]], self.level[depth])
+
+    def of_fanout(self, depth: int, figure: Callable[[Fanout], float]) -> Floats:
+        """A figure of the fan-out at that depth: ``n``."""
+        return _looked_up([figure(v) for v in self.fanouts[depth]], self.fanout[depth])
+
+    def of_mac(self, figure: Callable[[Arithmetic], float]) -> Floats:
+        """A figure of the arithmetic: ``n``."""
+        return _looked_up([figure(v) for v in self.macs], self.mac)
+
+    def instances(self, depth: int) -> Floats:
+        """Instances of the level at that depth; of the MACs at the depth past the last: ``n``."""
+        count = np.ones(len(self.rows))
+        for outer in range(depth):
+            count = count * self.of_fanout(outer, lambda fanout: fanout.size)
+        return count
+
+    def architecture(self, design: int) -> Architecture:
+        """The architecture of one of these designs (its name and technology are not kept)."""
+        levels = tuple(
+            replace(self.levels[k][self.level[k, design]], fanout=self.fanouts[k][self.fanout[k, design]])
+            for k in range(self.depth)
+        )
+        return Architecture(
+            "design",
+            levels,
+            self.macs[self.mac[design]],
+            float(self.clock_hz[design]),
+            None,
+            float(self.extra_area_mm2[design]),
+            float(self.extra_leakage_mw[design]),
+        )
+
+
+def _looked_up(values: list[float], index: Indices) -> Floats:
+    found: Floats = np.array(values, dtype=np.float64)[index]
+    return found
+
+
+def figures_of(
+    space: RowSpace, build: Callable[[Mapping[str, Any]], Architecture], indices: Indices, parts: Parts | None
+) -> list[Figures]:
+    """The parts of some designs: ``n x d`` rows to one value for each number of levels.
+
+    Args:
+        space: Of the rows.
+        build: From a design to its architecture, figures filled in.
+        indices: The designs.
+        parts: Which parameters each part depends on, where the space says so.
+    """
+    if parts is None:
+        return _one_by_one([build(point) for point in space.to_points(indices)])
+    return [_by_parts(space, build, indices, parts)]
+
+
+def _one_by_one(built: Sequence[Architecture]) -> list[Figures]:
+    found = []
+    for depth in sorted({len(a.levels) for a in built}):
+        rows = np.array([k for k, a in enumerate(built) if len(a.levels) == depth], dtype=np.int64)
+        same = [built[k] for k in rows]
+        levels = [_distinct([replace(a.levels[k], fanout=_NO_FANOUT) for a in same]) for k in range(depth)]
+        fanouts = [_distinct([a.levels[k].fanout for a in same]) for k in range(depth)]
+        macs, mac = _distinct([a.mac for a in same])
+        found.append(
+            Figures(
+                rows,
+                tuple(v for v, _ in levels),
+                np.array([i for _, i in levels]),
+                tuple(v for v, _ in fanouts),
+                np.array([i for _, i in fanouts]),
+                macs,
+                mac,
+                np.array([a.clock_hz for a in same]),
+                np.array([a.extra_area_mm2 for a in same]),
+                np.array([a.extra_leakage_mw for a in same]),
+            )
+        )
+    return found
+
+
+_NO_FANOUT = Fanout()
+
+
+def _distinct(values: Sequence[Any]) -> tuple[tuple[Any, ...], Indices]:
+    """The different values in order of appearance, and which one each is."""
+    seen: dict[Hashable, int] = {}
+    index = np.array([seen.setdefault(v, len(seen)) for v in values], dtype=np.int64)
+    return tuple(seen), index
+
+
+def _by_parts(
+    space: RowSpace, build: Callable[[Mapping[str, Any]], Architecture], indices: Indices, parts: Parts
+) -> Figures:
+    column = {name: k for k, name in enumerate(space.names)}
+    cache: dict[int, Architecture] = {}
+
+    def at(row: int) -> Architecture:
+        if row not in cache:
+            cache[row] = build(space.to_points(indices[row : row + 1])[0])
+        return cache[row]
+
+    def distinct(part: str, take: Callable[[Architecture], Any]) -> tuple[tuple[Any, ...], Indices]:
+        (names,) = parts.get(part, ((),))
+        first, which = _projected(indices, [column[n] for n in names])
+        values, index = _distinct([take(at(int(row))) for row in first])
+        return values, index[which]
+
+    names = [level.name for level in at(0).levels]
+    levels = [
+        distinct(name, lambda a, k=k: replace(a.levels[k], fanout=_NO_FANOUT))  # type: ignore[misc]
+        for k, name in enumerate(names)
+    ]
+    fanouts = [distinct(f"{name}.fanout", lambda a, k=k: a.levels[k].fanout) for k, name in enumerate(names)]  # type: ignore[misc]
+    macs, mac = distinct("mac", lambda a: a.mac)
+    clocks, clock = distinct("clock", lambda a: a.clock_hz)
+    groups = [[column[n] for n in group] for group in parts.get("extra", ((),))]
+    area, leakage = _sum_of_groups(space, build, indices, groups)
+    return Figures(
+        np.arange(len(indices)), tuple(v for v, _ in levels), np.array([i for _, i in levels]),
+        tuple(v for v, _ in fanouts), np.array([i for _, i in fanouts]), macs, mac,
+        np.array(clocks, dtype=np.float64)[clock], area, leakage,
+    )  # fmt: skip
+
+
+def _sum_of_groups(
+    space: RowSpace, build: Callable[[Mapping[str, Any]], Architecture], indices: Indices, groups: list[list[int]]
+) -> tuple[Floats, Floats]:
+    """Area and leakage of the rest, sums of one term per group of columns, from one design for each choice within a group: two ``n``.
+
+    With all other columns at those of the first design, a term is the figure less that of the first design, which is added once.
+    """
+
+    def rest(rows: Indices) -> Floats:
+        built = [build(point) for point in space.to_points(rows)]
+        return np.array([(a.extra_area_mm2, a.extra_leakage_mw) for a in built], dtype=np.float64)
+
+    base = indices[:1]
+    constant = rest(base)
+    total = np.repeat(constant, len(indices), axis=0)
+    for columns in groups:
+        first, which = _projected(indices, columns)
+        rows = np.repeat(base, len(first), axis=0)
+        rows[:, columns] = indices[first][:, columns]
+        total += (rest(rows) - constant)[which]
+    return total[:, 0], total[:, 1]
+
+
+def combinations(columns: Sequence[Indices]) -> tuple[Indices, Indices]:
+    """The different rows of some index columns, and which one each design has: ``k x c`` and ``n``."""
+    first, which = _projected(np.stack(list(columns), axis=1), list(range(len(columns))))
+    return np.stack([np.asarray(c)[first] for c in columns], axis=1).astype(np.int64), which
+
+
+def _projected(indices: Indices, columns: list[int]) -> tuple[Indices, Indices]:
+    """The first row of each different choice in some columns, and which choice each row has."""
+    if not columns:
+        return np.zeros(1, dtype=np.int64), np.zeros(len(indices), dtype=np.int64)
+    code = np.zeros(len(indices), dtype=np.int64)
+    for column in columns:
+        code = code * (int(indices[:, column].max()) + 1) + indices[:, column]
+        if code.max(initial=0) > 1 << 40:  # keep numbers small: the product of many columns would overflow
+            code = np.unique(code, return_inverse=True)[1].reshape(-1)
+    _, first, which = np.unique(code, return_index=True, return_inverse=True)
+    return first, which.reshape(-1)

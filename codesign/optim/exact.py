@@ -1,0 +1,343 @@
+"""Exact Pareto fronts: every design has a bound, those that may still matter are evaluated, the others are shown to be dominated.
+
+For every design d that is not evaluated some evaluated e has f_k(e) <= (1 + epsilon) f_k(d) for all objectives k, because it has so for a
+bound of f_k(d); or, with bounds that tie objectives together, no corner that the evaluated designs leave open can be reached by d. The method
+and its proof are in docs/explanation/bounds.md.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import final
+
+import numpy as np
+
+from codesign.core.errors import UserError
+from codesign.optim.bounded import BoundedDesigns, bounds_for, designs_of
+from codesign.optim.certificate import Certificate
+from codesign.optim.corners import corners
+from codesign.optim.hypervolume import Frame, hypervolume
+from codesign.optim.optimizer import satisfied
+from codesign.optim.pareto import front
+from codesign.optim.protocols import Bools, Floats, History, Indices, Problem, Strategy
+
+LISTED = 20_000_000
+"""The most designs that are listed and bounded one by one."""
+
+STEPS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.0)
+"""Large spaces are settled within the first of these, then the next, down to the epsilon asked for: an answer at every time."""
+
+STEPPED = 20_000
+"""Spaces of more designs go by `STEPS`; smaller ones straight to the end."""
+
+TARGETS = 2000
+"""Designs of the outer front among which the one that settles most is chosen."""
+
+SOUND = 1e-8
+"""Relative; an evaluation further below its bound shows the bound to be wrong."""
+
+TIES = 5e-8
+"""Relative; values that differ by less count as equal, for sums are rounded. Many designs tie exactly, for instance in area."""
+
+
+@final
+@dataclass(frozen=True)
+class Exact:
+    """Branch and bound over the designs of a finite space.
+
+    Args:
+        problem: What is searched; with bounds, or in a space that gives bounds. Without, or for an objective that has none, designs are
+            proposed by black-box `mobo`, and `certificate` says why nothing is proven.
+        epsilon: Designs that are no more than this share better than an evaluated one are not evaluated.
+        sharpen: Whether bounds may be sharpened at a price before a design is evaluated.
+    """
+
+    problem: Problem
+    epsilon: float = 0.0
+    sharpen: bool = True
+    _state: list["FrontProof"] = field(default_factory=list, compare=False, repr=False, init=False)
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.epsilon <= 1.0:
+            raise UserError(f"exact: 'epsilon' must lie between 0 and 1, got {self.epsilon}")
+
+    @property
+    def decides(self) -> bool:
+        """Whether proposing nothing means that nothing is left to evaluate, rather than that this strategy has no idea."""
+        return not self.why_not and not (self._state and self._state[0].withdrawn)
+
+    @cached_property
+    def why_not(self) -> str:
+        """Why nothing can be proven; empty where it can."""
+        bounds = bounds_for(self.problem.space, self.problem.bounds)
+        if bounds is None:
+            return "the space gives no bounds"
+        count = self.problem.space.cardinality_bound
+        if count > LISTED:
+            return f"the space has up to {count:,} designs, at most {LISTED:,} can be bounded one by one"
+        rows = self.problem.space.sample(1, np.random.default_rng(0))
+        values = bounds.lower_bounds(rows, self.problem.objectives)
+        missing = [o for o, v in zip(self.problem.objectives, values[0], strict=True) if np.isnan(v) or v <= 0.0]
+        return f"objective {missing[0]!r} has no positive bound" if missing else ""
+
+    def propose(self, history: History, count: int, rng: np.random.Generator) -> Indices:
+        """The designs whose evaluation settles most of what is open; none when nothing is."""
+        if self.why_not:
+            return self._black_box.propose(history, count, rng)
+        proof = self._proof()
+        proof.learn(history)
+        if proof.withdrawn:
+            return self._black_box.propose(history, count, rng)
+        return proof.choose(count, rng)
+
+    def certificate(self, history: History) -> Certificate:
+        """What is shown by the evaluations told so far."""
+        if self.why_not:
+            good = history.objectives[satisfied(self.problem, history)]
+            inner = _frame_volume(good, good) if len(good) else 0.0
+            count = self.problem.space.cardinality_bound
+            return Certificate(count, len(history.indices), 0, count, self.epsilon, None, inner, None, self.why_not)
+        proof = self._proof()
+        proof.learn(history)
+        return proof.certificate()
+
+    def outer_front(self, history: History) -> Floats:
+        """Points below which no design is shown to lie: an outer bound of the front, ``k x m``; empty without proof."""
+        if self.why_not:
+            return np.zeros((0, len(self.problem.objectives)))
+        proof = self._proof()
+        proof.learn(history)
+        return proof.outer_front()
+
+    @cached_property
+    def _black_box(self) -> Strategy:
+        from codesign.optim.mobo import Mobo
+
+        return Mobo(self.problem, grey=False)
+
+    def _proof(self) -> "FrontProof":
+        if not self._state:
+            self._state.append(FrontProof(self.problem, self.epsilon, self.sharpen))
+        return self._state[0]
+
+
+@final
+class FrontProof:
+    """The bounds of all designs and what evaluations have shown of them; learns what is new in a history.
+
+    Args:
+        problem: See `Exact`.
+        epsilon: See `Exact`.
+        sharpen: See `Exact`.
+    """
+
+    def __init__(self, problem: Problem, epsilon: float, sharpen: bool) -> None:
+        self._problem, self._epsilon, self._sharpening = problem, epsilon, sharpen
+        bounds = bounds_for(problem.space, problem.bounds)
+        assert bounds is not None
+        self._rows = problem.space.enumerate(LISTED)
+        self._codes = self._code(self._rows)
+        self._designs: BoundedDesigns = designs_of(bounds, self._rows)
+        self._alike = self._designs.alike()
+        self._metrics = problem.objectives
+        self._limits = {c.metric: c.bound for c in problem.constraints if c.upper}
+        self._start()
+
+    def _start(self) -> None:
+        """Forget every evaluation, as if none had been made; bounds that were sharpened stay."""
+        count = len(self._rows)
+        self.withdrawn = ""
+        self._told: Indices = np.zeros((0, self._rows.shape[1]), dtype=np.int64)
+        self._bounds = self._designs.values(self._metrics)
+        self._excluded = ~np.isfinite(self._bounds).all(axis=1) | self._beyond_limits(None)
+        self._done = np.zeros(count, dtype=np.bool_)
+        self._known = np.zeros(count, dtype=np.bool_)
+        self._settled = np.zeros(count, dtype=np.bool_)
+        self._factor = np.full(count, np.inf)
+        self._front = np.zeros((0, self._bounds.shape[1]))
+        self._waiting: list[int] = []
+        self._ratios: list[Floats] = []
+        self._corners: Floats | None = None
+
+    def _beyond_limits(self, at: Indices | None) -> Bools:
+        """Designs whose bound on a limited metric is above the limit."""
+        rows = self._rows if at is None else self._rows[at]
+        beyond = np.zeros(len(rows), dtype=np.bool_)
+        for metric, limit in self._limits.items():
+            values = self._designs.values([metric], at)[:, 0]
+            beyond |= np.nan_to_num(values, nan=-np.inf) > limit
+        return beyond
+
+    def _code(self, rows: Indices) -> Indices:
+        return np.asarray(np.ravel_multi_index(tuple(rows.T), self._problem.space.cardinalities), dtype=np.int64)
+
+    def _position(self, row: Indices) -> int | None:
+        code = self._code(row[None])[0]
+        at = int(np.searchsorted(self._codes, code))
+        return at if at < len(self._codes) and self._codes[at] == code else None
+
+    # ---- learning --------------------------------------------------------------------------------
+
+    def learn(self, history: History) -> None:
+        """Take in what was told since; a history that is no continuation is learned anew."""
+        known = len(self._told)
+        if known > len(history.indices) or not np.array_equal(self._told, history.indices[:known]):
+            self._start()
+            known = 0
+        good = satisfied(self._problem, history)
+        for k in range(known, len(history.indices)):
+            self._learn_one(history.indices[k], history.objectives[k], bool(history.valid[k]), bool(good[k]))
+        self._told = history.indices.copy()
+        self._waiting = [p for p in (self._position(row) for row in history.pending) if p is not None]
+
+    def _learn_one(self, row: Indices, values: Floats, valid: bool, good: bool) -> None:
+        at = self._position(row)
+        if at is not None:
+            self._done[at] = True
+            self._known[self._alike == self._alike[at]] = True
+            if valid and np.isfinite(values).all():
+                self._check(at, values)
+                with np.errstate(divide="ignore"):
+                    self._ratios.append(np.log(values) - np.log(self._bounds[at]))
+        if good and np.isfinite(values).all():
+            self._cover(values)
+
+    def _check(self, at: int, values: Floats) -> None:
+        low = values < self._bounds[at] * (1.0 - SOUND)
+        if low.any() and not self.withdrawn:
+            k = int(np.flatnonzero(low)[0])
+            point = self._problem.space.to_points(self._rows[at : at + 1])[0]
+            self.withdrawn = (
+                f"the bound of {self._metrics[k]!r} is wrong: {point} was evaluated at {values[k]:.9g}, below its bound "
+                f"{self._bounds[at, k]:.9g}"
+            )
+
+    def _cover(self, values: Floats) -> None:
+        """One more evaluated design that may dominate others."""
+        self._factor = np.minimum(self._factor, (values / self._bounds).max(axis=1))
+        if len(self._front) and (self._front <= values).all(axis=1).any():
+            return
+        self._front = front(np.concatenate([self._front, values[None]]))
+        self._corners = None
+
+    # ---- choosing --------------------------------------------------------------------------------
+
+    def _open(self, epsilon: float) -> Bools:
+        return ~(self._known | self._excluded | self._settled) & (self._factor > (1.0 + epsilon) * (1.0 + TIES))
+
+    def choose(self, count: int, rng: np.random.Generator) -> Indices:
+        """Up to `count` designs, those pending and chosen before counted at what is expected of them."""
+        chosen: list[int] = []
+        while len(chosen) < count:
+            waiting = [*self._waiting, *chosen]
+            picked = self._next(waiting, np.random.default_rng([len(self._told), len(waiting)]))
+            if picked is None:
+                break
+            chosen.append(picked)
+        return self._rows[chosen]
+
+    def _next(self, waiting: list[int], rng: np.random.Generator) -> int | None:
+        steps = STEPS if len(self._rows) > STEPPED else ()
+        for epsilon in (*(s for s in steps if s > self._epsilon), self._epsilon):
+            while True:
+                alive = self._open(epsilon)
+                if waiting:
+                    alive &= ~np.isin(self._alike, self._alike[waiting])
+                for k in waiting:
+                    alive &= ~(self._expected(np.array([k]))[0] <= (1.0 + epsilon + TIES) * self._bounds).all(axis=1)
+                if not alive.any():
+                    break
+                best = self._best(np.flatnonzero(alive), epsilon, rng)
+                if self._settled_by_corners(best):
+                    continue
+                if self._sharpening and self._sharpened(best, alive):
+                    continue
+                return best
+        return None
+
+    def _expected(self, at: Indices) -> Floats:
+        """Metrics expected of some designs: bound times typical ratio: ``k x m``."""
+        shift = np.mean(self._ratios, axis=0) if self._ratios else np.zeros(self._bounds.shape[1])
+        return np.asarray(self._bounds[at] * np.exp(shift))
+
+    def _best(self, alive: Indices, epsilon: float, rng: np.random.Generator) -> int:
+        """The design of the outer front whose expected metrics settle most others of it."""
+        from moocore import is_nondominated
+
+        targets = alive[is_nondominated(self._bounds[alive], keep_weakly=False)]
+        if len(targets) > TARGETS:
+            targets = np.sort(rng.choice(targets, TARGETS, replace=False))
+        expected, needed = self._expected(targets), (1.0 + epsilon + TIES) * self._bounds[targets]
+        settles = np.ones((len(targets), len(targets)), dtype=np.bool_)
+        for k in range(needed.shape[1]):
+            settles &= expected[:, k][:, None] <= needed[:, k][None]
+        return int(targets[np.argmax(settles.sum(axis=1))])
+
+    def _settled_by_corners(self, at: int) -> bool:
+        """Whether bounds that tie objectives together show that no open corner can be reached; remembered if so."""
+        if not len(self._front):
+            return False
+        if self._corners is None:
+            self._corners = corners(self._front / ((1.0 + self._epsilon) * (1.0 + TIES)))
+        one = np.array([at])
+        if self._designs.reaches(one, self._corners, self._metrics, self._limits).any():
+            return False
+        self._settled[at] = True
+        return True
+
+    def _sharpened(self, at: int, alive: Bools) -> bool:
+        """Sharpen a design's bound, with those of related open ones, if that is still possible."""
+        peers = np.flatnonzero(alive)
+        if not len(self._front) or not self._designs.sharpen(np.array([at]), peers):
+            return False
+        fresh = self._designs.values(self._metrics, peers)
+        raised = (fresh > self._bounds[peers]).any(axis=1)
+        moved = peers[raised]
+        self._bounds[moved] = fresh[raised]
+        self._excluded[moved] |= ~np.isfinite(fresh[raised]).all(axis=1) | self._beyond_limits(moved)
+        factors = (self._front[None] / fresh[raised][:, None]).max(axis=2).min(axis=1)
+        self._factor[moved] = factors
+        return True
+
+    # ---- what is shown ---------------------------------------------------------------------------
+
+    def outer_front(self) -> Floats:
+        """Evaluated front and bounds of designs not settled exactly: ``k x m``."""
+        left = ~(self._known | self._excluded | self._settled) & (self._factor > 1.0 + TIES)
+        loose = self._bounds[left]
+        if self._epsilon > 0.0:
+            loose = np.concatenate([loose, self._bounds[self._settled & ~self._known]])
+        return front(np.concatenate([self._front, loose]))
+
+    def certificate(self) -> Certificate:
+        """See `Certificate`."""
+        idle = ~(self._known | self._excluded)
+        still = self._open(self._epsilon)
+        by_factor = idle & ~self._settled
+        gap = float(self._factor[by_factor].max()) - 1.0 if by_factor.any() else 0.0
+        if (self._settled & idle).any():
+            gap = max(gap, self._epsilon)
+        if gap <= TIES:
+            gap = 0.0
+        inner = outer = 0.0
+        if len(self._front):
+            inner = _frame_volume(self._front, self._front)
+            below = np.concatenate([self._front / (1.0 + self._epsilon), self._bounds[still]])
+            outer = min(_frame_volume(self._front, below), _frame_volume(self._front, self.outer_front()))
+        return Certificate(
+            designs=len(self._rows),
+            evaluated=int(self._done.sum()),
+            excluded=int((self._excluded & ~self._done).sum()),
+            open=int(still.sum()),
+            epsilon=self._epsilon,
+            epsilon_proven=None if self.withdrawn else max(gap, 0.0),
+            hypervolume_inner=inner,
+            hypervolume_outer=None if self.withdrawn else max(outer, inner),
+            withdrawn=self.withdrawn,
+        )
+
+
+def _frame_volume(of: Floats, values: Floats) -> float:
+    """The hypervolume of some values in the frame of a front (log-scaled where it is positive)."""
+    frame = Frame.of_front(of, log=bool((of > 0).all()))
+    inside = frame.normalise(values)
+    return hypervolume(inside, [1.0 + frame.margin] * inside.shape[1])

@@ -1,0 +1,160 @@
+"""Proven Pareto fronts: how many designs of a whole space must be evaluated, against the exhaustive table where there is one.
+
+    python -m experiments.proven_front --case gemmcore --epsilon 0.02
+    python -m experiments.proven_front --case scratchpad:resnet50 --epsilon 0.1 --cpu-limit 600
+    python -m experiments.proven_front --smoke
+
+Cases are gemmcore, convcore and eyeriss (`experiments.exhaustive`), and SPACE:NETWORK for any space and network that the command line knows.
+Designs are judged by proven EDP-optimal mappings; latency, energy and area are minimised. The last line is one JSON object. `front_equal`
+says whether the front found is that of the table, `worst_factor` how much better than an evaluated design any design of the table is; both are null
+where there is no table. A run that meets `--cpu-limit` says what it has proven so far.
+"""
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import codesign.optim
+from codesign.bounds import DesignBounds
+from codesign.core.errors import UserError, unknown_name
+from codesign.core.goals import Budget
+from codesign.cost.cost import Infeasible
+from codesign.evaluation.design import DesignSpace, load_design_space
+from codesign.evaluation.network import EvaluationOptions, evaluate_workload
+from codesign.mappers.exact.mapper import ExactMapper
+from codesign.optim.certificate import Certificate
+from codesign.optim.pareto import front
+from codesign.workloads.load import load_network
+from codesign.workloads.network import Network
+from experiments.exhaustive import TABLES, cases, read_table
+
+Floats = NDArray[np.float64]
+
+OBJECTIVES = ("latency_s", "energy_j", "area_mm2")
+
+_SAME = 1e-6
+"""Relative; tables have nine digits, and mappings of equal energy-delay product may differ in the tenth."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is proven.
+
+    Args:
+        name: As given.
+        space: The designs.
+        network: What they run.
+        table: The exhaustive table, if there is one.
+        objectives: The metrics to minimise.
+    """
+
+    name: str
+    space: DesignSpace
+    network: Network
+    table: Path | None = None
+    objectives: tuple[str, ...] = field(default=OBJECTIVES)
+
+
+def case_of(name: str) -> Case:
+    """The case of a name.
+
+    Raises:
+        UserError: There is none.
+    """
+    if name in cases():
+        found = cases()[name]
+        return Case(name, found.space, found.network, TABLES / f"{name}.csv")
+    space_name, colon, network = name.partition(":")
+    if not colon:
+        raise unknown_name("case", name, [*cases(), "scratchpad:NETWORK"])
+    space = load_design_space(space_name)
+    return Case(name, space, load_network(network, bits=space.bits, partial_bits=space.partial_bits))
+
+
+def judge(case: Case, point: dict[str, Any]) -> dict[str, float] | None:
+    """The metrics of one design by proven optimal mappings; None for one that nothing fits."""
+    options = EvaluationOptions(budget=Budget() if case.table is None else Budget(time_limit_s=60.0))
+    found = evaluate_workload(case.network, case.space.build(point), ExactMapper(), options)
+    return None if isinstance(found, Infeasible) else found.metrics.to_dict()
+
+
+def prove(case: Case, epsilon: float, cpu_limit_s: float) -> tuple[Certificate, Floats, float]:
+    """Evaluate until the front is proven or time is up: the certificate, what was evaluated (``n x m``), CPU seconds of the bounds."""
+    started = time.process_time()
+    bounds = DesignBounds(case.space, case.network)
+    optimizer = codesign.optim.create(
+        "exact", case.space.space, case.objectives, bounds=bounds, options={"epsilon": epsilon}
+    )
+    state = optimizer.certificate()
+    assert state is not None
+    ready = time.process_time() - started
+    print(f"{case.name}: bounds of {state.designs:,} designs in {ready:.1f} CPU s", file=sys.stderr, flush=True)
+    shown = started
+    while time.process_time() - started < cpu_limit_s and (points := optimizer.ask(1)):
+        metrics = judge(case, points[0])
+        optimizer.tell(points[0], metrics, feasible=metrics is not None)
+        if time.process_time() - shown > 30.0:
+            shown = time.process_time()
+            state = optimizer.certificate()
+            assert state is not None
+            print(f"{case.name}: {state.sentence()}; {shown - started:.0f} CPU s", file=sys.stderr, flush=True)
+    state = optimizer.certificate()
+    assert state is not None
+    values = optimizer.history().objectives
+    return state, values[np.isfinite(values).all(axis=1)], ready
+
+
+def compare(case: Case, values: Floats) -> dict[str, Any]:
+    """The front found against that of the table."""
+    if case.table is None or not case.table.exists():
+        return {"front_equal": None, "worst_factor": None}
+    rows = [[getattr(row, o) for o in case.objectives] for row in read_table(case.table).values()]
+    truth = np.array(rows)
+    truth = truth[np.isfinite(truth).all(axis=1)]
+    worst = max(float((values / row).max(axis=1).min()) for row in truth)
+    ours, theirs = front(values), front(truth)
+    near = [bool((np.abs(theirs / row - 1.0) < _SAME).all(axis=1).any()) for row in ours]
+    found = [bool((np.abs(ours / row - 1.0) < _SAME).all(axis=1).any()) for row in theirs]
+    return {"front_equal": all(near) and all(found), "worst_factor": worst}
+
+
+def main(arguments: list[str]) -> None:
+    """Prove one case and print the line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--case", default="gemmcore", help="gemmcore, convcore, eyeriss or SPACE:NETWORK")
+    parser.add_argument("--epsilon", type=float, default=0.0, help="designs at most this share better are left out")
+    parser.add_argument("--cpu-limit", type=float, default=3600.0, help="CPU seconds after which the gap is reported")
+    parser.add_argument("--out", type=Path, help="folder for the line as a file")
+    parser.add_argument("--smoke", action="store_true", help="convcore within 50 %%")
+    options = parser.parse_args(arguments)
+    case = case_of("convcore" if options.smoke else options.case)
+    epsilon = 0.5 if options.smoke else options.epsilon
+    started = time.process_time()
+    state, values, ready = prove(case, epsilon, options.cpu_limit)
+    line = {
+        "case": case.name,
+        "epsilon": epsilon,
+        **state.to_json(),
+        "evaluated_share": state.evaluated / state.designs,
+        **compare(case, values),
+        "bounds_cpu_seconds": round(ready, 2),
+        "cpu_seconds": round(time.process_time() - started, 2),
+    }
+    if options.out is not None:
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / f"{case.name.replace(':', '-')}-{epsilon:g}.json").write_text(json.dumps(line, indent=1) + "\n")
+    print(json.dumps(line))
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except UserError as error:
+        sys.exit(f"proven_front: {error}")

@@ -1,0 +1,151 @@
+"""Bounds of designs: exact where they claim to be, never above an evaluation, sharper where asked to be."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from codesign.bounds import DesignBounds, bounds_of
+from codesign.bounds.design import why_not
+from codesign.bounds.layer import LayerFacts, divisors, touched_words
+from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective
+from codesign.cost.cost import Infeasible
+from codesign.evaluation.network import EvaluationOptions, evaluate_workload
+from codesign.mappers.exact import ExactMapper
+from codesign.mapping.constraints import Constraints
+from codesign.workloads.builder import NetworkBuilder
+from codesign.workloads.computation import Computation
+from codesign.workloads.network import Network
+from experiments.exhaustive import TABLES, cases, read_table
+from spaces.cores import CORE_SPACES
+from spaces.design import DesignSpace
+from spaces.eyeriss import EYERISS
+from spaces.scratchpad import SCRATCHPAD
+
+FIELDS = ("latency_s", "energy_j", "area_mm2")
+
+SPACES = {s.name: s for s in (*CORE_SPACES.values(), SCRATCHPAD, EYERISS)}
+
+
+def small_network(bits: int, partial_bits: int) -> Network:
+    net = NetworkBuilder("small", bits=bits, partial_bits=partial_bits)
+    x = net.input("x", (1, 16, 12, 12))
+    y = net.conv(x, 24, 3, padding=1, name="window")
+    z = net.conv(y, 32, 1, name="pointwise")
+    w = net.conv(z, 32, 3, padding=1, groups=32, name="depthwise")
+    return net.build(net.relu(w))
+
+
+def sampled(space: DesignSpace, count: int, seed: int = 0) -> np.ndarray:
+    return space.space.sample(count, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_area_and_leakage_are_exact_also_where_built_by_parts(name: str) -> None:
+    space = SPACES[name]
+    rows = sampled(space, 40)
+    table = DesignBounds(space, small_network(space.bits, space.partial_bits)).table(rows)
+    for k, point in enumerate(space.space.to_points(rows)):
+        built = space.build(point)
+        assert table.area_mm2[k] == pytest.approx(built.area_mm2, rel=1e-12)
+        assert table.leakage_w[k] == pytest.approx(built.leakage_w, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("objective", [Objective.EDP, Objective.ENERGY])
+def test_no_design_is_evaluated_below_its_bound_nor_below_a_sharpened_one(name: str, objective: Objective) -> None:
+    space = SPACES[name]
+    network = small_network(space.bits, space.partial_bits)
+    rows = sampled(space, 6, seed=1)
+    table = DesignBounds(space, network).table(rows)
+    first = table.values(FIELDS)
+    while table.sharpen(np.arange(6), np.arange(6)):
+        pass
+    sharp = table.values(FIELDS)
+    assert (sharp >= first * (1 - 1e-12)).all()
+    slopes, least = table.supports(np.arange(6))
+    for k, point in enumerate(space.space.to_points(rows)):
+        options = EvaluationOptions(objective=objective, budget=Budget(time_limit_s=20.0))
+        found = evaluate_workload(network, space.build(point), ExactMapper(), options)
+        assert not isinstance(found, Infeasible)
+        metrics = found.metrics.to_dict()
+        values = np.array([metrics[f] for f in FIELDS])
+        assert (values >= sharp[k] * (1 - 1e-9)).all(), (point, values, sharp[k])
+        if objective == Objective.EDP:  # a bound of use
+            assert values[0] <= 1.5 * sharp[k, 0] and values[1] <= 1.2 * sharp[k, 1]
+        assert (slopes[k] * values[0] + values[1] >= least[k] * (1 - 1e-9)).all()
+        assert table.reaches(np.array([k]), values[None] * (1 + 1e-6), FIELDS, {}).all()
+
+
+@pytest.mark.parametrize("name", ["gemmcore", "convcore"])
+def test_no_design_of_an_exhaustive_table_is_below_its_bound(name: str) -> None:
+    case = cases()[name]
+    bounds = DesignBounds(case.space, case.network).lower_bounds(case.space.space.enumerate(), FIELDS)
+    rows = sorted(read_table(TABLES / f"{name}.csv").items())
+    truth = np.array([[getattr(row, f) for f in FIELDS] for _, row in rows])
+    ratio = bounds / truth
+    assert ratio.max() <= 1 + 1e-8
+    assert np.median(ratio, axis=0) == pytest.approx([0.998, 0.99, 1.0], abs=0.005)
+    assert ratio.min() > 0.93
+
+
+@pytest.mark.slow
+def test_no_design_of_the_eyeriss_table_is_below_its_bound() -> None:
+    case = cases()["eyeriss"]
+    table = DesignBounds(case.space, case.network).table(case.space.space.enumerate())
+    rows = sorted(read_table(TABLES / "eyeriss.csv").items())
+    truth = np.array([[getattr(row, f) for f in FIELDS] for _, row in rows])
+    assert (table.values(FIELDS) / truth).max() <= 1 + 1e-8
+    some = np.arange(0, len(truth), 37)
+    table.sharpen(some, some)
+    assert (table.values(FIELDS) / truth).max() <= 1 + 1e-8
+
+
+def test_designs_that_differ_by_a_turn_of_the_array_are_alike() -> None:
+    space = SCRATCHPAD
+    point = dict(space.space.presets[0], pe_rows=8, pe_cols=32, links="systolic")
+    turned = {**point, "pe_rows": 32, "pe_cols": 8}
+    other = {**point, "banks": 8}
+    bus, turned_bus = {**point, "links": "multicast"}, {**turned, "links": "multicast"}
+    rows = space.space.to_indices([point, turned, other, bus, turned_bus])
+    alike = DesignBounds(space, small_network(8, 24)).table(rows).alike()
+    assert alike[0] == alike[1] and len({alike[0], alike[2], alike[3], alike[4]}) == 4  # a bus has its trunk along y
+
+
+def test_a_limit_on_power_keeps_fast_corners_out_of_reach() -> None:
+    space = SCRATCHPAD
+    rows = sampled(space, 1)
+    table = DesignBounds(space, small_network(8, 24)).table(rows)
+    latency, energy = table.values(["latency_s", "energy_j"])[0]
+    corner = np.array([[2 * latency, np.inf]])
+    assert table.reaches(np.array([0]), corner, ["latency_s", "energy_j"], {}).all()
+    limits = {"power_w": energy / (2 * latency) * 0.99}  # needs more than twice the least latency
+    assert not table.reaches(np.array([0]), corner, ["latency_s", "energy_j"], limits).any()
+
+
+@pytest.mark.parametrize(
+    ("mapper", "options", "reason"),
+    [
+        ("salsa", EvaluationOptions(), "mappings that the bounds do not cover"),
+        ("exact", EvaluationOptions(constraints=Constraints(free_bypass=True)), "bypassed freely"),
+        ("exact", replace(EvaluationOptions(), rules=None), "stay on chip"),
+    ],
+)
+def test_judges_that_bounds_do_not_cover_are_named(mapper: str, options: EvaluationOptions, reason: str) -> None:
+    if options.rules is None:
+        from codesign.workloads.traffic import TrafficRules, Weights
+
+        options = replace(options, rules=TrafficRules(weights=Weights.RESIDENT))
+    assert reason in (why_not(options, mapper) or "")
+    with pytest.raises(UserError, match="no bounds"):
+        bounds_of(SCRATCHPAD, small_network(8, 24), options, mapper)
+
+
+def test_facts_of_a_layer() -> None:
+    conv = Computation.parse("O[k,p,q] += I[c,2*p+r,2*q+s] * W[k,c,r,s]", k=4, p=5, q=5, c=3, r=1, s=1)
+    assert touched_words(conv, conv.tensors[0]) == 3 * 5 * 5  # every second pixel
+    assert divisors(12) == (1, 2, 3, 4, 6, 12)
+    window = LayerFacts(Computation.parse("O[p] += I[p+r] * W[r]", p=4, r=2))
+    whole = window.splits(8, 1)
+    assert [8.0, 5.0, 2.0, 4.0] in whole.tolist()  # 4 + 2 - 1 words of the window
