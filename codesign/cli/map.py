@@ -85,8 +85,14 @@ def register(app: typer.Typer) -> None:
         ] = "timeloop",
         semantics: Annotated[
             str,
-            typer.Option(help="What costs mean: timeloop, or zigzag (ZigZag's files; mappers salsa and loma)."),
+            typer.Option(
+                help="What costs mean: timeloop, zigzag (ZigZag's files; mappers salsa and loma) or accelforge (AccelForge's files; exact uneven mappings)."
+            ),
         ] = "timeloop",
+        certificate: Annotated[
+            Path | None,
+            typer.Option(help="With --semantics accelforge: write what `codesign verify` needs to check the optimum."),
+        ] = None,
         clock_hz: ClockHz = None,
         technology: TechnologyName = None,
         output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
@@ -109,6 +115,8 @@ def register(app: typer.Typer) -> None:
         warnings_to_stderr()
         rule = parse_reuse(reuse)
         options = dict(_parse_option(text) for text in option or [])
+        if certificate is not None and semantics != "accelforge":
+            raise UserError("--certificate needs --semantics accelforge")
         from codesign.core.goals import Budget, Objective
         from codesign.mappers.registry import create
         from codesign.mapping.constraints import MappingProblem
@@ -122,7 +130,11 @@ def register(app: typer.Typer) -> None:
             from codesign.evaluation.whole_network import DEFAULT_MAPPER
 
             refuse(
-                {"--layer": layer is not None, "--imperfect": imperfect, "--semantics zigzag": semantics == "zigzag"}
+                {
+                    "--layer": layer is not None,
+                    "--imperfect": imperfect,
+                    f"--semantics {semantics}": semantics != "timeloop",
+                }
             )
             hardware, _ = read_hardware(files or [], arch, clock_hz, technology)
             hardware = hardware.with_free_bypass() if free_bypass else hardware
@@ -130,6 +142,40 @@ def register(app: typer.Typer) -> None:
             run_map(request, hardware, create(mapper or DEFAULT_MAPPER, **options), judged, output_format, out)
             return
         request.refuse_without_network()
+        if semantics == "accelforge":
+            from codesign.cli.map_looptree import map_looptree
+
+            unread = {
+                "--arch": arch,
+                "--layer": layer,
+                "--clock-hz": clock_hz,
+                "--technology": technology,
+                "--evaluations": evaluations,
+            }
+            given = [name for name, value in unread.items() if value is not None]
+            if given or free_bypass or options or reuse != "timeloop" or mapper not in (None, "exact"):
+                name = (
+                    given[0]
+                    if given
+                    else "--free-bypass"
+                    if free_bypass
+                    else "--option"
+                    if options
+                    else "--reuse"
+                    if reuse != "timeloop"
+                    else f"--mapper {mapper}"
+                )
+                raise UserError(f"{name} plays no part with --semantics accelforge", hint="give AccelForge's files")
+            map_looptree(
+                files or [],
+                goal,
+                imperfect=imperfect,
+                time_limit=time_limit,
+                output_format=output_format,
+                out=out,
+                certificate=certificate,
+            )
+            return
         mapper = mapper or "anneal"
         searcher = create(mapper, **options)
         if _check_semantics(semantics) == "zigzag":
@@ -169,7 +215,7 @@ def _check_semantics(name: str) -> str:
     from codesign.core.errors import unknown_name
 
     if name not in ("timeloop", "zigzag"):
-        raise unknown_name("semantics", name, ["timeloop", "zigzag"])
+        raise unknown_name("semantics", name, ["timeloop", "zigzag", "accelforge"])
     return name
 
 

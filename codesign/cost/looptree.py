@@ -106,12 +106,19 @@ def evaluate(operator: Operator, machine: Machine, nest: Nest) -> NestCost:
             held[x.level] += _words(operand, _tile(operator, nest, i)) * machine.memories[x.level].width(operand)
     for level, bits in held.items():
         if bits > machine.memories[level].capacity * (1 + 1e-12):
-            raise UserError(f"level '{machine.memories[level].name}' holds {bits:g} bits, its capacity is {machine.memories[level].capacity:g}")
+            raise UserError(
+                f"level '{machine.memories[level].name}' holds {bits:g} bits, its capacity is {machine.memories[level].capacity:g}"
+            )
     return _summed(operator, machine, nest, dict(reads), dict(writes), dict(held))
 
 
 def _summed(
-    operator: Operator, machine: Machine, nest: Nest, reads: dict[tuple[int, str], float], writes: dict[tuple[int, str], float], held: dict[int, float]
+    operator: Operator,
+    machine: Machine,
+    nest: Nest,
+    reads: dict[tuple[int, str], float],
+    writes: dict[tuple[int, str], float],
+    held: dict[int, float],
 ) -> NestCost:
     n = len(machine.memories)
     energy = machine.mac_energy * operator.macs
@@ -194,8 +201,14 @@ def check(operator: Operator, machine: Machine, nest: Nest) -> None:
             if x.dim not in size:
                 raise UserError(f"the nest loops over '{x.dim}', which '{operator.name}' does not have")
             short = x.steps * x.tile != size[x.dim]
-            if x.tile < 1 or -(-size[x.dim] // x.tile) != x.steps or (short and (x.dim in started or x.dim not in operator.simple)):
-                raise UserError(f"a loop of {x.steps} steps with tiles of {x.tile} does not cut {size[x.dim]} of '{x.dim}'")
+            if (
+                x.tile < 1
+                or -(-size[x.dim] // x.tile) != x.steps
+                or (short and (x.dim in started or x.dim not in operator.simple))
+            ):
+                raise UserError(
+                    f"a loop of {x.steps} steps with tiles of {x.tile} does not cut {size[x.dim]} of '{x.dim}'"
+                )
             if x.level is not None:
                 axis = _axis(machine, x)
                 used[x.level, x.axis] *= x.steps
@@ -210,7 +223,9 @@ def check(operator: Operator, machine: Machine, nest: Nest) -> None:
     if any(v != 1 for v in size.values()):
         raise UserError("the loops do not cover the operator", where=operator.name)
     keeps = tuple(
-        frozenset(x.tensor for x in nest if isinstance(x, Store) and x.level == m) if m else frozenset(t.name for t in operator.operands)
+        frozenset(x.tensor for x in nest if isinstance(x, Store) and x.level == m)
+        if m
+        else frozenset(t.name for t in operator.operands)
         for m in range(n)
     )
     if keeps not in machine.keeps:

@@ -358,8 +358,7 @@ def problem(seed: int, imperfect: bool) -> tuple[Operator, Machine, Goal]:
         dims = frozenset(rng.sample(sorted(operator.bounds), 2))
         fanouts[where] = (Fanout("x", rng.choice([2, 3]), dims, frozenset(rng.sample("ABZ", 2))),)
     keeps = {
-        tuple([everything, *(frozenset(t for t in "ABZ" if rng.random() < 0.8) for _ in range(1, levels))])
-        for _ in range(2)
+        (everything, *(frozenset(t for t in "ABZ" if rng.random() < 0.8) for _ in range(1, levels))) for _ in range(2)
     }
     leak = rng.choice([0.0, 0.5])
     machine = Machine(

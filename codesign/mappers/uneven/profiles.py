@@ -118,7 +118,11 @@ def profiles(operator: Operator, machine: Machine, factors: Factors) -> list[Pro
             enough = axis.min_usage * axis.size - 1e-9
             least = enough if max(used) >= enough else max(used)
             found = [v for v, u in zip(found, used, strict=True) if u >= least]
-    relaxed = tuple(d for d in operator.bounds if d in operator.simple and operator.bounds[d] > 1) if factors.imperfect else ()
+    relaxed = (
+        tuple(d for d in operator.bounds if d in operator.simple and operator.bounds[d] > 1)
+        if factors.imperfect
+        else ()
+    )
     unique: dict[object, Profile] = {}
     for vectors in found:
         rest = iter(vectors)

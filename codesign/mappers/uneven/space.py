@@ -108,8 +108,8 @@ def _graph(lines: tuple[tuple[tuple[int, ...], ...], ...]) -> tuple[Array, Array
             link_in.append(len(inwards))
             outwards.extend(after[e])
             link_out.append(len(outwards))
-    a, b, c, d, e = (np.array(v, np.int64) for v in (first, link_in, inwards, link_out, outwards))
-    return np.array(shape, np.int64), strides, a, b, c, d, e
+    one, two, three, four, five = (np.array(v, np.int64) for v in (first, link_in, inwards, link_out, outwards))
+    return np.array(shape, np.int64), strides, one, two, three, four, five
 
 
 class Space:
