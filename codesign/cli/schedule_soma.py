@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,7 @@ SCHEDULERS: dict[str, frozenset[str]] = {
 
 def _problem(options: ScheduleOptions) -> Any:
     from codesign.scheduling.soma.evaluator import Problem
+    from codesign.scheduling.soma.model.cut_layers import cut_wide_layers
     from codesign.scheduling.soma.model.load import load_graph
     from codesign.scheduling.soma.model.rules import MODES
 
@@ -62,13 +64,16 @@ def _problem(options: ScheduleOptions) -> Any:
     )
     hardware = _platform(options, source.constants)
     batch = options.batch if options.batch is not None else source.batch
-    return Problem(
+    problem = Problem(
         source.graph,
         batch,
         hardware,
         MODES[mode],
         None if options.capacity is None else parse_size(options.capacity, "--capacity"),
     )
+    if mode == "reference" or options.evaluate is not None:
+        return problem  # the published model has no such layers; encodings name the layers of the graph as it is
+    return replace(problem, graph=cut_wide_layers(problem.graph, problem.limit_bytes))
 
 
 def _platform(options: ScheduleOptions, constants: Any) -> Any:
@@ -207,8 +212,8 @@ def counts(problem: Any) -> dict[str, Any]:
         "network": problem.graph.name,
         "batch": problem.batch,
         "operators": len(layers),
-        "macs": problem.batch * sum(layer.ops for layer in layers if layer.is_matrix),
-        "weight_bytes": sum(layer.weight_bytes for layer in layers),
+        "macs": problem.batch * problem.graph.macs,
+        "weight_bytes": problem.graph.weight_bytes,
     }
 
 

@@ -240,7 +240,7 @@ def print_result(result: "NetworkResult") -> None:
     widths = result.layers[0].computation.tensors
     console.print(
         f"{network.name} on {architecture.name}: {len(network.operators):,} operators, {network.macs:,} MACs, "
-        f"{network.parameter_bytes:,} bytes of weights; operands of {widths[0].bits} bits, partial sums of "
+        f"{network.weight_bytes:,} bytes of weights; operands of {widths[0].bits} bits, partial sums of "
         f"{max(t.partial_bits for t in widths)} bits\n",
         markup=False,
     )

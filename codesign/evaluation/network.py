@@ -17,6 +17,7 @@ from codesign.evaluation.metrics import Metrics
 from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mapping.constraints import Constraints, MappingProblem
 from codesign.mapping.files import mapping_to_json
+from codesign.mapping.fit import check_fit
 from codesign.workloads.computation import Computation
 from codesign.workloads.network import Network, Operator
 from codesign.workloads.traffic import (
@@ -262,7 +263,11 @@ def run_workload(
 
     Returns:
         The run, or the first layer without a valid mapping and the reason.
+
+    Raises:
+        UserError: The architecture does not fit the layers: see `codesign.mapping.fit`.
     """
+    check_fit(architecture, [group.computation for group in workload.distinct_layers()])
     hardware = _reserve_activations(architecture, options)
     if isinstance(hardware, Infeasible):
         return hardware

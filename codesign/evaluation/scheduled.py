@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
@@ -12,6 +12,7 @@ from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import Evaluation, describe_architecture
 from codesign.evaluation.metrics import Metrics
 from codesign.scheduling.soma.evaluator import Invalid, Problem
+from codesign.scheduling.soma.model.cut_layers import cut_wide_layers
 from codesign.scheduling.soma.model.hardware import SomaHardware
 from codesign.scheduling.soma.model.layer_graph import LayerGraph
 from codesign.scheduling.soma.model.rules import DEFAULT
@@ -24,6 +25,7 @@ _PARTS = {"dram": 0, "gbuf": 1, "local": 2}
 """Parts of a schedule's energy that belong to a level of the template, outermost 0."""
 
 
+@runtime_checkable
 class TemplateSpace(Protocol):
     """A hardware space whose designs the scheduler understands."""
 
@@ -64,7 +66,7 @@ class ScheduledEvaluator:
         by_level = dict.fromkeys(names.values(), 0.0)
         detail: dict[str, Any] = {"networks": [], "energy_by_level_pj": by_level}
         for graph, weight in self.graphs:
-            problem = Problem(graph, self.batch, hardware, DEFAULT)
+            problem = Problem(cut_wide_layers(graph, hardware.gbuf.capacity_bytes), self.batch, hardware, DEFAULT)
             found = search(problem, self.objective, self.options)
             if isinstance(found, Invalid):
                 reason = Infeasible(

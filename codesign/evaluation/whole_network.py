@@ -112,7 +112,7 @@ class NetworkResult:
             "reuse": self.options.reuse.name.lower(),
             "operators": len(self.network.operators),
             "macs": self.network.macs,
-            "weight_bytes": self.network.parameter_bytes,
+            "weight_bytes": self.network.weight_bytes,
             "latency_cycles": self.latency_cycles,
             "energy_pj": self.energy_pj,
             "dram_bytes": self.dram_bytes,

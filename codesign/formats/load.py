@@ -21,6 +21,7 @@ from codesign.formats.zigzag.mapping import constraints_from_zigzag
 from codesign.formats.zigzag.problem import computation_from_zigzag
 from codesign.mapping.constraints import Constraints, LevelConstraints
 from codesign.mapping.files import constraints_from_json, mapping_from_json
+from codesign.mapping.fit import check_fit
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.validate import check_mapping
 from codesign.workloads.computation import Computation
@@ -142,6 +143,8 @@ def read_inputs(
     mapping = None
     mapping_document = _only(documents, Kind.MAPPING, False)
     if architecture is not None and computation is not None:
+        if arch_document is None or arch_document.dialect is Dialect.OWN:  # other tools' files say no widths
+            check_fit(architecture, [computation])
         if mapping_document is not None:
             mapping = read_mapping(mapping_document, computation, architecture, aliases)
             try:

@@ -20,6 +20,7 @@ from codesign.mappers.imperfect import ImperfectMapper
 from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, MappingProblem
+from codesign.mapping.fit import check_fit
 from codesign.mapping.mapping import Mapping
 from codesign.workloads.computation import Computation
 from codesign.workloads.network import Network
@@ -353,6 +354,7 @@ def map_layer(
         constraints = _both(hardware.constraints_of(computation), options.constraints)
     else:
         constraints = options.constraints
+    check_fit(machine, [computation])
     problem = MappingProblem(computation, machine, _freed(constraints, options))
     judged = options.judged()
     result = options.searcher().map(

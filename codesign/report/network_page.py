@@ -31,7 +31,7 @@ def network_page_data(result: NetworkResult) -> dict[str, Any]:
         "objective": result.options.objective.value,
         "operators": len(result.network.operators),
         "macs": result.network.macs,
-        "weight_bytes": result.network.parameter_bytes,
+        "weight_bytes": result.network.weight_bytes,
         "dram_bytes": result.dram_bytes,
         "utilization": result.utilization,
         "metrics": detail["metrics"],

@@ -9,6 +9,8 @@ from codesign.workloads.computation import Computation
 from codesign.workloads.network import Network, NetworkTensor, Operator, OperatorKind, Window
 
 Pair = int | tuple[int, int]
+Ends = tuple[tuple[int, int], tuple[int, int]]
+"""(before, after) of height and of width."""
 
 OPERATIONS_PER_ELEMENT = {
     "identity": 0,
@@ -71,6 +73,7 @@ class NetworkBuilder:
         self.tensors: dict[str, NetworkTensor] = {}
         self.operators: list[Operator] = []
         self.inputs: list[str] = []
+        self.fixed_batch = False
         self._counts: dict[str, int] = {}
 
     # ---- names and tensors -------------------------------------------------------------------
@@ -115,7 +118,7 @@ class NetworkBuilder:
         kernel: Pair,
         *,
         stride: Pair = 1,
-        padding: Pair | str = "same",
+        padding: Pair | Ends | str = "same",
         dilation: Pair = 1,
         groups: int = 1,
         bias: bool = False,
@@ -128,7 +131,7 @@ class NetworkBuilder:
             out_channels: Channels of the output.
             kernel: Height and width of the filter.
             stride: Of height and width.
-            padding: At each end of both axes, or ``"same"`` (output = input / stride, rounded up; the odd element at
+            padding: At each end of both axes, apart for every end (``((1, 1), (0, 0))``), or ``"same"`` (output = input / stride, rounded up; the odd element at
                 the end, as TensorFlow does; with stride 1 and odd filters everybody does) or ``"valid"`` (none).
             dilation: Of height and width.
             groups: Groups of channels.
@@ -220,6 +223,45 @@ class NetworkBuilder:
         batch_dim = None if axis is None else ("B" if "B" in computation.dims else "M")
         return self.add(Operator(name, OperatorKind.MATMUL, (a, b), (y,), computation, (a, b, y), batch_dim))
 
+    def head_product(self, x: str, weight: str, *, name: str) -> str:
+        """Product of every head with a matrix of its own: ``batch x heads x rows x K`` and a parameter ``heads x K x N``."""
+        name = self.unique(name)
+        batch, heads, rows, summed = self.shape(x)
+        columns = self.shape(weight)[2]
+        computation = operators.broadcast_matmul(
+            M=batch * rows, N=columns, K=summed, shared=heads, bits=self.bits, partial_bits=self.partial_bits, name=name
+        )
+        axis = self.tensors[x].batch_axis
+        y = self.tensor(name, (batch, heads, rows, columns), batch_axis=axis)
+        batch_dim = None if axis is None else "M"
+        return self.add(Operator(name, OperatorKind.MATMUL, (x, weight), (y,), computation, (x, weight, y), batch_dim))
+
+    # ---- experts -----------------------------------------------------------------------------
+
+    def route(self, x: str, weights: str, shape: Sequence[int], *, name: str) -> str:
+        """The rows of `x` that experts get, ``experts x rows x width``, by the weights of a router.
+
+        How many experts a batch reaches does not grow in proportion to it: the network holds for this batch only.
+        """
+        self.fixed_batch = True
+        return self.vector(OperatorKind.GATHER, (x, weights), shape, "route", 0, name=name, batch_axis=None)
+
+    def expert_product(self, x: str, out_features: int, *, name: str) -> str:
+        """Product of the rows of every expert, ``experts x rows x K``, with a matrix of its own."""
+        name = self.unique(name)
+        experts, rows, summed = self.shape(x)
+        computation = operators.broadcast_matmul(
+            M=rows, N=out_features, K=summed, shared=experts, bits=self.bits, partial_bits=self.partial_bits, name=name
+        )
+        weight = self.parameter(f"{name}.weight", (experts, summed, out_features))
+        y = self.tensor(name, (experts, rows, out_features))
+        return self.add(Operator(name, OperatorKind.MATMUL, (x, weight), (y,), computation, (x, weight, y)))
+
+    def combine(self, parts: Sequence[str], weights: str, shape: Sequence[int], choices: int, *, name: str) -> str:
+        """The weighted sum of what the experts of every token give: a multiplication and an addition each."""
+        work = 2 * choices * shape[-1]
+        return self.vector(OperatorKind.ELEMENTWISE, (*parts, weights), shape, "combine", work, name=name)
+
     # ---- vector operators --------------------------------------------------------------------
 
     def pool(
@@ -269,6 +311,24 @@ class NetworkBuilder:
         features = self.shape(x)[-1]
         parameters = tuple(self.parameter(f"{name}.{p}", (features,)) for p in ("weight", "bias"))
         return self._elementwise_function(OperatorKind.NORMALIZATION, x, "layer_norm", parameters, name, named=True)
+
+    def rms_norm(self, x: str, *, name: str = "rms_norm") -> str:
+        """Division by the root mean square over the last axis, with gain."""
+        name = self.unique(name)
+        gain = self.parameter(f"{name}.weight", (self.shape(x)[-1],))
+        return self._elementwise_function(OperatorKind.NORMALIZATION, x, "rms_norm", (gain,), name, named=True)
+
+    def group_norm(self, x: str, *, name: str = "group_norm") -> str:
+        """Normalisation over groups of the channels of an image (axis 1) with gain and bias."""
+        name = self.unique(name)
+        channels = self.shape(x)[1]
+        parameters = tuple(self.parameter(f"{name}.{p}", (channels,)) for p in ("weight", "bias"))
+        return self._elementwise_function(OperatorKind.NORMALIZATION, x, "group_norm", parameters, name, named=True)
+
+    def repeat(self, x: str, shape: Sequence[int], *, name: str = "repeat") -> str:
+        """The same elements several times."""
+        axis = self.tensors[x].batch_axis
+        return self.vector(OperatorKind.RESIZE, (x,), shape, "expand", 0, name=name, batch_axis=axis)
 
     def local_response_norm(self, x: str) -> str:
         """Normalisation by the squares of 5 neighbouring channels (AlexNet)."""
@@ -383,7 +443,9 @@ class NetworkBuilder:
 
     def build(self, *outputs: str) -> Network:
         """The finished network."""
-        return Network.sorted(self.name, self.operators, self.tensors.values(), self.inputs, outputs, self.batch)
+        return Network.sorted(
+            self.name, self.operators, self.tensors.values(), self.inputs, outputs, self.batch, self.fixed_batch
+        )
 
     # ---- inside ------------------------------------------------------------------------------
 
@@ -403,7 +465,9 @@ class NetworkBuilder:
             kind, (x, *parameters), self.shape(x), function, work, name=name, named=named, batch_axis=axis
         )
 
-    def _window(self, size: tuple[int, int], kernel: Pair, stride: Pair, padding: Pair | str, dilation: Pair) -> Window:
+    def _window(
+        self, size: tuple[int, int], kernel: Pair, stride: Pair, padding: Pair | Ends | str, dilation: Pair
+    ) -> Window:
         kernels, strides, dilations = _pair(kernel), _pair(stride), _pair(dilation)
         if padding == "same":
             ends = []
@@ -414,8 +478,10 @@ class NetworkBuilder:
             ends = [(0, 0), (0, 0)]
         elif isinstance(padding, str):
             raise UserError(f"`padding` must be 'same', 'valid' or numbers, got {padding!r}", where=self.name)
+        elif isinstance(padding, int):
+            ends = [(padding, padding)] * 2
         else:
-            ends = [(p, p) for p in _pair(padding)]
+            ends = [(p, p) if isinstance(p, int) else p for p in padding]
         return Window(kernels, strides, dilations, tuple(ends))
 
 

@@ -76,6 +76,9 @@ class _Fuser:
         if not operators:  # nothing but views: there is no smaller network to return
             return self.network
         used = {n for o in operators for n in (*o.inputs, *o.outputs)} | {*self.network.inputs, *outputs}
+        used |= {
+            t.name for t in self.network.tensors if t.is_parameter and not self.network.consumers[t.name]
+        }  # experts nobody reaches
         return replace(
             self.network,
             operators=operators,

@@ -271,6 +271,12 @@ class Network:
         return sum(o.operations for o in self.operators)
 
     @property
+    def weight_bytes(self) -> int:
+        """Bytes of the parameters that matrix operators multiply with, each once; biases and normalisation constants are none."""
+        operands = {n for o in self.operators for n in o.operands[:-1]}
+        return sum(t.size_bytes for t in self.tensors if t.is_parameter and t.name in operands)
+
+    @property
     def parameter_bytes(self) -> int:
         """Bytes of all parameters: weights, biases, normalisation constants, tables."""
         return sum(t.size_bytes for t in self.tensors if t.is_parameter)

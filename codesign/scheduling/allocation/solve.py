@@ -31,7 +31,7 @@ def allocate(buffers: Sequence[Buffer], capacity: int, *, time_limit_s: float = 
     Args:
         buffers: What to place.
         capacity: Units of memory.
-        time_limit_s: CPU seconds for the search.
+        time_limit_s: Wall-clock seconds for the search.
         seed: Of the restarts.
 
     Returns:
@@ -81,10 +81,10 @@ def _search(buffers: Sequence[Buffer], capacity: int, time_limit_s: float, seed:
         load[a:b] += s
     twin = _twins(lower, upper, size)
     strife = np.zeros(sections, np.int64)
-    started = time.process_time()
+    started = time.perf_counter()
     nodes = 0
     for rank, allowed in _attempts(lower, upper, size, load, seed):
-        if time.process_time() - started > time_limit_s:
+        if time.perf_counter() - started > time_limit_s:
             break
         placed, offset = np.full(len(buffers), -1, np.int64), np.zeros(len(buffers), np.int64)
         state = (placed, offset, np.zeros(sections, np.int64), load.copy(), strife)

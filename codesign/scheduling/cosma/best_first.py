@@ -97,7 +97,7 @@ class TrafficSearch:
             entries: Situations before the segment.
             state_limit: States made before giving up.
             every_exit: Look for all exits that matter to what follows, not only the cheapest.
-            deadline: CPU time (`time.process_time`) after which to give up too.
+            deadline: time (`time.perf_counter`) after which to give up too.
         """
         problem = self._problem
         everything = (1 << len(problem.operators)) - 1
@@ -121,7 +121,7 @@ class TrafficSearch:
         for visited in itertools.count():
             if not queue or (exits and queue[0][0] > exits[0].value + margin):
                 break
-            if len(nodes) > state_limit or (visited % VISITS_BETWEEN_LOOKS == 0 and time.process_time() > deadline):
+            if len(nodes) > state_limit or (visited % VISITS_BETWEEN_LOOKS == 0 and time.perf_counter() > deadline):
                 complete = False
                 break
             bound, _, number, operator = heapq.heappop(queue)

@@ -16,6 +16,7 @@ from codesign.scheduling.cosma.objective import BYTES, Quantity, TrafficWeights,
 from codesign.scheduling.cosma.result import Schedule, TooSmall, Unplaced, schedule_to_dict
 from codesign.scheduling.cosma.solve import DEFAULT_EFFORT, Effort, schedule_cosma
 from codesign.scheduling.protocol import ScheduleProblem, ScheduleResult
+from codesign.workloads.fuse import remove_views
 
 _ORDERS = {"": "default", "-mpmf": "minimum-peak"}
 BASELINES = {f"{policy.value}{suffix}": (policy, order) for policy in Replacement for suffix, order in _ORDERS.items()}
@@ -64,8 +65,8 @@ class CosmaScheduler:
         return _result(found, self.kind, problem.limit_bytes, time.perf_counter() - started, seed)
 
     def _graph(self, problem: ScheduleProblem) -> OperatorGraph:
-        graph = from_network(problem.network)
-        graph = fuse_operators(graph) if self.fused else graph
+        network = problem.network
+        graph = fuse_operators(from_network(remove_views(network))) if self.fused else from_network(network)
         return graph if self.parameters else graph.without_parameters()
 
     def _solve(

@@ -36,7 +36,7 @@ EXACT_SHARE = 0.3
 PLACING_SHARE = 0.3
 """Share of the time limit that windows leave for addresses."""
 CONFLICT_S = 0.5
-"""CPU seconds to decide whether part of a plan has addresses, when looking for a conflict."""
+"""Wall-clock seconds to decide whether part of a plan has addresses, when looking for a conflict."""
 REPAIRS = 40
 """Sets of stays forbidden, at most, when no order of least cost has addresses."""
 
@@ -66,8 +66,8 @@ class Effort:
         states: States per segment of the exact search; past it, or past its share of the time limit, the network is
             scheduled in windows.
         window_states: States per window.
-        time_limit_s: CPU seconds after which no further window, order or address is tried.
-        placing_s: CPU seconds for the addresses of one plan.
+        time_limit_s: Wall-clock seconds after which no further window, order or address is tried.
+        placing_s: Wall-clock seconds for the addresses of one plan.
         seed: Of every random choice.
     """
 
@@ -111,7 +111,7 @@ def schedule_cosma(
         return TooSmall(graph.largest_operator.name, graph.minimum_bytes, capacity_bytes)
     if route is Route.MONOLITHIC:
         return _monolithic(graph, capacity_bytes, weights, effort.time_limit_s)
-    deadline = time.process_time() + effort.time_limit_s
+    deadline = time.perf_counter() + effort.time_limit_s
     index = graph.index
     if route is Route.JOINT:
         found = order_jointly(index, capacity_bytes, weights=weights, time_limit_s=effort.time_limit_s)
@@ -184,7 +184,7 @@ def _with_addresses(
         if placement.offsets is not None:
             return placement
         failed.append(placement)
-        if time.process_time() > deadline:
+        if time.perf_counter() > deadline:
             break
     for placement in failed:
         repaired = _repair(index, capacity_bytes, weights, placement, effort, deadline)
@@ -192,7 +192,7 @@ def _with_addresses(
             value = weighted_traffic(index, repaired.plan, weights)
             if best is None or value < best[0]:
                 best = value, repaired
-            if value == found.value or time.process_time() > deadline:
+            if value == found.value or time.perf_counter() > deadline:
                 break
     return None if best is None else best[1]
 
@@ -224,7 +224,7 @@ def _repair(
     forbidden: list[list[Gap]] = []
     for _ in range(REPAIRS):
         conflict = conflicting_gaps(index, placement, capacity_bytes, time_limit_s=CONFLICT_S, seed=effort.seed)
-        if not conflict or time.process_time() > deadline:
+        if not conflict or time.perf_counter() > deadline:
             return None
         forbidden.append(conflict)
         again = best_replacement(

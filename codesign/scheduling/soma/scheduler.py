@@ -1,6 +1,6 @@
 """SoMa and its baselines behind the `Scheduler` protocol: fusion and DRAM timing of a whole network."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 from codesign.core.errors import UserError, unknown_name
@@ -10,6 +10,7 @@ from codesign.mappers.protocol import Mapper
 from codesign.mappers.registry import create
 from codesign.scheduling.protocol import Interval, ScheduleProblem, ScheduleResult
 from codesign.scheduling.soma.evaluator import KIND, LAYER, Invalid, Problem, Schedule, TensorKind
+from codesign.scheduling.soma.model.cut_layers import cut_wide_layers
 from codesign.scheduling.soma.model.from_network import graph_from_network
 from codesign.scheduling.soma.model.hardware import PRESETS, SomaHardware
 from codesign.scheduling.soma.model.mapped_tiles import MappedPlatform
@@ -23,6 +24,7 @@ from codesign.scheduling.soma.search.two_stages import (
     search_baseline,
     search_paper,
 )
+from codesign.workloads.fuse import fuse
 
 KINDS = ("soma", "soma-paper", "cocco", "unfused")
 TILE_EVALUATIONS = 2000
@@ -61,8 +63,9 @@ class SomaScheduler:
         """See `Scheduler`."""
         if seed < 0:
             raise UserError(f"`seed` must be >= 0, got {seed}")
-        graph = graph_from_network(problem.network)
+        graph = graph_from_network(fuse(problem.network))
         posed = Problem(graph, problem.network.batch, self._platform(problem), DEFAULT, problem.capacity_bytes)
+        posed = replace(posed, graph=cut_wide_layers(graph, posed.limit_bytes))
         options = SearchOptions(budget, seed, self.chains, self.workers)
         found = self._search(posed, objective, options)
         if isinstance(found, Invalid):

@@ -3,11 +3,24 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.workloads.builder import NetworkBuilder
 from codesign.workloads.network import Network
-from codesign.workloads.zoo import branching, deepbench, plain, resnet, separable, transformers
+from codesign.workloads.zoo import (
+    branching,
+    deepbench,
+    diffusion,
+    language_models,
+    plain,
+    resnet,
+    separable,
+    speech,
+    state_space,
+    transformers,
+)
+from codesign.workloads.zoo.routing import Routing
 
 
 @dataclass(frozen=True)
@@ -54,7 +67,9 @@ _ENTRIES = (
     ZooEntry("xception", separable.xception),
     ZooEntry("shufflenet_v1", separable.shufflenet_v1),
     ZooEntry("bert_base", transformers.bert_base, default_seq=128),
-    ZooEntry("vit_b16", transformers.vit_b16),
+    ZooEntry("vit_b16", lambda net: transformers.vit(net, "b")),
+    ZooEntry("vit_l16", lambda net: transformers.vit(net, "l")),
+    ZooEntry("stable_diffusion_unet", diffusion.stable_diffusion_unet),
     ZooEntry("gpt2_small", lambda net, **o: transformers.gpt2(net, "small", **o), default_seq=512, phases=PHASES),
     ZooEntry("gpt2_xl", lambda net, **o: transformers.gpt2(net, "xl", **o), default_seq=1024, phases=PHASES),
     ZooEntry(
@@ -67,7 +82,60 @@ _ENTRIES = (
     ZooEntry("deepbench_gemm", deepbench.deepbench_gemm),
 )
 
-ZOO = {entry.name: entry for entry in _ENTRIES}
+
+def _language_models() -> tuple[ZooEntry, ...]:
+    """Every language model and one block of it; those with experts also with the most experts a batch can reach (``_worst``)."""
+    entries = []
+    for name, model in language_models.LANGUAGE_MODELS.items():
+        kinds = [("", Routing.EXPECTED)] + ([("_worst", Routing.WORST)] if model.experts else [])
+        for ending, routing in kinds:
+            for part, make in (
+                ("", language_models.language_model),
+                ("_block", language_models.language_model_block),
+            ):
+                build = partial(_build_language_model, make=make, model=model, routing=routing)
+                entries.append(ZooEntry(f"{name}{part}{ending}", build, 512, PHASES, model.context))
+    return tuple(entries)
+
+
+def _build_language_model(
+    net: NetworkBuilder,
+    tokens: int,
+    past: int,
+    make: Callable[..., tuple[str, ...]],
+    model: language_models.LanguageModel,
+    routing: Routing,
+) -> tuple[str, ...]:
+    return make(net, model, tokens, past, routing)
+
+
+def _other_models() -> tuple[ZooEntry, ...]:
+    """State-space models and one block of each; encoders of sound with their decoders."""
+    entries = []
+    for name, scanned in state_space.STATE_SPACE_MODELS.items():
+        entries.append(ZooEntry(name, partial(_build_scan, make=state_space.mamba, model=scanned), 512, PHASES))
+        block = partial(_build_scan, make=state_space.mamba_block, model=scanned)
+        entries.append(ZooEntry(f"{name}_block", block, 512, PHASES))
+    for name, heard in speech.SPEECH_MODELS.items():
+        entries.append(ZooEntry(name, partial(_build_speech, model=heard), 4, PHASES, heard.positions))
+    return tuple(entries)
+
+
+def _build_scan(
+    net: NetworkBuilder,
+    tokens: int,
+    past: int,
+    make: Callable[..., tuple[str, ...]],
+    model: state_space.StateSpaceModel,
+) -> tuple[str, ...]:
+    return make(net, model, tokens, past)
+
+
+def _build_speech(net: NetworkBuilder, tokens: int, past: int, model: speech.SpeechModel) -> tuple[str, ...]:
+    return speech.whisper(net, model, tokens, past)
+
+
+ZOO = {entry.name: entry for entry in (*_ENTRIES, *_language_models(), *_other_models())}
 
 
 def normalized(name: str) -> str:

@@ -21,6 +21,7 @@ class _Shape:
 
 
 _BERT_BASE = _Shape(12, 12, 768, 3072)
+_VIT = {"b": _BERT_BASE, "l": _Shape(24, 16, 1024, 4096)}
 _GPT2 = {"small": _Shape(12, 12, 768, 3072), "xl": _Shape(48, 25, 1600, 6400)}
 
 
@@ -87,9 +88,14 @@ def bert_base(net: NetworkBuilder, seq: int) -> str:
     return net.activation(net.linear(first, shape.width, name="pooler"), "tanh")
 
 
-def vit_b16(net: NetworkBuilder) -> str:
-    """ViT-B/16 at 224 x 224 (Dosovitskiy et al., ICLR 2021): 196 patches and a class token."""
-    shape = _BERT_BASE
+def vit(net: NetworkBuilder, size: str) -> str:
+    """ViT with patches of 16 x 16 at 224 x 224 (Dosovitskiy et al., ICLR 2021): 196 patches and a class token.
+
+    Args:
+        net: Where to build.
+        size: ``b`` (12 layers of width 768) or ``l`` (24 of 1024).
+    """
+    shape = _VIT[size]
     image = net.input("image", (net.batch, 3, 224, 224))
     patches = net.conv(image, shape.width, 16, stride=16, padding="valid", bias=True, name="patches")
     count = math.prod(net.shape(patches)[2:])

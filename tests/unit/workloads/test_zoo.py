@@ -6,6 +6,10 @@ from codesign.core.errors import UserError
 from codesign.workloads.network import OperatorKind
 from codesign.workloads.zoo import ZOO, build_model, is_zoo_name
 
+LARGE = "llama|mistral|qwen|mamba|whisper_[sl]"
+LIGHT = [n for n in sorted(ZOO) if not re.match("mixtral|deepseek", n) and ("block" in n or not re.match(LARGE, n))]
+"""Models that are quickly built: of the largest, one block (test_models_of_today.py has them whole)."""
+
 PUBLISHED_MACS = {
     # name: (published figure, half a unit of its last digit, source)
     "alexnet": (724e6, 0.5e6, "Sze et al., Proc. IEEE 2017, Table II"),
@@ -169,7 +173,7 @@ def test_bad_requests(name: str, options: dict[str, object], message: str) -> No
     assert re.search(message, str(caught.value))
 
 
-@pytest.mark.parametrize("name", sorted(ZOO))
+@pytest.mark.parametrize("name", LIGHT)
 def test_every_model_is_sound(name: str) -> None:
     net = build_model(name, bits=8, partial_bits=24)
     assert net.batch == 1
@@ -186,5 +190,5 @@ def test_every_model_is_sound(name: str) -> None:
             OperatorKind.SLICE,
             OperatorKind.TRANSPOSE,
             OperatorKind.GATHER,
-        ):
+        ) and operator.function not in ("expand", "nearest"):
             assert operator.operations > 0

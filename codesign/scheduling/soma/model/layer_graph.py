@@ -192,6 +192,16 @@ class LayerGraph:
                 raise UserError("a layer must read something", where=f"{self.name}: layer {index} {layer.name!r}")
         object.__setattr__(self, "topological", self._sort())
 
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of one sample."""
+        return sum(layer.ops for layer in self.layers if layer.is_matrix)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Stored weights of all layers."""
+        return sum(layer.weight_bytes for layer in self.layers)
+
     def _sort(self) -> tuple[int, ...]:
         """Layer ids, producers first, ties by id (Kahn)."""
         import heapq

@@ -7,15 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from codesign.core.goals import Budget, Objective
 from codesign.scheduling.soma.evaluator import Invalid, Parsed, Problem, Schedule, evaluate, parse
 from codesign.scheduling.soma.kernels import decode as kf
-from codesign.scheduling.soma.kernels.tile_cost import tile_cost
+from codesign.scheduling.soma.kernels.tile_cost import halo_extent, tile_cost
+from codesign.scheduling.soma.model.cut_layers import cut_wide_layers
 from codesign.scheduling.soma.model.from_network import graph_from_network
 from codesign.scheduling.soma.model.gpt2 import gpt2_block
 from codesign.scheduling.soma.model.hardware import EDGE
 from codesign.scheduling.soma.model.layer_graph import Layer, LayerGraph, LayerType, read_graph
 from codesign.scheduling.soma.model.notation import DramScheme, Encoding, FusionScheme, Status
 from codesign.scheduling.soma.model.rules import DEFAULT, REFERENCE, ModelOptions
+from codesign.scheduling.soma.search.two_stages import Found, SearchOptions, search
 from codesign.workloads.load import load_network
 
 DATA = Path(__file__).parents[3] / "data" / "soma"
@@ -159,3 +162,53 @@ def test_whole_edges_need_all_of_the_producer() -> None:
     assert isinstance(apart, Parsed)
     loads = apart.tensors[(apart.tensors[:, 0] == kf.LOAD_IFMAP) & (apart.tensors[:, 1] == 1)]
     assert loads[:, 4].tolist() == [8 * 16 * 16] * 2
+
+
+def test_a_dilated_filter_has_the_work_of_its_taps_and_the_halo_of_its_span() -> None:
+    dense = conv("dense", 64, 64, 32, ())
+    wide = replace(dense, name="wide", dilation_h=4, dilation_w=4, pad_h=4, pad_w=4)
+    assert (wide.weight_bytes, wide.ops, wide.span) == (dense.weight_bytes, dense.ops, (9, 9))
+    for shape in ((1, 64, 32, 32), (1, 64, 8, 8), (1, 64, 1, 1)):
+        plain, dilated = cost(dense, shape, DEFAULT), cost(wide, shape, DEFAULT)
+        assert dilated[5] == plain[5]  # energy of the multiply-accumulates
+        assert plain[0] <= dilated[0] <= 1.5 * plain[0]
+    graph = LayerGraph("two", (conv("a", 64, 64, 32, ()), replace(wide, ifm_prevs=(0,), ext_prevs=())), ((64, 32, 32),))
+    assert parsed(graph, 16, DEFAULT).layers[0].shape == (1, 64, 16, 16)  # 8 rows and 4 on both sides
+
+
+def test_one_output_reads_no_more_than_its_taps() -> None:
+    # 4 outputs in 4 pieces of one: 3 rows each, though every window reaches over 9
+    assert halo_extent(4, 3, 9, 1, 4, True) == 12
+    assert (
+        halo_extent(4, 3, 9, 1, 1, True) == 4
+    )  # a piece counts its outputs times the stride, halos apart (published rule)
+    assert [halo_extent(8, 3, 3, s, p, True) for s, p in ((1, 1), (1, 4), (2, 2))] == [8, 14, 17]
+    assert halo_extent(8, 1, 1, 2, 4, True) == 8
+
+
+def test_layers_with_more_weights_than_the_buffer_are_cut_along_their_channels() -> None:
+    first = Layer("a", LayerType.CONV, 4096, 4, 1, 4096, in_h=4, in_w=1, ext_prevs=(0,))
+    second = replace(first, name="b", K=100, ifm_prevs=(0,), ext_prevs=())
+    graph = LayerGraph("wide", (first, second), ((4096, 4, 1),))
+    cut = cut_wide_layers(graph, EDGE.gbuf.capacity_bytes)
+    assert [layer.name for layer in cut.layers] == [*(f"a[{i}]" for i in range(8)), "b"]
+    assert cut.layers[-1].ifm_prevs == tuple(range(8))
+    assert sum(layer.ops for layer in cut.layers) == sum(layer.ops for layer in graph.layers)
+    assert sum(layer.weight_bytes for layer in cut.layers) == sum(layer.weight_bytes for layer in graph.layers)
+    found = search(Problem(cut, 1, EDGE, DEFAULT), Objective.EDP, SearchOptions(Budget(evaluations=500)))
+    assert isinstance(found, Found)
+    weights = sum(layer.weight_bytes for layer in graph.layers)
+    assert found.schedule.parsed.dram_bytes["weights"] == weights
+    assert cut_wide_layers(graph, 2 * first.weight_bytes) == graph
+
+
+def test_outside_operands_are_read_whole() -> None:
+    layer = Layer(
+        "qk", LayerType.GROUP_CONV, 8 * 100, 4, 1, 8 * 64, groups=8, in_h=4, in_w=1, ext_prevs=(0,), whole_ext_prevs=(1,),
+        on_chip_weights=True,
+    )  # fmt: skip
+    graph = LayerGraph("scores", (layer,), ((8 * 64, 4, 1), (8, 100, 64)))
+    found = parse(Problem(graph, 3, EDGE, DEFAULT), FusionScheme((0,), (0,), (), (3,)))
+    assert isinstance(found, Parsed)
+    loads = found.tensors[found.tensors[:, 0] == kf.LOAD_IFMAP]
+    assert sorted(loads[:, 4].tolist()) == [8 * 64 * 4] * 3 + [8 * 100 * 64] * 3
