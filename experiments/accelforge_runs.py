@@ -9,6 +9,7 @@ CPU seconds are those of the search; reading files and compiling are not counted
 import csv
 import json
 import math
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -44,7 +45,7 @@ class Config:
 
     kind: str
     data: Path
-    time_limit: float = 120.0
+    time_limit: float = 45.0
     smoke: bool = False
     only: str = ""
     out: Path = Path("results/accelforge_runs")
@@ -354,6 +355,7 @@ def main(config: Config) -> dict[str, Any]:
             if isinstance(run, UserError):
                 raise run
             rows.append(compare(run, config.time_limit))
+            print(f"{name}: ratio {rows[-1]['ratio']:.6f}, {rows[-1]['ours']['cpu_seconds']:.2f} CPU s", file=sys.stderr, flush=True)
         except UserError as error:
             rows.append({"case": name, "status": f"not supported: {error}"})
         if config.smoke:
