@@ -21,6 +21,7 @@ COMMANDS = (
     "evaluate",
     "schedule",
     "tensorize",
+    "build",
     "train",
     "compare",
     "sensitivity",

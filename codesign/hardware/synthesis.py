@@ -111,12 +111,14 @@ def liberty() -> str:
         parts.append(f"  cell({cell['cell']}) {{\n    area : {cell['area_um2']};\n")
         if "Q" in cell["functions"]:
             parts.append('    ff(IQ, IQN) { next_state : "D"; clocked_on : "CLK"; }\n')
-            parts.append('    pin(D) { direction : input; }\n    pin(CLK) { direction : input; clock : true; }\n')
+            parts.append("    pin(D) { direction : input; }\n    pin(CLK) { direction : input; clock : true; }\n")
             parts.append('    pin(Q) { direction : output; function : "IQ"; }\n')
         else:
             inputs = sorted({name for f in cell["functions"].values() for name in re.findall(r"[A-Z]\w*", f)})
             parts += [f"    pin({name}) {{ direction : input; }}\n" for name in inputs]
-            parts += [f'    pin({o}) {{ direction : output; function : "{f}"; }}\n' for o, f in cell["functions"].items()]
+            parts += [
+                f'    pin({o}) {{ direction : output; function : "{f}"; }}\n' for o, f in cell["functions"].items()
+            ]
         parts.append("  }\n")
     return "".join([*parts, "}\n"])
 
@@ -176,7 +178,12 @@ def synthesize(p: Parameters, netlist: Netlist) -> Synthesis:
         own = {k: n for k, n in kinds.items() if k in areas}
         found.append(
             ModuleArea(
-                module, count, sum(own.values()), own.get("DFFPOSX1", 0), sum(areas[k] * n for k, n in own.items()), paths.get(module, 0)
+                module,
+                count,
+                sum(own.values()),
+                own.get("DFFPOSX1", 0),
+                sum(areas[k] * n for k, n in own.items()),
+                paths.get(module, 0),
             )
         )
     found.sort(key=lambda m: -m.area_um2 * m.count)

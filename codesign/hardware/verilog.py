@@ -70,7 +70,7 @@ def generate(p: Parameters) -> Netlist:
             element, name=f"{p.name}_pe", ports=element.ports, emit_src=False, strip_internal_attrs=True
         )
     rams = [(machine.scratchpad.bank[0], p.banks)]
-    tables: "dict[str, tuple[Ram, int]]" = {}
+    tables: dict[str, tuple[Ram, int]] = {}
     for table in machine.unit.tables.values():
         tables[table.module] = (table, tables.get(table.module, (table, 0))[1] + 1)
     rams += tables.values()

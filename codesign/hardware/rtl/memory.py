@@ -27,7 +27,15 @@ class Ram(Elaboratable):
     """
 
     def __init__(
-        self, depth: int, width: int, lane: int, reads: int, writes: int, through: Sequence[int], instance: bool, at_once: bool = False
+        self,
+        depth: int,
+        width: int,
+        lane: int,
+        reads: int,
+        writes: int,
+        through: Sequence[int],
+        instance: bool,
+        at_once: bool = False,
     ) -> None:
         self.depth, self.width, self.lane, self.instance = depth, width, lane, instance
         self.at_once = at_once
@@ -44,9 +52,11 @@ class Ram(Elaboratable):
     def module(self) -> str:
         """Name of its Verilog module."""
         through = "".join(map(str, self.through))
-        return f"ram_{self.depth}x{self.width}_l{self.lane}_r{self.reads}w{self.writes}" + (
-            f"_t{through}" if through else ""
-        ) + ("_c" if self.at_once else "")
+        return (
+            f"ram_{self.depth}x{self.width}_l{self.lane}_r{self.reads}w{self.writes}"
+            + (f"_t{through}" if through else "")
+            + ("_c" if self.at_once else "")
+        )
 
     def elaborate(self, platform: object) -> Module:
         """The netlist."""
