@@ -1,28 +1,38 @@
 import json
 from pathlib import Path
 
-from typer.testing import CliRunner
+import pytest
 
-from codesign.cli.app import app
-
-RUNNER = CliRunner()
+from codesign.cli import app as application
 
 
-def test_a_core_is_written_and_its_simulation_agrees(tmp_path: Path) -> None:
-    arguments = [
-        "build",
-        "--space",
-        "dotcore",
-        "--design",
-        "pe_rows=4,pe_cols=4,banks=2",
-        "--layer",
-        "gemm M=2 N=3 K=32",
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """The exit code of `codesign build`."""
+    monkeypatch.setattr("sys.argv", ["codesign", "build", *arguments])
+    try:
+        application.main()
+    except SystemExit as stopped:
+        return int(stopped.code or 0)
+    return 0
+
+
+def test_a_core_is_written_and_its_simulation_agrees(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--space", "dotcore", "--design", "pe_rows=4,pe_cols=4,banks=2", "--layer", "gemm M=2 N=3 K=32"]
+    arguments += [
+        "--simulate",
+        "--simulator",
+        "amaranth",
+        "--evaluations",
+        "10",
+        "--format",
+        "json",
+        "--out",
+        str(tmp_path),
     ]
-    done = RUNNER.invoke(
-        app, [*arguments, "--simulate", "--simulator", "amaranth", "--evaluations", "10", "--out", str(tmp_path), "--format", "json"]
-    )  # fmt: skip
-    assert done.exit_code == 0, done.output
-    document = json.loads(done.stdout)
+    assert run(monkeypatch, *arguments) == 0
+    document = json.loads(capsys.readouterr().out)
     assert document["simulation"]["bit_equal"]
     assert document["simulation"]["accesses_equal"]
     assert document["simulation"]["cycles"] == document["predicted_cycles"]
@@ -39,23 +49,17 @@ def test_a_core_is_written_and_its_simulation_agrees(tmp_path: Path) -> None:
     assert "module accelerator(" in (tmp_path / "accelerator.v").read_text()
 
 
-def _message(*arguments: str) -> str:
-    done = RUNNER.invoke(app, ["build", *arguments])
-    assert done.exit_code != 0
-    return str(done.exception)
-
-
-def test_nothing_named_is_refused() -> None:
-    assert "what is to be built?" in _message()
-
-
-def test_a_space_without_a_layer_is_refused() -> None:
-    assert "--space needs a --layer" in _message("--space", "gemmcore")
-
-
-def test_a_trial_without_a_study_is_refused() -> None:
-    assert "--trial needs one study" in _message("--trial", "3")
-
-
-def test_a_space_without_a_bus_is_refused() -> None:
-    assert "no `bus_bits`" in _message("--space", "eyeriss", "--layer", "gemm M=8 N=8 K=8", "--evaluations", "20")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "what is to be built?"),
+        (("--space", "gemmcore"), "--space needs a --layer"),
+        (("--trial", "3"), "--trial needs one study"),
+        (("--space", "eyeriss", "--layer", "gemm M=8 N=8 K=8"), "no `bus_bits`"),
+    ],
+)
+def test_what_cannot_be_built_is_refused_with_one_message(
+    arguments: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, *arguments) == 2
+    assert message in capsys.readouterr().err
