@@ -27,6 +27,7 @@ COMMANDS = (
     "study",
     "report",
     "convert",
+    "calibrate",
 )
 
 TRACEBACK = "CODESIGN_TRACEBACK"
