@@ -20,6 +20,7 @@ COMMANDS = (
     "map",
     "evaluate",
     "schedule",
+    "serve",
     "tensorize",
     "train",
     "compare",

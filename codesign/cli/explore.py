@@ -29,12 +29,19 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def explore(
-        network: Annotated[
-            list[str], typer.Option(help="ONNX file or zoo name; repeat it for several networks as one workload.")
-        ],
         out: Annotated[
             Path, typer.Option(help="Folder for study and report; the same command goes on where it stopped.")
         ],
+        network: Annotated[
+            list[str] | None,
+            typer.Option(help="ONNX file or zoo name; repeat it for several networks as one workload."),
+        ] = None,
+        workload: Annotated[
+            Path | None,
+            typer.Option(
+                help="Requests to a language model (YAML) instead of networks: latency is the time per output token, energy that of one."
+            ),
+        ] = None,
         space: Annotated[
             str,
             typer.Option(
@@ -186,7 +193,7 @@ def register(app: typer.Typer) -> None:
         check_format(output_format)
         warnings_to_stderr()
         request = ExploreRequest(
-            networks=tuple(network), weights=_numbers("--weights", weights), batch=batch, seq=seq, past=past, dims=parse_dims(dims), phase=phase,
+            networks=tuple(network or ()), workload=workload, weights=_numbers("--weights", weights), batch=batch, seq=seq, past=past, dims=parse_dims(dims), phase=phase,
             space=space, optimizer=optimizer, trials=trials, epsilon=epsilon, objectives=tuple((objectives or "").replace(",", " ").split()),
             constraints=tuple(constraint or ()), scheduler=scheduler, dram_ports=dram_ports, mapper=mapper, map_objective=map_objective, time_limit_s=time_limit,
             evaluations=evaluations, activations=activations, activation_bytes=parse_size(activation_buffer, "--activation-buffer"),

@@ -44,3 +44,4 @@ class ExploreRequest:
     storage: str | None
     study: str | None
     metrics: tuple[tuple[str, MetricFunction], ...] = ()
+    workload: Path | None = None

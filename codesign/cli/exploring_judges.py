@@ -62,7 +62,9 @@ def make_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
             f"--dram-ports is used with --scheduler layers, not {request.scheduler}",
             hint="schedulers of whole networks read DRAM as one channel",
         )
-    judge = made[request.scheduler](request, space)
+    if (request.workload is None) == (not request.networks):
+        raise UserError("expected --network or --workload", hint="a zoo name or ONNX file, or what is served as YAML")
+    judge = (made[request.scheduler] if request.workload is None else _serving_judge)(request, space)
     if not request.metrics:
         return judge
     from codesign.evaluation.own_metrics import WithOwnMetrics
@@ -108,6 +110,47 @@ def _layer_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
         f"{workload.name}: {sum(len(n.operators) for n in workload.networks)} operators, "
         f"{len(workload.distinct_layers())} distinct layers, {workload.macs / 1e9:.3g} GMACs, "
         f"{sum(n.weight_bytes for n in workload.networks):,} bytes of weights",
+    )
+
+
+def _serving_judge(request: "ExploreRequest", space: DesignSpace) -> Judge:
+    from codesign.evaluation.serving import ServingEvaluator
+    from codesign.workloads.serving import read_serving
+
+    assert request.workload is not None
+    given = {
+        "--scheduler": request.scheduler != "layers",
+        "--batch": request.batch is not None,
+        "--seq": request.seq is not None,
+        "--past": request.past is not None,
+        "--phase": request.phase is not None,
+        "--dims": request.dims is not None,
+        "--weights": bool(request.weights),
+    }
+    for option, present in given.items():
+        if present:
+            raise UserError(f"{option} plays no part with --workload", hint="the file says what is served")
+    spec = read_serving(request.workload)
+    options = _layer_options(request)
+    mapper = with_effort(create_mapper(request.mapper or DEFAULT_MAPPER), options.budget)
+    text = request.workload.read_bytes()
+    return Judge(
+        ServingEvaluator(_with_ports(request, space), spec, mapper, options),
+        {
+            **_workload_json(request),
+            "serving": str(request.workload),
+            "names": [spec.name],
+            "hashes": [hashlib.sha256(text).hexdigest()[:16]],
+            "weights": [1.0],
+        },
+        {"name": mapper.name, **{f.name: getattr(mapper, f.name) for f in fields(mapper)}},  # type: ignore[arg-type]
+        {
+            "objective": request.map_objective or _OBJECTIVE,
+            "time_limit_s": request.time_limit_s,
+            "evaluations": request.evaluations,
+        },
+        f"{spec.name} served: batch {spec.batch} on {spec.chips.count} chips, {spec.mean_output:g} output tokens a request; "
+        "latency is the time per output token, energy that of one",
     )
 
 
