@@ -16,6 +16,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from codesign.core.errors import CodesignError as CodesignError
     from codesign.core.errors import UserError as UserError
+    from codesign.evaluation.specification import BetweenLayers as BetweenLayers
+    from codesign.evaluation.specification import JudgeSpec as JudgeSpec
+    from codesign.evaluation.specification import WorkloadSpec as WorkloadSpec
+    from codesign.library.exploring import explore as explore
     from codesign.library.inputs import load_architecture as load_architecture
     from codesign.library.mapping import MapOptions as MapOptions
     from codesign.library.mapping import evaluate as evaluate
@@ -27,6 +31,11 @@ if TYPE_CHECKING:
     from codesign.library.studies import open_study as open_study
     from codesign.library.tensorizing import TensorizeOptions as TensorizeOptions
     from codesign.library.tensorizing import tensorize as tensorize
+    from codesign.study.specification import FidelitySpec as FidelitySpec
+    from codesign.study.specification import PlaceSpec as PlaceSpec
+    from codesign.study.specification import SearchSpec as SearchSpec
+    from codesign.study.specification import StudySpec as StudySpec
+    from codesign.study.specification import WorkersSpec as WorkersSpec
     from codesign.workloads.load import load_network as load_network
 
 _OFFERED = {
@@ -42,6 +51,11 @@ _OFFERED = {
     "schedule": "codesign.library.scheduling",
     "TensorizeOptions": "codesign.library.tensorizing",
     "tensorize": "codesign.library.tensorizing",
+    "explore": "codesign.library.exploring",
+    **dict.fromkeys(("BetweenLayers", "JudgeSpec", "WorkloadSpec"), "codesign.evaluation.specification"),
+    **dict.fromkeys(
+        ("FidelitySpec", "PlaceSpec", "SearchSpec", "StudySpec", "WorkersSpec"), "codesign.study.specification"
+    ),
     "compare": "codesign.library.studies",
     "open_study": "codesign.library.studies",
 }

@@ -11,8 +11,7 @@ from codesign.core.errors import UserError
 from codesign.core.quantities import parse_size
 
 if TYPE_CHECKING:
-    from codesign.optim.certificate import Certificate
-    from codesign.study.study import Study
+    from codesign.study.specification import StudySpec
 
 
 _WORKLOAD, _INNER, _CHEAP = "Workload", "Judging a design", "Cheap evaluations first"
@@ -29,9 +28,10 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def explore(
-        out: Annotated[
-            Path, typer.Option(help="Folder for study and report; the same command goes on where it stopped.")
-        ],
+        file: Annotated[
+            Path | None,
+            typer.Argument(help="A study as a YAML or JSON file (--save-config writes one); flags count above it."),
+        ] = None,
         network: Annotated[
             list[str] | None,
             typer.Option(help="ONNX file or zoo name; repeat it for several networks as one workload."),
@@ -42,18 +42,24 @@ def register(app: typer.Typer) -> None:
                 help="Requests to a language model (YAML) instead of networks: latency is the time per output token, energy that of one."
             ),
         ] = None,
+        out: Annotated[
+            Path | None,
+            typer.Option(help="Folder for study and report; the same command goes on where it stopped."),
+        ] = None,
         space: Annotated[
-            str,
+            str | None,
             typer.Option(
-                help="Hardware space by name, or your own: a file (mine.yaml) or module:attribute; an unknown name lists them."
+                help="Hardware space by name, or your own: a file (mine.yaml) or module:attribute; an unknown name lists them.",
+                show_default="scratchpad",
             ),
-        ] = "scratchpad",
+        ] = None,
         optimizer: Annotated[
-            str,
+            str | None,
             typer.Option(
-                help="mobo, exact (a proven front), nsga2:POPULATION, random, sobol, optuna:tpe, rl:ppo ...; an unknown name lists them."
+                help="mobo, exact (a proven front), nsga2:POPULATION, random, sobol, optuna:tpe, rl:ppo ...; an unknown name lists them.",
+                show_default="mobo",
             ),
-        ] = "mobo",
+        ] = None,
         trials: Annotated[
             int | None,
             typer.Option(
@@ -80,7 +86,7 @@ def register(app: typer.Typer) -> None:
                 help='Bound on a metric or a parameter, e.g. "power_w<=2", "latency<=5ms", "pe_rows>=8"; may be repeated.'
             ),
         ] = None,
-        seed: Annotated[int, typer.Option(help="Seed of every random choice.", min=0)] = 0,
+        seed: Annotated[int | None, typer.Option(help="Seed of every random choice.", min=0, show_default="0")] = None,
         output_format: Annotated[str, typer.Option("--format", help="text or json (of the front).")] = "text",
         weights: Annotated[
             str | None, _option(_WORKLOAD, help="One number per --network: how often each runs, e.g. '2 1'.")
@@ -96,13 +102,14 @@ def register(app: typer.Typer) -> None:
         ] = None,
         phase: Annotated[str | None, _option(_WORKLOAD, help="prefill or decode, for language models.")] = None,
         scheduler: Annotated[
-            str,
+            str | None,
             _option(
                 _INNER,
                 help="layers (each mapped alone), soma (whole network fused; --space soma-edge, soma-cloud), or cosma "
                 "(off-chip traffic of the best operator order and spills).",
+                show_default="layers",
             ),
-        ] = "layers",
+        ] = None,
         mapper: Annotated[
             str | None,
             _option(_INNER, help="Search for each layer's mapping, default exact; an unknown name lists them."),
@@ -115,12 +122,6 @@ def register(app: typer.Typer) -> None:
                 "bytes (default), energy or latency.",
             ),
         ] = None,
-        time_limit: Annotated[
-            float | None, _option(_INNER, help="Seconds of search per layer (soma: per network).")
-        ] = None,
-        evaluations: Annotated[
-            int | None, _option(_INNER, help="Mappings scored per layer (soma: schemes per network) at most.")
-        ] = None,
         dram_ports: Annotated[
             str | None,
             _option(
@@ -129,19 +130,36 @@ def register(app: typer.Typer) -> None:
                 "(each has the full bandwidth, as Timeloop counts); default: as the space says.",
             ),
         ] = None,
+        time_limit: Annotated[
+            float | None, _option(_INNER, help="Seconds of search per layer (soma: per network).")
+        ] = None,
+        evaluations: Annotated[
+            int | None, _option(_INNER, help="Mappings scored per layer (soma: schemes per network) at most.")
+        ] = None,
         activations: Annotated[
-            str, _option(_INNER, help="Between layers: dram (written and read back) or kept (on chip where they fit).")
-        ] = "dram",
+            str | None,
+            _option(
+                _INNER,
+                help="Between layers: dram (written and read back) or kept (on chip where they fit).",
+                show_default="dram",
+            ),
+        ] = None,
         activation_buffer: Annotated[
-            str, _option(_INNER, help="On-chip memory set aside for kept activations, e.g. 64KiB.")
-        ] = "0",
+            str | None,
+            _option(_INNER, help="On-chip memory set aside for kept activations, e.g. 64KiB.", show_default="0"),
+        ] = None,
         resident_weights: Annotated[
-            bool, _option(_INNER, "--resident-weights", help="Weights are on chip for good instead of loaded each run.")
-        ] = False,
+            bool | None,
+            _option(_INNER, "--resident-weights", help="Weights are on chip for good instead of loaded each run."),
+        ] = None,
         fidelity: Annotated[
-            str,
-            _option(_CHEAP, help="one, or two: cheap evaluations first where they tell more for their price (mobo)."),
-        ] = "one",
+            str | None,
+            _option(
+                _CHEAP,
+                help="one, or two: cheap evaluations first where they tell more for their price (mobo).",
+                show_default="one",
+            ),
+        ] = None,
         cheap_mapper: Annotated[
             str | None, _option(_CHEAP, help="Mapper of cheap evaluations, default anneal.")
         ] = None,
@@ -157,11 +175,15 @@ def register(app: typer.Typer) -> None:
             _option(_WORKERS, help="Designs evaluated at once; default 1, with Ray as many as cores.", min=1),
         ] = None,
         executor: Annotated[
-            str, _option(_WORKERS, help="process (on this machine) or ray (on a cluster).")
-        ] = "process",
+            str | None,
+            _option(_WORKERS, help="process (on this machine) or ray (on a cluster).", show_default="process"),
+        ] = None,
         ray_address: Annotated[
             str | None,
             _option(_WORKERS, help="Of a running Ray cluster: auto or HOST:PORT; without it one is started here."),
+        ] = None,
+        save_config: Annotated[
+            Path | None, typer.Option(help="Write the whole study as a file to this path, and run it.")
         ] = None,
         storage: Storage = None,
         study: StudyName = None,
@@ -184,42 +206,103 @@ def register(app: typer.Typer) -> None:
 
         codesign explore --network gpt2-small-block --space soma-edge --scheduler soma --out runs/c
 
+        codesign explore study.yaml --trials 200
+
         codesign explore --network vgg16 --storage postgresql://me@server/studies --out runs/d
         """
-        from codesign.cli.explore_request import ExploreRequest
         from codesign.cli.exploring import run_explore
         from codesign.cli.inputs import check_format, parse_dims, warnings_to_stderr
+        from codesign.library.studies import front_json
 
         check_format(output_format)
         warnings_to_stderr()
-        request = ExploreRequest(
-            networks=tuple(network or ()), workload=workload, weights=_numbers("--weights", weights), batch=batch, seq=seq, past=past, dims=parse_dims(dims), phase=phase,
-            space=space, optimizer=optimizer, trials=trials, epsilon=epsilon, objectives=tuple((objectives or "").replace(",", " ").split()),
-            constraints=tuple(constraint or ()), scheduler=scheduler, dram_ports=dram_ports, mapper=mapper, map_objective=map_objective, time_limit_s=time_limit,
-            evaluations=evaluations, activations=activations, activation_bytes=parse_size(activation_buffer, "--activation-buffer"),
-            resident_weights=resident_weights, fidelity=fidelity, cheap_mapper=cheap_mapper, cheap_evaluations=cheap_evaluations, cheap_cost=cheap_cost,
-            executor=executor, workers=workers, ray_address=ray_address, seed=seed, out=out, storage=storage, study=study,
-        )  # fmt: skip
-        explored = run_explore(request, front_to_stderr=output_format == "json")
+        flags = {
+            "workload": {
+                "networks": network or None,
+                "serving": None if workload is None else str(workload),
+                "weights": _numbers("--weights", weights),
+                "batch": batch,
+                "seq": seq,
+                "past": past,
+                "dims": parse_dims(dims),
+                "phase": phase,
+            },
+            "place": {"out": None if out is None else str(out), "storage": storage, "study": study},
+            "space": space,
+            "search": {
+                "optimizer": optimizer,
+                "trials": trials,
+                "epsilon": epsilon,
+                "objectives": (objectives or "").replace(",", " ").split() or None,
+                "constraints": constraint or None,
+                "seed": seed,
+            },
+            "judge": {
+                "scheduler": scheduler,
+                "mapper": mapper,
+                "objective": map_objective,
+                "time_limit_s": time_limit,
+                "evaluations": evaluations,
+                "dram_ports": dram_ports,
+                "between_layers": {
+                    "activations": activations,
+                    "activation_bytes": _bytes(activation_buffer),
+                    "resident_weights": resident_weights,
+                },
+            },
+            "fidelity": {
+                "fidelities": fidelity,
+                "low_mapper": cheap_mapper,
+                "low_evaluations": cheap_evaluations,
+                "low_cost": cheap_cost,
+            },
+            "workers": {"count": workers, "executor": executor, "ray_address": ray_address},
+        }
+        spec = _specification(file, flags)
+        if save_config is not None:
+            from codesign.study.specification import write_study_spec
+
+            typer.echo(f"study written to {write_study_spec(spec, save_config)}", err=True)
+        run = run_explore(spec, front_to_stderr=output_format == "json")
         if output_format == "json":
-            typer.echo(json.dumps(_front_json(*explored), indent=1))
+            typer.echo(json.dumps(front_json(run.study, run.certificate), indent=1))
 
 
-def _front_json(study: "Study", certificate: "Certificate | None") -> dict[str, Any]:
-    front = study.front()
-    return {
-        "status": "ok" if front else "infeasible",
-        "trials": len(study.trials),
-        "feasible": sum(study.is_valid(t) for t in study.trials),
-        "objectives": list(study.objectives),
-        "front": [{"trial": t.number, "point": t.point, "metrics": t.metrics} for t in front],
-        **({} if certificate is None else certificate.to_json()),
-    }
+def _specification(file: Path | None, flags: dict[str, Any]) -> "StudySpec":
+    """The study that a file and flags describe; flags count above the file."""
+    from codesign.core.files import read_structured
+    from codesign.core.specs import merged
+    from codesign.study.specification import StudySpec
+
+    below = {} if file is None else read_structured(file)
+    if not isinstance(below, dict):
+        return StudySpec.from_json(below, str(file))
+    whole = merged(below, _given(flags))
+    if isinstance(found := _table(whole, "workload"), dict) and not {"networks", "serving"} & set(found):
+        raise UserError("which network?", hint="give --network or --workload, or a study file that names one")
+    if isinstance(found := _table(whole, "place"), dict) and "out" not in found:
+        raise UserError("where is the study kept?", hint="give --out FOLDER")
+    return StudySpec.from_json(whole, "command line" if file is None else str(file))
 
 
-def _numbers(option: str, text: str | None) -> tuple[float, ...]:
+def _table(whole: dict[str, Any], name: str) -> Any:
+    """What stands under a name; what is no table is refused later, with its own message."""
+    return whole.get(name, {})
+
+
+def _given(flags: dict[str, Any]) -> dict[str, Any]:
+    """The flags that were given, nested as in a file."""
+    found = {key: _given(value) if isinstance(value, dict) and key != "dims" else value for key, value in flags.items()}
+    return {key: value for key, value in found.items() if value is not None and value != {}}
+
+
+def _bytes(text: str | None) -> int | None:
+    return None if text is None else parse_size(text, "--activation-buffer")
+
+
+def _numbers(option: str, text: str | None) -> tuple[float, ...] | None:
     if text is None:
-        return ()
+        return None
     try:
         return tuple(float(part) for part in text.replace(",", " ").split())
     except ValueError:

@@ -1,7 +1,7 @@
 """Specifications: frozen dataclasses that are files too, with a JSON schema for editors.
 
-A specification is nested frozen dataclasses of plain values: texts, numbers, truth values, tuples of them, other
-specifications. What its files may hold follows from its types, and what its fields mean from its docstrings; nothing is
+A specification is nested frozen dataclasses of plain values: texts, numbers, truth values, tuples and tables of them,
+other specifications. What its files may hold follows from its types, and what its fields mean from its docstrings; nothing is
 said twice.
 """
 
@@ -83,6 +83,10 @@ def _read(kind: Any, value: Any, name: str, where: str) -> Any:
     if origin in (Union, types.UnionType):
         (inner,) = (k for k in get_args(kind) if k is not type(None))
         return _read(inner, value, name, where)
+    if origin is dict:
+        if not isinstance(value, dict):
+            raise UserError(f"`{name}` must be names with values, got {describe(value)}", where=where)
+        return {str(key): _read(get_args(kind)[1], item, f"{name}.{key}", where) for key, item in value.items()}
     if origin is tuple:
         (inner, _) = get_args(kind)
         items = value if isinstance(value, list | tuple) else [value]  # a single one needs no brackets
@@ -110,6 +114,19 @@ def _scalar(kind: type[Any], value: Any, name: str, where: str) -> Any:
     if not good:
         raise UserError(f"`{name}` must be {_EXPECTED[kind]}, got {describe(value)}", where=where)
     return float(value) if kind is float else value
+
+
+def merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Two nested tables as one; where both say something, the second counts.
+
+    >>> merged({"search": {"trials": 40, "seed": 1}}, {"search": {"trials": 10}})
+    {'search': {'trials': 10, 'seed': 1}}
+    """
+    found = dict(below)
+    for key, value in above.items():
+        old = found.get(key)
+        found[key] = merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return found
 
 
 # ---- schema -------------------------------------------------------------------------------------
@@ -144,6 +161,8 @@ def _schema(kind: Any) -> dict[str, Any]:
     if origin in (Union, types.UnionType):
         (inner,) = (k for k in get_args(kind) if k is not type(None))
         return {"anyOf": [_schema(inner), {"type": "null"}]}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": _schema(get_args(kind)[1])}
     if origin is tuple:
         inner = _schema(get_args(kind)[0])
         return {"anyOf": [{"type": "array", "items": inner}, inner]}

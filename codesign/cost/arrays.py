@@ -24,11 +24,13 @@ class Reuse(Enum):
         tool's extrapolation of every loop from its first two iterations.
     WALK: the same rule walked truly.
     RESIDENT: whatever is still in the buffer.
+    WHOLE: nothing; a tile that moves is fetched whole, as into the other half of a double buffer.
     """
 
     TIMELOOP = 0
     WALK = 1
     RESIDENT = 2
+    WHOLE = 3
 
 
 class Problem(NamedTuple):

@@ -139,7 +139,9 @@ def _enter(buffer: _Buffer, corner: Word, tile: Words, reuse: Reuse) -> Words:
     fetched = tile
     if buffer.corner is not None:
         translation = tuple(a - b for a, b in zip(corner, buffer.corner, strict=True))
-        if reuse is Reuse.RESIDENT:
+        if reuse is Reuse.WHOLE:
+            fetched = tile if any(translation) else frozenset()
+        elif reuse is Reuse.RESIDENT:
             fetched = tile - buffer.tile
         elif buffer.translation is None or buffer.translation == translation:
             fetched = tile - buffer.tile

@@ -373,15 +373,19 @@ def _words_in_general(
         factor = loops[i, FACTOR]
         overlap = 1
         same = True
+        travels = False
         for a in range(axes):
             travel = coef[t, a, d] * outside[i, _STEP_SIZE]
             translation = travel - shift[a]
+            travels = travels or translation != 0
             same = same and translation == coef[t, a, loops[last, DIM]] * outside[last, _STEP_SIZE]
             overlap *= max(0, extent[v, t, a] - abs(translation))
             shift[a] += travel if reuse == 0 else travel * (factor - 1)
         if i == last:
             delta = full - overlap
         moved = full - overlap if reuse == 2 else (delta if same else full)
+        if reuse == 3:
+            moved = full if travels else 0
         total += (factor - 1) * outside[i, _BEFORE] * moved
         i = outside[i, _NEAREST]
     return total
@@ -531,7 +535,7 @@ def _count_tensor(
         words = counts[v, t, TILE]
         last = outside[place, _NEAREST]
         if last >= 0:
-            if tensor[t, _ENTANGLED] == 1 or reuse == 2:
+            if tensor[t, _ENTANGLED] == 1 or reuse >= 2:
                 words = _words_in_general(
                     loops, v, t, last, tensor[t, _AXES], coef, reuse, outside, extent, words, shift
                 )

@@ -15,6 +15,7 @@ from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.evaluation.design import AS_BUILT, DesignSpace, WithDramPorts, load_design_space, space_of_record
 from codesign.evaluation.network import EvaluationOptions
+from codesign.evaluation.specification import BetweenLayers
 from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mappers.registry import create as create_mapper
 from codesign.mapping.constraints import MappingProblem
@@ -24,7 +25,6 @@ from codesign.workloads.computation import Computation
 from codesign.workloads.files import computation_from_json
 from codesign.workloads.load import load_network
 from codesign.workloads.network_json import content_hash
-from codesign.workloads.traffic import Activations, TrafficRules, Weights
 from codesign.workloads.workload import Workload
 
 
@@ -130,13 +130,13 @@ def recorded_mapper(config: MappingABC[str, Any]) -> Mapper:
 def recorded_options(config: MappingABC[str, Any]) -> EvaluationOptions:
     """How a study's layers were mapped and its networks summed."""
     recorded = config["evaluation"]
-    weights = Weights.RESIDENT if recorded["resident_weights"] else Weights.PER_RUN
+    between = BetweenLayers.from_record(recorded)
     return EvaluationOptions(
         objective=Objective.parse(recorded["objective"]),
         budget=Budget(recorded["time_limit_s"], recorded["evaluations"]),
         seed=config["seed"],
-        rules=TrafficRules(activations=Activations(recorded["activations"]), weights=weights),
-        activation_bytes=recorded["activation_bytes"],
+        rules=between.rules(),
+        activation_bytes=between.activation_bytes,
     )
 
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
@@ -25,6 +25,7 @@ _PARTS = {"dram": 0, "gbuf": 1, "local": 2}
 """Parts of a schedule's energy that belong to a level of the template, outermost 0."""
 
 
+@runtime_checkable
 class TemplateSpace(Protocol):
     """A hardware space whose designs the scheduler understands."""
 

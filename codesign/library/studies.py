@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from codesign.core.errors import UserError
 from codesign.library.results import AbstractResult
+from codesign.optim.certificate import Certificate
 from codesign.report.compare import Comparison, comparison_json
 from codesign.report.compare import compare as compare_studies
 from codesign.study.study import Study, Trial
@@ -22,9 +23,11 @@ class Exploration(AbstractResult):
 
     Args:
         study: The durable record.
+        certificate: What is proven of its front, where the search proves.
     """
 
     study: Study
+    certificate: Certificate | None = None
 
     @property
     def trials(self) -> list[Trial]:
@@ -52,7 +55,7 @@ class Exploration(AbstractResult):
 
     def to_json(self) -> dict[str, Any]:
         """See `AbstractResult`; the form of ``codesign explore --format json``."""
-        return front_json(self.study)
+        return front_json(self.study, self.certificate)
 
     def headline(self) -> dict[str, Any]:
         """See `AbstractResult`."""
@@ -103,7 +106,7 @@ class Exploration(AbstractResult):
         self.study.close()
 
 
-def front_json(study: Study) -> dict[str, Any]:
+def front_json(study: Study, certificate: Certificate | None = None) -> dict[str, Any]:
     """The front of a study as ``--format json`` prints it."""
     front = study.front()
     return {
@@ -112,6 +115,7 @@ def front_json(study: Study) -> dict[str, Any]:
         "feasible": sum(study.is_valid(t) for t in study.trials),
         "objectives": list(study.objectives),
         "front": [{"trial": t.number, "point": t.point, "metrics": t.metrics} for t in front],
+        **({} if certificate is None else certificate.to_json()),
     }
 
 

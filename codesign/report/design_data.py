@@ -26,6 +26,11 @@ class DesignData:
         except UserError as error:
             self.note = f"Designs could not be built again, so what memories hold is left out: {error}."
 
+    @property
+    def space_size(self) -> int | None:
+        """Designs that the study's space can have at most; None if the space cannot be had."""
+        return None if self._space is None else int(self._space.space.cardinality_bound)
+
     def of(self, trial: Trial) -> dict[str, Any] | None:
         """The data of a trial; None when nothing is recorded of it."""
         detail = self._study.detail(trial.number)

@@ -93,7 +93,8 @@ def scratchpad_of(architecture: Architecture, level_name: str) -> Scratchpad:
     if instances > 1:
         raise UserError(f"a program drives one memory, the design has {instances} of this level", where=where)
     try:
-        return Scratchpad(int(level.capacity_bytes), level.banks, level.name)
+        unit = _ALIGNMENT_BYTES * level.banks  # bytes that do not fill a word of every bank are left out
+        return Scratchpad(int(level.capacity_bytes) // unit * unit, level.banks, level.name)
     except UserError as error:
         raise error.within(where) from None
 

@@ -56,6 +56,10 @@ class ExactMapper:
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`. Without a budget it runs until the optimum is proven."""
         started = time.perf_counter()
+        if reuse is Reuse.WHOLE:
+            raise UserError(
+                "the exact mapper does not search under reuse rule 'whole'", hint="use anneal, genetic or random"
+            )
         instance = make_instance(problem, reuse)
         best = new_incumbent(
             instance, Goal(objective), started, budget, math.inf if self.effort is None else self.effort

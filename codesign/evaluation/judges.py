@@ -1,0 +1,299 @@
+"""What designs are judged by: layers mapped one by one, or the whole network scheduled; at high and low fidelity."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, final
+
+from codesign.arch.architecture import Ports
+from codesign.core.errors import UserError
+from codesign.core.goals import Objective
+from codesign.evaluation.design import AS_BUILT, DesignEvaluator, DesignSpace, Evaluation, WithDramPorts
+from codesign.evaluation.network import EvaluationOptions, with_effort
+from codesign.evaluation.own_metrics import MetricFunction, WithOwnMetrics
+from codesign.evaluation.serving import ServingEvaluator
+from codesign.evaluation.specification import BetweenLayers, JudgeSpec, WorkloadSpec
+from codesign.mappers.registry import create as create_mapper
+from codesign.workloads.load import load_network
+from codesign.workloads.network_json import content_hash
+from codesign.workloads.serving import read_serving
+from codesign.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from codesign.scheduling.cosma.objective import Quantity
+
+DEFAULT_MAPPER, LOW_FIDELITY_MAPPER = "exact", "anneal"
+
+COSMA_TIME_LIMIT_S = 10.0
+"""Seconds for each schedule that cannot be solved exactly."""
+
+
+@final
+@dataclass(frozen=True)
+class Judge:
+    """An evaluator, and what a study records of it.
+
+    Args:
+        evaluate: From a design to its metrics; plain data, so it can be sent to other processes.
+        workload: Names, hashes, weights and so on of the networks.
+        mapper: Name and options of the inner search.
+        evaluation: Options of the evaluation.
+        headline: What runs, for the first line of output.
+    """
+
+    evaluate: Callable[[dict[str, Any]], Evaluation]
+    workload: dict[str, Any]
+    mapper: dict[str, Any]
+    evaluation: dict[str, Any]
+    headline: str
+
+
+def make_judge(
+    workload: WorkloadSpec,
+    how: JudgeSpec,
+    space: DesignSpace,
+    *,
+    seed: int = 0,
+    metrics: Sequence[tuple[str, MetricFunction]] = (),
+) -> Judge:
+    """The judge that is asked for.
+
+    Args:
+        workload: The networks.
+        how: How they are run.
+        space: Where designs come from.
+        seed: Of stochastic searches.
+        metrics: Functions of the user's own, by name.
+
+    Raises:
+        UserError: Fields that do not go together, an unknown mapper or network.
+    """
+    made = {"layers": _layer_judge, "soma": _soma_judge, "cosma": _cosma_judge}
+    if workload.serving is not None and how.scheduler != "layers":
+        raise UserError(
+            f"--scheduler {how.scheduler} plays no part with --workload", hint="requests are judged layer by layer"
+        )
+    make = made[how.scheduler] if workload.serving is None else _serving_judge
+    judge = make(workload, how, space, seed)
+    if not metrics:
+        return judge
+    return replace(judge, evaluate=WithOwnMetrics(judge.evaluate, space, tuple(metrics)))
+
+
+def low_fidelity(how: JudgeSpec, mapper: str | None, evaluations: int) -> JudgeSpec:
+    """The same judge on a small budget.
+
+    Args:
+        how: The high-fidelity judge.
+        mapper: Of low-fidelity evaluations; None for `LOW_FIDELITY_MAPPER`.
+        evaluations: Mappings or schemes scored.
+
+    Raises:
+        UserError: A mapper is named where none is used.
+    """
+    if how.scheduler != "layers" and mapper is not None:
+        raise UserError(f"--cheap-mapper is used with --scheduler layers, not {how.scheduler}")
+    chosen = mapper or (LOW_FIDELITY_MAPPER if how.scheduler == "layers" else None)
+    return replace(how, mapper=chosen, time_limit_s=None, evaluations=evaluations)
+
+
+# ---- layer by layer --------------------------------------------------------------------------------
+
+
+def _layer_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int) -> Judge:
+    loaded = load_workload(workload, space)
+    objective = Objective.EDP if how.objective is None else Objective.parse(how.objective)
+    options = EvaluationOptions(
+        objective=objective,
+        budget=how.budget,
+        seed=seed,
+        rules=how.between_layers.rules(),
+        activation_bytes=how.between_layers.activation_bytes,
+    )
+    mapper = with_effort(create_mapper(how.mapper or DEFAULT_MAPPER), options.budget)
+    return Judge(
+        DesignEvaluator(_with_ports(how, space), loaded, mapper, options),
+        {
+            **workload.record(),
+            "names": [n.name for n in loaded.networks],
+            "hashes": [content_hash(n) for n in loaded.networks],
+            "weights": list(loaded.weights),
+        },
+        {"name": mapper.name, **{f.name: getattr(mapper, f.name) for f in fields(mapper)}},  # type: ignore[arg-type]
+        {
+            "objective": objective.value,
+            "time_limit_s": how.time_limit_s,
+            "evaluations": how.evaluations,
+            "dram_ports": how.dram_ports or AS_BUILT,
+            **how.between_layers.record(),
+        },
+        f"{loaded.name}: {sum(len(n.operators) for n in loaded.networks)} operators, "
+        f"{len(loaded.distinct_layers())} distinct layers, {loaded.macs / 1e9:.3g} GMACs, "
+        f"{sum(n.weight_bytes for n in loaded.networks):,} bytes of weights",
+    )
+
+
+def _serving_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int) -> Judge:
+    """Requests to a language model, layer by layer: rules V1 to V6 of docs/reference/serving.md."""
+    assert workload.serving is not None
+    asked = read_serving(workload.serving)
+    objective = Objective.EDP if how.objective is None else Objective.parse(how.objective)
+    between = how.between_layers
+    options = EvaluationOptions(
+        objective, how.budget, seed, rules=between.rules(), activation_bytes=between.activation_bytes
+    )
+    mapper = with_effort(create_mapper(how.mapper or DEFAULT_MAPPER), options.budget)
+    return Judge(
+        ServingEvaluator(_with_ports(how, space), asked, mapper, options),
+        {
+            **workload.record(),
+            "names": [asked.name],
+            "hashes": [hashlib.sha256(repr(asked).encode()).hexdigest()[:16]],
+            "weights": [1.0],
+        },
+        {"name": mapper.name, **{f.name: getattr(mapper, f.name) for f in fields(mapper)}},  # type: ignore[arg-type]
+        {
+            "objective": objective.value,
+            "time_limit_s": how.time_limit_s,
+            "evaluations": how.evaluations,
+            "dram_ports": how.dram_ports or AS_BUILT,
+            **between.record(),
+        },
+        f"{asked.name} served: batch {asked.batch} on {asked.chips.count} chips, {asked.mean_output:g} output tokens a request; "
+        "latency is the time per output token, energy that of one",
+    )
+
+
+def _with_ports(how: JudgeSpec, space: DesignSpace) -> DesignSpace:
+    return space if how.dram_ports is None else WithDramPorts(space, Ports(how.dram_ports))
+
+
+def load_workload(workload: WorkloadSpec, space: DesignSpace) -> Workload:
+    """The networks at the widths of the hardware."""
+    networks = [
+        load_network(
+            name,
+            batch=workload.batch,
+            seq=workload.seq,
+            past=workload.past,
+            phase=workload.phase,
+            dims=workload.dims,
+            bits=space.bits,
+            partial_bits=space.partial_bits,
+        )
+        for name in workload.networks
+    ]
+    return Workload.of(networks, workload.weights)
+
+
+# ---- whole networks --------------------------------------------------------------------------------
+
+
+def _soma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int) -> Judge:
+    from codesign.evaluation.scheduled import ScheduledEvaluator, TemplateSpace
+    from codesign.scheduling.soma.model.load import load_graph
+    from codesign.scheduling.soma.search.two_stages import SearchOptions
+
+    if not isinstance(space, TemplateSpace):
+        raise UserError(
+            f"--scheduler soma needs a space of its accelerator template, got {space.name!r}",
+            hint="soma-edge or soma-cloud",
+        )
+    _refuse_layer_fields(how)
+    sources = [
+        load_graph(
+            n, phase=workload.phase, seq=workload.seq, past=workload.past, batch=workload.batch, dims=workload.dims
+        )
+        for n in workload.networks
+    ]
+    batches = {s.batch for s in sources}
+    if len(batches) > 1:
+        raise UserError(f"the networks are of different batches: {sorted(batches)}", hint="give --batch")
+    weights = workload.all_weights
+    options = SearchOptions(how.budget, seed=seed)
+    objective = Objective.EDP if how.objective is None else Objective.parse(how.objective)
+    graphs = tuple((source.graph, weight) for source, weight in zip(sources, weights, strict=True))
+    evaluator = ScheduledEvaluator(space, graphs, batches.pop(), objective, options)
+    names = [source.graph.name for source in sources]
+    operators = sum(len(s.graph.layers) for s in sources)
+    return Judge(
+        evaluator,
+        {**workload.record(), "names": names, "hashes": [_hash(s.graph) for s in sources], "weights": list(weights)},
+        {"name": "soma", "chains": options.chains},
+        {
+            "scheduler": "soma",
+            "objective": objective.value,
+            "time_limit_s": how.time_limit_s,
+            "evaluations": how.evaluations,
+        },
+        f"{' + '.join(names)}: {operators} operators, {sum(s.batch * s.graph.macs for s in sources) / 1e9:.3g} GMACs, "
+        f"{sum(s.graph.weight_bytes for s in sources):,} bytes of weights; fused and scheduled as a whole",
+    )
+
+
+def _cosma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int) -> Judge:
+    from codesign.evaluation.traffic import TrafficEvaluator
+    from codesign.scheduling.cosma.load import load_graph
+    from codesign.scheduling.cosma.solve import Effort
+
+    _refuse_layer_fields(how)
+    quantity = _traffic_quantity(how.objective)
+    if how.evaluations is not None:
+        raise UserError("--evaluations does not apply to --scheduler cosma", hint="--time-limit bounds each schedule")
+    graphs = [
+        load_graph(
+            name,
+            bits=space.bits,
+            batch=workload.batch,
+            seq=workload.seq,
+            past=workload.past,
+            phase=workload.phase,
+            dims=workload.dims,
+        ).without_parameters()
+        for name in workload.networks
+    ]
+    effort = Effort(time_limit_s=how.time_limit_s or COSMA_TIME_LIMIT_S, seed=seed)
+    weights = workload.all_weights
+    evaluator = TrafficEvaluator(space, tuple(zip(graphs, weights, strict=True)), quantity, effort)
+    names = [graph.name for graph in graphs]
+    operators = sum(len(g.operators) for g in graphs)
+    return Judge(
+        evaluator,
+        {**workload.record(), "names": names, "hashes": [_hash(g) for g in graphs], "weights": list(weights)},
+        {"name": "cosma"},
+        {"scheduler": "cosma", "objective": quantity.value, "time_limit_s": effort.time_limit_s},
+        f"{' + '.join(names)}: {operators} operators, {sum(g.macs for g in graphs) / 1e9:.3g} GMACs; off-chip traffic of the best order and spills",
+    )
+
+
+def _traffic_quantity(name: str | None) -> "Quantity":
+    """What COSMA minimises over off-chip traffic: a sum over transfers, so no energy-delay product."""
+    from codesign.scheduling.cosma.objective import Quantity
+
+    known = {quantity.value: quantity for quantity in Quantity}
+    if name is not None and name not in known:
+        raise UserError(
+            f"--map-objective {name} is not one that --scheduler cosma minimises: {', '.join(known)}",
+            hint="leave it out for bytes, or use --scheduler layers or soma",
+        )
+    return Quantity.BYTES if name is None else known[name]
+
+
+def _hash(graph: object) -> str:
+    return hashlib.sha256(repr(graph).encode()).hexdigest()[:16]
+
+
+def _refuse_layer_fields(how: JudgeSpec) -> None:
+    plain, between = BetweenLayers(), how.between_layers
+    given = {
+        "--mapper": how.mapper is not None,
+        "--activations": between.activations != plain.activations,
+        "--activation-buffer": between.activation_bytes != plain.activation_bytes,
+        "--resident-weights": between.resident_weights,
+    }
+    for option, present in given.items():
+        if present:
+            raise UserError(
+                f"{option} is of --scheduler layers; --scheduler {how.scheduler} decides it itself",
+                hint=f"leave out {option}",
+            )

@@ -1,0 +1,167 @@
+"""What a person asked for: which workload, and how designs are judged by it. Frozen, files too (see `codesign.core.specs`)."""
+
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from codesign.arch.architecture import Ports
+from codesign.core.errors import UserError, unknown_name
+from codesign.core.goals import Budget
+from codesign.workloads.traffic import Activations, TrafficRules, Weights
+
+SCHEDULERS = ("layers", "soma", "cosma")
+
+
+@final
+@dataclass(frozen=True)
+class WorkloadSpec:
+    """The networks that designs run.
+
+    Args:
+        networks: Names of the zoo or files (ONNX, JSON, YAML).
+        weights: How often each runs; empty for once each.
+        batch: Inferences that run together.
+        seq: Sequence length, for networks that have one.
+        past: Tokens in the cache, for language models.
+        phase: prefill or decode, for language models.
+        dims: Lengths of ONNX files' free axes, by name.
+        serving: File of the requests to a language model, instead of networks.
+    """
+
+    networks: tuple[str, ...] = ()
+    weights: tuple[float, ...] = ()
+    batch: int | None = None
+    seq: int | None = None
+    past: int | None = None
+    phase: str | None = None
+    dims: dict[str, int] | None = None
+    serving: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.serving is None:
+            if not self.networks:
+                raise UserError("a workload needs at least one network, got none")
+            return
+        given = {
+            "--network": self.networks,
+            "--weights": self.weights,
+            "--batch": self.batch,
+            "--seq": self.seq,
+            "--past": self.past,
+            "--phase": self.phase,
+            "--dims": self.dims,
+        }
+        for option, value in given.items():
+            if value:
+                raise UserError(f"{option} plays no part with --workload", hint="the file says what is served")
+
+    @property
+    def all_weights(self) -> tuple[float, ...]:
+        """One for each network.
+
+        Raises:
+            UserError: There are more or fewer weights than networks.
+        """
+        weights = self.weights or (1.0,) * len(self.networks)
+        if len(weights) != len(self.networks):
+            raise UserError(f"expected {len(self.networks)} weights, one per network, got {len(weights)}")
+        return weights
+
+    def record(self) -> dict[str, Any]:
+        """The part of a study's record that says how networks were loaded."""
+        return {
+            "networks": list(self.networks),
+            "batch": self.batch,
+            "seq": self.seq,
+            "past": self.past,
+            "phase": self.phase,
+            "dims": self.dims,
+            **({} if self.serving is None else {"serving": self.serving}),
+        }
+
+
+@final
+@dataclass(frozen=True)
+class BetweenLayers:
+    """What happens to activations and weights between layers (rules E3 to E5).
+
+    Args:
+        activations: dram (written and read back) or kept (on chip where they fit).
+        activation_bytes: On-chip memory set aside for kept activations.
+        resident_weights: Weights are on chip for good instead of loaded each run.
+    """
+
+    activations: str = "dram"
+    activation_bytes: int = 0
+    resident_weights: bool = False
+
+    def rules(self) -> TrafficRules:
+        """The same for the evaluation.
+
+        Raises:
+            UserError: The fields do not go together.
+        """
+        try:
+            activations = Activations(self.activations)
+        except ValueError:
+            raise UserError(f"--activations must be dram or kept, got {self.activations!r}") from None
+        if activations is Activations.DRAM and self.activation_bytes:
+            raise UserError("--activation-buffer is used with --activations kept only")
+        if activations is Activations.KEPT and not self.activation_bytes:
+            raise UserError("--activations kept needs --activation-buffer, the memory to keep them in")
+        return TrafficRules(
+            activations=activations, weights=Weights.RESIDENT if self.resident_weights else Weights.PER_RUN
+        )
+
+    def record(self) -> dict[str, Any]:
+        """The part of a study's record that `from_record` reads."""
+        return {
+            "activations": self.activations,
+            "activation_bytes": self.activation_bytes,
+            "resident_weights": self.resident_weights,
+        }
+
+    @classmethod
+    def from_record(cls, recorded: dict[str, Any]) -> "BetweenLayers":
+        """What a study recorded."""
+        return cls(recorded["activations"], recorded["activation_bytes"], recorded["resident_weights"])
+
+
+@final
+@dataclass(frozen=True)
+class JudgeSpec:
+    """How designs are judged: layer by layer, or the whole network scheduled.
+
+    Args:
+        scheduler: layers (each mapped alone), soma (whole network fused) or cosma (off-chip traffic of the best operator order).
+        mapper: Search for each layer's mapping, default exact.
+        objective: What each mapping or schedule minimises: energy, latency or edp (default); with cosma bytes (default), energy or latency.
+        time_limit_s: Seconds of search per layer (soma, cosma: per network).
+        evaluations: Mappings scored per layer (soma: schemes per network) at most.
+        dram_ports: shared (reads and writes take turns on the DRAM channel) or separate; default: as the space says.
+        between_layers: What happens to activations and weights.
+    """
+
+    scheduler: str = "layers"
+    mapper: str | None = None
+    objective: str | None = None
+    time_limit_s: float | None = None
+    evaluations: int | None = None
+    dram_ports: str | None = None
+    between_layers: BetweenLayers = field(default_factory=BetweenLayers)
+
+    def __post_init__(self) -> None:
+        if self.scheduler not in SCHEDULERS:
+            raise unknown_name("scheduler", self.scheduler, SCHEDULERS)
+        Budget(self.time_limit_s, self.evaluations)
+        if self.dram_ports is not None and self.dram_ports not in [p.value for p in Ports]:
+            raise unknown_name("--dram-ports", self.dram_ports, [p.value for p in Ports])
+        if self.dram_ports is not None and self.scheduler != "layers":
+            raise UserError(
+                f"--dram-ports is used with --scheduler layers, not {self.scheduler}",
+                hint="schedulers of whole networks read DRAM as one channel",
+            )
+
+    @property
+    def budget(self) -> Budget:
+        """Of each search."""
+        return Budget(self.time_limit_s, self.evaluations)

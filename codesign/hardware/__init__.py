@@ -1,0 +1,1 @@
+"""A design and its program as register-transfer-level hardware: generated, simulated, synthesised."""

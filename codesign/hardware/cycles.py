@@ -1,0 +1,344 @@
+"""Cycles of a machine of loop nests, from its pipeline depths alone.
+
+A recurrence over the sequencer's iterations: when tiles have arrived, when the array takes a command, when a half is free again.
+Every constant is a number of registers in the generated hardware; rules K1 to K6 of docs/explanation/hardware.md.
+"""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from codesign.core.jit import njit
+from codesign.hardware.bench import LATENCY_CYCLES, HardwareError
+from codesign.hardware.image import Layout
+from codesign.hardware.nest_image import PORTS, Box, NestPlan, box_of
+from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Parameters
+from codesign.hardware.queue_image import CommandShape, CoreImage
+
+IntArray = npt.NDArray[np.int64]
+
+EMIT_CYCLES = 4
+"""From `go` to the first row's values: the scratchpad, the bus register, the operand registers, the product."""
+
+_RING = 512
+_START, _COUNT, _HEAD, _PACE, _WENT, _IDLE = 0, 1, 2, 3, 4, 5  # fields of the array's state
+
+
+def transfer_cycles(
+    p: Parameters, box: Box, at: int, element_bytes: int, *, wide: bool, store: bool, latency: int = LATENCY_CYCLES
+) -> int:
+    """Cycles of moving a box, its request included (K1).
+
+    Args:
+        p: The machine.
+        box: Runs and the loops around them.
+        at: Scratchpad address of its first byte.
+        element_bytes: Width of an element in DRAM.
+        wide: Elements take 4 bytes on chip.
+        store: To DRAM.
+        latency: Cycles from a request to its first beat.
+    """
+    known: dict[int, int] = {}
+    starts = np.zeros(1, np.int64)
+    for bound, _, chip in box.loops:
+        starts = (starts[None, :] + (np.arange(bound) * chip)[:, None]).ravel()
+    phase, times = np.unique((starts + at) % WORD_BYTES, return_counts=True)
+    total = 0
+    for start, count in zip(phase.tolist(), times.tolist(), strict=True):
+        known[start] = _run_cycles(p, box.run_bytes, start, element_bytes, wide, store, latency)
+        total += count * known[start]
+    return total
+
+
+def _run_cycles(p: Parameters, run: int, phase: int, element_bytes: int, wide: bool, store: bool, latency: int) -> int:
+    """One contiguous run: bursts of beats, a beat in as many chunks as lines it touches."""
+    total = 0
+    while run > 0:
+        beats = min(-(-run // p.bus_bytes), p.burst_bytes // p.bus_bytes)
+        chunks = []
+        for _ in range(beats):
+            rest, count = min(run, p.bus_bytes), 0
+            run -= rest
+            while rest > 0:
+                room = p.line_bytes - phase % WORD_BYTES
+                if wide:
+                    n = min(rest // element_bytes, room // PARTIAL_BYTES)
+                    rest, phase = rest - n * element_bytes, phase + n * PARTIAL_BYTES
+                else:
+                    n = min(rest, room)
+                    rest, phase = rest - n, phase + n
+                count += 1
+            chunks.append(count)
+        total += max(latency, chunks[0] + 1) + sum(chunks[1:]) + 1 if store else latency + sum(chunks)
+    return total
+
+
+def nest_cycles(plan: NestPlan, layouts: dict[str, Layout], *, latency: int = LATENCY_CYCLES) -> int:
+    """Busy cycles of a plan on its machine (K1 to K6)."""
+    p, n_seq = plan.p, plan.n_seq
+    load, store = np.zeros((3, 2), np.int64), np.zeros(2, np.int64)
+    for t, port in enumerate(PORTS):
+        box, size = box_of(plan, port, layouts[port]), layouts[port].element_bytes
+        for h in range(2):
+            at = plan.halves[port][h % len(plan.halves[port])]
+            load[t, h] = transfer_cycles(p, box, at, size, wide=port == "O", store=False, latency=latency)
+            if port == "O":
+                store[h] = transfer_cycles(p, box, at, size, wide=True, store=True, latency=latency)
+    inner = [x.factor for x in plan.loops[n_seq:]]
+    lines = len(plan.emissions.lines)
+    windows = [len(plan.windows["A"]), len(plan.windows["B"]), lines]
+    words = [math.prod(plan.tile(q, plan.loc(q), local=True)) if q in p.local else 0 for q in PORTS]
+    feed = sum(w for w, port in zip(windows, "AB", strict=False) if port not in p.local)
+    return int(
+        _walk(
+            np.array([x.factor for x in plan.loops[:n_seq]], np.int64), plan.n_loads,
+            np.array([plan.changes(q, plan.sp(q), 0, n_seq) for q in PORTS], np.bool_).reshape(3, n_seq),
+            np.array([plan.changes(q, plan.loc(q), 0, n_seq) for q in PORTS], np.bool_).reshape(3, n_seq),
+            np.array([any(plan.move("O", i)) for i in range(n_seq)], np.bool_),
+            np.array([len(plan.halves[q]) for q in PORTS], np.int64),
+            load, store, np.array(words, np.int64), np.array(windows, np.int64), math.prod(inner), feed,
+            np.array([q in p.local for q in PORTS], np.bool_), p.column_cycles,
+        )
+    )  # fmt: skip
+
+
+def queue_cycles(core: CoreImage, *, latency: int = LATENCY_CYCLES) -> int:
+    """Busy cycles of a core's program: two clocks that wait for each other's signals (K5)."""
+    image = core.image
+    p, lines = image.parameters, len(image.emissions.lines)
+    feed = sum(len(image.windows[port]) for port in "AB" if port not in p.local)
+    reads = {0: len(image.windows["A"]), 1: len(image.windows["B"]), 2: lines, 3: feed, 4: 0}
+    ring, state = np.zeros(_RING, np.int64), np.zeros(6, np.int64)
+    state[_WENT] = -9
+    durations = [
+        transfer_cycles(p, box, at, size, wide=wide, store=store, latency=latency)
+        for box, at, size, wide, store in core.transfers
+    ]
+    clock, position, done = [0, 0], [0, 0], [0, 0]
+    signals: tuple[list[int], list[int]] = ([], [])
+    queues = (core.array, core.dma)
+    while position[0] < len(queues[0]) or position[1] < len(queues[1]):
+        progress = False
+        for q in (0, 1):
+            while position[q] < len(queues[q]):
+                what, value, signal = queues[q][position[q]]
+                if what == "wait" and len(signals[1 - q]) < value:
+                    break
+                progress = True
+                position[q] += 1
+                if what == "writes":
+                    clock[q] += value
+                elif what == "wait":
+                    clock[q] = max(clock[q], signals[1 - q][value - 1]) + 1
+                else:
+                    if q == 1:
+                        end = clock[1] + durations[done[1]]
+                    else:
+                        end = _array_launch(p, core.shapes[done[0]], reads, lines, clock[0], bool(signal), ring, state)
+                    done[q] += 1
+                    clock[q] = end + 1
+                    if signal:
+                        signals[q].append(end + 1)
+        if not progress:
+            raise HardwareError("the two queues wait for each other")
+    return max(clock) + 1
+
+
+def _array_launch(
+    p: Parameters,
+    shape: CommandShape,
+    reads: dict[int, int],
+    lines: int,
+    now: int,
+    signal: bool,
+    ring: IntArray,
+    state: IntArray,
+) -> int:
+    """The cycle in which the queue sees that a command of the array is over."""
+    kind = shape.kind
+    now = max(now, int(state[_IDLE]))
+    if kind < 3 and "O" in p.local:
+        now = max(now, int(state[_WENT]) + 2)
+    if kind == 2:
+        now = max(now, _quiet(state, ring, lines))
+    goes = kind >= 3
+    emits = kind == 4 or (kind == 3 and "O" not in p.local)
+    _command(ring, state, now, shape.items, reads[kind], goes, emits, lines, p.column_cycles)
+    end = max(now + 1, int(state[_IDLE]))
+    return max(end, _quiet(state, ring, lines)) if signal else end
+
+
+@njit
+def _stalled(ring: IntArray, state: IntArray, lines: int, f: int) -> bool:
+    """Whether the array's read port serves an emission in that cycle; cycles are asked for in order."""
+    while state[_HEAD] < state[_COUNT] and ring[state[_HEAD] % _RING] + lines <= f:
+        state[_HEAD] += 1
+    return bool(state[_HEAD] < state[_COUNT] and ring[state[_HEAD] % _RING] <= f)
+
+
+@njit
+def _go(ring: IntArray, state: IntArray, lines: int, hop: int, emits: bool, f: int) -> None:
+    state[_WENT] = f
+    if emits:
+        ring[state[_COUNT] % _RING] = f + EMIT_CYCLES + hop
+        state[_COUNT] += 1
+        state[_PACE] = f + lines
+
+
+@njit
+def _command(
+    ring: IntArray,
+    state: IntArray,
+    accepted: int,
+    items: int,
+    reads: int,
+    goes: bool,
+    emits: bool,
+    lines: int,
+    hop: int,
+) -> None:
+    """A command of so many items, each of so many reads and, if it goes, one multiplication or drained word (K3)."""
+    f = accepted + 1
+    for _ in range(items):
+        for i in range(reads):
+            final = goes and i == reads - 1
+            while _stalled(ring, state, lines, f) or (final and f < state[_PACE]):
+                f += 1
+            if final:
+                _go(ring, state, lines, hop, emits, f)
+            f += 1
+        if reads == 0:
+            f = max(f, state[_PACE])
+            _go(ring, state, lines, hop, emits, f)
+            f += 1
+    state[_IDLE] = f
+
+
+@njit
+def _quiet(state: IntArray, ring: IntArray, lines: int) -> int:
+    """First cycle in which every result given so far is written (K4)."""
+    if state[_COUNT] == 0:
+        return 0
+    return int(ring[(state[_COUNT] - 1) % _RING] + lines + 1)
+
+
+@njit
+def _advance(count: IntArray, bounds: IntArray, n: int) -> int:
+    """Step a nest of `n` loops; the loop that advanced, -1 after the last iteration."""
+    for i in range(n - 1, -1, -1):
+        count[i] += 1
+        if count[i] < bounds[i]:
+            return i
+        count[i] = 0
+    return -1
+
+
+@njit
+def _load_next(
+    bounds: IntArray, n_loads: int, moves: npt.NDArray[np.bool_], sums: npt.NDArray[np.bool_], halves: IntArray, load: IntArray,
+    freed: IntArray, loaded: IntArray, taken: IntArray, count: IntArray, moved: npt.NDArray[np.bool_], clock: IntArray,
+) -> None:  # fmt: skip
+    """One iteration of the loader; `clock` holds the cycle it is in and the first in which the reader is idle (K2)."""
+    begins = True
+    for i in range(n_loads):
+        begins = begins and (sums[i] or count[i] == 0)
+    for t in range(3):
+        if moved[t]:
+            k = taken[t]
+            at = clock[0]
+            if k >= halves[t]:
+                at = max(at, freed[t, (k - halves[t]) % 4] + 1)
+            fetches = t < 2 or not begins
+            if fetches:
+                at = max(at, clock[1])
+                loaded[t, k % 4] = at + load[t, k % halves[t]]
+                clock[1] = loaded[t, k % 4] + 1
+            else:
+                loaded[t, k % 4] = at
+            taken[t] += 1
+            clock[0] = at
+        clock[0] += 1
+    advanced = _advance(count, bounds, n_loads)
+    clock[0] += 1
+    for t in range(3):
+        moved[t] = advanced >= 0 and moves[t, advanced]
+
+
+@njit
+def _walk(
+    bounds: IntArray, n_loads: int, moves: npt.NDArray[np.bool_], local_moves: npt.NDArray[np.bool_], sums: npt.NDArray[np.bool_],
+    halves: IntArray, load: IntArray, store: IntArray, words: IntArray, windows: IntArray, steps: int, feed: int,
+    local: npt.NDArray[np.bool_], hop: int,
+) -> int:  # fmt: skip
+    """Sequencer, loader, array and writer together; see the module."""
+    n, lines = bounds.shape[0], windows[2]
+    ring, state = np.zeros(_RING, np.int64), np.zeros(6, np.int64)
+    state[_WENT] = -9
+    freed, loaded, taken, used = (
+        np.zeros((3, 4), np.int64),
+        np.zeros((3, 4), np.int64),
+        np.zeros(3, np.int64),
+        np.zeros(3, np.int64),
+    )
+    count, load_count, clock = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(2, np.int64)
+    moved, refill, load_moved = np.ones(3, np.bool_), np.ones(3, np.bool_), np.ones(3, np.bool_)
+    writer_idle, waiting_until, now, stored = 0, -1, 0, 0
+    while True:
+        begins = True
+        for i in range(n):
+            begins = begins and (sums[i] or count[i] == 0)
+        for t in range(3):
+            if moved[t]:
+                while taken[t] <= used[t]:
+                    _load_next(
+                        bounds, n_loads, moves, sums, halves, load, freed, loaded, taken, load_count, load_moved, clock
+                    )
+                now = max(now, loaded[t, used[t] % 4] + 1)
+        now += 1
+        advanced = -1
+        for i in range(n - 1, -1, -1):
+            if count[i] + 1 < bounds[i]:
+                advanced = i
+                break
+        leaves = advanced < 0 or local_moves[2, advanced]
+        for kind in range(5):
+            if kind < 3 and not (local[kind] and refill[kind]):
+                continue
+            if (kind == 2 and begins) or (kind == 4 and not (local[2] and leaves)):
+                continue
+            now = max(now, state[_IDLE])
+            if kind < 3 and local[2]:
+                now = max(now, state[_WENT] + 2)
+            if kind == 2:
+                now = max(now, _quiet(state, ring, lines))
+            if kind < 3:
+                _command(ring, state, now, words[kind], windows[kind], False, False, lines, hop)
+            elif kind == 3:
+                _command(ring, state, now, steps, feed, True, not local[2], lines, hop)
+            else:
+                _command(ring, state, now, words[2], 0, True, True, lines, hop)
+            now += 1
+        ends_any = False
+        for t in range(3):
+            if advanced < 0 or moves[t, advanced]:
+                ends_any = True
+        if ends_any:
+            now = max(now, state[_IDLE])
+        if advanced < 0 or moves[2, advanced]:
+            now = max(max(now, _quiet(state, ring, lines)), waiting_until + 1)
+            waiting_until = max(now + 1, writer_idle)  # the cycle in which the writer takes it
+            stored = waiting_until + store[used[2] % halves[2]]
+            writer_idle = stored + 1
+            freed[2, used[2] % 4] = stored
+        for t in range(3):
+            moved[t] = advanced < 0 or moves[t, advanced]
+            refill[t] = advanced >= 0 and local_moves[t, advanced]
+            if moved[t]:
+                if t < 2:
+                    freed[t, used[t] % 4] = now
+                used[t] += 1
+        if advanced < 0:
+            return int(max(stored, clock[0] - 1) + 1)
+        _advance(count, bounds, n)
+        now += 1

@@ -1,0 +1,114 @@
+// What stands around a machine in a simulation: a memory with a latency, and counters of what the machine does.
+// Usage: simulation INPUT OUTPUT. INPUT is written by codesign (binary, little-endian):
+//   u64 latency, limit, writes, array words, dma words, memory bytes, regions; writes as u32 address, u32 data; words as u64;
+//   regions as u64 first, u64 end; the memory. OUTPUT: the memory; counters go to the standard output.
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+#include "verilated.h"
+#include "Vtop.h"
+
+#ifndef BUS_BYTES
+#error "compile with -DBUS_BYTES=n"
+#endif
+#ifndef WINDOWS
+#error "compile with -DWINDOWS=n"
+#endif
+
+static std::vector<uint64_t> feeds(3 * 2 * (WINDOWS)), loaded, stored;
+struct Region { uint64_t first, end; };
+static std::vector<Region> regions;
+
+static size_t owner(uint64_t at) {
+  for (size_t i = 0; i < regions.size(); i++)
+    if (regions[i].first <= at && at < regions[i].end) return i;
+  fprintf(stderr, "a burst at DRAM address 0x%llx, where no tensor lies\n", (unsigned long long)at);
+  exit(5);
+}
+
+template <class T> static std::vector<T> take(FILE* f, size_t n) {
+  std::vector<T> v(n);
+  if (n && fread(v.data(), sizeof(T), n, f) != n) exit(3);
+  return v;
+}
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  FILE* f = fopen(argv[1], "rb");
+  if (!f) return 2;
+  auto head = take<uint64_t>(f, 7);
+  const uint64_t latency = head[0], limit = head[1];
+  auto writes = take<uint32_t>(f, 2 * head[2]);
+  auto array_words = take<uint64_t>(f, head[3]), dma_words = take<uint64_t>(f, head[4]);
+  regions = take<Region>(f, head[6]);
+  auto memory = take<unsigned char>(f, head[5]);
+  fclose(f);
+  memory.resize(memory.size() + BUS_BYTES);
+  loaded.resize(regions.size()); stored.resize(regions.size());
+
+  VerilatedContext context;
+  Vtop top(&context);
+  auto edge = [&] { top.clk = 1; top.eval(); top.clk = 0; top.eval(); };
+  top.clk = 0; top.rst = 1; top.start = 0; top.cfg_we = 0; top.r_valid = 0; top.w_ready = 0;
+  top.ar_ready = 1; top.aw_ready = 1; top.eval(); edge();
+  top.rst = 0; top.cfg_we = 1;
+  for (size_t i = 0; i < writes.size(); i += 2) { top.cfg_addr = writes[i]; top.cfg_data = writes[i + 1]; top.eval(); edge(); }
+  top.cfg_we = 0; top.start = 1; top.eval(); edge(); top.start = 0;
+  uint64_t cycles = 0, multiplied = 0, begun = 0, written = 0, summed = 0;
+  uint64_t ra = 0, rn = 0, rwait = 0, wa = 0, wn = 0, wwait = 0;
+  size_t aq = 0, dq = 0;
+  (void)aq; (void)dq;
+  auto started = std::chrono::steady_clock::now();
+  for (;;) {
+    const bool rv = rn && !rwait, wr = wn && !wwait;
+    top.r_valid = rv; top.w_ready = wr;
+    if (rv) memcpy(&top.r_data, &memory[ra], BUS_BYTES);
+#ifdef QUEUES
+    top.aq_valid = aq < array_words.size(); top.aq_word = top.aq_valid ? array_words[aq] : 0;
+    top.dq_valid = dq < dma_words.size(); top.dq_word = top.dq_valid ? dma_words[dq] : 0;
+#endif
+    top.eval();
+    if (!top.busy) break;
+    if (rwait) rwait--;
+    if (wwait) wwait--;
+    if (rv) { loaded[owner(ra)] += top.ev_loaded; if (top.r_ready) { ra += BUS_BYTES; rn--; } }
+    if (wr && top.w_valid) {
+      unsigned char strobe[(BUS_BYTES + 7) / 8]; memcpy(strobe, &top.w_strb, sizeof strobe);
+      size_t n = 0;
+      while (n < BUS_BYTES && (strobe[n / 8] >> (n % 8) & 1)) n++;
+      stored[owner(wa)] += n; memcpy(&memory[wa], &top.w_data, n); wa += BUS_BYTES; wn--;
+    }
+    if (top.ar_valid) { ra = top.ar_addr; rn = top.ar_beats; rwait = latency - 1; owner(ra); }
+    if (top.aw_valid) { wa = top.aw_addr; wn = top.aw_beats; wwait = latency - 1; owner(wa); }
+    if (top.ev_feed) {
+      const int port = top.ev_feed & 4 ? 2 : top.ev_feed & 2 ? 1 : 0;
+      feeds[(port * 2 + top.ev_fill) * (WINDOWS) + top.ev_window]++;
+    }
+    if (top.ev_go && !top.ev_drain) {
+      const uint64_t active = uint64_t(top.ev_rows) * top.ev_cols + top.ev_last;
+      multiplied += active; if (top.ev_first) begun += active;
+    }
+    if (top.ev_write) { const int n = __builtin_popcountll(top.ev_write); written += n; if (top.ev_read) summed += n; }
+#ifdef QUEUES
+    if (top.aq_ready) aq++;
+    if (top.dq_ready) dq++;
+#endif
+    edge();
+    if (++cycles > limit) { fprintf(stderr, "the machine is still busy after %llu cycles\n", (unsigned long long)limit); return 4; }
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  printf("cycles %llu\nseconds %.6f\n", (unsigned long long)cycles, seconds);
+  printf("multiplied %llu\nbegun %llu\nwritten %llu\nsummed %llu\n", (unsigned long long)multiplied, (unsigned long long)begun,
+         (unsigned long long)written, (unsigned long long)summed);
+  for (size_t i = 0; i < regions.size(); i++)
+    printf("region %zu %llu %llu\n", i, (unsigned long long)loaded[i], (unsigned long long)stored[i]);
+  for (size_t i = 0; i < feeds.size(); i++)
+    if (feeds[i]) printf("feed %zu %zu %zu %llu\n", i / (2 * (WINDOWS)), i / (WINDOWS) % 2, i % (WINDOWS), (unsigned long long)feeds[i]);
+  f = fopen(argv[2], "wb");
+  if (!f) return 2;
+  fwrite(memory.data(), 1, memory.size() - BUS_BYTES, f);
+  fclose(f);
+  return 0;
+}

@@ -1,0 +1,146 @@
+"""One mapping or program on its generated machine, beside what it should give."""
+
+from collections.abc import Mapping as MappingABC
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from codesign.arch.architecture import Architecture
+from codesign.cost.arrays import Reuse
+from codesign.cost.cost import Infeasible, evaluate
+from codesign.hardware.agreement import Difference, accesses_of, accesses_of_cost, differences
+from codesign.hardware.bench import Run
+from codesign.hardware.cycles import nest_cycles, queue_cycles
+from codesign.hardware.image import Image
+from codesign.hardware.nest_image import NestPlan, nest_image
+from codesign.hardware.parameters import Parameters
+from codesign.hardware.queue_image import CorePlan, core_image
+from codesign.mapping.mapping import Mapping
+from codesign.tensorization.execute import affine_einsum
+from codesign.tensorization.intrinsic_core import Core
+from codesign.tensorization.program import Program
+from codesign.workloads.computation import Computation
+
+Array = npt.NDArray[np.int64]
+
+
+class Simulator(Protocol):
+    """Runs an image."""
+
+    def __call__(self, image: Image, memory: bytes, /) -> Run:
+        """The run of one image on a memory."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """An image and what should come of it.
+
+    Args:
+        computation: What it computes.
+        image: Registers, streams, layouts.
+        predicted_cycles: By the pipeline depths of the machine (K1 to K6).
+        analytic_cycles: By the cost model.
+        expected: The cost model's accesses under reuse rule `whole`.
+    """
+
+    computation: Computation
+    image: Image
+    predicted_cycles: int
+    analytic_cycles: float
+    expected: dict[tuple[str, str], tuple[int, int, int]]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A run beside its job.
+
+    Args:
+        run: What the machine did.
+        output: The result as it lies in DRAM.
+        wrong: The first element that differs: (position, DRAM address, got, wanted), or None.
+        wrong_elements: How many differ.
+        differences: Accesses counted differently from the cost model; those of DRAM among them.
+        cycles_error: Of the predicted cycles, as a share of the simulated ones.
+    """
+
+    run: Run
+    output: Array
+    wrong: tuple[tuple[int, ...], int, int, int] | None
+    wrong_elements: int
+    differences: tuple[Difference, ...]
+    cycles_error: float
+
+    @property
+    def dram_differences(self) -> tuple[Difference, ...]:
+        """Those of words that crossed the DRAM port."""
+        return tuple(d for d in self.differences if d.memory == "DRAM")
+
+
+def nest_job(
+    computation: Computation,
+    architecture: Architecture,
+    mapping: Mapping,
+    p: Parameters,
+    registers: MappingABC[str, tuple[int, int]],
+) -> Job:
+    """A mapping on a machine of loop nests.
+
+    Raises:
+        UserError: A mapping that the family does not run, with the rule.
+    """
+    plan = NestPlan(computation, architecture, mapping, p)
+    image = nest_image(plan, registers)
+    cost = evaluate(computation, architecture, mapping, reuse=Reuse.WHOLE)
+    assert not isinstance(cost, Infeasible)
+    return Job(computation, image, nest_cycles(plan, dict(image.layouts)), cost.latency_cycles, accesses_of_cost(cost))
+
+
+def core_job(
+    program: Program, mapping: Mapping, core: Core, p: Parameters, registers: MappingABC[str, tuple[int, int]]
+) -> Job:
+    """A program on a machine of instruction queues."""
+    made = core_image(CorePlan(program, core, p), registers)
+    cost = evaluate(program.schedule.padded, core.scored, mapping, reuse=Reuse.WHOLE)
+    assert not isinstance(cost, Infeasible)
+    computation = program.schedule.choice.computation
+    return Job(computation, made.image, queue_cycles(made), cost.latency_cycles, accesses_of_cost(cost))
+
+
+def wanted_result(job: Job, values: MappingABC[str, Array]) -> Array:
+    """The computation by `einsum`, wrapped to the width in which DRAM holds it."""
+    exact = affine_einsum(job.computation, values)
+    return exact.astype(f"int{8 * job.image.layouts['O'].element_bytes}").astype(np.int64)
+
+
+def execute(job: Job, values: MappingABC[str, Array], simulator: Simulator) -> Verdict:
+    """Run a job and compare."""
+    image = job.image
+    run = simulator(image, image.memory(values))
+    layout = image.layouts["O"]
+    output, wanted = layout.unpack(run.memory), wanted_result(job, values)
+    bad = np.argwhere(output != wanted)
+    wrong = None
+    if len(bad):
+        at = tuple(int(i) for i in bad[0])
+        address = layout.base + sum(i * s for i, s in zip(at, layout.strides, strict=True))
+        wrong = (at, address, int(output[at]), int(wanted[at]))
+    return Verdict(
+        run,
+        output,
+        wrong,
+        len(bad),
+        differences(accesses_of(image, run), job.expected),
+        job.predicted_cycles / run.cycles - 1,
+    )
+
+
+def random_values(computation: Computation, rng: np.random.Generator) -> dict[str, Array]:
+    """Operands of 8 bits: uniform, or only the ends of the range."""
+    found = {}
+    for tensor in computation.inputs:
+        shape = [axis.extent(computation.sizes) for axis in tensor.axes]
+        ends = rng.random() < 0.25
+        found[tensor.name] = rng.choice([-128, 127], shape) if ends else rng.integers(-128, 128, shape)
+    return found

@@ -1,0 +1,155 @@
+"""Which line of the scratchpad serves which processing elements.
+
+At one iteration the elements want words at fixed distances from the tile's address. A *window* is a line that serves those
+whose words lie in it. Elements that want the same word share it (S1 of docs/reference/cost-model.md), unless the links share nothing (S4).
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES
+
+Element = tuple[int, int]
+"""Row and column of a processing element."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """One read of an operand.
+
+    Args:
+        start: Bytes from the tile's address.
+        bytes_of: By element, the byte of the line that it takes.
+    """
+
+    start: int
+    bytes_of: Mapping[Element, int]
+
+    @property
+    def words(self) -> int:
+        """Different elements of the tensor that are read."""
+        return len(set(self.bytes_of.values()))
+
+
+@dataclass(frozen=True)
+class Emission:
+    """One line of results.
+
+    Args:
+        start: Bytes from the tile's address.
+        group: Row group whose elements give their value.
+        window: Column window whose columns are in the line.
+        head: The first to reach these words: it alone may find that their sums begin.
+    """
+
+    start: int
+    group: int
+    window: int
+    head: bool
+
+
+@dataclass(frozen=True)
+class Emissions:
+    """How results leave the array.
+
+    Args:
+        lines: In the order in which they leave.
+        group: Row group of each row.
+        window, slot: Column window of each column, and its place in the line.
+        head: The elements that take old partial sums along; the others of their group begin at zero.
+    """
+
+    lines: tuple[Emission, ...]
+    group: tuple[int, ...]
+    window: tuple[int, ...]
+    slot: tuple[int, ...]
+    head: frozenset[Element]
+
+
+def _reach(line_bytes: int, aligned: bool, size: int) -> int:
+    """Bytes of a line that can be used from its first word on: all, or what a start within a word leaves."""
+    return line_bytes if aligned else line_bytes - WORD_BYTES + size
+
+
+def _packed(offsets: Sequence[int], line_bytes: int, size: int, aligned: bool) -> list[tuple[int, list[int]]]:
+    """Sorted distinct offsets in as few lines as a sweep finds: (start, offsets)."""
+    found: list[tuple[int, list[int]]] = []
+    reach = _reach(line_bytes, aligned, size)
+    for offset in sorted(set(offsets)):
+        if found and offset + size <= found[-1][0] + reach:
+            found[-1][1].append(offset)
+        else:
+            start = offset - offset % WORD_BYTES if aligned else offset
+            found.append((start, [offset]))
+    return found
+
+
+def operand_windows(offset: Mapping[Element, int], line_bytes: int, aligned: bool, shared: bool) -> tuple[Window, ...]:
+    """The reads that serve every element with an operand of one byte.
+
+    Args:
+        offset: Bytes from the tile's address of what each element wants.
+        line_bytes: Bytes of a line.
+        aligned: The tile's address is always a multiple of a bank's word.
+        shared: Elements that want the same word are served together.
+    """
+    rounds: list[dict[int, list[Element]]] = []
+    if shared:
+        together: dict[int, list[Element]] = defaultdict(list)
+        for element, at in offset.items():
+            together[at].append(element)
+        rounds = [together]
+    else:
+        for element, at in offset.items():
+            free = next((r for r in rounds if at not in r), None)
+            if free is None:
+                rounds.append(free := {})
+            free[at] = [element]
+    windows = []
+    for wanted in rounds:
+        for start, offsets in _packed(list(wanted), line_bytes, 1, aligned):
+            windows.append(Window(start, {e: at - start for at in offsets for e in wanted[at]}))
+    return tuple(windows)
+
+
+def result_emissions(
+    by_row: Sequence[int], by_column: Sequence[int], line_bytes: int, aligned: bool, shared: bool
+) -> Emissions:
+    """The lines in which results leave: rows that reach the same words form a group, columns of neighbouring words a window.
+
+    Args:
+        by_row, by_column: Bytes from the tile's address; an element's word lies at the sum of its row's and its column's.
+        line_bytes: Bytes of a line.
+        aligned: Every line's address is a multiple of a bank's word.
+        shared: Sums are formed on the way; otherwise every element's value is added on its own.
+    """
+    group = [sorted(set(by_row)).index(r) for r in by_row] if shared else list(range(len(by_row)))
+    rounds: list[list[int]] = [[]] if shared else []
+    for x, at in enumerate(by_column):
+        if shared:
+            rounds[0].append(x)
+            continue
+        free = next((r for r in rounds if all(by_column[other] != at for other in r)), None)
+        if free is None:
+            rounds.append(free := [])
+        free.append(x)
+    window, slot = [0] * len(by_column), [0] * len(by_column)
+    lines: list[tuple[int, bool]] = []
+    for number, columns in enumerate(rounds):
+        for start, offsets in _packed([by_column[x] for x in columns], line_bytes, PARTIAL_BYTES, aligned):
+            for x in columns:
+                if by_column[x] in offsets:
+                    window[x], slot[x] = len(lines), (by_column[x] - start) // PARTIAL_BYTES
+            lines.append((start, number == 0))
+    first_row = {g: group.index(g) for g in set(group)}
+    emissions, heads, begun = [], set(), set()
+    for g in sorted(set(group)):
+        row = by_row[first_row[g]]
+        begins = row not in begun
+        begun.add(row)
+        for j, (start, first_round) in enumerate(lines):
+            emissions.append(Emission(row + start, g, j, begins and first_round))
+        if begins:
+            heads |= {(first_row[g], by_column.index(at)) for at in set(by_column)}
+    return Emissions(tuple(emissions), tuple(group), tuple(window), tuple(slot), frozenset(heads))

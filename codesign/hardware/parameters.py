@@ -1,0 +1,143 @@
+"""What is fixed when a machine is generated: shapes, widths, links, memories.
+
+What a program or a mapping may change (bounds, strides, tiles, which processing element listens to what) is in registers instead, see
+`codesign.hardware.registers`.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from codesign.arch.architecture import Links
+from codesign.core.errors import UserError
+
+WORD_BYTES = 8
+"""One access of one bank of the scratchpad (H5 of docs/reference/hardware-space.md)."""
+
+PARTIAL_BYTES = 4
+"""A partial sum on chip: accumulators of 32 bits."""
+
+LOCAL_WORD_BYTES = 4
+"""One access of a local memory."""
+
+
+class Control(Enum):
+    """Who drives the array and the DMA engines.
+
+    NEST: loop nests in registers, the family of the scratchpad space.
+    QUEUE: two instruction queues, the family of the cores.
+    """
+
+    NEST = "nest"
+    QUEUE = "queue"
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """One generated machine.
+
+    Args:
+        name: Name of its top module.
+        control: Loop nests or instruction queues.
+        rows: Processing elements along y.
+        cols: Processing elements along x.
+        links: How operands reach them and partial sums leave them.
+        banks: Banks of the scratchpad, each 64 bits wide.
+        scratchpad_bytes: All banks together.
+        local_bytes: Local memory of one processing element.
+        local: Which of the three tensors (A, B: operands, O: result) the local memory keeps.
+        bus_bytes: Bytes of one beat on the DRAM side.
+        burst_bytes: Bytes of the longest burst.
+        run_loops: Levels of the array's loop nest.
+        outer_loops: Levels of the sequencer's and the loader's loop nests (`Control.NEST`).
+        box_loops: Levels of a DMA engine's nest of contiguous runs.
+    """
+
+    name: str
+    control: Control
+    rows: int
+    cols: int
+    links: Links
+    banks: int
+    scratchpad_bytes: int
+    local_bytes: int
+    local: frozenset[str]
+    bus_bytes: int
+    burst_bytes: int
+    run_loops: int = 10
+    outer_loops: int = 14
+    box_loops: int = 5
+
+    def __post_init__(self) -> None:
+        where = f"hardware {self.name!r}"
+        for field in ("rows", "cols", "banks", "run_loops", "outer_loops", "box_loops"):
+            if getattr(self, field) < 1:
+                raise UserError(f"`{field}` must be >= 1, got {getattr(self, field)}", where=where)
+        if self.links is Links.PEER:
+            raise UserError("links `peer` (N4) are not generated", where=where, hint="use none, multicast or systolic")
+        if self.bus_bytes not in (2, 4, 8, 16, 32, 64, 128):
+            raise UserError(f"the bus must be 2 to 128 bytes, a power of two, got {self.bus_bytes}", where=where)
+        if self.burst_bytes % self.bus_bytes:
+            raise UserError(
+                f"a burst of {self.burst_bytes} bytes is not whole beats of {self.bus_bytes} bytes", where=where
+            )
+        if self.scratchpad_bytes < self.line_bytes * 2:
+            raise UserError(f"the scratchpad has {self.scratchpad_bytes} bytes, needs two lines", where=where)
+        if self.local_bytes % LOCAL_WORD_BYTES or self.local_bytes < LOCAL_WORD_BYTES:
+            raise UserError(f"a local memory must be whole 4-byte words, got {self.local_bytes} bytes", where=where)
+        if not self.local <= frozenset("ABO"):
+            raise UserError(f"local tensors must be among A, B, O, got {sorted(self.local)}", where=where)
+
+    @property
+    def line_bytes(self) -> int:
+        """Bytes that all banks give in a cycle."""
+        return self.banks * WORD_BYTES
+
+    @property
+    def lines(self) -> int:
+        """Rows of a bank; what does not fill a row of every bank is left out."""
+        return self.scratchpad_bytes // self.line_bytes
+
+    @property
+    def slots(self) -> int:
+        """Partial sums in a line."""
+        return self.line_bytes // PARTIAL_BYTES
+
+    @property
+    def pes(self) -> int:
+        """Processing elements."""
+        return self.rows * self.cols
+
+    @property
+    def row_bits(self) -> int:
+        """Bits of a line number, with one to spare for sums that wrap."""
+        return (self.lines - 1).bit_length() + 1
+
+    @property
+    def offset_bits(self) -> int:
+        """Bits of a byte within a line."""
+        return (self.line_bytes - 1).bit_length()
+
+    @property
+    def local_bits(self) -> int:
+        """Bits of a byte address in a local memory."""
+        return (self.local_bytes - 1).bit_length()
+
+    @property
+    def windows(self) -> int:
+        """Entries of a window table: at most one window for every processing element."""
+        return max(2, self.pes)
+
+    @property
+    def window_bits(self) -> int:
+        """Bits of the number of a window."""
+        return (self.windows - 1).bit_length()
+
+    @property
+    def row_hops(self) -> int:
+        """Registers between two rows: data are handed on in a systolic array, all rows hear one bus otherwise."""
+        return 1 if self.links is Links.SYSTOLIC else 0
+
+    @property
+    def column_cycles(self) -> int:
+        """Cycles from a product to the sum of its column: a hop a row, or one registered tree."""
+        return self.rows if self.links is Links.SYSTOLIC else 1

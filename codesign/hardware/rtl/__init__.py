@@ -1,0 +1,1 @@
+"""The generators, written in Amaranth."""

@@ -1,0 +1,160 @@
+"""Memories: one module a shape, behavioural in Python's simulator, a Verilog module of its own in a netlist.
+
+The Verilog of `memory_verilog` is what a simulator reads; a synthesis reads `black_box_verilog`, and a foundry's macro takes its place.
+"""
+
+from collections.abc import Sequence
+
+from amaranth.hdl import Cat, ClockSignal, Elaboratable, Instance, Module, Signal
+from amaranth.lib.memory import Memory
+
+
+class Ram(Elaboratable):
+    """A memory with synchronous read ports and write ports with lanes.
+
+    Read port i returns the word addressed one cycle before, and holds it while `ren` is low. A read port with number
+    `through` sees a word that write port 0 writes in the same cycle.
+
+    Args:
+        depth: Words.
+        width: Bits of a word.
+        lane: Bits of a write lane.
+        reads: Number of read ports.
+        writes: Number of write ports.
+        through: Read ports that see writes of port 0 in the same cycle.
+        instance: Emit an instance instead of the behaviour.
+    """
+
+    def __init__(
+        self, depth: int, width: int, lane: int, reads: int, writes: int, through: Sequence[int], instance: bool
+    ) -> None:
+        self.depth, self.width, self.lane, self.instance = depth, width, lane, instance
+        self.reads, self.writes, self.through = reads, writes, tuple(through)
+        bits = max(1, (depth - 1).bit_length())
+        self.raddr = [Signal(bits, name=f"raddr{i}") for i in range(reads)]
+        self.ren = [Signal(name=f"ren{i}") for i in range(reads)]
+        self.rdata = [Signal(width, name=f"rdata{i}") for i in range(reads)]
+        self.waddr = [Signal(bits, name=f"waddr{i}") for i in range(writes)]
+        self.wen = [Signal(width // lane, name=f"wen{i}") for i in range(writes)]
+        self.wdata = [Signal(width, name=f"wdata{i}") for i in range(writes)]
+
+    @property
+    def module(self) -> str:
+        """Name of its Verilog module."""
+        through = "".join(map(str, self.through))
+        return f"ram_{self.depth}x{self.width}_l{self.lane}_r{self.reads}w{self.writes}" + (
+            f"_t{through}" if through else ""
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """The netlist."""
+        m = Module()
+        if self.instance:
+            ports: dict[str, object] = {"i_clk": ClockSignal()}
+            for name in ("raddr", "ren"):
+                ports |= {f"i_{name}{i}": s for i, s in enumerate(getattr(self, name))}
+            for name in ("waddr", "wen", "wdata"):
+                ports |= {f"i_{name}{i}": s for i, s in enumerate(getattr(self, name))}
+            ports |= {f"o_rdata{i}": s for i, s in enumerate(self.rdata)}
+            m.submodules.macro = Instance(self.module, **ports)
+            return m
+        m.submodules.mem = mem = Memory(shape=self.width, depth=self.depth, init=[])
+        write_ports = [mem.write_port(granularity=self.lane) for _ in range(self.writes)]
+        for i, w in enumerate(write_ports):
+            m.d.comb += [w.addr.eq(self.waddr[i]), w.en.eq(self.wen[i]), w.data.eq(self.wdata[i])]
+        for i in range(self.reads):
+            seen = [write_ports[0]] if i in self.through else []
+            r = mem.read_port(transparent_for=seen)
+            m.d.comb += [r.addr.eq(self.raddr[i]), r.en.eq(self.ren[i]), self.rdata[i].eq(r.data)]
+        return m
+
+    def ports_verilog(self) -> str:
+        """Its port list."""
+        bits = max(1, (self.depth - 1).bit_length())
+        lines = ["  input clk"]
+        for i in range(self.reads):
+            lines += [f"  input [{bits - 1}:0] raddr{i}", f"  input ren{i}", f"  output [{self.width - 1}:0] rdata{i}"]
+        for i in range(self.writes):
+            lanes = self.width // self.lane
+            lines += [f"  input [{bits - 1}:0] waddr{i}", f"  input [{lanes - 1}:0] wen{i}"]
+            lines += [f"  input [{self.width - 1}:0] wdata{i}"]
+        return ",\n".join(lines)
+
+    def verilog(self) -> str:
+        """Its behaviour."""
+        lanes, lane = self.width // self.lane, self.lane
+        body = [f"module {self.module}(\n{self.ports_verilog()});"]
+        body += [f"  reg [{self.width - 1}:0] mem [0:{self.depth - 1}];"]
+        for i in range(self.reads):
+            body += [f"  reg [{self.width - 1}:0] q{i};", f"  assign rdata{i} = q{i};"]
+        body += ["  always @(posedge clk) begin"]
+        for i in range(self.writes):
+            for b in range(lanes):
+                part = f"{b * lane + lane - 1}:{b * lane}"
+                body += [f"    if (wen{i}[{b}]) mem[waddr{i}][{part}] <= wdata{i}[{part}];"]
+        for i in range(self.reads):
+            body += [f"    if (ren{i}) begin", f"      q{i} <= mem[raddr{i}];"]
+            if i in self.through:
+                for b in range(lanes):
+                    part = f"{b * lane + lane - 1}:{b * lane}"
+                    body += [f"      if (wen0[{b}] && waddr0 == raddr{i}) q{i}[{part}] <= wdata0[{part}];"]
+            body += ["    end"]
+        return "\n".join([*body, "  end", "endmodule", ""])
+
+    def black_box(self) -> str:
+        """Its ports alone."""
+        return f"(* blackbox *)\nmodule {self.module}(\n{self.ports_verilog()});\nendmodule\n"
+
+
+class Scratchpad(Elaboratable):
+    """Banks of 64 bits, one line of all banks a cycle from any byte on.
+
+    Addresses run through the banks word by word. A port is given (line, byte): the bank of a word before that byte serves the next line,
+    so the line may start at any byte; only bytes of the first word that lie before the byte wrap to the end of the result
+    and are those of the next line's word, which is not fetched. Two ports: 0 is the array's, 1 the DMA engines'.
+
+    Attributes:
+        raddr, ren, rdata: Per port: packed (line, byte), enable, the line turned so that the addressed byte is byte 0.
+        waddr, wen, wdata: Per port: packed (line, byte), enable for each byte, the line likewise turned.
+    """
+
+    PORTS = 2
+
+    def __init__(self, banks: int, lines: int, row_bits: int, offset_bits: int, instance: bool) -> None:
+        self.banks, self.lines, self.row_bits, self.offset_bits = banks, lines, row_bits, offset_bits
+        self.line_bytes = banks * 8
+        bits = row_bits + offset_bits
+        self.raddr = [Signal(bits, name=f"raddr{p}") for p in range(self.PORTS)]
+        self.ren = [Signal(name=f"ren{p}") for p in range(self.PORTS)]
+        self.rdata = [Signal(8 * self.line_bytes, name=f"rdata{p}") for p in range(self.PORTS)]
+        self.waddr = [Signal(bits, name=f"waddr{p}") for p in range(self.PORTS)]
+        self.wen = [Signal(self.line_bytes, name=f"wen{p}") for p in range(self.PORTS)]
+        self.wdata = [Signal(8 * self.line_bytes, name=f"wdata{p}") for p in range(self.PORTS)]
+        self.bank = [Ram(lines, 64, 8, self.PORTS, self.PORTS, (0,), instance) for _ in range(banks)]
+
+    def elaborate(self, platform: object) -> Module:
+        """The netlist."""
+        m = Module()
+        n = self.line_bytes
+        for b, ram in enumerate(self.bank):
+            m.submodules[f"bank_{b}"] = ram
+        for p in range(self.PORTS):
+            byte = Signal(self.offset_bits, name=f"turn{p}")
+            with m.If(self.ren[p]):
+                m.d.sync += byte.eq(self.raddr[p][: self.offset_bits])
+            line = Cat(*(ram.rdata[p] for ram in self.bank))
+            m.d.comb += self.rdata[p].eq(Cat(line, line) >> (byte << 3))
+            at, row = self.waddr[p][: self.offset_bits], self.waddr[p][self.offset_bits :]
+            data = Signal(8 * n, name=f"turned{p}")
+            lanes = Signal(n, name=f"lanes{p}")
+            m.d.comb += data.eq((Cat(self.wdata[p], self.wdata[p]) << (at << 3)) >> (8 * n))
+            m.d.comb += lanes.eq((Cat(self.wen[p], self.wen[p]) << at) >> n)
+            first = self.raddr[p][3 : self.offset_bits]
+            for b, ram in enumerate(self.bank):
+                next_line = (first > b) if self.banks > 1 else 0
+                m.d.comb += [ram.ren[p].eq(self.ren[p])]
+                m.d.comb += ram.raddr[p].eq(self.raddr[p][self.offset_bits :] + next_line)
+                next_row = (at[3:] > b) if self.banks > 1 else 0
+                m.d.comb += [ram.waddr[p].eq(row + next_row), ram.wen[p].eq(lanes[8 * b : 8 * b + 8])]
+                m.d.comb += ram.wdata[p].eq(data[64 * b : 64 * b + 64])
+        return m

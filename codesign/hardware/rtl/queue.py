@@ -1,0 +1,138 @@
+"""Control by instruction queues: one stream of words for the array, one for the DMA engines.
+
+A word is 48 bits: a 16-bit address and 32 bits of data. Most words write a register. Three addresses are instructions: LAUNCH starts
+a command with the registers as they stand and ends when it has; WAIT stands until the other unit has signalled so many completions; END stops the
+queue. Units run in order, so one counter each way is all the dependency tracking there is, and DMA and array overlap wherever no WAIT forbids it.
+"""
+
+from enum import IntEnum
+
+from amaranth.hdl import Elaboratable, Module, Signal
+
+from codesign.hardware.parameters import Parameters
+from codesign.hardware.rtl.dma import DRAM_BITS, DmaRead, DmaWrite
+from codesign.hardware.rtl.registers import RegisterFile, WriteBus
+from codesign.hardware.rtl.unit import ArrayUnit
+
+WORD_BITS = 48
+SIGNAL_BIT = 8
+"""Bit of LAUNCH that makes the completion count; the array then also waits until its results are written."""
+
+
+class Opcode(IntEnum):
+    """Addresses of a queue that are instructions."""
+
+    END = 1
+    LAUNCH = 2
+    WAIT = 3
+
+
+class Transfer(IntEnum):
+    """What a LAUNCH of the DMA queue moves."""
+
+    LOAD = 0
+    LOAD_RESULT = 1
+    STORE = 2
+
+
+class Queue(Elaboratable):
+    """Takes words one a cycle and turns them into register writes and launches.
+
+    Attributes:
+        word, word_valid, word_ready: The stream.
+        bus: Where register writes go.
+        launch, accepted: Handshake of a launch. finished: In, the launched command has ended.
+        others: In, completions of the other queue. signals: Out, completions of this one.
+        busy: Out, END has not come yet.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.word, self.word_valid = Signal(WORD_BITS, name=f"{name}_word"), Signal(name=f"{name}_word_valid")
+        self.word_ready = Signal(name=f"{name}_word_ready")
+        self.bus = WriteBus(f"{name}_bus")
+        self.launch, self.accepted, self.finished = (
+            Signal(name=f"{name}_{n}") for n in ("launch", "accepted", "finished")
+        )
+        self.signal = Signal(name=f"{name}_signal")
+        self.others, self.signals = Signal(32, name=f"{name}_others"), Signal(32, name=f"{name}_signals")
+        self.start, self.busy = Signal(name=f"{name}_start"), Signal(name=f"{name}_busy")
+        self.data = Signal(32, name=f"{name}_data")
+
+    def elaborate(self, platform: object) -> Module:
+        """The netlist."""
+        m = Module()
+        address = self.word[32:]
+        m.d.comb += [self.data.eq(self.word[:32]), self.bus.address.eq(address), self.bus.data.eq(self.data)]
+        signals = Signal()
+        with m.FSM():
+            with m.State("IDLE"), m.If(self.start):
+                m.d.sync += self.signals.eq(0)
+                m.next = "TAKE"
+            with m.State("TAKE"):
+                m.d.comb += self.busy.eq(1)
+                with m.If(self.word_valid), m.Switch(address):
+                    with m.Case(Opcode.END):
+                        m.d.comb += self.word_ready.eq(1)
+                        m.next = "IDLE"
+                    with m.Case(Opcode.LAUNCH):
+                        m.d.comb += [self.launch.eq(1), self.word_ready.eq(self.accepted)]
+                        m.d.sync += signals.eq(self.data[SIGNAL_BIT])
+                        with m.If(self.accepted):
+                            m.next = "RUN"
+                    with m.Case(Opcode.WAIT):
+                        m.d.comb += self.word_ready.eq(self.others >= self.data)
+                    with m.Default():
+                        m.d.comb += [self.word_ready.eq(1), self.bus.we.eq(1)]
+            with m.State("RUN"):
+                m.d.comb += [self.busy.eq(1), self.signal.eq(signals)]
+                with m.If(self.finished):
+                    m.d.sync += self.signals.eq(self.signals + signals)
+                    m.next = "TAKE"
+        return m
+
+
+class QueueControl(Elaboratable):
+    """The two queues and the units they drive."""
+
+    def __init__(
+        self,
+        p: Parameters,
+        array_bus: WriteBus,
+        dma_bus: WriteBus,
+        unit: ArrayUnit,
+        reader: DmaRead,
+        writer: DmaWrite,
+        first: int,
+    ) -> None:
+        self.p, self.unit, self.reader, self.writer = p, unit, reader, writer
+        self.array, self.dma = Queue("array_queue"), Queue("dma_queue")
+        bits = p.row_bits + p.offset_bits
+        self.registers = r = RegisterFile(array_bus, first)
+        self.r_at = {t: r.field(f"at_{t}", bits) for t in "ABO"}
+        self.r_local = {t: r.field(f"local_{t}", p.local_bits) for t in "ABO" if t in p.local}
+        self.dma_registers = d = RegisterFile(dma_bus, first + len(r.signals))
+        self.r_dram, self.r_line = d.field("transfer_dram", DRAM_BITS), d.field("transfer_line", bits)
+        self.start, self.busy = Signal(), Signal()
+
+    def elaborate(self, platform: object) -> Module:
+        """The netlist."""
+        m = Module()
+        m.submodules.registers, m.submodules.dma_registers = self.registers, self.dma_registers
+        m.submodules.array_queue, m.submodules.dma_queue = self.array, self.dma
+        a, d, u = self.array, self.dma, self.unit
+        m.d.comb += [
+            a.start.eq(self.start), d.start.eq(self.start), self.busy.eq(a.busy | d.busy), a.others.eq(d.signals), d.others.eq(a.signals),
+            u.valid.eq(a.launch), a.accepted.eq(u.ready), u.kind.eq(a.data[:3]), u.first.eq(a.data[3]),
+            a.finished.eq(u.idle & (~a.signal | u.quiet)),
+            *(u.at[t].eq(self.r_at[t]) for t in "ABO"), *(u.local_at[t].eq(s) for t, s in self.r_local.items()),
+        ]  # fmt: skip
+        kind, stores = d.data[:2], Signal()
+        r, w = self.reader, self.writer
+        m.d.comb += stores.eq(kind == Transfer.STORE)
+        m.d.comb += [
+            r.valid.eq(d.launch & ~stores), w.valid.eq(d.launch & stores), r.wide.eq(kind == Transfer.LOAD_RESULT),
+            d.accepted.eq(1), d.finished.eq(r.done | w.done),
+            r.dram.eq(self.r_dram), w.dram.eq(self.r_dram), r.at.eq(self.r_line), w.at.eq(self.r_line),
+        ]  # fmt: skip
+        return m

@@ -1,0 +1,46 @@
+"""A register file that a 32-bit write bus fills, and the map of its addresses."""
+
+from amaranth.hdl import Elaboratable, Module, Signal
+
+# Regions above the plain registers; the low 12 bits are an index.
+WINDOWS_A, WINDOWS_B, EMIT_AT, EMIT_WHO = 0x4000, 0x5000, 0x6000, 0x7000
+PE_A, PE_B, PE_HEAD, COLUMN, ROW = 0x8000, 0x9000, 0xA000, 0xB000, 0xC000
+
+PE_COLUMN_BITS = 6
+"""A processing element is addressed as row << 6 | column."""
+
+
+class WriteBus:
+    """A write enable, a 16-bit address, 32 bits of data."""
+
+    def __init__(self, name: str) -> None:
+        self.we = Signal(name=f"{name}_we")
+        self.address = Signal(16, name=f"{name}_addr")
+        self.data = Signal(32, name=f"{name}_data")
+
+
+class RegisterFile(Elaboratable):
+    """Registers by name, numbered from `first` in the order they are asked for."""
+
+    def __init__(self, bus: WriteBus, first: int) -> None:
+        self.bus, self.first = bus, first
+        self.signals: list[tuple[str, Signal]] = []
+
+    def field(self, name: str, bits: int) -> Signal:
+        """A new register of at most 32 bits."""
+        signal = Signal(bits, name=f"r_{name}")
+        self.signals.append((name, signal))
+        return signal
+
+    @property
+    def map(self) -> dict[str, tuple[int, int]]:
+        """(address, bits) by name."""
+        return {name: (self.first + i, len(signal)) for i, (name, signal) in enumerate(self.signals)}
+
+    def elaborate(self, platform: object) -> Module:
+        """The netlist."""
+        m = Module()
+        for i, (_, signal) in enumerate(self.signals):
+            with m.If(self.bus.we & (self.bus.address == self.first + i)):
+                m.d.sync += signal.eq(self.bus.data[: len(signal)])
+        return m

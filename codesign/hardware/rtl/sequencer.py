@@ -1,0 +1,249 @@
+"""Control by loop nests: a loader that runs ahead, and a sequencer that commands the array and hands results to the writer.
+
+The mapping's temporal loops are cut in two: the innermost ones that move no local tile are the array's own nest (`rtl/unit.py`), the others
+are the sequencer's. Its iterations go: wait for the tiles, fill local memories whose tile moved, run, drain. The loader walks the loops
+outside the scratchpad alone and fetches every tile that moves, into the tensor's other half where it has two. Loader and sequencer meet in
+counters of loaded and of held halves only, so fetching, computing and storing overlap.
+"""
+
+from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value
+
+from codesign.hardware.parameters import Parameters
+from codesign.hardware.rtl.dma import DRAM_BITS, DmaRead, DmaWrite
+from codesign.hardware.rtl.nest import FlatAddress, LineAddress, LoopNest, line_sum
+from codesign.hardware.rtl.registers import RegisterFile, WriteBus
+from codesign.hardware.rtl.unit import ArrayUnit, Command
+
+TENSORS = ("A", "B", "O")
+
+
+class Halves(Elaboratable):
+    """Which halves of the tensors' places in the scratchpad are taken.
+
+    Attributes:
+        take: In, by tensor: the loader takes a half. loaded: In: its tile is complete. leave: In: the array has left a tile.
+        free: In: a half is free again.
+        room, ready: Out: a half is free to take; a complete tile waits for the array.
+    """
+
+    def __init__(self) -> None:
+        self.two = Signal(3, name="two_halves")
+        self.take, self.loaded, self.leave, self.free = (
+            Signal(3, name=f"half_{n}") for n in ("take", "loaded", "leave", "free")
+        )
+        self.room, self.ready = Signal(3, name="half_room"), Signal(3, name="half_ready")
+
+    def elaborate(self, platform: object) -> Module:
+        """The netlist."""
+        m = Module()
+        for t in range(3):
+            held, waiting = Signal(2, name=f"held_{t}"), Signal(2, name=f"waiting_{t}")
+            m.d.sync += [
+                held.eq(held + self.take[t] - self.free[t]),
+                waiting.eq(waiting + self.loaded[t] - self.leave[t]),
+            ]
+            m.d.comb += [self.room[t].eq(held <= self.two[t]), self.ready[t].eq(waiting != 0)]
+        return m
+
+
+class Loader(Elaboratable):
+    """Walks the loops outside the scratchpad and fetches the tiles that move, in the order A, B, O."""
+
+    def __init__(self, p: Parameters, bus: WriteBus, dma: DmaRead, halves: Halves, first: int) -> None:
+        self.p, self.dma, self.halves = p, dma, halves
+        self.registers = r = RegisterFile(bus, first)
+        bits = p.row_bits + p.offset_bits
+        self.nest = LoopNest(p.outer_loops, name="loader")
+        self.r_bound = [r.field(f"load_bound_{i}", 16) for i in range(p.outer_loops)]
+        self.r_moves = {t: r.field(f"load_moves_{t}", p.outer_loops) for t in TENSORS}
+        self.r_sum_loops = r.field("load_sum_loops", p.outer_loops)
+        self.r_base = {t: r.field(f"load_base_{t}", DRAM_BITS) for t in TENSORS}
+        self.r_dram = {t: [r.field(f"load_dram_{t}_{i}", DRAM_BITS) for i in range(p.outer_loops)] for t in TENSORS}
+        self.r_half = {t: [r.field(f"half_{t}_{h}", bits) for h in range(2)] for t in TENSORS}
+        self.r_two = r.field("two_halves", 3)
+        self.start, self.busy = Signal(name="load_start"), Signal(name="load_busy")
+
+    def elaborate(self, platform: object) -> Module:
+        """The netlist."""
+        m, h, dma = Module(), self.halves, self.dma
+        m.submodules.registers, m.submodules.nest = self.registers, self.nest
+        m.d.comb += [*(self.nest.bound_m1[i].eq(b) for i, b in enumerate(self.r_bound)), h.two.eq(self.r_two)]
+        m.d.comb += self.nest.start.eq(self.start)
+        addresses = {}
+        for t in TENSORS:
+            m.submodules[f"dram_{t}"] = addresses[t] = FlatAddress(self.nest, DRAM_BITS, f"tile_{t}")
+            m.d.comb += addresses[t].base.eq(self.r_base[t])
+            m.d.comb += [addresses[t].delta[i].eq(self.r_dram[t][i]) for i in range(self.p.outer_loops)]
+        moved, half = Signal(3, reset_less=True), Signal(3)
+        fetching = Signal(3)  # one-hot: whose tile is on its way
+        with m.If(dma.done):
+            m.d.sync += fetching.eq(0)
+        begins = (~self.r_sum_loops | self.nest.zero).all()
+        loads_o = moved[2] & ~begins
+        m.d.comb += h.loaded.eq(Mux(dma.done, fetching, 0))
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.sync += [moved.eq(7), half.eq(0)]
+                with m.If(self.start):
+                    m.next = "A"
+            for n, t in enumerate(TENSORS):
+                with m.State(t):
+                    m.d.comb += self.busy.eq(1)
+                    following = TENSORS[n + 1] if n < 2 else "ADVANCE"
+                    fetches = loads_o if t == "O" else moved[n]
+                    go = Signal(name=f"goes_{t}")
+                    m.d.comb += [dma.which.eq(n), dma.wide.eq(t == "O"), dma.dram.eq(addresses[t].address)]
+                    m.d.comb += dma.at.eq(Mux(half[n], self.r_half[t][1], self.r_half[t][0]))
+                    m.d.comb += [
+                        dma.valid.eq(fetches & h.room[n]),
+                        go.eq(~moved[n] | (h.room[n] & (dma.ready | ~fetches))),
+                    ]
+                    with m.If(go):
+                        m.next = following
+                        m.d.comb += h.take[n].eq(moved[n])
+                        with m.If(moved[n]):
+                            m.d.sync += half[n].eq(~half[n] & self.r_two[n])
+                        with m.If(fetches):
+                            m.d.sync += fetching.eq(1 << n)
+                        if t == "O":
+                            with m.If(moved[2] & begins):  # a sum that begins has nothing to load
+                                m.d.comb += h.loaded[2].eq(1)
+            with m.State("ADVANCE"):
+                m.d.comb += [self.busy.eq(1), self.nest.step.eq(1)]
+                m.d.sync += moved.eq(Cat(*((self.nest.advance & self.r_moves[t]).any() for t in TENSORS)))
+                m.next = "A"
+                with m.If(self.nest.last):
+                    m.next = "IDLE"
+        return m
+
+
+class Sequencer(Elaboratable):
+    """Walks the loops outside the array's nest and commands the array and the writer."""
+
+    def __init__(
+        self, p: Parameters, bus: WriteBus, unit: ArrayUnit, loader: Loader, writer: DmaWrite, first: int
+    ) -> None:
+        self.p, self.unit, self.loader, self.writer, self.halves = p, unit, loader, writer, loader.halves
+        self.registers = r = RegisterFile(bus, first)
+        n, bits = p.outer_loops, p.row_bits + p.offset_bits
+        self.nest = LoopNest(n, name="sequence")
+        self.r_bound = [r.field(f"seq_bound_{i}", 16) for i in range(n)]
+        self.r_moves = {t: r.field(f"seq_moves_{t}", n) for t in TENSORS}
+        self.r_local_moves = {t: r.field(f"seq_local_moves_{t}", n) for t in TENSORS}
+        self.r_sum_loops = r.field("seq_sum_loops", n)
+        self.r_line = {t: [r.field(f"seq_line_{t}_{i}", bits) for i in range(n)] for t in TENSORS}
+        self.r_local_base = {t: r.field(f"seq_local_base_{t}", p.local_bits) for t in TENSORS if t in p.local}
+        self.r_local = {
+            t: [r.field(f"seq_local_{t}_{i}", p.local_bits) for i in range(n)] for t in TENSORS if t in p.local
+        }
+        self.r_out = [r.field(f"seq_out_{i}", DRAM_BITS) for i in range(n)]
+        self.start, self.busy = Signal(name="seq_start"), Signal(name="seq_busy")
+
+    def elaborate(self, platform: object) -> Module:
+        """The netlist."""
+        m = Module()
+        m.submodules.registers, m.submodules.nest = self.registers, self.nest
+        m.d.comb += [*(self.nest.bound_m1[i].eq(b) for i, b in enumerate(self.r_bound)), self.nest.start.eq(self.start)]
+        self.half = Signal(3, name="half")
+        out = self._addresses(m)
+        storing, last = self._store(m, out)
+        self._walk(m, storing, last)
+        return m
+
+    def _addresses(self, m: Module) -> FlatAddress:
+        """Where the tiles of this iteration lie; returns the result's address in DRAM."""
+        p, u, n = self.p, self.unit, self.p.outer_loops
+        for i, t in enumerate(TENSORS):
+            line = LineAddress(self.nest, p.row_bits, p.offset_bits, p.line_bytes, f"seq_{t}")
+            m.submodules[f"line_{t}"] = line
+            m.d.comb += [line.delta[k].eq(self.r_line[t][k]) for k in range(n)]
+            half = Mux(self.half[i], self.loader.r_half[t][1], self.loader.r_half[t][0])
+            total = line_sum(m, line.address, half, p.row_bits, p.offset_bits, p.line_bytes, f"at_{t}")
+            m.d.comb += u.at[t].eq(total)
+            if t in p.local:
+                m.submodules[f"local_{t}"] = local = FlatAddress(self.nest, p.local_bits, f"seq_local_{t}")
+                m.d.comb += [local.base.eq(self.r_local_base[t]), u.local_at[t].eq(local.address)]
+                m.d.comb += [local.delta[k].eq(self.r_local[t][k]) for k in range(n)]
+        m.submodules.out = out = FlatAddress(self.nest, DRAM_BITS, "out")
+        m.d.comb += [out.base.eq(self.loader.r_base["O"]), *(out.delta[k].eq(self.r_out[k]) for k in range(n))]
+        return out
+
+    def _store(self, m: Module, out: FlatAddress) -> tuple[Signal, Signal]:
+        """One finished result tile waits for the writer."""
+        w, loader = self.writer, self.loader
+        push, waiting = Signal(name="push"), Signal(name="store_waits")
+        address, half, under_way = Signal(DRAM_BITS), Signal(), Signal(name="store_under_way")
+        with m.If(push):
+            m.d.sync += [waiting.eq(1), address.eq(out.address), half.eq(self.half[2])]
+        m.d.comb += [
+            w.valid.eq(waiting),
+            w.which.eq(0),
+            w.dram.eq(address),
+            w.at.eq(Mux(half, loader.r_half["O"][1], loader.r_half["O"][0])),
+        ]
+        with m.If(waiting & w.ready):
+            m.d.sync += [waiting.eq(0), under_way.eq(1)]
+        with m.If(w.done):
+            m.d.sync += under_way.eq(0)
+            m.d.comb += self.halves.free[2].eq(1)
+        busy = Signal(name="stores")
+        m.d.comb += busy.eq(waiting | under_way)
+        self.store_full = waiting
+        return push, busy
+
+    def _walk(self, m: Module, push: Signal, storing: Signal) -> None:
+        p, u, h, nest = self.p, self.unit, self.halves, self.nest
+        moved, refill = Signal(3, name="moved"), Signal(3, name="refill")
+        ends = [Signal(name=f"ends_{t}") for t in TENSORS]  # the tile's last iteration in the scratchpad
+        leaves = Signal(name="local_sum_ends")
+        for i, t in enumerate(TENSORS):
+            m.d.comb += ends[i].eq((nest.advance & self.r_moves[t]).any() | nest.last)
+        m.d.comb += leaves.eq((nest.advance & self.r_local_moves["O"]).any() | nest.last)
+        begins = (~self.r_sum_loops | nest.zero).all()
+        m.d.comb += u.first.eq(begins)
+        need = {
+            "FILL_A": refill[0] if "A" in p.local else None, "FILL_B": refill[1] if "B" in p.local else None,
+            "PRELOAD": refill[2] & ~begins if "O" in p.local else None, "RUN": Value.cast(1),
+            "DRAIN": leaves if "O" in p.local else None,
+        }  # fmt: skip
+        commands = [name for name, when in need.items() if when is not None]
+
+        def follow(after: int) -> None:
+            """To the first command from that place on that is needed."""
+            m.next = "ADVANCE"
+            for name in reversed(commands[after:]):
+                with m.If(need[name]):
+                    m.next = name
+
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.sync += [moved.eq(7), refill.eq(7), self.half.eq(0)]
+                m.d.comb += self.busy.eq(storing)
+                with m.If(self.start):
+                    m.next = "WAIT"
+            with m.State("WAIT"):
+                m.d.comb += self.busy.eq(1)
+                with m.If((h.ready | ~moved).all()):
+                    follow(0)
+            for k, name in enumerate(commands):
+                with m.State(name):
+                    m.d.comb += [self.busy.eq(1), u.valid.eq(1), u.kind.eq(Command[name])]
+                    with m.If(u.ready):
+                        follow(k + 1)
+            with m.State("ADVANCE"):
+                m.d.comb += self.busy.eq(1)
+                rest = Signal()  # tiles that are left must have been read, and results written
+                m.d.comb += rest.eq((~Cat(*ends).any() | u.idle) & (~ends[2] | (u.quiet & ~self.store_full)))
+                with m.If(rest):
+                    m.d.comb += [
+                        nest.step.eq(1),
+                        push.eq(ends[2]),
+                        h.leave.eq(Cat(*ends)),
+                        h.free[:2].eq(Cat(*ends[:2])),
+                    ]
+                    m.d.sync += [moved.eq(Cat(*ends)), self.half.eq(self.half ^ (Cat(*ends) & self.loader.r_two))]
+                    for i, t in enumerate(TENSORS):
+                        m.d.sync += refill[i].eq((nest.advance & self.r_local_moves[t]).any())
+                    m.next = "WAIT"
+                    with m.If(nest.last):
+                        m.next = "IDLE"

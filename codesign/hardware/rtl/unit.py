@@ -1,0 +1,343 @@
+"""The array's own controller: runs one command at a time out of a loop nest in registers.
+
+| command | what it does |
+|---|---|
+| FILL_A, FILL_B | brings an operand's tile from the scratchpad into the local memories, window by window |
+| PRELOAD | brings partial sums into the local memories |
+| RUN | feeds the windows of operands that are not local, and lets every element multiply once an iteration |
+| DRAIN | gives the local partial sums to the scratchpad, summed on the way |
+
+A *window* is a line of the scratchpad from any byte on; each element's setting says in which window and byte its operand lies. An
+*emission* is one line of results: the elements of one row group add up along their columns, columns are summed into the slots of
+a line, and the line is added to the scratchpad. Feeding stands still in the cycle in which an emission reads old sums.
+
+Cycles, with f the cycle in which `go` is issued: the line is on the bus at f + 2, the product stands at f + 4, emission e is read from the scratchpad at
+f + 4 + column_cycles + e and written a cycle later.
+"""
+
+from enum import IntEnum
+
+from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value
+from amaranth.lib.memory import Memory
+
+from codesign.arch.architecture import Links
+from codesign.hardware.parameters import Parameters
+from codesign.hardware.rtl import registers as reg
+from codesign.hardware.rtl.array import TENSOR_CODE, Array, adder_tree, or_tree
+from codesign.hardware.rtl.memory import Scratchpad
+from codesign.hardware.rtl.nest import FlatAddress, LineAddress, LoopNest, line_sum
+
+
+class Command(IntEnum):
+    """What the array is told."""
+
+    FILL_A = 0
+    FILL_B = 1
+    PRELOAD = 2
+    RUN = 3
+    DRAIN = 4
+
+
+FEED_CYCLES = 2
+"""From the issue of a read to its line on the bus: the memory, and a register after the turn."""
+
+EMIT_CYCLES = 4
+"""From the issue of `go` to the cycle in which the first row gives its values: feed, operands, product."""
+
+
+def _delay(m: Module, signal: Value, cycles: int, name: str) -> Value:
+    """The signal some cycles later."""
+    for i in range(cycles):
+        later = Signal(len(signal), name=f"{name}_{i + 1}")
+        m.d.sync += later.eq(signal)
+        signal = later
+    return signal
+
+
+class ArrayUnit(Elaboratable):
+    """Nest, window tables, array, collector.
+
+    Attributes:
+        valid, ready: Handshake of a command; it is taken in the cycle in which both are high.
+        kind, first: The command; whether the sums it adds to begin now.
+        at: By tensor, packed scratchpad address of its tile.
+        local_at: By tensor kept in the local memories, local address of its tile.
+        idle: No command is at work. quiet: No emission is under way.
+    """
+
+    def __init__(
+        self, p: Parameters, bus: reg.WriteBus, scratchpad: Scratchpad, first_register: int, instance: bool
+    ) -> None:
+        self.p, self.bus, self.scratchpad, self.instance = p, bus, scratchpad, instance
+        self.registers = reg.RegisterFile(bus, first_register)
+        self.valid, self.ready = Signal(name="cmd_valid"), Signal(name="cmd_ready")
+        self.idle, self.quiet = Signal(name="idle"), Signal(name="quiet")
+        self.kind, self.first = Signal(3, name="cmd_kind"), Signal(name="cmd_first")
+        bits = p.row_bits + p.offset_bits
+        self.at = {t: Signal(bits, name=f"cmd_at_{t}") for t in "ABO"}
+        self.local_at = {t: Signal(p.local_bits, name=f"cmd_local_{t}") for t in "ABO"}
+        self.nest = LoopNest(p.run_loops, name="run")
+        self.array = Array(p, instance)
+        self._declare()
+        self.events = {
+            "ev_feed": Signal(3, name="ev_feed"), "ev_fill": Signal(name="ev_fill"),
+            "ev_window": Signal(p.window_bits, name="ev_window"), "ev_go": Signal(name="ev_go"),
+            "ev_first": Signal(name="ev_first"), "ev_drain": Signal(name="ev_drain"),
+            "ev_rows": Signal(7, name="ev_rows"), "ev_cols": Signal(7, name="ev_cols"), "ev_last": Signal(7, name="ev_last"),
+            "ev_write": Signal(p.slots, name="ev_write"), "ev_read": Signal(name="ev_read"),
+        }  # fmt: skip
+
+    def _declare(self) -> None:
+        """All registers, in the order of their addresses."""
+        p, r = self.p, self.registers
+        bits = p.row_bits + p.offset_bits
+        self.r_mask = r.field("run_sum_loops", p.run_loops)
+        self.r_windows = {t: r.field(f"windows_{t}", p.window_bits) for t in "ABO"}
+        self.r_used = {t: r.field(f"feed_{t}", 1) for t in "AB"}
+        self.r_limits = {n: r.field(n, 7) for n in ("ny", "nx", "nl")}
+        self.r_ones = r.field("ones", 2)
+        self.r_bounds = {
+            k: [r.field(f"{k}_bound_{i}", 16) for i in range(p.run_loops)]
+            for k in ("run", *(f"fill_{t}" for t in "ABO" if t in p.local))
+        }
+        self.r_line = {}
+        self.r_local = {}
+        for t in "ABO":
+            kinds = ("fill", "run") if t in p.local else ("run",)
+            line_kind = "fill" if t in p.local else "run"
+            self.r_line[t] = [r.field(f"{line_kind}_line_{t}_{i}", bits) for i in range(p.run_loops)]
+            if t in p.local:
+                self.r_local[t] = {
+                    k: [r.field(f"{k}_local_{t}_{i}", p.local_bits) for i in range(p.run_loops)] for k in kinds
+                }
+
+    def elaborate(self, platform: object) -> Module:
+        """The netlist."""
+        m = Module()
+        m.submodules.registers, m.submodules.run, m.submodules.array = self.registers, self.nest, self.array
+        self.kind_now, self.first_now = Signal(3, name="kind_now"), Signal(name="first_now")
+        self._settings(m)
+        self._addresses(m)
+        busy, advance = Signal(name="cmd_busy"), Signal(name="cmd_advance")
+        m.d.comb += self.idle.eq(~busy)
+        self.pace, self.stall = Signal(self.p.window_bits + 1, name="pace"), Signal(name="stall")
+        go, went = Signal(name="go"), Signal(name="went")
+        m.d.sync += went.eq(go)
+        # a preload reads sums: all must be written; a fill must not meet the last local sum at the local memories' write port
+        fills = self.kind <= Command.PRELOAD
+        clash = fills & went if "O" in self.p.local else 0
+        m.d.comb += self.ready.eq(~busy & ~clash & ~((self.kind == Command.PRELOAD) & ~self.quiet))
+        m.d.comb += [self.nest.start.eq(self.valid & self.ready), self.nest.step.eq(advance)]
+        self.window = Signal(self.p.window_bits, name="window_now")
+        with m.If(self.valid & self.ready):
+            m.d.sync += [busy.eq(1), self.kind_now.eq(self.kind), self.first_now.eq(self.first), self.window.eq(0)]
+        with m.If(advance & self.nest.last):
+            m.d.sync += busy.eq(0)
+        self._issue(m, busy, advance, go)
+        self._emit(m, go)
+        return m
+
+    def _settings(self, m: Module) -> None:
+        """Tables and settings of elements, columns and rows, written over the bus."""
+        p, bus, a = self.p, self.bus, self.array
+        region = bus.address & 0xF000
+        index = bus.address[:12]
+        m.d.comb += [
+            a.cfg_data.eq(bus.data),
+            a.cfg_row.eq(index[reg.PE_COLUMN_BITS :]),
+            a.cfg_col.eq(index[: reg.PE_COLUMN_BITS]),
+        ]
+        for i, base in enumerate((reg.PE_A, reg.PE_B, reg.PE_HEAD)):
+            m.d.comb += a.cfg_pe[i].eq(bus.we & (region == base))
+        with m.If(bus.we & (region == reg.COLUMN)):
+            for x in range(p.cols):
+                with m.If(index == x):
+                    m.d.sync += [a.slot[x].eq(bus.data[:6]), a.column_window[x].eq(bus.data[8:])]
+        with m.If(bus.we & (region == reg.ROW)):
+            for y in range(p.rows):
+                with m.If(index == y):
+                    m.d.sync += a.group[y].eq(bus.data)
+        m.d.comb += a.ones.eq(self.r_ones)
+        bits = p.row_bits + p.offset_bits
+        widths = {"A": bits, "B": bits, "O": bits, "who": 8 + p.window_bits}
+        bases = {"A": reg.WINDOWS_A, "B": reg.WINDOWS_B, "O": reg.EMIT_AT, "who": reg.EMIT_WHO}
+        self.tables = {}
+        for name, width in widths.items():
+            table = Memory(shape=width, depth=p.windows, init=[])
+            m.submodules[f"table_{name}"] = table
+            write = table.write_port()
+            m.d.comb += [write.addr.eq(index), write.data.eq(bus.data), write.en.eq(bus.we & (region == bases[name]))]
+            self.tables[name] = table
+
+    def _lookup(self, name: str, index: Value) -> Signal:
+        """A table's entry, in the same cycle."""
+        port = self.tables[name].read_port(domain="comb")
+        self.module.d.comb += port.addr.eq(index)
+        return port.data
+
+    def _addresses(self, m: Module) -> None:
+        """Bounds by kind of command; one line address and, where kept, one local address a tensor."""
+        p, nest = self.p, self.nest
+        self.module = m
+        kind = Mux(self.nest.start, self.kind, self.kind_now)
+        fills = {
+            "A": kind == Command.FILL_A,
+            "B": kind == Command.FILL_B,
+            "O": (kind == Command.PRELOAD) | (kind == Command.DRAIN),
+        }
+        for i in range(p.run_loops):
+            m.d.comb += nest.bound_m1[i].eq(self.r_bounds["run"][i])
+            for t in sorted(p.local):
+                with m.If(fills[t]):
+                    m.d.comb += nest.bound_m1[i].eq(self.r_bounds[f"fill_{t}"][i])
+        self.line, self.local = {}, {}
+        for t in "ABO":
+            line = LineAddress(nest, p.row_bits, p.offset_bits, p.line_bytes, f"line_{t}")
+            m.submodules[f"line_{t}"] = self.line[t] = line
+            m.d.comb += [line.base.eq(self.at[t]), *(line.delta[i].eq(self.r_line[t][i]) for i in range(p.run_loops))]
+            if t not in p.local:
+                continue
+            local = FlatAddress(nest, p.local_bits, f"local_{t}")
+            m.submodules[f"local_{t}"] = self.local[t] = local
+            m.d.comb += local.base.eq(self.local_at[t])
+            for i in range(p.run_loops):
+                chosen = Mux(fills[t], self.r_local[t]["fill"][i], self.r_local[t]["run"][i])
+                m.d.comb += local.delta[i].eq(chosen)
+
+    def _issue(self, m: Module, busy: Signal, advance: Signal, go: Signal) -> None:
+        """One window, or one iteration, a cycle."""
+        p, k, w = self.p, self.kind_now, self.window
+        feed, turn = Signal(3), Signal()  # turn: operand B's windows of an iteration
+        uses = {t: self.r_used[t] if t not in p.local else 0 for t in "AB"}
+        may_read, may_go = ~self.stall, self.pace == 0
+        last = {t: Signal(name=f"last_window_{t}") for t in "ABO"}
+        m.d.comb += [last[t].eq(w == self.r_windows[t]) for t in "ABO"]
+        done = Signal()  # the windows of this word or iteration end in this cycle
+        with m.If(busy), m.Switch(k):
+            for t, command in (("A", Command.FILL_A), ("B", Command.FILL_B), ("O", Command.PRELOAD)):
+                if t in p.local:
+                    with m.Case(command):
+                        m.d.comb += [feed[TENSOR_CODE[t]].eq(may_read), done.eq(may_read & last[t])]
+            with m.Case(Command.RUN):
+                on_a, on_b, final = Signal(name="feeds_a"), Signal(name="feeds_b"), Signal(name="last_feed")
+                m.d.comb += [on_a.eq(uses["A"] & ~turn), on_b.eq(uses["B"] & ~on_a)]
+                m.d.comb += final.eq(Mux(on_a, last["A"] & ~uses["B"], Mux(on_b, last["B"], 1)))
+                free = Signal()
+                m.d.comb += free.eq((may_read | ~(on_a | on_b)) & (may_go | ~final))
+                m.d.comb += [feed[0].eq(on_a & free), feed[1].eq(on_b & free), done.eq(free & final), go.eq(done)]
+                with m.If(on_a & free & last["A"]):
+                    m.d.sync += turn.eq(uses["B"])
+                with m.If(done):
+                    m.d.sync += turn.eq(0)
+            with m.Case(Command.DRAIN):
+                m.d.comb += [go.eq(may_go), done.eq(may_go)]
+        m.d.comb += advance.eq(done)
+        with m.If(feed.any()):
+            ends = Mux(feed[0], last["A"], Mux(feed[1], last["B"], last["O"]))
+            m.d.sync += w.eq(Mux(ends, 0, w + 1))
+        self._read(m, feed, go)
+
+    def _read(self, m: Module, feed: Signal, go: Signal) -> None:
+        """The scratchpad read of a feed, and what goes along with its line to the bus."""
+        p, w, s = self.p, self.window, self.scratchpad
+        who = self._lookup("who", w)
+        self.emit_at = self._lookup("O", w)
+        sums = {}
+        for t, table in (("A", self._lookup("A", w)), ("B", self._lookup("B", w)), ("O", self.emit_at)):
+            sums[t] = line_sum(m, self.line[t].address, table, p.row_bits, p.offset_bits, p.line_bytes, f"feed_{t}")
+        address = Mux(feed[0], sums["A"], Mux(feed[1], sums["B"], sums["O"]))
+        head = who[0]
+        self.feed_read, self.feed_address = Signal(name="feed_read"), Signal(len(address), name="feed_address")
+        m.d.comb += [self.feed_read.eq(feed[0] | feed[1] | (feed[2] & head)), self.feed_address.eq(address)]
+        first = Signal()
+        sums_begin = (~self.r_mask | self.nest.zero).all()
+        m.d.comb += first.eq(self.first_now & sums_begin)
+        sent = {
+            "feed": feed.any(), "fill": self.kind_now != Command.RUN, "tensor": Mux(feed[0], 0, Mux(feed[1], 1, 2)),
+            "window": Mux(feed[2], who[8:], w), "group": who[1:8], "go": go, "first": first,
+            "drain": self.kind_now == Command.DRAIN,
+        }  # fmt: skip
+        for t in "ABO":
+            sent["l" + t.lower()] = self.local[t].address if t in p.local else Value.cast(0)
+        sent |= {n: self.r_limits[n] for n in ("ny", "nx", "nl")}
+        row0 = self.array.row0
+        for name, value in sent.items():
+            issued = Signal(len(row0[name]), name=f"issue_{name}")
+            m.d.comb += issued.eq(value)
+            m.d.comb += row0[name].eq(_delay(m, issued, FEED_CYCLES, f"to_bus_{name}"))
+        line = Signal(len(row0["line"]), name="line_turned")
+        m.d.sync += line.eq(s.rdata[0])
+        m.d.comb += row0["line"].eq(line)
+        self.step_first = first
+        ev = self.events
+        m.d.comb += [
+            ev["ev_feed"].eq(feed), ev["ev_fill"].eq(self.kind_now != Command.RUN), ev["ev_window"].eq(w), ev["ev_go"].eq(go),
+            ev["ev_first"].eq(first), ev["ev_drain"].eq(self.kind_now == Command.DRAIN),
+            ev["ev_rows"].eq(self.r_limits["ny"]), ev["ev_cols"].eq(self.r_limits["nx"]), ev["ev_last"].eq(self.r_limits["nl"]),
+        ]  # fmt: skip
+
+    def _emit(self, m: Module, go: Signal) -> None:
+        """The results of an iteration, line by line: from the columns into the scratchpad."""
+        p = self.p
+        emitting = Signal()
+        m.d.comb += emitting.eq(go & ((self.kind_now == Command.DRAIN) if "O" in p.local else 1))
+        with m.If(emitting):
+            m.d.sync += self.pace.eq(self.r_windows["O"])
+        with m.Elif(self.pace != 0):
+            m.d.sync += self.pace.eq(self.pace - 1)
+        # four cycles later the array's first row begins; addresses come along
+        old_sum = Signal()  # the head's emission begins the word here: it finds a sum only if it did not begin now
+        m.d.comb += old_sum.eq(~self.step_first & (self.kind_now != Command.DRAIN))
+        along = Cat(self.line["O"].address, old_sum)
+        begin = Signal(len(along), name="emit_begin")
+        m.d.comb += begin.eq(along)
+        soon = Signal(EMIT_CYCLES - 1, name="emit_soon")
+        m.d.sync += soon.eq(Cat(emitting, soon))
+        starts = soon[-1]
+        brought = _delay(m, begin, EMIT_CYCLES - 1, "emit_brought")
+        active, index, held = (
+            Signal(name="emit_active"),
+            Signal(p.window_bits, name="emit_index"),
+            Signal(len(along), name="emit_held"),
+        )
+        with m.If(starts):
+            m.d.sync += [active.eq(1), index.eq(0), held.eq(brought)]
+        with m.Elif(active):
+            m.d.sync += index.eq(index + 1)
+            with m.If(index == self.r_windows["O"]):
+                m.d.sync += active.eq(0)
+        who, offset = self._lookup("who", index), self._lookup("O", index)
+        at = line_sum(m, held[:-1], offset, p.row_bits, p.offset_bits, p.line_bytes, "emit_at")
+        m.d.comb += [self.array.row0.emit.eq(active), self.array.row0.emit_group.eq(who[1:8])]
+        reads = Signal()
+        m.d.comb += reads.eq(~who[0] | held[-1])  # one that is not the head always adds to what the head left
+        token = Signal(1 + 1 + p.window_bits + len(at), name="emit_token")
+        m.d.comb += token.eq(Cat(active, reads & active, who[8:], at))
+        arrived = _delay(m, token, p.column_cycles, "emit_on_its_way")
+        self._collect(m, arrived)
+        flies = Signal(p.column_cycles + 1, name="emit_flies")
+        m.d.sync += flies.eq(Cat(active, flies))
+        m.d.comb += self.quiet.eq(~Cat(emitting, soon, active, flies).any())
+
+    def _collect(self, m: Module, token: Value) -> None:
+        """Columns into slots, slots into the scratchpad."""
+        p, a, s = self.p, self.array, self.scratchpad
+        valid, reads = token[0], token[1]
+        window, at = token[2 : 2 + p.window_bits], token[2 + p.window_bits :]
+        m.d.comb += self.stall.eq(valid)
+        sums, some = Signal(32 * p.slots, name="slot_sums"), Signal(p.slots, name="slot_some")
+        for slot in range(p.slots):
+            hits = [a.some[x] & (a.column_window[x] == window) & (a.slot[x] == slot) for x in range(p.cols)]
+            gated = [Mux(hit, a.total[x], 0)[:32] for x, hit in enumerate(hits)]
+            joined = or_tree(gated) if p.links is Links.NONE else adder_tree(gated)
+            m.d.sync += [sums.word_select(slot, 32).eq(joined), some[slot].eq(valid & or_tree(hits))]
+        write_at, was_read = Signal(len(at), name="write_at"), Signal(name="was_read")
+        m.d.sync += [write_at.eq(at), was_read.eq(reads)]
+        m.d.comb += [
+            s.raddr[0].eq(Mux(valid, at, self.feed_address)), s.ren[0].eq((valid & reads) | self.feed_read),
+            s.waddr[0].eq(write_at), s.wen[0].eq(Cat(*(some[i // 4] if i // 4 < p.slots else 0 for i in range(p.line_bytes)))),
+        ]  # fmt: skip
+        for slot in range(p.slots):
+            old = Mux(was_read, s.rdata[0].word_select(slot, 32), 0)
+            m.d.comb += s.wdata[0].word_select(slot, 32).eq(old + sums.word_select(slot, 32))
+        m.d.comb += [self.events["ev_write"].eq(some), self.events["ev_read"].eq(was_read)]

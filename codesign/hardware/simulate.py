@@ -1,0 +1,86 @@
+"""Runs a machine cycle by cycle in Amaranth's simulator: slow, but needs nothing but Python."""
+
+import time
+import warnings
+
+from codesign.core.errors import MissingDependencyError
+from codesign.hardware.bench import LATENCY_CYCLES, Counts, Dram, HardwareError, Run, count
+from codesign.hardware.image import Image
+from codesign.hardware.parameters import Control
+
+
+def simulate_in_python(image: Image, memory: bytes, *, latency: int = LATENCY_CYCLES, limit: int = 2_000_000) -> Run:
+    """Run an image.
+
+    Args:
+        image: What the machine is given.
+        memory: DRAM at the start.
+        latency: Cycles from a request to its first beat.
+        limit: Cycles after which the machine counts as stuck.
+
+    Raises:
+        HardwareError: It did not end within `limit` cycles, or reached outside its tensors.
+        MissingDependencyError: Amaranth is not installed.
+    """
+    try:
+        from amaranth.sim import Simulator
+    except ImportError:
+        raise MissingDependencyError(
+            "simulating hardware needs the package 'amaranth'", hint="pip install 'accel-codesign[hardware]'"
+        ) from None
+    from codesign.hardware.rtl.machine import Machine
+
+    machine = Machine(image.parameters)
+    counts = Counts()
+    dram = Dram(image, memory, latency, counts)
+    queued = image.parameters.control is Control.QUEUE
+    streams = {"aq": image.array_words, "dq": image.dma_words} if queued else {}
+    result: dict[str, int] = {}
+
+    async def bench(ctx):  # type: ignore[no-untyped-def]
+        inputs, outputs = machine.inputs, machine.outputs
+        ctx.set(inputs["ar_ready"], 1)
+        ctx.set(inputs["aw_ready"], 1)
+        ctx.set(inputs["cfg_we"], 1)
+        for address, data in image.registers:
+            ctx.set(inputs["cfg_addr"], address)
+            ctx.set(inputs["cfg_data"], data)
+            await ctx.tick()
+        ctx.set(inputs["cfg_we"], 0)
+        ctx.set(inputs["start"], 1)
+        await ctx.tick()
+        ctx.set(inputs["start"], 0)
+        cycles = 0
+        last: dict[str, int] = {}
+        at = dict.fromkeys(streams, 0)
+        for name, words in streams.items():
+            ctx.set(inputs[f"{name}_valid"], 1)
+            ctx.set(inputs[f"{name}_word"], words[0])
+        while ctx.get(outputs["busy"]):
+            given = dram.inputs()
+            for name, value in given.items():
+                if last.get(name) != value:
+                    ctx.set(inputs[name], value)
+            last = given
+            seen = {name: ctx.get(signal) for name, signal in outputs.items()}
+            dram.cycle(seen, given)
+            count(counts, seen)
+            await ctx.tick()
+            for name, words in streams.items():
+                if seen[f"{name}_ready"]:
+                    at[name] += 1
+                    ctx.set(inputs[f"{name}_valid"], int(at[name] < len(words)))
+                    ctx.set(inputs[f"{name}_word"], words[at[name]] if at[name] < len(words) else 0)
+            cycles += 1
+            if cycles > limit:
+                raise HardwareError(f"the machine is still busy after {limit} cycles")
+        result["cycles"] = cycles
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        simulator = Simulator(machine)
+        simulator.add_clock(1e-6)
+        simulator.add_testbench(bench)
+        started = time.perf_counter()
+        simulator.run()
+    return Run(result["cycles"], bytes(dram.memory), counts, time.perf_counter() - started, "amaranth")

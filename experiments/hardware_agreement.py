@@ -1,0 +1,356 @@
+"""Generated hardware beside the cost model: `python -m experiments.hardware_agreement --triples N --seed S`.
+
+A triple is a design, a computation and a mapping (or program). Designs are drawn at random from the scratchpad and core spaces, with
+arrays of at most 8 x 8 so that a simulation is built in seconds; every other parameter takes any value of its space. Computations are layers of
+known networks, scaled down; for a core, bounds are multiples of what a call computes, since padding is accounted for in another way (Q1, Q4).
+The last line is one JSON object. `cycles_*_error` compare simulated cycles with those that follow from the pipeline depths
+(`codesign.hardware.cycles`); `analytic_median_ratio` is simulated cycles over the cost model's, which knows no latencies.
+"""
+
+import argparse
+import json
+import math
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+
+from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective
+from codesign.cost.cost import Infeasible
+from codesign.hardware.execute import Job, Simulator, core_job, execute, nest_job, random_values
+from codesign.hardware.nest_image import parameters_of
+from codesign.hardware.parameters import Parameters
+from codesign.hardware.queue_image import core_parameters
+from codesign.hardware.simulate import simulate_in_python
+from codesign.hardware.verilator import VerilatedMachine, find_verilator
+from codesign.mappers.registry import create
+from codesign.mapping.constraints import MappingProblem
+from codesign.tensorization.core_program import program_on_core
+from codesign.tensorization.encoding import SoftwareProblem
+from codesign.workloads.computation import Computation, Role
+from codesign.workloads.load import load_network
+from spaces.cores import CORE_SPACES, core_of
+from spaces.design import DesignSpace
+from spaces.parameters import Value
+from spaces.scratchpad import SCRATCHPAD
+from spaces.software import SoftwareSpace
+
+FAMILIES = ("scratchpad", *CORE_SPACES)
+NETWORKS = ("alexnet", "resnet18", "mobilenet_v2")
+MAPPERS = ("random", "anneal", "exact")
+SIDE = 8
+"""Rows and columns of the largest array drawn; the smallest of a space where that is larger."""
+
+CORE_NOTATIONS = {
+    "gemmcore": ("L[i,j] += M[i,k] * N[k,j]", "O[k,p,q] += I[c,p+r,q+s] * W[k,c,r,s]"),
+    "gemvcore": ("y[i] += M[i,k] * x[k]", "L[i,j] += M[i,k] * N[k,j]"),
+    "dotcore": ("L[i,j] += M[i,k] * N[k,j]", "y[i] += M[i,k] * x[k]"),
+    "convcore": ("O[k,p,q] += I[c,p+r,q+s] * W[k,c,r,s]", "O[k,p,q] += I[c,2*p+r,2*q+s] * W[k,c,r,s]"),
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Options of the run.
+
+    Args:
+        triples: How many.
+        seed: Of designs, computations, mappings and operands.
+        family: One of `FAMILIES`, or None for all in turn.
+        simulator: ``verilator`` or ``amaranth``.
+        per_design: Triples drawn for one design: one simulation is built for all.
+        macs: Multiply-accumulates of the largest computation.
+        out: Where the table goes, or None.
+    """
+
+    triples: int
+    seed: int
+    family: str | None
+    simulator: str
+    per_design: int
+    macs: int
+    out: Path | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One triple.
+
+    Args:
+        family: Of hardware.
+        design: Its parameters.
+        computation: Notation and bounds.
+        mapper: Who made the mapping.
+        bit_equal: Outputs equal those of `einsum`.
+        dram_equal: DRAM words equal the cost model's, by tensor.
+        accesses_equal: Accesses of all memories equal the cost model's, by tensor.
+        cycles: Simulated.
+        predicted_cycles: From pipeline depths.
+        analytic_cycles: The cost model's.
+        differences: What differs.
+    """
+
+    family: str
+    design: dict[str, Value]
+    computation: str
+    mapper: str
+    bit_equal: bool
+    dram_equal: bool
+    accesses_equal: bool
+    cycles: int
+    predicted_cycles: int
+    analytic_cycles: float
+    differences: tuple[str, ...]
+
+
+def main() -> None:
+    """Parse, run, print."""
+    config = parse()
+    started = time.perf_counter()
+    rows: list[Row] = []
+    for number, family in enumerate(families(config)):
+        wanted = min(config.per_design, config.triples - len(rows))
+        if wanted <= 0:
+            break
+        for row in design_rows(config, family, np.random.default_rng([config.seed, number]), wanted):
+            rows.append(row)
+            state = "ok" if row.bit_equal and row.accesses_equal and row.cycles == row.predicted_cycles else "DIFFERS"
+            print(f"{len(rows)}/{config.triples} {family} {row.mapper} {row.cycles} cycles {state}", file=sys.stderr)
+            for text in row.differences:
+                print(f"  {text}", file=sys.stderr)
+    result = summary(rows, time.perf_counter() - started)
+    if config.out is not None:
+        config.out.mkdir(parents=True, exist_ok=True)
+        table = {
+            "config": {**asdict(config), "out": str(config.out)},
+            "result": result,
+            "rows": [asdict(r) for r in rows],
+        }
+        (config.out / "results.json").write_text(json.dumps(table, indent=1), "utf-8")
+    print_table(rows)
+    print(json.dumps(result))
+
+
+def parse() -> Config:
+    """Options from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--triples", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--family", choices=FAMILIES)
+    parser.add_argument(
+        "--simulator", choices=("verilator", "amaranth"), help="default: verilator where it and a C++ compiler exist"
+    )
+    parser.add_argument("--per-design", type=int, help="triples drawn for one design (default 10; 2 under amaranth)")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--smoke", action="store_true", help="two triples in Amaranth's simulator")
+    given = parser.parse_args()
+    simulator = given.simulator or ("verilator" if find_verilator() and not given.smoke else "amaranth")
+    slow = simulator == "amaranth"
+    return Config(
+        triples=2 if given.smoke else max(1, given.triples),
+        seed=given.seed,
+        family=given.family or ("scratchpad" if given.smoke else None),
+        simulator=simulator,
+        per_design=given.per_design or (2 if slow else 10),
+        macs=600 if given.smoke else 3_000 if slow else 60_000,
+        out=given.out,
+    )
+
+
+def families(config: Config) -> Iterator[str]:
+    """Families in turn, a loop nest machine every second time, without end."""
+    while True:
+        if config.family is not None:
+            yield config.family
+            continue
+        for name in CORE_SPACES:
+            yield "scratchpad"
+            yield name
+
+
+def draw_design(space: DesignSpace, rng: np.random.Generator, side: int) -> dict[str, Value]:
+    """A random design of a space, its array at most `side` wide and high."""
+    found: dict[str, Value] = {}
+    for parameter in space.space.parameters:
+        choices = list(parameter.choices)
+        if parameter.name in ("pe", "pe_rows", "pe_cols"):
+            choices = [c for c in choices if int(c) <= side] or choices[:1]
+        found[parameter.name] = choices[int(rng.integers(len(choices)))]
+    return found
+
+
+def design_rows(config: Config, family: str, rng: np.random.Generator, wanted: int) -> Iterator[Row]:
+    """Triples of one random design."""
+    side = SIDE if config.simulator == "verilator" else 4
+    space = SCRATCHPAD if family == "scratchpad" else CORE_SPACES[family]
+    design = draw_design(space, rng, side)
+    simulators: dict[Parameters, tuple[Simulator, dict[str, tuple[int, int]]]] = {}
+    made = 0
+    for _ in range(20 * wanted):
+        if made == wanted:
+            return
+        try:
+            drawn = (nest_triple if family == "scratchpad" else core_triple)(config, family, design, rng, simulators)
+        except UserError as error:
+            print(f"  not drawn: {error}", file=sys.stderr)
+            continue
+        if drawn is None:
+            continue
+        mapper, job = drawn
+        simulator = simulators[job.image.parameters][0]
+        verdict = execute(job, random_values(job.computation, rng), simulator)
+        made += 1
+        texts = [f"{d.memory} {d.tensor} {d.kind}: hardware {d.hardware}, model {d.model}" for d in verdict.differences]
+        if verdict.wrong is not None:
+            texts.append(f"{verdict.wrong_elements} elements differ, first {verdict.wrong}")
+        yield Row(
+            family, design, f"{job.computation} {job.computation.sizes}", mapper, verdict.wrong is None, not verdict.dram_differences,
+            not verdict.differences, verdict.run.cycles, job.predicted_cycles, job.analytic_cycles, tuple(texts),
+        )  # fmt: skip
+
+
+Machines = dict[Parameters, tuple[Simulator, dict[str, tuple[int, int]]]]
+
+
+def machine(config: Config, p: Parameters, machines: Machines) -> dict[str, tuple[int, int]]:
+    """The registers of a machine, built if it is not yet."""
+    if p not in machines:
+        if config.simulator == "verilator":
+            built = VerilatedMachine(p, quick=True)
+            assert built.netlist is not None
+            machines[p] = (partial(built.run, limit=20_000_000), built.netlist.registers)
+        else:
+            from codesign.hardware.rtl.machine import register_map
+
+            machines[p] = (simulate_in_python, register_map(p))
+    return machines[p][1]
+
+
+@cache
+def layers() -> list[Computation]:
+    """Different layers of the networks whose operands are an input and a weight."""
+    found: dict[str, Computation] = {}
+    for name in NETWORKS:
+        for operator in load_network(name).operators:
+            c = getattr(operator, "computation", None)
+            if c is not None and {t.role for t in c.inputs} == {Role.INPUT, Role.WEIGHT} and len(c.inputs) == 2:
+                found.setdefault(f"{c} {c.sizes}", c)
+    return list(found.values())
+
+
+def scaled(computation: Computation, macs: int, rng: np.random.Generator) -> Computation:
+    """The computation with its bounds divided, the largest first, until it is small enough; 8-bit operands, results of 1, 2 or 4 bytes."""
+    sizes = dict(computation.sizes)
+    while math.prod(sizes.values()) > macs:
+        largest = max(sizes, key=lambda d: sizes[d])
+        sizes[largest] = max(1, sizes[largest] // 2)
+    return with_widths(replace(computation, bounds=tuple(sizes.values())), int(rng.choice([8, 16, 32])))
+
+
+def with_widths(computation: Computation, result_bits: int) -> Computation:
+    """8-bit operands, results of so many bits in DRAM, partial sums of 32 bits."""
+    tensors = tuple(
+        replace(t, bits=result_bits, partial_bits=32) if t.is_output else replace(t, bits=8, partial_bits=8)
+        for t in computation.tensors
+    )
+    return replace(computation, tensors=tensors)
+
+
+def nest_triple(
+    config: Config, family: str, design: dict[str, Value], rng: np.random.Generator, machines: Machines
+) -> tuple[str, Job] | None:
+    """A random layer on a design of the scratchpad space, mapped by a mapper drawn at random."""
+    known = layers()
+    computation = scaled(known[int(rng.integers(len(known)))], config.macs, rng)
+    architecture = SCRATCHPAD.build(design)
+    name = MAPPERS[int(rng.integers(len(MAPPERS)))]
+    budget = Budget(time_limit_s=1.0) if name == "exact" else Budget(evaluations=int(rng.integers(1, 500)))
+    seed = int(rng.integers(1 << 30))
+    goal = (Objective.EDP, Objective.LATENCY, Objective.ENERGY)[int(rng.integers(3))]
+    found = create(name).map(MappingProblem(computation, architecture), goal, budget=budget, seed=seed)
+    if found.mapping is None:
+        return None
+    bus_bytes = int(design["bus_bits"]) // 8
+    p = parameters_of(architecture, computation, bus_bytes, bus_bytes * int(design["burst_beats"]), "machine")
+    job = nest_job(computation, architecture, found.mapping, p, machine(config, p, machines))
+    return name, job
+
+
+def core_triple(
+    config: Config, family: str, design: dict[str, Value], rng: np.random.Generator, machines: Machines
+) -> tuple[str, Job] | None:
+    """A random program on a core: bounds are one to three calls in the dimensions that the intrinsic takes, small in others."""
+    core = core_of(CORE_SPACES[family], design)
+    notations = CORE_NOTATIONS[family]
+    notation = notations[int(rng.integers(len(notations)))]
+    names = sorted({d for d in "ijkpqcrs" if d in notation.replace("*", "")})
+    draft = Computation.parse(notation, dict.fromkeys(names, 2), bits=8, partial_bits=32)
+    options = SoftwareProblem.of(draft, core).choices
+    choice = options[int(rng.integers(len(options)))]
+    sizes = {d: int(rng.integers(1, 4)) for d in draft.dims}
+    for index, dim in choice.match.index_map:
+        sizes[dim] = core.intrinsic.computation.sizes[index] * int(rng.integers(1, 4))
+    while math.prod(sizes.values()) > 20 * config.macs and any(n > choice.tile[d] for d, n in sizes.items()):
+        largest = max((d for d in sizes if sizes[d] > choice.tile[d]), key=lambda d: sizes[d])
+        sizes[largest] = choice.tile[largest]
+    computation = with_widths(Computation.parse(notation, sizes, bits=8, partial_bits=32), int(rng.choice([8, 16, 32])))
+    problem = SoftwareProblem.of(computation, core)
+    space = SoftwareSpace(problem)
+    for row in space.sample(8, int(rng.integers(1 << 30))):
+        found = space.program(row)
+        if found.schedule.padded.sizes != computation.sizes or found.schedule.choice.match.scalars:
+            continue
+        program = program_on_core(found)
+        if isinstance(program, Infeasible):
+            continue
+        p = core_parameters(core, "machine")
+        return "random program", core_job(program, found.mapping, core, p, machine(config, p, machines))
+    return None
+
+
+def summary(rows: list[Row], seconds: float) -> dict[str, float | int]:
+    """The last line."""
+    errors = [abs(r.predicted_cycles / r.cycles - 1) for r in rows]
+    return {
+        "triples": len(rows),
+        "bit_equal": sum(r.bit_equal for r in rows),
+        "dram_equal": sum(r.dram_equal for r in rows),
+        "accesses_equal": sum(r.accesses_equal for r in rows),
+        "cycles_median_error": statistics.median(errors) if errors else 0.0,
+        "cycles_worst_error": max(errors, default=0.0),
+        "analytic_median_ratio": statistics.median([r.cycles / r.analytic_cycles for r in rows]) if rows else 0.0,
+        "seconds": round(seconds, 1),
+    }
+
+
+def print_table(rows: list[Row]) -> None:
+    """One line a family."""
+    print(
+        "| family | triples | bits | DRAM words | accesses | cycles exact | worst cycles | simulated / analytic (median) |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    for family in FAMILIES:
+        mine = [r for r in rows if r.family == family]
+        if not mine:
+            continue
+        exact = sum(r.cycles == r.predicted_cycles for r in mine)
+        worst = max(abs(r.predicted_cycles / r.cycles - 1) for r in mine)
+        ratio = statistics.median([r.cycles / r.analytic_cycles for r in mine])
+        print(
+            f"| {family} | {len(mine)} | {sum(r.bit_equal for r in mine)} | {sum(r.dram_equal for r in mine)} | "
+            f"{sum(r.accesses_equal for r in mine)} | {exact} | {100 * worst:.2f} % | {ratio:.1f} |"
+        )
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
