@@ -9,6 +9,7 @@ from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import DesignSpace, Evaluation, describe_architecture
+from codesign.evaluation.detail import NoDetail, ServingDetail
 from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.network import EvaluationOptions, WorkloadRun, run_workload
 from codesign.mappers.protocol import Mapper
@@ -254,7 +255,7 @@ class ServingEvaluator:
         found = serve(self.spec, architecture, self.mapper, self.options, self.space.partial_bits)
         seconds = time.perf_counter() - started
         if isinstance(found, Infeasible):
-            return Evaluation(None, found, seconds, {}, described)
+            return Evaluation(None, found, seconds, NoDetail(), described)
         area = architecture.area_mm2
         if area is None:
             raise UserError(
@@ -267,4 +268,4 @@ class ServingEvaluator:
             ("tokens_per_j", 1 / found.joules_per_token),
         )
         metrics = Metrics(found.tpot_s, found.joules_per_token, count * area, count * architecture.leakage_w, own)
-        return Evaluation(metrics, None, seconds, {"serving": found.to_json()}, described)
+        return Evaluation(metrics, None, seconds, ServingDetail(found.to_json()), described)
