@@ -18,6 +18,7 @@ from codesign.core.plugins import EXTRAS, missing_package
 COMMANDS = (
     "explore",
     "map",
+    "verify",
     "evaluate",
     "schedule",
     "tensorize",

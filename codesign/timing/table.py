@@ -1,7 +1,8 @@
 """Timing tables: every constant of the event tier, with what it was measured on (docs/explanation/timing.md, rules E and T)."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -110,6 +111,19 @@ class Timing:
         if name not in found:
             raise UserError(f"constant `{name}` is missing", where=f"timing table {self.name!r}")
         return found[name]
+
+
+def with_constants(timing: Timing, changed: Mapping[str, float]) -> Timing:
+    """The table with some of its named constants replaced.
+
+    Raises:
+        UserError: It has no such constant.
+    """
+    known = dict(timing.constants)
+    for name in changed:
+        if name not in known:
+            raise unknown_name("constant", name, known, where=f"timing table {timing.name!r}")
+    return replace(timing, constants=tuple((known | dict(changed)).items()))
 
 
 IDEAL = Timing("ideal", overlap=Overlap.PERFECT)

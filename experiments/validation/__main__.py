@@ -13,6 +13,8 @@ from experiments.validation.common import Comparison
 
 SETS = {
     "tileflow": ("tileflow", "compare_gemm"),
+    "tileflow-fused": ("tileflow", "compare_fused"),
+    "dosa": ("dosa", "compare_dosa"),
     "dram": ("dram", "compare_dram"),
     "noc": ("noc", "compare_noc"),
 }
