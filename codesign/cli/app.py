@@ -21,6 +21,7 @@ COMMANDS = (
     "verify",
     "evaluate",
     "schedule",
+    "serve",
     "tensorize",
     "train",
     "compare",
