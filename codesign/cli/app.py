@@ -18,8 +18,10 @@ from codesign.core.plugins import EXTRAS, missing_package
 COMMANDS = (
     "explore",
     "map",
+    "verify",
     "evaluate",
     "schedule",
+    "serve",
     "tensorize",
     "train",
     "compare",
