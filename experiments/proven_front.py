@@ -4,7 +4,8 @@
     python -m experiments.proven_front --case scratchpad:resnet50 --epsilon 0.1 --cpu-limit 600
     python -m experiments.proven_front --smoke
 
-Cases are gemmcore, convcore and eyeriss (`experiments.exhaustive`), and SPACE:NETWORK for any space and network that the command line knows.
+Cases are gemmcore, convcore and eyeriss (`experiments.exhaustive`), dosa:NETWORK (resnet50, bert, unet, retinanet; the energy-delay product of the network on
+Gemmini-like designs, `spaces.dosa`), and SPACE:NETWORK for any space and network that the command line knows.
 Designs are judged by proven EDP-optimal mappings; latency, energy and area are minimised. The last line is one JSON object. `front_equal`
 says whether the front found is that of the table, `worst_factor` how much better than an evaluated design any design of the table is; both are null
 where there is no table. A run that meets `--cpu-limit` says what it has proven so far.
@@ -33,7 +34,9 @@ from codesign.optim.certificate import Certificate
 from codesign.optim.pareto import front
 from codesign.workloads.load import load_network
 from codesign.workloads.network import Network
+from experiments.dosa_networks import dosa_network
 from experiments.exhaustive import TABLES, cases, read_table
+from spaces.dosa import DOSA
 
 Floats = NDArray[np.float64]
 
@@ -72,6 +75,8 @@ def case_of(name: str) -> Case:
         found = cases()[name]
         return Case(name, found.space, found.network, TABLES / f"{name}.csv")
     space_name, colon, network = name.partition(":")
+    if space_name == "dosa" and colon:
+        return Case(name, DOSA, dosa_network(network), objectives=("edp_js",))
     if not colon:
         raise unknown_name("case", name, [*cases(), "scratchpad:NETWORK"])
     space = load_design_space(space_name)

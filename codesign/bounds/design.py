@@ -13,7 +13,7 @@ from codesign.bounds.buffered import BufferedTables, Split, is_buffered
 from codesign.bounds.chain import ChainTables
 from codesign.bounds.dram import DramTables
 from codesign.bounds.layer import LayerFacts
-from codesign.bounds.parts import Figures, Parts, combinations, figures_of
+from codesign.bounds.parts import Figures, Parts, figures_of, projected
 from codesign.bounds.structure import StructureSearches, prices_of, structure_of, with_prices
 from codesign.bounds.vector import VectorWork
 from codesign.core.errors import UserError
@@ -38,6 +38,9 @@ SLOPES = (0.25, 0.5, 1.0, 2.0, 4.0)
 WORTH_A_SEARCH = 3
 """Open designs that must share a whole machine, prices and bandwidths aside, before its least energy is searched: it takes as long as
 evaluating one of them."""
+
+RELATIVES = 256
+"""Designs that one search of a structure stands for at most."""
 
 EVEN_MAPPERS = frozenset({"exact", "genetic", "hybrid", "cosa", "anneal", "random"})
 """Mappers whose mappings the bounds hold for: even ones with perfect factors, every level keeping what it may keep."""
@@ -279,9 +282,11 @@ class BoundTable:
                 upright = [replace(f, x=min(f.x, f.y), y=max(f.x, f.y)) for f in figures.fanouts[depth]]
                 number = np.array([shapes.setdefault(f, len(shapes)) for f in upright], dtype=np.int64)
                 turned.append(number[figures.fanout[depth]])
+            _, machine = projected([*figures.level, figures.mac, *turned])
             floats = [figures.clock_hz, self.area_mm2[figures.rows], self.leakage_w[figures.rows]]
-            rounded = [_numbered(np.round(np.log(np.maximum(f, 1e-300)), 11)) for f in floats]
-            _, which = combinations([*figures.level, figures.mac, *turned, *rounded])
+            which = _numbered(
+                machine, [np.round(np.log(np.maximum(f, 1e-300)) * 1e11).astype(np.int64) for f in floats]
+            )
             found[figures.rows] = offset + which
             offset += int(which.max()) + 1
         return found
@@ -299,32 +304,41 @@ class BoundTable:
             Whether anything was searched: False once the sharpest bound is known.
         """
         done = False
-        everyone = np.union1d(at, peers)
         for rung in (0, 1):
-            wanted = at[self._sharp[at] <= rung]
-            if not len(wanted):
-                continue
-            if rung == 0 and all(self._pieces[k][1] is not None for k in self._piece[wanted]):
-                self._sharp[wanted] = 1  # the tables of the family are as sharp
-                continue
-            groups = self._groups(everyone[self._sharp[everyone] <= rung], joint=rung == 1)
-            for structure, members in groups.items():
-                if not np.intersect1d(members, wanted).size:
-                    continue
+            for design in at[self._sharp[at] == rung]:
+                if self._sharp[design] != rung:
+                    continue  # sharpened with another one
+                family = self._pieces[int(self._piece[design])][1] is not None
+                members = self._relatives(int(design), peers[self._sharp[peers] == rung], joint=rung == 1)
                 self._sharp[members] = rung + 1
-                if rung == 0 or len(members) >= WORTH_A_SEARCH:
-                    self._search(structure, members, joint=rung == 1)
+                if (rung == 0 and not family) or (
+                    rung == 1 and len(members) >= WORTH_A_SEARCH
+                ):  # tables of a family are as sharp
+                    self._search(members, joint=rung == 1)
                     done = True
             if done:
                 break
         return done
 
-    def _groups(self, designs: Indices, *, joint: bool) -> dict[Architecture, Indices]:
-        """Designs by structure."""
-        found: dict[Architecture, list[int]] = {}
-        for design in designs:
-            found.setdefault(self._structure(self._architecture(design), joint=joint), []).append(int(design))
-        return {key: np.array(rows) for key, rows in found.items()}
+    def _relatives(self, design: int, peers: Indices, *, joint: bool) -> Indices:
+        """A design and at most `RELATIVES` peers whose machines differ in DRAM, and in the shared memory, at most.
+
+        With `joint` the shared memory has one size and differs in prices only.
+        """
+        figures, _ = self._pieces[int(self._piece[design])]
+        mine = int(self._within[design])
+        same = peers[self._piece[peers] == self._piece[design]]
+        at = self._within[same]
+        like = np.ones(len(same), dtype=np.bool_)
+        for depth in range(figures.depth):
+            like &= figures.fanout[depth, at] == figures.fanout[depth, mine]
+            if depth > 1 or (depth == 1 and figures.instances(1)[mine] > 1):
+                like &= figures.level[depth, at] == figures.level[depth, mine]
+            elif depth == 1:
+                kinds = [(v.word_bits, v.keep, v.capacity_bytes if joint else None) for v in figures.levels[1]]
+                wanted = kinds[figures.level[1, mine]]
+                like &= np.array([kind == wanted for kind in kinds])[figures.level[1, at]]
+        return np.union1d([design], same[like][:RELATIVES]).astype(np.int64)
 
     def _architecture(self, design: int) -> Architecture:
         figures = self._pieces[int(self._piece[design])][0]
@@ -342,9 +356,10 @@ class BoundTable:
         )
         return replace(structure, levels=levels)
 
-    def _search(self, structure: Architecture, members: Indices, *, joint: bool) -> None:
+    def _search(self, members: Indices, *, joint: bool) -> None:
         model = self._model
-        machines = [self._architecture(design) for design in members]
+        machines = [self._architecture(int(design)) for design in members]
+        structure = self._structure(machines[0], joint=joint)
         prices = np.array([prices_of(machine) for machine in machines])
         inner = prices.copy()
         if not joint:
@@ -357,9 +372,16 @@ class BoundTable:
             self.dynamic_j[design] = max(self.dynamic_j[design], total)
 
 
-def _numbered(values: Floats) -> Indices:
-    """Equal numbers for equal values: ``n``."""
-    return np.asarray(np.unique(values, return_inverse=True)[1], dtype=np.int64).reshape(-1)
+def _numbered(machine: Indices, others: Sequence[Indices]) -> Indices:
+    """Equal numbers for rows that are equal in every column: ``n``. Sorted once, by a hash that is then checked."""
+    code = machine.astype(np.uint64)
+    for column in others:
+        code = code * np.uint64(0x9E3779B97F4A7C15) + column.astype(np.uint64)
+    _, first, which = np.unique(code, return_index=True, return_inverse=True)
+    which = which.reshape(-1)
+    if all(np.array_equal(column[first][which], column) for column in (machine, *others)):
+        return np.asarray(which, dtype=np.int64)
+    return np.arange(len(machine))  # two rows of one hash: none is alike another
 
 
 def _area_mm2(figures: Figures) -> Floats:

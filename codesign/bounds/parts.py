@@ -218,7 +218,7 @@ def _sum_of_groups(
 
 def combinations(columns: Sequence[Indices]) -> tuple[Indices, Indices]:
     """The different rows of some index columns, and which one each design has: ``k x c`` and ``n``."""
-    first, which = _projected(np.stack(list(columns), axis=1), list(range(len(columns))))
+    first, which = projected(columns)
     return np.stack([np.asarray(c)[first] for c in columns], axis=1).astype(np.int64), which
 
 
@@ -226,10 +226,24 @@ def _projected(indices: Indices, columns: list[int]) -> tuple[Indices, Indices]:
     """The first row of each different choice in some columns, and which choice each row has."""
     if not columns:
         return np.zeros(1, dtype=np.int64), np.zeros(len(indices), dtype=np.int64)
-    code = np.zeros(len(indices), dtype=np.int64)
+    return projected([indices[:, column] for column in columns])
+
+
+def projected(columns: Sequence[Indices]) -> tuple[Indices, Indices]:
+    """The first design of each different combination of some index columns, and which combination each design has."""
+    code = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
-        code = code * (int(indices[:, column].max()) + 1) + indices[:, column]
+        code = code * (int(column.max(initial=0)) + 1) + column
         if code.max(initial=0) > 1 << 40:  # keep numbers small: the product of many columns would overflow
             code = np.unique(code, return_inverse=True)[1].reshape(-1)
-    _, first, which = np.unique(code, return_index=True, return_inverse=True)
-    return first, which.reshape(-1)
+    most = int(code.max(initial=0)) + 1
+    if most > 2 * len(code) + 1000:
+        _, first, which = np.unique(code, return_index=True, return_inverse=True)
+        return first, which.reshape(-1)
+    number = np.zeros(most, dtype=np.int64)  # without sorting: millions of designs, few different codes
+    number[code] = 1
+    number = np.cumsum(number) - 1
+    which = number[code]
+    first = np.zeros(int(number[-1]) + 1, dtype=np.int64)
+    first[which[::-1]] = np.arange(len(code) - 1, -1, -1)
+    return first, which

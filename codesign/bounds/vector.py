@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.arch.architecture import Architecture
-from codesign.bounds.parts import Figures
+from codesign.bounds.parts import Figures, projected
 from codesign.workloads.traffic import operator_traffic
 from codesign.workloads.workload import Workload
 
@@ -43,11 +43,13 @@ class VectorWork:
 
     def on(self, figures: Figures) -> tuple[Floats, Floats]:
         """Cycles and energy in pJ on some designs: ``n`` each."""
-        keys = np.stack([figures.level[0], figures.mac, *figures.fanout])
-        distinct, first, which = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+        sides = [np.ones(len(figures.rows), dtype=np.int64), np.ones(len(figures.rows), dtype=np.int64)]
+        for depth in range(figures.depth):
+            sides[0] *= np.array([f.x for f in figures.fanouts[depth]], dtype=np.int64)[figures.fanout[depth]]
+            sides[1] *= np.array([f.y for f in figures.fanouts[depth]], dtype=np.int64)[figures.fanout[depth]]
+        first, which = projected([figures.level[0], figures.mac, np.maximum(*sides)])
         found = np.array([self.on_one(figures.architecture(int(k))) for k in first]).reshape(len(first), 2)
-        assert distinct.shape[1] == len(first)
-        spread = found[which.reshape(-1)]
+        spread = found[which]
         return spread[:, 0], spread[:, 1]
 
     def on_one(self, architecture: Architecture) -> tuple[float, float]:

@@ -18,8 +18,10 @@ from codesign.core.plugins import EXTRAS, missing_package
 COMMANDS = (
     "explore",
     "map",
+    "verify",
     "evaluate",
     "schedule",
+    "serve",
     "tensorize",
     "build",
     "train",
@@ -28,6 +30,7 @@ COMMANDS = (
     "study",
     "report",
     "convert",
+    "calibrate",
 )
 
 TRACEBACK = "CODESIGN_TRACEBACK"

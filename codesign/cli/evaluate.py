@@ -16,6 +16,7 @@ from codesign.cli.inputs import (
     resolve,
     warnings_to_stderr,
 )
+from codesign.cli.timing import DEFAULT_LIMIT, OperationLimit, TimingMode, TimingRequest, TimingTable, TraceFile
 from codesign.cli.whole_network import (
     Batch,
     Bits,
@@ -34,7 +35,11 @@ from codesign.cli.whole_network import (
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
-    from codesign.cost.cost import Infeasible
+    from codesign.arch.architecture import Architecture
+    from codesign.cost.arrays import Reuse
+    from codesign.cost.cost import Cost, Infeasible
+    from codesign.mapping.mapping import Mapping
+    from codesign.workloads.computation import Computation
 
 
 def register(app: typer.Typer) -> None:
@@ -80,6 +85,10 @@ def register(app: typer.Typer) -> None:
             Path | None,
             typer.Option(help="Folder for report.html, result.json and the mappings.", rich_help_panel="Whole network"),
         ] = None,
+        timing: TimingMode = "analytical",
+        timing_table: TimingTable = None,
+        trace: TraceFile = None,
+        operation_limit: OperationLimit = DEFAULT_LIMIT,
     ) -> None:
         """Evaluate a fixed mapping: accesses, energy and latency by level and tensor; or a whole network with a folder of them.
 
@@ -94,17 +103,18 @@ def register(app: typer.Typer) -> None:
         check_format(output_format)
         warnings_to_stderr()
         rule = parse_reuse(reuse)
+        timed = TimingRequest(timing, timing_table, trace, operation_limit)
         request = NetworkRequest(network, batch, seq, past, phase, dims, bits, partial_bits)
         if network is not None:
             from codesign.evaluation.network import EvaluationOptions
 
-            refuse({"--layer": layer is not None})
+            refuse({"--layer": layer is not None, "--trace": trace is not None})
             hardware, architecture = read_hardware(files or [], arch, clock_hz, technology)
             options = EvaluationOptions(reuse=rule)
             if mappings is None:
-                run_map(request, hardware, None, options, output_format, out)
+                run_map(request, hardware, None, options, output_format, out, timed)
             else:
-                run_evaluate(request, architecture, mappings, options, output_format, out)
+                run_evaluate(request, architecture, mappings, options, output_format, out, timed)
             return
         request.refuse_without_network()
         for option, value in (("--mappings", mappings), ("--out", out)):
@@ -120,6 +130,9 @@ def register(app: typer.Typer) -> None:
         from codesign.cost.cost import evaluate as evaluate_mapping
 
         cost = evaluate_mapping(computation, architecture, mapping, reuse=rule)
+        if timed.event and not isinstance(cost, Infeasible):
+            show_timed(timed, computation, architecture, mapping, cost, rule, output_format)
+            return
         if output_format == "json":
             document = cost.to_json()
             if not isinstance(cost, Infeasible):
@@ -131,6 +144,32 @@ def register(app: typer.Typer) -> None:
             from codesign.cli.cost_text import print_cost
 
             print_cost(computation, architecture, cost)
+
+
+def show_timed(
+    timed: TimingRequest,
+    computation: "Computation",
+    architecture: "Architecture",
+    mapping: "Mapping",
+    cost: "Cost",
+    rule: "Reuse",
+    output_format: str,
+) -> None:
+    """Print a mapping's cost with its simulated run beside it."""
+    from codesign.cli.timing import event_document, print_run
+    from codesign.cost.cost import Infeasible
+
+    run, seconds = timed.run(computation, architecture, mapping, rule)
+    if isinstance(run, Infeasible):
+        print_infeasible(run)
+    elif output_format == "json":
+        document = cost.to_json() | event_document(cost, run, architecture, seconds)
+        typer.echo(json.dumps({**document, "reuse": rule.name.lower()}, indent=1))
+    else:
+        from codesign.cli.cost_text import print_cost
+
+        print_cost(computation, architecture, cost)
+        print_run(cost, run, architecture)
 
 
 def print_infeasible(reason: "Infeasible") -> None:

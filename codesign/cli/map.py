@@ -17,6 +17,7 @@ from codesign.cli.inputs import (
     resolve,
     warnings_to_stderr,
 )
+from codesign.cli.timing import DEFAULT_LIMIT, OperationLimit, TimingMode, TimingRequest, TimingTable, TraceFile
 from codesign.cli.whole_network import (
     Batch,
     Bits,
@@ -34,8 +35,10 @@ from codesign.cli.whole_network import (
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
+    from codesign.arch.architecture import Architecture
+    from codesign.cost.arrays import Reuse
     from codesign.formats.load import Inputs
-    from codesign.mappers.protocol import MapResult, MipReport
+    from codesign.mappers.protocol import Mapper, MapResult, MipReport
     from codesign.workloads.computation import Computation
 
 
@@ -85,8 +88,14 @@ def register(app: typer.Typer) -> None:
         ] = "timeloop",
         semantics: Annotated[
             str,
-            typer.Option(help="What costs mean: timeloop, or zigzag (ZigZag's files; mappers salsa and loma)."),
+            typer.Option(
+                help="What costs mean: timeloop, zigzag (ZigZag's files; mappers salsa and loma) or accelforge (AccelForge's files; exact uneven mappings)."
+            ),
         ] = "timeloop",
+        certificate: Annotated[
+            Path | None,
+            typer.Option(help="With --semantics accelforge: write what `codesign verify` needs to check the optimum."),
+        ] = None,
         clock_hz: ClockHz = None,
         technology: TechnologyName = None,
         output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
@@ -96,6 +105,18 @@ def register(app: typer.Typer) -> None:
                 help="Write the mapping to this YAML file; with --network a folder of mappings, report.html and result.json."
             ),
         ] = None,
+        timing: TimingMode = "analytical",
+        timing_table: TimingTable = None,
+        trace: TraceFile = None,
+        candidates: Annotated[
+            int,
+            typer.Option(
+                help="Mappings, best by the analytical model, that --timing event simulates and ranks again.",
+                min=1,
+                rich_help_panel="Timing",
+            ),
+        ] = 8,
+        operation_limit: OperationLimit = DEFAULT_LIMIT,
     ) -> None:
         """Find the best mapping of one operator, or of every layer of a network, on one accelerator.
 
@@ -108,7 +129,10 @@ def register(app: typer.Typer) -> None:
         check_format(output_format)
         warnings_to_stderr()
         rule = parse_reuse(reuse)
+        timed = TimingRequest(timing, timing_table, trace, operation_limit)
         options = dict(_parse_option(text) for text in option or [])
+        if certificate is not None and semantics != "accelforge":
+            raise UserError("--certificate needs --semantics accelforge")
         from codesign.core.goals import Budget, Objective
         from codesign.mappers.registry import create
         from codesign.mapping.constraints import MappingProblem
@@ -122,14 +146,48 @@ def register(app: typer.Typer) -> None:
             from codesign.evaluation.whole_network import DEFAULT_MAPPER
 
             refuse(
-                {"--layer": layer is not None, "--imperfect": imperfect, "--semantics zigzag": semantics == "zigzag"}
+                {
+                    "--layer": layer is not None,
+                    "--imperfect": imperfect,
+                    f"--semantics {semantics}": semantics != "timeloop",
+                    "--trace": trace is not None,
+                }
             )
             hardware, _ = read_hardware(files or [], arch, clock_hz, technology)
             hardware = hardware.with_free_bypass() if free_bypass else hardware
             judged = EvaluationOptions(goal, budget, seed, rule)
-            run_map(request, hardware, create(mapper or DEFAULT_MAPPER, **options), judged, output_format, out)
+            search = _with_events(create(mapper or DEFAULT_MAPPER, **options), timed, hardware.architecture, candidates)
+            run_map(request, hardware, search, judged, output_format, out, timed)
             return
         request.refuse_without_network()
+        if semantics == "accelforge":
+            from codesign.cli.map_looptree import map_looptree
+
+            refuse(
+                {
+                    "--arch": arch is not None,
+                    "--layer": layer is not None,
+                    "--clock-hz": clock_hz is not None,
+                    "--technology": technology is not None,
+                    "--evaluations": evaluations is not None,
+                    "--free-bypass": free_bypass,
+                    "--option": bool(options),
+                    "--reuse": reuse != "timeloop",
+                    f"--mapper {mapper}": mapper not in (None, "exact"),
+                    "--timing": timing != "analytical",
+                },
+                "--semantics accelforge",
+            )
+            map_looptree(
+                files or [],
+                goal,
+                imperfect=imperfect,
+                time_limit=time_limit,
+                output_format=output_format,
+                out=out,
+                certificate=certificate,
+            )
+            return
         mapper = mapper or "anneal"
         searcher = create(mapper, **options)
         if _check_semantics(semantics) == "zigzag":
@@ -155,21 +213,61 @@ def register(app: typer.Typer) -> None:
             from codesign.mappers.imperfect import ImperfectMapper
 
             searcher = ImperfectMapper(searcher)
+        searcher = _with_events(searcher, timed, problem.architecture, candidates)
         result = searcher.map(problem, goal, budget=budget, seed=seed, reuse=rule)
         if out is not None:
             _write(out, result, inputs.need_computation(), mapper, goal.value)
-        if output_format == "json":
+        if timed.event and result.mapping is not None and result.cost is not None:
+            _show_timed(timed, inputs, result, rule, output_format, {"mapper": mapper, "objective": goal.value})
+        elif output_format == "json":
             document = {**result.to_json(), "mapper": mapper, "objective": goal.value, "reuse": rule.name.lower()}
             typer.echo(json.dumps(document, indent=1))
         else:
             _print(inputs, result, out)
 
 
+def _with_events(
+    searcher: "Mapper", timed: TimingRequest, architecture: "Architecture | None", candidates: int
+) -> "Mapper":
+    """The mapper; with `--timing event` its k best are simulated and ranked again."""
+    if not timed.event or architecture is None:
+        return searcher
+    from codesign.evaluation.timed import EventMapper
+
+    return EventMapper(searcher, timed.constants(architecture), candidates)
+
+
+def _show_timed(
+    timed: TimingRequest,
+    inputs: "Inputs",
+    result: "MapResult",
+    rule: "Reuse",
+    output_format: str,
+    more: dict[str, str],
+) -> None:
+    from codesign.cli.evaluate import print_infeasible
+    from codesign.cli.timing import event_document, print_run
+    from codesign.cost.cost import Infeasible
+
+    assert result.mapping is not None and result.cost is not None
+    computation, architecture = _padded(inputs.need_computation(), result), inputs.need_architecture()
+    run, seconds = timed.run(computation, architecture, result.mapping, rule)
+    if isinstance(run, Infeasible):
+        print_infeasible(run)
+        return
+    if output_format == "json":
+        document = result.to_json() | event_document(result.cost, run, architecture, seconds + result.seconds)
+        typer.echo(json.dumps({**document, **more, "reuse": rule.name.lower()}, indent=1))
+        return
+    _print(inputs, result, None)
+    print_run(result.cost, run, architecture)
+
+
 def _check_semantics(name: str) -> str:
     from codesign.core.errors import unknown_name
 
     if name not in ("timeloop", "zigzag"):
-        raise unknown_name("semantics", name, ["timeloop", "zigzag"])
+        raise unknown_name("semantics", name, ["timeloop", "zigzag", "accelforge"])
     return name
 
 

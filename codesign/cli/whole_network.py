@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from codesign.arch.architecture import Architecture
+    from codesign.cli.timing import TimingRequest
     from codesign.cost.cost import Infeasible
     from codesign.evaluation.network import EvaluationOptions, LayerResult, Progress
     from codesign.evaluation.whole_network import NetworkResult
@@ -111,18 +112,19 @@ class NetworkRequest:
         )
 
 
-def refuse(given: dict[str, bool]) -> None:
-    """Refuse options that play no part with `--network`.
+def refuse(given: dict[str, bool], beside: str = "--network") -> None:
+    """Refuse options that play no part with another.
 
     Args:
         given: By option, whether it is there.
+        beside: The other option.
 
     Raises:
         UserError: One is.
     """
     for option, present in given.items():
         if present:
-            raise UserError(f"{option} plays no part with --network", hint=f"leave out {option} or --network")
+            raise UserError(f"{option} plays no part with {beside}", hint=f"leave out {option} or {beside}")
 
 
 def read_hardware(
@@ -154,6 +156,7 @@ def run_map(
     options: "EvaluationOptions",
     output_format: str,
     out: Path | None,
+    timed: "TimingRequest | None" = None,
 ) -> None:
     """Map every distinct layer and show what the network costs."""
     from codesign.evaluation.whole_network import map_network
@@ -165,7 +168,7 @@ def run_map(
         result = map_network(
             network, architecture, mapper, options, constraints_of=hardware.constraints_of, progress=progress
         )
-    show(result, network, output_format, out)
+    show(result, network, output_format, out, timed)
 
 
 def run_evaluate(
@@ -175,6 +178,7 @@ def run_evaluate(
     options: "EvaluationOptions",
     output_format: str,
     out: Path | None,
+    timed: "TimingRequest | None" = None,
 ) -> None:
     """Evaluate every distinct layer with its mapping of a folder and show what the network costs."""
     from codesign.evaluation.mapping_files import read_mappings
@@ -182,7 +186,7 @@ def run_evaluate(
 
     network = request.load(architecture)
     result = evaluate_network(network, architecture, read_mappings(mappings, architecture), options)
-    show(result, network, output_format, out)
+    show(result, network, output_format, out, timed)
 
 
 @contextmanager
@@ -197,8 +201,14 @@ def _progress(what: str) -> "Iterator[Progress]":
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def show(result: "NetworkResult | Infeasible", network: "Network", output_format: str, out: Path | None) -> None:
-    """Print the result; write its files where a folder is given."""
+def show(
+    result: "NetworkResult | Infeasible",
+    network: "Network",
+    output_format: str,
+    out: Path | None,
+    timed: "TimingRequest | None" = None,
+) -> None:
+    """Print the result; write its files where a folder is given; with `--timing event` simulate every layer."""
     from codesign.cost.cost import Infeasible
 
     if isinstance(result, Infeasible):
@@ -210,12 +220,45 @@ def show(result: "NetworkResult | Infeasible", network: "Network", output_format
             typer.echo(f"infeasible: {result}")
         return
     written = _write(result, out) if out is not None else []
-    if output_format == "json":
+    if timed is not None and timed.event:
+        _show_events(result, timed, output_format)
+    elif output_format == "json":
         typer.echo(json.dumps(result.to_json(), indent=1))
     else:
         print_result(result)
         for line in written:
             typer.echo(line)
+
+
+def _show_events(result: "NetworkResult", timed: "TimingRequest", output_format: str) -> None:
+    from codesign.evaluation.timed import time_network
+
+    events = time_network(result, timed.constants(result.architecture), operation_limit=timed.operation_limit)
+    if output_format == "json":
+        typer.echo(json.dumps(result.to_json() | events.to_json(), indent=1))
+        return
+    print_result(result)
+    from rich import box
+    from rich.table import Table
+
+    from codesign.cli.cost_text import make_console
+
+    table = Table(title="Event-timed layers", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("layer", no_wrap=True)
+    for header in ("times", "analytical cycles", "event cycles", "more"):
+        table.add_column(header, justify="right", no_wrap=True)
+    table.add_column("bound by", no_wrap=True)
+    for layer in events.layers:
+        more = f"{layer.run.latency_cycles / layer.analytic_cycles - 1:+.1%}"
+        figures = (f"{layer.count:g}", f"{layer.analytic_cycles:,}", f"{layer.run.latency_cycles:,}", more)
+        table.add_row(layer.name, *figures, layer.run.bound_by)
+    console = make_console()
+    console.print(table)
+    latency = events.latency_cycles
+    console.print(
+        f"event-timed  {latency:,.0f} cycles = {latency / result.architecture.clock_hz:.4g} s, "
+        f"{latency / events.analytic_cycles - 1:+.2%} on the analytical; simulated in {events.seconds:.2f} s"
+    )
 
 
 def _write(result: "NetworkResult", out: Path) -> list[str]:

@@ -249,7 +249,7 @@ class FrontProof:
                 best = self._best(np.flatnonzero(alive), epsilon, rng)
                 if self._settled_by_corners(best):
                     continue
-                if self._sharpening and self._sharpened(best, alive):
+                if self._sharpening and self._sharpened(best, alive, epsilon):
                     continue
                 return best
         return None
@@ -284,9 +284,12 @@ class FrontProof:
         self._settled[at] = True
         return True
 
-    def _sharpened(self, at: int, alive: Bools) -> bool:
+    def _sharpened(self, at: int, alive: Bools, epsilon: float) -> bool:
         """Sharpen a design's bound, with those of related open ones, if that is still possible."""
         peers = np.flatnonzero(alive)
+        loose = float(np.exp(2.0 * np.max(np.mean(self._ratios, axis=0)))) if self._ratios else 1.0
+        if self._factor[at] > (1.0 + epsilon) * loose:
+            return False  # no sharper bound can be expected to settle it
         if not len(self._front) or not self._designs.sharpen(np.array([at]), peers):
             return False
         fresh = self._designs.values(self._metrics, peers)

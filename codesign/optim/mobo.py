@@ -21,14 +21,16 @@ from codesign.optim.acquisition import (
     expected_improvement,
     probability_of_improvement,
 )
+from codesign.optim.bounded import bounds_for
 from codesign.optim.optimizer import satisfied
 from codesign.optim.protocols import Floats, History, Indices, Problem
 from codesign.optim.surrogate import MetricModel, Surrogate, fit_earlier, fit_surrogate
 
 if TYPE_CHECKING:
     from codesign.optim.botorch_models import NoisyHypervolumeImprovement
+    from codesign.optim.grey import GreyBox
 
-ACQUISITIONS = ("auto", "ehvi", "phvi", "parego", "scalarised", "qlognehvi")
+ACQUISITIONS = ("auto", "black", "ehvi", "phvi", "parego", "scalarised", "qlognehvi")
 
 DESIGNS = ("diagonal", "corners", "spread")
 
@@ -53,13 +55,14 @@ class Mobo:
         problem: What is searched.
         acquisition: `ehvi` exact expected hypervolume improvement; `phvi` its probability (HASCO); `parego` and `scalarised`
             random weights; `qlognehvi` BoTorch's noisy hypervolume improvement; `auto` is `ehvi`, or `qlognehvi` where
-            evaluations are noisy or objectives are more than four.
+            evaluations are noisy or objectives are more than four; `black` likewise, without bounds.
         initial: Designs before the first model, presets and told designs included.
         design: What they are: `diagonal` (all sizes at a quarter, a half and three quarters of their ranges), `corners` (all
             smallest, all largest) or `spread`; filled up with designs far from each other.
         pool: Random designs at which the acquisition is looked at, besides the neighbours of the front.
         starts: From how many of the best a local search climbs.
         margin: How far beyond the worst value seen the inferred reference point lies, as a share of the range.
+        grey: Whether bounds of the designs are used where there are any (`codesign.optim.grey`).
     """
 
     problem: Problem
@@ -86,6 +89,8 @@ class Mobo:
 
     def propose(self, history: History, count: int, rng: np.random.Generator) -> Indices:
         """The next designs one by one; earlier ones of the batch are pending for the later."""
+        if self.grey_box is not None:
+            return self.grey_box.propose(history, count)
         chosen = list(self._first_designs(history, count))
         if len(chosen) == count:
             return np.array(chosen, dtype=np.int64)
@@ -103,6 +108,19 @@ class Mobo:
             pending.append(row)
             pool = pool[(pool != row).any(axis=1)]
         return np.array(chosen, dtype=np.int64).reshape(-1, len(self.problem.space.names))
+
+    @cached_property
+    def grey_box(self) -> "GreyBox | None":
+        """Proposals by bounds, where the acquisition is left open and every objective has a positive bound."""
+        bounds = bounds_for(self.problem.space, self.problem.bounds)
+        if not self.grey or self.acquisition != "auto" or self.problem.noisy or bounds is None:
+            return None
+        values = bounds.lower_bounds(self.problem.space.sample(1, np.random.default_rng(0)), self.problem.objectives)
+        if not (values > 0.0).all():
+            return None
+        from codesign.optim.grey import GreyBox
+
+        return GreyBox(self.problem, bounds)
 
     @cached_property
     def earlier(self) -> dict[str, MetricModel]:
@@ -144,7 +162,7 @@ class Mobo:
         return expected_improvement(surrogate, view)
 
     def _acquisition_name(self) -> str:
-        if self.acquisition != "auto":
+        if self.acquisition not in ("auto", "black"):
             return self.acquisition
         exact = not self.problem.noisy and len(self.problem.objectives) <= EXACT_OBJECTIVES
         return "ehvi" if exact else "qlognehvi"

@@ -50,6 +50,8 @@ def labels_of(metrics: Sequence[str]) -> dict[str, str]:
 
 _LEAST_FOR_CONSTANT = 3
 
+_LEAST_TO_JUDGE = 8
+
 
 @dataclass(frozen=True)
 class Recommendation:
@@ -109,19 +111,55 @@ def knee_design(study: Study) -> Trial | None:
 
 
 def knee_index(values: NDArray[np.float64]) -> int:
-    """The row of a front nearest to the ideal point.
+    """The row of a front nearest to the ideal point, in ratios.
 
-    The ideal point has the best value of every objective on the front. Distances are Euclidean in the logarithms of the
-    objectives, each scaled to [0, 1] over the front, so that neither units nor the span of one objective weigh in
-    (compromise programming: Zeleny, 1973; Yu, Management Science 19(8), 1973). Of equal ones the first.
+    The ideal point has the best value of every objective on the front. The distance to it is Euclidean in the logarithms of
+    the ratios, so a factor weighs the same in every objective and a spread of 3 % hardly at all beside one of 8 x. Units do
+    not matter. (Compromise programming: Zeleny, 1973; Yu, Management Science 19(8), 1973. There every objective is scaled to
+    its span on the front, which makes the smallest spread weigh as much as the largest.) Of equal ones the first.
 
     Args:
         values: Objectives to minimise, positive: ``n x m``.
+
+    >>> knee_index(np.array([[1.0, 1.03], [8.0, 1.0]]))  # 3 % more energy, an eighth of the latency
+    0
     """
-    logs = np.log10(values)
-    span = np.ptp(logs, axis=0)
-    scaled = (logs - logs.min(axis=0)) / np.where(span > 0, span, 1.0)
-    return int(np.argmin((scaled**2).sum(axis=1)))
+    ratios = np.log(values) - np.log(values).min(axis=0)
+    return int(np.argmin((ratios**2).sum(axis=1)))
+
+
+LATE = 0.25
+"""Share of the trials, the last ones, that tell whether a search still finds anything."""
+
+
+@dataclass(frozen=True)
+class LateFinds:
+    """What the last trials of a study added to its front.
+
+    Args:
+        trials: How many they are.
+        on_front: Designs of the front among them.
+        factor: The least factor by which all objectives of some earlier design must be divided to beat or equal whichever of the
+            front's designs (the multiplicative epsilon indicator: Zitzler et al., IEEE Trans. Evol. Comp. 7(2), 2003); 1 if
+            the last trials added nothing.
+    """
+
+    trials: int
+    on_front: int
+    factor: float
+
+
+def late_finds(study: Study) -> LateFinds | None:
+    """What the last quarter of the trials added; None before eight trials, or without a valid one before them."""
+    n = len(study.trials)
+    late = {t.number for t in study.trials[n - max(1, round(LATE * n)) :]}
+    before = [t for t in study.trials if t.number not in late and study.is_valid(t)]
+    front = study.front()
+    if n < _LEAST_TO_JUDGE or not before or not front:
+        return None
+    ratios = study.values(before)[:, None] / study.values(front)[None]  # earlier x front x objectives
+    factor = float(ratios.max(axis=2).min(axis=0).max())
+    return LateFinds(len(late), sum(t.number in late for t in front), max(1.0, factor))
 
 
 def _against_best(study: Study, front: list[Trial], knee: Trial) -> str:

@@ -60,7 +60,7 @@ def report_data(study: Study, space: str | None = None) -> dict[str, Any]:
         "importance": found,
         "least_trials": LEAST_TRIALS,
         "knee": None if knee is None else knee.number,
-        "summary": summary(study, designs, found, curve),
+        "summary": summary(study, designs, found, maker.space_size),
         "recommended": recommended_rows(study, designs),
     }
 

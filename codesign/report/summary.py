@@ -6,11 +6,14 @@ from typing import Any
 
 from codesign.cost.cost import COMPUTE
 from codesign.evaluation.metrics import format_si, unit_of
-from codesign.report.recommend import constant_objectives, in_words, label_of, recommendations
+from codesign.report.recommend import constant_objectives, in_words, label_of, late_finds, recommendations
 from codesign.study.study import Study, Trial
 
 _SIZES = {"kib": "KiB", "mib": "MiB", "bytes": "bytes", "bits": "bits", "mm": "mm"}
 """Endings of parameter names that are units."""
+
+PROVING = "exact"
+"""The optimiser that bounds the designs it does not try."""
 
 TRUSTED_Q2 = 0.5
 """Importance is put into words only if the model predicts at least this share of the variance of trials left out."""
@@ -20,7 +23,7 @@ def summary(
     study: Study,
     designs: Mapping[int, Mapping[str, Any]],
     effects: Mapping[str, Any],
-    curve: Sequence[float],
+    space_size: int | None = None,
 ) -> list[dict[str, Any]]:
     """Paragraphs as (title, text, trial it is about).
 
@@ -28,7 +31,7 @@ def summary(
         study: What was searched.
         designs: Page data by trial number.
         effects: Importance by objective, as in the page's data.
-        curve: Hypervolume after each trial.
+        space_size: Designs that the space can have at most, if that is known.
     """
     chosen = recommendations(study)
     if not chosen:
@@ -43,7 +46,7 @@ def summary(
     words = _importance(effects)
     if words:
         parts.append(_paragraph("What decides", words, None))
-    parts.append(_paragraph("How far to trust this", _trust(study, knee, designs, curve), None))
+    parts.append(_paragraph("How far to trust this", _trust(study, knee, designs, space_size), None))
     return parts
 
 
@@ -125,13 +128,11 @@ def _bounds(design: Mapping[str, Any], trial: Trial) -> str:
         sentences.append(f"{network['name']}: {_percent(spilled)} of its off-chip traffic is spills and reloads.")
     energy = dict(design.get("energy", ()))
     if energy:
-        total = sum(energy.values())
-        spent = [f"{_percent(v / total)} in {_part(k)}" for k, v in _largest(energy, 3)]
+        spent = [f"{_percent(v)} in {_part(k)}" for k, v in _largest(_shares(energy), 3)]
         sentences.append(f"Of its energy, {in_words(spent)}.")
     area = dict(design["area"])
-    total_area = sum(area.values())
-    if total_area:
-        placed = [f"{_percent(v / total_area)} for {_part(k)}" for k, v in _largest(area, 3)]
+    if any(area.values()):
+        placed = [f"{_percent(v)} for {_part(k)}" for k, v in _largest(_shares(area), 3)]
         sentences.append(f"Of its {format_si(trial.metrics['area_mm2'], unit_of('area_mm2'))}, {in_words(placed)}.")
     return " ".join(sentences)
 
@@ -161,22 +162,37 @@ def _importance(effects: Mapping[str, Any]) -> str:
     return " ".join(sentences)
 
 
-def _trust(study: Study, knee: Trial, designs: Mapping[int, Mapping[str, Any]], curve: Sequence[float]) -> str:
-    sentences = [_proofs(designs.get(knee.number))]
-    quarter = len(curve) - max(1, len(curve) // 4)
-    if len(curve) >= 8 and curve[-1] > 0:
-        growth = 1.0 - curve[quarter - 1] / curve[-1]
-        verdict = (
-            "the front still moves: more trials are worth their time" if growth > 0.02 else "the front has settled"
-        )
-        sentences.append(
-            f"The last {len(curve) - quarter} of {len(curve)} trials brought {100 * growth:.1f} % of the hypervolume; {verdict}."
-        )
+def _trust(study: Study, knee: Trial, designs: Mapping[int, Mapping[str, Any]], space_size: int | None) -> str:
+    sentences = [_proofs(designs.get(knee.number)), *_what_is_known(study, space_size)]
     sentences += constant_objectives(study)
     bad = sum(not study.is_valid(t) for t in study.trials)
     if bad:
         sentences.append(f"{bad} of {len(study.trials)} designs tried cannot be built or break a constraint.")
     return " ".join(s for s in sentences if s)
+
+
+def _what_is_known(study: Study, space_size: int | None) -> list[str]:
+    """How much of the space was tried, and whether the last trials still found better designs."""
+    tried = len({repr(sorted(t.point.items())) for t in study.trials})
+    sentences = []
+    if space_size is not None and tried >= space_size:
+        sentences.append(f"Every one of the {space_size:,} designs of the space was tried.")
+    elif space_size is not None:
+        others = "nothing is known of the others"
+        if str(study.config["optimizer"]).startswith(PROVING):
+            others = "the certificate that the search printed bounds the others"
+        sentences.append(
+            f"{tried:,} of at most {space_size:,} designs were tried ({100 * tried / space_size:.2g} %): {others}."
+        )
+    late, count = late_finds(study), len(study.trials)
+    if late is not None and late.on_front == 0:
+        sentences.append(f"The last {late.trials} of {count} trials put no design on the front.")
+    elif late is not None:
+        sentences.append(
+            f"The last {late.trials} of {count} trials put {late.on_front} of its {len(study.front())} designs on the front; what was found "
+            f"before is within a factor of {late.factor:.3g} of every one in all objectives."
+        )
+    return sentences
 
 
 def _proofs(design: Mapping[str, Any] | None) -> str:
@@ -213,7 +229,13 @@ def _proofs(design: Mapping[str, Any] | None) -> str:
     return f"{text}."
 
 
+def _shares(parts: Mapping[str, float]) -> dict[str, float]:
+    total = sum(parts.values())
+    return {name: value / total for name, value in parts.items()}
+
+
 def _largest(values: Mapping[str, float], count: int) -> list[tuple[str, float]]:
+    """The largest shares, those of half a percent or more."""
     ranked = sorted(values.items(), key=lambda item: -item[1])[:count]
     return [item for item in ranked if item[1] >= 0.005] or ranked[:1]
 

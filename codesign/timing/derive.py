@@ -344,6 +344,6 @@ def derive(kernel: Kernel, nest: Nest, count: int, machine: Machine) -> tuple[Pl
         factors, 0, kind[:n].copy(), resource[:n].copy(), depth[:n].copy(), by_step[:n].copy(), source[:n].copy(),
         early[:n].copy(), latency[:n].copy(), stream[:n].copy(), revisit[:n].copy(), active[:n].copy(),
         duration[:n].copy(), share[:n].copy(), np.zeros((n, 1)), needs[:n, :n].copy(), np.full(n, NOTHING, np.int64),
-        np.zeros(0), machine.in_flight, np.zeros(n, np.int64), 2 * n_levels + 2,
+        np.zeros(0), np.zeros(0), np.zeros((n, n)), machine.in_flight, np.zeros(n, np.int64), 2 * n_levels + 2,
     )  # fmt: skip
     return plan, role[:n].copy()

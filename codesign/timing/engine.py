@@ -45,8 +45,10 @@ class Plan(NamedTuple):
         share: ``K x P x A x M`` cycles for which each resource is held; a negative first entry is the whole operation.
         ahead: ``K x P`` STORE: cycles before the end of the array's work at which it may start.
         needs: ``K x K`` 1 where COMPUTE k waits for the tile of LOAD j that is in force.
-        explicit: ``K`` first entry in `durations` of a process whose operations are listed one by one; `NOTHING` for none.
-        durations: Those lists.
+        explicit: ``K`` first entry in `durations` of a process whose cycles are listed step by step; `NOTHING` for none.
+        durations: Those lists; a negative entry of a COMPUTE or STORE is a step at which it does not run.
+        aheads: Beside `durations`, in place of `ahead`.
+        stretch: ``K x K`` share by which COMPUTE k is slowed while operations of STORE j run beside it.
         in_flight: Steps that may be unfinished at a time (loads started, results not stored); 0 is no limit.
         barrier: ``K`` LOAD: 1 where its first tile of a phase waits for everything stored in the phase before.
         resources: number of resources.
@@ -70,6 +72,8 @@ class Plan(NamedTuple):
     needs: IntArray
     explicit: IntArray
     durations: FloatArray
+    aheads: FloatArray
+    stretch: FloatArray
     in_flight: int
     barrier: IntArray
     resources: int
@@ -220,6 +224,8 @@ def run(
         for c in range(n):
             if kind[c] != COMPUTE or active[c, phase, enter] == 0:
                 continue
+            if explicit[c] >= 0 and durations[explicit[c] + step] < 0.0:
+                continue
             ready, cause, least = 0.0, n + 1, 0.0
             for k in range(n):
                 if needs[c, k] == 1 and kind[k] == LOAD and force[k] >= 0:
@@ -234,8 +240,14 @@ def run(
                     free = time[o_release + k * ring + (force[k] - depth[k]) % ring]
                     if free > ready:
                         ready, cause = free, n
-            cycles = durations[explicit[c] + counts[c]] if explicit[c] >= 0 else duration[c, phase, enter]
+            cycles = durations[explicit[c] + step] if explicit[c] >= 0 else duration[c, phase, enter]
             start, end = _occupy(time, resource, c, ready, cause, cycles, share[c, phase, enter], busy, stalled, counts)
+            for k in range(n):
+                if plan.stretch[c, k] > 0.0:
+                    slower = plan.stretch[c, k] * max(0.0, min(end, time[o_last + k]) - start)
+                    end += slower
+                    stalled[c, n + 1] += slower
+                    time[resource[c, 0]] = max(time[resource[c, 0]], end)
             if least > end:
                 stalled[c, cause] += least - end
                 end = least
@@ -264,11 +276,14 @@ def run(
                 if by_step[k] == 1:
                     time[o_release + k * ring + force[k] % ring] = 0.0
                 continue
+            if explicit[k] >= 0 and durations[explicit[k] + step] < 0.0:
+                continue
             j = source[k]
             ready = done if j < 0 else time[o_last + j] + latency[j]
             least = ready
             if j < 0:
-                ready = max(ready - ahead[k, phase], work_start)
+                early_start = plan.aheads[explicit[k] + step] if explicit[k] >= 0 else ahead[k, phase]
+                ready = max(ready - early_start, work_start)
             cause = n + 1
             if j >= 0:
                 cause = j
@@ -281,7 +296,7 @@ def run(
                     free = time[o_release + outer * ring + (force[outer] - depth[outer]) % ring]
                     if free > ready:
                         ready, cause = free, n
-            cycles = durations[explicit[k] + counts[k]] if explicit[k] >= 0 else duration[k, phase, leave]
+            cycles = durations[explicit[k] + step] if explicit[k] >= 0 else duration[k, phase, leave]
             start, end = _occupy(time, resource, k, ready, cause, cycles, share[k, phase, leave], busy, stalled, counts)
             if least > end:
                 stalled[k, cause] += least - end

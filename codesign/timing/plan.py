@@ -8,6 +8,7 @@ from enum import Enum
 import numpy as np
 
 from codesign.core.errors import UserError
+from codesign.mapping.nest import FloatArray
 from codesign.timing.engine import COMPUTE, LOAD, NOTHING, STORE, Plan
 
 
@@ -39,7 +40,10 @@ class Process:
         revisit: LOAD: it runs only where one of these loops is past its first iteration.
         ahead: STORE: cycles before the end of the array's work at which it may start, by phase.
         share: Cycles its resources are held, by (phase, way); by default the first for the whole operation.
-        listed: Cycles of its operations one by one, in place of `duration`'s figures.
+        listed: Cycles of its operations step by step, in place of `duration`'s figures; a load runs at every step, a
+            negative entry of the others is a step at which they do not run.
+        listed_ahead: STORE: beside `listed`, in place of `ahead`.
+        stretch: COMPUTE: share by which it is slowed while a store runs beside it, by name of the store.
         barrier: LOAD: waits for everything stored in the phase before.
     """
 
@@ -57,7 +61,9 @@ class Process:
     revisit: tuple[int, ...] = ()
     ahead: MappingOf[int, float] = field(default_factory=dict)
     share: MappingOf[tuple[int, int], tuple[float, ...]] = field(default_factory=dict)
-    listed: tuple[float, ...] | None = None
+    listed: Sequence[float] | FloatArray | None = None
+    listed_ahead: Sequence[float] | FloatArray | None = None
+    stretch: MappingOf[str, float] = field(default_factory=dict)
     barrier: bool = False
 
 
@@ -112,7 +118,9 @@ def make_plan(
         ahead=np.zeros((n, n_phases)),
         needs=np.zeros((n, n), np.int64),
         explicit=np.full(n, NOTHING, np.int64),
-        durations=np.array([x for p in processes for x in p.listed or ()], np.float64),
+        durations=_joined([p.listed for p in processes], [p.listed for p in processes]),
+        aheads=_joined([p.listed_ahead for p in processes], [p.listed for p in processes]),
+        stretch=np.zeros((n, n)),
         in_flight=in_flight,
         barrier=np.array([p.barrier for p in processes], np.int64),
         resources=len(resources),
@@ -129,12 +137,26 @@ def make_plan(
             plan.share[k, phase, way, : len(cycles_held)] = cycles_held
         for phase, cycles in process.ahead.items():
             plan.ahead[k, phase] = cycles
+        for name, slower in process.stretch.items():
+            plan.stretch[k, _find(process, name, names)] = slower
         for name in process.needs:
             plan.needs[k, _find(process, name, names)] = 1
         if process.listed is not None:
             plan.explicit[k] = listed
             listed += len(process.listed)
     return NamedPlan(plan, tuple(names), tuple(resources))
+
+
+def _joined(
+    lists: Sequence[Sequence[float] | FloatArray | None], like: Sequence[Sequence[float] | FloatArray | None]
+) -> FloatArray:
+    """All lists in a row; zeros where a list is missing beside another."""
+    parts = [
+        np.zeros(len(other)) if values is None else np.asarray(values, np.float64)
+        for values, other in zip(lists, like, strict=True)
+        if other is not None
+    ]
+    return np.concatenate(parts) if parts else np.zeros(0)
 
 
 def _find(process: Process, name: str, names: MappingOf[str, int]) -> int:

@@ -1,7 +1,8 @@
 """Timing tables: every constant of the event tier, with what it was measured on (docs/explanation/timing.md, rules E and T)."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -112,6 +113,19 @@ class Timing:
         return found[name]
 
 
+def with_constants(timing: Timing, changed: Mapping[str, float]) -> Timing:
+    """The table with some of its named constants replaced.
+
+    Raises:
+        UserError: It has no such constant.
+    """
+    known = dict(timing.constants)
+    for name in changed:
+        if name not in known:
+            raise unknown_name("constant", name, known, where=f"timing table {timing.name!r}")
+    return replace(timing, constants=tuple((known | dict(changed)).items()))
+
+
 IDEAL = Timing("ideal", overlap=Overlap.PERFECT)
 """The analytical model: no latencies, no waiting."""
 
@@ -171,6 +185,34 @@ def _choice(fields: Fields, key: str, default: Any) -> Any:
         return kinds(name)
     except ValueError:
         raise unknown_name(f"`{key}`", name, [o.value for o in kinds], where=fields.where) from None
+
+
+def timing_to_json(timing: Timing) -> dict[str, Any]:
+    """What stands under `timing:`; `timing_from_json` gives the same table back."""
+    value: dict[str, Any] = {"name": timing.name}
+    for key in ("source", "fitted_on"):
+        if getattr(timing, key):
+            value[key] = getattr(timing, key)
+    plain = Timing(timing.name)
+    for key in (*_WHOLE_CYCLES, "command_queue", "steps_in_flight"):
+        if getattr(timing, key) != getattr(plain, key):
+            value[key] = getattr(timing, key)
+    if timing.overlap is not plain.overlap:
+        value["overlap"] = timing.overlap.value
+    if timing.levels:
+        value["levels"] = [_level_to_json(level) for level in timing.levels]
+    if timing.constants:
+        value["constants"] = dict(timing.constants)
+    return value
+
+
+def _level_to_json(level: LevelTiming) -> dict[str, Any]:
+    value: dict[str, Any] = {"level": level.level}
+    plain = LevelTiming(level.level)
+    for key, item in vars(level).items():
+        if key != "level" and item != getattr(plain, key):
+            value[key] = item.value if isinstance(item, Enum) else item
+    return value
 
 
 def read_timing(path: str | Path) -> Timing:

@@ -13,6 +13,10 @@ from experiments.validation.common import Comparison
 
 SETS = {
     "tileflow": ("tileflow", "compare_gemm"),
+    "tileflow-fused": ("tileflow", "compare_fused"),
+    "dosa": ("dosa", "compare_dosa"),
+    "eyeriss": ("eyeriss", "compare_eyeriss"),
+    "stream": ("stream", "compare_stream"),
     "dram": ("dram", "compare_dram"),
     "noc": ("noc", "compare_noc"),
 }

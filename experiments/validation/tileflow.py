@@ -54,3 +54,35 @@ def compare_gemm(folder: Path, smoke: bool) -> Comparison:
     timing = load_timing("systolic16")
     constants = {"fill_drain_cycles": timing.fill_drain_cycles, "startup_cycles": 6, "run_cycles": timing.run_cycles}
     return Comparison("tileflow", points, "RTL cycles", constants, timing.fitted_on)
+
+
+_FUSED = ("M", "N", "K", "L", "tile_M", "tile_K", "tile_L")
+_TRAFFIC = ("mem_to_buf_bits", "buf_to_mem_bits", "buf_to_reg_bits", "reg_to_buf_bits")
+
+
+def compare_fused(folder: Path, smoke: bool) -> Comparison:
+    """Every row of `fused_two_gemm.csv`: cycles, and four counts of traffic."""
+    from codesign.timing.fused_pair import FusedPair, pair_cycles, pair_traffic_bits
+
+    path = folder / "fused_two_gemm.csv"
+    rows = read_rows(path, (*_FUSED, "rtl_cycles"))
+    timing = load_timing("systolic16")
+    points, equal, counted = [], 0, 0
+    for i, row in enumerate(rows[:: 8 if smoke else 1]):
+        where = f"{path}: row {row.get('row', i)}"
+        pair = FusedPair(*(integer(row, column, where) for column in _FUSED))
+        points.append(
+            Point(
+                row.get("row", str(i)),
+                pair_cycles(pair, _machine(), timing),
+                integer(row, "rtl_cycles", where),
+                "fused",
+            )
+        )
+        if all(column in row for column in _TRAFFIC):
+            counted += 1
+            equal += pair_traffic_bits(pair, _machine()) == tuple(integer(row, c, where) for c in _TRAFFIC)
+    names = [name for name, _ in timing.constants] + ["fill_drain_cycles", "run_cycles"]
+    constants = {name: timing.constant(name) for name in names if name.startswith("fused_")}
+    more = {"rows_with_traffic": counted, "rows_with_equal_traffic": equal}
+    return Comparison("tileflow-fused", points, "RTL cycles", constants, timing.fitted_on, more)

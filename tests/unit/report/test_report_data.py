@@ -11,7 +11,7 @@ import pytest
 from codesign.evaluation.replay import replay_layers
 from codesign.report.design_data import layer_rows, roofline
 from codesign.report.importance import effects
-from codesign.report.recommend import knee_index, recommendations
+from codesign.report.recommend import knee_index, late_finds, recommendations
 from codesign.report.study_page import report_data, write_report
 from codesign.report.summary import point_text, time_shares
 from codesign.study.study import Study
@@ -21,10 +21,49 @@ from tests.recomputed_cycles import busy_cycles, is_rounded_up
 
 def test_the_knee_is_the_point_nearest_to_the_ideal_one() -> None:
     values = np.array([[1.0, 1000.0], [3.0, 20.0], [10.0, 10.0], [1000.0, 1.0]])
-    # in logarithms scaled to the front: (0, 1), (0.159, 0.434), (1/3, 1/3), (1, 0); the squares sum to 1, 0.213, 0.222, 1
+    # decades above the best: (0, 3), (0.48, 1.30), (1, 1), (3, 0); the squares sum to 9, 1.92, 2, 9
     assert knee_index(values) == 1
     assert knee_index(values * np.array([1e-9, 1e6])) == 1  # units do not matter
     assert knee_index(np.array([[2.0, 5.0], [2.0, 5.0]])) == 0
+
+
+def test_a_small_spread_weighs_little_beside_a_large_one() -> None:
+    # 3 % of energy against a factor of 8 in latency: the fast design, whichever is in the middle
+    assert knee_index(np.array([[1.0, 1.03], [3.0, 1.015], [8.0, 1.0]])) == 0
+    # equal factors weigh the same, in whatever objective
+    assert knee_index(np.array([[1.0, 8.0], [2.0, 2.0], [8.0, 1.0]])) == 1
+
+
+def made_study(study_folder: Path, values: list[tuple[float, float, float]]) -> Study:
+    """The study with these latencies, energies and areas, all within its constraint."""
+    study = Study.open(study_folder)
+    like = next(t for t in study.trials if study.is_valid(t))
+    study.trials[:] = [
+        replace(like, number=k, point={**like.point, "number": k}, infeasible=None,
+                metrics={**like.metrics, "latency_s": a, "energy_j": b, "area_mm2": c})
+        for k, (a, b, c) in enumerate(values)
+    ]  # fmt: skip
+    return study
+
+
+def test_what_the_last_trials_found_is_said_in_ratios(study_folder: Path) -> None:
+    early = [(8.0, 4.0, 1.0), (4.0, 8.0, 1.0), (9.0, 9.0, 2.0), (9.0, 9.0, 3.0), (9.0, 9.0, 4.0), (9.0, 9.0, 5.0)]
+    none = late_finds(made_study(study_folder, [*early, (9.0, 9.0, 6.0), (9.0, 9.0, 7.0)]))
+    assert none is not None and (none.trials, none.on_front, none.factor) == (2, 0, 1.0)
+    # (4, 2, 1) halves the energy of (8, 4, 1), which is twice as slow too, and halves the latter's of (4, 8, 1) to a quarter
+    late = late_finds(made_study(study_folder, [*early, (9.0, 9.0, 6.0), (4.0, 2.0, 1.0)]))
+    assert late is not None and (late.on_front, late.factor) == (1, 2.0)
+    assert late_finds(made_study(study_folder, early)) is None  # too few trials to tell
+
+
+def test_a_few_designs_of_many_are_not_called_settled(study_folder: Path) -> None:
+    study = Study.open(study_folder)
+    text = report_data(study)["summary"][-1]["text"]
+    size = SCRATCHPAD.space.cardinality_bound
+    assert f"12 of at most {size:,} designs were tried" in text and "nothing is known of the others" in text
+    assert "settled" not in text
+    study.config["optimizer"] = "exact"
+    assert "certificate that the search printed bounds the others" in report_data(study)["summary"][-1]["text"]
 
 
 def test_the_designs_to_look_at_first_are_the_balanced_one_and_the_best_by_each_objective(study_folder: Path) -> None:
@@ -151,6 +190,17 @@ def test_layers_bound_by_two_resources_are_said_to_be(study_folder: Path) -> Non
     assert sum(shares.values()) == pytest.approx(1.0)
 
 
+def test_the_largest_parts_are_named_whatever_the_unit(study_folder: Path) -> None:
+    """Joules are small numbers: parts are left out by their share, not by their value."""
+    study = Study.open(study_folder)
+    data = report_data(study)
+    text = next(p["text"] for p in data["summary"] if p["title"] == "What bounds it")
+    energy = sorted((v for _, v in data["designs"][str(data["knee"])]["energy"]), reverse=True)
+    sentence = text.split("Of its energy, ")[1].split(". Of its")[0]
+    assert sentence.count("%") == 3, sentence
+    assert f"{100 * energy[0] / sum(energy):.0f} % in" in sentence
+
+
 def test_a_record_that_names_one_bottleneck_is_still_shown(study_folder: Path) -> None:
     """Records made before a layer could have several, and before levels could have one port."""
     study = Study.open(study_folder)
@@ -203,7 +253,7 @@ def test_an_unknown_space_leaves_out_what_only_it_can_give(study_folder: Path) -
     study = Study.open(study_folder)
     study.config["space"]["name"] = "somebody's own"
     data = report_data(study)
-    assert "unknown space" in data["note"] and "--space module:attribute" in data["note"]
+    assert "unknown space" in data["note"] and "--space, a file or module:attribute" in data["note"]
     layer = next(iter(data["designs"].values()))["layers"][0]
     assert "occupancy" not in layer and layer["bottlenecks"]
     assert report_data(study, "spaces.scratchpad:SCRATCHPAD")["note"] == ""

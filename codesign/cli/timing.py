@@ -1,0 +1,172 @@
+"""`--timing event`: the options, and what commands print of a simulated run beside the analytical figures."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from codesign.core.errors import UserError, unknown_name
+
+if TYPE_CHECKING:
+    from codesign.arch.architecture import Architecture
+    from codesign.cost.arrays import Reuse
+    from codesign.cost.cost import Cost, Infeasible
+    from codesign.mapping.mapping import Mapping
+    from codesign.timing.simulate import Run
+    from codesign.timing.table import Timing
+    from codesign.workloads.computation import Computation
+
+_PANEL = "Timing"
+ANALYTICAL, EVENT = "analytical", "event"
+
+TimingMode = Annotated[
+    str,
+    typer.Option(
+        "--timing",
+        help="analytical: everything overlaps; event: tiles, buffers and ports are simulated.",
+        rich_help_panel=_PANEL,
+    ),
+]
+TimingTable = Annotated[
+    str | None,
+    typer.Option(
+        "--timing-table",
+        help="Name or YAML file of the machine's timing constants; by default those named like the architecture, else no latencies.",
+        rich_help_panel=_PANEL,
+    ),
+]
+TraceFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--trace", help="Write the timeline here (Chrome trace format, for ui.perfetto.dev).", rich_help_panel=_PANEL
+    ),
+]
+OperationLimit = Annotated[
+    int,
+    typer.Option(
+        "--operation-limit",
+        help="Operations simulated before a run is cut short and reported as partial.",
+        min=1,
+        rich_help_panel=_PANEL,
+    ),
+]
+DEFAULT_LIMIT = 20_000_000
+
+
+@dataclass(frozen=True)
+class TimingRequest:
+    """What was asked for.
+
+    Args:
+        mode: `ANALYTICAL` or `EVENT`.
+        table: Of the constants.
+        trace: Where the timeline goes.
+        operation_limit: Of a simulation.
+    """
+
+    mode: str = ANALYTICAL
+    table: str | None = None
+    trace: Path | None = None
+    operation_limit: int = DEFAULT_LIMIT
+
+    def __post_init__(self) -> None:
+        if self.mode not in (ANALYTICAL, EVENT):
+            raise unknown_name("--timing", self.mode, (ANALYTICAL, EVENT))
+        for option, value in (("--timing-table", self.table), ("--trace", self.trace)):
+            if value is not None and not self.event:
+                raise UserError(
+                    f"{option} is an option of --timing event", hint=f"give --timing event, or leave out {option}"
+                )
+
+    @property
+    def event(self) -> bool:
+        """Whether runs are simulated."""
+        return self.mode == EVENT
+
+    def constants(self, architecture: "Architecture") -> "Timing":
+        """The machine's table."""
+        from codesign.timing.table import load_timing, timing_for
+
+        return timing_for(architecture) if self.table is None else load_timing(self.table)
+
+    def run(
+        self, computation: "Computation", architecture: "Architecture", mapping: "Mapping", reuse: "Reuse"
+    ) -> "tuple[Run | Infeasible, float]":
+        """Simulate a mapping, write its trace; returns the run and the seconds it took."""
+        from codesign.cost.cost import Infeasible
+        from codesign.timing.simulate import simulate
+        from codesign.timing.trace import EVENT_LIMIT, write_trace
+
+        started = time.perf_counter()
+        run = simulate(
+            computation,
+            architecture,
+            mapping,
+            self.constants(architecture),
+            reuse=reuse,
+            events=EVENT_LIMIT if self.trace is not None else 0,
+            operation_limit=self.operation_limit,
+        )
+        seconds = time.perf_counter() - started
+        if self.trace is not None and not isinstance(run, Infeasible):
+            write_trace(
+                run, self.trace, architecture.clock_hz, f"{computation.name or computation} on {architecture.name}"
+            )
+        return run, seconds
+
+
+def event_document(cost: "Cost", run: "Run", architecture: "Architecture", seconds: float) -> dict[str, Any]:
+    """What an event-timed result adds to, or replaces in, the analytical one."""
+    cycles = run.latency_cycles
+    return {
+        "status": "ok" if run.complete else "partial",
+        "latency_cycles": cycles,
+        "analytic_cycles": cost.latency_cycles,
+        "bound_by": run.bound_by,
+        "seconds": seconds,
+        "latency_s": cycles / architecture.clock_hz,
+        "utilization": cost.macs / (cycles * cost.mac_units),
+        "edp": cost.energy_pj * cycles,
+        "timing": {
+            "resources": {r.resource: r.to_json() for r in run.resources},
+            "operations": run.operations,
+            "simulated_operations": run.simulated,
+            "complete": run.complete,
+        },
+    }
+
+
+def print_run(cost: "Cost", run: "Run", architecture: "Architecture") -> None:
+    """Event cycles beside analytical ones, and how each resource spent them."""
+    from rich import box
+    from rich.table import Table
+
+    from codesign.cli.cost_text import make_console
+
+    console = make_console()
+    more = run.latency_cycles / cost.latency_cycles - 1
+    partial = "" if run.complete else " (partial: the limit of operations was reached)"
+    seconds = run.latency_cycles / architecture.clock_hz
+    console.print(
+        f"event-timed  {run.latency_cycles:,} cycles = {seconds:.4g} s, {more:+.2%} on the analytical{partial}"
+    )
+    console.print(f"             bound by {run.bound_by}")
+    table = Table(title="Cycles of each resource", title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("resource", no_wrap=True)
+    for header in ("busy", "share", "stalled", "idle"):
+        table.add_column(header, justify="right")
+    table.add_column("stalled on")
+    for use in run.resources:
+        waits = sorted(use.stalled, key=lambda w: -w[1])
+        reasons = ", ".join(f"{name} {cycles:,.0f}" for name, cycles in waits[:2])
+        table.add_row(
+            use.resource,
+            f"{use.busy_cycles:,.0f}",
+            f"{use.busy_cycles / max(1, run.latency_cycles):.1%}",
+            f"{sum(c for _, c in use.stalled):,.0f}",
+            f"{use.idle_cycles:,.0f}",
+            reasons,
+        )
+    console.print(table)

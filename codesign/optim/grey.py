@@ -1,0 +1,227 @@
+"""Proposals where every design has bounds: what is known is computed, only the ratio of a metric to its bound is learned.
+
+Log metric = log bound + log ratio, the ratio at least 1. A metric whose bound is its value (area) is not modelled. The next design is the one
+whose expected metrics add most hypervolume; designs whose bound is dominated by an evaluated one are never proposed. Without any
+evaluation the bounds alone choose, so there is no initial design.
+"""
+
+from functools import cached_property
+from typing import final
+
+import numpy as np
+
+from codesign.optim import candidates, ehvi, gp
+from codesign.optim.bounded import BoundedDesigns, designs_of
+from codesign.optim.hypervolume import MARGIN
+from codesign.optim.optimizer import satisfied
+from codesign.optim.pareto import front, nondominated
+from codesign.optim.protocols import Floats, History, Indices, LowerBounds, Problem
+from codesign.optim.surrogate import LABEL_PRIOR, fit_surrogate, geometry_of
+
+LISTED = 200_000
+"""Spaces of up to so many combinations are bounded whole."""
+
+DRAWN = 20_000
+"""Designs drawn at random and bounded in a larger space."""
+
+SCORED = 3_000
+"""Designs of the outer front that are scored at most, evenly spread over it."""
+
+SURE = 1e-9
+"""Standard deviation of what is taken for certain."""
+
+
+@final
+class GreyBox:
+    """Chooses designs by bounds and by what evaluations showed of them.
+
+    Args:
+        problem: What is searched.
+        bounds: Of its designs; positive for every objective.
+    """
+
+    def __init__(self, problem: Problem, bounds: LowerBounds) -> None:
+        self._problem, self._bounds = problem, bounds
+
+    @cached_property
+    def _rows(self) -> Indices:
+        space = self._problem.space
+        if space.cardinality_bound <= LISTED:
+            return space.enumerate(LISTED)
+        drawn = np.concatenate(
+            [space.to_indices(space.presets, "preset"), space.sample(DRAWN, np.random.default_rng(self._problem.seed))]
+        )
+        return np.unique(drawn, axis=0)
+
+    @cached_property
+    def _designs(self) -> BoundedDesigns:
+        return designs_of(self._bounds, self._rows)
+
+    @cached_property
+    def _log_bounds(self) -> Floats:
+        return np.log(self._designs.values(self._problem.objectives))
+
+    @cached_property
+    def _alike(self) -> Indices:
+        return self._designs.alike()
+
+    @cached_property
+    def _exact(self) -> tuple[bool, ...]:
+        return tuple(o in self._designs.exact_metrics for o in self._problem.objectives)
+
+    @cached_property
+    def _possible(self) -> Indices:
+        """Designs whose bounds keep every limit: ``n``."""
+        keep = np.isfinite(self._log_bounds).all(axis=1)
+        for constraint in self._problem.constraints:
+            if constraint.upper:
+                values = self._designs.values([constraint.metric])[:, 0]
+                keep &= ~(values > constraint.bound)
+        return np.flatnonzero(keep)
+
+    # ---- proposing -------------------------------------------------------------------------------
+
+    def propose(self, history: History, count: int) -> Indices:
+        """The next designs, each with the earlier ones of the batch and the pending ones at what is expected of them."""
+        models = self._models(history)
+        good = satisfied(self._problem, history)
+        seen = np.log(history.objectives[good])
+        waiting = list(history.pending)
+        known = {row.tobytes() for row in history.known()}
+        chosen: list[Indices] = []
+        while len(chosen) < count:
+            believed = self._expected(np.array(waiting), models) if waiting else np.zeros((0, seen.shape[1]))
+            row = self._best(np.concatenate([seen, believed]), models, known, history)
+            if row is None:
+                break
+            known.add(row.tobytes())
+            chosen.append(row)
+            waiting.append(row)
+        return np.array(chosen, dtype=np.int64).reshape(-1, len(self._problem.space.names))
+
+    def _best(self, seen: Floats, models: "Ratios", known: set[bytes], history: History) -> Indices | None:
+        """The new design whose expected metrics, in logarithms, add most to what is seen."""
+        positions = self._candidates(seen, known)
+        if not len(positions):
+            return None
+        expected = self._log_bounds[positions] + models.at(self._rows[positions])
+        low, span = self._frame(seen, expected)
+        grid, cells = ehvi.boxes(_inside(seen, low, span), np.full(len(low), 1.0 + MARGIN))
+
+        def gain(rows: Indices, values: Floats) -> Floats:
+            scaled = (values - low) / span
+            improvement = ehvi.expected_improvement(scaled, np.full_like(scaled, SURE), grid, cells)
+            return np.asarray(improvement * models.works(rows))
+
+        gains = gain(self._rows[positions], expected)
+        if gains.max() <= 0.0:
+            gains = -expected.sum(axis=1)
+        best: Indices = self._rows[positions[int(np.argmax(gains))]]
+        if self._problem.space.cardinality_bound <= LISTED:
+            return best
+        return candidates.maximise(
+            self._problem.space, lambda rows: gain(rows, self._expected(rows, models)), self._rows[positions], known
+        )
+
+    def _candidates(self, seen: Floats, known: set[bytes]) -> Indices:
+        """New designs whose bound no design seen dominates, at most `SCORED`."""
+        positions = self._possible
+        told = np.array([p for p in positions if self._rows[p].tobytes() in known], dtype=np.int64)
+        positions = positions[~np.isin(self._alike[positions], self._alike[told])]
+        for values in front(seen) if len(seen) else ():
+            positions = positions[~(values <= self._log_bounds[positions]).all(axis=1)]
+        if len(positions) > SCORED:
+            best = positions[nondominated(self._log_bounds[positions])]
+            rest = np.setdiff1d(positions, best)
+            step = max(1, len(rest) // max(1, SCORED - len(best)))
+            positions = np.sort(np.concatenate([best, rest[::step]])) if len(best) < SCORED else best
+        return np.asarray(positions, dtype=np.int64)
+
+    def _expected(self, rows: Indices, models: "Ratios") -> Floats:
+        """Logarithms of the metrics expected of some designs: ``k x d`` to ``k x m``."""
+        known = np.log(self._bounds.lower_bounds(rows, self._problem.objectives))
+        return np.asarray(known + models.at(rows))
+
+    def _frame(self, seen: Floats, expected: Floats) -> tuple[Floats, Floats]:
+        """Where hypervolume is measured: the range of the front that is expected."""
+        if self._problem.reference_point is not None:
+            top = np.log(np.maximum(np.array(self._problem.reference_point), 1e-300))
+            low = np.concatenate([seen, expected]).min(axis=0)
+            return low, np.where(top > low, (top - low) / (1.0 + MARGIN), 1.0)
+        points = front(np.concatenate([seen, expected]))
+        low, high = points.min(axis=0), points.max(axis=0)
+        return low, np.where(high > low, high - low, 1.0)
+
+    # ---- what was learned ------------------------------------------------------------------------
+
+    def _models(self, history: History) -> "Ratios":
+        known = np.isfinite(history.objectives).all(axis=1)
+        rows = history.indices[known]
+        ratios = np.zeros((len(rows), len(self._exact)))
+        if len(rows):
+            ratios = np.log(history.objectives[known]) - np.log(
+                self._bounds.lower_bounds(rows, self._problem.objectives)
+            )
+        return Ratios(self._problem, self._exact, rows, ratios, history)
+
+
+@final
+class Ratios:
+    """What is believed of the ratios of metrics to bounds, and of which designs work.
+
+    Args:
+        problem: What is searched.
+        exact: Which objectives are their bounds: ``m``.
+        rows: Designs evaluated: ``n x d``.
+        ratios: Logarithms: ``n x m``.
+        history: Everything told.
+    """
+
+    def __init__(
+        self, problem: Problem, exact: tuple[bool, ...], rows: Indices, ratios: Floats, history: History
+    ) -> None:
+        self._space = problem.space
+        self._models: list[gp.GaussianProcess | float] = []
+        geometry = geometry_of(problem.space)
+        for column, known in enumerate(exact):
+            values = ratios[:, column]
+            if known or not len(values):
+                self._models.append(0.0)
+            elif len(values) < 3 or values.std() < 1e-9:
+                self._models.append(float(values.mean()))
+            else:
+                self._models.append(gp.fit(geometry, self._space.features(rows), values, gp.Prior()))
+        self._labels = None
+        if not history.valid.all():
+            signs = np.where(history.valid, 1.0, -1.0)
+            self._labels = gp.fit(geometry, self._space.features(history.indices), signs, LABEL_PRIOR)
+        limited = problem.constraints and len(rows) >= 2
+        self._surrogate = fit_surrogate(problem, history, {}, gp.Prior()) if limited else None
+
+    def at(self, rows: Indices) -> Floats:
+        """Expected logarithms of the ratios, at least 0: ``k x d`` to ``k x m``."""
+        features = self._space.features(rows)
+        columns = [
+            np.full(len(rows), m) if isinstance(m, float) else np.maximum(m.predict(features)[0], 0.0)
+            for m in self._models
+        ]
+        return np.stack(columns, axis=1)
+
+    def works(self, rows: Indices) -> Floats:
+        """The probability that a design works and keeps every limit: ``k``."""
+        from scipy.special import ndtr
+
+        features = self._space.features(rows)
+        if self._surrogate is not None:
+            return self._surrogate.feasibility(features)
+        if self._labels is None:
+            return np.ones(len(rows))
+        mean, deviation = self._labels.predict(features)
+        noise = self._labels.noise * self._labels.scale**2
+        return np.asarray(ndtr(mean / np.sqrt(deviation**2 + noise)), dtype=np.float64)
+
+
+def _inside(seen: Floats, low: Floats, span: Floats) -> Floats:
+    """What is seen, in the frame, as far as it lies below its reference point."""
+    scaled = (seen - low) / span
+    return front(scaled[(scaled < 1.0 + MARGIN).all(axis=1)]) if len(scaled) else scaled

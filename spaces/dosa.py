@@ -1,0 +1,121 @@
+"""Gemmini as DOSA searches it: the side of the array, scratchpad and accumulator by KiB, energies per access as published there.
+
+C. Hong et al., DOSA: Differentiable model-based one-loop search for DNN accelerators, MICRO 2023; figures read from its released program (ucb-bar/dosa,
+commit a7a3239, energy model and hardware configuration): 40 nm, DRAM 100 pJ and 8 bytes a cycle both ways together, scratchpad 32 bytes a cycle, accumulator
+two words a cycle and column. Its random search draws powers of two; so does this space, within the limits of its hardware (array 128, scratchpad
+1 MiB, accumulator 256 KiB). Links cost nothing there, and areas, which it does not use, are those of the technology.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from codesign.arch.architecture import (
+    AccessEnergy,
+    Architecture,
+    Arithmetic,
+    Fanout,
+    LevelKind,
+    Links,
+    Ports,
+    StorageLevel,
+)
+from codesign.arch.technology import apply_technology
+from codesign.arch.technology_files import load_technology
+from spaces.design import DesignSpace
+from spaces.parameters import PowerOfTwo, Value
+from spaces.space import Space
+
+DRAM_PJ, MAC_PJ, REGISTER_PJ = 100.0, 0.5608, 0.48746172
+"""Energy of an access, or of a multiply-accumulate."""
+
+DRAM_BYTES_PER_CYCLE, SCRATCHPAD_BYTES_PER_CYCLE, ACCUMULATOR_WORDS_PER_COLUMN = 8.0, 32.0, 2.0
+
+SUM_BITS = 32
+"""Width of a partial sum."""
+
+
+def scratchpad_pj(kib: int) -> float:
+    """Energy of a byte read or written in a scratchpad of that size."""
+    return 0.49 + 0.02513 * kib
+
+
+def accumulator_pj(kib: int, columns: int) -> float:
+    """Energy of a sum read or written in an accumulator of that size, one memory a column."""
+    return 1.94 + 0.1005 * kib / columns
+
+
+@dataclass(frozen=True)
+class DosaBuilder:
+    """Makes the architecture of one design.
+
+    Args:
+        technology: Name of the table that gives areas and leakage.
+        clock_hz: Cycles per second.
+    """
+
+    technology: str = "cmos-45nm"
+    clock_hz: float = 1e9
+
+    def __call__(self, point: Mapping[str, Value]) -> Architecture:
+        """The architecture of a design of `DOSA.space`."""
+        side, scratchpad, accumulator = int(point["pe"]), int(point["scratchpad_kib"]), int(point["accumulator_kib"])
+        per_sum = accumulator_pj(accumulator, side)
+        columns = ACCUMULATOR_WORDS_PER_COLUMN * side
+        levels = (
+            StorageLevel(
+                "DRAM",
+                LevelKind.DRAM,
+                word_bits=8,
+                read_bandwidth_words_per_cycle=DRAM_BYTES_PER_CYCLE,
+                write_bandwidth_words_per_cycle=DRAM_BYTES_PER_CYCLE,
+                ports=Ports.SHARED,
+                energy=_same(DRAM_PJ),
+            ),
+            StorageLevel(
+                "Scratchpad",
+                capacity_bytes=scratchpad * 1024.0,
+                word_bits=8,
+                keep=frozenset({"input", "weight"}),
+                read_bandwidth_words_per_cycle=SCRATCHPAD_BYTES_PER_CYCLE,
+                write_bandwidth_words_per_cycle=SCRATCHPAD_BYTES_PER_CYCLE,
+                energy=_same(scratchpad_pj(scratchpad)),
+            ),
+            StorageLevel(
+                "Accumulator",
+                capacity_bytes=accumulator * 1024.0,
+                word_bits=SUM_BITS,
+                keep=frozenset({"output"}),
+                read_bandwidth_words_per_cycle=columns,
+                write_bandwidth_words_per_cycle=columns,
+                ports=Ports.SHARED,
+                energy=_same(per_sum),
+                fanout=Fanout(side, side, Links.SYSTOLIC),
+            ),
+            StorageLevel(
+                "Registers",
+                LevelKind.REGISTERS,
+                capacity_bytes=1.0,
+                word_bits=8,
+                keep=frozenset({"weight"}),
+                energy=_same(REGISTER_PJ),
+            ),
+        )
+        plain = Architecture("dosa-gemmini", levels, Arithmetic(bits=8, energy_pj=MAC_PJ), self.clock_hz)
+        return apply_technology(plain, load_technology(self.technology), interconnect=False)
+
+
+def _same(energy_pj: float) -> AccessEnergy:
+    return AccessEnergy(energy_pj, energy_pj, energy_pj)
+
+
+DOSA = DesignSpace(
+    name="dosa",
+    space=Space(
+        [PowerOfTwo("pe", 1, 128), PowerOfTwo("scratchpad_kib", 1, 1024), PowerOfTwo("accumulator_kib", 1, 256)],
+        presets=[{"pe": 16, "scratchpad_kib": 128, "accumulator_kib": 32}],
+    ),
+    builder=DosaBuilder(),
+    bits=8,
+    partial_bits=SUM_BITS,
+)
+"""792 designs."""
