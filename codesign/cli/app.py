@@ -21,13 +21,16 @@ COMMANDS = (
     "verify",
     "evaluate",
     "schedule",
+    "serve",
     "tensorize",
+    "build",
     "train",
     "compare",
     "sensitivity",
     "study",
     "report",
     "convert",
+    "calibrate",
 )
 
 TRACEBACK = "CODESIGN_TRACEBACK"

@@ -84,6 +84,24 @@ class TrafficDetail:
 
 @final
 @dataclass(frozen=True)
+class ServingDetail:
+    """Of a design judged by the requests it serves.
+
+    Args:
+        serving: Times, energies, what binds each phase (docs/reference/serving.md).
+        energy_by_level_pj: Not told apart.
+    """
+
+    serving: Mapping[str, Any]
+    energy_by_level_pj: None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As a study records it."""
+        return {"serving": dict(self.serving)}
+
+
+@final
+@dataclass(frozen=True)
 class NoDetail:
     """Of a design that cannot run, and of trials that came from a table."""
 
@@ -92,7 +110,7 @@ class NoDetail:
         return {}
 
 
-Detail = LayersDetail | FusedDetail | TrafficDetail | NoDetail
+Detail = LayersDetail | FusedDetail | TrafficDetail | ServingDetail | NoDetail
 """What a design was judged by; a study's reader tells the kinds apart by their types."""
 
 
@@ -111,4 +129,6 @@ def detail_of(record: Mapping[str, Any]) -> Detail:
         return FusedDetail(tuple(record["networks"]), spent)
     if "schedules" in record:
         return TrafficDetail(record["scratchpad_bytes"], record["dram_bytes"], tuple(record["schedules"]), spent)
+    if "serving" in record:
+        return ServingDetail(record["serving"])
     return NoDetail()
