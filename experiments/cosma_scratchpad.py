@@ -18,6 +18,7 @@ from typing import Any
 
 from codesign.arch.architecture import Architecture
 from codesign.core.files import write_atomic, write_json
+from codesign.evaluation.detail import TrafficDetail
 from codesign.evaluation.traffic import TrafficEvaluator
 from codesign.scheduling.cosma.graph import read_graph
 from codesign.scheduling.cosma.objective import Quantity
@@ -70,7 +71,8 @@ def sweep(config: Config, name: str) -> list[dict[str, Any]]:
         found = evaluate({"scratchpad_kib": kib})
         point: dict[str, Any] = {"networks": name, "scratchpad_kib": kib, "feasible": found.metrics is not None}
         if found.metrics is not None:
-            network = found.detail["schedules"][0]
+            assert isinstance(found.detail, TrafficDetail)
+            network = found.detail.schedules[0]
             point |= {key: network[key] for key in ("dram_bytes", "noncompulsory_bytes", "proof")}
             point |= {
                 "energy_j": found.metrics.energy_j,

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from codesign.arch.architecture import Architecture, StorageLevel
+from codesign.arch.architecture import Architecture, Ports, StorageLevel
 from codesign.arch.files import architecture_from_json
 from codesign.arch.presets import fill_figures, load_preset, preset_path
 from codesign.core.errors import unknown_name
@@ -71,14 +71,14 @@ ARCHITECTURES: dict[str, Callable[[], Architecture]] = {
 
 @cache
 def architecture(name: str) -> Architecture:
-    """One of `ARCHITECTURES`.
+    """One of `ARCHITECTURES`, DRAM read as the CoSA and SALSA papers' tools do: a port each for reads and writes (rule L2).
 
     Raises:
         UserError: There is none of that name.
     """
     if name not in ARCHITECTURES:
         raise unknown_name("architecture", name, ARCHITECTURES)
-    return ARCHITECTURES[name]()
+    return ARCHITECTURES[name]().with_dram_ports(Ports.SEPARATE)
 
 
 @cache

@@ -36,6 +36,12 @@ def register(app: typer.Typer) -> None:
             list[str] | None,
             typer.Option(help="ONNX file or zoo name; repeat it for several networks as one workload."),
         ] = None,
+        workload: Annotated[
+            Path | None,
+            typer.Option(
+                help="Requests to a language model (YAML) instead of networks: latency is the time per output token, energy that of one."
+            ),
+        ] = None,
         out: Annotated[
             Path | None,
             typer.Option(help="Folder for study and report; the same command goes on where it stopped."),
@@ -213,6 +219,7 @@ def register(app: typer.Typer) -> None:
         flags = {
             "workload": {
                 "networks": network or None,
+                "serving": None if workload is None else str(workload),
                 "weights": _numbers("--weights", weights),
                 "batch": batch,
                 "seq": seq,
@@ -271,8 +278,8 @@ def _specification(file: Path | None, flags: dict[str, Any]) -> "StudySpec":
     if not isinstance(below, dict):
         return StudySpec.from_json(below, str(file))
     whole = merged(below, _given(flags))
-    if isinstance(found := _table(whole, "workload"), dict) and "networks" not in found:
-        raise UserError("which network?", hint="give --network, or a study file that names one")
+    if isinstance(found := _table(whole, "workload"), dict) and not {"networks", "serving"} & set(found):
+        raise UserError("which network?", hint="give --network or --workload, or a study file that names one")
     if isinstance(found := _table(whole, "place"), dict) and "out" not in found:
         raise UserError("where is the study kept?", hint="give --out FOLDER")
     return StudySpec.from_json(whole, "command line" if file is None else str(file))

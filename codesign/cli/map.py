@@ -88,8 +88,14 @@ def register(app: typer.Typer) -> None:
         ] = "timeloop",
         semantics: Annotated[
             str,
-            typer.Option(help="What costs mean: timeloop, or zigzag (ZigZag's files; mappers salsa and loma)."),
+            typer.Option(
+                help="What costs mean: timeloop, zigzag (ZigZag's files; mappers salsa and loma) or accelforge (AccelForge's files; exact uneven mappings)."
+            ),
         ] = "timeloop",
+        certificate: Annotated[
+            Path | None,
+            typer.Option(help="With --semantics accelforge: write what `codesign verify` needs to check the optimum."),
+        ] = None,
         clock_hz: ClockHz = None,
         technology: TechnologyName = None,
         output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
@@ -125,6 +131,8 @@ def register(app: typer.Typer) -> None:
         rule = parse_reuse(reuse)
         timed = TimingRequest(timing, timing_table, trace, operation_limit)
         options = dict(_parse_option(text) for text in option or [])
+        if certificate is not None and semantics != "accelforge":
+            raise UserError("--certificate needs --semantics accelforge")
         from codesign.core.goals import Budget, Objective
         from codesign.mappers.registry import create
         from codesign.mapping.constraints import MappingProblem
@@ -141,7 +149,7 @@ def register(app: typer.Typer) -> None:
                 {
                     "--layer": layer is not None,
                     "--imperfect": imperfect,
-                    "--semantics zigzag": semantics == "zigzag",
+                    f"--semantics {semantics}": semantics != "timeloop",
                     "--trace": trace is not None,
                 }
             )
@@ -152,6 +160,34 @@ def register(app: typer.Typer) -> None:
             run_map(request, hardware, search, judged, output_format, out, timed)
             return
         request.refuse_without_network()
+        if semantics == "accelforge":
+            from codesign.cli.map_looptree import map_looptree
+
+            refuse(
+                {
+                    "--arch": arch is not None,
+                    "--layer": layer is not None,
+                    "--clock-hz": clock_hz is not None,
+                    "--technology": technology is not None,
+                    "--evaluations": evaluations is not None,
+                    "--free-bypass": free_bypass,
+                    "--option": bool(options),
+                    "--reuse": reuse != "timeloop",
+                    f"--mapper {mapper}": mapper not in (None, "exact"),
+                    "--timing": timing != "analytical",
+                },
+                "--semantics accelforge",
+            )
+            map_looptree(
+                files or [],
+                goal,
+                imperfect=imperfect,
+                time_limit=time_limit,
+                output_format=output_format,
+                out=out,
+                certificate=certificate,
+            )
+            return
         mapper = mapper or "anneal"
         searcher = create(mapper, **options)
         if _check_semantics(semantics) == "zigzag":
@@ -231,7 +267,7 @@ def _check_semantics(name: str) -> str:
     from codesign.core.errors import unknown_name
 
     if name not in ("timeloop", "zigzag"):
-        raise unknown_name("semantics", name, ["timeloop", "zigzag"])
+        raise unknown_name("semantics", name, ["timeloop", "zigzag", "accelforge"])
     return name
 
 

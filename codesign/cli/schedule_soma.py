@@ -177,10 +177,19 @@ def _write_files(schedule: Any, record: dict[str, Any], options: ScheduleOptions
 
 def _evaluate(problem: Any, path: Path, options: ScheduleOptions) -> None:
     from codesign.scheduling.soma.evaluator import Schedule, evaluate
+    from codesign.scheduling.soma.model.cut_layers import cut_wide_layers
     from codesign.scheduling.soma.model.notation import encodings_from_json
     from codesign.scheduling.soma.report import evaluation_json, table
 
-    encodings = encodings_from_json(read_structured(path), problem.graph, str(path))
+    raw = read_structured(path)
+    try:
+        encodings = encodings_from_json(raw, problem.graph, str(path))
+    except UserError:
+        cut = cut_wide_layers(problem.graph, problem.limit_bytes)  # what a search in default mode orders
+        if cut == problem.graph:
+            raise
+        problem = replace(problem, graph=cut)
+        encodings = encodings_from_json(raw, cut, str(path))
     for given, flag in ((options.html, "--html"), (options.out, "--out")):
         if given is not None and len(encodings) != 1:
             raise UserError(f"{flag} needs one encoding, {path} holds {len(encodings)}")

@@ -1,19 +1,17 @@
 """`codesign tensorize`: which part of a computation one call of an intrinsic may take."""
 
-import json
 import re
-from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
+    from codesign.cli.tensorize_choices import ListOptions
     from codesign.cli.tensorize_program import ProgramOptions
-    from codesign.tensorization.choice import TensorizeChoice
-    from codesign.tensorization.intrinsics import Intrinsic
+    from codesign.cli.tensorize_search import SearchOptions
     from codesign.workloads.computation import Computation
 
 
@@ -91,62 +89,53 @@ def register(app: typer.Typer) -> None:
 
         With --emit, generate the program of one of them; with --core, search the fastest program on an accelerator.
         """
-        from codesign.cli.tensorize_program import ProgramOptions, emit_program
+        from codesign.cli.tensorize_choices import ListOptions, emit_choice, list_choices
+        from codesign.cli.tensorize_program import ProgramOptions
         from codesign.cli.tensorize_search import SearchOptions, search_program
-        from codesign.tensorization.choice import choices
-        from codesign.tensorization.diagnosis import no_match_error
-        from codesign.tensorization.intrinsics import intrinsic as make_intrinsic
-        from codesign.tensorization.stages import split_stages
 
         if output_format not in ("text", "json"):
             raise UserError(f"--format must be text or json, got {output_format!r}")
-        options = ProgramOptions(
-            emit, stage, choice, tiles, order, capacity, banks, arch, mapping, reuse, bits, partial_bits, run, seed, out
+        listing = ListOptions(
+            intrinsic=intrinsic, size=size, partial=partial, unsound=unsound, prove=prove, trees=trees
         )
-        searching = SearchOptions(core, design, search, evaluations)
-        if core is not None:
-            _refuse_with_core(
-                {"--intrinsic": intrinsic, "--size": size, "--prove": prove}, options, partial, unsound, trees
-            )
-        elif intrinsic is None:
-            raise UserError("give --intrinsic, or --core to search a program on an accelerator")
-        unread = searching.given_without_core()
-        if unread is not None:
-            raise UserError(f"{unread} is about a search", hint="add --core gemmcore")
-        idle = options.given_without_emit(searching=core is not None)
-        if idle is not None:
-            raise UserError(f"{idle} is about a program", hint="add --emit text, json or gemmini")
-        if emit is not None and (trees or prove is not None):
-            raise UserError(
-                "--trees and --prove are about the list of choices", hint="leave them out, or leave out --emit"
-            )
+        program = ProgramOptions(
+            emit=emit, stage=stage, choice=choice, tiles=tiles, order=order, capacity=capacity, banks=banks, arch=arch,
+            mapping=mapping, reuse=reuse, bits=bits, partial_bits=partial_bits, run=run, seed=seed, out=out,
+        )  # fmt: skip
+        searching = SearchOptions(core=core, design=design, search=search, evaluations=evaluations)
+        _refuse_idle(listing, program, searching)
         computation = _computation(notation, bounds, bits, partial_bits)
+        as_json = output_format == "json"
         if core is not None:
-            search_program(searching, options, computation, output_format == "json")
-            return
-        assert intrinsic is not None  # checked above
-        unit = make_intrinsic(intrinsic, size)
-        stages = split_stages(computation)
-        parts = [computation] if len(stages) == 1 else [computation, *stages]
-        listed = [choices(part, unit, partial=partial, unsound=unsound) for part in parts]
-        if not any(listed):
-            raise no_match_error(computation, unit)
-        if emit is not None:
-            emit_program(options, parts, listed, output_format == "json")
-            return
-        reports = [_report(part, unit, found, prove is not False) for part, found in zip(parts, listed, strict=True)]
-        if output_format == "json":
-            document = {"status": "ok", **reports[0], "stages": reports[1:]}
-            if trees:
-                document["trees"] = _trees(computation, unit)
-            typer.echo(json.dumps(document, indent=1))
-            return
-        if trees:
-            for name, tree in _trees(computation, unit).items():
-                typer.echo(f"tree of the {name}\n{_indent(tree)}")
-        typer.echo(f"intrinsic    {unit.name}: {unit.computation}, size {unit.size_text}")
-        for number, report in enumerate(reports):
-            _print_report(report, f"stage {number}" if number else "computation")
+            search_program(searching, program, computation, as_json)
+        elif emit is not None:
+            emit_choice(listing, program, computation, as_json)
+        else:
+            list_choices(listing, computation, as_json)
+
+
+def _refuse_idle(listing: "ListOptions", program: "ProgramOptions", searching: "SearchOptions") -> None:
+    """Refuse options that the work that is asked for does not read.
+
+    Raises:
+        UserError: One is given, or it is not said what to do.
+    """
+    if searching.core is not None:
+        idle = listing.given() or program.given_of_choices()
+        if idle is not None:
+            raise UserError(
+                f"{idle} does not go with --core", hint="leave it out; the core has its own intrinsic and memories"
+            )
+    elif listing.intrinsic is None:
+        raise UserError("give --intrinsic, or --core to search a program on an accelerator")
+    unread = searching.given_without_core()
+    if unread is not None:
+        raise UserError(f"{unread} is about a search", hint="add --core gemmcore")
+    idle = program.given_without_emit(searching=searching.core is not None)
+    if idle is not None:
+        raise UserError(f"{idle} is about a program", hint="add --emit text, json or gemmini")
+    if program.emit is not None and (listing.trees or listing.prove is not None):
+        raise UserError("--trees and --prove are about the list of choices", hint="leave them out, or leave out --emit")
 
 
 def _computation(text: str, bounds: str | None, bits: int | None, partial_bits: int | None) -> "Computation":
@@ -174,94 +163,3 @@ def _computation(text: str, bounds: str | None, bits: int | None, partial_bits: 
     layer = parse_layer(text)
     width = max(t.bits for t in layer.tensors)
     return layer if "partial_bits=" in text else layer.with_bits(width, max(32, width))
-
-
-def _refuse_with_core(
-    given: dict[str, object], options: "ProgramOptions", partial: bool, unsound: bool, trees: bool
-) -> None:
-    """Options that mean nothing to a search are mistakes."""
-    other = ("seed", "bits", "partial_bits", "emit", "stage", "reuse", "run", "out")
-    flags = {"--partial": partial or None, "--unsound": unsound or None, "--trees": trees or None}
-    rest = {"--" + f.name.replace("_", "-"): getattr(options, f.name) for f in fields(options) if f.name not in other}
-    for name, value in (given | flags | rest).items():
-        if value is not None:
-            raise UserError(
-                f"{name} does not go with --core", hint="leave it out; the core has its own intrinsic and memories"
-            )
-
-
-def _report(
-    computation: "Computation", unit: "Intrinsic", found: "tuple[TensorizeChoice, ...]", prove: bool
-) -> dict[str, Any]:
-    from codesign.tensorization.diagnosis import nearest_miss
-    from codesign.tensorization.matching import printed_matches
-
-    printed = printed_matches(computation, unit)
-    miss = nearest_miss(computation, unit)
-    return {
-        "computation": str(computation),
-        "bounds": computation.sizes,
-        "intrinsic": str(unit.computation),
-        "size": unit.computation.sizes,
-        "sound_choices": sum(m.is_sound for m in printed),
-        "printed_rule_choices": len(printed),
-        "nearest_miss": None if miss is None else str(miss),
-        "choices": [_choice_json(choice, prove) for choice in found],
-    }
-
-
-def _choice_json(choice: "TensorizeChoice", prove: bool) -> dict[str, Any]:
-    from codesign.tensorization.execute import proves_equal
-
-    document = choice.to_json()
-    document["equals_einsum"] = proves_equal(choice) if prove else None
-    return document
-
-
-def _trees(computation: "Computation", unit: "Intrinsic") -> dict[str, str]:
-    from codesign.tensorization.trees import syntax_tree
-
-    return {"intrinsic": syntax_tree(unit.computation).render(), "computation": syntax_tree(computation).render()}
-
-
-def _print_report(report: dict[str, Any], title: str) -> None:
-    bounds = ", ".join(f"{d}={b}" for d, b in report["bounds"].items())
-    typer.echo(f"{title:<12} {report['computation']}, {bounds}")
-    typer.echo(
-        f"{'choices':<12} {report['sound_choices']} sound (the rule as printed accepts {report['printed_rule_choices']})"
-    )
-    if report["nearest_miss"] is not None:
-        typer.echo(f"{'no match':<12} {report['nearest_miss']}")
-    for number, choice in enumerate(report["choices"], start=1):
-        typer.echo("")
-        typer.echo(_indent(_choice_text(number, choice)))
-    typer.echo("")
-
-
-def _choice_text(number: int, choice: dict[str, Any]) -> str:
-    padded = ", ".join(f"{d} {bound} -> {choice['padded_bounds'][d]}" for d, bound in choice["padded_dims"].items())
-    note = f" ({padded})" if padded else ""
-    lines = [
-        f"#{number}  {', '.join(f'{i}->{d}' for i, d in choice['index_map'].items())}",
-        f"    {choice['calls']} calls, padding waste {choice['padding_waste']:.1%}{note}, "
-        f"{choice['macs_per_word']:.2f} MACs per element in a call",
-    ]
-    if choice["equals_einsum"] is not None:
-        lines.append("    run on numbers: " + ("equals einsum" if choice["equals_einsum"] else "DIFFERS from einsum"))
-    if not choice["sound"]:
-        lines.append(f"    not sound: {choice['failed_condition']}: {choice['reason']}")
-    if choice["unmaskable"]:
-        lines.append(f"    not usable at this size: it must divide the bound of {', '.join(choice['unmaskable'])}")
-    if choice["scalars"]:
-        lines.append(f"    each result is scaled by one element of {', '.join(choice['scalars'])}")
-    lines.append("    tensor    elements/call  MACs/element  calls on same tile  contiguous run")
-    for name, reuse in choice["reuse"].items():
-        lines.append(
-            f"    {name:<9} {reuse['words_per_call']:>13}  {reuse['macs_per_word']:>12.2f}  "
-            f"{reuse['calls_per_tile']:>18}  {reuse['contiguous_words']:>14}"
-        )
-    return "\n".join([*lines, _indent(choice["loopnest"])])
-
-
-def _indent(text: str) -> str:
-    return "\n".join("    " + line for line in text.splitlines())

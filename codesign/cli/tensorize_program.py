@@ -51,6 +51,12 @@ class ProgramOptions:
     seed: int | None
     out: Path | None
 
+    def given_of_choices(self) -> str | None:
+        """The first option that only the program of a listed choice reads."""
+        other = ("seed", "bits", "partial_bits", "emit", "stage", "reuse", "run", "out")
+        names = (f.name for f in fields(self) if f.name not in other)
+        return next(("--" + n.replace("_", "-") for n in names if getattr(self, n) is not None), None)
+
     def given_without_emit(self, *, searching: bool) -> str | None:
         """The first option that only a program reads, when no program is asked for.
 

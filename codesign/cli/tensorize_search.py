@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import typer
 
@@ -118,17 +118,32 @@ def _emit(
     finish(options, program, as_json, document)
 
 
+@runtime_checkable
+class HasBuilder(Protocol):
+    """A space whose architectures are made by a part of it."""
+
+    @property
+    def builder(self) -> object:
+        """That part."""
+
+
+@runtime_checkable
+class BuildsCores(Protocol):
+    """A maker of architectures that are cores of one intrinsic."""
+
+    def core(self, point: dict[str, Any]) -> "Core":
+        """The core of a design."""
+
+
 def _core(options: SearchOptions) -> "Core":
     """The core of a design: the space's preset with the given changes."""
     from codesign.evaluation.design import load_design_space
 
     space = load_design_space(str(options.core))
-    make = getattr(getattr(space, "builder", None), "core", None)
-    if make is None:
+    if not isinstance(space, HasBuilder) or not isinstance(space.builder, BuildsCores):
         raise UserError(f"space {options.core!r} has no intrinsic", hint="try gemmcore, gemvcore, dotcore or convcore")
     point = dict(space.space.presets[0]) | _changes(options.design or "")
-    core: Core = make(space.space.to_points(space.space.to_indices([point], "--design"))[0])
-    return core
+    return space.builder.core(space.space.to_points(space.space.to_indices([point], "--design"))[0])
 
 
 def _changes(text: str) -> dict[str, int | str]:

@@ -112,18 +112,19 @@ class NetworkRequest:
         )
 
 
-def refuse(given: dict[str, bool]) -> None:
-    """Refuse options that play no part with `--network`.
+def refuse(given: dict[str, bool], beside: str = "--network") -> None:
+    """Refuse options that play no part with another.
 
     Args:
         given: By option, whether it is there.
+        beside: The other option.
 
     Raises:
         UserError: One is.
     """
     for option, present in given.items():
         if present:
-            raise UserError(f"{option} plays no part with --network", hint=f"leave out {option} or --network")
+            raise UserError(f"{option} plays no part with {beside}", hint=f"leave out {option} or {beside}")
 
 
 def read_hardware(

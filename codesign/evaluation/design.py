@@ -4,14 +4,15 @@ import importlib
 import importlib.metadata
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from codesign.arch.architecture import Architecture, Ports, StorageLevel
 from codesign.core.errors import UserError, unknown_name
 from codesign.cost.cost import Infeasible
+from codesign.evaluation.detail import Detail, NoDetail, detail_of
 from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.network import EvaluationOptions, WorkloadResult, evaluate_workload
 from codesign.mappers.protocol import Mapper
@@ -50,6 +51,31 @@ class DesignSpace(Protocol):
 
     def to_json(self) -> dict[str, Any]:
         """What a study records of it."""
+
+
+@runtime_checkable
+class SpaceWithGoals(Protocol):
+    """A space that says what a search of it minimises, keeps and measures."""
+
+    @property
+    def objectives(self) -> tuple[str, ...]:
+        """Metrics that are minimised unless the search says otherwise; may be empty."""
+
+    @property
+    def bounds(self) -> tuple[str, ...]:
+        """Bounds on metrics that every search keeps."""
+
+    @property
+    def metrics(self) -> tuple[tuple[str, Callable[[Any], float]], ...]:
+        """Further metrics by name."""
+
+
+@runtime_checkable
+class SpaceWithRules(Protocol):
+    """A space that takes further rules on its parameters."""
+
+    def with_rules(self, rules: Sequence[str]) -> DesignSpace:
+        """The space with the rules, each an expression over the parameters."""
 
 
 FILE_GROUP = "codesign.space_files"
@@ -206,14 +232,14 @@ class Evaluation:
         metrics: Its figures; None when it is infeasible.
         infeasible: Why it is.
         seconds: Wall-clock time of the evaluation.
-        detail: Layers, mappings and breakdowns as plain values; empty when infeasible.
+        detail: Layers, mappings and breakdowns.
         architecture: What was built, as plain values for the report.
     """
 
     metrics: Metrics | None
     infeasible: Infeasible | None
     seconds: float
-    detail: dict[str, Any]
+    detail: Detail
     architecture: dict[str, Any]
 
 
@@ -241,9 +267,9 @@ class DesignEvaluator:
         seconds = time.perf_counter() - started
         described = describe_architecture(architecture)
         if isinstance(result, Infeasible):
-            return Evaluation(None, result, seconds, {}, described)
+            return Evaluation(None, result, seconds, NoDetail(), described)
         assert isinstance(result, WorkloadResult)
-        return Evaluation(result.metrics, None, seconds, result.to_json(), described)
+        return Evaluation(result.metrics, None, seconds, detail_of(result.to_json()), described)
 
 
 def _bytes_per_cycle(level: StorageLevel, words_per_cycle: float | None) -> float | None:

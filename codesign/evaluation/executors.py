@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar, final
+from typing import Any, Generic, Protocol, TypeVar, final, runtime_checkable
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.evaluation.faults import DEATHS, Fault, Guarded
@@ -108,10 +108,17 @@ def _start_watched(evaluate: Callable[[dict[str, Any]], Any]) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+@runtime_checkable
+class Draining(Protocol):
+    """A pool that can say what is finished without waiting."""
+
+    def ready(self) -> list[tuple[dict[str, Any], Any]]:
+        """What is finished by now."""
+
+
 def ready_of(pool: Pool[Any]) -> list[tuple[dict[str, Any], Any]]:
     """What a pool has finished and nobody collected, where it can say so."""
-    ready = getattr(pool, "ready", None)
-    return [] if ready is None else list(ready())
+    return list(pool.ready()) if isinstance(pool, Draining) else []
 
 
 @contextmanager

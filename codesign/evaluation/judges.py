@@ -11,10 +11,12 @@ from codesign.core.goals import Objective
 from codesign.evaluation.design import AS_BUILT, DesignEvaluator, DesignSpace, Evaluation, WithDramPorts
 from codesign.evaluation.network import EvaluationOptions, with_effort
 from codesign.evaluation.own_metrics import MetricFunction, WithOwnMetrics
+from codesign.evaluation.serving import ServingEvaluator
 from codesign.evaluation.specification import BetweenLayers, JudgeSpec, WorkloadSpec
 from codesign.mappers.registry import create as create_mapper
 from codesign.workloads.load import load_network
 from codesign.workloads.network_json import content_hash
+from codesign.workloads.serving import read_serving
 from codesign.workloads.workload import Workload
 
 if TYPE_CHECKING:
@@ -67,7 +69,12 @@ def make_judge(
         UserError: Fields that do not go together, an unknown mapper or network.
     """
     made = {"layers": _layer_judge, "soma": _soma_judge, "cosma": _cosma_judge}
-    judge = made[how.scheduler](workload, how, space, seed)
+    if workload.serving is not None and how.scheduler != "layers":
+        raise UserError(
+            f"--scheduler {how.scheduler} plays no part with --workload", hint="requests are judged layer by layer"
+        )
+    make = made[how.scheduler] if workload.serving is None else _serving_judge
+    judge = make(workload, how, space, seed)
     if not metrics:
         return judge
     return replace(judge, evaluate=WithOwnMetrics(judge.evaluate, space, tuple(metrics)))
@@ -123,6 +130,37 @@ def _layer_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, see
         f"{loaded.name}: {sum(len(n.operators) for n in loaded.networks)} operators, "
         f"{len(loaded.distinct_layers())} distinct layers, {loaded.macs / 1e9:.3g} GMACs, "
         f"{sum(n.weight_bytes for n in loaded.networks):,} bytes of weights",
+    )
+
+
+def _serving_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int) -> Judge:
+    """Requests to a language model, layer by layer: rules V1 to V6 of docs/reference/serving.md."""
+    assert workload.serving is not None
+    asked = read_serving(workload.serving)
+    objective = Objective.EDP if how.objective is None else Objective.parse(how.objective)
+    between = how.between_layers
+    options = EvaluationOptions(
+        objective, how.budget, seed, rules=between.rules(), activation_bytes=between.activation_bytes
+    )
+    mapper = with_effort(create_mapper(how.mapper or DEFAULT_MAPPER), options.budget)
+    return Judge(
+        ServingEvaluator(_with_ports(how, space), asked, mapper, options),
+        {
+            **workload.record(),
+            "names": [asked.name],
+            "hashes": [hashlib.sha256(repr(asked).encode()).hexdigest()[:16]],
+            "weights": [1.0],
+        },
+        {"name": mapper.name, **{f.name: getattr(mapper, f.name) for f in fields(mapper)}},  # type: ignore[arg-type]
+        {
+            "objective": objective.value,
+            "time_limit_s": how.time_limit_s,
+            "evaluations": how.evaluations,
+            "dram_ports": how.dram_ports or AS_BUILT,
+            **between.record(),
+        },
+        f"{asked.name} served: batch {asked.batch} on {asked.chips.count} chips, {asked.mean_output:g} output tokens a request; "
+        "latency is the time per output token, energy that of one",
     )
 
 

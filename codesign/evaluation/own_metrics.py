@@ -56,7 +56,7 @@ class WithOwnMetrics:
         found = self.evaluate(dict(point))
         if found.metrics is None:
             return found
-        judged = JudgedDesign(dict(point), found.metrics.to_dict(), self.space.build(point), found.detail)
+        judged = JudgedDesign(dict(point), found.metrics.to_dict(), self.space.build(point), found.detail.to_json())
         own = tuple((name, value_of(name, function, judged)) for name, function in self.metrics)
         return replace(found, metrics=replace(found.metrics, own=own))
 

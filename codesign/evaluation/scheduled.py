@@ -10,6 +10,7 @@ from codesign.core.errors import UserError
 from codesign.core.goals import Objective
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import Evaluation, describe_architecture
+from codesign.evaluation.detail import FusedDetail, NoDetail
 from codesign.evaluation.metrics import Metrics
 from codesign.scheduling.soma.evaluator import Invalid, Problem
 from codesign.scheduling.soma.model.cut_layers import cut_wide_layers
@@ -64,7 +65,7 @@ class ScheduledEvaluator:
         names = {part: architecture.levels[position].name for part, position in _PARTS.items()}
         names |= {"bus": "network", "op": "MAC"}
         by_level = dict.fromkeys(names.values(), 0.0)
-        detail: dict[str, Any] = {"networks": [], "energy_by_level_pj": by_level}
+        networks: list[dict[str, Any]] = []
         for graph, weight in self.graphs:
             problem = Problem(cut_wide_layers(graph, hardware.gbuf.capacity_bytes), self.batch, hardware, DEFAULT)
             found = search(problem, self.objective, self.options)
@@ -72,13 +73,13 @@ class ScheduledEvaluator:
                 reason = Infeasible(
                     "global buffer", float(found.demand_bytes or 0), float(problem.limit_bytes), "bytes", found.reason
                 )
-                return Evaluation(None, reason, time.perf_counter() - started, {}, described)
+                return Evaluation(None, reason, time.perf_counter() - started, NoDetail(), described)
             cycles += weight * found.schedule.latency_cycles
             picojoules += weight * found.schedule.energy_pj
             for part, value in found.schedule.parsed.energy_by_part_pj.items():
                 by_level[names[part]] += weight * value
             numbers = schedule_json(found.schedule, graph.name)
-            detail["networks"].append({"name": graph.name, "weight": weight, "gap": found.gap, **numbers})
+            networks.append({"name": graph.name, "weight": weight, "gap": found.gap, **numbers})
         latency = cycles / CLOCK_HZ
         area, leakage = architecture.area_mm2, architecture.leakage_w
         if area is None:
@@ -86,4 +87,6 @@ class ScheduledEvaluator:
                 "the design has no area: its technology fills in none", where=f"architecture {architecture.name!r}"
             )
         metrics = Metrics(latency, picojoules * 1e-12 + leakage * latency, area, leakage)
-        return Evaluation(metrics, None, time.perf_counter() - started, detail, described)
+        return Evaluation(
+            metrics, None, time.perf_counter() - started, FusedDetail(tuple(networks), by_level), described
+        )

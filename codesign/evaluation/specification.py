@@ -24,19 +24,35 @@ class WorkloadSpec:
         past: Tokens in the cache, for language models.
         phase: prefill or decode, for language models.
         dims: Lengths of ONNX files' free axes, by name.
+        serving: File of the requests to a language model, instead of networks.
     """
 
-    networks: tuple[str, ...]
+    networks: tuple[str, ...] = ()
     weights: tuple[float, ...] = ()
     batch: int | None = None
     seq: int | None = None
     past: int | None = None
     phase: str | None = None
     dims: dict[str, int] | None = None
+    serving: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.networks:
-            raise UserError("a workload needs at least one network, got none")
+        if self.serving is None:
+            if not self.networks:
+                raise UserError("a workload needs at least one network, got none")
+            return
+        given = {
+            "--network": self.networks,
+            "--weights": self.weights,
+            "--batch": self.batch,
+            "--seq": self.seq,
+            "--past": self.past,
+            "--phase": self.phase,
+            "--dims": self.dims,
+        }
+        for option, value in given.items():
+            if value:
+                raise UserError(f"{option} plays no part with --workload", hint="the file says what is served")
 
     @property
     def all_weights(self) -> tuple[float, ...]:
@@ -59,6 +75,7 @@ class WorkloadSpec:
             "past": self.past,
             "phase": self.phase,
             "dims": self.dims,
+            **({} if self.serving is None else {"serving": self.serving}),
         }
 
 

@@ -14,6 +14,7 @@ from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import Evaluation, describe_architecture
+from codesign.evaluation.detail import NoDetail, TrafficDetail
 from codesign.evaluation.metrics import Metrics
 from codesign.scheduling.cosma.graph import OperatorGraph
 from codesign.scheduling.cosma.objective import (
@@ -71,7 +72,7 @@ class TrafficEvaluator:
             found = self._schedule(position, capacity, weights)
             if not isinstance(found, Schedule):
                 reason = _reason(found, architecture.levels[1].name)
-                return Evaluation(None, reason, time.perf_counter() - started, {}, described)
+                return Evaluation(None, reason, time.perf_counter() - started, NoDetail(), described)
             written = found.written_bytes + graph.stored_bytes
             read = found.read_bytes + graph.loaded_bytes
             picojoules = written * energy[0] + read * energy[1]
@@ -89,12 +90,9 @@ class TrafficEvaluator:
             )
         metrics = Metrics(latency, total_pj * 1e-12 + leakage * latency, area, leakage)
         dram, scratchpad = architecture.levels[:2]
-        detail = {
-            "scratchpad_bytes": capacity,
-            "dram_bytes": total_bytes,
-            "schedules": networks,
-            "energy_by_level_pj": {dram.name: off_chip_pj, scratchpad.name: total_pj - off_chip_pj},
-        }
+        detail = TrafficDetail(
+            capacity, total_bytes, tuple(networks), {dram.name: off_chip_pj, scratchpad.name: total_pj - off_chip_pj}
+        )
         return Evaluation(metrics, None, time.perf_counter() - started, detail, described)
 
     def _schedule(self, position: int, capacity: int, weights: TrafficWeights) -> Outcome:

@@ -153,7 +153,8 @@ class Factors:
     """Which tile sizes a dimension may have.
 
     Args:
-        imperfect: The outermost loop may leave a remainder.
+        imperfect_temporal: The outermost loop of any dimension may leave a remainder.
+        imperfect_spatial: That of the dimensions that may be laid out in space may.
     """
 
     imperfect_temporal: bool = False

@@ -7,6 +7,7 @@ from codesign.arch.architecture import Ports
 from codesign.core.errors import UserError
 from codesign.cost.cost import COMPUTE, Cost
 from codesign.evaluation.design import DesignSpace
+from codesign.evaluation.detail import FusedDetail, LayersDetail, TrafficDetail, detail_of
 from codesign.evaluation.replay import ReplayedLayer, recorded_space, replay_layers
 from codesign.study.study import Study, Trial
 
@@ -38,17 +39,18 @@ class DesignData:
             return None
         architecture = detail["architecture"]
         data: dict[str, Any] = {"architecture": architecture, "area": area_parts(architecture)}
-        if "layers" in detail and "metrics" in detail:
+        found = detail_of(detail)
+        if isinstance(found, LayersDetail):
             data["layers"] = layer_rows(detail, self._replay(trial, detail))
             data["energy"] = energy_parts(detail)
-            data["vector"] = detail["vector"]
+            data["vector"] = found.vector
             data["roofline"] = roofline(architecture)
-        elif "networks" in detail:
-            data["networks"] = [{k: v for k, v in network.items() if k != "encoding"} for network in detail["networks"]]
-        elif "schedules" in detail:
-            data["schedules"] = detail["schedules"]
-        if "energy_by_level_pj" in detail:
-            data["energy"] = scheduled_energy_parts(detail["energy_by_level_pj"], trial.metrics)
+        elif isinstance(found, FusedDetail):
+            data["networks"] = [{k: v for k, v in network.items() if k != "encoding"} for network in found.networks]
+        elif isinstance(found, TrafficDetail):
+            data["schedules"] = found.schedules
+        if isinstance(found, FusedDetail | TrafficDetail) and found.energy_by_level_pj is not None:
+            data["energy"] = scheduled_energy_parts(found.energy_by_level_pj, trial.metrics)
         return data
 
     def _replay(self, trial: Trial, detail: Mapping[str, Any]) -> tuple[ReplayedLayer, ...]:

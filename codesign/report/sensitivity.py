@@ -22,6 +22,7 @@ from codesign.core.errors import UserError
 from codesign.core.files import write_atomic
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import DesignSpace
+from codesign.evaluation.detail import LayersDetail, NoDetail, detail_of
 from codesign.evaluation.metrics import UNITS, units_of
 from codesign.evaluation.network import evaluate_workload
 from codesign.evaluation.own_metrics import JudgedDesign, MetricFunction, value_of
@@ -169,10 +170,11 @@ def analyse(
 
 def _check_recorded(study: Study, details: Mapping[int, Mapping[str, Any]], remap: bool) -> None:
     """Refuse a study that does not say where its energy goes, and mapping again where no layer was mapped."""
-    for number, detail in details.items():
-        if "layers" in detail:
+    for number, record in details.items():
+        detail = detail_of(record)
+        if isinstance(detail, LayersDetail):
             continue
-        if "energy_by_level_pj" not in detail:
+        if isinstance(detail, NoDetail) or detail.energy_by_level_pj is None:
             table = "it was imported from a table, or judged by whole-network schedules with an earlier version"
             hint = f"{table}; explore again, or import the study from .json"
             raise UserError(f"trial {number} records no energy by level", where=study.label, hint=hint)
@@ -194,14 +196,17 @@ def energy_by_constant(detail: Mapping[str, Any], metrics: Mapping[str, float]) 
     kinds |= {"network": Constant.WIRES, "MAC": Constant.MAC}
     parts = dict.fromkeys(Constant, 0.0)
     parts[Constant.LEAKAGE] = metrics["leakage_w"] * metrics["latency_s"]
-    for name, energy_pj in detail.get("energy_by_level_pj", {}).items():
-        parts[kinds[name]] += energy_pj * 1e-12
-    if "layers" not in detail:
+    found = detail_of(detail)
+    if isinstance(found, NoDetail):
         return parts
-    for layer in detail["layers"]:
+    if not isinstance(found, LayersDetail):
+        for name, energy_pj in (found.energy_by_level_pj or {}).items():
+            parts[kinds[name]] += energy_pj * 1e-12
+        return parts
+    for layer in found.layers:
         for name, energy_pj in layer["energy_by_level_pj"].items():
             parts[kinds[name]] += energy_pj * layer["count"] * 1e-12
-    vector = detail["vector"]
+    vector = found.vector
     computed = vector["operations"] * (architecture["mac"]["energy_pj"] or 0.0)  # rule E6
     parts[Constant.MAC] += computed * 1e-12
     parts[kinds[architecture["levels"][0]["name"]]] += (vector["energy_pj"] - computed) * 1e-12

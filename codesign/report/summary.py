@@ -128,13 +128,11 @@ def _bounds(design: Mapping[str, Any], trial: Trial) -> str:
         sentences.append(f"{network['name']}: {_percent(spilled)} of its off-chip traffic is spills and reloads.")
     energy = dict(design.get("energy", ()))
     if energy:
-        total = sum(energy.values())
-        spent = [f"{_percent(v / total)} in {_part(k)}" for k, v in _largest(energy, 3)]
+        spent = [f"{_percent(v)} in {_part(k)}" for k, v in _largest(_shares(energy), 3)]
         sentences.append(f"Of its energy, {in_words(spent)}.")
     area = dict(design["area"])
-    total_area = sum(area.values())
-    if total_area:
-        placed = [f"{_percent(v / total_area)} for {_part(k)}" for k, v in _largest(area, 3)]
+    if any(area.values()):
+        placed = [f"{_percent(v)} for {_part(k)}" for k, v in _largest(_shares(area), 3)]
         sentences.append(f"Of its {format_si(trial.metrics['area_mm2'], unit_of('area_mm2'))}, {in_words(placed)}.")
     return " ".join(sentences)
 
@@ -231,7 +229,13 @@ def _proofs(design: Mapping[str, Any] | None) -> str:
     return f"{text}."
 
 
+def _shares(parts: Mapping[str, float]) -> dict[str, float]:
+    total = sum(parts.values())
+    return {name: value / total for name, value in parts.items()}
+
+
 def _largest(values: Mapping[str, float], count: int) -> list[tuple[str, float]]:
+    """The largest shares, those of half a percent or more."""
     ranked = sorted(values.items(), key=lambda item: -item[1])[:count]
     return [item for item in ranked if item[1] >= 0.005] or ranked[:1]
 

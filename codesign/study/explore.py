@@ -260,7 +260,7 @@ def recorded_trial(
         detail = "not finite: " + ", ".join(f"{name} = {value}" for name, value in broken.items())
         infeasible = {"status": "infeasible", "resource": "finite metrics", "detail": detail}
     trial = Trial(number, point, {} if broken else metrics, infeasible, found.seconds, elapsed_s)
-    return trial, {**found.detail, "architecture": found.architecture}
+    return trial, {**found.detail.to_json(), "architecture": found.architecture}
 
 
 def _tell(optimizer: AskTell, trial: Trial) -> None:

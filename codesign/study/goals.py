@@ -10,7 +10,7 @@ from typing import Any, final
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.quantities import kind_of, read_field
-from codesign.evaluation.design import DesignSpace
+from codesign.evaluation.design import DesignSpace, SpaceWithGoals, SpaceWithRules
 from codesign.evaluation.metrics import OBJECTIVES, UNITS, metric_field
 from codesign.evaluation.own_metrics import MetricFunction
 from codesign.optim.outcomes import OutcomeConstraint, parse_constraints
@@ -51,13 +51,11 @@ def read_goals(objectives: Sequence[str], constraints: Sequence[str], space: Des
         UserError: An unknown name, a unit that does not fit, a function that cannot be had.
     """
     metrics = _Metrics(space)
-    names = [
-        metrics.field(name, "objective")
-        for name in objectives or getattr(space, "objectives", ()) or DEFAULT_OBJECTIVES
-    ]
+    of_space, kept = (space.objectives, space.bounds) if isinstance(space, SpaceWithGoals) else ((), ())
+    names = [metrics.field(name, "objective") for name in objectives or of_space or DEFAULT_OBJECTIVES]
     bounds: list[OutcomeConstraint] = []
     rules: list[str] = []
-    for text in (*constraints, *getattr(space, "bounds", ())):
+    for text in (*constraints, *kept):
         try:
             bound = metrics.bound(text)
         except UserError as error:
@@ -88,13 +86,12 @@ def ruled(space: DesignSpace, rules: Sequence[str]) -> DesignSpace:
     """
     if not rules:
         return space
-    if not hasattr(space, "with_rules"):
+    if not isinstance(space, SpaceWithRules):
         raise UserError(
             f"space {space.name!r} takes no rules on its parameters, got {rules[0]!r}",
             hint="make it a spaces.design.DesignSpace",
         )
-    narrowed: DesignSpace = space.with_rules(rules)
-    return narrowed
+    return space.with_rules(rules)
 
 
 class _Metrics:
@@ -102,7 +99,7 @@ class _Metrics:
 
     def __init__(self, space: DesignSpace) -> None:
         self._space = space
-        self._own: dict[str, MetricFunction] = dict(getattr(space, "metrics", ()))
+        self._own: dict[str, MetricFunction] = dict(space.metrics if isinstance(space, SpaceWithGoals) else ())
         self._loaded: dict[str, MetricFunction] = {}
 
     def used(self) -> tuple[tuple[str, MetricFunction], ...]:

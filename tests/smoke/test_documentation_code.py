@@ -31,7 +31,18 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, *_PYTHON)], ids=name_of)
+LONG = {"docs/explanation/hasco.md"}
+"""Pages whose blocks search for half a minute."""
+
+
+def pages_with_python() -> list[Any]:
+    found = [page for page in PAGES if blocks(page, *_PYTHON)]
+    assert {name_of(p) for p in found} >= LONG
+    slow = [pytest.mark.slow("speed")]
+    return [pytest.param(p, id=name_of(p), marks=slow if name_of(p) in LONG else []) for p in found]
+
+
+@pytest.mark.parametrize("page", pages_with_python())
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the order of the page, in one namespace, in an empty folder: a reader types them so."""
     monkeypatch.chdir(tmp_path)

@@ -36,6 +36,7 @@ def least_to_go(
     rows: Array,
     words: Array,
     charge: Array,
+    need: Array,
     capacity: float,
     after: Array,
 ) -> Array:
@@ -48,6 +49,7 @@ def least_to_go(
         rows: Transitions (from, to, node whose bits are added or -1, node that is charged or -1), ordered by `from`.
         words: ``nodes x cells``, bits.
         charge: ``nodes x cells x charges``.
+        need: ``cells x states``: bits that the nodes not placed yet will take at least, as tiles only grow outwards.
         capacity: Bits of the level.
         after: ``cells x charges``: what comes after all nodes of this level are placed.
 
@@ -61,6 +63,8 @@ def least_to_go(
     starts = np.searchsorted(rows[:, 0], np.arange(n_states + 1))
     for cell in range(cells - 1, -1, -1):
         for state in range(n_states - 1, -1, -1):
+            if need[cell, state] > capacity:
+                continue
             if state == n_states - 1:
                 to_go[cell, state] = after[cell]
             for d in range(n_dims):
@@ -146,6 +150,7 @@ def sweep(
     rows: Array,
     words: Array,
     charge: Array,
+    need: Array,
     capacity: float,
     start: Array,
     begin: Array,
@@ -244,7 +249,7 @@ def sweep(
                             else:
                                 for c in range(width):
                                     row[c] = temp[now, j, c]
-                            if row[0] > capacity:
+                            if row[0] + need[cell, state] > capacity:
                                 break
                             good = not _dominated(temp[new], m, row, kinds)
                             if good and taken:

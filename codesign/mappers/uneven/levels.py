@@ -3,6 +3,7 @@
 import itertools
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -24,24 +25,29 @@ class Automaton:
         mask: ``states x dimensions``.
         by_from, by_to: Transitions in the two orders the sweeps want.
         states: For each state and node 0 (not placed), 1 (placed) or 2 + the dimension it waits along.
+        missing: ``nodes x states``: 1 where the node is not placed.
     """
 
     mask: Array
     by_from: Array
     by_to: Array
     states: tuple[tuple[int, ...], ...]
+    missing: Array
 
 
-def automaton(nodes: list[Node], live: list[str]) -> Automaton:
-    """A node may be reserved inside a loop of a sliding dimension that its fetch stands outside of (U7)."""
-    options: list[list[int]] = []
-    for node in nodes:
-        slides = [2 + i for i, d in enumerate(live) if d in node.operand.sliding]
-        options.append([0, *slides, 1])
+@lru_cache(maxsize=1024)
+def automaton(sliding: tuple[tuple[bool, ...], ...], n_dims: int) -> Automaton:
+    """A node may be reserved inside a loop of a sliding dimension that its fetch stands outside of (U7).
+
+    Args:
+        sliding: For each node and dimension whether the node's window slides along it.
+        n_dims: Dimensions.
+    """
+    options = [[0, *(2 + i for i, slides in enumerate(row) if slides), 1] for row in sliding]
     states = [s for s in itertools.product(*options) if sum(o > 1 for o in s) <= 1]
     states.sort(key=lambda s: (sum(0 if o == 0 else 2 if o == 1 else 1 for o in s), s))
     number = {s: i for i, s in enumerate(states)}
-    mask = np.ones((len(states), len(live)), np.bool_)
+    mask = np.ones((len(states), n_dims), np.bool_)
     rows = []
     for s, i in number.items():
         waiting = [o - 2 for o in s if o > 1]
@@ -57,7 +63,8 @@ def automaton(nodes: list[Node], live: list[str]) -> Automaton:
     table = np.array(rows, np.int64).reshape(-1, 4)
     by_from = table[np.argsort(table[:, 0], kind="stable")]
     by_to = table[np.argsort(table[:, 1], kind="stable")]
-    return Automaton(mask, by_from, by_to, tuple(states))
+    missing = np.array([[float(o == 0) for o in s] for s in states]).reshape(len(states), len(sliding)).T
+    return Automaton(mask, by_from, by_to, tuple(states), np.ascontiguousarray(missing))
 
 
 @dataclass(frozen=True)
@@ -88,13 +95,13 @@ class Case:
         always: tuple[int, ...] = (),
         free_energy: bool = False,
     ) -> None:
-        self.space, self.keeps, self.slowest = space, keeps, slowest
+        self.space, self.keeps, self.slowest, self.free_energy = space, keeps, slowest, free_energy
         self.nodes, self.last = chain_nodes(space.operator, keeps)
         self.slopes: dict[Node, Array] = {}
         fixed = np.zeros(1 + len(space.ports))
         for node in (*self.nodes, *self.last):
             slope, constant = space.prices(node)
-            self.slopes[node] = slope
+            self.slopes[node] = slope.copy()
             fixed = fixed + constant
             if node.level == space.n:
                 fixed = fixed + slope * space.operations(node.operand)
@@ -105,6 +112,7 @@ class Case:
                 slope[0] = 0.0
         self.fixed: Array = fixed
         self.watch: list[int] = [0]
+        self.leak = space.machine.leak_w
         self.levels = [m for m in range(space.n - 1, -1, -1) if m in always or any(n.level == m for n in self.nodes)]
         self.at = {m: [n for n in self.nodes if n.level == m] for m in self.levels}
         self.ready = False
@@ -127,7 +135,7 @@ class Case:
         seconds = max(self.space.compute_seconds, *charges[1:], 0.0)
         if seconds > self.slowest:
             return math.inf
-        return goal.of(float(charges[0]), float(seconds), self.space.machine.leak_w)
+        return goal.of(float(charges[0]), float(seconds), self.leak)
 
     def prepare(self) -> None:
         """Words and charges of every node on every cell, level by level."""
@@ -135,13 +143,18 @@ class Case:
             return
         self.ready = True
         space = self.space
-        self.machine_states = {m: automaton(self.at[m], space.live) for m in self.levels}
+        self.machine_states = {
+            m: automaton(tuple(tuple(d in n.operand.sliding for d in space.live) for n in self.at[m]), len(space.live))
+            for m in self.levels
+        }
         self.words: dict[int, Array] = {}
         self.moved: dict[int, Array] = {}
+        self.need: dict[int, Array] = {}
         for m in self.levels:
             width = space.machine.memories[m].width
             held = [space.words(n.operand, m) * width(n.operand) for n in self.at[m]]
             self.words[m] = np.array(held).reshape(len(held), space.cells)
+            self.need[m] = np.ascontiguousarray(self.words[m].T @ self.machine_states[m].missing)
             self.moved[m] = np.array([space.moved(n.operand, m) for n in self.at[m]]).reshape(len(held), space.cells)
 
     def charge(self, level: int) -> Array:
@@ -189,6 +202,7 @@ class Case:
                 states.by_from,
                 self.words[m],
                 self.charges[m],
+                self.need[m],
                 float(space.machine.memories[m].capacity),
                 after,
             )
@@ -214,7 +228,7 @@ class Case:
             goal, limit: Labels that cannot get to a value of at most `limit` are dropped.
             levels: Part of the case's levels, the innermost first.
             energy, behind: What other operators add to energy and latency.
-            leak: Watts of leakage; by default the machine's.
+            leak: Watts of leakage; by default the case's.
 
         Returns:
             The sweeps, the labels carried over (offsets by cell, labels), and which label of the last sweep each was.
@@ -240,6 +254,7 @@ class Case:
                 states.by_to,
                 self.words[m],
                 self.charges[m],
+                self.need[m],
                 float(space.machine.memories[m].capacity),
                 start,
                 begin,
@@ -248,7 +263,7 @@ class Case:
                 behind,
                 self.slowest,
                 MODE[goal],
-                space.machine.leak_w if leak is None else leak,
+                self.leak if leak is None else leak,
                 limit,
             )
             steps.append((m, found, index))
@@ -283,7 +298,7 @@ class Case:
     def worth(self, goal: Goal, row: Array, floor: float) -> float:
         """Objective of a label."""
         seconds = float(max(floor, *row[2:], 0.0))
-        return goal.of(float(row[1]), seconds, self.space.machine.leak_w) if seconds <= self.slowest else math.inf
+        return goal.of(float(row[1]), seconds, self.leak) if seconds <= self.slowest else math.inf
 
     def _trace(self, steps: list[Step], label: int) -> list[Placed]:
         """The nodes of a label of the last step, outermost first."""
@@ -305,6 +320,14 @@ class Case:
                     break
                 label = source
         return placed
+
+    def charged(self, placed: list[Placed]) -> Array:
+        """All charges of a mapping, energy included where the search left it out."""
+        case = Case(self.space, self.keeps, self.slowest)
+        total = case.fixed.copy()
+        for p in placed:
+            total = total + case.slopes[p.node] * self.space.moved(p.node.operand, p.node.level)[p.fetch]
+        return total
 
     def charges_of(self, placed: list[Placed]) -> Array:
         """All charges of a mapping."""

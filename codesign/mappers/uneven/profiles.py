@@ -118,12 +118,16 @@ def profiles(operator: Operator, machine: Machine, factors: Factors) -> list[Pro
             enough = axis.min_usage * axis.size - 1e-9
             least = enough if max(used) >= enough else max(used)
             found = [v for v, u in zip(found, used, strict=True) if u >= least]
+    relaxed = (
+        tuple(d for d in operator.bounds if d in operator.simple and operator.bounds[d] > 1)
+        if factors.imperfect
+        else ()
+    )
     unique: dict[object, Profile] = {}
     for vectors in found:
         rest = iter(vectors)
         along = tuple(tuple(next(rest) for _ in axes) for axes in machine.fanouts)
-        relaxed = tuple(d for d in operator.bounds if d in operator.simple and operator.bounds[d] > 1)
-        profile = Profile(along, machine.fanouts, relaxed=relaxed if factors.imperfect else ())
+        profile = Profile(along, machine.fanouts, relaxed=relaxed)
         unique.setdefault(profile.key(operator), profile)
     return list(unique.values())
 

@@ -68,23 +68,22 @@ def solve(
     found = []
     for profile in profiles(operator, machine, factors or Factors()):
         space = Space(operator, machine, profile)
-        found += [Case(space, keeps, slowest) for keeps in machine.keeps]
+        found += [Case(space, keeps, slowest, free_energy=goal is Goal.LATENCY) for keeps in machine.keeps]
     return search(found, goal, time_limit)
 
 
-def search(cases_given: list[Case], goal: Goal, time_limit: float = math.inf, leak: float | None = None) -> Found:
+def search(cases_given: list[Case], goal: Goal, time_limit: float = math.inf) -> Found:
     """The best mapping of several cases.
 
     Args:
         cases_given: Profiles and keep sets of one operator.
         goal: What is minimised.
         time_limit: Seconds of CPU time after which the best so far and its bound are returned.
-        leak: Watts of leakage; by default the machine's.
     """
     stop = time.process_time() + time_limit
     queue: list[tuple[float, int, int, Case]] = []
     for case in cases_given:
-        queue.append((case.quick(goal), 0, len(queue), case))
+        queue.append((_begun(case, goal), 0, len(queue), case))
     heapq.heapify(queue)
     cases, sweeps = len(queue), 0
     best: tuple[float, Array, Case, list[Placed]] | None = None
@@ -121,7 +120,7 @@ def search(cases_given: list[Case], goal: Goal, time_limit: float = math.inf, le
             heapq.heappush(queue, (max(reached, case.bound(goal)), 1, number, case))
         elif case.space.profile.relaxed:
             for child in _settle(case, placed, value):
-                heapq.heappush(queue, (max(value, child.quick(goal)), 0, cases, child))
+                heapq.heappush(queue, (max(value, _begun(child, goal)), 0, cases, child))
                 cases += 1
             continue
         if not case.space.profile.relaxed and value < (best[0] if best else math.inf):
@@ -132,11 +131,20 @@ def search(cases_given: list[Case], goal: Goal, time_limit: float = math.inf, le
         return Found(math.inf, math.inf, math.inf, bound, None, (), cases, sweeps)
     value, charges, case, placed = best
     seconds = max(case.space.compute_seconds, *charges[1:], 0.0)
-    return Found(value, float(charges[0]), float(seconds), min(bound, value), case, tuple(placed), cases, sweeps)
+    energy = float(case.charged(placed)[0])
+    return Found(value, energy, float(seconds), min(bound, value), case, tuple(placed), cases, sweeps)
 
 
 STEPS = (0.02, 0.08, 0.3, 1.0, 5.0, math.inf)
 """How far above its bound a case is searched the first time, the second, ..."""
+
+
+def _begun(case: Case, goal: Goal) -> float:
+    """The first bound of a case; for latency the slowest port is watched from the start."""
+    bound = case.quick(goal)
+    if goal is Goal.LATENCY and case.least.size > 1:
+        case.watch = [0, 1 + int(np.argmax(case.least[1:]))]
+    return bound
 
 
 def _settle(case: Case, placed: list[Placed], value: float) -> list[Case]:
@@ -174,14 +182,17 @@ def _settle(case: Case, placed: list[Placed], value: float) -> list[Case]:
             whole.append(dim)
     if most == 0.0:
         exact = replace(profile, relaxed=(), tiles=(*profile.tiles, *tiles))
-        return [Case(Space(space.operator, space.machine, exact), case.keeps, case.slowest), *_children(case, worst)]
+        return [
+            Case(Space(space.operator, space.machine, exact), case.keeps, case.slowest, free_energy=case.free_energy),
+            *_children(case, worst),
+        ]
     return _children(case, worst)
 
 
 def _children(case: Case, dim: str) -> list[Case]:
     space = case.space
     return [
-        Case(Space(space.operator, space.machine, p), case.keeps, case.slowest)
+        Case(Space(space.operator, space.machine, p), case.keeps, case.slowest, free_energy=case.free_energy)
         for p in settled(space.operator, space.profile, dim)
     ]
 

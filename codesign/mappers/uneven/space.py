@@ -91,12 +91,35 @@ class Node:
     parent: int
 
 
+@lru_cache(maxsize=256)
+def _graph(lines: tuple[tuple[tuple[int, ...], ...], ...]) -> tuple[Array, Array, Array, Array, Array, Array, Array]:
+    shape = [len(before) for before in lines]
+    strides = np.array([math.prod(shape[i + 1 :]) for i in range(len(shape))], np.int64)
+    first, link_in, link_out = list[int](), [0], [0]
+    inwards, outwards = list[int](), list[int]()
+    for before in lines:
+        first.append(len(link_in) - 1)
+        after: list[list[int]] = [[] for _ in before]
+        for e, sources in enumerate(before):
+            for s in sources:
+                after[s].append(e)
+        for e, sources in enumerate(before):
+            inwards.extend(sources)
+            link_in.append(len(inwards))
+            outwards.extend(after[e])
+            link_out.append(len(outwards))
+    one, two, three, four, five = (np.array(v, np.int64) for v in (first, link_in, inwards, link_out, outwards))
+    return np.array(shape, np.int64), strides, one, two, three, four, five
+
+
 class Space:
     """One profile of one operator: tiles, bits and charges of every node."""
 
     def __init__(self, operator: Operator, machine: Machine, profile: Profile) -> None:
         self.operator, self.machine, self.profile = operator, machine, profile
         self._memo: dict[tuple[str, str, int], Array] = {}
+        self._prices: dict[tuple[str, int, int], tuple[Array, Array]] = {}
+        self._instances: dict[int, float] = {}
         self.n = len(machine.memories)
         tiles, spatial_remainder = dict(profile.tiles), dict(profile.ragged)
         self.dims = list(operator.bounds)
@@ -118,24 +141,7 @@ class Space:
     @cached_property
     def graph(self) -> tuple[Array, Array, Array, Array, Array, Array, Array]:
         """Sizes, strides, first, and links inwards and outwards for the sweeps."""
-        sizes = np.array(self.shape, np.int64)
-        strides = np.array([math.prod(self.shape[i + 1 :]) for i in range(len(self.shape))], np.int64)
-        first, link_in, link_out = list[int](), [0], [0]
-        inwards, outwards = list[int](), list[int]()
-        for d in self.live:
-            first.append(len(link_in) - 1)
-            before = self.lines[d].before
-            after: list[list[int]] = [[] for _ in before]
-            for e, sources in enumerate(before):
-                for s in sources:
-                    after[s].append(e)
-            for e, sources in enumerate(before):
-                inwards.extend(sources)
-                link_in.append(len(inwards))
-                outwards.extend(after[e])
-                link_out.append(len(outwards))
-        ints = [np.array(v, np.int64) for v in (first, link_in, inwards, link_out, outwards)]
-        return sizes, strides, *ints  # type: ignore[return-value]
+        return _graph(tuple(self.lines[d].before for d in self.live))
 
     def coordinates(self, cell: int) -> dict[str, float]:
         """Temporal tile of every dimension at a cell."""
@@ -212,6 +218,8 @@ class Space:
 
     def instances(self, level: int) -> float:
         """Instances in use of a level; the mean where the last one has less to do."""
+        if level in self._instances:
+            return self._instances[level]
         spread = dict(self.profile.ragged)
         used = 1.0
         for d in self.dims:
@@ -219,6 +227,7 @@ class Space:
             if d in spread and spread[d] <= level:
                 factor *= self.operator.bounds[d] / self.padded(d)
             used *= factor
+        self._instances[level] = used
         return used
 
     @cached_property
@@ -235,6 +244,12 @@ class Space:
 
     def prices(self, node: Node) -> tuple[Array, Array]:
         """Charges of a node: ``(1 + ports)`` for each word that enters it, and a constant (U3, U6, U7)."""
+        key = node.operand.name, node.level, node.parent
+        if key not in self._prices:
+            self._prices[key] = self._make_prices(node)
+        return self._prices[key]
+
+    def _make_prices(self, node: Node) -> tuple[Array, Array]:
         tensor, level, parent = node.operand, node.level, node.parent
         outer = self.machine.memories[parent]
         inner = self.machine.memories[level] if level < self.n else Memory("compute")

@@ -4,7 +4,7 @@ import itertools
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from codesign.mappers.uneven.kernel import Array
 from codesign.mappers.uneven.search import STEPS
 from codesign.mappers.uneven.space import divisors
 from codesign.mapping.looptree import Goal, Machine, Operator
-from codesign.scheduling.fused.operator_front import CopyFront, Front, Limits, Loops, OperatorFront
+from codesign.scheduling.fused.operator_front import CopyFront, Front, Limits, Loops, OperatorFront, TimeUp
 from codesign.scheduling.fused.pareto import undominated
 
 
@@ -36,13 +36,13 @@ class Schedule:
     Args:
         value: Objective.
         bound: What none is below.
-        energy: With leakage.
+        energy: With leakage; none where only latency was searched.
         seconds: Latency, operators one after another.
     """
 
     value: float
     bound: float
-    energy: float
+    energy: float | None
     seconds: float
 
     @property
@@ -77,13 +77,16 @@ class Fusion:
         self.capacity = self.fronts[0].capacity
         same: dict[object, tuple[float, float]] = {}
         self.least: list[tuple[float, float]] = []
-        for front, machine in zip(self.fronts, machines, strict=True):
-            key = _shape(front.operator, machine, between)
+        self.shapes = [_shape(o, m, between) for o, m in zip(operators, machines, strict=True)]
+        for front, key in zip(self.fronts, self.shapes, strict=True):
             if key not in same:
                 same[key] = front.least()
             self.least.append(same[key])
         self.total = (sum(e for e, _ in self.least), sum(s for _, s in self.least))
         self.limit = math.inf
+        self.stop = math.inf
+        self._loop_dims: dict[tuple[int, int], list[tuple[tuple[int, str], ...]]] = {}
+        self._indexed: dict[tuple[str, tuple[SharedLoop, ...]], bool] = {}
 
     # ------------------------------------------------------------------ limits
 
@@ -142,16 +145,18 @@ class Fusion:
 
     def indexed(self, tensor: str, context: tuple[SharedLoop, ...]) -> bool:
         """Whether every loop moves the tensor alike in all its users (nothing is computed twice)."""
-        for loop in context:
-            ranks = {self.axis_of(u, tensor, loop.of(u)) for u in self.users[tensor]}
-            if len(ranks) != 1 or None in ranks:
-                return False
-        return True
+        key = tensor, context
+        if key not in self._indexed:
+            ranks = [{self.axis_of(u, tensor, loop.of(u)) for u in self.users[tensor]} for loop in context]
+            self._indexed[key] = all(len(r) == 1 and None not in r for r in ranks)
+        return self._indexed[key]
 
     # ------------------------------------------------------------------ loops
 
     def loop_dims(self, first: int, last: int) -> list[tuple[tuple[int, str], ...]]:
         """Ways to share a loop among operators first..last: one dimension in each, agreeing on the tensors between them."""
+        if (first, last) in self._loop_dims:
+            return self._loop_dims[first, last]
         found = []
         for dim in self.operators[first].bounds:
             chosen = {first: dim}
@@ -174,6 +179,7 @@ class Fusion:
             bounds = {self.operators[u].bounds[d] for u, d in chosen.items()}
             if good and len(chosen) == last - first + 1 and len(bounds) == 1 and bounds.pop() > 1:
                 found.append(tuple(sorted(chosen.items())))
+        self._loop_dims[first, last] = found
         return found
 
     def more_loops(self, first: int, last: int, context: tuple[SharedLoop, ...]) -> Iterator[tuple[SharedLoop, ...]]:
@@ -192,11 +198,26 @@ class Fusion:
                 outer = own[-1].tile if own else self.operators[user].bounds[dim]
                 for tile in divisors(outer)[:-1]:
                     grown = (*now, SharedLoop(dims, tile))
+                    if not self.viable(first, last, grown):
+                        continue
                     yield grown
                     yield from extend(grown)
 
         for found in extend(context):
             yield found[len(context) :]
+
+    def viable(self, first: int, last: int, context: tuple[SharedLoop, ...]) -> bool:
+        """Whether the operators alone, inside these loops, may still be part of something within the limit.
+
+        More loops inside only add constraints, so a context that fails fails with everything inside it.
+        """
+        energy, seconds = self.rest(first, last)
+        for i in range(first, last + 1):
+            least = self.fronts[i].cheapest(tuple((loop.of(i), loop.tile) for loop in context))
+            if least is None:
+                return False
+            energy, seconds = energy + least[0], seconds + least[1]
+        return self.goal.of(energy, seconds, self.leak) <= self.limit
 
     # ------------------------------------------------------------------ fronts
 
@@ -232,6 +253,8 @@ class Fusion:
 
         `chip` holds what is decided outside.
         """
+        if time.process_time() > self.stop:
+            raise TimeUp
         depth = len(context)
         start = np.zeros((1, depth + 3))
         states: dict[tuple[int, frozenset[str]], Array] = {(first, frozenset()): start}
@@ -242,6 +265,8 @@ class Fusion:
                     if depth and (at, end) == (first, last):
                         continue
                     for grown, stay in self._choices(first, last, at, end, live, context):
+                        if depth and end < last and not stay:
+                            continue  # nothing holds the parts together: the same as two groups
                         more = self.part(at, end, chip | grown, context)
                         if not len(more):
                             continue
@@ -282,25 +307,63 @@ class Fusion:
 
     def solve(self, time_limit: float = math.inf) -> Schedule:
         """The best schedule and its bound."""
-        stop = time.process_time() + time_limit
-        low = self.goal.of(*self.total, self.leak)
-        bound = low
-        for step in STEPS:
-            self.limit = low * (1 + step) if math.isfinite(step) else math.inf
-            self._parts: dict[object, Array] = {}
-            for i, front in enumerate(self.fronts):
-                energy, seconds = self.rest(i, i)
-                front.prepare(Limits(energy, seconds, self.limit, self.leak))
-            rows = self.sequence(0, len(self.operators) - 1, frozenset(), ())
-            if len(rows):
-                values = [self.goal.of(float(e), float(s), self.leak) for e, s in rows[:, -2:]]
-                best = int(np.argmin(values))
-                energy, seconds = (float(v) for v in rows[best, -2:])
-                return Schedule(values[best], values[best], energy + self.leak * seconds, seconds)
-            bound = self.limit
-            if time.process_time() > stop:
+        found = self._solve(time_limit)
+        return replace(found, energy=None) if self.goal is Goal.LATENCY and self.leak == 0 else found
+
+    def _solve(self, time_limit: float) -> Schedule:
+        self.stop = time.process_time() + time_limit
+        low = bound = self.goal.of(*self.total, self.leak)
+        best = self.separate()
+        try:
+            for step in STEPS:
+                self.limit = min(low * (1 + step), best.value * (1 + 1e-12))
+                found = self._within_limit()
+                if found is not None:
+                    return found
+                bound = self.limit
+                if self.limit >= best.value:
+                    break
+        except TimeUp:
+            return replace(best, bound=min(bound, best.value))
+        return replace(best, bound=best.value)
+
+    def _within_limit(self) -> Schedule | None:
+        """The optimum, if it is at most the limit."""
+        self._parts: dict[object, Array] = {}
+        for i, front in enumerate(self.fronts):
+            energy, seconds = self.rest(i, i)
+            front.prepare(Limits(energy, seconds, self.limit, self.leak), self.stop)
+        rows = self.sequence(0, len(self.operators) - 1, frozenset(), ())
+        if not len(rows):
+            return None
+        values = [self.goal.of(float(e), float(s), self.leak) for e, s in rows[:, -2:]]
+        best = int(np.argmin(values))
+        energy, seconds = (float(v) for v in rows[best, -2:])
+        return Schedule(values[best], values[best], energy + self.leak * seconds, seconds)
+
+    def separate(self) -> Schedule:
+        """A schedule in which nothing stays on the chip: the operators weigh seconds against energy alike.
+
+        For a product of sums the weight is energy / seconds of the whole; a few rounds settle it.
+        """
+        best = Schedule(math.inf, math.inf, math.inf, math.inf)
+        weight = self.leak
+        for _ in range(4 if self.goal is Goal.EDP else 1):
+            same: dict[object, tuple[float, float] | None] = {}
+            energy = seconds = 0.0
+            for front, shape in zip(self.fronts, self.shapes, strict=True):
+                if shape not in same:
+                    same[shape] = front.alone(weight)
+                alone = same[shape]
+                if alone is None:
+                    return best
+                energy, seconds = energy + alone[0], seconds + alone[1]
+            value = self.goal.of(energy, seconds, self.leak)
+            if value >= best.value * (1 - 1e-12):
                 break
-        return Schedule(math.inf, bound, math.inf, math.inf)
+            best = Schedule(value, 0.0, energy + self.leak * seconds, seconds)
+            weight = 2 * self.leak + energy / seconds if seconds else self.leak
+        return best
 
 
 def _shape(operator: Operator, machines: Sequence[Machine], between: frozenset[str]) -> object:

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,10 @@ from codesign.scheduling.fused.pareto import undominated
 
 Loops = tuple[tuple[str, int], ...]
 """Shared loops of an operator, outermost first: dimension and tile inside."""
+
+
+class TimeUp(Exception):  # noqa: N818 - not an error: the search ends with the best it has
+    """The time limit has come."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +133,7 @@ class OperatorFront:
         self, operator: Operator, machines: Sequence[Machine], between: frozenset[str], goal: Goal, leak: float
     ) -> None:
         self.operator, self.machines, self.goal, self.leak = operator, machines, goal, leak
+        self.timed = goal is not Goal.ENERGY or leak > 0
         self.tensors = frozenset(t.name for t in operator.operands)
         self.between = between & self.tensors
         self.capacity = float(machines[0].memories[1].capacity)
@@ -135,6 +141,7 @@ class OperatorFront:
         self._cases: dict[frozenset[str], list[Case]] | None = None
         self._open: dict[frozenset[str], list[_Open]] = {}
         self._fronts: dict[tuple[frozenset[str], Loops], Front] = {}
+        self._least: dict[Loops, tuple[float, float] | None] = {}
 
     def cases(self) -> dict[frozenset[str], list[Case]]:
         """Profiles and keep sets by the set of tensors that the outermost memory does not hold (F2)."""
@@ -165,23 +172,53 @@ class OperatorFront:
     def least(self) -> tuple[float, float]:
         """Energy and seconds that no mapping is below, each alone, whatever stays on the chip (F5)."""
         cases = [c for found in self.cases().values() for c in found]
-        energy = search(cases, Goal.ENERGY, leak=0.0).bound
+        for case in cases:
+            case.leak = 0.0
+        energy = search(cases, Goal.ENERGY).bound
+        for case in cases:
+            case.leak, case.watch = self.leak, [0]
+        if not self.timed:
+            return energy, min(c.space.compute_seconds for c in cases)
+        seconds = search(cases, Goal.LATENCY).bound
         for case in cases:
             case.watch = [0]
-        seconds = min(max(c.space.compute_seconds, *c.least[1:], 0.0) for c in cases)
         return energy, seconds
 
-    def prepare(self, limits: Limits) -> None:
-        """Sweep all cases that may be part of a mapping within the limits; earlier sweeps are dropped."""
-        self._open, self._fronts = {}, {}
+    def alone(self, leak: float) -> tuple[float, float] | None:
+        """Energy and seconds of the best mapping with every tensor in the outermost memory; None if there is none.
+
+        The least energy + `leak` x seconds, or for latency the least seconds.
+        """
+        cases = self.cases().get(frozenset(), [])
+        for case in cases:
+            case.leak, case.watch = leak, [0]
+        found = search(cases, Goal.LATENCY if self.goal is Goal.LATENCY else Goal.ENERGY)
+        for case in cases:
+            case.leak, case.watch = self.leak, [0]
+        return (found.energy, found.seconds) if found.case is not None else None
+
+    def prepare(self, limits: Limits, stop: float = math.inf) -> None:
+        """Sweep all cases that may be part of a mapping within the limits; earlier sweeps are dropped.
+
+        Raises:
+            TimeUp: The process has used `stop` CPU seconds.
+        """
+        self._open, self._fronts, self._least = {}, {}, {}
         for chip, cases in self.cases().items():
             kept = []
             for case in cases:
+                if time.process_time() > stop:
+                    raise TimeUp
                 if self._value(case, limits) > limits.value:
                     continue
                 case.prepare()
-                case.watch = [0, *self._binding(case)]
+                case.watch = list(range(case.fixed.size)) if self.timed else [0]
                 case.bound(self.goal)
+                if self._value(case, limits) > limits.value:
+                    continue
+                if self.timed:
+                    case.watch = [0, *self._binding(case)]
+                    case.bound(self.goal)
                 if self._value(case, limits) <= limits.value:
                     kept.append(_Open(case, self.goal, limits))
             if kept:
@@ -192,14 +229,13 @@ class OperatorFront:
         return self.goal.of(float(case.least[0]) + limits.energy, float(seconds) + limits.seconds, limits.leak)
 
     def _binding(self, case: Case) -> list[int]:
-        """Ports that some placement makes slower than the operations."""
-        if self.goal is Goal.ENERGY and self.leak == 0:
-            return []
+        """Ports that some placement makes slower than the operations and the least of every port."""
         worst = case.fixed.copy()
         for m in case.levels:
             for node, moved in zip(case.at[m], case.moved[m], strict=True):
                 worst = worst + np.maximum(case.slopes[node], 0) * moved.max()
-        return [i for i in range(1, worst.size) if worst[i] > case.space.compute_seconds * (1 + 1e-12)]
+        floor = max(case.space.compute_seconds, *case.least[1:], 0.0)
+        return [i for i in range(1, worst.size) if worst[i] > floor * (1 + 1e-12)]
 
     def front(self, chip: frozenset[str], loops: Loops) -> Front:
         """Undominated rows with `chip` on the chip, inside shared loops."""
@@ -218,6 +254,14 @@ class OperatorFront:
         best = undominated(every)
         self._fronts[key] = Front(every[best], origin[best])
         return self._fronts[key]
+
+    def cheapest(self, loops: Loops) -> tuple[float, float] | None:
+        """Least energy and least seconds inside the loops, whatever stays on the chip; None if nothing fits."""
+        if loops not in self._least:
+            rows = [self.front(chip, loops).rows[:, -2:] for chip in self._open]
+            every = np.concatenate([np.zeros((0, 2)), *rows])
+            self._least[loops] = (float(every[:, 0].min()), float(every[:, 1].min())) if len(every) else None
+        return self._least[loops]
 
 
 class CopyFront:
@@ -247,8 +291,16 @@ class CopyFront:
         ways = [self._cost(chip) for chip in self.allowed]
         return min(e for e, _ in ways), min(s for _, s in ways)
 
-    def prepare(self, limits: Limits) -> None:
+    def alone(self, leak: float) -> tuple[float, float] | None:
+        """Both tensors in the outermost memory: nothing is moved."""
+        return (0.0, 0.0) if frozenset() in self.allowed else None
+
+    def prepare(self, limits: Limits, stop: float = math.inf) -> None:
         """Nothing to do."""
+
+    def cheapest(self, loops: Loops) -> tuple[float, float] | None:
+        """Least energy and least seconds, whatever stays on the chip."""
+        return self.least()
 
     def _cost(self, chip: frozenset[str]) -> tuple[float, float]:
         source = next(t for t in self.operator.operands if not t.output)

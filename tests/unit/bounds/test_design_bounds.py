@@ -90,7 +90,7 @@ def test_no_design_of_an_exhaustive_table_is_below_its_bound(name: str) -> None:
     assert ratio.min() > 0.93
 
 
-@pytest.mark.slow
+@pytest.mark.slow("speed")
 def test_no_design_of_the_eyeriss_table_is_below_its_bound() -> None:
     case = cases()["eyeriss"]
     table = DesignBounds(case.space, case.network).table(case.space.space.enumerate())

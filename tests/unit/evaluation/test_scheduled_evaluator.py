@@ -33,7 +33,7 @@ def test_more_bandwidth_and_a_larger_array_are_faster_and_a_small_buffer_is_infe
     assert wide.latency_s < fast.latency_s < middle.latency_s
     assert wide.area_mm2 > fast.area_mm2
     assert evaluate(base).metrics == middle
-    spent = evaluate(base).detail["energy_by_level_pj"]
+    spent = evaluate(base).detail.energy_by_level_pj
     assert set(spent) == {"DRAM", "GBUF", "PE", "network", "MAC"}
     assert min(spent["DRAM"], spent["GBUF"], spent["PE"], spent["MAC"]) > 0
     leakage = middle.leakage_w * middle.latency_s

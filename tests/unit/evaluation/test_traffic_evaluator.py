@@ -29,12 +29,12 @@ def test_a_larger_scratchpad_moves_less_and_takes_more_area() -> None:
     evaluate = TrafficEvaluator(SCRATCHPAD, ((graph, 1.0),))
     small, large = (evaluate({**BASE, "scratchpad_kib": kib}) for kib in (2048, 4096))
     expected = schedule_cosma(graph, 2048 << 10)
-    assert small.detail["dram_bytes"] == small.detail["schedules"][0]["dram_bytes"] == getattr(expected, "dram_bytes")  # noqa: B009
-    assert large.detail["dram_bytes"] == graph.compulsory_bytes < small.detail["dram_bytes"]
+    assert small.detail.dram_bytes == small.detail.schedules[0]["dram_bytes"] == getattr(expected, "dram_bytes")  # noqa: B009
+    assert large.detail.dram_bytes == graph.compulsory_bytes < small.detail.dram_bytes
     assert small.metrics is not None and large.metrics is not None
     assert large.metrics.latency_s < small.metrics.latency_s
     assert large.metrics.area_mm2 > small.metrics.area_mm2
-    assert small.detail["schedules"][0]["proof"] == "optimal"
+    assert small.detail.schedules[0]["proof"] == "optimal"
 
 
 def test_time_and_energy_are_those_of_the_bytes() -> None:
@@ -46,7 +46,7 @@ def test_time_and_energy_are_those_of_the_bytes() -> None:
     dram, scratchpad = architecture.levels[:2]
     assert found.metrics is not None and dram.energy is not None and scratchpad.energy is not None
     read, written = graph.loaded_bytes, graph.stored_bytes
-    assert found.detail["dram_bytes"] == 3 * (read + written)
+    assert found.detail.dram_bytes == 3 * (read + written)
     picojoules = read * (dram.energy.read_pj + scratchpad.energy.fill_pj / 8)
     picojoules += written * (dram.energy.update_pj + scratchpad.energy.read_pj / 8)
     bandwidth = dram.read_bandwidth_words_per_cycle
@@ -56,7 +56,7 @@ def test_time_and_energy_are_those_of_the_bytes() -> None:
     assert found.metrics.energy_j == pytest.approx(3 * picojoules * 1e-12 + leakage)
     off_chip = 3 * (read * dram.energy.read_pj + written * dram.energy.update_pj)
     spent = {"DRAM": off_chip, "Scratchpad": 3 * picojoules - off_chip}
-    assert found.detail["energy_by_level_pj"] == pytest.approx(spent)
+    assert found.detail.energy_by_level_pj == pytest.approx(spent)
 
 
 def test_a_scratchpad_below_the_largest_operator_is_an_infeasible_design() -> None:
@@ -81,7 +81,7 @@ def test_designs_of_one_size_share_a_schedule_and_the_evaluator_travels() -> Non
 def test_energy_as_the_objective_weighs_both_directions() -> None:
     graph = graph_of("transformer")
     found = TrafficEvaluator(SCRATCHPAD, ((graph, 1.0),), Quantity.ENERGY)({**BASE, "scratchpad_kib": 2048})
-    network = found.detail["schedules"][0]
+    network = found.detail.schedules[0]
     assert (network["unit"], network["proof"]) == ("fJ", "optimal")
     assert network["value"] == network["bound"] > 0
 

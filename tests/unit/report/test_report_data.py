@@ -190,6 +190,17 @@ def test_layers_bound_by_two_resources_are_said_to_be(study_folder: Path) -> Non
     assert sum(shares.values()) == pytest.approx(1.0)
 
 
+def test_the_largest_parts_are_named_whatever_the_unit(study_folder: Path) -> None:
+    """Joules are small numbers: parts are left out by their share, not by their value."""
+    study = Study.open(study_folder)
+    data = report_data(study)
+    text = next(p["text"] for p in data["summary"] if p["title"] == "What bounds it")
+    energy = sorted((v for _, v in data["designs"][str(data["knee"])]["energy"]), reverse=True)
+    sentence = text.split("Of its energy, ")[1].split(". Of its")[0]
+    assert sentence.count("%") == 3, sentence
+    assert f"{100 * energy[0] / sum(energy):.0f} % in" in sentence
+
+
 def test_a_record_that_names_one_bottleneck_is_still_shown(study_folder: Path) -> None:
     """Records made before a layer could have several, and before levels could have one port."""
     study = Study.open(study_folder)

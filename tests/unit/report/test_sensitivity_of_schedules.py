@@ -83,6 +83,7 @@ def test_a_study_without_energy_by_level_is_refused_with_the_reason(
 @pytest.mark.parametrize("study", ["soma"], indirect=True)
 def test_scaled_constants_of_the_template_give_the_same_energy(study: Study) -> None:
     from codesign.scheduling.soma.evaluator import Problem, Schedule, evaluate
+    from codesign.scheduling.soma.model.cut_layers import cut_wide_layers
     from codesign.scheduling.soma.model.load import load_graph
     from codesign.scheduling.soma.model.notation import encoding_from_json
     from codesign.scheduling.soma.model.rules import DEFAULT
@@ -91,11 +92,12 @@ def test_scaled_constants_of_the_template_give_the_same_energy(study: Study) -> 
     source = load_graph("gpt2-small-block")
     trial = study.front()[0]
     (network,) = study.detail(trial.number)["networks"]
-    encoding = encoding_from_json(network["encoding"], source.graph, "record")
     hardware = SOMA_EDGE.hardware(trial.point)
+    graph = cut_wide_layers(source.graph, hardware.gbuf.capacity_bytes)
+    encoding = encoding_from_json(network["encoding"], graph, "record")
 
     def energy(changed: SomaHardware) -> float:
-        outcome = evaluate(Problem(source.graph, source.batch, changed, DEFAULT), encoding)
+        outcome = evaluate(Problem(graph, source.batch, changed, DEFAULT), encoding)
         assert isinstance(outcome, Schedule)
         return outcome.energy_pj * 1e-12
 

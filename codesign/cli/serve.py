@@ -1,0 +1,93 @@
+"""`codesign serve`: what one accelerator does for the requests to a language model."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from codesign.cli.inputs import check_format, warnings_to_stderr
+
+if TYPE_CHECKING:
+    from codesign.evaluation.serving import Phase, ServingResult
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+
+    @app.command()
+    def serve(
+        spec: Annotated[Path, typer.Argument(help="What is served: model, requests, batch, chips (YAML).")],
+        arch: Annotated[str, typer.Option(help="Preset name or architecture file of one chip.")],
+        mapper: Annotated[
+            str, typer.Option(help="Search for each layer's mapping; an unknown name lists them.")
+        ] = "exact",
+        objective: Annotated[
+            str, typer.Option(help="What each mapping minimises: energy, latency or edp.")
+        ] = "latency",
+        time_limit: Annotated[float | None, typer.Option(help="Seconds of search, per layer.")] = None,
+        evaluations: Annotated[int | None, typer.Option(help="Mappings scored at most, per layer.")] = None,
+        seed: Annotated[int, typer.Option(help="Seed of every random choice.", min=0)] = 0,
+        output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
+    ) -> None:
+        """Time to first token, time per output token, tokens per second and per joule, and what binds prefill and decode.
+
+        For example:
+
+        codesign serve serving.yaml --arch soma-cloud --mapper anneal --evaluations 2000
+        """
+        check_format(output_format)
+        warnings_to_stderr()
+        from codesign.cli.inputs import resolve
+        from codesign.core.goals import Budget, Objective
+        from codesign.cost.cost import Infeasible
+        from codesign.evaluation.network import EvaluationOptions, with_effort
+        from codesign.evaluation.serving import serve as judge
+        from codesign.mappers.registry import create
+        from codesign.workloads.serving import read_serving
+
+        asked = read_serving(spec)
+        architecture = resolve([], arch=arch).need_architecture()
+        budget = Budget(time_limit, evaluations)
+        options = EvaluationOptions(Objective.parse(objective), budget, seed)
+        found = judge(asked, architecture, with_effort(create(mapper), budget), options)
+        if isinstance(found, Infeasible):
+            typer.echo(
+                json.dumps({**found.to_json(), "model": asked.name})
+                if output_format == "json"
+                else f"infeasible: {found}"
+            )
+        elif output_format == "json":
+            typer.echo(json.dumps({"status": "ok", "architecture": architecture.name, **found.to_json()}))
+        else:
+            _print(found)
+
+
+def _print(found: "ServingResult") -> None:
+    from codesign.evaluation.metrics import format_si
+
+    spec = found.spec
+    chips = f"{spec.chips.count} x {found.architecture.name}"
+    typer.echo(
+        f"{spec.name} on {chips}: batch {spec.batch}, {spec.mean_output:g} output tokens a request, "
+        f"{spec.mean_context:,} tokens of context on average"
+    )
+    typer.echo(f"time to first token    {format_si(found.ttft_s, 's')} (mean of the requests, prompt alone)")
+    typer.echo(f"time per output token  {format_si(found.tpot_s, 's')} (prefills of others included)")
+    typer.echo(f"tokens per second      {found.tokens_per_s:,.2f}")
+    typer.echo(f"tokens per joule       {1 / found.joules_per_token:,.3f}")
+    for phase, share in found.prefills:
+        typer.echo(f"prefill of {phase.tokens:,} tokens ({share:.0%} of requests): {_phase(phase)}")
+    typer.echo(f"decode step of {spec.batch} at {found.decode.past:,} tokens of cache: {_phase(found.decode)}")
+    least = found.compute_bound_batch
+    if least is None:
+        typer.echo("decoding is bound by DRAM at every batch: the caches alone take longer than the arithmetic")
+    else:
+        typer.echo(f"decoding stops being bound by DRAM at batch {least:,} (peak rates)")
+
+
+def _phase(phase: "Phase") -> str:
+    from codesign.evaluation.metrics import format_si
+
+    bound = ", ".join(f"{name} {share:.0%}" for name, share in phase.bound_by if share >= 0.005)
+    return f"{format_si(phase.latency_s, 's')}, {format_si(phase.energy_j, 'J')}, {phase.dram_bytes:,.0f} DRAM bytes; time bound by {bound}"

@@ -1,0 +1,155 @@
+"""`codesign tensorize` without `--core`: the choices of a computation on an intrinsic, as a list or as the program of one."""
+
+import json
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from codesign.cli.tensorize_program import ProgramOptions
+    from codesign.tensorization.choice import TensorizeChoice
+    from codesign.tensorization.intrinsics import Intrinsic
+    from codesign.workloads.computation import Computation
+
+
+@dataclass(frozen=True)
+class ListOptions:
+    """What was given on the command line about the intrinsic and the list; None or False where nothing was."""
+
+    intrinsic: str | None
+    size: str | None
+    partial: bool
+    unsound: bool
+    prove: bool | None
+    trees: bool
+
+    def given(self) -> str | None:
+        """The first option that was given."""
+        return next((f"--{f.name}" for f in fields(self) if getattr(self, f.name) not in (None, False)), None)
+
+
+def _listed(
+    options: ListOptions, computation: "Computation"
+) -> "tuple[Intrinsic, list[Computation], list[tuple[TensorizeChoice, ...]]]":
+    """The intrinsic, the computation with its stages, and the choices of each.
+
+    Raises:
+        UserError: Nothing matches.
+    """
+    from codesign.tensorization.choice import choices
+    from codesign.tensorization.diagnosis import no_match_error
+    from codesign.tensorization.intrinsics import intrinsic
+    from codesign.tensorization.stages import split_stages
+
+    unit = intrinsic(str(options.intrinsic), options.size)
+    stages = split_stages(computation)
+    parts = [computation] if len(stages) == 1 else [computation, *stages]
+    listed = [choices(part, unit, partial=options.partial, unsound=options.unsound) for part in parts]
+    if not any(listed):
+        raise no_match_error(computation, unit)
+    return unit, parts, listed
+
+
+def emit_choice(options: ListOptions, program: "ProgramOptions", computation: "Computation", as_json: bool) -> None:
+    """Generate, perhaps run, and print or write the program of one choice."""
+    from codesign.cli.tensorize_program import emit_program
+
+    _, parts, listed = _listed(options, computation)
+    emit_program(program, parts, listed, as_json)
+
+
+def list_choices(options: ListOptions, computation: "Computation", as_json: bool) -> None:
+    """Print every choice, of the whole and of its stages."""
+    unit, parts, listed = _listed(options, computation)
+    prove = options.prove is not False
+    reports = [_report(part, unit, found, prove) for part, found in zip(parts, listed, strict=True)]
+    if as_json:
+        document = {"status": "ok", **reports[0], "stages": reports[1:]}
+        if options.trees:
+            document["trees"] = _trees(computation, unit)
+        typer.echo(json.dumps(document, indent=1))
+        return
+    if options.trees:
+        for name, tree in _trees(computation, unit).items():
+            typer.echo(f"tree of the {name}\n{_indent(tree)}")
+    typer.echo(f"intrinsic    {unit.name}: {unit.computation}, size {unit.size_text}")
+    for number, report in enumerate(reports):
+        _print_report(report, f"stage {number}" if number else "computation")
+
+
+def _report(
+    computation: "Computation", unit: "Intrinsic", found: "tuple[TensorizeChoice, ...]", prove: bool
+) -> dict[str, Any]:
+    from codesign.tensorization.diagnosis import nearest_miss
+    from codesign.tensorization.matching import printed_matches
+
+    printed = printed_matches(computation, unit)
+    miss = nearest_miss(computation, unit)
+    return {
+        "computation": str(computation),
+        "bounds": computation.sizes,
+        "intrinsic": str(unit.computation),
+        "size": unit.computation.sizes,
+        "sound_choices": sum(m.is_sound for m in printed),
+        "printed_rule_choices": len(printed),
+        "nearest_miss": None if miss is None else str(miss),
+        "choices": [_choice_json(choice, prove) for choice in found],
+    }
+
+
+def _choice_json(choice: "TensorizeChoice", prove: bool) -> dict[str, Any]:
+    from codesign.tensorization.execute import proves_equal
+
+    document = choice.to_json()
+    document["equals_einsum"] = proves_equal(choice) if prove else None
+    return document
+
+
+def _trees(computation: "Computation", unit: "Intrinsic") -> dict[str, str]:
+    from codesign.tensorization.trees import syntax_tree
+
+    return {"intrinsic": syntax_tree(unit.computation).render(), "computation": syntax_tree(computation).render()}
+
+
+def _print_report(report: dict[str, Any], title: str) -> None:
+    bounds = ", ".join(f"{d}={b}" for d, b in report["bounds"].items())
+    typer.echo(f"{title:<12} {report['computation']}, {bounds}")
+    typer.echo(
+        f"{'choices':<12} {report['sound_choices']} sound (the rule as printed accepts {report['printed_rule_choices']})"
+    )
+    if report["nearest_miss"] is not None:
+        typer.echo(f"{'no match':<12} {report['nearest_miss']}")
+    for number, choice in enumerate(report["choices"], start=1):
+        typer.echo("")
+        typer.echo(_indent(_choice_text(number, choice)))
+    typer.echo("")
+
+
+def _choice_text(number: int, choice: dict[str, Any]) -> str:
+    padded = ", ".join(f"{d} {bound} -> {choice['padded_bounds'][d]}" for d, bound in choice["padded_dims"].items())
+    note = f" ({padded})" if padded else ""
+    lines = [
+        f"#{number}  {', '.join(f'{i}->{d}' for i, d in choice['index_map'].items())}",
+        f"    {choice['calls']} calls, padding waste {choice['padding_waste']:.1%}{note}, "
+        f"{choice['macs_per_word']:.2f} MACs per element in a call",
+    ]
+    if choice["equals_einsum"] is not None:
+        lines.append("    run on numbers: " + ("equals einsum" if choice["equals_einsum"] else "DIFFERS from einsum"))
+    if not choice["sound"]:
+        lines.append(f"    not sound: {choice['failed_condition']}: {choice['reason']}")
+    if choice["unmaskable"]:
+        lines.append(f"    not usable at this size: it must divide the bound of {', '.join(choice['unmaskable'])}")
+    if choice["scalars"]:
+        lines.append(f"    each result is scaled by one element of {', '.join(choice['scalars'])}")
+    lines.append("    tensor    elements/call  MACs/element  calls on same tile  contiguous run")
+    for name, reuse in choice["reuse"].items():
+        lines.append(
+            f"    {name:<9} {reuse['words_per_call']:>13}  {reuse['macs_per_word']:>12.2f}  "
+            f"{reuse['calls_per_tile']:>18}  {reuse['contiguous_words']:>14}"
+        )
+    return "\n".join([*lines, _indent(choice["loopnest"])])
+
+
+def _indent(text: str) -> str:
+    return "\n".join("    " + line for line in text.splitlines())

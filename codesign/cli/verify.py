@@ -1,0 +1,42 @@
+"""`codesign verify`: check a certificate of optimality."""
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from codesign.core.errors import UserError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+
+    @app.command("verify")
+    def verify_command(
+        file: Annotated[Path, typer.Argument(help="A certificate that `codesign map --certificate` wrote.")],
+        time_limit: Annotated[float | None, typer.Option(help="CPU seconds after which the check gives up.")] = None,
+    ) -> None:
+        """Check a certificate with code that the search does not use; exit code 1 if it is refused.
+
+        For example:
+
+        codesign map arch.yaml workload.yaml --semantics accelforge --objective energy --certificate proof.json
+
+        codesign verify proof.json
+        """
+        from codesign.verify import restored, verify
+
+        if not file.is_file():
+            raise UserError(f"file '{file}' does not exist")
+        try:
+            document = json.loads(file.read_text())
+        except json.JSONDecodeError as error:
+            raise UserError(f"'{file}' is no JSON: {error}") from error
+        if not isinstance(document, dict):
+            raise UserError(f"'{file}' is not a certificate: expected an object")
+        verdict = verify(restored(document), math.inf if time_limit is None else time_limit)
+        typer.echo(f"{'accepted' if verdict.accepted else 'refused'}: {verdict.reason}")
+        if not verdict.accepted:
+            raise typer.Exit(1)

@@ -1,0 +1,134 @@
+"""What a trial records beside its metrics: layers with their mappings, or schedules of whole networks."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+
+@final
+@dataclass(frozen=True)
+class LayersDetail:
+    """Of a design judged layer by layer.
+
+    Args:
+        metrics: Its figures.
+        evaluated: Mappings scored.
+        layers: Every distinct layer in the form of `LayerResult.to_json`.
+        vector: The other operators together: cycles, pJ, bytes, operations.
+    """
+
+    metrics: Mapping[str, float]
+    evaluated: int
+    layers: tuple[Mapping[str, Any], ...]
+    vector: Mapping[str, float]
+
+    def to_json(self) -> dict[str, Any]:
+        """As a study records it."""
+        return {
+            "metrics": dict(self.metrics),
+            "evaluated": self.evaluated,
+            "layers": [dict(layer) for layer in self.layers],
+            "vector": dict(self.vector),
+        }
+
+
+@final
+@dataclass(frozen=True)
+class FusedDetail:
+    """Of a design judged by fused schedules.
+
+    Args:
+        networks: Every network: name, weight, gap, figures and encoding of its schedule.
+        energy_by_level_pj: Of one run of all; None in records of earlier versions.
+    """
+
+    networks: tuple[Mapping[str, Any], ...]
+    energy_by_level_pj: Mapping[str, float] | None
+
+    def to_json(self) -> dict[str, Any]:
+        """As a study records it."""
+        found: dict[str, Any] = {"networks": [dict(network) for network in self.networks]}
+        return (
+            found if self.energy_by_level_pj is None else {**found, "energy_by_level_pj": dict(self.energy_by_level_pj)}
+        )
+
+
+@final
+@dataclass(frozen=True)
+class TrafficDetail:
+    """Of a design judged by off-chip traffic.
+
+    Args:
+        scratchpad_bytes: Size of the memory that is scheduled.
+        dram_bytes: Off chip in one run of all networks.
+        schedules: Every network: traffic, peak, proof, energy and time of its transfers.
+        energy_by_level_pj: Of one run of all; None in records of earlier versions.
+    """
+
+    scratchpad_bytes: int
+    dram_bytes: float
+    schedules: tuple[Mapping[str, Any], ...]
+    energy_by_level_pj: Mapping[str, float] | None
+
+    def to_json(self) -> dict[str, Any]:
+        """As a study records it."""
+        found: dict[str, Any] = {
+            "scratchpad_bytes": self.scratchpad_bytes,
+            "dram_bytes": self.dram_bytes,
+            "schedules": [dict(schedule) for schedule in self.schedules],
+        }
+        return (
+            found if self.energy_by_level_pj is None else {**found, "energy_by_level_pj": dict(self.energy_by_level_pj)}
+        )
+
+
+@final
+@dataclass(frozen=True)
+class ServingDetail:
+    """Of a design judged by the requests it serves.
+
+    Args:
+        serving: Times, energies, what binds each phase (docs/reference/serving.md).
+        energy_by_level_pj: Not told apart.
+    """
+
+    serving: Mapping[str, Any]
+    energy_by_level_pj: None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As a study records it."""
+        return {"serving": dict(self.serving)}
+
+
+@final
+@dataclass(frozen=True)
+class NoDetail:
+    """Of a design that cannot run, and of trials that came from a table."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As a study records it."""
+        return {}
+
+
+Detail = LayersDetail | FusedDetail | TrafficDetail | ServingDetail | NoDetail
+"""What a design was judged by; a study's reader tells the kinds apart by their types."""
+
+
+def detail_of(record: Mapping[str, Any]) -> Detail:
+    """The detail that a study recorded.
+
+    Args:
+        record: Plain values, with or without the architecture.
+    """
+    if "layers" in record and "metrics" in record:
+        return LayersDetail(
+            record["metrics"], int(record.get("evaluated", 0)), tuple(record["layers"]), record["vector"]
+        )
+    spent = record.get("energy_by_level_pj")
+    if "networks" in record:
+        return FusedDetail(tuple(record["networks"]), spent)
+    if "schedules" in record:
+        return TrafficDetail(record["scratchpad_bytes"], record["dram_bytes"], tuple(record["schedules"]), spent)
+    if "serving" in record:
+        return ServingDetail(record["serving"])
+    return NoDetail()

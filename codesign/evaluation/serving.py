@@ -1,0 +1,271 @@
+"""What an accelerator does for those whose requests it serves: rules V1 to V6 of docs/reference/serving.md."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from codesign.arch.architecture import Architecture
+from codesign.core.errors import UserError
+from codesign.cost.cost import Infeasible
+from codesign.evaluation.design import DesignSpace, Evaluation, describe_architecture
+from codesign.evaluation.detail import NoDetail, ServingDetail
+from codesign.evaluation.metrics import Metrics
+from codesign.evaluation.network import EvaluationOptions, WorkloadRun, run_workload
+from codesign.mappers.protocol import Mapper
+from codesign.workloads.network import Network
+from codesign.workloads.serving import ServingSpec
+from codesign.workloads.workload import Workload
+from codesign.workloads.zoo.language_models import decode_macs
+
+MOST_BATCH = 1 << 16
+"""Where the search for the batch that decoding is bound by arithmetic from gives up."""
+
+
+@final
+@dataclass(frozen=True)
+class Phase:
+    """One run of the model on every chip: reading a prompt, or one step of a batch.
+
+    Args:
+        tokens: Of each sequence.
+        past: In the cache before them.
+        batch: Sequences.
+        latency_s: Links included.
+        link_s: Of it, adding up over the chips.
+        energy_j: Of all chips and links, leakage included.
+        dram_bytes: Of all chips.
+        macs: Of all chips.
+        bound_by: Share of the time by what limits it.
+    """
+
+    tokens: int
+    past: int
+    batch: int
+    latency_s: float
+    link_s: float
+    energy_j: float
+    dram_bytes: float
+    macs: int
+    bound_by: tuple[tuple[str, float], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {**{k: v for k, v in vars(self).items() if k != "bound_by"}, "bound_by": dict(self.bound_by)}
+
+
+@final
+@dataclass(frozen=True)
+class ServingResult:
+    """A model served by an accelerator.
+
+    Args:
+        spec: What is served.
+        architecture: Of one chip.
+        prefills: Reading a prompt of each length class, and the share of the requests in it.
+        decode: One step of the batch at the mean context.
+        compute_bound_batch: The least batch at which decoding is bound by arithmetic; None: it never is.
+        evaluated: Mappings scored.
+    """
+
+    spec: ServingSpec
+    architecture: Architecture
+    prefills: tuple[tuple[Phase, float], ...]
+    decode: Phase
+    compute_bound_batch: int | None
+    evaluated: int
+
+    @property
+    def ttft_s(self) -> float:
+        """Time to first token, on average over the requests: reading the prompt, alone (rule V2)."""
+        return sum(share * phase.latency_s for phase, share in self.prefills)
+
+    @property
+    def prefill_j(self) -> float:
+        """Energy of reading a prompt, on average over the requests."""
+        return sum(share * phase.energy_j for phase, share in self.prefills)
+
+    @property
+    def steps(self) -> float:
+        """Decode steps of a request: its first token comes from the prompt."""
+        return self.spec.mean_output - 1
+
+    @property
+    def tpot_s(self) -> float:
+        """Time per output token of a sequence after its first, the prefills of others between included (rule V4)."""
+        if not self.steps:
+            return self.ttft_s
+        return self.decode.latency_s + self.spec.batch * self.ttft_s / self.steps
+
+    @property
+    def _round_s(self) -> float:
+        """Time in which every place of the batch serves one request."""
+        return self.steps * self.decode.latency_s + self.spec.batch * self.ttft_s
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Output tokens of the whole batch a second, in the long run (rule V4)."""
+        return self.spec.batch * self.spec.mean_output / self._round_s
+
+    @property
+    def joules_per_token(self) -> float:
+        """Energy of one output token, its share of the prompt included."""
+        spent = self.steps * self.decode.energy_j + self.spec.batch * self.prefill_j
+        return spent / (self.spec.batch * self.spec.mean_output)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "model": self.spec.name,
+            "batch": self.spec.batch,
+            "chips": self.spec.chips.count,
+            "mean_context": self.spec.mean_context,
+            "mean_output": self.spec.mean_output,
+            "ttft_s": self.ttft_s,
+            "tpot_s": self.tpot_s,
+            "tokens_per_s": self.tokens_per_s,
+            "tokens_per_j": 1 / self.joules_per_token,
+            "compute_bound_batch": self.compute_bound_batch,
+            "prefill": [{"share": share, **phase.to_json()} for phase, share in self.prefills],
+            "decode": self.decode.to_json(),
+            "evaluated": self.evaluated,
+        }
+
+
+def serve(
+    spec: ServingSpec,
+    architecture: Architecture,
+    mapper: Mapper,
+    options: EvaluationOptions,
+    partial_bits: int | None = None,
+) -> ServingResult | Infeasible:
+    """Judge an accelerator by what it does for requests.
+
+    Args:
+        spec: What is served.
+        architecture: Of one chip; energies filled in.
+        mapper: Of every distinct layer.
+        options: How layers are judged.
+        partial_bits: Width of partial sums; default that of operands.
+
+    Returns:
+        The result, or the first layer without a valid mapping.
+    """
+    bits = architecture.mac.bits
+    evaluated = 0
+    phases: list[Phase] = []
+    plans = [(spec.prefill(n, bits, partial_bits), n, 0, 1) for n, _ in spec.prompts]
+    plans.append((spec.decode(bits, partial_bits), 1, spec.mean_context, spec.batch))
+    for network, tokens, past, batch in plans:
+        run = run_workload(Workload.of([network]), architecture, mapper, options)
+        if isinstance(run, Infeasible):
+            return run
+        evaluated += run.evaluated
+        phases.append(_phase(spec, architecture, network, run, (tokens, past, batch)))
+    shares = [share for _, share in spec.prompts]
+    return ServingResult(
+        spec,
+        architecture,
+        tuple(zip(phases[:-1], shares, strict=True)),
+        phases[-1],
+        compute_bound_batch(spec, architecture),
+        evaluated,
+    )
+
+
+def _phase(
+    spec: ServingSpec, architecture: Architecture, network: Network, run: WorkloadRun, shape: tuple[int, int, int]
+) -> Phase:
+    tokens, past, batch = shape
+    chips = spec.chips
+    size = spec.exchanged_bytes(batch * tokens, architecture.mac.bits)
+    sums = 2 * spec.model.layers
+    link_s = sums * chips.all_reduce_s(size)
+    cycles = sum(x.latency_cycles * x.count for x in run.layers) + run.vector.latency_cycles
+    dynamic_pj = sum(x.energy_pj * x.count for x in run.layers) + run.vector.energy_pj
+    latency_s = cycles / architecture.clock_hz + link_s
+    link_j = sums * chips.all_reduce_bytes(size) * chips.link_pj_per_byte * 1e-12
+    energy_j = chips.count * (dynamic_pj * 1e-12 + architecture.leakage_w * latency_s) + link_j
+    moved = sum(x.dram_bytes * x.count for x in run.layers) + run.vector.dram_bytes
+    bound: dict[str, float] = {}
+    for layer in run.layers:
+        name = layer.bottlenecks[0]
+        bound[name] = bound.get(name, 0.0) + layer.latency_cycles * layer.count / architecture.clock_hz / latency_s
+    bound["vector operators"] = run.vector.latency_cycles / architecture.clock_hz / latency_s
+    if link_s:
+        bound["links"] = link_s / latency_s
+    shares = tuple(sorted(bound.items(), key=lambda item: -item[1]))
+    return Phase(
+        tokens, past, batch, latency_s, link_s, energy_j, chips.count * moved, chips.count * network.macs, shares
+    )
+
+
+def compute_bound_batch(spec: ServingSpec, architecture: Architecture) -> int | None:
+    """The least batch at which the arithmetic of a decode step takes longer than its weights and caches from DRAM (rule V5).
+
+    Both at their peak, all chips together; None where the caches alone keep DRAM busy longer, whatever the batch.
+    """
+    dram = architecture.levels[0]
+    words = dram.read_bandwidth_words_per_cycle
+    if words is None:
+        return 1
+    element_bytes = architecture.mac.bits / 8
+    bytes_per_cycle = words * dram.word_bits / 8 * spec.chips.count
+    macs_per_cycle = architecture.mac_units * spec.chips.count
+    each = decode_macs(spec.model, spec.mean_context) / macs_per_cycle
+    cache = spec.model.cache_elements(spec.mean_context + 1) * element_bytes / bytes_per_cycle
+
+    def is_bound(batch: int) -> bool:
+        weights = spec.step_elements(batch) * element_bytes / bytes_per_cycle
+        return batch * each >= weights + batch * cache
+
+    if not is_bound(MOST_BATCH):
+        return None
+    low, high = 0, MOST_BATCH
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_bound(middle) else (middle, high)
+    return high
+
+
+@final
+@dataclass(frozen=True)
+class ServingEvaluator:
+    """Judges designs by the requests they serve. Plain data, so it can be sent to other processes.
+
+    Latency is the time per output token, energy that of one output token; areas are of all chips.
+
+    Args:
+        space: Where designs come from.
+        spec: What is served.
+        mapper: Of every distinct layer.
+        options: How layers are judged.
+    """
+
+    space: DesignSpace
+    spec: ServingSpec
+    mapper: Mapper
+    options: EvaluationOptions = field(default_factory=EvaluationOptions)
+
+    def __call__(self, point: Mapping[str, Any]) -> Evaluation:
+        """Evaluate one design."""
+        started = time.perf_counter()
+        architecture = self.space.build(dict(point))
+        described = describe_architecture(architecture)
+        found = serve(self.spec, architecture, self.mapper, self.options, self.space.partial_bits)
+        seconds = time.perf_counter() - started
+        if isinstance(found, Infeasible):
+            return Evaluation(None, found, seconds, NoDetail(), described)
+        area = architecture.area_mm2
+        if area is None:
+            raise UserError(
+                "the design has no area: its technology fills in none", where=f"architecture {architecture.name!r}"
+            )
+        count = self.spec.chips.count
+        own = (
+            ("ttft_s", found.ttft_s),
+            ("tokens_per_s", found.tokens_per_s),
+            ("tokens_per_j", 1 / found.joules_per_token),
+        )
+        metrics = Metrics(found.tpot_s, found.joules_per_token, count * area, count * architecture.leakage_w, own)
+        return Evaluation(metrics, None, seconds, ServingDetail(found.to_json()), described)

@@ -1,0 +1,356 @@
+"""Serving a language model: which requests come, how they are batched, over how many chips. Rules V1 to V6 of docs/reference/serving.md."""
+
+import csv
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any, final
+
+from codesign.core.errors import UserError, unknown_name
+from codesign.core.files import read_structured
+from codesign.workloads.builder import NetworkBuilder
+from codesign.workloads.fuse import fuse
+from codesign.workloads.network import Network
+from codesign.workloads.zoo import normalized
+from codesign.workloads.zoo.language_models import LANGUAGE_MODELS, LanguageModel, language_model
+from codesign.workloads.zoo.routing import Routing, expected_distinct
+
+FORMAT = "codesign-serving-1"
+CLASSES = 4
+"""Prompt lengths that are evaluated at most (rule V1)."""
+
+
+@final
+@dataclass(frozen=True)
+class Requests:
+    """Requests of one kind.
+
+    Args:
+        prompt: Tokens of the prompt.
+        output: Tokens that are made.
+        weight: How often they come, beside the others.
+    """
+
+    prompt: int
+    output: int
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        for field in ("prompt", "output"):
+            value = getattr(self, field)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise UserError(f"`{field}` of a request must be an integer >= 1, got {value!r}")
+        if isinstance(self.weight, bool) or not isinstance(self.weight, int | float) or not 0 < self.weight < math.inf:
+            raise UserError(f"`weight` of a request must be a number > 0, got {self.weight!r}")
+
+
+class Collective(Enum):
+    """How the partial sums of all chips are added up."""
+
+    RING = "ring"
+    TREE = "tree"
+
+
+@final
+@dataclass(frozen=True)
+class Chips:
+    """Equal chips that share every layer (tensor parallel).
+
+    Args:
+        count: How many.
+        link_bytes_per_s: Of one chip to its neighbour, each way.
+        link_latency_s: Of one transfer.
+        link_pj_per_byte: Energy of a byte over a link.
+        collective: Ring, or tree.
+    """
+
+    count: int = 1
+    link_bytes_per_s: float = 50e9
+    link_latency_s: float = 1e-6
+    link_pj_per_byte: float = 10.0
+    collective: Collective = Collective.RING
+
+    def __post_init__(self) -> None:
+        if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
+            raise UserError(f"`count` of the chips must be an integer >= 1, got {self.count!r}")
+        if not self.link_bytes_per_s > 0:
+            raise UserError(f"`link_bytes_per_s` must be > 0, got {self.link_bytes_per_s!r}")
+        for field in ("link_latency_s", "link_pj_per_byte"):
+            if not getattr(self, field) >= 0:
+                raise UserError(f"`{field}` must be >= 0, got {getattr(self, field)!r}")
+
+    def all_reduce_s(self, size_bytes: float) -> float:
+        """Time to add up a tensor that every chip holds a part of (rule V6).
+
+        Ring: 2 (n - 1) steps, each with 1/n of the tensor. Tree: it goes up and down, whole, in ceil(log2 n) steps each.
+        """
+        n = self.count
+        if n == 1:
+            return 0.0
+        if self.collective is Collective.RING:
+            steps, each = 2 * (n - 1), size_bytes / n
+        else:
+            steps, each = 2 * math.ceil(math.log2(n)), size_bytes
+        return steps * (each / self.link_bytes_per_s + self.link_latency_s)
+
+    def all_reduce_bytes(self, size_bytes: float) -> float:
+        """Bytes over all links together: 2 (n - 1) times the tensor, ring or tree."""
+        return 2 * (self.count - 1) * size_bytes
+
+
+@final
+@dataclass(frozen=True)
+class ServingSpec:
+    """What is served.
+
+    Args:
+        name: Of the model.
+        model: Its dimensions.
+        requests: The mix.
+        batch: Sequences that are decoded together.
+        chips: What each layer is split over.
+        routing: Which experts a batch reaches.
+    """
+
+    name: str
+    model: LanguageModel
+    requests: tuple[Requests, ...]
+    batch: int = 1
+    chips: Chips = Chips()
+    routing: Routing = Routing.EXPECTED
+
+    def __post_init__(self) -> None:
+        if isinstance(self.batch, bool) or not isinstance(self.batch, int) or self.batch < 1:
+            raise UserError(f"`batch` must be an integer >= 1, got {self.batch!r}")
+        if not self.requests:
+            raise UserError("expected at least one kind of request, got none")
+        longest = max(r.prompt + r.output for r in self.requests)
+        if longest > self.model.context:
+            raise UserError(
+                f"a request of {longest:,} tokens passes the {self.model.context:,} that the model attends to",
+                where=f"model {self.name!r}",
+            )
+        split_model(self.model, self.chips.count)
+
+    @property
+    def mean_output(self) -> float:
+        """Tokens that a request makes, on average."""
+        return self._mean(lambda r: r.output)
+
+    @property
+    def mean_context(self) -> int:
+        """Tokens in the cache of a sequence at a decode step, on average over the steps of all requests (rule V3)."""
+        steps = sum(r.weight * (r.output - 1) for r in self.requests)
+        if not steps:
+            return round(self._mean(lambda r: r.prompt))
+        # step i of a request, the first after its prompt, reads prompt + i tokens of cache
+        return round(sum(r.weight * (r.output - 1) * (r.prompt + (r.output - 2) / 2) for r in self.requests) / steps)
+
+    @property
+    def prompts(self) -> tuple[tuple[int, float], ...]:
+        """(Prompt length, share of the requests), at most `CLASSES` of them (rule V1)."""
+        total = sum(r.weight for r in self.requests)
+        shares: dict[int, float] = {}
+        for r in self.requests:
+            shares[r.prompt] = shares.get(r.prompt, 0.0) + r.weight / total
+        exact = sorted(shares.items())
+        if len(exact) <= CLASSES:
+            return tuple(exact)
+        found: list[tuple[int, float]] = []
+        taken: list[tuple[int, float]] = []
+        work = sum(n * share for n, share in exact)
+        done = 0.0
+        for n, share in exact:
+            taken.append((n, share))
+            done += n * share
+            if done >= work * (len(found) + 1) / CLASSES - 1e-12:
+                weight = sum(s for _, s in taken)
+                found.append((round(sum(m * s for m, s in taken) / weight), weight))
+                taken = []
+        return tuple(found)
+
+    def _mean(self, value: Any) -> float:
+        total = sum(r.weight for r in self.requests)
+        return float(sum(r.weight * value(r) for r in self.requests) / total)
+
+    def prefill(self, prompt: int, bits: int, partial_bits: int | None) -> Network:
+        """One chip's share of reading one prompt."""
+        return self._network(1, prompt, 0, bits, partial_bits)
+
+    def decode(self, bits: int, partial_bits: int | None, batch: int | None = None) -> Network:
+        """One chip's share of one step of the batch at the mean context."""
+        return self._network(self.batch if batch is None else batch, 1, self.mean_context, bits, partial_bits)
+
+    def _network(self, batch: int, tokens: int, past: int, bits: int, partial_bits: int | None) -> Network:
+        part = split_model(self.model, self.chips.count)
+        net = NetworkBuilder(self.name, batch, bits, partial_bits)
+        return fuse(net.build(*language_model(net, part, tokens, past, self.routing)))
+
+    def exchanged_bytes(self, rows: int, bits: int) -> float:
+        """Size of the tensor that the chips add up after attention and after the feed-forward layer."""
+        return rows * self.model.width * bits / 8
+
+    def step_elements(self, batch: float) -> float:
+        """Weights that a decode step of a batch reads, on all chips together; of experts the expected ones."""
+        model = self.model
+        each = 0.0
+        if model.experts is not None:
+            reached = expected_distinct(model.experts.count, model.experts.chosen, max(round(batch), 1))
+            each = reached * 3 * model.width * model.experts.hidden
+        return fixed_elements(model) + each * (model.layers - (model.experts.dense_layers if model.experts else 0))
+
+
+def fixed_elements(model: LanguageModel) -> float:
+    """Weights that every token meets: all but routed experts and the embedding table."""
+    from codesign.workloads.zoo.language_models import decode_macs
+
+    macs = decode_macs(replace(model, window=1), 0)
+    w, h = model.width, model.heads
+    if model.latent is None:
+        macs -= model.layers * 2 * h * model.head_width
+    else:
+        latent = model.latent
+        macs -= model.layers * h * (latent.content + latent.rotary + latent.value)
+    if model.experts is not None:
+        e = model.experts
+        macs -= (model.layers - e.dense_layers) * 3 * w * e.hidden * e.chosen
+    return float(macs)
+
+
+def split_model(model: LanguageModel, chips: int) -> LanguageModel:
+    """One chip's share of a model: heads, feed-forward widths and vocabulary divided; key heads repeated where there are fewer (V6).
+
+    Raises:
+        UserError: The chips do not divide the heads or a width.
+    """
+    if chips == 1:
+        return model
+    key_heads = model.key_heads // chips if model.key_heads % chips == 0 else 1
+    if model.heads % chips or (model.key_heads % chips and chips % model.key_heads):
+        raise UserError(
+            f"{chips} chips must divide the {model.heads} heads and divide or be a multiple of the {model.key_heads} key heads"
+        )
+    experts = model.experts
+    for what, length in (("feed-forward", model.hidden), ("expert", experts.hidden if experts else chips)):
+        if length % chips:
+            raise UserError(f"{chips} chips must divide the {what} width {length}")
+    return replace(
+        model,
+        heads=model.heads // chips,
+        key_heads=key_heads,
+        hidden=model.hidden // chips,
+        vocabulary=-(-model.vocabulary // chips),
+        experts=None if experts is None else replace(experts, hidden=experts.hidden // chips),
+    )
+
+
+# ---- files -----------------------------------------------------------------------------------
+
+_KEYS = {"format", "model", "requests", "trace", "batch", "chips", "routing"}
+_CHIP_KEYS = {"count", "link_bytes_per_s", "link_latency_s", "link_pj_per_byte", "collective"}
+
+
+def read_serving(path: str | Path) -> ServingSpec:
+    """The specification in a YAML or JSON file.
+
+    Raises:
+        UserError: The file cannot be read, a key is unknown or missing, a value is wrong.
+    """
+    raw = read_structured(path)
+    try:
+        return serving_from_json(raw, Path(path).parent)
+    except UserError as error:
+        raise error.within(str(path)) from None
+
+
+def serving_from_json(raw: Any, folder: Path = Path()) -> ServingSpec:
+    """The specification of a parsed file; `folder` is where a trace is looked for.
+
+    Raises:
+        UserError: A key is unknown or missing, or a value is wrong.
+    """
+    if not isinstance(raw, Mapping):
+        raise UserError(f"expected an object with `model` and `requests` or `trace`, got {type(raw).__name__}")
+    for key in raw:
+        if key not in _KEYS:
+            raise unknown_name("key", str(key), _KEYS)
+    if raw.get("format", FORMAT) != FORMAT:
+        raise UserError(f"`format` must be {FORMAT!r}, got {raw['format']!r}")
+    name = str(raw.get("model", ""))
+    models = {normalized(n): n for n in LANGUAGE_MODELS}
+    if normalized(name) not in models:
+        raise unknown_name("language model", name, LANGUAGE_MODELS)
+    if ("requests" in raw) == ("trace" in raw):
+        raise UserError("expected one of `requests` (a histogram) and `trace` (a file)")
+    requests = _histogram(raw["requests"]) if "requests" in raw else read_trace(folder / str(raw["trace"]))
+    routing = str(raw.get("routing", "expected"))
+    if routing not in {r.value for r in Routing}:
+        raise unknown_name("routing", routing, [r.value for r in Routing])
+    found = models[normalized(name)]
+    chips = _chips(raw.get("chips", {}))
+    return ServingSpec(found, LANGUAGE_MODELS[found], requests, raw.get("batch", 1), chips, Routing(routing))
+
+
+def _histogram(raw: Any) -> tuple[Requests, ...]:
+    if not isinstance(raw, list) or not all(isinstance(entry, Mapping) for entry in raw):
+        raise UserError("`requests` must be a list of {prompt, output, weight}")
+    found = []
+    for index, entry in enumerate(raw):
+        for key in entry:
+            if key not in ("prompt", "output", "weight"):
+                raise unknown_name("key", str(key), ["prompt", "output", "weight"], where=f"requests[{index}]")
+        for key in ("prompt", "output"):
+            if key not in entry:
+                raise UserError(f"`{key}` is missing", where=f"requests[{index}]")
+        try:
+            found.append(Requests(entry["prompt"], entry["output"], entry.get("weight", 1.0)))
+        except UserError as error:
+            raise error.within(f"requests[{index}]") from None
+    return tuple(found)
+
+
+def read_trace(path: Path) -> tuple[Requests, ...]:
+    """The requests of a CSV file with the columns ``prompt`` and ``output``, equal ones counted.
+
+    Raises:
+        UserError: The file cannot be read, has no such columns, or a length is not a whole number of at least 1.
+    """
+    try:
+        with path.open(newline="") as file:
+            rows = list(csv.DictReader(file))
+    except OSError as error:
+        raise UserError(f"cannot read the trace: {error.strerror}", where=str(path)) from None
+    if not rows or not {"prompt", "output"} <= set(rows[0]):
+        raise UserError("a trace needs a header with the columns prompt and output, and a row", where=str(path))
+    counts: dict[tuple[int, int], int] = {}
+    for line, row in enumerate(rows, 2):
+        try:
+            key = int(row["prompt"]), int(row["output"])
+        except (TypeError, ValueError):
+            raise UserError(
+                f"`prompt` and `output` must be whole numbers, got {row['prompt']!r}, {row['output']!r}",
+                where=f"{path}, line {line}",
+            ) from None
+        counts[key] = counts.get(key, 0) + 1
+    return tuple(Requests(prompt, output, float(n)) for (prompt, output), n in sorted(counts.items()))
+
+
+def _chips(raw: Any) -> Chips:
+    if not isinstance(raw, Mapping):
+        raise UserError(f"`chips` must be an object, got {type(raw).__name__}")
+    for key in raw:
+        if key not in _CHIP_KEYS:
+            raise unknown_name("key", str(key), _CHIP_KEYS, where="chips")
+    values = dict(raw)
+    kind = str(values.pop("collective", "ring"))
+    if kind not in {c.value for c in Collective}:
+        raise unknown_name("collective", kind, [c.value for c in Collective], where="chips")
+    for key in ("link_bytes_per_s", "link_latency_s", "link_pj_per_byte"):
+        if key in values:
+            try:
+                values[key] = float(values[key])
+            except (TypeError, ValueError):
+                raise UserError(f"`{key}` must be a number, got {values[key]!r}", where="chips") from None
+    return Chips(collective=Collective(kind), **values)

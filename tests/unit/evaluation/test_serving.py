@@ -1,0 +1,167 @@
+"""Serving figures against closed formulas (rules V1 to V6)."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codesign.arch.presets import load_preset
+from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective
+from codesign.evaluation.network import EvaluationOptions
+from codesign.evaluation.serving import ServingResult, compute_bound_batch, serve
+from codesign.mappers.registry import create
+from codesign.workloads.serving import (
+    Chips,
+    Collective,
+    Requests,
+    ServingSpec,
+    fixed_elements,
+    read_serving,
+    serving_from_json,
+    split_model,
+)
+from codesign.workloads.zoo import build_model
+from codesign.workloads.zoo.language_models import LANGUAGE_MODELS, LanguageModel
+
+TINY = LanguageModel(2, 64, 8, 2, 8, 128, 512, 4096)
+ARCHITECTURE = load_preset("soma-edge")
+OPTIONS = EvaluationOptions(Objective.LATENCY, Budget(evaluations=40))
+
+
+def served(spec: ServingSpec) -> ServingResult:
+    found = serve(spec, ARCHITECTURE, create("anneal"), OPTIONS)
+    assert isinstance(found, ServingResult)
+    return found
+
+
+def test_the_mean_context_is_that_of_all_steps() -> None:
+    requests = (Requests(10, 4, 2.0), Requests(100, 3))
+    spec = ServingSpec("tiny", TINY, requests)
+    # steps after the first token: caches of 10, 11, 12 (twice) and 100, 101 tokens
+    assert spec.mean_context == round((2 * (10 + 11 + 12) + 100 + 101) / 8)
+    assert spec.mean_output == pytest.approx(11 / 3)
+    assert spec.prompts == ((10, pytest.approx(2 / 3)), (100, pytest.approx(1 / 3)))
+
+
+def test_many_prompt_lengths_become_classes_of_equal_work() -> None:
+    spec = ServingSpec("tiny", TINY, tuple(Requests(n, 2) for n in range(1, 101)))
+    assert len(spec.prompts) == 4
+    assert sum(share for _, share in spec.prompts) == pytest.approx(1)
+    assert sum(n * share for n, share in spec.prompts) == pytest.approx(50.5, rel=0.01)
+
+
+def test_figures_follow_from_the_phases() -> None:
+    spec = ServingSpec("tiny", TINY, (Requests(32, 9), Requests(8, 5)), batch=4)
+    found = served(spec)
+    prompt = sum(share * phase.latency_s for phase, share in found.prefills)
+    steps = 6.0
+    assert (found.ttft_s, found.steps) == (pytest.approx(prompt), steps)
+    assert found.tpot_s == pytest.approx(found.decode.latency_s + 4 * prompt / steps)
+    seconds = steps * found.decode.latency_s + 4 * prompt
+    assert found.tokens_per_s == pytest.approx(4 * 7 / seconds)
+    # a place of the batch makes one token in `tpot_s`, and the first of each request with its prompt
+    joules = steps * found.decode.energy_j + 4 * sum(share * p.energy_j for p, share in found.prefills)
+    assert found.joules_per_token == pytest.approx(joules / (4 * 7))
+    assert sum(share for _, share in found.decode.bound_by) == pytest.approx(1)
+    assert found.decode.macs == 4 * (
+        2 * (64 * 64 * 2 + 64 * 16 * 2 + 3 * 64 * 128 + 2 * 64 * (spec.mean_context + 1)) + 512 * 64
+    )
+
+
+def test_one_output_token_is_a_prompt_alone() -> None:
+    found = served(ServingSpec("tiny", TINY, (Requests(16, 1),), batch=2))
+    assert (found.steps, found.tpot_s) == (0, found.ttft_s)
+    assert found.tokens_per_s == pytest.approx(1 / found.ttft_s)
+
+
+@pytest.mark.parametrize(
+    ("collective", "seconds"),
+    [(Collective.RING, 2 * 3 * (1e6 / 4 / 1e9 + 1e-6)), (Collective.TREE, 2 * 2 * (1e6 / 1e9 + 1e-6))],
+)
+def test_adding_up_over_chips(collective: Collective, seconds: float) -> None:
+    chips = Chips(4, 1e9, 1e-6, 10.0, collective)
+    assert chips.all_reduce_s(1e6) == pytest.approx(seconds)
+    assert chips.all_reduce_bytes(1e6) == 6e6
+    assert Chips(1).all_reduce_s(1e6) == 0
+
+
+def test_chips_share_weights_and_work() -> None:
+    spec = ServingSpec("tiny", TINY, (Requests(16, 5),), batch=2)
+    apart = replace(spec, chips=Chips(2, link_latency_s=0.0))
+    one, two = served(spec), served(apart)
+    assert two.decode.macs == one.decode.macs
+    assert two.decode.link_s == pytest.approx(2 * 2 * 2 * (2 * 64 / 2) / 50e9)
+    assert apart.decode(8, None).weight_bytes * 2 == spec.decode(8, None).weight_bytes
+    # key heads fewer than chips are repeated on each
+    four = split_model(TINY, 4)
+    assert (four.heads, four.key_heads, four.hidden, four.vocabulary) == (2, 1, 32, 128)
+
+
+@pytest.mark.parametrize("name", ["llama3_8b", "qwen2_5_0_5b", "deepseek_v2_lite", "mixtral_8x7b"])
+def test_weights_of_a_step_are_those_of_the_network(name: str) -> None:
+    model = LANGUAGE_MODELS[name]
+    spec = ServingSpec(name, model, (Requests(10, 2),))
+    net = build_model(name, phase="decode", past=10)
+    assert spec.step_elements(1) == net.weight_bytes
+    assert fixed_elements(model) <= net.weight_bytes
+
+
+def test_the_batch_at_which_decoding_is_bound_by_arithmetic() -> None:
+    spec = ServingSpec("tiny", replace(TINY, width=512, head_width=64, hidden=4096), (Requests(2, 2),))
+    least = compute_bound_batch(spec, ARCHITECTURE)
+    assert least is not None and least > 1
+    dram = ARCHITECTURE.levels[0]
+    assert dram.read_bandwidth_words_per_cycle is not None
+    rate = dram.read_bandwidth_words_per_cycle * dram.word_bits / 8
+
+    def times(batch: int) -> tuple[float, float]:
+        net = spec.decode(8, None, batch)
+        caches = sum(net.tensor_by_name[o.operands[1]].elements for o in net.operators if net.has_activation_weights(o))
+        return net.macs / ARCHITECTURE.mac_units, (net.weight_bytes + caches) / rate
+
+    assert times(least)[0] >= times(least)[1]
+    assert times(least - 1)[0] < times(least - 1)[1]
+    long = replace(spec, requests=(Requests(4000, 2),))
+    assert compute_bound_batch(long, ARCHITECTURE) is None  # caches alone keep DRAM busy for longer
+
+
+def test_a_trace_is_a_histogram(tmp_path: Path) -> None:
+    (tmp_path / "trace.csv").write_text("prompt,output\n10,3\n20,5\n10,3\n")
+    (tmp_path / "s.yaml").write_text(
+        "model: Llama3-8B\ntrace: trace.csv\nbatch: 4\nchips: {count: 2, collective: tree}\n"
+    )
+    spec = read_serving(tmp_path / "s.yaml")
+    assert spec.requests == (Requests(10, 3, 2.0), Requests(20, 5, 1.0))
+    assert (spec.name, spec.batch, spec.chips) == ("llama3_8b", 4, Chips(2, collective=Collective.TREE))
+    assert math.isclose(sum(share for _, share in spec.prompts), 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": "llama3_9b"}, r"unknown language model 'llama3_9b'.*llama3_8b"),
+        ({"batch": 0}, "`batch` must be an integer >= 1, got 0"),
+        ({"batches": 4}, r"unknown key 'batches'.*'batch'"),
+        ({"requests": []}, "at least one kind of request"),
+        ({"requests": [{"prompt": 4}]}, r"`output` is missing.*requests\[0\]"),
+        (
+            {"requests": [{"prompt": 4, "output": 0}]},
+            r"`output` of a request must be an integer >= 1, got 0.*requests\[0\]",
+        ),
+        ({"requests": [{"prompt": 4, "output": 2, "weight": -1}]}, "`weight` of a request must be a number > 0"),
+        ({"requests": [{"prompt": 8000, "output": 400}]}, "a request of 8,400 tokens passes the 8,192"),
+        ({"trace": "x.csv"}, "expected one of `requests`"),
+        ({"chips": {"count": 3}}, r"3 chips must divide the 32 heads"),
+        ({"chips": {"count": 0}}, "`count` of the chips must be an integer >= 1"),
+        ({"chips": {"links": 1}}, "unknown key 'links'"),
+        ({"chips": {"collective": "star"}}, "unknown collective 'star'"),
+        ({"routing": "best"}, "unknown routing 'best'"),
+    ],
+)
+def test_bad_specifications(change: dict[str, Any], message: str) -> None:
+    raw = {"model": "llama3_8b", "requests": [{"prompt": 4, "output": 2}]} | change
+    with pytest.raises(UserError, match=message):
+        serving_from_json(raw)
