@@ -81,5 +81,10 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def offered() -> dict[str, str]:
+    """Every name that the package offers and the module that has it."""
+    return dict(_OFFERED)
+
+
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})

@@ -6,6 +6,7 @@ import mkdocs_gen_files
 import typer
 from typer.main import get_command
 
+import codesign
 from codesign.cli.app import _register_commands, app
 
 INTRODUCTION = (
@@ -51,6 +52,15 @@ def row(parameter: Any) -> str:
     return f"| {names} | {meaning} | {shown} |"
 
 
+def python() -> str:
+    """The names that `import codesign` offers, functions first, each documented by its docstring."""
+    names = sorted(codesign.offered(), key=lambda n: (n[0].isupper(), n))
+    parts = ["# Python", "", "`import codesign` offers these names. Each is imported when it is first used.", ""]
+    return "\n".join([*parts, *(f"::: {codesign.offered()[n]}.{n}\n" for n in names)])
+
+
 _register_commands()
 with mkdocs_gen_files.open("reference/command-line.md", "w") as page:
     page.write(command_line(get_command(app)))
+with mkdocs_gen_files.open("reference/python.md", "w") as page:
+    page.write(python())

@@ -9,6 +9,7 @@ CPU seconds are those of the search; reading files and compiling are not counted
 import csv
 import json
 import math
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -44,7 +45,7 @@ class Config:
 
     kind: str
     data: Path
-    time_limit: float = 120.0
+    time_limit: float = 45.0
     smoke: bool = False
     only: str = ""
     out: Path = Path("results/accelforge_runs")
@@ -229,7 +230,7 @@ class Outcome:
 
     value: float
     proven: bool
-    energy: float
+    energy: float | None
     seconds: float
 
 
@@ -318,7 +319,7 @@ def report(rows: list[dict[str, Any]]) -> str:
         cells = [
             f"{theirs['energy']:.6g}",
             f"{theirs['seconds']:.6g}",
-            f"{ours['energy']:.6g}",
+            "" if ours["energy"] is None else f"{ours['energy']:.6g}",
             f"{ours['seconds']:.6g}",
             f"{r['ratio']:.6f}",
         ]
@@ -354,6 +355,11 @@ def main(config: Config) -> dict[str, Any]:
             if isinstance(run, UserError):
                 raise run
             rows.append(compare(run, config.time_limit))
+            print(
+                f"{name}: ratio {rows[-1]['ratio']:.6f}, {rows[-1]['ours']['cpu_seconds']:.2f} CPU s",
+                file=sys.stderr,
+                flush=True,
+            )
         except UserError as error:
             rows.append({"case": name, "status": f"not supported: {error}"})
         if config.smoke:

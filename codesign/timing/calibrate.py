@@ -15,7 +15,7 @@ from codesign.mapping.nest import FloatArray
 Predict = Callable[[dict[str, float], list[int]], FloatArray]
 """Cycles predicted with constants for the rows of some indices."""
 
-_SOFT = 0.02
+_SOFT = 0.008
 """Residuals below this count as squares, those above by their size."""
 _BLIND = 1e-3
 """A direction of constants that moves predictions this much less than the best seen one cannot be told from the data."""
@@ -123,6 +123,32 @@ def fit_constants(problem: FitProblem, rows: Sequence[int] | None = None, *, eva
     return Fit(values, intervals, predicted, error, blind)
 
 
+_SPREAD = 5.0
+"""Starts are drawn up to this many powers of two around the given one."""
+
+
+def coarse_start(problem: FitProblem, *, seed: int = 0, draws: int = 120) -> FitProblem:
+    """The problem with a better start: the best of random ones.
+
+    What is hidden behind something else has no slope; a slope search alone would leave it where it is.
+
+    Args:
+        problem: What is to be fitted.
+        seed: Of the draws.
+        draws: Starts tried for each constant.
+    """
+    rows = list(range(len(problem.measured)))
+    rng = np.random.default_rng(seed)
+    powers = rng.uniform(-_SPREAD, _SPREAD, (draws * len(problem.names), len(problem.names)))
+    powers[0] = 0.0
+    tried = [
+        {name: problem.start[name] * 2.0**power for name, power in zip(problem.names, row, strict=True)}
+        for row in powers
+    ]
+    misses = [float(np.abs(np.log(problem.predict(c, rows) / problem.measured)).mean()) for c in tried]
+    return replace(problem, start=tried[int(np.argmin(misses))])
+
+
 def _intervals(
     names: tuple[str, ...], x: FloatArray, jacobian: FloatArray, residual: FloatArray
 ) -> tuple[dict[str, tuple[float, float]], tuple[str, ...]]:
@@ -131,11 +157,10 @@ def _intervals(
     unseen = ways[sizes < _BLIND * sizes[0]] if len(sizes) and sizes[0] > 0 else ways
     blind = sorted({names[i] for way in unseen for i in np.nonzero(np.abs(way) > 0.3)[0]})
     sigma = 1.4826 * float(np.median(np.abs(residual)))
-    scale = np.divide(1.0, sizes, out=np.full_like(sizes, np.inf), where=sizes > 0)
+    scale = 1.0 / np.maximum(sizes, 1e-12)
     variance = (np.square(ways.T * scale)).sum(axis=1) * sigma**2
-    half = _WIDTH_95 * np.sqrt(variance)
-    with np.errstate(over="ignore"):
-        low, high = np.exp(x - half), np.exp(x + half)
+    half = np.minimum(_WIDTH_95 * np.sqrt(variance), 50.0)
+    low, high = np.exp(x - half), np.exp(x + half)
     return {n: (float(low[i]), float(high[i])) for i, n in enumerate(names)}, tuple(blind)
 
 

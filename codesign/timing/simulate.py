@@ -65,6 +65,7 @@ class Run:
         operations: Operations in the run.
         simulated: Those simulated one by one; the others were skipped as repetitions.
         events: The timeline, from the start; empty unless asked for.
+        exact_cycles: Before rounding to whole cycles (constants of a table may be fractions).
     """
 
     latency_cycles: int
@@ -74,6 +75,7 @@ class Run:
     operations: int
     simulated: int
     events: tuple[Event, ...] = ()
+    exact_cycles: float = 0.0
 
 
 def simulate(
@@ -177,7 +179,8 @@ def run_plan(
     )
     bound = max(used, key=lambda r: (held[r], -r))
     complete = status != CUT_SHORT
-    return Run(total, complete, uses, resources[bound], int(counts.sum()), int(work[0]), timeline)
+    exact = cycles + timing.run_cycles
+    return Run(total, complete, uses, resources[bound], int(counts.sum()), int(work[0]), timeline, exact)
 
 
 def _use(

@@ -187,6 +187,34 @@ def _choice(fields: Fields, key: str, default: Any) -> Any:
         raise unknown_name(f"`{key}`", name, [o.value for o in kinds], where=fields.where) from None
 
 
+def timing_to_json(timing: Timing) -> dict[str, Any]:
+    """What stands under `timing:`; `timing_from_json` gives the same table back."""
+    value: dict[str, Any] = {"name": timing.name}
+    for key in ("source", "fitted_on"):
+        if getattr(timing, key):
+            value[key] = getattr(timing, key)
+    plain = Timing(timing.name)
+    for key in (*_WHOLE_CYCLES, "command_queue", "steps_in_flight"):
+        if getattr(timing, key) != getattr(plain, key):
+            value[key] = getattr(timing, key)
+    if timing.overlap is not plain.overlap:
+        value["overlap"] = timing.overlap.value
+    if timing.levels:
+        value["levels"] = [_level_to_json(level) for level in timing.levels]
+    if timing.constants:
+        value["constants"] = dict(timing.constants)
+    return value
+
+
+def _level_to_json(level: LevelTiming) -> dict[str, Any]:
+    value: dict[str, Any] = {"level": level.level}
+    plain = LevelTiming(level.level)
+    for key, item in vars(level).items():
+        if key != "level" and item != getattr(plain, key):
+            value[key] = item.value if isinstance(item, Enum) else item
+    return value
+
+
 def read_timing(path: str | Path) -> Timing:
     """The table of a YAML file with `timing:` at its top.
 

@@ -15,6 +15,8 @@ SETS = {
     "tileflow": ("tileflow", "compare_gemm"),
     "tileflow-fused": ("tileflow", "compare_fused"),
     "dosa": ("dosa", "compare_dosa"),
+    "eyeriss": ("eyeriss", "compare_eyeriss"),
+    "stream": ("stream", "compare_stream"),
     "dram": ("dram", "compare_dram"),
     "noc": ("noc", "compare_noc"),
 }
