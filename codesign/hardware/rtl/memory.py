@@ -23,12 +23,22 @@ class Ram(Elaboratable):
         writes: Number of write ports.
         through: Read ports that see writes of port 0 in the same cycle.
         instance: Emit an instance instead of the behaviour.
+        at_once: Reads answer in the same cycle.
     """
 
     def __init__(
-        self, depth: int, width: int, lane: int, reads: int, writes: int, through: Sequence[int], instance: bool
+        self,
+        depth: int,
+        width: int,
+        lane: int,
+        reads: int,
+        writes: int,
+        through: Sequence[int],
+        instance: bool,
+        at_once: bool = False,
     ) -> None:
         self.depth, self.width, self.lane, self.instance = depth, width, lane, instance
+        self.at_once = at_once
         self.reads, self.writes, self.through = reads, writes, tuple(through)
         bits = max(1, (depth - 1).bit_length())
         self.raddr = [Signal(bits, name=f"raddr{i}") for i in range(reads)]
@@ -42,8 +52,10 @@ class Ram(Elaboratable):
     def module(self) -> str:
         """Name of its Verilog module."""
         through = "".join(map(str, self.through))
-        return f"ram_{self.depth}x{self.width}_l{self.lane}_r{self.reads}w{self.writes}" + (
-            f"_t{through}" if through else ""
+        return (
+            f"ram_{self.depth}x{self.width}_l{self.lane}_r{self.reads}w{self.writes}"
+            + (f"_t{through}" if through else "")
+            + ("_c" if self.at_once else "")
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -63,6 +75,10 @@ class Ram(Elaboratable):
         for i, w in enumerate(write_ports):
             m.d.comb += [w.addr.eq(self.waddr[i]), w.en.eq(self.wen[i]), w.data.eq(self.wdata[i])]
         for i in range(self.reads):
+            if self.at_once:
+                r = mem.read_port(domain="comb")
+                m.d.comb += [r.addr.eq(self.raddr[i]), self.rdata[i].eq(r.data)]
+                continue
             seen = [write_ports[0]] if i in self.through else []
             r = mem.read_port(transparent_for=seen)
             m.d.comb += [r.addr.eq(self.raddr[i]), r.en.eq(self.ren[i]), self.rdata[i].eq(r.data)]
@@ -85,14 +101,16 @@ class Ram(Elaboratable):
         lanes, lane = self.width // self.lane, self.lane
         body = [f"module {self.module}(\n{self.ports_verilog()});"]
         body += [f"  reg [{self.width - 1}:0] mem [0:{self.depth - 1}];"]
-        for i in range(self.reads):
+        if self.at_once:
+            body += [f"  assign rdata{i} = mem[raddr{i}];" for i in range(self.reads)]
+        for i in range(0 if self.at_once else self.reads):
             body += [f"  reg [{self.width - 1}:0] q{i};", f"  assign rdata{i} = q{i};"]
         body += ["  always @(posedge clk) begin"]
         for i in range(self.writes):
             for b in range(lanes):
                 part = f"{b * lane + lane - 1}:{b * lane}"
                 body += [f"    if (wen{i}[{b}]) mem[waddr{i}][{part}] <= wdata{i}[{part}];"]
-        for i in range(self.reads):
+        for i in range(0 if self.at_once else self.reads):
             body += [f"    if (ren{i}) begin", f"      q{i} <= mem[raddr{i}];"]
             if i in self.through:
                 for b in range(lanes):

@@ -18,13 +18,12 @@ f + 4 + column_cycles + e and written a cycle later.
 from enum import IntEnum
 
 from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value
-from amaranth.lib.memory import Memory
 
 from codesign.arch.architecture import Links
 from codesign.hardware.parameters import Parameters
 from codesign.hardware.rtl import registers as reg
 from codesign.hardware.rtl.array import TENSOR_CODE, Array, adder_tree, or_tree
-from codesign.hardware.rtl.memory import Scratchpad
+from codesign.hardware.rtl.memory import Ram, Scratchpad
 from codesign.hardware.rtl.nest import FlatAddress, LineAddress, LoopNest, line_sum
 
 
@@ -79,6 +78,11 @@ class ArrayUnit(Elaboratable):
         self.nest = LoopNest(p.run_loops, name="run")
         self.array = Array(p, instance)
         self._declare()
+        widths = {"A": bits, "B": bits, "O": bits, "who": 8 + p.window_bits}
+        self.tables = {
+            name: Ram(p.windows, width, width, 2 if name in ("O", "who") else 1, 1, (), instance, at_once=True)
+            for name, width in widths.items()
+        }
         self.events = {
             "ev_feed": Signal(3, name="ev_feed"), "ev_fill": Signal(name="ev_fill"),
             "ev_window": Signal(p.window_bits, name="ev_window"), "ev_go": Signal(name="ev_go"),
@@ -158,22 +162,17 @@ class ArrayUnit(Elaboratable):
                 with m.If(index == y):
                     m.d.sync += a.group[y].eq(bus.data)
         m.d.comb += a.ones.eq(self.r_ones)
-        bits = p.row_bits + p.offset_bits
-        widths = {"A": bits, "B": bits, "O": bits, "who": 8 + p.window_bits}
         bases = {"A": reg.WINDOWS_A, "B": reg.WINDOWS_B, "O": reg.EMIT_AT, "who": reg.EMIT_WHO}
-        self.tables = {}
-        for name, width in widths.items():
-            table = Memory(shape=width, depth=p.windows, init=[])
+        for name, table in self.tables.items():
             m.submodules[f"table_{name}"] = table
-            write = table.write_port()
-            m.d.comb += [write.addr.eq(index), write.data.eq(bus.data), write.en.eq(bus.we & (region == bases[name]))]
-            self.tables[name] = table
+            m.d.comb += [table.waddr[0].eq(index), table.wdata[0].eq(bus.data)]
+            m.d.comb += table.wen[0].eq(bus.we & (region == bases[name]))
 
-    def _lookup(self, name: str, index: Value) -> Signal:
+    def _lookup(self, name: str, index: Value, port: int = 0) -> Signal:
         """A table's entry, in the same cycle."""
-        port = self.tables[name].read_port(domain="comb")
-        self.module.d.comb += port.addr.eq(index)
-        return port.data
+        table = self.tables[name]
+        self.module.d.comb += [table.raddr[port].eq(index), table.ren[port].eq(1)]
+        return table.rdata[port]
 
     def _addresses(self, m: Module) -> None:
         """Bounds by kind of command; one line address and, where kept, one local address a tensor."""
@@ -306,7 +305,7 @@ class ArrayUnit(Elaboratable):
             m.d.sync += index.eq(index + 1)
             with m.If(index == self.r_windows["O"]):
                 m.d.sync += active.eq(0)
-        who, offset = self._lookup("who", index), self._lookup("O", index)
+        who, offset = self._lookup("who", index, 1), self._lookup("O", index, 1)
         at = line_sum(m, held[:-1], offset, p.row_bits, p.offset_bits, p.line_bytes, "emit_at")
         m.d.comb += [self.array.row0.emit.eq(active), self.array.row0.emit_group.eq(who[1:8])]
         reads = Signal()

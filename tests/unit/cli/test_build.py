@@ -1,0 +1,65 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from codesign.cli import app as application
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """The exit code of `codesign build`."""
+    monkeypatch.setattr("sys.argv", ["codesign", "build", *arguments])
+    try:
+        application.main()
+    except SystemExit as stopped:
+        return int(stopped.code or 0)
+    return 0
+
+
+def test_a_core_is_written_and_its_simulation_agrees(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--space", "dotcore", "--design", "pe_rows=4,pe_cols=4,banks=2", "--layer", "gemm M=2 N=3 K=32"]
+    arguments += [
+        "--simulate",
+        "--simulator",
+        "amaranth",
+        "--evaluations",
+        "10",
+        "--format",
+        "json",
+        "--out",
+        str(tmp_path),
+    ]
+    assert run(monkeypatch, *arguments) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["simulation"]["bit_equal"]
+    assert document["simulation"]["accesses_equal"]
+    assert document["simulation"]["cycles"] == document["predicted_cycles"]
+    for name in (
+        "accelerator.v",
+        "Makefile",
+        "README.md",
+        "diagram.svg",
+        "registers.json",
+        "testbench.cpp",
+        "dram.bin",
+    ):
+        assert (tmp_path / name).stat().st_size > 0
+    assert "module accelerator(" in (tmp_path / "accelerator.v").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "what is to be built?"),
+        (("--space", "gemmcore"), "--space needs a --layer"),
+        (("--trial", "3"), "--trial needs one study"),
+        (("--space", "eyeriss", "--layer", "gemm M=8 N=8 K=8"), "no `bus_bits`"),
+    ],
+)
+def test_what_cannot_be_built_is_refused_with_one_message(
+    arguments: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, *arguments) == 2
+    assert message in capsys.readouterr().err
