@@ -13,7 +13,6 @@ from typing import Annotated, NoReturn
 import typer
 
 from codesign.core.errors import UserError
-from codesign.core.plugins import EXTRAS, missing_package
 
 COMMANDS = (
     "explore",
@@ -116,6 +115,8 @@ def main() -> None:
 
 def _missing(error: ModuleNotFoundError) -> None:
     """An optional package that is not installed is a user's to mend; any other missing module is our fault."""
+    from codesign.core.plugins import EXTRAS, missing_package
+
     package = (error.name or "").partition(".")[0]
     if package not in EXTRAS:
         _fault(error)

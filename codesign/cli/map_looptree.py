@@ -56,9 +56,8 @@ def map_looptree(
         return
     for line in document.get("nest", ()):
         typer.echo(line)
-    typer.echo(
-        f"energy {document['energy_j']:.9g} J, latency {document['latency_s']:.9g} s, {goal.value} {document['value']:.9g}"
-    )
+    energy = "" if document["energy_j"] is None else f"energy {document['energy_j']:.9g} J, "
+    typer.echo(f"{energy}latency {document['latency_s']:.9g} s, {goal.value} {document['value']:.9g}")
     typer.echo(f"proof: {document['proof']}, gap {document['gap']:.3%}, {document['cpu_seconds']:.3f} CPU s")
 
 

@@ -100,9 +100,9 @@ def _accesses(einsum: Any, where: str) -> list[_Access]:
         return found
     text = einsum["einsum"] if isinstance(einsum, dict) else einsum
     left, right = text.split("=", 1)
-    return [_parsed(m, True, where) for m in _TENSOR.finditer(left)] + [
-        _parsed(m, False, where) for m in _TENSOR.finditer(right)
-    ]
+    found = [_parsed(m, True, where) for m in _TENSOR.finditer(left)]
+    found += [_parsed(m, False, where) for m in _TENSOR.finditer(right)]
+    return list(dict.fromkeys(found))  # a tensor that is read twice alike is one access
 
 
 def _parsed(match: re.Match[str], output: bool, where: str) -> _Access:

@@ -36,13 +36,13 @@ class Schedule:
     Args:
         value: Objective.
         bound: What none is below.
-        energy: With leakage.
+        energy: With leakage; none where only latency was searched.
         seconds: Latency, operators one after another.
     """
 
     value: float
     bound: float
-    energy: float
+    energy: float | None
     seconds: float
 
     @property
@@ -307,6 +307,10 @@ class Fusion:
 
     def solve(self, time_limit: float = math.inf) -> Schedule:
         """The best schedule and its bound."""
+        found = self._solve(time_limit)
+        return replace(found, energy=None) if self.goal is Goal.LATENCY and self.leak == 0 else found
+
+    def _solve(self, time_limit: float) -> Schedule:
         self.stop = time.process_time() + time_limit
         low = bound = self.goal.of(*self.total, self.leak)
         best = self.separate()
@@ -358,7 +362,7 @@ class Fusion:
             if value >= best.value * (1 - 1e-12):
                 break
             best = Schedule(value, 0.0, energy + self.leak * seconds, seconds)
-            weight = self.leak + best.energy / seconds if seconds else self.leak
+            weight = 2 * self.leak + energy / seconds if seconds else self.leak
         return best
 
 
