@@ -7,6 +7,7 @@ import pytest
 
 from codesign.core.errors import UserError
 from codesign.evaluation.design import Evaluation
+from codesign.evaluation.detail import NoDetail
 from codesign.evaluation.metrics import Metrics, format_si, unit_of
 from codesign.evaluation.own_metrics import WithOwnMetrics
 from codesign.study.config import check_same
@@ -96,7 +97,7 @@ def test_metrics_of_a_module(module: str) -> None:
     point = SCRATCHPAD.space.presets[0]
 
     def judge(_: Any) -> Evaluation:
-        return Evaluation(Metrics(1.0, 2.0, 3.0, 0.1), None, 0.0, {}, {})
+        return Evaluation(Metrics(1.0, 2.0, 3.0, 0.1), None, 0.0, NoDetail(), {})
 
     found = WithOwnMetrics(judge, SCRATCHPAD, goals.metrics)(point)
     assert found.metrics is not None
