@@ -26,6 +26,9 @@ from experiments.mappers_common import markdown, save
 
 KINDS = ("head", "uneven", "imperfect", "fused", "regression")
 GOALS = {"energy": Goal.ENERGY, "latency": Goal.LATENCY, "edp": Goal.EDP, "energy x delay": Goal.EDP}
+BROKEN = (LookupError, TypeError, ValueError, ArithmeticError, OSError)
+"""What a recorded file of another form may raise; such a run is counted, not a reason to stop."""
+
 SAME = 1 + 1e-6
 """Their values are single precision."""
 
@@ -173,33 +176,37 @@ def _costs(data: dict[str, Any]) -> Costs:
     return Costs(actions, sizes=sizes, leak_w=float(leak) if leak is not None else None)
 
 
-def read_regression(folder: Path) -> Iterator[Run]:
+def read_regression(folder: Path) -> Iterator[tuple[str, Run | UserError]]:
     """The runs of AccelForge's own regression test."""
     costs = json.loads((folder / "component_costs.json").read_text())
     workloads = json.loads((folder / "workloads_expanded.json").read_text())
     with (folder / "results.csv").open() as file:
         rows = list(csv.DictReader(file))
-    cpu: dict[str, float] = {}
     for row in rows:
-        text = (folder / "yaml" / "arches" / f"{row['arch']}.yaml").read_text()
-        models = costs.get(row["arch"], {})
-        goal = GOALS[row["metric"]]
-        energy, seconds = float(row["energy_J"]), float(row["latency_s"])
-        value = {Goal.ENERGY: energy, Goal.LATENCY: seconds, Goal.EDP: energy * seconds}[goal]
-        key = f"{row['workload']}|{row['parameters']}"
-        yield Run(
-            name=row["case"],
-            goal=goal,
-            points=(Point(energy, seconds, value),),
-            arch=load(text)["arch"],
-            workload=read_workload(workloads[key]),
-            costs=Costs(
-                {n: m["actions"] for n, m in models.items()}, {n: float(m["leak_power"]) for n, m in models.items()}
-            ),
-            unfused=row["fusion"] == "unfused",
-            loops=1,
-            cpu_seconds=cpu.get(row["case"]),
-        )
+        try:
+            yield row["case"], _regression_run(row, folder, costs.get(row["arch"], {}), workloads)
+        except UserError as error:
+            yield row["case"], error
+        except BROKEN as error:
+            yield row["case"], UserError(f"the run lacks something: {type(error).__name__} {error}", where=str(folder))
+
+
+def _regression_run(row: dict[str, str], folder: Path, models: dict[str, Any], workloads: dict[str, Any]) -> Run:
+    text = (folder / "yaml" / "arches" / f"{row['arch']}.yaml").read_text()
+    goal = GOALS[row["metric"]]
+    energy, seconds = float(row["energy_J"]), float(row["latency_s"])
+    value = {Goal.ENERGY: energy, Goal.LATENCY: seconds, Goal.EDP: energy * seconds}[goal]
+    actions = {n: m["actions"] for n, m in models.items()}
+    return Run(
+        name=row["case"],
+        goal=goal,
+        points=(Point(energy, seconds, value),),
+        arch=load(text)["arch"],
+        workload=read_workload(workloads[f"{row['workload']}|{row['parameters']}"]),
+        costs=Costs(actions, {n: float(m["leak_power"]) for n, m in models.items()}),
+        unfused=row["fusion"] == "unfused",
+        loops=1,
+    )
 
 
 def read_runs(config: Config) -> Iterator[tuple[str, Run | UserError]]:
@@ -211,8 +218,7 @@ def read_runs(config: Config) -> Iterator[tuple[str, Run | UserError]]:
     if config.kind == "regression":
         if not (config.data / "results.csv").exists():
             raise UserError("no results.csv there", where=str(config.data))
-        for run in read_regression(config.data):
-            yield run.name, run
+        yield from read_regression(config.data)
         return
     paths = sorted(config.data.glob("*.json"))
     if not paths:
@@ -222,6 +228,8 @@ def read_runs(config: Config) -> Iterator[tuple[str, Run | UserError]]:
             yield path.stem, read_json(path)
         except UserError as error:
             yield path.stem, error
+        except BROKEN as error:
+            yield path.stem, UserError(f"the file lacks something: {type(error).__name__} {error}", where=str(path))
 
 
 @dataclass(frozen=True)
@@ -354,7 +362,10 @@ def main(config: Config) -> dict[str, Any]:
         try:
             if isinstance(run, UserError):
                 raise run
-            rows.append(compare(run, config.time_limit))
+            row = compare(run, config.time_limit)
+            if not math.isfinite(row["ratio"]):
+                raise UserError("no mapping was found within the limits")
+            rows.append(row)
             print(
                 f"{name}: ratio {rows[-1]['ratio']:.6f}, {rows[-1]['ours']['cpu_seconds']:.2f} CPU s",
                 file=sys.stderr,
@@ -362,6 +373,8 @@ def main(config: Config) -> dict[str, Any]:
             )
         except UserError as error:
             rows.append({"case": name, "status": f"not supported: {error}"})
+        except BROKEN as error:
+            rows.append({"case": name, "status": f"not supported: {type(error).__name__} {error}"})
         if config.smoke:
             break
     text = report(rows)

@@ -1,13 +1,14 @@
 """Real design spaces that were evaluated in full, as black boxes: see `experiments.exhaustive`."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from codesign.bounds import DesignBounds
 from codesign.core.errors import UserError
 from codesign.optim.pareto import front
 from experiments.exhaustive import TABLES, Row, cases, read_table
@@ -41,6 +42,11 @@ class TableBox:
         found: Space = cases()[self.name].space.space
         return found
 
+    @property
+    def bounds(self) -> DesignBounds:
+        """What no design can be below, whatever its mappings; one for all boxes of the case."""
+        return _bounds(self.name)
+
     @cached_property
     def rows(self) -> dict[bytes, Row]:
         """The table by choice indices.
@@ -73,6 +79,12 @@ class TableBox:
             if np.isfinite(row.latency_s) and (self.power_limit_w is None or row.power_w <= self.power_limit_w)
         ]
         return front(np.array([[getattr(row, METRICS[o]) for o in self.objectives] for row in working]))
+
+
+@cache
+def _bounds(name: str) -> DesignBounds:
+    case = cases()[name]
+    return DesignBounds(case.space, case.network)
 
 
 def table_boxes() -> dict[str, TableBox]:

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _PYTHON = ("python", "py")
-_COMMAND = re.compile(r"^(?:\$ )?(codesign|make|python -m)\s")
+_COMMAND = re.compile(r"^(?:\$ )?(codesign|make|python -m) (?! )")
 
 
 def blocks(page: Path, *languages: str) -> list[tuple[int, str]]:

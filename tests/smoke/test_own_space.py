@@ -75,7 +75,7 @@ def test_a_space_file_from_search_to_export(tmp_path: Path) -> None:
     [design, *_] = data["designs"].values()  # type: ignore[attr-defined]
     assert (
         design["architecture"]["name"] == "mine"
-        and "cycles" in design["layers"][0]
+        and design["layers"][0]["occupancy"]
         and design["roofline"]["bytes_per_cycle"]
     )
     varied = codesign("sensitivity", "runs/a", "--factor", "2", "--constant", "mac", cwd=tmp_path)

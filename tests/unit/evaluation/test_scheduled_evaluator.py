@@ -43,7 +43,8 @@ def test_more_bandwidth_and_a_larger_array_are_faster_and_a_small_buffer_is_infe
 
 
 def test_a_network_that_does_not_fit_is_an_infeasible_design() -> None:
-    heavy = LayerGraph("heavy", (Layer("fc", LayerType.FC, 2048, 1, 1, 2048, ext_prevs=(0,)),), ((2048, 1, 1),))
+    # one output of 4 MiB of weights cannot be cut along its channels
+    heavy = LayerGraph("heavy", (Layer("fc", LayerType.FC, 1, 1, 1, 4 << 20, ext_prevs=(0,)),), ((4 << 20, 1, 1),))
     evaluate = ScheduledEvaluator(SOMA_EDGE, ((heavy, 1.0),), 1, Objective(), SearchOptions(Budget(evaluations=100)))
     found = evaluate({"gbuf_mib": 1, "dram_bytes_per_cycle": 16, "pe_dim": 4})
     assert found.metrics is None and found.infeasible is not None

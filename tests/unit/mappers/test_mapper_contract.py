@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, StorageLevel
+from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, Ports, StorageLevel
 from codesign.core.errors import UserError
 from codesign.core.goals import OBJECTIVES, Budget, Objective, Proof
 from codesign.cost.cost import Cost, evaluate
@@ -12,6 +12,7 @@ from codesign.mapping.constraints import Constraints, Keep, LevelConstraints, Ma
 from codesign.mapping.mapping import Mapping, Spatial, Storage, Temporal
 from codesign.workloads.computation import Computation
 from tests.oracle.exact_problems import random_problem
+from tests.recomputed_cycles import busy_cycles, is_rounded_up
 
 BUDGET = Budget(evaluations=300)
 
@@ -51,6 +52,27 @@ def test_the_mapping_is_valid_and_costs_what_is_said(name: str, objective: Objec
     assert (again.latency_cycles, again.energy_pj) == (result.cost.latency_cycles, result.cost.energy_pj)
     assert result.evaluated >= 1
     assert (result.gap == 0.0) == (result.proof is Proof.OPTIMAL)
+
+
+@pytest.mark.parametrize("seed", [1, 12, 30])
+@pytest.mark.parametrize("objective", list(OBJECTIVES))
+def test_behind_windows_and_limited_ports_nothing_beats_the_optimum(objective: Objective, seed: int) -> None:
+    """Every level's ports limited, some half duplex, keep sets free: cycles follow from accesses, `optimal` is optimal."""
+    forms = ("conv1d", "conv2d", "conv1d_strided", "conv1d_dilated")
+    rng = np.random.default_rng(77_000 + seed)
+    problem = random_problem(rng, forms, free_bypass=True, size=130, levels=4, busy=True)
+    assert {v.ports for v in problem.architecture.levels} == set(Ports)
+    best = create("exact").map(problem, objective, budget=Budget(), seed=0)
+    assert best.proof is Proof.OPTIMAL and best.cost is not None
+    for name in sorted(MAPPERS):
+        found = create(name).map(problem, objective, budget=BUDGET, seed=1)
+        if found.cost is None:
+            continue  # so few mappings may all be too large
+        assert objective.of(found.cost) >= objective.of(best.cost) * (1 - 1e-11), name
+        busy = busy_cycles(problem.computation, problem.architecture, found.cost)
+        assert all(is_rounded_up(v.busy_cycles, busy[v.level]) for v in found.cost.levels), name
+        slowest = max(found.cost.compute_cycles, *(v.busy_cycles for v in found.cost.levels))
+        assert found.cost.latency_cycles == slowest, name
 
 
 @pytest.mark.parametrize("name", sorted(MAPPERS))
