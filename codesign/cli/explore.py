@@ -18,6 +18,9 @@ _WORKLOAD, _INNER, _CHEAP = "Workload", "Judging a design", "Cheap evaluations f
 _WORKERS = "Workers"
 
 
+COMMAND_LINE = "command line"
+
+
 def _option(panel: str, *names: str, **settings: Any) -> Any:
     """An option in a panel of `--help`."""
     return typer.Option(*names, rich_help_panel=panel, **settings)
@@ -282,7 +285,13 @@ def _specification(file: Path | None, flags: dict[str, Any]) -> "StudySpec":
         raise UserError("which network?", hint="give --network or --workload, or a study file that names one")
     if isinstance(found := _table(whole, "place"), dict) and "out" not in found:
         raise UserError("where is the study kept?", hint="give --out FOLDER")
-    return StudySpec.from_json(whole, "command line" if file is None else str(file))
+    if file is not None:
+        return StudySpec.from_json(whole, str(file))
+    try:
+        return StudySpec.from_json(whole, COMMAND_LINE)
+    except UserError as error:  # a flag is place enough
+        place = error.where if error.where is not None and not error.where.startswith(COMMAND_LINE) else None
+        raise type(error)(error.message, where=place, hint=error.hint) from None
 
 
 def _table(whole: dict[str, Any], name: str) -> Any:
