@@ -18,6 +18,7 @@ LINT_NOTE = """\
 /* verilator lint_off CASEINCOMPLETE */
 /* verilator lint_off DECLFILENAME */
 /* verilator lint_off UNUSEDPARAM */
+/* verilator lint_off CMPCONST */ // a limit that a counter of this width always keeps
 """
 
 
@@ -89,4 +90,7 @@ def generate(p: Parameters) -> Netlist:
 def _plain_names(text: str) -> str:
     r"""Module names with dots are escaped identifiers (``\a.b ``); tools read plain ones more willingly."""
     text = re.sub(r"^/\*.*?\*/\s*$", "", text, flags=re.M)
+    text = re.sub(
+        r"^(\s*reg (?:\[[^\]]*\] )?(?!\\\$auto)[^=;]+?) = [^;]+;", r"\1;", text, flags=re.M
+    )  # every register has a reset
     return re.sub(r"\\([A-Za-z_][\w.$]*) ", lambda m: m.group(1).replace(".", "_").replace("$", "_") + " ", text)

@@ -10,6 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.plugins import load_attribute
 from codesign.optim.hypervolume import Frame
 from codesign.optim.optimizer import Optimizer
 from codesign.optim.outcomes import OutcomeConstraint, parse_constraints
@@ -36,7 +37,7 @@ class _Entry:
 
     def load(self) -> Any:
         module = self.module if "." in self.module else f"codesign.optim.{self.module}"
-        return getattr(importlib.import_module(module), self.strategy)
+        return load_attribute(f"{module}:{self.strategy}", "this optimiser")
 
 
 _ENTRIES: dict[str, _Entry] = {

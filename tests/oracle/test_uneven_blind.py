@@ -383,7 +383,7 @@ def test_optimum_with_imperfect_outermost_loops_is_that_of_all_nests(seed: int) 
     assert found.proven or math.isinf(found.value)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("oracle")
 @pytest.mark.parametrize("seed", range(10, 60))
 @pytest.mark.parametrize("imperfect", [False, True])
 def test_optimum_is_that_of_all_nests_on_many(seed: int, imperfect: bool) -> None:

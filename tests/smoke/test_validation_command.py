@@ -39,3 +39,14 @@ def test_bad_rows_are_refused(content: str, message: str, tmp_path: Path, capsys
 def test_a_missing_folder_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--set", "noc", "--data", "nowhere"]) == 2
     assert "--data must be a folder, got 'nowhere'" in capsys.readouterr().err
+
+
+def test_folders_of_other_sets_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "alexnet.csv").write_text(
+        "layer,groups,batch,C_per_group,K_per_group,output_side,filter_side,stride,latency_ms\n"
+        "conv3,2,4,256,192,13,3,1,21.8\n"
+    )
+    assert main(["--set", "eyeriss", "--data", str(tmp_path)]) == 0
+    found = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+    assert found["rows"] == 1
+    assert found["worst_error"] < 0.05

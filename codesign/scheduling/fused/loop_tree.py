@@ -13,7 +13,7 @@ from codesign.mappers.uneven.kernel import Array
 from codesign.mappers.uneven.search import STEPS
 from codesign.mappers.uneven.space import divisors
 from codesign.mapping.looptree import Goal, Machine, Operator
-from codesign.scheduling.fused.operator_front import CopyFront, Front, Limits, Loops, OperatorFront, TimeUp
+from codesign.scheduling.fused.operator_front import CopyFront, Limits, Loops, OperatorFront, TimeUp
 from codesign.scheduling.fused.pareto import undominated
 
 
@@ -225,8 +225,8 @@ class Fusion:
         """Rows of one operator inside the loops."""
         front = self.fronts[operator]
         loops: Loops = tuple((loop.of(operator), loop.tile) for loop in context)
-        found: Front = front.front(chip & front.tensors, loops)
-        return found.rows[self.prune(found.rows, operator, operator)]
+        rows = front.front(chip & front.tensors, loops)
+        return rows[self.prune(rows, operator, operator)]
 
     def part(self, first: int, last: int, chip: frozenset[str], context: tuple[SharedLoop, ...]) -> Array:
         """Rows of operators first..last as one part of a sequence: one operator, or several under more loops."""
@@ -315,7 +315,7 @@ class Fusion:
         low = bound = self.goal.of(*self.total, self.leak)
         best = self.separate()
         try:
-            for step in STEPS:
+            for step in STEPS[1:]:
                 self.limit = min(low * (1 + step), best.value * (1 + 1e-12))
                 found = self._within_limit()
                 if found is not None:

@@ -41,19 +41,6 @@ class Limits:
     leak: float
 
 
-@dataclass(frozen=True)
-class Front:
-    """Undominated ways.
-
-    Args:
-        rows: ``n x (depth + 3)``: bits that stay for all of each outer depth, the most bits held inside, energy, seconds.
-        sources: ``n x 3``: how each row came about.
-    """
-
-    rows: Array
-    sources: Array
-
-
 class _Open:
     """All labels of a case at the shared level."""
 
@@ -88,8 +75,8 @@ class _Open:
             found.append(sum(now[d] * s for d, s in self.strides.items()))
         return found
 
-    def rows(self, loops: Loops) -> list[tuple[Array, int, int]]:
-        """Rows for every set of nodes placed inside and every depth of the others."""
+    def rows(self, loops: Loops) -> list[Array]:
+        """Rows for every set of nodes placed inside and every depth of the others: see `OperatorFront.front`."""
         cells = self.cells(loops)
         if cells is None or len(self.offsets) == 1:
             return []
@@ -102,7 +89,7 @@ class _Open:
             if lo == hi or (outside and not depth):
                 continue
             labels = self.labels[lo:hi]
-            for code, depths in enumerate(itertools.product(range(depth), repeat=len(outside))):
+            for depths in itertools.product(range(depth), repeat=len(outside)):
                 held, charge = np.zeros(depth), np.zeros(self.charges.shape[2])
                 for node, d in zip(outside, depths, strict=True):
                     held[d] += self.words[node, cells[d]]
@@ -114,7 +101,7 @@ class _Open:
                 row[:, depth + 2] = (
                     floor if charge.size == 1 else np.maximum(floor, (labels[:, 2:] + charge[1:]).max(axis=1))
                 )
-                found.append((row, int(lo), code * len(self.states) + list(self.states).index(state)))
+                found.append(row)
         return found
 
 
@@ -140,7 +127,7 @@ class OperatorFront:
         self.width = {t.name: machines[0].memories[1].width(t) for t in operator.operands}
         self._cases: dict[frozenset[str], list[Case]] | None = None
         self._open: dict[frozenset[str], list[_Open]] = {}
-        self._fronts: dict[tuple[frozenset[str], Loops], Front] = {}
+        self._fronts: dict[tuple[frozenset[str], Loops], Array] = {}
         self._least: dict[Loops, tuple[float, float] | None] = {}
 
     def cases(self) -> dict[frozenset[str], list[Case]]:
@@ -237,28 +224,24 @@ class OperatorFront:
         floor = max(case.space.compute_seconds, *case.least[1:], 0.0)
         return [i for i in range(1, worst.size) if worst[i] > floor * (1 + 1e-12)]
 
-    def front(self, chip: frozenset[str], loops: Loops) -> Front:
-        """Undominated rows with `chip` on the chip, inside shared loops."""
+    def front(self, chip: frozenset[str], loops: Loops) -> Array:
+        """Undominated rows with `chip` on the chip, inside shared loops.
+
+        Returns:
+            ``n x (depth + 3)``: bits that stay for all of each outer depth, the most bits held inside, energy, seconds.
+        """
         key = chip, loops
-        if key in self._fronts:
-            return self._fronts[key]
-        rows: list[Array] = [np.zeros((0, len(loops) + 3))]
-        sources: list[Array] = [np.zeros((0, 3), np.int64)]
-        for number, opened in enumerate(self._open.get(chip, ())):
-            for row, first, code in opened.rows(loops):
-                fits = row[:, : len(loops) + 1].sum(axis=1) <= self.capacity
-                rows.append(row[fits])
-                labels = (first + np.arange(len(row)))[fits]
-                sources.append(np.stack([np.full(len(labels), number), labels, np.full(len(labels), code)], axis=1))
-        every, origin = np.concatenate(rows), np.concatenate(sources)
-        best = undominated(every)
-        self._fronts[key] = Front(every[best], origin[best])
+        if key not in self._fronts:
+            found = [row for opened in self._open.get(chip, ()) for row in opened.rows(loops)]
+            every = np.concatenate([np.zeros((0, len(loops) + 3)), *found])
+            every = every[every[:, : len(loops) + 1].sum(axis=1) <= self.capacity]
+            self._fronts[key] = every[undominated(every)]
         return self._fronts[key]
 
     def cheapest(self, loops: Loops) -> tuple[float, float] | None:
         """Least energy and least seconds inside the loops, whatever stays on the chip; None if nothing fits."""
         if loops not in self._least:
-            rows = [self.front(chip, loops).rows[:, -2:] for chip in self._open]
+            rows = [self.front(chip, loops)[:, -2:] for chip in self._open]
             every = np.concatenate([np.zeros((0, 2)), *rows])
             self._least[loops] = (float(every[:, 0].min()), float(every[:, 1].min())) if len(every) else None
         return self._least[loops]
@@ -321,15 +304,10 @@ class CopyFront:
         )
         return (0.0 if self.goal is Goal.LATENCY and self.leak == 0 else energy), seconds
 
-    def front(self, chip: frozenset[str], loops: Loops) -> Front:
+    def front(self, chip: frozenset[str], loops: Loops) -> Array:
         """One row, if the memories may hold the tensors so."""
         if chip not in self.allowed:
-            return Front(np.zeros((0, len(loops) + 3)), np.zeros((0, 3), np.int64))
+            return np.zeros((0, len(loops) + 3))
         row = np.zeros((1, len(loops) + 3))
         row[0, -2:] = self._cost(chip)
-        return Front(row, np.zeros((1, 3), np.int64))
-
-
-def value(goal: Goal, energy: float, seconds: float, leak: float) -> float:
-    """Objective, infinite if there is none."""
-    return goal.of(energy, seconds, leak) if math.isfinite(energy) else math.inf
+        return row

@@ -148,3 +148,11 @@ def test_layers_are_mapped_without_the_heavy_packages() -> None:
 def test_a_missing_package_names_its_extra(use: str, extra: str) -> None:
     code = BLOCKED.format(names=HEAVY) + f"try:\n    {use}\nexcept codesign.UserError as error:\n    print(error)"
     assert f"pip install 'accel-codesign[{extra}]'" in run_python(code)
+
+
+def test_an_optimiser_without_its_package_names_the_extra() -> None:
+    code = BLOCKED.format(names=HEAVY) + (
+        "from codesign.optim import create\nfrom codesign.testing.optimizers import Grid\n"
+        "try:\n    create('rl:ppo', Grid(), ['latency', 'area'])\nexcept codesign.UserError as error:\n    print(error)"
+    )
+    assert "pip install 'accel-codesign[rl]'" in run_python(code)

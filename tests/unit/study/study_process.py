@@ -8,6 +8,7 @@ from typing import Any
 import spaces
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import Evaluation
+from codesign.evaluation.detail import FusedDetail, NoDetail
 from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.parallel import SerialPool
 from codesign.optim import create
@@ -31,10 +32,10 @@ def judge(point: dict[str, Any], seconds: float = 0.0) -> Evaluation:
     time.sleep(seconds)
     pes, banks = point["pes"], point["banks"]
     if pes >= 16 and banks == 1:
-        return Evaluation(None, Infeasible("capacity of level 'X'", 3, 2, "bytes"), seconds, {}, {})
+        return Evaluation(None, Infeasible("capacity of level 'X'", 3, 2, "bytes"), seconds, NoDetail(), {})
     latency = 1.0 / min(pes, 4 * banks)
     metrics = Metrics(latency, (pes + banks) * latency, pes + 0.5 * banks + (point["flow"] == "ws"), 0.0)
-    return Evaluation(metrics, None, seconds, {"layers": [], "note": f"{pes}x{banks}"}, {"name": "toy"})
+    return Evaluation(metrics, None, seconds, FusedDetail(({"note": f"{pes}x{banks}"},), None), {"name": "toy"})
 
 
 def say(trial: Trial) -> None:

@@ -10,6 +10,7 @@ import spaces
 from codesign.core.errors import UserError
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import Evaluation
+from codesign.evaluation.detail import LayersDetail, NoDetail
 from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.parallel import SerialPool
 from codesign.optim import create
@@ -30,10 +31,10 @@ def config(seed: int = 0) -> StudyConfig:
 def judge(point: dict[str, Any]) -> Evaluation:
     pes, banks = point["pes"], point["banks"]
     if pes == 64 and banks == 1:
-        return Evaluation(None, Infeasible("capacity of level 'X'", 3, 2, "bytes"), 0.01, {}, {})
+        return Evaluation(None, Infeasible("capacity of level 'X'", 3, 2, "bytes"), 0.01, NoDetail(), {})
     latency = 1.0 / min(pes, 4 * banks)
     metrics = Metrics(latency, (pes + banks) * latency, pes + 0.5 * banks, 0.0)
-    return Evaluation(metrics, None, 0.01, {"layers": []}, {"name": "toy"})
+    return Evaluation(metrics, None, 0.01, LayersDetail({}, 0, (), {}), {"name": "toy"})
 
 
 def run(folder: Path, trials: int, seed: int = 0, optimizer_name: str = "mobo") -> Study:

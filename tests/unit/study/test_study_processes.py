@@ -74,7 +74,7 @@ def test_two_processes_share_a_study_and_no_trial_is_lost_or_done_twice(tmp_path
     database = Database(sqlite_url(tmp_path / "s" / "study.db"), create=False)
     owners = {c.owner for c in database.claims(1)}
     assert len(owners) == 2  # both did some
-    assert all(study.detail(t.number)["note"] for t in study.trials if t.metrics)
+    assert all(study.detail(t.number)["networks"][0]["note"] for t in study.trials if t.metrics)
 
 
 def test_a_process_takes_up_what_another_left(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ Rules S1 to S6 of `docs/explanation/soma.md` say what becomes of each operator.
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from codesign.core.errors import UserError
 from codesign.scheduling.soma.model.layer_graph import Layer, LayerGraph, LayerType
@@ -152,16 +153,16 @@ def _convolution(converter: _Converter, operator: Operator, activations: list[st
     out = view(network.tensor_by_name[operator.outputs[0]])
     image, filters = network.tensor_by_name[operator.operands[0]], network.tensor_by_name[operator.operands[1]]
     source = view(image)
-    rank = len(image.shape) - 2
+    computation = operator.computation
+    if computation is None or image.is_parameter:
+        raise UserError("expected a convolution of an activation", where=f"operator {operator.name!r}")
+    rank = 1 + ("Q" in computation.sizes) + ("D" in computation.sizes)
     if rank > 2:
         raise UserError(
             "convolutions over three axes have no place in this model",
             where=f"network {network.name!r}: operator {operator.name!r}",
             hint="judge the network layer by layer (codesign evaluate, explore --scheduler layers) or with --scheduler cosma",
         )
-    computation = operator.computation
-    if computation is None or image.is_parameter:
-        raise UserError("expected a convolution of an activation", where=f"operator {operator.name!r}")
     if operator.function == "transposed":
         _phases(converter, operator, computation, activations)
         return
@@ -171,9 +172,11 @@ def _convolution(converter: _Converter, operator: Operator, activations: list[st
     padding = window.padding if window else ((0, 0),) * rank
     if rank == 1:
         kernel, stride, padding, dilation = (*kernel, 1), (*stride, 1), (*padding, (0, 0)), (*dilation, 1)
-    groups = max(source[0] // max(filters.shape[1], 1), 1)
+    groups, kernels, channels = _channels(computation)
+    rows, columns = computation.sizes["P"], computation.sizes.get("Q", 1)
+    source = _seen(source, channels, rows, columns, (kernel, stride, padding, dilation))
     layer = Layer(
-        operator.name, LayerType.GROUP_CONV if groups > 1 else LayerType.CONV, out[0], out[1], out[2], source[0],
+        operator.name, LayerType.GROUP_CONV if groups > 1 else LayerType.CONV, kernels, rows, columns, channels,
         R=kernel[0], S=kernel[1], stride_h=stride[0], stride_w=stride[1], dilation_h=dilation[0], dilation_w=dilation[1],
         groups=groups, pad_h=padding[0][0], pad_w=padding[1][0],
         in_h=source[1], in_w=source[2], on_chip_weights=not converter.is_stored(filters.name),
@@ -183,11 +186,33 @@ def _convolution(converter: _Converter, operator: Operator, activations: list[st
     converter.emit(converter.attach(layer, [(image.name, source), *weights, *extra]), operator.outputs)
 
 
+def _channels(computation: Computation) -> tuple[int, int, int]:
+    """(groups, output channels, input channels) of a convolution; one without K is depthwise."""
+    sizes = computation.sizes
+    if "K" not in sizes:
+        return sizes["C"], sizes["C"], sizes["C"]
+    groups = sizes.get("G", 1)
+    return groups, groups * sizes["K"], groups * sizes["C"]
+
+
+def _seen(source: Shape, channels: int, rows: int, columns: int, window: tuple[Any, Any, Any, Any]) -> Shape:
+    """The image that a convolution reads: its source's, or, where a view lies between, what its windows reach over."""
+    kernel, stride, padding, dilation = window
+    reach = [
+        (n - 1) * s + (k - 1) * d + 1 - sum(p)
+        for n, k, s, p, d in zip((rows, columns), kernel, stride, padding, dilation, strict=True)
+    ]
+    left = [have - need for have, need in zip(source[1:], reach, strict=True)]  # rows that no stride reaches
+    if source[0] == channels and all(0 <= more < s for more, s in zip(left, stride, strict=True)):
+        return source
+    return channels, max(reach[0], 1), max(reach[1], 1)
+
+
 def _phases(converter: _Converter, operator: Operator, computation: Computation, activations: list[str]) -> None:
     """Phases of a transposed convolution with equally many taps: one convolution with as many channels as phases (rule S4)."""
-    source = view(converter.network.tensor_by_name[operator.operands[0]])
     sizes = computation.sizes
     groups = sizes.get("G", 1)
+    source = (groups * sizes["C"], sizes["P"], sizes.get("Q", 1))
     rows, columns = (
         (sizes[d], sizes[t], sizes[p]) if d in sizes else (1, 1, 1) for d, t, p in (("P", "R", "A"), ("Q", "S", "B"))
     )

@@ -133,12 +133,27 @@ def test_the_built_gpt2_block_is_the_reference_graph(file: str, model: str, phas
     assert built.external_inputs == read.external_inputs
 
 
-@pytest.mark.parametrize("name", ["resnet50", "mobilenet_v2", "bert_base", "squeezenet"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "resnet50",
+        "mobilenet_v2",
+        "bert_base",
+        "squeezenet",
+        "stable_diffusion_unet",
+        "whisper_tiny",
+        "mamba_130m_block",
+        "vit_b16",
+    ],
+)
 def test_converted_networks_keep_their_operations_and_weights(name: str) -> None:
     network = load_network(name, batch=1)
     graph = graph_from_network(network)
     macs = sum(layer.ops for layer in graph.layers if layer.is_matrix)
     assert macs == network.macs
+    assert {layer.name: layer.ops for layer in graph.layers if layer.is_matrix} == {
+        o.name: o.macs for o in network.operators if o.computation is not None
+    }
     weights = sum(layer.weight_bytes for layer in graph.layers)
     in_products = sum(
         t.size_bytes
