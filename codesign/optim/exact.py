@@ -48,7 +48,8 @@ class Exact:
         problem: What is searched; with bounds, or in a space that gives bounds. Without, or for an objective that has none, designs are
             proposed by black-box `mobo`, and `certificate` says why nothing is proven.
         epsilon: Designs that are no more than this share better than an evaluated one are not evaluated.
-        sharpen: Whether bounds may be sharpened at a price before a design is evaluated.
+        sharpen: Whether bounds may be sharpened at a price before a design is evaluated; in spaces of at most `STEPPED` designs, where
+            one search serves a large share of them.
     """
 
     problem: Problem
@@ -137,6 +138,7 @@ class FrontProof:
         self._rows = problem.space.enumerate(LISTED)
         self._codes = self._code(self._rows)
         self._designs: BoundedDesigns = designs_of(bounds, self._rows)
+        self._sharpening = sharpen and len(self._rows) <= STEPPED
         self._alike = self._designs.alike()
         self._metrics = problem.objectives
         self._limits = {c.metric: c.bound for c in problem.constraints if c.upper}

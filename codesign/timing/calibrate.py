@@ -15,7 +15,7 @@ from codesign.mapping.nest import FloatArray
 Predict = Callable[[dict[str, float], list[int]], FloatArray]
 """Cycles predicted with constants for the rows of some indices."""
 
-_SOFT = 0.008
+_SOFT = 0.02
 """Residuals below this count as squares, those above by their size."""
 _BLIND = 1e-3
 """A direction of constants that moves predictions this much less than the best seen one cannot be told from the data."""
