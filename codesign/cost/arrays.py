@@ -101,6 +101,12 @@ def encode_problem(computation: Computation, architecture: Architecture, reuse: 
         UserError: A level has no energy figures yet, or the output is indexed by a sum of dimensions.
     """
     _check_output(computation)
+    if reuse is Reuse.WHOLE and any(level.fanout.links is Links.PEER for level in architecture.levels):
+        raise UserError(
+            "the reuse rule 'whole' is not defined for links 'peer': neighbours hand on words that a buffer keeps",
+            where=f"architecture {architecture.name!r}",
+            hint="take another reuse rule, or links multicast, systolic or none",
+        )
     dims, tensors, levels = computation.dims, computation.tensors, architecture.levels
     n_axes = max(1, max(len(t.axes) for t in tensors))
     coef = np.zeros((len(tensors), n_axes, len(dims)), np.int64)

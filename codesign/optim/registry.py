@@ -87,7 +87,7 @@ def canonical_name(name: str) -> str:
     if colon or entry is None or entry.suffix is None:
         return name
     known = {f.name: f.default for f in _option_fields(entry)}
-    key = next(iter(known)) if entry.suffix == FIRST_OPTION else entry.suffix
+    key = next(iter(known), "") if entry.suffix == FIRST_OPTION else entry.suffix
     default = known.get(key, MISSING)
     return name if default is MISSING else f"{head}:{default}"
 
@@ -176,7 +176,7 @@ def _build(name: str, entry: _Entry, suffix: str, problem: Problem, options: dic
     if suffix:
         if entry.suffix is None:
             raise UserError(f"optimiser {name!r} takes nothing after a colon, got {suffix!r}")
-        key = next(iter(known)) if entry.suffix == FIRST_OPTION else entry.suffix
+        key = next(iter(known), "") if entry.suffix == FIRST_OPTION else entry.suffix
         options = {key: suffix, **options}
     settings: dict[str, Any] = {}
     for key, value in options.items():

@@ -90,6 +90,13 @@ def is_url(place: str) -> bool:
     return "://" in place
 
 
+def _sqlite_file(parsed: Any) -> Path | None:
+    """The file of an SQLite URL, also of the form ``sqlite:///file:PATH?mode=ro&uri=true``; None for other databases."""
+    if not parsed.drivername.startswith("sqlite") or parsed.database is None:
+        return None
+    return Path(parsed.database.removeprefix("file:"))
+
+
 def sqlite_url(path: Path) -> str:
     """The URL of a SQLite file."""
     return f"sqlite:///{path.absolute()}"
@@ -170,7 +177,7 @@ class Database:
         parsed = _parse(url, make_url)
         self.url = parsed.render_as_string(hide_password=False)
         self.place = parsed.database if parsed.drivername.startswith("sqlite") else public_url(url)
-        self._file = Path(parsed.database) if parsed.drivername.startswith("sqlite") else None
+        self._file = _sqlite_file(parsed)
         if self._file is not None and not create and not self._file.exists():
             raise UserError(f"no study database at {self._file}")
         self._writes = create

@@ -174,7 +174,7 @@ def refuse_blind(fit: Fit) -> Fit:
         raise UserError(
             f"the measured rows cannot tell these constants apart: {', '.join(fit.blind)}",
             where="calibration",
-            hint="fix one of them with --fix NAME=VALUE, or measure rows that differ in it",
+            hint="leave one of them at its value in the table, or measure rows that differ in it",
         )
     return fit
 

@@ -109,6 +109,8 @@ def simulate(
         raise UserError(f"`operation_limit` must be >= 1, got {operation_limit}")
     timing = timing_for(architecture) if timing is None else timing
     machine = encode_timing(timing, architecture)
+    if reuse is Reuse.WHOLE:
+        raise UserError("the event tier does not know the reuse rule 'whole'", hint="take timeloop, walk or resident")
     cost = evaluate(computation, architecture, mapping, reuse=reuse)
     if isinstance(cost, Infeasible):
         return cost

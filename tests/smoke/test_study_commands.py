@@ -156,7 +156,7 @@ def _finished(place: Path) -> int:
     [
         (("--executor", "dask"), "unknown executor 'dask'"),
         (("--ray-address", "auto"), "--ray-address is used with --executor ray only"),
-        (("--scheduler", "some"), "unknown scheduler 'some'; did you mean 'soma'"),
+        (("--scheduler", "some"), "unknown scheduler 'some' (command line, `judge`); did you mean 'soma'"),
         (("--scheduler", "soma"), "--scheduler soma needs a space of its accelerator template, got 'scratchpad'"),
         (("--scheduler", "soma", "--space", "soma-edge", "--mapper", "exact"), "--mapper is of --scheduler layers"),
         (("--fidelity", "many"), "unknown fidelity 'many'"),
@@ -167,7 +167,7 @@ def _finished(place: Path) -> int:
             "contradict each other: no value satisfies both",
         ),
         (("--constraint", "power<=1", "--constraint", "power_w>=2"), "power_w>=2 and power_w<=1 contradict each other"),
-        (("--constraint", "speed<=2"), "unknown metric 'speed'"),
+        (("--constraint", "speed<=2"), "unknown metric or parameter 'speed'"),
         (
             ("--constraint", "area<=3", "--out", "a"),
             "holds a study with other constraints: [], asked for ['area_mm2<=3']",

@@ -263,7 +263,7 @@ def test_the_chosen_design_shows_what_bounds_it_and_its_loop_nests(page: Browser
     work = page.text("#work")
     for part in ("what bounds it", "of the time", "Roofline", "MACs per byte of DRAM", "Energy of the heaviest layers"):
         assert part in work
-    assert "cycles needed by" in page.hover("#work .bar rect:nth-child(2)", 0)
+    assert "cycles in which each is busy" in page.hover("#work .bar rect:nth-child(2)", 0)
     assert "parallel for" in page.text("#work details[open] pre")
     page.click("#work details:not([open]) summary")
     assert page.run("document.querySelectorAll('#work details[open]').length") == 2
