@@ -156,7 +156,7 @@ def _finished(place: Path) -> int:
     [
         (("--executor", "dask"), "unknown executor 'dask'"),
         (("--ray-address", "auto"), "--ray-address is used with --executor ray only"),
-        (("--scheduler", "some"), "unknown scheduler 'some' (command line, `judge`); did you mean 'soma'"),
+        (("--scheduler", "some"), "unknown scheduler 'some'; did you mean 'soma'"),
         (("--scheduler", "soma"), "--scheduler soma needs a space of its accelerator template, got 'scratchpad'"),
         (("--scheduler", "soma", "--space", "soma-edge", "--mapper", "exact"), "--mapper is of --scheduler layers"),
         (("--fidelity", "many"), "unknown fidelity 'many'"),
