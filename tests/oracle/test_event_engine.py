@@ -42,7 +42,9 @@ def plans(draw: st.DrawFn):
     commanded = draw(st.booleans()) and not chained
     processes = []
     if commanded:
-        processes.append(Process("issue", Kind.LOAD, ("host",), table("issue", True, ways), depth=draw(st.integers(1, 4))))
+        processes.append(
+            Process("issue", Kind.LOAD, ("host",), table("issue", True, ways), depth=draw(st.integers(1, 4)))
+        )
     if chained:
         processes.append(
             Process("far", Kind.LOAD, ("bus",), table("far", False, min(shallow, 3)), depth=draw(st.integers(1, 3)))
