@@ -44,5 +44,5 @@ def test_elsewhere_the_rule_is_silent(tiles: int, steps: int, store: float) -> N
 
 
 def test_a_batch_of_one_is_refused() -> None:
-    with pytest.raises(UserError, match=r"`batch_outputs` must be >= 2, got 1"):
+    with pytest.raises(UserError, match=r"`batch_outputs` must be an integer >= 2, got 1"):
         timing_from_json({"name": "x", "batch_outputs": 1}, "table.yaml")
