@@ -11,6 +11,7 @@ from functools import cached_property
 
 from codesign.arch.memory_device import DramUse
 from codesign.arch.mesh import MeshLinks
+from codesign.arch.sparsity import NO_SPARSITY, LevelSparsity, ZeroKind
 from codesign.core.errors import UserError, unknown_name
 
 
@@ -133,6 +134,7 @@ class StorageLevel:
         leakage_mw: Of one instance; None until a technology fills it in.
         fanout: Network to the next level in.
         dram: The device behind a DRAM level; only the event tier reads it.
+        sparsity: What it does about zeros: formats, gating, skipping.
     """
 
     name: str
@@ -150,6 +152,7 @@ class StorageLevel:
     leakage_mw: float | None = None
     fanout: Fanout = field(default_factory=Fanout)
     dram: DramUse | None = None
+    sparsity: LevelSparsity = NO_SPARSITY
 
     def __post_init__(self) -> None:
         try:
@@ -193,6 +196,7 @@ class Arithmetic:
         area_mm2: Of one unit; None until a technology fills it in.
         leakage_mw: Of one unit; None until a technology fills it in.
         name: As other tools' files call it.
+        zeros: Whether a MAC with a zero operand is gated or skipped; None computes it.
     """
 
     bits: int = 8
@@ -200,6 +204,7 @@ class Arithmetic:
     area_mm2: float | None = None
     leakage_mw: float | None = None
     name: str = "MAC"
+    zeros: ZeroKind | None = None
 
     def __post_init__(self) -> None:
         _at_least(1, "mac bits", self.bits)
