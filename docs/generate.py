@@ -48,7 +48,8 @@ def row(parameter: Any) -> str:
         names = f"`{(parameter.metavar or parameter.name).upper()}`"
     meaning = " ".join((parameter.help or "").split()).replace("|", "\\|")
     default = parameter.default
-    shown = f"`{default}`" if isinstance(default, (str, int, float)) and not isinstance(default, bool) else ""
+    plain = isinstance(default, (str, int, float)) and not isinstance(default, bool) and default != ""
+    shown = f"`{default}`" if plain else ""
     return f"| {names} | {meaning} | {shown} |"
 
 

@@ -69,6 +69,24 @@ def _register_commands() -> None:
             importlib.import_module(f"codesign.cli.{name}").register(app)
 
 
+RENAMED_OPTIONS = {
+    "--cheap-mapper": "--low-fidelity-mapper",
+    "--cheap-evaluations": "--low-fidelity-evaluations",
+    "--cheap-cost": "--low-fidelity-cost",
+}
+"""Former spelling of an option -> the present one; scripts that use the former go on working."""
+
+
+def present_spelling(argument: str) -> str:
+    """An argument with its option as it is spelt now.
+
+    >>> present_spelling("--cheap-cost=0.2")
+    '--low-fidelity-cost=0.2'
+    """
+    name, equals, value = argument.partition("=")
+    return RENAMED_OPTIONS.get(name, name) + equals + value
+
+
 LIST_OPTIONS = frozenset({"--dims", "--objectives", "--scheduler", "--weights"})
 """Options that take several values without quotes: ``--objectives latency energy area``."""
 
@@ -97,7 +115,7 @@ def main() -> None:
     """Run the command line and exit with its code."""
     _register_commands()
     try:
-        app(args=join_lists(sys.argv[1:]))
+        app(args=join_lists([present_spelling(a) for a in sys.argv[1:]]))
     except UserError as error:
         typer.secho(f"error: {error}", fg="red", err=True)
         sys.exit(2)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codesign.cli.inputs import check_format, resolve
+from codesign.cli.inputs import resolve
+from codesign.cli.options import OutputFormat, check_format, command
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -22,84 +23,78 @@ _HARDWARE = "Hardware"
 class Request:
     """What is built: a trial of a study, files, or a design of a space with a layer."""
 
-    arguments: tuple[str, ...]
-    trial: int | None
-    layer: str | None
-    space: str | None
-    design: str | None
-    bus_bytes: int | None
-    burst_bytes: int | None
-    seed: int
-    evaluations: int
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(help="A study's folder (with --trial), or architecture, problem and mapping files in any order."),
+    ] = None
+    trial: Annotated[int | None, typer.Option(help="Number of the trial in the study.")] = None
+    layer: Annotated[
+        str | None, typer.Option(help='Name of a recorded layer, or a layer such as "gemm M=32 N=32 K=32".')
+    ] = None
+    space: Annotated[
+        str | None, typer.Option(help="Space of the design: scratchpad, gemmcore, gemvcore, dotcore, convcore.")
+    ] = None
+    design: Annotated[str | None, typer.Option(help="Changes to the space's preset, e.g. pe=8,banks=2.")] = None
+    bus_bytes: Annotated[int | None, typer.Option(help="Bytes of a beat, for files (default 16).")] = None
+    burst_bytes: Annotated[int | None, typer.Option(help="Bytes of a burst, for files (default 256).")] = None
+    evaluations: Annotated[int, typer.Option(help="Mappings or programs searched for a design of --space.")] = 200
+    seed: Annotated[int, typer.Option(help="Of the operands and the search.")] = 0
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
+    command(app)(build)
 
-    @app.command()
-    def build(
-        what: Annotated[
-            list[str] | None,
-            typer.Argument(
-                help="A study's folder (with --trial), or architecture, problem and mapping files in any order."
-            ),
-        ] = None,
-        out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("runs/hardware"),
-        trial: Annotated[int | None, typer.Option(help="Number of the trial in the study.")] = None,
-        layer: Annotated[
-            str | None, typer.Option(help='Name of a recorded layer, or a layer such as "gemm M=32 N=32 K=32".')
-        ] = None,
-        space: Annotated[
-            str | None, typer.Option(help="Space of the design: scratchpad, gemmcore, gemvcore, dotcore, convcore.")
-        ] = None,
-        design: Annotated[str | None, typer.Option(help="Changes to the space's preset, e.g. pe=8,banks=2.")] = None,
-        bus_bytes: Annotated[int | None, typer.Option(help="Bytes of a beat, for files (default 16).")] = None,
-        burst_bytes: Annotated[int | None, typer.Option(help="Bytes of a burst, for files (default 256).")] = None,
-        simulate: Annotated[
-            bool, typer.Option("--simulate", help="Run it and compare.", rich_help_panel=_HARDWARE)
-        ] = False,
-        synthesize: Annotated[
-            bool, typer.Option("--synthesize", help="Map it to an open cell library.", rich_help_panel=_HARDWARE)
-        ] = False,
-        simulator: Annotated[
-            str | None,
-            typer.Option(help="verilator or amaranth; default verilator where it is.", rich_help_panel=_HARDWARE),
-        ] = None,
-        evaluations: Annotated[int, typer.Option(help="Mappings or programs searched for a design of --space.")] = 200,
-        seed: Annotated[int, typer.Option(help="Of the operands and the search.")] = 0,
-        output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
-    ) -> None:
-        """Generate the hardware of a design with its mapping or program; perhaps simulate and synthesise it.
 
-        For example:
+def build(
+    request: Request,
+    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("runs/hardware"),
+    simulate: Annotated[
+        bool, typer.Option("--simulate", help="Run it and compare.", rich_help_panel=_HARDWARE)
+    ] = False,
+    synthesize: Annotated[
+        bool, typer.Option("--synthesize", help="Map it to an open cell library.", rich_help_panel=_HARDWARE)
+    ] = False,
+    simulator: Annotated[
+        str | None,
+        typer.Option(help="verilator or amaranth; default verilator where it is.", rich_help_panel=_HARDWARE),
+    ] = None,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Generate the hardware of a design with its mapping or program; perhaps simulate and synthesise it.
 
-        codesign build runs/demo --trial 17 --layer conv1 --out runs/chip --simulate
+    For example:
 
-        codesign build --space gemmcore --design pe=8 --layer "gemm M=32 N=32 K=32" --simulate --synthesize
-        """
-        check_format(output_format)
-        request = Request(tuple(what or ()), trial, layer, space, design, bus_bytes, burst_bytes, seed, evaluations)
-        started = time.perf_counter()
-        job, netlist = make_job(request)
-        from codesign.hardware.build import write_build
+    codesign build runs/demo --trial 17 --layer conv1 --out runs/chip --simulate
 
-        files = write_build(out, netlist, job, seed)
-        document: dict[str, Any] = {
-            "status": "ok", "out": str(out), "files": list(files), "predicted_cycles": job.predicted_cycles,
-            "analytic_cycles": job.analytic_cycles, "generate_seconds": round(time.perf_counter() - started, 2),
-        }  # fmt: skip
-        failed = None
-        if simulate:
-            document["simulation"], failed = simulated(job, netlist, simulator, seed)
-        if synthesize:
-            from codesign.hardware.synthesis import synthesize as map_to_cells
+    codesign build --space gemmcore --design pe=8 --layer "gemm M=32 N=32 K=32" --simulate --synthesize
+    """
+    check_format(output_format)
+    started = time.perf_counter()
+    job, netlist = make_job(request)
+    from codesign.hardware.build import write_build
 
-            document["synthesis"] = map_to_cells(job.image.parameters, netlist).to_json()
-        (out / "result.json").write_text(json.dumps(document, indent=1) + "\n", "utf-8")
-        show(document, output_format)
-        if failed is not None:
-            typer.echo(f"mismatch: {failed}", err=True)
-            raise typer.Exit(1)
+    files = write_build(out, netlist, job, request.seed)
+    document: dict[str, Any] = {
+        "status": "ok",
+        "out": str(out),
+        "files": list(files),
+        "predicted_cycles": job.predicted_cycles,
+        "analytic_cycles": job.analytic_cycles,
+        "generate_seconds": round(time.perf_counter() - started, 2),
+    }
+    failed = None
+    if simulate:
+        document["simulation"], failed = simulated(job, netlist, simulator, request.seed)
+    if synthesize:
+        from codesign.hardware.synthesis import synthesize as map_to_cells
+
+        document["synthesis"] = map_to_cells(job.image.parameters, netlist).to_json()
+    (out / "result.json").write_text(json.dumps(document, indent=1) + "\n", "utf-8")
+    show(document, output_format)
+    if failed is not None:
+        typer.echo(f"mismatch: {failed}", err=True)
+        raise typer.Exit(1)
 
 
 def make_job(request: Request) -> "tuple[Job, Netlist]":
@@ -112,9 +107,9 @@ def make_job(request: Request) -> "tuple[Job, Netlist]":
         return _of_trial(request)
     if request.space is not None:
         return _of_space(request)
-    if not request.arguments:
+    if not request.what:
         raise UserError("what is to be built?", hint="give a study with --trial, files, or --space with --layer")
-    inputs = resolve(list(request.arguments), layer=request.layer)
+    inputs = resolve(request.what, layer=request.layer)
     bus = request.bus_bytes or 16
     return _nest(
         inputs.need_computation(), inputs.need_architecture(), inputs.need_mapping(), bus, request.burst_bytes or 256
@@ -149,9 +144,9 @@ def _of_trial(request: Request) -> "tuple[Job, Netlist]":
     from codesign.core.errors import unknown_name
     from codesign.evaluation.replay import recorded_space, replay_layers
 
-    if len(request.arguments) != 1:
+    if request.what is None or len(request.what) != 1:
         raise UserError("--trial needs one study", hint="codesign build STUDY --trial N")
-    study = open_study(request.arguments[0])
+    study = open_study(request.what[0])
     trial = next((t for t in study.trials if t.number == request.trial), None)
     if trial is None:
         raise UserError(f"{study.label} has no trial {request.trial}", hint=f"it has {len(study.trials)} trials")

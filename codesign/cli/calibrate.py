@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from codesign.cli.inputs import check_format
+from codesign.cli.options import check_format
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:

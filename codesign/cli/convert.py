@@ -5,57 +5,57 @@ from typing import Annotated
 
 import typer
 
-from codesign.cli.inputs import ArchName, ClockHz, LayerText, TechnologyName, resolve, warnings_to_stderr
+from codesign.cli.inputs import Sources, warnings_to_stderr
+from codesign.cli.options import command
 from codesign.core.errors import UserError, unknown_name
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
+    command(app)(convert)
 
-    @app.command()
-    def convert(
-        to: Annotated[str, typer.Option(help="own or timeloop.")],
-        out: Annotated[Path, typer.Option(help="Folder to write arch.yaml, problem.yaml, mapping.yaml ... to.")],
-        files: Annotated[
-            list[str] | None,
-            typer.Argument(
-                help="Architecture, problem, mapping, constraints, energy table, in any order: the project's own, Timeloop's, "
-                "ZigZag's or MAESTRO's. A preset name or a layer may stand for a file."
-            ),
-        ] = None,
-        arch: ArchName = None,
-        layer: LayerText = None,
-        no_added_levels: Annotated[
-            bool,
-            typer.Option(
-                "--no-added-levels",
-                help="Refuse a mapping that Timeloop's form can say only with a level that keeps nothing (a dimension along both axes).",
-            ),
-        ] = False,
-        clock_hz: ClockHz = None,
-        technology: TechnologyName = None,
-    ) -> None:
-        """Convert files; what the other form cannot say is refused or warned about."""
-        from codesign.core.files import write_atomic
-        from codesign.evaluation.exchange import timeloop_files
-        from codesign.formats.convert import to_files
-        from codesign.formats.documents import Dialect
 
-        targets = {d.value: d for d in (Dialect.OWN, Dialect.TIMELOOP)}
-        if to not in targets:
-            raise unknown_name("form", to, targets, where="--to")
-        warnings_to_stderr()
-        inputs = resolve(files or [], arch=arch, layer=layer, clock_hz=clock_hz, technology=technology)
-        if targets[to] is Dialect.TIMELOOP:
-            texts = timeloop_files(inputs, allow_added=not no_added_levels)
-        elif no_added_levels:
-            raise UserError("--no-added-levels is an option of --to timeloop", hint="leave it out")
-        else:
-            texts = to_files(inputs, targets[to])
-        if not texts:
-            raise UserError(
-                "nothing to write", where=", ".join(files or []), hint="constraints and energies need an architecture"
-            )
-        for name, text in texts.items():
-            write_atomic(out / name, text)
-            typer.echo(str(out / name))
+def convert(
+    to: Annotated[str, typer.Option(help="own or timeloop.")],
+    out: Annotated[Path, typer.Option(help="Folder to write arch.yaml, problem.yaml, mapping.yaml ... to.")],
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Architecture, problem, mapping, constraints, energy table, in any order: the project's own, Timeloop's, "
+            "ZigZag's or MAESTRO's. A preset name or a layer may stand for a file."
+        ),
+    ] = None,
+    *,
+    sources: Sources,
+    no_added_levels: Annotated[
+        bool,
+        typer.Option(
+            "--no-added-levels",
+            help="Refuse a mapping that Timeloop's form can say only with a level that keeps nothing (a dimension along both axes).",
+        ),
+    ] = False,
+) -> None:
+    """Convert files; what the other form cannot say is refused or warned about."""
+    from codesign.core.files import write_atomic
+    from codesign.evaluation.exchange import timeloop_files
+    from codesign.formats.convert import to_files
+    from codesign.formats.documents import Dialect
+
+    targets = {d.value: d for d in (Dialect.OWN, Dialect.TIMELOOP)}
+    if to not in targets:
+        raise unknown_name("form", to, targets, where="--to")
+    warnings_to_stderr()
+    inputs = sources.resolve(files)
+    if targets[to] is Dialect.TIMELOOP:
+        texts = timeloop_files(inputs, allow_added=not no_added_levels)
+    elif no_added_levels:
+        raise UserError("--no-added-levels is an option of --to timeloop", hint="leave it out")
+    else:
+        texts = to_files(inputs, targets[to])
+    if not texts:
+        raise UserError(
+            "nothing to write", where=", ".join(files or []), hint="constraints and energies need an architecture"
+        )
+    for name, text in texts.items():
+        write_atomic(out / name, text)
+        typer.echo(str(out / name))

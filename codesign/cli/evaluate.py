@@ -6,144 +6,121 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from codesign.cli.inputs import (
-    ArchName,
-    ClockHz,
-    LayerText,
-    TechnologyName,
-    check_format,
-    parse_reuse,
-    resolve,
-    warnings_to_stderr,
-)
-from codesign.cli.timing import DEFAULT_LIMIT, OperationLimit, TimingMode, TimingRequest, TimingTable, TraceFile
-from codesign.cli.whole_network import (
-    Batch,
-    Bits,
-    Dims,
-    NetworkName,
-    NetworkRequest,
-    PartialBits,
-    Past,
-    Phase,
-    Seq,
-    read_hardware,
-    refuse,
-    run_evaluate,
-    run_map,
-)
+from codesign.cli.inputs import Sources, parse_reuse, warnings_to_stderr
+from codesign.cli.options import OutputFormat, check_format, command, refuse
+from codesign.cli.timing import TimingRequest
+from codesign.cli.whole_network import NetworkRequest, Output, run_evaluate, run_map
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture
     from codesign.cost.arrays import Reuse
     from codesign.cost.cost import Cost, Infeasible
+    from codesign.formats.load import Inputs
     from codesign.mapping.mapping import Mapping
     from codesign.workloads.computation import Computation
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
+    command(app)(evaluate)
 
-    @app.command()
-    def evaluate(
-        files: Annotated[
-            list[str] | None,
-            typer.Argument(
-                help="Architecture, problem, mapping and energy table (ERT), in any order; the project's own files or Timeloop's. "
-                "The architecture may be a preset name, the problem a layer."
-            ),
-        ] = None,
-        arch: ArchName = None,
-        layer: LayerText = None,
-        network: NetworkName = None,
-        mappings: Annotated[
-            Path | None,
-            typer.Option(
-                help="Folder with a mapping for every layer of --network; without it the exact mapper finds them.",
-                rich_help_panel="Whole network",
-            ),
-        ] = None,
-        batch: Batch = None,
-        seq: Seq = None,
-        past: Past = None,
-        phase: Phase = None,
-        dims: Dims = None,
-        bits: Bits = None,
-        partial_bits: PartialBits = None,
-        output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
-        reuse: Annotated[
-            str,
-            typer.Option(
-                help="What a buffer need not fetch again: timeloop (that tool's rule), walk (the same, walked truly), "
-                "resident (all it still holds)."
-            ),
-        ] = "timeloop",
-        clock_hz: ClockHz = None,
-        technology: TechnologyName = None,
-        out: Annotated[
-            Path | None,
-            typer.Option(help="Folder for report.html, result.json and the mappings.", rich_help_panel="Whole network"),
-        ] = None,
-        timing: TimingMode = "analytical",
-        timing_table: TimingTable = None,
-        trace: TraceFile = None,
-        operation_limit: OperationLimit = DEFAULT_LIMIT,
-    ) -> None:
-        """Evaluate a fixed mapping: accesses, energy and latency by level and tensor; or a whole network with a folder of them.
 
-        For example:
+def evaluate(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Architecture, problem, mapping and energy table (ERT), in any order; the project's own files or Timeloop's. "
+            "The architecture may be a preset name, the problem a layer."
+        ),
+    ] = None,
+    *,
+    sources: Sources,
+    network: NetworkRequest,
+    mappings: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with a mapping for every layer of --network; without it the exact mapper finds them.",
+            rich_help_panel="Whole network",
+        ),
+    ] = None,
+    output_format: OutputFormat = "text",
+    reuse: Annotated[
+        str,
+        typer.Option(
+            help="What a buffer need not fetch again: timeloop (that tool's rule), walk (the same, walked truly), "
+            "resident (all it still holds)."
+        ),
+    ] = "timeloop",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for report.html, result.json and the mappings.", rich_help_panel="Whole network"),
+    ] = None,
+    timing: TimingRequest,
+) -> None:
+    """Evaluate a fixed mapping: accesses, energy and latency by level and tensor; or a whole network with a folder of them.
 
-        codesign evaluate arch.yaml problem.yaml mapping.yaml
+    For example:
 
-        codesign evaluate --arch eyeriss --layer "gemm M=64 N=64 K=64" mapping.yaml
+    codesign evaluate arch.yaml problem.yaml mapping.yaml
 
-        codesign evaluate --network resnet18 --arch arch.yaml --mappings runs/mapped/mappings
-        """
-        check_format(output_format)
-        warnings_to_stderr()
-        rule = parse_reuse(reuse)
-        timed = TimingRequest(timing, timing_table, trace, operation_limit)
-        request = NetworkRequest(network, batch, seq, past, phase, dims, bits, partial_bits)
-        if network is not None:
-            from codesign.evaluation.network import EvaluationOptions
+    codesign evaluate --arch eyeriss --layer "gemm M=64 N=64 K=64" mapping.yaml
 
-            refuse({"--layer": layer is not None, "--trace": trace is not None})
-            hardware, architecture = read_hardware(files or [], arch, clock_hz, technology)
-            options = EvaluationOptions(reuse=rule)
-            if mappings is None:
-                run_map(request, hardware, None, options, output_format, out, timed)
-            else:
-                run_evaluate(request, architecture, mappings, options, output_format, out, timed)
-            return
-        request.refuse_without_network()
-        for option, value in (("--mappings", mappings), ("--out", out)):
-            if value is not None:
-                raise UserError(f"{option} is an option of --network", hint=f"leave out {option}, or give --network")
-        inputs = resolve(files or [], arch=arch, layer=layer, clock_hz=clock_hz, technology=technology)
-        architecture, computation, mapping = (
-            inputs.need_architecture(),
-            inputs.need_computation(),
-            inputs.need_mapping(),
-        )
-        from codesign.cost.cost import Infeasible
-        from codesign.cost.cost import evaluate as evaluate_mapping
+    codesign evaluate --network resnet18 --arch arch.yaml --mappings runs/mapped/mappings
+    """
+    check_format(output_format)
+    warnings_to_stderr()
+    rule, output = parse_reuse(reuse), Output(output_format == "json", out)
+    if network.network is not None:
+        _evaluate_network(files, sources, network, mappings, rule, timing, output)
+        return
+    network.refuse_without_network()
+    for flag, value in (("--mappings", mappings), ("--out", out)):
+        if value is not None:
+            raise UserError(f"{flag} is an option of --network", hint=f"leave out {flag}, or give --network")
+    _evaluate_layer(sources.resolve(files), rule, timing, output.as_json)
 
-        cost = evaluate_mapping(computation, architecture, mapping, reuse=rule)
-        if timed.event and not isinstance(cost, Infeasible):
-            show_timed(timed, computation, architecture, mapping, cost, rule, output_format)
-            return
-        if output_format == "json":
-            document = cost.to_json()
-            if not isinstance(cost, Infeasible):
-                document |= {"latency_s": cost.latency_cycles / architecture.clock_hz, "reuse": rule.name.lower()}
-            typer.echo(json.dumps(document, indent=1))
-        elif isinstance(cost, Infeasible):
-            print_infeasible(cost)
-        else:
-            from codesign.cli.cost_text import print_cost
 
-            print_cost(computation, architecture, cost)
+def _evaluate_network(
+    files: list[str] | None,
+    sources: Sources,
+    network: NetworkRequest,
+    mappings: Path | None,
+    rule: "Reuse",
+    timing: TimingRequest,
+    output: Output,
+) -> None:
+    from codesign.evaluation.network import EvaluationOptions
+
+    refuse({"--layer": sources.layer is not None, "--trace": timing.trace is not None}, "--network")
+    hardware, architecture = sources.hardware(files)
+    options = EvaluationOptions(reuse=rule)
+    if mappings is None:
+        run_map(network, hardware, None, options, output, timing)
+    else:
+        run_evaluate(network, architecture, mappings, options, output, timing)
+
+
+def _evaluate_layer(inputs: "Inputs", rule: "Reuse", timing: TimingRequest, as_json: bool) -> None:
+    from codesign.cost.cost import Infeasible
+    from codesign.cost.cost import evaluate as evaluate_mapping
+
+    architecture, computation = inputs.need_architecture(), inputs.need_computation()
+    mapping = inputs.need_mapping()
+    cost = evaluate_mapping(computation, architecture, mapping, reuse=rule)
+    if timing.event and not isinstance(cost, Infeasible):
+        show_timed(timing, computation, architecture, mapping, cost, rule, as_json)
+    elif as_json:
+        document = cost.to_json()
+        if not isinstance(cost, Infeasible):
+            document |= {"latency_s": cost.latency_cycles / architecture.clock_hz, "reuse": rule.name.lower()}
+        typer.echo(json.dumps(document, indent=1))
+    elif isinstance(cost, Infeasible):
+        print_infeasible(cost)
+    else:
+        from codesign.cli.cost_text import print_cost
+
+        print_cost(computation, architecture, cost)
 
 
 def show_timed(
@@ -153,7 +130,7 @@ def show_timed(
     mapping: "Mapping",
     cost: "Cost",
     rule: "Reuse",
-    output_format: str,
+    as_json: bool,
 ) -> None:
     """Print a mapping's cost with its simulated run beside it."""
     from codesign.cli.timing import event_document, print_run
@@ -162,7 +139,7 @@ def show_timed(
     run, seconds = timed.run(computation, architecture, mapping, rule)
     if isinstance(run, Infeasible):
         print_infeasible(run)
-    elif output_format == "json":
+    elif as_json:
         document = cost.to_json() | event_document(cost, run, architecture, seconds)
         typer.echo(json.dumps({**document, "reuse": rule.name.lower()}, indent=1))
     else:

@@ -13,29 +13,64 @@ from codesign.core.errors import UserError
 if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture
     from codesign.cost.arrays import Reuse
-    from codesign.formats.load import Inputs
+    from codesign.formats.load import Hardware, Inputs
     from codesign.workloads.computation import Computation
 
 
-ClockHz = Annotated[
-    float | None,
-    typer.Option("--clock-hz", help="Cycles per second; overrides the architecture's (Timeloop's files: 1 GHz)."),
-]
+@dataclass(frozen=True)
+class Sources:
+    """Where the accelerator and the layer come from, besides the files that are given.
 
-TechnologyName = Annotated[
-    str | None,
-    typer.Option("--technology", help="Technology that fills in energies and areas the architecture leaves open."),
-]
+    Args:
+        arch: Preset or file.
+        layer: Text or file.
+        clock_hz: Overrides the clock.
+        technology: Fills in what the architecture leaves open.
+    """
 
+    arch: Annotated[str | None, typer.Option("--arch", help="Preset name, e.g. simba, or an architecture file.")] = None
+    layer: Annotated[
+        str | None,
+        typer.Option(
+            "--layer", help='E.g. "conv K=64 C=64 P=56 Q=56 R=3 S=3", "gemm M=128 N=768 K=768", or a problem file.'
+        ),
+    ] = None
+    clock_hz: Annotated[
+        float | None,
+        typer.Option("--clock-hz", help="Cycles per second; overrides the architecture's (Timeloop's files: 1 GHz)."),
+    ] = None
+    technology: Annotated[
+        str | None,
+        typer.Option("--technology", help="Technology that fills in energies and areas the architecture leaves open."),
+    ] = None
 
-ArchName = Annotated[str | None, typer.Option("--arch", help="Preset name, e.g. simba, or an architecture file.")]
+    def resolve(self, files: Sequence[str] | None) -> "Inputs":
+        """The values that files and options name; see `resolve`.
 
-LayerText = Annotated[
-    str | None,
-    typer.Option(
-        "--layer", help='E.g. "conv K=64 C=64 P=56 Q=56 R=3 S=3", "gemm M=128 N=768 K=768", or a problem file.'
-    ),
-]
+        Raises:
+            UserError: One is unknown or malformed, or something is given twice.
+        """
+        return resolve(
+            files or [], arch=self.arch, layer=self.layer, clock_hz=self.clock_hz, technology=self.technology
+        )
+
+    def hardware(self, files: Sequence[str] | None) -> "tuple[Hardware, Architecture]":
+        """The accelerator alone.
+
+        Raises:
+            UserError: Nothing describes one, or something describes a layer.
+        """
+        from codesign.formats.load import load_hardware
+
+        named = split_arguments(files or [], arch=self.arch, clock_hz=self.clock_hz, technology=self.technology)
+        if named.layer is not None:
+            raise UserError(f"--network and the layer {named.layer!r}: give one of them")
+        found = load_hardware(
+            named.paths, architecture=named.preset(), clock_hz=self.clock_hz, technology=named.left_technology()
+        )
+        if found.architecture is None:
+            raise UserError("no file describes an architecture", hint="give a file or a preset, e.g. --arch eyeriss")
+        return found, found.architecture
 
 
 def parse_dims(text: str | None) -> dict[str, int] | None:
@@ -60,16 +95,6 @@ def parse_dims(text: str | None) -> dict[str, int] | None:
             raise UserError(f"--dims gives {name!r} twice")
         dims[name] = int(number)
     return dims
-
-
-def check_format(output_format: str) -> None:
-    """Refuse a `--format` other than text and json.
-
-    Raises:
-        UserError: It is another.
-    """
-    if output_format not in ("text", "json"):
-        raise UserError(f"--format must be text or json, got {output_format!r}")
 
 
 def counted(count: int, noun: str) -> str:

@@ -12,21 +12,13 @@ import typer
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
-    from codesign.core.goals import Objective
+    from codesign.cli.map_options import MapSearch
+    from codesign.cli.whole_network import Output
     from codesign.formats.accelforge import Workload
     from codesign.mapping.looptree import Goal
 
 
-def map_looptree(
-    files: Sequence[str],
-    objective: "Objective",
-    *,
-    imperfect: bool,
-    time_limit: float | None,
-    output_format: str,
-    out: Path | None,
-    certificate: Path | None,
-) -> None:
+def map_looptree(files: Sequence[str], search: "MapSearch", output: "Output") -> None:
     """Find, print and write the best mapping of a workload's operators.
 
     Raises:
@@ -37,21 +29,21 @@ def map_looptree(
 
     arch, workload = read_files(files)
     options = [machines(arch, workload, i, Costs()) for i in range(len(workload.operators))]
-    goal = Goal(objective.value)
-    limit = math.inf if time_limit is None else time_limit
+    goal = Goal(search.goal.value)
+    limit = math.inf if search.time_limit is None else search.time_limit
     started = time.process_time()
     if len(options) > 1:
-        if imperfect or certificate is not None:
+        if search.imperfect or search.certificate is not None:
             raise UserError("--imperfect and --certificate work on one operator", where=", ".join(files))
         document = _fused(workload, options, goal, limit)
     else:
-        document = _single(workload, options[0], goal, imperfect, limit, certificate)
+        document = _single(workload, options[0], goal, search.imperfect, limit, search.certificate)
     document |= {"objective": goal.value, "semantics": "accelforge", "cpu_seconds": time.process_time() - started}
-    if out is not None:
+    if output.out is not None:
         from codesign.core.files import write_atomic
 
-        write_atomic(out, json.dumps(document, indent=1) + "\n")
-    if output_format == "json":
+        write_atomic(output.out, json.dumps(document, indent=1) + "\n")
+    if output.as_json:
         typer.echo(json.dumps(document, indent=1))
         return
     for line in document.get("nest", ()):

@@ -10,7 +10,9 @@ import typer
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
-    from codesign.core.goals import Budget, Objective
+    from codesign.cli.map_options import MapSearch
+    from codesign.cli.whole_network import Output
+    from codesign.core.goals import Objective
     from codesign.cost.zigzag.layer import UnrolledLayer
     from codesign.formats.documents import Document, Kind
     from codesign.mappers.loop_order.loma import LomaMapper
@@ -18,24 +20,16 @@ if TYPE_CHECKING:
     from codesign.mappers.loop_order.zigzag_search import OrderResult
 
 
-def map_orders(
-    files: Sequence[str],
-    searcher: "SalsaMapper | LomaMapper",
-    goal: "Objective",
-    *,
-    budget: "Budget",
-    seed: int,
-    output_format: str,
-    out: Path | None,
-) -> None:
+def map_orders(files: Sequence[str], searcher: "SalsaMapper | LomaMapper", search: "MapSearch", output: "Output") -> None:
     """Find, print and write the best loop order."""
+    goal = search.goal
     layer, chosen = read_layer(files, goal)
     if chosen:
         typer.echo(f"no mapping file gives a spatial mapping; chosen: {unrolling_text(layer)}", err=True)
-    result = searcher.map_orders(layer, goal, budget=budget, seed=seed)
-    if out is not None:
-        _write(out, result, searcher.name, goal)
-    if output_format == "json":
+    result = searcher.map_orders(layer, goal, budget=search.budget, seed=search.seed)
+    if output.out is not None:
+        _write(output.out, result, searcher.name, goal)
+    if output.as_json:
         document = {**result.to_json(), "mapper": searcher.name, "objective": goal.value, "semantics": "zigzag"}
         typer.echo(json.dumps(document, indent=1))
     else:

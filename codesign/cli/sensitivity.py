@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from codesign.cli.inputs import check_format
+from codesign.cli.options import check_format
 from codesign.cli.study_location import Place, Storage, StudyName, open_study
 from codesign.core.errors import unknown_name
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from codesign.cli.inputs import check_format, warnings_to_stderr
+from codesign.cli.inputs import warnings_to_stderr
+from codesign.cli.options import check_format
 
 if TYPE_CHECKING:
     from codesign.evaluation.serving import Phase, ServingResult

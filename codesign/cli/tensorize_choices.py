@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,12 +17,23 @@ if TYPE_CHECKING:
 class ListOptions:
     """What was given on the command line about the intrinsic and the list; None or False where nothing was."""
 
-    intrinsic: str | None
-    size: str | None
-    partial: bool
-    unsound: bool
-    prove: bool | None
-    trees: bool
+    intrinsic: Annotated[
+        str | None, typer.Option(help="dot, gemv, gemm, conv2d, or notation of your own (not with --core).")
+    ] = None
+    size: Annotated[
+        str | None, typer.Option(help="Size of the intrinsic: 16x16x16 in order of appearance, or i=16,j=16,k=16.")
+    ] = None
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Also choices that leave indices of the intrinsic unused.")
+    ] = False
+    unsound: Annotated[
+        bool, typer.Option("--unsound", help="Also choices that only the rule as printed in the paper accepts.")
+    ] = False
+    prove: Annotated[
+        bool | None,
+        typer.Option("--prove/--no-prove", help="Run every choice on a small instance and compare with einsum (yes)."),
+    ] = None
+    trees: Annotated[bool, typer.Option("--trees", help="Print the tensor syntax trees.")] = False
 
     def given(self) -> str | None:
         """The first option that was given."""

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -35,21 +35,32 @@ _MOST_CALLS = 200_000
 class ProgramOptions:
     """What was given on the command line; None where nothing was."""
 
-    emit: str | None
-    stage: int | None
-    choice: int | None
-    tiles: str | None
-    order: str | None
-    capacity: int | None
-    banks: int | None
-    arch: str | None
-    mapping: Path | None
-    reuse: str | None
-    bits: int | None
-    partial_bits: int | None
-    run: bool | None
-    seed: int | None
-    out: Path | None
+    emit: Annotated[
+        str | None,
+        typer.Option(
+            help="Print a program instead: text (pseudo-code), json (instructions of the simulator) or gemmini."
+        ),
+    ] = None
+    stage: Annotated[int | None, typer.Option(help="Program of this stage (0, the whole, by default).")] = None
+    choice: Annotated[int | None, typer.Option(help="Number of the choice in the list (1).")] = None
+    tiles: Annotated[str | None, typer.Option(help="Iterations in the scratchpad together: k=32,x=32.")] = None
+    order: Annotated[str | None, typer.Option(help="Host loops from the outermost inwards: y,r,s,k,x,c.")] = None
+    capacity: Annotated[int | None, typer.Option(help="Scratchpad bytes (262144).")] = None
+    banks: Annotated[int | None, typer.Option(help="Scratchpad banks (4).")] = None
+    arch: Annotated[str | None, typer.Option(help="Design whose memories it uses: preset or file.")] = None
+    mapping: Annotated[
+        Path | None, typer.Option(help="Mapping file (of the padded computation) that gives the loops.")
+    ] = None
+    reuse: Annotated[
+        str | None, typer.Option(help="What of a sliding window stays on chip: resident (default) or walk.")
+    ] = None
+    run: Annotated[
+        bool | None, typer.Option("--run", help="Run the program in the simulator and compare with einsum.")
+    ] = None
+    seed: Annotated[int | None, typer.Option(help="Seed of the numbers it runs on.")] = None
+    bits: Annotated[int | None, typer.Option(help="Width of an element in the program (8).")] = None
+    partial_bits: Annotated[int | None, typer.Option(help="Width of a partial sum on chip (32).")] = None
+    out: Annotated[Path | None, typer.Option(help="Write the program to this file.")] = None
 
     def given_of_choices(self) -> str | None:
         """The first option that only the program of a listed choice reads."""

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
 
 import typer
 
@@ -20,10 +20,15 @@ if TYPE_CHECKING:
 class SearchOptions:
     """What was given on the command line; None where nothing was."""
 
-    core: str | None
-    design: str | None
-    search: str | None
-    evaluations: int | None
+    core: Annotated[
+        str | None,
+        typer.Option(help="Search the best program on this core: gemmcore, gemvcore, dotcore or convcore."),
+    ] = None
+    design: Annotated[str | None, typer.Option(help="Changes to the core's preset: pe=8,banks=2.")] = None
+    search: Annotated[
+        str | None, typer.Option(help="heuristic (default), random, annealing, learned, or a trained policy:FILE.")
+    ] = None
+    evaluations: Annotated[int | None, typer.Option(help="Programs that the search scores (200).")] = None
 
     def given_without_core(self) -> str | None:
         """The first option that only a search reads, when no core is given."""

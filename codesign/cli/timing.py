@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from codesign.cli.options import option
 from codesign.core.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
@@ -21,37 +20,6 @@ if TYPE_CHECKING:
 _PANEL = "Timing"
 ANALYTICAL, EVENT = "analytical", "event"
 
-TimingMode = Annotated[
-    str,
-    typer.Option(
-        "--timing",
-        help="analytical: everything overlaps; event: tiles, buffers and ports are simulated.",
-        rich_help_panel=_PANEL,
-    ),
-]
-TimingTable = Annotated[
-    str | None,
-    typer.Option(
-        "--timing-table",
-        help="Name or YAML file of the machine's timing constants; by default those named like the architecture, else no latencies.",
-        rich_help_panel=_PANEL,
-    ),
-]
-TraceFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--trace", help="Write the timeline here (Chrome trace format, for ui.perfetto.dev).", rich_help_panel=_PANEL
-    ),
-]
-OperationLimit = Annotated[
-    int,
-    typer.Option(
-        "--operation-limit",
-        help="Operations simulated before a run is cut short and reported as partial.",
-        min=1,
-        rich_help_panel=_PANEL,
-    ),
-]
 DEFAULT_LIMIT = 20_000_000
 
 
@@ -60,21 +28,35 @@ class TimingRequest:
     """What was asked for.
 
     Args:
-        mode: `ANALYTICAL` or `EVENT`.
-        table: Of the constants.
+        timing: `ANALYTICAL` or `EVENT`.
+        timing_table: Of the constants.
         trace: Where the timeline goes.
         operation_limit: Of a simulation.
     """
 
-    mode: str = ANALYTICAL
-    table: str | None = None
-    trace: Path | None = None
-    operation_limit: int = DEFAULT_LIMIT
+    timing: Annotated[
+        str,
+        option(_PANEL, help="analytical: everything overlaps; event: tiles, buffers and ports are simulated."),
+    ] = ANALYTICAL
+    timing_table: Annotated[
+        str | None,
+        option(
+            _PANEL,
+            help="Name or YAML file of the machine's timing constants; by default those named like the architecture, else no latencies.",
+        ),
+    ] = None
+    trace: Annotated[
+        Path | None, option(_PANEL, help="Write the timeline here (Chrome trace format, for ui.perfetto.dev).")
+    ] = None
+    operation_limit: Annotated[
+        int,
+        option(_PANEL, help="Operations simulated before a run is cut short and reported as partial.", min=1),
+    ] = DEFAULT_LIMIT
 
     def __post_init__(self) -> None:
-        if self.mode not in (ANALYTICAL, EVENT):
-            raise unknown_name("--timing", self.mode, (ANALYTICAL, EVENT))
-        for option, value in (("--timing-table", self.table), ("--trace", self.trace)):
+        if self.timing not in (ANALYTICAL, EVENT):
+            raise unknown_name("--timing", self.timing, (ANALYTICAL, EVENT))
+        for option, value in (("--timing-table", self.timing_table), ("--trace", self.trace)):
             if value is not None and not self.event:
                 raise UserError(
                     f"{option} is an option of --timing event", hint=f"give --timing event, or leave out {option}"
@@ -83,13 +65,13 @@ class TimingRequest:
     @property
     def event(self) -> bool:
         """Whether runs are simulated."""
-        return self.mode == EVENT
+        return self.timing == EVENT
 
     def constants(self, architecture: "Architecture") -> "Timing":
         """The machine's table."""
         from codesign.timing.table import load_timing, timing_for
 
-        return timing_for(architecture) if self.table is None else load_timing(self.table)
+        return timing_for(architecture) if self.timing_table is None else load_timing(self.timing_table)
 
     def run(
         self, computation: "Computation", architecture: "Architecture", mapping: "Mapping", reuse: "Reuse"

@@ -1,14 +1,15 @@
 """What `map --network` and `evaluate --network` do: a whole network on one accelerator, as table, JSON, page and files."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from codesign.cli.options import given_flags, option
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from codesign.cli.timing import TimingRequest
     from codesign.cost.cost import Infeasible
     from codesign.evaluation.network import EvaluationOptions, LayerResult, Progress
+    from codesign.evaluation.specification import BetweenLayers
     from codesign.evaluation.whole_network import NetworkResult
     from codesign.formats.load import Hardware
     from codesign.mappers.protocol import Mapper
@@ -25,58 +27,55 @@ if TYPE_CHECKING:
 
 _PANEL = "Whole network"
 
-NetworkName = Annotated[
-    str | None,
-    typer.Option(
-        "--network",
-        help="Zoo name or ONNX file: every distinct layer of the network instead of one layer.",
-        rich_help_panel=_PANEL,
-    ),
-]
-Batch = Annotated[
-    int | None, typer.Option("--batch", help="Inferences that run together.", min=1, rich_help_panel=_PANEL)
-]
-Seq = Annotated[
-    int | None,
-    typer.Option("--seq", help="Sequence length, for networks that have one.", min=1, rich_help_panel=_PANEL),
-]
-Past = Annotated[
-    int | None,
-    typer.Option("--past", help="Tokens in the cache, for language models.", min=0, rich_help_panel=_PANEL),
-]
-Dims = Annotated[
-    str | None,
-    typer.Option(
-        "--dims", help="Lengths of an ONNX file's free axes: --dims batch=4 seq=128 past=1024.", rich_help_panel=_PANEL
-    ),
-]
-Phase = Annotated[
-    str | None, typer.Option("--phase", help="prefill or decode, for language models.", rich_help_panel=_PANEL)
-]
-Bits = Annotated[
-    int | None,
-    typer.Option("--bits", help="Width of an operand, default that of the MACs.", min=1, rich_help_panel=_PANEL),
-]
-PartialBits = Annotated[
-    int | None,
-    typer.Option(
-        "--partial-bits", help="Width of a partial sum, default that of an operand.", min=1, rich_help_panel=_PANEL
-    ),
-]
+
+@dataclass(frozen=True)
+class Output:
+    """How and where results go.
+
+    Args:
+        as_json: Whether JSON is printed.
+        out: File or folder, where one is written.
+    """
+
+    as_json: bool
+    out: Path | None
 
 
 @dataclass(frozen=True)
 class NetworkRequest:
-    """The options that name a network; None where nothing was given."""
+    """The network that is mapped or evaluated, and what happens between its layers; None where nothing was given."""
 
-    network: str | None
-    batch: int | None = None
-    seq: int | None = None
-    past: int | None = None
-    phase: str | None = None
-    dims: str | None = None
-    bits: int | None = None
-    partial_bits: int | None = None
+    network: Annotated[
+        str | None,
+        option(_PANEL, help="Zoo name or ONNX file: every distinct layer of the network instead of one layer."),
+    ] = None
+    batch: Annotated[int | None, option(_PANEL, help="Inferences that run together.", min=1)] = None
+    seq: Annotated[int | None, option(_PANEL, help="Sequence length, for networks that have one.", min=1)] = None
+    past: Annotated[int | None, option(_PANEL, help="Tokens in the cache, for language models.", min=0)] = None
+    phase: Annotated[str | None, option(_PANEL, help="prefill or decode, for language models.")] = None
+    dims: Annotated[
+        str | None, option(_PANEL, help="Lengths of an ONNX file's free axes: --dims batch=4 seq=128 past=1024.")
+    ] = None
+    bits: Annotated[int | None, option(_PANEL, help="Width of an operand, default that of the MACs.", min=1)] = None
+    partial_bits: Annotated[
+        int | None, option(_PANEL, help="Width of a partial sum, default that of an operand.", min=1)
+    ] = None
+    activations: Annotated[
+        str | None,
+        option(
+            _PANEL,
+            help="Between layers: dram (written and read back) or kept (on chip where they fit).",
+            show_default="dram",
+        ),
+    ] = None
+    activation_buffer: Annotated[
+        str | None,
+        option(_PANEL, help="On-chip memory set aside for kept activations, e.g. 64KiB.", show_default="0"),
+    ] = None
+    resident_weights: Annotated[
+        bool | None,
+        option(_PANEL, "--resident-weights", help="Weights are on chip for good instead of loaded each run."),
+    ] = None
 
     def refuse_without_network(self) -> None:
         """Refuse options that only a network has.
@@ -84,15 +83,40 @@ class NetworkRequest:
         Raises:
             UserError: One is given and `--network` is not.
         """
-        for item in fields(self):
-            if item.name != "network" and getattr(self, item.name) is not None:
-                flag = "--" + item.name.replace("_", "-")
+        for flag, present in given_flags(self).items():
+            if present:
                 raise UserError(
                     f"{flag} is an option of --network",
-                    hint=f"say it in the layer, e.g. 'gemm M=64 N=64 K=64 {item.name}=16'"
-                    if item.name.endswith("bits")
+                    hint=f"say it in the layer, e.g. 'gemm M=64 N=64 K=64 {flag[2:].replace('-', '_')}=16'"
+                    if flag.endswith("bits")
                     else f"leave out {flag}, or give --network",
                 )
+
+    def between_layers(self) -> "BetweenLayers":
+        """What happens to activations and weights.
+
+        Raises:
+            UserError: The buffer is no size.
+        """
+        from codesign.core.quantities import parse_size
+        from codesign.evaluation.specification import BetweenLayers
+
+        plain = BetweenLayers()
+        size = self.activation_buffer
+        return BetweenLayers(
+            self.activations or plain.activations,
+            plain.activation_bytes if size is None else parse_size(size, "--activation-buffer"),
+            bool(self.resident_weights),
+        )
+
+    def judged(self, options: "EvaluationOptions") -> "EvaluationOptions":
+        """The options with what happens between layers.
+
+        Raises:
+            UserError: The options do not go together.
+        """
+        between = self.between_layers()
+        return replace(options, rules=between.rules(), activation_bytes=between.activation_bytes)
 
     def load(self, architecture: "Architecture") -> "Network":
         """The network, its operands as wide as the MACs where no width is given."""
@@ -112,50 +136,12 @@ class NetworkRequest:
         )
 
 
-def refuse(given: dict[str, bool], beside: str = "--network") -> None:
-    """Refuse options that play no part with another.
-
-    Args:
-        given: By option, whether it is there.
-        beside: The other option.
-
-    Raises:
-        UserError: One is.
-    """
-    for option, present in given.items():
-        if present:
-            raise UserError(f"{option} plays no part with {beside}", hint=f"leave out {option} or {beside}")
-
-
-def read_hardware(
-    arguments: Sequence[str], arch: str | None, clock_hz: float | None, technology: str | None
-) -> "tuple[Hardware, Architecture]":
-    """The accelerator that the arguments describe.
-
-    Raises:
-        UserError: None does, or one is no file of an accelerator.
-    """
-    from codesign.cli.inputs import split_arguments
-    from codesign.formats.load import load_hardware
-
-    named = split_arguments(arguments, arch=arch, clock_hz=clock_hz, technology=technology)
-    if named.layer is not None:
-        raise UserError(f"--network and the layer {named.layer!r}: give one of them")
-    hardware = load_hardware(
-        named.paths, architecture=named.preset(), clock_hz=clock_hz, technology=named.left_technology()
-    )
-    if hardware.architecture is None:
-        raise UserError("no file describes an architecture", hint="give a file or a preset, e.g. --arch eyeriss")
-    return hardware, hardware.architecture
-
-
 def run_map(
     request: NetworkRequest,
     hardware: "Hardware",
     mapper: "Mapper | None",
     options: "EvaluationOptions",
-    output_format: str,
-    out: Path | None,
+    output: "Output",
     timed: "TimingRequest | None" = None,
 ) -> None:
     """Map every distinct layer and show what the network costs."""
@@ -166,9 +152,14 @@ def run_map(
     network = request.load(architecture)
     with _progress("mapping") as progress:
         result = map_network(
-            network, architecture, mapper, options, constraints_of=hardware.constraints_of, progress=progress
+            network,
+            architecture,
+            mapper,
+            request.judged(options),
+            constraints_of=hardware.constraints_of,
+            progress=progress,
         )
-    show(result, network, output_format, out, timed)
+    show(result, network, output, timed)
 
 
 def run_evaluate(
@@ -176,8 +167,7 @@ def run_evaluate(
     architecture: "Architecture",
     mappings: Path,
     options: "EvaluationOptions",
-    output_format: str,
-    out: Path | None,
+    output: "Output",
     timed: "TimingRequest | None" = None,
 ) -> None:
     """Evaluate every distinct layer with its mapping of a folder and show what the network costs."""
@@ -185,8 +175,8 @@ def run_evaluate(
     from codesign.evaluation.whole_network import evaluate_network
 
     network = request.load(architecture)
-    result = evaluate_network(network, architecture, read_mappings(mappings, architecture), options)
-    show(result, network, output_format, out, timed)
+    result = evaluate_network(network, architecture, read_mappings(mappings, architecture), request.judged(options))
+    show(result, network, output, timed)
 
 
 @contextmanager
@@ -204,25 +194,24 @@ def _progress(what: str) -> "Iterator[Progress]":
 def show(
     result: "NetworkResult | Infeasible",
     network: "Network",
-    output_format: str,
-    out: Path | None,
+    output: "Output",
     timed: "TimingRequest | None" = None,
 ) -> None:
     """Print the result; write its files where a folder is given; with `--timing event` simulate every layer."""
     from codesign.cost.cost import Infeasible
 
     if isinstance(result, Infeasible):
-        if out is not None:
-            typer.echo(f"the network cannot run; {out} is not written", err=True)
-        if output_format == "json":
+        if output.out is not None:
+            typer.echo(f"the network cannot run; {output.out} is not written", err=True)
+        if output.as_json:
             typer.echo(json.dumps({**result.to_json(), "network": network.name}, indent=1))
         else:
             typer.echo(f"infeasible: {result}")
         return
-    written = _write(result, out) if out is not None else []
+    written = _write(result, output.out) if output.out is not None else []
     if timed is not None and timed.event:
-        _show_events(result, timed, output_format)
-    elif output_format == "json":
+        _show_events(result, timed, output.as_json)
+    elif output.as_json:
         typer.echo(json.dumps(result.to_json(), indent=1))
     else:
         print_result(result)
@@ -230,11 +219,11 @@ def show(
             typer.echo(line)
 
 
-def _show_events(result: "NetworkResult", timed: "TimingRequest", output_format: str) -> None:
+def _show_events(result: "NetworkResult", timed: "TimingRequest", as_json: bool) -> None:
     from codesign.evaluation.timed import time_network
 
     events = time_network(result, timed.constants(result.architecture), operation_limit=timed.operation_limit)
-    if output_format == "json":
+    if as_json:
         typer.echo(json.dumps(result.to_json() | events.to_json(), indent=1))
         return
     print_result(result)

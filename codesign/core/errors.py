@@ -33,8 +33,14 @@ class UserError(CodesignError, ValueError):
         self.hint = hint
 
     def within(self, where: str) -> "UserError":
-        """The same error with the enclosing place put in front (`file.yaml: level 'pe'`)."""
-        place = where if self.where is None else f"{where}: {self.where}"
+        """The same error with the enclosing place put in front (`file.yaml: level 'pe'`), once.
+
+        >>> UserError("no", where="a.yaml: problem").within("a.yaml").where
+        'a.yaml: problem'
+        """
+        inner = self.where
+        named = inner is not None and (inner == where or inner.startswith((f"{where}:", f"{where},")))
+        place = inner if named else where if inner is None else f"{where}: {inner}"
         return type(self)(self.message, where=place, hint=self.hint)
 
     def __str__(self) -> str:

@@ -92,7 +92,7 @@ def low_fidelity(how: JudgeSpec, mapper: str | None, evaluations: int) -> JudgeS
         UserError: A mapper is named where none is used.
     """
     if how.scheduler != "layers" and mapper is not None:
-        raise UserError(f"--cheap-mapper is used with --scheduler layers, not {how.scheduler}")
+        raise UserError(f"--low-fidelity-mapper is used with --scheduler layers, not {how.scheduler}")
     chosen = mapper or (LOW_FIDELITY_MAPPER if how.scheduler == "layers" else None)
     return replace(how, mapper=chosen, time_limit_s=None, evaluations=evaluations)
 
@@ -171,16 +171,7 @@ def _with_ports(how: JudgeSpec, space: DesignSpace) -> DesignSpace:
 def load_workload(workload: WorkloadSpec, space: DesignSpace) -> Workload:
     """The networks at the widths of the hardware."""
     networks = [
-        load_network(
-            name,
-            batch=workload.batch,
-            seq=workload.seq,
-            past=workload.past,
-            phase=workload.phase,
-            dims=workload.dims,
-            bits=space.bits,
-            partial_bits=space.partial_bits,
-        )
+        load_network(name, **workload.lengths_of(name), bits=space.bits, partial_bits=space.partial_bits)
         for name in workload.networks
     ]
     return Workload.of(networks, workload.weights)
@@ -201,10 +192,7 @@ def _soma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed
         )
     _refuse_layer_fields(how)
     sources = [
-        load_graph(
-            n, phase=workload.phase, seq=workload.seq, past=workload.past, batch=workload.batch, dims=workload.dims
-        )
-        for n in workload.networks
+        load_graph(name, **workload.lengths_of(name)) for name in workload.networks
     ]
     batches = {s.batch for s in sources}
     if len(batches) > 1:
@@ -241,15 +229,7 @@ def _cosma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, see
     if how.evaluations is not None:
         raise UserError("--evaluations does not apply to --scheduler cosma", hint="--time-limit bounds each schedule")
     graphs = [
-        load_graph(
-            name,
-            bits=space.bits,
-            batch=workload.batch,
-            seq=workload.seq,
-            past=workload.past,
-            phase=workload.phase,
-            dims=workload.dims,
-        ).without_parameters()
+        load_graph(name, bits=space.bits, **workload.lengths_of(name)).without_parameters()
         for name in workload.networks
     ]
     effort = Effort(time_limit_s=how.time_limit_s or COSMA_TIME_LIMIT_S, seed=seed)

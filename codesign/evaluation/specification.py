@@ -1,7 +1,7 @@
 """What a person asked for: which workload, and how designs are judged by it. Frozen, files too (see `codesign.core.specs`)."""
 
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, TypedDict, final
 
 from codesign.arch.architecture import Ports
 from codesign.core.errors import UserError, unknown_name
@@ -9,6 +9,16 @@ from codesign.core.goals import Budget
 from codesign.workloads.traffic import Activations, TrafficRules, Weights
 
 SCHEDULERS = ("layers", "soma", "cosma")
+
+
+class NetworkLengths(TypedDict):
+    """The options of loading a network that say how long its axes are."""
+
+    batch: int | None
+    seq: int | None
+    past: int | None
+    phase: str | None
+    dims: dict[str, int] | None
 
 
 @final
@@ -23,7 +33,7 @@ class WorkloadSpec:
         seq: Sequence length, for networks that have one.
         past: Tokens in the cache, for language models.
         phase: prefill or decode, for language models.
-        dims: Lengths of ONNX files' free axes, by name.
+        dims: Lengths of ONNX files' free axes, by name; other networks of the workload do not read them.
         serving: File of the requests to a language model, instead of networks.
     """
 
@@ -65,6 +75,22 @@ class WorkloadSpec:
         if len(weights) != len(self.networks):
             raise UserError(f"expected {len(self.networks)} weights, one per network, got {len(weights)}")
         return weights
+
+    def lengths_of(self, network: str) -> NetworkLengths:
+        """How one of the networks is loaded.
+
+        Where kinds of networks are mixed, free axes by name are of those that are ONNX files, tokens in the cache and the phase
+        of those that are not. Where no network takes an option, each is given it, so that loading refuses it by name.
+        """
+        is_onnx = [name.lower().endswith(".onnx") for name in self.networks]
+        mixed, onnx = len(set(is_onnx)) > 1, network.lower().endswith(".onnx")
+        return {
+            "batch": self.batch,
+            "seq": self.seq,
+            "past": None if mixed and onnx else self.past,
+            "phase": None if mixed and onnx else self.phase,
+            "dims": None if mixed and not onnx else self.dims,
+        }
 
     def record(self) -> dict[str, Any]:
         """The part of a study's record that says how networks were loaded."""

@@ -28,6 +28,7 @@ from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping
 from codesign.workloads.computation import Computation
 from codesign.workloads.network import Network
+from codesign.workloads.traffic import Weights
 from codesign.workloads.workload import Workload
 
 DEFAULT_MAPPER = "exact"
@@ -110,6 +111,11 @@ class NetworkResult:
             "mapper": self.mapper,
             "objective": self.options.objective.value,
             "reuse": self.options.reuse.name.lower(),
+            "between_layers": {
+                "activations": self.options.rules.activations.value,
+                "activation_bytes": self.options.activation_bytes,
+                "resident_weights": self.options.rules.weights is Weights.RESIDENT,
+            },
             "operators": len(self.network.operators),
             "macs": self.network.macs,
             "weight_bytes": self.network.weight_bytes,

@@ -75,9 +75,9 @@ class FidelitySpec:
         if self.fidelities not in FIDELITIES:
             raise unknown_name("fidelity", self.fidelities, FIDELITIES)
         given = {
-            "--cheap-mapper": self.low_mapper,
-            "--cheap-evaluations": self.low_evaluations,
-            "--cheap-cost": self.low_cost,
+            "--low-fidelity-mapper": self.low_mapper,
+            "--low-fidelity-evaluations": self.low_evaluations,
+            "--low-fidelity-cost": self.low_cost,
         }
         for option, value in given.items():
             if self.fidelities == "one" and value is not None:
@@ -85,7 +85,7 @@ class FidelitySpec:
         if self.low_evaluations is not None and self.low_evaluations < 1:
             raise UserError(f"`low_evaluations` must be >= 1, got {self.low_evaluations}")
         if self.low_cost is not None and not 0 < self.low_cost < 1:
-            raise UserError(f"--cheap-cost must be between 0 and 1 (a share of the dear cost), got {self.low_cost:g}")
+            raise UserError(f"--low-fidelity-cost must be between 0 and 1 (a share of the high-fidelity cost), got {self.low_cost:g}")
 
     @property
     def evaluations(self) -> int:

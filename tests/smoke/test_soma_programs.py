@@ -30,7 +30,7 @@ def test_experiments_run_small_and_write_results(name: str, tmp_path: Path, caps
 def test_every_scheduler_prints_the_documented_json(scheduler: str, tmp_path: Path, capsys: Any) -> None:
     page, program = tmp_path / "graph.html", tmp_path / "schedule.json"
     options = ScheduleOptions(
-        scheduler, "json", network=TOY, arch="soma-edge", evaluations=800, seed=2, batch=2, html=page, out=program
+        scheduler=scheduler, output_format="json", network=TOY, arch="soma-edge", evaluations=800, seed=2, batch=2, html=page, out=program
     )
     run(options)
     record = json.loads(capsys.readouterr().out)
@@ -42,14 +42,14 @@ def test_every_scheduler_prints_the_documented_json(scheduler: str, tmp_path: Pa
     assert json.loads(program.read_text())["instructions"]["compute"]
     chosen = tmp_path / "encoding.json"
     chosen.write_text(json.dumps([record["encoding"]]))
-    run(ScheduleOptions(scheduler, "json", network=TOY, arch="soma-edge", batch=2, evaluate=chosen))
+    run(ScheduleOptions(scheduler=scheduler, output_format="json", network=TOY, arch="soma-edge", batch=2, evaluate=chosen))
     again = json.loads(capsys.readouterr().out)["results"][0]
     assert (again["latency_cycles"], again["energy_pj"]) == (record["latency_cycles"], record["energy_pj"])
 
 
 def test_evaluate_prints_reference_statuses_in_order(capsys: Any) -> None:
     path = DATA / "eval" / "in_903_stage2.json"
-    run(ScheduleOptions("soma", "json", network=TOY, mode="reference", evaluate=path))
+    run(ScheduleOptions(scheduler="soma", output_format="json", network=TOY, mode="reference", evaluate=path))
     results = json.loads(capsys.readouterr().out)["results"]
     want = json.loads((DATA / "eval" / "toy_903_b1_stage2.json").read_text())["results"]
     assert [(r["name"], r["status"]) for r in results] == [(w["name"], w["status"]) for w in want]
@@ -58,7 +58,7 @@ def test_evaluate_prints_reference_statuses_in_order(capsys: Any) -> None:
 def test_a_proof_is_asked_for_and_reported(capsys: Any) -> None:
     """The double-buffered baseline is not optimal: constraint programming makes it faster and proves it."""
     plain, proved = (
-        ScheduleOptions("unfused", "json", network=TOY, arch="soma-edge", evaluations=50, prove=seconds)
+        ScheduleOptions(scheduler="unfused", output_format="json", network=TOY, arch="soma-edge", evaluations=50, prove=seconds)
         for seconds in (None, 20.0)
     )
     run(plain)
@@ -77,7 +77,7 @@ def test_any_architecture_is_scheduled_on_with_a_mapper_for_its_tiles(tmp_path: 
     copied.write_text(preset_path("gemmini").read_text())
     records = []
     for arch, tile_cost in ((str(copied), None), ("gemmini", "anneal"), ("soma-edge", "anneal")):
-        run(ScheduleOptions("soma", "json", network=TOY, arch=arch, tile_cost=tile_cost, evaluations=300))
+        run(ScheduleOptions(scheduler="soma", output_format="json", network=TOY, arch=arch, tile_cost=tile_cost, evaluations=300))
         records.append(json.loads(capsys.readouterr().out))
     assert [r["status"] for r in records] == ["feasible"] * 3
     assert records[0]["latency_cycles"] == records[1]["latency_cycles"] != records[2]["latency_cycles"]
@@ -86,13 +86,13 @@ def test_any_architecture_is_scheduled_on_with_a_mapper_for_its_tiles(tmp_path: 
 def test_any_exponents_are_an_objective(capsys: Any) -> None:
     values = []
     for name in ("edp", "e1d1", "e0d1", "latency"):
-        run(ScheduleOptions("soma", "json", network=TOY, objective=name, evaluations=200))
+        run(ScheduleOptions(scheduler="soma", output_format="json", network=TOY, objective=name, evaluations=200))
         values.append(json.loads(capsys.readouterr().out)["encoding"])
     assert values[0] == values[1] and values[2] == values[3]
 
 
 def test_infeasible_is_printed_as_a_result(capsys: Any) -> None:
-    run(ScheduleOptions("soma", "json", network=TOY, capacity="64", evaluations=100))
+    run(ScheduleOptions(scheduler="soma", output_format="json", network=TOY, capacity="64", evaluations=100))
     record = json.loads(capsys.readouterr().out)
     assert record["status"] == "infeasible" and record["demand"] > record["limit"] == 64
 
@@ -117,7 +117,7 @@ def test_infeasible_is_printed_as_a_result(capsys: Any) -> None:
 )
 def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        run(ScheduleOptions("soma", "json", **{"network": TOY, **options}))
+        run(ScheduleOptions(scheduler="soma", output_format="json", **{"network": TOY, **options}))
 
 
 def test_the_command_refuses_options_a_scheduler_does_not_read() -> None:

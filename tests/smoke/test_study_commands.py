@@ -86,7 +86,7 @@ def test_two_fidelities_keep_cheap_evaluations_beside_the_study(tmp_path: Path) 
         "60",
         "--fidelity",
         "two",
-        "--cheap-evaluations",
+        "--low-fidelity-evaluations",
         "20",
         "--out",
         "f",
@@ -161,7 +161,7 @@ def _finished(place: Path) -> int:
         (("--scheduler", "soma", "--space", "soma-edge", "--mapper", "exact"), "--mapper is of --scheduler layers"),
         (("--fidelity", "many"), "unknown fidelity 'many'"),
         (("--fidelity", "two"), "--fidelity two is a way of --optimizer mobo, got 'random'"),
-        (("--cheap-cost", "0.5"), "--cheap-cost is used with --fidelity two only"),
+        (("--low-fidelity-cost", "0.5"), "--low-fidelity-cost is used with --fidelity two only"),
         (
             ("--constraint", "power_w<=1", "--constraint", "power_w>=2"),
             "contradict each other: no value satisfies both",

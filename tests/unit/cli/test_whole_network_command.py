@@ -123,3 +123,33 @@ def test_constraints_hold_for_every_layer_and_name_the_one_they_do_not_fit(
     rules.write_text("constraints: [{level: Buffer, temporal: {R: 3}}]")
     outcome = run("map", "--network", own[0], "--arch", own[1], rules, *QUICK)
     assert outcome.code == 2 and "layer 'head'" in outcome.err and "unknown dimension 'R'" in outcome.err
+
+
+def test_activations_and_weights_that_stay_on_chip_cost_no_transfers(own: tuple[Path, Path], tmp_path: Path) -> None:
+    command = ("map", "--network", own[0], "--arch", own[1], *QUICK, "--format", "json")
+    loaded = run(*command).json
+    resident = run(*command, "--resident-weights", "--out", tmp_path / "out").json
+    weights = 8 * 4 * 9 + 288 * 10
+    assert loaded["dram_bytes"] - resident["dram_bytes"] >= weights and loaded["weight_bytes"] == weights
+    assert resident["between_layers"] == {"activations": "dram", "activation_bytes": 0, "resident_weights": True}
+    both = ("--activations", "kept", "--activation-buffer", "1KiB")
+    kept = run(*command, *both).json
+    assert kept["dram_bytes"] < loaded["dram_bytes"]
+    given = run(
+        *("evaluate", "--network", own[0], "--arch", own[1], "--mappings", tmp_path / "out" / "mappings"),
+        *("--resident-weights", "--format", "json"),
+    )
+    assert given.json["metrics"] == resident["metrics"]
+
+
+def test_what_happens_between_layers_is_refused_where_it_cannot_be(own: tuple[Path, Path]) -> None:
+    for options, message in (
+        (("--activations", "kept"), "--activations kept needs --activation-buffer"),
+        (("--activations", "held"), "--activations must be dram or kept, got 'held'"),
+        (("--activation-buffer", "1KiB"), "--activation-buffer is used with --activations kept only"),
+        (("--activation-buffer", "lots"), "--activation-buffer"),
+    ):
+        outcome = run("map", "--network", own[0], "--arch", own[1], *options)
+        assert outcome.code == 2 and message in outcome.err
+    alone = run("map", "--arch", own[1], "--layer", "gemm M=4 N=4 K=4", "--resident-weights")
+    assert alone.code == 2 and "--resident-weights is an option of --network" in alone.err

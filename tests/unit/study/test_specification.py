@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import codesign
-from codesign.cli.explore import _given, _specification
+from codesign.cli.explore import given_only, specification
 from codesign.core.errors import UserError
 from codesign.core.specs import merged, spec_from_json
 from codesign.evaluation.specification import BetweenLayers
@@ -66,7 +66,7 @@ REFUSED_VALUES: list[tuple[dict[str, Any], str]] = [
     ({"judge": {"scheduler": "layer"}}, "did you mean 'layers'"),
     ({"judge": {"time_limit_s": -1}}, "the time limit must be > 0 seconds, got -1"),
     ({"search": {"epsilon": 0.1}}, "--epsilon is used with --optimizer exact only, got 'mobo'"),
-    ({"fidelity": {"low_cost": 0.1}}, "--cheap-cost is used with --fidelity two only"),
+    ({"fidelity": {"low_cost": 0.1}}, "--low-fidelity-cost is used with --fidelity two only"),
     (
         {"fidelity": {"fidelities": "two"}, "search": {"optimizer": "random"}},
         "--fidelity two is a way of --optimizer mobo",
@@ -124,17 +124,17 @@ def test_flags_count_above_the_file(tmp_path: Path) -> None:
     file = tmp_path / "study.yaml"
     file.write_text(yaml.safe_dump(EXAMPLES["everything"]))
     flags = {"search": {"trials": 3, "seed": None}, "place": {"out": "elsewhere", "storage": None}}
-    spec = _specification(file, flags)
+    spec = specification(file, flags)
     assert (spec.search.trials, spec.search.seed, spec.place.out, spec.place.study) == (3, 7, "elsewhere", "mine")
     assert merged({"a": {"b": 1}}, {"a": 2}) == {"a": 2}
-    assert _given({"a": {"b": None}, "c": 0}) == {"c": 0}
+    assert given_only({"a": {"b": None}, "c": 0}) == {"c": 0}
 
 
 def test_a_file_that_is_no_table_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "study.yaml"
     file.write_text("- alexnet\n")
     with pytest.raises(UserError, match="expected keys and values, got a list of 1"):
-        _specification(file, {})
+        specification(file, {})
 
 
 def test_between_layers_is_what_a_record_holds() -> None:

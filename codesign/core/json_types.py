@@ -1,0 +1,10 @@
+"""Types of plain values, as JSON and YAML files hold them."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias, Union
+
+Json: TypeAlias = Union[str, int, float, bool, None, Sequence["Json"], Mapping[str, "Json"]]  # noqa: UP007 - recursive
+"""Any value of a JSON document."""
+
+JsonObject: TypeAlias = dict[str, Json]
+"""A JSON object as it is built."""
