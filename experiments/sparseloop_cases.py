@@ -24,8 +24,7 @@ SHAPES = {
     "MatrixMultiply": "Z[M,N] += A[M,K] * B[K,N]",
     "grouped-CONV": "Outputs[N,G,M,E,F] += Inputs[N,G,C,E+R,F+S] * Weights[G,M,C,R,S]",
     "CNN-Layer": (
-        "Outputs[N,M,Q,P] += Weights[C,M,R,S]"
-        " * Inputs[N,C,{Wstride}*P+{Wdilation}*R,{Hstride}*Q+{Hdilation}*S]"
+        "Outputs[N,M,Q,P] += Weights[C,M,R,S] * Inputs[N,C,{Wstride}*P+{Wdilation}*R,{Hstride}*Q+{Hdilation}*S]"
     ),
 }
 """Projections of the problem shapes, which the files name only."""

@@ -123,7 +123,8 @@ PRESET = {"pe": 16, "scratchpad_kib": 128, "accumulator_kib": 32}
 DOSA = DesignSpace(
     name="dosa",
     space=Space(
-        [Integer("pe", 1, 128), Integer("scratchpad_kib", 1, 1024), Integer("accumulator_kib", 1, 256)], presets=[PRESET]
+        [Integer("pe", 1, 128), Integer("scratchpad_kib", 1, 1024), Integer("accumulator_kib", 1, 256)],
+        presets=[PRESET],
     ),
     builder=DosaBuilder(),
     bits=8,

@@ -86,7 +86,12 @@ class BoxBounds:
         return self._values(figures, area, leakage, found, metrics)
 
     def _values(
-        self, figures: Figures, area: Floats, leakage: Floats, found: Sequence[tuple[float, float]], metrics: Sequence[str]
+        self,
+        figures: Figures,
+        area: Floats,
+        leakage: Floats,
+        found: Sequence[tuple[float, float]],
+        metrics: Sequence[str],
     ) -> Floats:
         """Bounds from the energy in pJ and the cycles of all layers on some machines: ``n x m``."""
         cycles, energy_pj = np.array([c for _, c in found]), np.array([e for e, _ in found])
@@ -118,7 +123,8 @@ class BoxBounds:
     def _searches(self, machine: Architecture) -> list[LayerSearches]:
         """Those of each layer on machines that differ in sizes and prices alone."""
         key = tuple(
-            (v.word_bits, v.one_element_per_word, v.keep, v.ports, v.fanout.links, _bus(v.fanout)) for v in machine.levels
+            (v.word_bits, v.one_element_per_word, v.keep, v.ports, v.fanout.links, _bus(v.fanout))
+            for v in machine.levels
         )
         if key not in self._found:
             chain = self._model.chain

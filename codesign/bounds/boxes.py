@@ -93,11 +93,7 @@ class PartGrid:
 
     def deciding(self) -> tuple[int, ...]:
         """The columns along which the kind changes."""
-        return tuple(
-            column
-            for axis, column in enumerate(self.columns)
-            if (np.diff(self.kind, axis=axis) != 0).any()
-        )
+        return tuple(column for axis, column in enumerate(self.columns) if (np.diff(self.kind, axis=axis) != 0).any())
 
 
 def why_no_boxes(space: BuiltSpace) -> str:
@@ -130,8 +126,7 @@ class BoxFigures:
         self._names = [level.name for level in first.levels]
         self._levels = [self._grid(name, lambda a, k=k: _level_figures(a, k)) for k, name in enumerate(self._names)]
         self._fanouts = [
-            self._grid(f"{name}.fanout", lambda a, k=k: _fanout_figures(a, k))
-            for k, name in enumerate(self._names)
+            self._grid(f"{name}.fanout", lambda a, k=k: _fanout_figures(a, k)) for k, name in enumerate(self._names)
         ]
         self._mac = self._grid("mac", _mac_figures)
         self._clock = self._grid("clock", lambda a: ({}, {"clock_hz": a.clock_hz}, ()))
@@ -184,7 +179,9 @@ class BoxFigures:
             rest = np.array([(a.extra_area_mm2, a.extra_leakage_mw) for a in self._group(columns, self._base)])
             grid = rest.reshape(*shape, 2)
             if number:  # less the base's figure, for every choice of the shared columns
-                at = tuple(slice(None) if c in shared else slice(int(self._base[c]), int(self._base[c]) + 1) for c in columns)
+                at = tuple(
+                    slice(None) if c in shared else slice(int(self._base[c]), int(self._base[c]) + 1) for c in columns
+                )
                 grid = grid - grid[at]
             found.append((columns, grid))
         return shared, found
@@ -208,7 +205,10 @@ class BoxFigures:
         Only for boxes inside one of `roots`.
         """
         n = len(low)
-        levels = [self._merged(f"level {k}", grid, low, high, _make_level(self._names[k])) for k, grid in enumerate(self._levels)]
+        levels = [
+            self._merged(f"level {k}", grid, low, high, _make_level(self._names[k]))
+            for k, grid in enumerate(self._levels)
+        ]
         fanouts = [self._merged(f"fanout {k}", grid, low, high, _make_fanout) for k, grid in enumerate(self._fanouts)]
         macs, mac = self._merged("mac", self._mac, low, high, _make_mac)
         clocks, clock = self._merged("clock", self._clock, low, high, lambda f, _: f["clock_hz"])

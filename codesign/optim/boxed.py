@@ -232,7 +232,11 @@ class BoxProof:
                     if (self._low[k] == self._high[k]).all() and self._low[k].tobytes() not in taken:
                         return np.array(self._low[k])
                 return None  # what is left to evaluate is being evaluated
-            if rounds >= (SLOW_ROUNDS if self._bounds.slow else ROUNDS) or not len(self._front) or len(self._factor) > MOST_BOXES:
+            if (
+                rounds >= (SLOW_ROUNDS if self._bounds.slow else ROUNDS)
+                or not len(self._front)
+                or len(self._factor) > MOST_BOXES
+            ):
                 found = self._inside(top, taken)
                 if found is not None:
                     return found

@@ -75,7 +75,9 @@ class Exact:
             return "the space gives no bounds"
         count = self.problem.space.cardinality_bound
         if count > LISTED and self._boxes is None:
-            reason = getattr(getattr(bounds, "boxes", None), "why_not", "") or "its bounds do not cover boxes of designs"
+            reason = (
+                getattr(getattr(bounds, "boxes", None), "why_not", "") or "its bounds do not cover boxes of designs"
+            )
             return f"the space has up to {count:,} designs, at most {LISTED:,} can be bounded one by one, and {reason}"
         rows = self.problem.space.sample(1, np.random.default_rng(0))
         values = bounds.lower_bounds(rows, self.problem.objectives)

@@ -204,7 +204,9 @@ class Structured(Density):
     def check(self, whole: Extents) -> None:
         """Blocks must tile the axis."""
         if not -len(whole) <= self.axis < len(whole):
-            raise UserError(f"structured density {self.n}:{self.m} lies along axis {self.axis}, the tensor has {len(whole)}")
+            raise UserError(
+                f"structured density {self.n}:{self.m} lies along axis {self.axis}, the tensor has {len(whole)}"
+            )
         if whole[self.axis] % self.m:
             raise UserError(
                 f"structured density {self.n}:{self.m}: blocks of {self.m} do not divide axis {self.axis} of {whole[self.axis]}",

@@ -26,7 +26,9 @@ def model_of(name: str) -> DesignBounds:
     return DesignBounds(space, small_network(space.bits, space.partial_bits))
 
 
-def random_box(space: DesignSpace, root: tuple[np.ndarray, np.ndarray], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def random_box(
+    space: DesignSpace, root: tuple[np.ndarray, np.ndarray], rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     low, high = root
     ends = np.sort(rng.integers(low, high + 1, (2, len(low))), axis=0)
     return ends[0], ends[1]
@@ -72,7 +74,9 @@ def test_evaluations_lie_above_sharpened_bounds_of_boxes(space: DesignSpace) -> 
         metrics = found.metrics.to_dict()
         values = np.array([metrics[f] for f in FIELDS])
         assert (values >= sharp * (1 - 1e-9)).all()
-        assert values[1] <= 1.005 * sharp[1]  # of use: the least energy there is, but for leakage over the least latency
+        assert (
+            values[1] <= 1.005 * sharp[1]
+        )  # of use: the least energy there is, but for leakage over the least latency
 
 
 @pytest.mark.parametrize("space", [EYERISS, CONV_CORE], ids=lambda s: s.name)
