@@ -12,8 +12,8 @@ from typing import final
 import numpy as np
 
 from codesign.core.errors import UserError
-from codesign.optim.boxed import BoxedBounds, BoxProof, boxes_for
 from codesign.optim.bounded import BoundedDesigns, bounds_for, designs_of
+from codesign.optim.boxed import BoxedBounds, BoxProof, boxes_for
 from codesign.optim.certificate import Certificate
 from codesign.optim.corners import corners
 from codesign.optim.hypervolume import frame_volume
