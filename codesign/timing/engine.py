@@ -130,12 +130,12 @@ def run(
     counts = np.zeros(n, np.int64)
     work = np.zeros(3, np.int64)
     step = 0
-    # innermost loop whose advance makes a LOAD run, per phase
+    # innermost loop whose advance makes a LOAD or its source run, per phase: the look-ahead counts the tiles of both
     deepest = np.full((n, n_phases), -1, np.int64)
     for k in range(n):
         for p in range(n_phases):
             for loop in range(n_loops):
-                if active[k, p, loop + 1] == 1:
+                if active[k, p, loop + 1] == 1 or (source[k] >= 0 and active[source[k], p, loop + 1] == 1):
                     deepest[k, p] = loop
     for k in range(n):  # the first position at which a LOAD runs
         if source[k] >= 0 and active[source[k], 0, 0] == 1 and revisit[source[k]] == 0:
@@ -545,7 +545,7 @@ def _advance(
     position = where[k]
     while True:
         phase = position[phase_loop]
-        # advances inside the deepest loop that matters change nothing for k
+        # advances inside the deepest loop that matters change nothing for k, nor for the tile it reads
         loop = max(deepest[k, phase], phase_loop)
         for inner in range(loop + 1, n_loops):
             position[inner] = 0
