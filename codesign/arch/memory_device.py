@@ -35,7 +35,8 @@ class DramUse:
             raise UserError("`device` must be the name of a DRAM device, got ''")
         if self.channels < 1 or self.channels & (self.channels - 1):
             raise UserError(
-                f"`channels` must be a power of two, got {self.channels}", hint="addresses choose channels by their bits"
+                f"`channels` must be a power of two, got {self.channels}",
+                hint="addresses choose channels by their bits",
             )
 
     def layout(self, tensor: str, role: str) -> str:

@@ -33,7 +33,9 @@ def with_device(architecture: Architecture, layout: str) -> Architecture:
 
 
 @settings(max_examples=150)
-@given(problems(), st.sampled_from([Reuse.TIMELOOP, Reuse.WALK, Reuse.RESIDENT]), st.sampled_from(["row-major", "tiled"]))
+@given(
+    problems(), st.sampled_from([Reuse.TIMELOOP, Reuse.WALK, Reuse.RESIDENT]), st.sampled_from(["row-major", "tiled"])
+)
 def test_elements_are_the_counted_ones(problem: Problem, reuse: Reuse, layout: str) -> None:
     computation, plain, mapping = problem
     architecture = with_device(plain, layout)
@@ -84,5 +86,5 @@ def test_runs_to_its_end_and_counts_every_burst(problem: Problem, layout: str) -
     if run_.memory is not None:
         served = run_.memory.served
         assert served.complete
-        assert 0 < run_.memory.useful_bytes
+        assert run_.memory.useful_bytes > 0
         assert served.row_hits <= served.reads + served.writes

@@ -88,7 +88,8 @@ def read_layout(text: str, shape: tuple[int, ...], tile: tuple[int, ...], where:
         match = _DIGIT.fullmatch(item.strip())
         if match is None:
             raise UserError(
-                f"`layout` must be row-major, tiled, or digits such as 0, 1/16, 2, 3, 1%16; got {item.strip()!r}", where=where
+                f"`layout` must be row-major, tiled, or digits such as 0, 1/16, 2, 3, 1%16; got {item.strip()!r}",
+                where=where,
             )
         axis, divisor, modulus = (None if g is None else int(g) for g in match.groups())
         assert axis is not None

@@ -95,7 +95,9 @@ def account(device: DramDevice, served: list[Served], least_cycles: int = 0) -> 
     cycles = max((s.cycles for s in served), default=0)
     refreshes = 0
     if least_cycles > cycles:  # idle to the end: the refreshes that fall due are made
-        refreshes = device.refreshes(least_cycles) * max(1, len(served)) - sum(device.refreshes(s.cycles) for s in served)
+        refreshes = device.refreshes(least_cycles) * max(1, len(served)) - sum(
+            device.refreshes(s.cycles) for s in served
+        )
         cycles = least_cycles
     counts = np.sum([s.counts for s in served], axis=0) if served else np.zeros(7, np.int64)
     open_cycles = sum(s.open_cycles for s in served)

@@ -161,7 +161,7 @@ def with_memory(
     served: list[Served] = []
     order = np.zeros(0, np.int64)
     while rounds < ROUNDS and residual > SETTLED:
-        transfers, length, operations = _timeline(current, found, limit)
+        transfers, length = _timeline(current, found, limit)
         if cycles >= 0.0:
             residual = abs(length - cycles) / max(cycles, 1.0)
             if residual <= SETTLED:
@@ -209,7 +209,7 @@ def _same(order: IntArray, transfers: _Transfers) -> bool:
     return bool((order == _key(transfers)).all())
 
 
-def _timeline(plan: Plan, found: Regions, limit: int) -> tuple[_Transfers, float, int]:
+def _timeline(plan: Plan, found: Regions, limit: int) -> tuple[_Transfers, float]:
     """Run the engine without skipping; the DRAM transfers in order of their start."""
     _, _, _, _, counts, _ = run(plan, True, limit, np.zeros((0, 4)))
     room = np.zeros((min(int(counts.sum()), limit) + len(plan.kind) + 8, 4))
@@ -221,7 +221,6 @@ def _timeline(plan: Plan, found: Regions, limit: int) -> tuple[_Transfers, float
     return (
         _Transfers(chosen[:, 0].astype(np.int64), chosen[:, 3].astype(np.int64), chosen[:, 1].copy(), mine),
         float(cycles),
-        int(work[0]),
     )
 
 
@@ -239,7 +238,10 @@ def _serve(
         part = bursts
         if device.channels > 1:
             part = bursts._replace(
-                **{key: getattr(bursts, key)[mine] for key in ("ready", "write", "rank", "group", "bank", "row", "same")}
+                **{
+                    key: getattr(bursts, key)[mine]
+                    for key in ("ready", "write", "rank", "group", "bank", "row", "same")
+                }
             )
         limit = int(ready[-1]) + _CYCLES_A_BURST * len(mine) + _CYCLES_A_BURST
         result = serve(device.channel(), part, 0, limit)

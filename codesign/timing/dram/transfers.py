@@ -186,7 +186,12 @@ def _plan_loops(nest: Nest, count: int, plan: Plan) -> dict[int, int]:
 
 
 def places(
-    computation: Computation, architecture: Architecture, device: DramDevice, use: DramUse, kernel: Kernel, found: Regions
+    computation: Computation,
+    architecture: Architecture,
+    device: DramDevice,
+    use: DramUse,
+    kernel: Kernel,
+    found: Regions,
 ) -> Places:
     """Tensors one after another, each from the start of a row; element widths are those of the cost model."""
     n_tensors, n_axes = kernel.coef.shape[:2]
@@ -200,7 +205,9 @@ def places(
     for t, tensor in enumerate(computation.tensors):
         shape = _shape(kernel, t, max(1, len(tensor.axes)))  # a scalar is a tensor of one element
         text = use.layout(tensor.name, tensor.role.value)
-        where = f"architecture {architecture.name!r}, level {architecture.levels[memory].name!r}, tensor {tensor.name!r}"
+        where = (
+            f"architecture {architecture.name!r}, level {architecture.levels[memory].name!r}, tensor {tensor.name!r}"
+        )
         layout = read_layout(text, shape, _block(found, t, shape), where)
         pieces, total = layout.parts()
         inner = layout.order[-1]
@@ -382,7 +389,11 @@ def list_bursts(
                     size, start,
                 )  # fmt: skip
                 elements[t, 1 if writes else 0] += more
-            if places.sorted[t] == 0 or regions.part[k, way] == NEW_PART or regions.first_child[k + 1] - regions.first_child[k] > 1:
+            if (
+                places.sorted[t] == 0
+                or regions.part[k, way] == NEW_PART
+                or regions.first_child[k + 1] - regions.first_child[k] > 1
+            ):
                 those = np.unique(out[start:size])
                 out[start : start + those.shape[0]] = those
                 size = start + those.shape[0]
