@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from codesign.cost.cost import Infeasible
     from codesign.evaluation.network import EvaluationOptions, LayerResult, Progress
     from codesign.evaluation.specification import BetweenLayers
+    from codesign.evaluation.timed import TimedNetwork
     from codesign.evaluation.whole_network import NetworkResult
     from codesign.formats.load import Hardware
     from codesign.mappers.protocol import Mapper
@@ -208,9 +209,10 @@ def show(
         else:
             typer.echo(f"infeasible: {result}")
         return
-    written = _write(result, output.out) if output.out is not None else []
-    if timed is not None and timed.event:
-        _show_events(result, timed, output.as_json)
+    events = None if timed is None else _simulated(result, timed)
+    written = _write(result, output.out, events) if output.out is not None else []
+    if events is not None:
+        _show_events(result, events, output.as_json)
     elif output.as_json:
         typer.echo(json.dumps(result.to_json(), indent=1))
     else:
@@ -219,10 +221,15 @@ def show(
             typer.echo(line)
 
 
-def _show_events(result: "NetworkResult", timed: "TimingRequest", as_json: bool) -> None:
+def _simulated(result: "NetworkResult", timed: "TimingRequest") -> "TimedNetwork | None":
+    if not timed.event:
+        return None
     from codesign.evaluation.timed import time_network
 
-    events = time_network(result, timed.constants(result.architecture), operation_limit=timed.operation_limit)
+    return time_network(result, timed.constants(result.architecture), operation_limit=timed.operation_limit)
+
+
+def _show_events(result: "NetworkResult", events: "TimedNetwork", as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(result.to_json() | events.to_json(), indent=1))
         return
@@ -237,10 +244,11 @@ def _show_events(result: "NetworkResult", timed: "TimingRequest", as_json: bool)
     for header in ("times", "analytical cycles", "event cycles", "more"):
         table.add_column(header, justify="right", no_wrap=True)
     table.add_column("bound by", no_wrap=True)
+    table.add_column("waits for", overflow="fold")
     for layer in events.layers:
         more = f"{layer.run.latency_cycles / layer.analytic_cycles - 1:+.1%}"
         figures = (f"{layer.count:g}", f"{layer.analytic_cycles:,}", f"{layer.run.latency_cycles:,}", more)
-        table.add_row(layer.name, *figures, layer.run.bound_by)
+        table.add_row(layer.name, *figures, layer.run.bound_by, layer.run.waits_for)
     console = make_console()
     console.print(table)
     latency = events.latency_cycles
@@ -250,12 +258,12 @@ def _show_events(result: "NetworkResult", timed: "TimingRequest", as_json: bool)
     )
 
 
-def _write(result: "NetworkResult", out: Path) -> list[str]:
+def _write(result: "NetworkResult", out: Path, events: "TimedNetwork | None") -> list[str]:
     from codesign.evaluation.mapping_files import ARCH_FILE, MAPPINGS_FOLDER, REPORT_FILE, write_network_files
     from codesign.report.network_page import write_network_page
 
     write_network_files(result, out)
-    page = write_network_page(result, out / REPORT_FILE)
+    page = write_network_page(result, out / REPORT_FILE, events)
     return [
         f"mappings: {out / MAPPINGS_FOLDER}, one file a layer, each read by `codesign evaluate {out / ARCH_FILE} FILE`",
         f"report: {page}",
