@@ -24,6 +24,8 @@ from codesign.arch.architecture import (
     Ports,
     StorageLevel,
 )
+from codesign.arch.sparsity import NO_SPARSITY, ZeroKind
+from codesign.arch.sparsity_files import sparsity_from_json, sparsity_to_json, zero_kind
 from codesign.arch.technology_files import technology_beside
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields
@@ -87,6 +89,7 @@ def _read_level(value: Any, place: str, where: str) -> StorageLevel:
         "area_mm2": fields.number("area_mm2", None, least=0),
         "leakage_mw": fields.number("leakage_mw", None, least=0),
         "fanout": _read_fanout(fields.child("fanout")),
+        "sparsity": sparsity_from_json(fields.child("sparsity")) if fields.has("sparsity") else NO_SPARSITY,
     }
     fields.finish()
     try:
@@ -134,12 +137,14 @@ def _read_fanout(fields: Fields) -> Fanout:
 
 
 def _read_mac(fields: Fields) -> Arithmetic:
+    zeros = fields.text("zeros", None)
     mac = Arithmetic(
         bits=fields.integer("bits", 8, least=1),
         energy_pj=fields.number("energy_pj", None, least=0),
         area_mm2=fields.number("area_mm2", None, least=0),
         leakage_mw=fields.number("leakage_mw", None, least=0),
         name=fields.text("name", "MAC"),
+        zeros=None if zeros is None else zero_kind(zeros, (ZeroKind.GATE, ZeroKind.SKIP), f"{fields.where}, `zeros`"),
     )
     fields.finish()
     return mac
@@ -164,6 +169,8 @@ def architecture_to_json(architecture: Architecture) -> dict[str, Any]:
     value["levels"] = [_write_level(level) for level in architecture.levels]
     mac = architecture.mac
     value["mac"] = {"name": mac.name, "bits": mac.bits, **_given(mac, "energy_pj", "area_mm2", "leakage_mw")}
+    if mac.zeros is not None:
+        value["mac"]["zeros"] = mac.zeros.value
     return value
 
 
@@ -184,6 +191,8 @@ def _write_level(level: StorageLevel) -> dict[str, Any]:
     value["fanout"] = {"x": fanout.x, "y": fanout.y, "links": fanout.links.value}
     if fanout.hop_pj_per_bit:
         value["fanout"]["hop_pj_per_bit"] = fanout.hop_pj_per_bit
+    if level.sparsity != NO_SPARSITY:
+        value["sparsity"] = sparsity_to_json(level.sparsity)
     return value
 
 
