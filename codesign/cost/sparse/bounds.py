@@ -60,12 +60,14 @@ class _Action:
         follower: Name of the tensor.
         reach: Levels it may act at, over all mappings (law A4).
         kept: Least share of the follower's accesses that it keeps.
+        single: Whether its leaders are met one element at a time under every mapping.
     """
 
     kind: ZeroKind
     follower: str
     reach: frozenset[int]
     kept: float
+    single: bool
 
 
 def least_shares(computation: Computation, architecture: Architecture, sure: Sure = frozenset()) -> Shares:
@@ -105,7 +107,9 @@ def least_shares(computation: Computation, architecture: Architecture, sure: Sur
     coded = all(any(format_of(level, t) is not None for level in levels) for t in computation.inputs)
     some = 1.0 - math.prod(1.0 - fraction[n] for n in inputs) if coded else 1.0  # a MAC none of whose operands exists
     done = effectual if zeros is not None else max(min(left((ZeroKind.GATE, ZeroKind.SKIP)), some), effectual)
-    timed = effectual if zeros is ZeroKind.SKIP else max(min(left((ZeroKind.SKIP,)), some), effectual)
+    gated = any(a.kind is ZeroKind.GATE and a.single and a.follower in inputs for a in actions)
+    timed = max(min(left((ZeroKind.SKIP,)), 1.0 if gated else some), effectual)
+    timed = effectual if zeros is ZeroKind.SKIP else timed
     return Shares(moved, stored, done, timed)
 
 
@@ -129,7 +133,9 @@ def _actions(
                 stop = max((w for w in range(u + 1) if (w, tensor.name) in sure), default=0)
                 reach = frozenset(v for v in range(stop, u + 1) if may_keep(architecture.levels[v].keep, tensor))
                 kept = math.prod(fraction[name] for name in leaders - {tensor.name})
-                found.append(_Action(action.kind, tensor.name, reach or frozenset({0}), kept))
+                innermost = u == len(architecture.levels) - 1 and level.fanout.size == 1
+                single = innermost and (u, tensor.name) in sure
+                found.append(_Action(action.kind, tensor.name, reach or frozenset({0}), kept, single))
     return found
 
 
