@@ -25,7 +25,9 @@ class Request:
 
     what: Annotated[
         list[str] | None,
-        typer.Argument(help="A study's folder (with --trial), or architecture, problem and mapping files in any order."),
+        typer.Argument(
+            help="A study's folder (with --trial), or architecture, problem and mapping files in any order."
+        ),
     ] = None
     trial: Annotated[int | None, typer.Option(help="Number of the trial in the study.")] = None
     layer: Annotated[

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, Union
 
-Json: TypeAlias = Union[str, int, float, bool, None, Sequence["Json"], Mapping[str, "Json"]]  # noqa: UP007 - recursive
+Json: TypeAlias = Union[str, int, float, bool, Sequence["Json"], Mapping[str, "Json"], None]  # noqa: UP007 - recursive
 """Any value of a JSON document."""
 
 JsonObject: TypeAlias = dict[str, Json]

@@ -191,9 +191,7 @@ def _soma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed
             hint="soma-edge or soma-cloud",
         )
     _refuse_layer_fields(how)
-    sources = [
-        load_graph(name, **workload.lengths_of(name)) for name in workload.networks
-    ]
+    sources = [load_graph(name, **workload.lengths_of(name)) for name in workload.networks]
     batches = {s.batch for s in sources}
     if len(batches) > 1:
         raise UserError(f"the networks are of different batches: {sorted(batches)}", hint="give --batch")

@@ -85,7 +85,9 @@ class FidelitySpec:
         if self.low_evaluations is not None and self.low_evaluations < 1:
             raise UserError(f"`low_evaluations` must be >= 1, got {self.low_evaluations}")
         if self.low_cost is not None and not 0 < self.low_cost < 1:
-            raise UserError(f"--low-fidelity-cost must be between 0 and 1 (a share of the high-fidelity cost), got {self.low_cost:g}")
+            raise UserError(
+                f"--low-fidelity-cost must be between 0 and 1 (a share of the high-fidelity cost), got {self.low_cost:g}"
+            )
 
     @property
     def evaluations(self) -> int:

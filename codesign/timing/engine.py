@@ -47,7 +47,7 @@ class Plan(NamedTuple):
         needs: ``K x K`` 1 where COMPUTE k waits for the tile of LOAD j that is in force.
         explicit: ``K`` first entry in `durations` of a process whose cycles are listed step by step; `NOTHING` for none.
         durations: Those lists; a negative entry of a COMPUTE or STORE is a step at which it does not run.
-        aheads: Beside `durations`, in place of `ahead`.
+        aheads: Beside `durations`, in place of `ahead`; of a LOAD, cycles before its end at which its own resource is free.
         stretch: ``K x K`` share by which COMPUTE k is slowed while operations of STORE j run beside it.
         in_flight: Steps that may be unfinished at a time (loads started, results not stored); 0 is no limit.
         barrier: ``K`` LOAD: 1 where its first tile of a phase waits for everything stored in the phase before.
@@ -130,12 +130,12 @@ def run(
     counts = np.zeros(n, np.int64)
     work = np.zeros(3, np.int64)
     step = 0
-    # innermost loop whose advance makes a LOAD run, per phase
+    # innermost loop whose advance makes a LOAD or its source run, per phase: the look-ahead counts the tiles of both
     deepest = np.full((n, n_phases), -1, np.int64)
     for k in range(n):
         for p in range(n_phases):
             for loop in range(n_loops):
-                if active[k, p, loop + 1] == 1:
+                if active[k, p, loop + 1] == 1 or (source[k] >= 0 and active[source[k], p, loop + 1] == 1):
                     deepest[k, p] = loop
     for k in range(n):  # the first position at which a LOAD runs
         if source[k] >= 0 and active[source[k], 0, 0] == 1 and revisit[source[k]] == 0:
@@ -206,6 +206,9 @@ def run(
                 start, end = _occupy(
                     time, resource, k, ready, cause, cycles, share[k, at, entered[k]], busy, stalled, counts
                 )
+                if explicit[k] >= 0 and plan.aheads[explicit[k] + q] > 0.0:
+                    time[resource[k, 0]] -= plan.aheads[explicit[k] + q]
+                    busy[k, 0] -= plan.aheads[explicit[k] + q]
                 _note(events, work, k, start, end, _steps(factors, phase_loop, where[k]))
                 for loop in range(n_loops):
                     earliest[loop] = min(earliest[loop], start)
@@ -542,7 +545,7 @@ def _advance(
     position = where[k]
     while True:
         phase = position[phase_loop]
-        # advances inside the deepest loop that matters change nothing for k
+        # advances inside the deepest loop that matters change nothing for k, nor for the tile it reads
         loop = max(deepest[k, phase], phase_loop)
         for inner in range(loop + 1, n_loops):
             position[inner] = 0
