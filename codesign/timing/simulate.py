@@ -12,6 +12,7 @@ from codesign.cost.cost import Infeasible, evaluate
 from codesign.cost.kernel import VALID, make_kernel, score
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import FloatArray, encode_nest
+from codesign.timing.batches import batch_bound
 from codesign.timing.derive import ARRAY, ISSUER, RETAIN, derive
 from codesign.timing.dram.timed import MemoryTraffic, with_memory
 from codesign.timing.engine import CUT_SHORT, NOTHING, STORE, Plan, run
@@ -182,6 +183,8 @@ def run_plan(
                 held[r] += busy[k, side]
     if timing.overlap is Overlap.PERFECT:
         cycles, stalled = float(held.max()), np.zeros_like(stalled)
+    elif timing.batch_outputs is not None and status != CUT_SHORT:
+        cycles = max(cycles, batch_bound(plan, timing.batch_outputs))
     total = whole_cycles(cycles + timing.run_cycles)
     used = sorted({int(r) for r in plan.resource.ravel() if r != NOTHING})
     uses = tuple(_use(plan, names, resources, r, held, stalled, total) for r in used)
