@@ -10,6 +10,7 @@ from codesign.core.errors import UserError
 from codesign.cost.arrays import Reuse, encode_problem
 from codesign.cost.cost import Infeasible, evaluate
 from codesign.cost.kernel import VALID, make_kernel, score
+from codesign.cost.sparse.bounds import refuse_sparsity
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import FloatArray, encode_nest
 from codesign.timing.batches import batch_bound
@@ -126,6 +127,7 @@ def simulate(
     machine = encode_timing(timing, architecture)
     if reuse is Reuse.WHOLE:
         raise UserError("the event tier does not know the reuse rule 'whole'", hint="take timeloop, walk or resident")
+    refuse_sparsity(architecture, "the event tier")
     cost = evaluate(computation, architecture, mapping, reuse=reuse)
     if isinstance(cost, Infeasible):
         return cost
