@@ -153,7 +153,7 @@ class JudgeFlags:
         str | None,
         option(
             _JUDGE,
-            help="analytical, or event: the front is simulated after the search; with --fidelity two every dear evaluation is.",
+            help="analytical, or event: the front is simulated after the search; with --fidelity two the high fidelity is simulated.",
             show_default="analytical",
         ),
     ] = None

@@ -166,7 +166,7 @@ class JudgeSpec:
         time_limit_s: Seconds of search per layer (soma, cosma: per network).
         evaluations: Mappings scored per layer (soma: schemes per network) at most.
         dram_ports: shared (reads and writes take turns on the DRAM channel) or separate; default: as the space says.
-        timing: analytical, or event: the front is simulated after the search; with two fidelities the dear one is.
+        timing: analytical, or event: the front is simulated after the search; with two fidelities the high one is.
         timing_table: With event: constants by name or file, default those named like the architecture.
         between_layers: What happens to activations and weights.
     """
