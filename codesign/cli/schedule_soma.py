@@ -267,9 +267,7 @@ def run(options: ScheduleOptions) -> None:
     if isinstance(found, Invalid):
         record = {**infeasible_json(problem, found, options.scheduler), **count}
         print(
-            json.dumps(record)
-            if options.output_format == "json"
-            else f"{headline(count)}\ninfeasible: {found.reason}"
+            json.dumps(record) if options.output_format == "json" else f"{headline(count)}\ninfeasible: {found.reason}"
         )
         if options.out is not None:
             write_json(options.out, record)

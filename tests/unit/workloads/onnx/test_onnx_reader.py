@@ -152,7 +152,8 @@ def test_open_dimensions_must_be_given(tmp_path: Path) -> None:
     ):
         load_onnx(file)
     with pytest.raises(
-        UserError, match=r"axis 'batch' of the inputs has no length; the free axes of this file are batch \(axis 0 of x\), seq"
+        UserError,
+        match=r"axis 'batch' of the inputs has no length; the free axes of this file are batch \(axis 0 of x\), seq",
     ):
         load_onnx(file, seq=4)
     with pytest.raises(UserError, match=r"unknown symbolic dimension 'sec'.*did you mean 'seq'"):
