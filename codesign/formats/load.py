@@ -16,6 +16,7 @@ from codesign.formats.timeloop.architecture import architecture_from_timeloop, e
 from codesign.formats.timeloop.energy_table import apply_area_table, apply_energy_table
 from codesign.formats.timeloop.mapping import constraints_from_timeloop, mapping_from_timeloop
 from codesign.formats.timeloop.problem import computation_from_timeloop
+from codesign.formats.timeloop.sparse import with_sparse_optimizations
 from codesign.formats.zigzag.architecture import architecture_from_zigzag
 from codesign.formats.zigzag.mapping import constraints_from_zigzag
 from codesign.formats.zigzag.problem import computation_from_zigzag
@@ -276,6 +277,9 @@ def _complete(
         architecture = apply_energy_table(architecture, energies.value, energies.where)
     if areas is not None:
         architecture = apply_area_table(architecture, areas.value, areas.where)
+    sparsity = _only(documents, Kind.SPARSITY, False)
+    if sparsity is not None:
+        architecture = with_sparse_optimizations(architecture, sparsity.value, sparsity.where)
     if technology is not None or architecture.technology is not None:
         architecture = fill_figures(architecture, technology)
     return architecture

@@ -10,8 +10,10 @@ from codesign.core.errors import UserError
 from codesign.cost.arrays import Reuse, encode_problem
 from codesign.cost.cost import Infeasible, evaluate
 from codesign.cost.kernel import VALID, make_kernel, score
+from codesign.cost.sparse.bounds import refuse_sparsity
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import FloatArray, encode_nest
+from codesign.timing.batches import batch_bound
 from codesign.timing.derive import ARRAY, ISSUER, RETAIN, derive
 from codesign.timing.dram.timed import MemoryTraffic, with_memory
 from codesign.timing.engine import CUT_SHORT, NOTHING, STORE, Plan, run
@@ -114,6 +116,7 @@ def simulate(
     machine = encode_timing(timing, architecture)
     if reuse is Reuse.WHOLE:
         raise UserError("the event tier does not know the reuse rule 'whole'", hint="take timeloop, walk or resident")
+    refuse_sparsity(architecture, "the event tier")
     cost = evaluate(computation, architecture, mapping, reuse=reuse)
     if isinstance(cost, Infeasible):
         return cost
@@ -182,6 +185,8 @@ def run_plan(
                 held[r] += busy[k, side]
     if timing.overlap is Overlap.PERFECT:
         cycles, stalled = float(held.max()), np.zeros_like(stalled)
+    elif timing.batch_outputs is not None and status != CUT_SHORT:
+        cycles = max(cycles, batch_bound(plan, timing.batch_outputs))
     total = whole_cycles(cycles + timing.run_cycles)
     used = sorted({int(r) for r in plan.resource.ravel() if r != NOTHING})
     uses = tuple(_use(plan, names, resources, r, held, stalled, total) for r in used)

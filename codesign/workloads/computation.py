@@ -148,6 +148,18 @@ class Computation:
                 raise unknown_name("dimension", dim, self.dims, where=str(self))
         return replace(self, bounds=tuple(bounds.get(d, b) for d, b in self.sizes.items()))
 
+    def check_densities(self) -> None:
+        """Refuse densities that do not describe their tensor.
+
+        Raises:
+            UserError: E.g. blocks of n:m that do not divide an axis.
+        """
+        for tensor in self.tensors:
+            try:
+                tensor.density.check(tuple(axis.extent(self.sizes) for axis in tensor.axes))
+            except UserError as error:
+                raise error.within(f"density of {tensor.name!r}") from None
+
     def with_bits(self, bits: int, partial_bits: int | None = None) -> "Computation":
         """The same computation with all elements `bits` wide and partial sums `partial_bits` (default: `bits`)."""
         partial = bits if partial_bits is None else partial_bits
