@@ -289,9 +289,7 @@ def print_result(result: "NetworkResult") -> None:
     area = metrics["area_mm2"]
     seconds = f"{result.latency_cycles:,.0f} cycles = {format_si(result.latency_s, 's')}"
     console.print(f"latency      {seconds} at {architecture.clock_hz / 1e6:g} MHz")
-    console.print(
-        f"energy       {format_si(result.energy_j, 'J')}, {format_si(architecture.leakage_w, 'W')} of it leakage"
-    )
+    console.print(f"energy       {format_si(result.energy_j, 'J')}, {format_si(result.leakage_j, 'J')} of it leakage")
     console.print(f"power        {format_si(metrics['power_w'] or 0.0, 'W')}")
     console.print(f"area         {'not given' if area is None else format_si(area, 'mm²')}")
     console.print(f"utilization  {result.utilization:.2%} of {architecture.mac_units:,} MAC units over the whole run")
