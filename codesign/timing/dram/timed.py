@@ -17,7 +17,7 @@ from codesign.timing.dram.controller import CUT_SHORT as DEVICE_CUT_SHORT
 from codesign.timing.dram.controller import Served, serve
 from codesign.timing.dram.device import DramDevice, load_device
 from codesign.timing.dram.memory import DramRun, account
-from codesign.timing.dram.transfers import Regions, list_bursts, places, regions
+from codesign.timing.dram.transfers import Regions, entered_by, list_bursts, places, regions
 from codesign.timing.engine import LOAD, NOTHING, Plan, run
 from codesign.workloads.computation import Computation
 
@@ -303,8 +303,10 @@ def _listed(
         size = int((transfers.process == k).sum()) + 1 if plan.kind[k] == LOAD else steps
         cycles, ahead = np.full(size, float(spans.whole[mine].mean()) if len(mine) else 0.0), np.zeros(size)
         at = np.arange(len(mine)) if plan.kind[k] == LOAD else transfers.step[mine]
-        floor = 0.0 if least is None else least[k].max()
-        cycles[at] = np.maximum(spans.whole[mine], floor)
+        cycles[at] = spans.whole[mine]
+        if least is not None:  # a mesh behind the device: its packets follow the first data
+            ways = entered_by(transfers.step[mine], bool(found.store[k]), plan.factors[0])
+            cycles[at] = np.maximum(cycles[at], least[k][ways])
         if plan.kind[k] == LOAD:
             ahead[at] = cycles[at] - spans.hold[mine]
         if spans.weight < 1.0:
