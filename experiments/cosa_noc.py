@@ -177,8 +177,8 @@ def tables(found: dict[str, list[dict[str, Any]]]) -> str:
         tight = [j["mesh_bound"] / j["mesh_busy"] for j in mine if j["mesh_busy"]]
         whole = [j["analytical_with_mesh"] / j["cycles"] for j in mine]
         plain = [j["analytical"] / j["cycles"] for j in mine]
-        cells = (f"{statistics.fmean(x):.3f}" for x in (tight, whole, plain))
-        lines.append((method, len(mine), *cells, f"{_spearman(mine):.3f}"))
+        shares = [f"{statistics.fmean(x):.3f}" for x in (tight, whole, plain)]
+        lines.append((method, len(mine), *shares, f"{_spearman(mine):.3f}"))
     header = (
         "schedules of", "runs", "mesh bound over simulated mesh", "analytical with mesh over event cycles",
         "analytical over event cycles", "rank correlation",

@@ -21,8 +21,11 @@ from codesign.timing.dram.transfers import Regions, entered_by, list_bursts, pla
 from codesign.timing.engine import LOAD, NOTHING, Plan, run
 from codesign.workloads.computation import Computation
 
-BURST_LIMIT = 6_000_000
+BURST_LIMIT = 2_000_000
 """Bursts of a run that are simulated; what comes after is not, and the result says so."""
+
+BURST_WORK = 4_000_000
+"""Bursts simulated in all rounds together, after which no further round begins."""
 
 ROUNDS = 6
 """Rounds of engine and device at most; from the third on cycles are averaged with those before."""
@@ -160,7 +163,8 @@ def with_memory(
     current, rounds = plan, 0
     served: list[Served] = []
     order = np.zeros(0, np.int64)
-    while rounds < ROUNDS and residual > SETTLED:
+    simulated = 0
+    while rounds < ROUNDS and residual > SETTLED and simulated < BURST_WORK:
         transfers, length = _timeline(current, found, limit)
         if cycles >= 0.0:
             residual = abs(length - cycles) / max(cycles, 1.0)
@@ -180,6 +184,7 @@ def with_memory(
         start = np.ceil(transfers.start[:listed] / clocks - 1e-9).astype(np.int64)
         ready = np.repeat(start, np.diff(first))
         served, accepted, done = _serve(device, address, write, ready)
+        simulated += len(address)
         hold, whole = _spans(start, first, write, accepted, done)
         spans = _Spans(hold * clocks, whole * clocks, current, 1.0 if rounds < 2 else 0.5)
         current = _listed(plan, found, transfers, listed, spans, least)
