@@ -331,7 +331,7 @@ class Architecture:
         return replace(self, levels=levels)
 
     def with_level(self, name: str, **changes: object) -> "Architecture":
-        """The same architecture with fields of one level replaced."""
+        """The same architecture with fields of one level replaced; energies and areas stay, whatever its new size."""
         self.level(name)
         levels = tuple(replace(v, **changes) if v.name == name else v for v in self.levels)  # type: ignore[arg-type]
         return replace(self, levels=levels)

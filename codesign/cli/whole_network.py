@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from codesign.cost.cost import Infeasible
     from codesign.evaluation.network import EvaluationOptions, LayerResult, Progress
     from codesign.evaluation.specification import BetweenLayers
+    from codesign.evaluation.timed import TimedNetwork
     from codesign.evaluation.whole_network import NetworkResult
     from codesign.formats.load import Hardware, Inputs
     from codesign.mappers.protocol import Mapper
@@ -236,9 +237,10 @@ def show(
         else:
             typer.echo(f"infeasible: {result}")
         return
-    written = _write(result, output.out) if output.out is not None else []
-    if timed is not None and timed.event:
-        _show_events(result, timed, output.as_json)
+    events = None if timed is None else _simulated(result, timed)
+    written = _write(result, output.out, events) if output.out is not None else []
+    if events is not None:
+        _show_events(result, events, output.as_json)
     elif output.as_json:
         typer.echo(json.dumps(result.to_json(), indent=1))
     else:
@@ -247,10 +249,15 @@ def show(
             typer.echo(line)
 
 
-def _show_events(result: "NetworkResult", timed: "TimingRequest", as_json: bool) -> None:
+def _simulated(result: "NetworkResult", timed: "TimingRequest") -> "TimedNetwork | None":
+    if not timed.event:
+        return None
     from codesign.evaluation.timed import time_network
 
-    events = time_network(result, timed.constants(result.architecture), operation_limit=timed.operation_limit)
+    return time_network(result, timed.constants(result.architecture), operation_limit=timed.operation_limit)
+
+
+def _show_events(result: "NetworkResult", events: "TimedNetwork", as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(result.to_json() | events.to_json(), indent=1))
         return
@@ -265,10 +272,11 @@ def _show_events(result: "NetworkResult", timed: "TimingRequest", as_json: bool)
     for header in ("times", "analytical cycles", "event cycles", "more"):
         table.add_column(header, justify="right", no_wrap=True)
     table.add_column("bound by", no_wrap=True)
+    table.add_column("waits for", overflow="fold")
     for layer in events.layers:
         more = f"{layer.run.latency_cycles / layer.analytic_cycles - 1:+.1%}"
         figures = (f"{layer.count:g}", f"{layer.analytic_cycles:,}", f"{layer.run.latency_cycles:,}", more)
-        table.add_row(layer.name, *figures, layer.run.bound_by)
+        table.add_row(layer.name, *figures, layer.run.bound_by, layer.run.waits_for)
     console = make_console()
     console.print(table)
     latency = events.latency_cycles
@@ -278,12 +286,12 @@ def _show_events(result: "NetworkResult", timed: "TimingRequest", as_json: bool)
     )
 
 
-def _write(result: "NetworkResult", out: Path) -> list[str]:
+def _write(result: "NetworkResult", out: Path, events: "TimedNetwork | None") -> list[str]:
     from codesign.evaluation.mapping_files import ARCH_FILE, MAPPINGS_FOLDER, REPORT_FILE, write_network_files
     from codesign.report.network_page import write_network_page
 
     write_network_files(result, out)
-    page = write_network_page(result, out / REPORT_FILE)
+    page = write_network_page(result, out / REPORT_FILE, events)
     return [
         f"mappings: {out / MAPPINGS_FOLDER}, one file a layer, each read by `codesign evaluate {out / ARCH_FILE} FILE`",
         f"report: {page}",
@@ -309,9 +317,7 @@ def print_result(result: "NetworkResult") -> None:
     area = metrics["area_mm2"]
     seconds = f"{result.latency_cycles:,.0f} cycles = {format_si(result.latency_s, 's')}"
     console.print(f"latency      {seconds} at {architecture.clock_hz / 1e6:g} MHz")
-    console.print(
-        f"energy       {format_si(result.energy_j, 'J')}, {format_si(architecture.leakage_w, 'W')} of it leakage"
-    )
+    console.print(f"energy       {format_si(result.energy_j, 'J')}, {format_si(result.leakage_j, 'J')} of it leakage")
     console.print(f"power        {format_si(metrics['power_w'] or 0.0, 'W')}")
     console.print(f"area         {'not given' if area is None else format_si(area, 'mm²')}")
     console.print(f"utilization  {result.utilization:.2%} of {architecture.mac_units:,} MAC units over the whole run")

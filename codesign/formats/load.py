@@ -56,7 +56,7 @@ class Inputs:
             UserError: No file describes one.
         """
         if self.architecture is None:
-            raise self._lacks("an architecture")
+            raise self._lacks("an architecture", "give a file or a preset, e.g. --arch eyeriss")
         return self.architecture
 
     def need_computation(self) -> Computation:
@@ -66,7 +66,7 @@ class Inputs:
             UserError: No file describes one.
         """
         if self.computation is None:
-            raise self._lacks("a problem")
+            raise self._lacks("a problem", 'give a file or a layer, e.g. --layer "gemm M=128 N=768 K=768"')
         return self.computation
 
     def need_mapping(self) -> Mapping:
@@ -76,11 +76,11 @@ class Inputs:
             UserError: No file describes one.
         """
         if self.mapping is None:
-            raise self._lacks("a mapping")
+            raise self._lacks("a mapping", "give a file of `mapping`; `codesign map ... --out FILE` writes one")
         return self.mapping
 
-    def _lacks(self, what: str) -> UserError:
-        return UserError(f"no file describes {what}", where=", ".join(self.paths) or "no files given")
+    def _lacks(self, what: str, hint: str) -> UserError:
+        return UserError(f"no file describes {what}", where=", ".join(self.paths) or "no files given", hint=hint)
 
 
 def load_inputs(
