@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 
+from codesign.arch.memory_device import DramUse
+from codesign.arch.mesh import MeshLinks
 from codesign.arch.sparsity import NO_SPARSITY, LevelSparsity, ZeroKind
 from codesign.core.errors import UserError, unknown_name
 
@@ -39,12 +41,14 @@ class Links(Enum):
     SYSTOLIC: words are handed from child to child, so equal words are read once; each hand-over is one hop.
     MULTICAST: a bus. Equal words are read once and reach all children; each word drives the whole bus.
     PEER: a bus, and a child also takes from its neighbours the words they held one step before.
+    MESH: routers. Equal words are read once and sent as a tree of links, each of which passes one flit a cycle.
     """
 
     NONE = "none"
     SYSTOLIC = "systolic"
     MULTICAST = "multicast"
     PEER = "peer"
+    MESH = "mesh"
 
 
 @dataclass(frozen=True)
@@ -75,17 +79,33 @@ class Fanout:
         y: Children along Y.
         links: Interconnect of the children.
         hop_pj_per_bit: Energy to move one bit by one hop (the pitch of one child).
+        mesh: The routers of `Links.MESH`; by default a mesh of the fan-out's own size.
     """
 
     x: int = 1
     y: int = 1
     links: Links = Links.MULTICAST
     hop_pj_per_bit: float = 0.0
+    mesh: MeshLinks | None = None
 
     def __post_init__(self) -> None:
         _at_least(1, "fanout x", self.x)
         _at_least(1, "fanout y", self.y)
         _at_least(0.0, "hop_pj_per_bit", self.hop_pj_per_bit)
+        if self.links is Links.MESH and self.mesh is None:
+            object.__setattr__(self, "mesh", MeshLinks(self.x, self.y))
+        if self.mesh is not None and self.links is not Links.MESH:
+            raise UserError(f"`mesh` needs `links: mesh`, got `links: {self.links.value}`")
+        if self.mesh is not None and (self.mesh.width < self.x or self.mesh.height < self.y):
+            raise UserError(
+                f"the mesh must hold the fan-out of {self.x} x {self.y}, got a mesh of {self.mesh.width} x {self.mesh.height}",
+                hint="give `mesh` a `width` and a `height` of at least the fan-out's, or leave them out",
+            )
+
+    @property
+    def shares(self) -> bool:
+        """Whether equal words are read once for all children."""
+        return self.links is not Links.NONE and (self.mesh is None or self.mesh.trees)
 
     @property
     def size(self) -> int:
@@ -113,6 +133,7 @@ class StorageLevel:
         area_mm2: Of one instance; None until a technology fills it in.
         leakage_mw: Of one instance; None until a technology fills it in.
         fanout: Network to the next level in.
+        dram: The device behind a DRAM level; only the event tier reads it.
         sparsity: What it does about zeros: formats, gating, skipping.
     """
 
@@ -130,10 +151,13 @@ class StorageLevel:
     area_mm2: float | None = None
     leakage_mw: float | None = None
     fanout: Fanout = field(default_factory=Fanout)
+    dram: DramUse | None = None
     sparsity: LevelSparsity = NO_SPARSITY
 
     def __post_init__(self) -> None:
         try:
+            if self.dram is not None and self.kind is not LevelKind.DRAM:
+                raise UserError(f"`device` needs `kind: dram`, got `kind: {self.kind.value}`")
             _at_least(1, "word_bits", self.word_bits)
             _at_least(1, "banks", self.banks)
             for name in ("read_bandwidth_words_per_cycle", "write_bandwidth_words_per_cycle", "capacity_bytes"):

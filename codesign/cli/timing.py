@@ -116,6 +116,7 @@ def event_document(cost: "Cost", run: "Run", architecture: "Architecture", secon
             "operations": run.operations,
             "simulated_operations": run.simulated,
             "complete": run.complete,
+            **({} if run.memory is None else {"dram": run.memory.to_json()}),
         },
     }
 
@@ -135,6 +136,12 @@ def print_run(cost: "Cost", run: "Run", architecture: "Architecture") -> None:
         f"event-timed  {run.latency_cycles:,} cycles = {seconds:.4g} s, {more:+.2%} on the analytical{partial}"
     )
     console.print(f"             bound by {run.bound_by}")
+    if run.memory is not None:
+        served, used = run.memory.served, run.memory.efficiency
+        console.print(
+            f"             DRAM {run.memory.device}: {served.reads:,} reads, {served.writes:,} writes, {served.activates:,} activates, "
+            f"{served.refreshes:,} refreshes, {served.total_energy_pj / 1e6:,.4g} uJ; {used:.1%} of its bursts were asked for"
+        )
     table = Table(title="Cycles of each resource", title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("resource", no_wrap=True)
     for header in ("busy", "share", "stalled", "idle"):

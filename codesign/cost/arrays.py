@@ -166,7 +166,7 @@ def encode_problem(computation: Computation, architecture: Architecture, reuse: 
         one_port=np.array([v.ports is Ports.SHARED for v in levels], np.int64),
         words=words,
         fanout=np.array([[v.fanout.x, v.fanout.y] for v in levels], np.int64),
-        shares=np.array([v.fanout.links is not Links.NONE for v in levels], np.int64),
+        shares=np.array([v.fanout.shares for v in levels], np.int64),
         peers=np.array([v.fanout.links is Links.PEER for v in levels], np.int64),
         hops=np.array([_hops(v.fanout.x, v.fanout.y, v.fanout.links) for v in levels]),
         hop_energy=hop_energy,

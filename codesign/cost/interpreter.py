@@ -164,7 +164,7 @@ def _sent(walk: _Walk, parent: int, child: int, requests: dict[Instance, Words])
         groups: dict[Instance, list[Instance]] = defaultdict(list)
         for instance in streams:
             groups[instance[:width]].append(instance)
-        shares = walk.architecture.levels[level].fanout.links is not Links.NONE
+        shares = walk.architecture.levels[level].fanout.shares
         next_streams: dict[Instance, object] = {}
         next_weight: dict[Instance, int] = {}
         for outer, members in groups.items():

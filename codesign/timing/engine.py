@@ -47,7 +47,7 @@ class Plan(NamedTuple):
         needs: ``K x K`` 1 where COMPUTE k waits for the tile of LOAD j that is in force.
         explicit: ``K`` first entry in `durations` of a process whose cycles are listed step by step; `NOTHING` for none.
         durations: Those lists; a negative entry of a COMPUTE or STORE is a step at which it does not run.
-        aheads: Beside `durations`, in place of `ahead`.
+        aheads: Beside `durations`, in place of `ahead`; of a LOAD, cycles before its end at which its own resource is free.
         stretch: ``K x K`` share by which COMPUTE k is slowed while operations of STORE j run beside it.
         in_flight: Steps that may be unfinished at a time (loads started, results not stored); 0 is no limit.
         barrier: ``K`` LOAD: 1 where its first tile of a phase waits for everything stored in the phase before.
@@ -206,6 +206,9 @@ def run(
                 start, end = _occupy(
                     time, resource, k, ready, cause, cycles, share[k, at, entered[k]], busy, stalled, counts
                 )
+                if explicit[k] >= 0 and plan.aheads[explicit[k] + q] > 0.0:
+                    time[resource[k, 0]] -= plan.aheads[explicit[k] + q]
+                    busy[k, 0] -= plan.aheads[explicit[k] + q]
                 _note(events, work, k, start, end, _steps(factors, phase_loop, where[k]))
                 for loop in range(n_loops):
                     earliest[loop] = min(earliest[loop], start)

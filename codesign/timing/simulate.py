@@ -1,6 +1,6 @@
 """What happens when: a mapping's run in the event tier, as numbers and as a timeline."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,9 @@ from codesign.cost.cost import Infeasible, evaluate
 from codesign.cost.kernel import VALID, make_kernel, score
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import FloatArray, encode_nest
-from codesign.timing.derive import ARRAY, ISSUER, derive
+from codesign.timing.batches import batch_bound
+from codesign.timing.derive import ARRAY, ISSUER, RETAIN, derive
+from codesign.timing.dram.timed import MemoryTraffic, with_memory
 from codesign.timing.engine import CUT_SHORT, NOTHING, STORE, Plan, run
 from codesign.timing.table import Overlap, Timing, encode_timing, timing_for, whole_cycles
 from codesign.workloads.computation import Computation
@@ -66,6 +68,7 @@ class Run:
         simulated: Those simulated one by one; the others were skipped as repetitions.
         events: The timeline, from the start; empty unless asked for.
         exact_cycles: Before rounding to whole cycles (constants of a table may be fractions).
+        memory: What the DRAM did, where the architecture names its device.
     """
 
     latency_cycles: int
@@ -76,6 +79,7 @@ class Run:
     simulated: int
     events: tuple[Event, ...] = ()
     exact_cycles: float = 0.0
+    memory: MemoryTraffic | None = None
 
 
 def simulate(
@@ -122,7 +126,14 @@ def simulate(
     plan, role = derive(kernel, nest, count, machine)
     ports = resource_names(architecture)
     names = tuple(_process_name(computation, architecture, plan, role[k], k) for k in range(len(role)))
-    return run_plan(plan, names, ports, timing, events=events, operation_limit=operation_limit)
+    memory = None
+    if timing.overlap is not Overlap.PERFECT and any(level.dram is not None for level in architecture.levels):
+        retain = tuple(bool(row[RETAIN]) for row in machine.level_int)
+        plan, memory, operation_limit = with_memory(
+            plan, role, kernel, nest, count, computation, architecture, retain, operation_limit=operation_limit
+        )
+    result = run_plan(plan, names, ports, timing, events=events, operation_limit=operation_limit)
+    return replace(result, memory=memory)
 
 
 def resource_names(architecture: Architecture) -> tuple[str, ...]:
@@ -172,6 +183,8 @@ def run_plan(
                 held[r] += busy[k, side]
     if timing.overlap is Overlap.PERFECT:
         cycles, stalled = float(held.max()), np.zeros_like(stalled)
+    elif timing.batch_outputs is not None and status != CUT_SHORT:
+        cycles = max(cycles, batch_bound(plan, timing.batch_outputs))
     total = whole_cycles(cycles + timing.run_cycles)
     used = sorted({int(r) for r in plan.resource.ravel() if r != NOTHING})
     uses = tuple(_use(plan, names, resources, r, held, stalled, total) for r in used)
