@@ -117,7 +117,7 @@ class Exact:
             return np.zeros((0, len(self.problem.objectives)))
         proof = self._proof()
         proof.learn(history)
-        return proof.outer_front()
+        return np.zeros((0, len(self.problem.objectives))) if proof.withdrawn else proof.outer_front()
 
     @cached_property
     def _black_box(self) -> Strategy:
