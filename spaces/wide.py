@@ -6,7 +6,8 @@ depend on the clock; bandwidth per cycle does.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 from codesign.arch.architecture import Architecture, Arithmetic, Fanout, LevelKind, Links, Ports, StorageLevel
 from codesign.arch.dram import effective_bandwidth
@@ -64,7 +65,17 @@ class WideBuilder:
         overhead = BURST_OVERHEAD_NS * GIGATRANSFERS[device]
         per_beat = effective_bandwidth(bus_bits // 8, beats, overhead)
         words = count * per_beat * GIGATRANSFERS[device] * 1e9 / clock_hz * 8 / self.bits
-        banks = int(point["banks"])
+        name = str(point["technology"])
+        local = (
+            str(point["local_kind"]),
+            int(point["local_bytes"]),
+            int(point["local_word_bits"]),
+            str(point["dataflow"]),
+        )
+        scratchpad = _scratchpad(
+            name, int(point["scratchpad_kib"]), int(point["banks"]), int(point["scratchpad_word_bits"])
+        )
+        fanout = Fanout(int(point["pe_cols"]), int(point["pe_rows"]), Links(point["links"]))
         levels = (
             StorageLevel(
                 "DRAM",
@@ -74,27 +85,39 @@ class WideBuilder:
                 write_bandwidth_words_per_cycle=words,
                 ports=Ports.SHARED,
             ),
-            StorageLevel(
-                "Scratchpad",
-                capacity_bytes=int(point["scratchpad_kib"]) * 1024.0,
-                word_bits=int(point["scratchpad_word_bits"]),
-                banks=banks,
-                read_bandwidth_words_per_cycle=float(banks),
-                write_bandwidth_words_per_cycle=float(banks),
-                fanout=Fanout(int(point["pe_cols"]), int(point["pe_rows"]), Links(point["links"])),
-            ),
-            StorageLevel(
-                "Local",
-                LevelKind(point["local_kind"]),
-                capacity_bytes=float(int(point["local_bytes"])),
-                word_bits=int(point["local_word_bits"]),
-                keep=DATAFLOWS[str(point["dataflow"])],
-            ),
+            replace(scratchpad, fanout=fanout),
+            _local(name, *local),
         )
         plain = Architecture("wide", levels, Arithmetic(bits=self.bits), clock_hz)
         burst_bytes = bus_bits // 8 * beats
         filled = apply_technology(plain, table, dram=device, dram_burst_bytes=burst_bytes)
         return add_dma(filled, table, bus_bits * count, burst_bytes)
+
+
+@cache
+def _scratchpad(technology: str, kib: int, banks: int, word_bits: int) -> StorageLevel:
+    """A scratchpad with its figures; made once, for many designs share it."""
+    level = StorageLevel(
+        "Scratchpad",
+        capacity_bytes=kib * 1024.0,
+        word_bits=word_bits,
+        banks=banks,
+        read_bandwidth_words_per_cycle=float(banks),
+        write_bandwidth_words_per_cycle=float(banks),
+    )
+    return _filled(level, technology)
+
+
+@cache
+def _local(technology: str, kind: str, capacity_bytes: int, word_bits: int, dataflow: str) -> StorageLevel:
+    """The memory of a PE with its figures, likewise."""
+    level = StorageLevel("Local", LevelKind(kind), float(capacity_bytes), word_bits, keep=DATAFLOWS[dataflow])
+    return _filled(level, technology)
+
+
+def _filled(level: StorageLevel, technology: str) -> StorageLevel:
+    alone = Architecture(level.name, (level,), Arithmetic())
+    return apply_technology(alone, load_technology(technology), interconnect=False).levels[0]
 
 
 _SIDES = [4, 8, 12, 16, 24, 32, 48, 64]
