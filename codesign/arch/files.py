@@ -26,6 +26,8 @@ from codesign.arch.architecture import (
 )
 from codesign.arch.memory_device import DramUse, PagePolicy
 from codesign.arch.mesh import MeshLinks
+from codesign.arch.sparsity import NO_SPARSITY, ZeroKind
+from codesign.arch.sparsity_files import sparsity_from_json, sparsity_to_json, zero_kind
 from codesign.arch.technology_files import technology_beside
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields
@@ -88,6 +90,7 @@ def _read_level(value: Any, place: str, where: str) -> StorageLevel:
         "energy": _read_energy(fields.child("energy")) if fields.has("energy") else None,
         "area_mm2": fields.number("area_mm2", None, least=0),
         "leakage_mw": fields.number("leakage_mw", None, least=0),
+        "sparsity": sparsity_from_json(fields.child("sparsity")) if fields.has("sparsity") else NO_SPARSITY,
     }
     try:
         level["fanout"] = _read_fanout(fields.child("fanout"))
@@ -187,15 +190,30 @@ def _read_dram(fields: Fields) -> DramUse | None:
 
 
 def _read_mac(fields: Fields) -> Arithmetic:
+    zeros = fields.text("zeros", None)
     mac = Arithmetic(
         bits=fields.integer("bits", 8, least=1),
         energy_pj=fields.number("energy_pj", None, least=0),
         area_mm2=fields.number("area_mm2", None, least=0),
         leakage_mw=fields.number("leakage_mw", None, least=0),
         name=fields.text("name", "MAC"),
+        by_width=tuple(_read_pair(item, fields.where) for item in fields.items("by_width", [])),
+        unpack_pj=fields.number("unpack_pj", 0.0, least=0),
+        zeros=None if zeros is None else zero_kind(zeros, (ZeroKind.GATE, ZeroKind.SKIP), f"{fields.where}, `zeros`"),
     )
     fields.finish()
     return mac
+
+
+def _read_pair(value: Any, where: str) -> tuple[int, int, float]:
+    """``{bits: [8, 4], energy_pj: 0.15}``."""
+    fields = Fields(value, f"{where}, `by_width`")
+    widths = sorted(fields.items("bits"), reverse=True)
+    if len(widths) != 2 or not all(isinstance(w, int) and not isinstance(w, bool) for w in widths):
+        raise UserError(f"`bits` must be two widths, got {widths}", where=fields.where)
+    pair = widths[0], widths[1], float(fields.number("energy_pj", least=0))
+    fields.finish()
+    return pair
 
 
 def _choice(fields: Fields, key: str, default: str, options: type[LevelKind] | type[Links] | type[Ports]) -> Any:
@@ -217,6 +235,12 @@ def architecture_to_json(architecture: Architecture) -> dict[str, Any]:
     value["levels"] = [_write_level(level) for level in architecture.levels]
     mac = architecture.mac
     value["mac"] = {"name": mac.name, "bits": mac.bits, **_given(mac, "energy_pj", "area_mm2", "leakage_mw")}
+    if mac.by_width:
+        value["mac"]["by_width"] = [{"bits": [a, b], "energy_pj": energy} for a, b, energy in mac.by_width]
+    if mac.unpack_pj:
+        value["mac"]["unpack_pj"] = mac.unpack_pj
+    if mac.zeros is not None:
+        value["mac"]["zeros"] = mac.zeros.value
     return value
 
 
@@ -237,6 +261,8 @@ def _write_level(level: StorageLevel) -> dict[str, Any]:
     value["fanout"] = {"x": fanout.x, "y": fanout.y, "links": fanout.links.value}
     if fanout.hop_pj_per_bit:
         value["fanout"]["hop_pj_per_bit"] = fanout.hop_pj_per_bit
+    if level.sparsity != NO_SPARSITY:
+        value["sparsity"] = sparsity_to_json(level.sparsity)
     if fanout.mesh is not None:
         value["fanout"]["mesh"] = vars(fanout.mesh) | {"parents": list(fanout.mesh.parents)}
     if level.dram is not None:

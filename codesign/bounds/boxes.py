@@ -379,7 +379,7 @@ def _make_fanout(figures: Mapping[str, float], links: Links) -> tuple[Fanout, fl
 
 def _mac_figures(architecture: Architecture) -> tuple[dict[str, float], dict[str, float], Any]:
     mac = architecture.mac
-    least = {"energy_pj": mac.energy_pj or 0.0, "area_mm2": mac.area_mm2 or 0.0, "leakage_mw": mac.leakage_mw or 0.0}
+    least = {"energy_pj": mac.least_energy_pj, "area_mm2": mac.area_mm2 or 0.0, "leakage_mw": mac.leakage_mw or 0.0}
     return least, {}, mac.bits
 
 

@@ -98,8 +98,7 @@ def run(options: ScheduleOptions) -> None:
 def _soma(options: ScheduleOptions) -> Row:
     from codesign.scheduling.soma.evaluator import Invalid
 
-    problem, found = schedule_soma.find(options)
-    counts = schedule_soma.counts(problem)
+    counts, found = schedule_soma.find(options)
     row = Row(options.scheduler, counts["operators"], counts["macs"], counts["weight_bytes"])
     if isinstance(found, Invalid):
         return replace(row, reason=found.reason)

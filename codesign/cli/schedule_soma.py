@@ -43,7 +43,8 @@ SCHEDULERS: dict[str, frozenset[str]] = {
 }
 
 
-def _problem(options: ScheduleOptions) -> Any:
+def _problem(options: ScheduleOptions) -> tuple[Any, int]:
+    """What is scheduled, and the operators it had before wide ones were cut."""
     from codesign.scheduling.soma.evaluator import Problem
     from codesign.scheduling.soma.model.cut_layers import cut_wide_layers
     from codesign.scheduling.soma.model.load import load_graph
@@ -72,8 +73,10 @@ def _problem(options: ScheduleOptions) -> Any:
         None if options.capacity is None else parse_size(options.capacity, "--capacity"),
     )
     if mode == "reference" or options.evaluate is not None:
-        return problem  # the published model has no such layers; encodings name the layers of the graph as it is
-    return replace(problem, graph=cut_wide_layers(problem.graph, problem.limit_bytes))
+        cut = problem  # the published model has no such layers; encodings name the layers of the graph as it is
+    else:
+        cut = replace(problem, graph=cut_wide_layers(problem.graph, problem.limit_bytes))
+    return cut, len(problem.graph.layers)
 
 
 def _platform(options: ScheduleOptions, constants: Any) -> Any:
@@ -117,15 +120,9 @@ def _is_architecture(name: str) -> bool:
 
 
 def _architecture(name: str) -> Any:
-    from codesign.arch.files import architecture_from_json
-    from codesign.arch.presets import fill_figures, load_preset
+    from codesign.cli.inputs import resolve
 
-    if not Path(name).suffix:
-        return load_preset(name)
-    raw = read_structured(name)
-    if not isinstance(raw, Mapping) or "architecture" not in raw:
-        raise UserError("expected an object with the key `architecture`", where=name)
-    return fill_figures(architecture_from_json(raw["architecture"], name, folder=Path(name).parent))
+    return resolve([], arch=name).need_architecture()
 
 
 def _objective(name: str | None) -> "Objective":
@@ -214,31 +211,32 @@ def _evaluate(problem: Any, path: Path, options: ScheduleOptions) -> None:
             print(f"{record['name']}: {record['status']}: {record['reason']}")
 
 
-def counts(problem: Any) -> dict[str, Any]:
-    """What the network is: name, layers, MACs of the whole batch, bytes of weights."""
-    layers = problem.graph.layers
+def counts(problem: Any, operators: int) -> dict[str, Any]:
+    """What the network is: name, operators and the layers they are scheduled as, MACs of the whole batch, bytes of weights."""
     return {
         "network": problem.graph.name,
         "batch": problem.batch,
-        "operators": len(layers),
+        "operators": operators,
+        "scheduled_layers": len(problem.graph.layers),
         "macs": problem.batch * problem.graph.macs,
         "weight_bytes": problem.graph.weight_bytes,
     }
 
 
-def headline(problem: Any) -> str:
+def headline(count: Mapping[str, Any]) -> str:
     """The same as a line."""
-    count = counts(problem)
+    layers, operators = count["scheduled_layers"], count["operators"]
+    cut = "" if layers == operators else f" (scheduled as {layers} layers, since those with wide weights are cut)"
     return (
-        f"{count['network']}, batch {count['batch']}: {count['operators']} operators, {count['macs']:,} MACs, "
+        f"{count['network']}, batch {count['batch']}: {operators} operators{cut}, {count['macs']:,} MACs, "
         f"{count['weight_bytes']:,} bytes of weights"
     )
 
 
-def find(options: ScheduleOptions) -> tuple[Any, Any]:
-    """The problem and what the search finds; nothing is printed."""
-    problem = _problem(options)
-    return problem, _search(problem, options)
+def find(options: ScheduleOptions) -> tuple[dict[str, Any], Any]:
+    """What the network is and what the search finds; nothing is printed."""
+    problem, operators = _problem(options)
+    return counts(problem, operators), _search(problem, options)
 
 
 def run(options: ScheduleOptions) -> None:
@@ -246,7 +244,8 @@ def run(options: ScheduleOptions) -> None:
     from codesign.scheduling.soma.evaluator import Invalid
     from codesign.scheduling.soma.report import found_json, infeasible_json, table
 
-    problem = _problem(options)
+    problem, operators = _problem(options)
+    count = counts(problem, operators)
     if options.evaluate is not None:
         if any(
             v is not None
@@ -266,21 +265,19 @@ def run(options: ScheduleOptions) -> None:
         return
     found = _search(problem, options)
     if isinstance(found, Invalid):
-        record = {**infeasible_json(problem, found, options.scheduler), **counts(problem)}
+        record = {**infeasible_json(problem, found, options.scheduler), **count}
         print(
-            json.dumps(record)
-            if options.output_format == "json"
-            else f"{headline(problem)}\ninfeasible: {found.reason}"
+            json.dumps(record) if options.output_format == "json" else f"{headline(count)}\ninfeasible: {found.reason}"
         )
         if options.out is not None:
             write_json(options.out, record)
         return
-    record = {**found_json(found, options.scheduler, options.seed or 0), **counts(problem)}
+    record = {**found_json(found, options.scheduler, options.seed or 0), **count}
     _write_files(found.schedule, record, options)
     if options.output_format == "json":
         print(json.dumps(record))
         return
-    print(headline(problem))
+    print(headline(count))
     print(table([(options.scheduler, record)]))
     print(
         f"DRAM attributes: {found.proof}, gap {100 * found.gap:.2f} % of {found.dram_bound_cycles:,} cycles for these tiles"

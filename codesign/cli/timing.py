@@ -107,6 +107,7 @@ def event_document(cost: "Cost", run: "Run", architecture: "Architecture", secon
         "latency_cycles": cycles,
         "analytic_cycles": cost.latency_cycles,
         "bound_by": run.bound_by,
+        "waits_for": run.waits_for,
         "seconds": seconds,
         "latency_s": cycles / architecture.clock_hz,
         "utilization": cost.macs / (cycles * cost.mac_units),
@@ -135,7 +136,7 @@ def print_run(cost: "Cost", run: "Run", architecture: "Architecture") -> None:
     console.print(
         f"event-timed  {run.latency_cycles:,} cycles = {seconds:.4g} s, {more:+.2%} on the analytical{partial}"
     )
-    console.print(f"             bound by {run.bound_by}")
+    console.print(f"             bound by {run.bound_by}, which waits most for {run.waits_for}", highlight=False)
     if run.memory is not None:
         served, used = run.memory.served, run.memory.efficiency
         console.print(

@@ -6,6 +6,7 @@ from typing import Any
 from codesign.core.files import write_atomic
 from codesign.evaluation.metrics import UNITS
 from codesign.evaluation.replay import ReplayedLayer
+from codesign.evaluation.timed import TimedNetwork
 from codesign.evaluation.whole_network import NetworkResult
 from codesign.report.design_data import area_parts, energy_parts, layer_rows, roofline
 from codesign.report.html_page import asset, build_page
@@ -14,14 +15,14 @@ from codesign.report.recommend import LABELS
 SCRIPTS = ("scene.js", "drawing.js", "design.js", "network.js")
 
 
-def write_network_page(result: NetworkResult, path: Path) -> Path:
-    """Write the page; returns its path."""
+def write_network_page(result: NetworkResult, path: Path, events: TimedNetwork | None = None) -> Path:
+    """Write the page, with simulated cycles beside analytical ones where they are given; returns its path."""
     title = f"{result.network.name} on {result.architecture.name}"
-    write_atomic(path, build_page(title, asset("network.html"), network_page_data(result), SCRIPTS))
+    write_atomic(path, build_page(title, asset("network.html"), network_page_data(result, events), SCRIPTS))
     return path
 
 
-def network_page_data(result: NetworkResult) -> dict[str, Any]:
+def network_page_data(result: NetworkResult, events: TimedNetwork | None = None) -> dict[str, Any]:
     """Everything the page shows, as plain values."""
     detail = result.to_json()
     architecture = detail["architecture"]
@@ -44,6 +45,7 @@ def network_page_data(result: NetworkResult) -> dict[str, Any]:
             "layers": layer_rows(detail, _replayed(result)),
             "vector": detail["vector"],
             "roofline": roofline(architecture),
+            **({} if events is None else {"events": events.page_json()}),
         },
     }
 

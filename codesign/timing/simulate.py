@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from codesign.arch.architecture import Architecture
+from codesign.arch.architecture import Architecture, Ports
 from codesign.core.errors import UserError
 from codesign.cost.arrays import Reuse, encode_problem
 from codesign.cost.cost import Infeasible, evaluate
 from codesign.cost.kernel import VALID, make_kernel, score
+from codesign.cost.sparse.bounds import refuse_sparsity
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import FloatArray, encode_nest
 from codesign.timing.batches import batch_bound
@@ -81,6 +82,17 @@ class Run:
     exact_cycles: float = 0.0
     memory: MemoryTraffic | None = None
 
+    @property
+    def waits_for(self) -> str:
+        """What keeps the busiest resource from work longest: it makes the difference to the analytical cycles."""
+        bound = next(use for use in self.resources if use.resource == self.bound_by)
+        reasons = [*bound.stalled, (START_AND_END, bound.idle_cycles)]
+        reason, cycles = max(reasons, key=lambda item: item[1])
+        return reason if cycles > 0 else NOTHING_MORE
+
+
+START_AND_END, NOTHING_MORE = "start and end of the run", "nothing"
+
 
 def simulate(
     computation: Computation,
@@ -115,6 +127,7 @@ def simulate(
     machine = encode_timing(timing, architecture)
     if reuse is Reuse.WHOLE:
         raise UserError("the event tier does not know the reuse rule 'whole'", hint="take timeloop, walk or resident")
+    refuse_sparsity(architecture, "the event tier")
     cost = evaluate(computation, architecture, mapping, reuse=reuse)
     if isinstance(cost, Infeasible):
         return cost
@@ -138,7 +151,11 @@ def simulate(
 
 def resource_names(architecture: Architecture) -> tuple[str, ...]:
     """Names of the resources of plans made by `codesign.timing.derive.derive`."""
-    ports = [f"{level.name} {way}" for level in architecture.levels for way in ("read port", "write port")]
+    ports = [
+        f"{level.name} {way}"
+        for level in architecture.levels
+        for way in (("port", "write port") if level.ports is Ports.SHARED else ("read port", "write port"))
+    ]
     return (*ports, "array", "host")
 
 
@@ -207,7 +224,7 @@ def _use(
     stalled: FloatArray,
     total: int,
 ) -> ResourceUse:
-    causes = (*names, "a free buffer", "another resource")
+    causes = (*names, "a free buffer", *resources)
     waits: dict[str, float] = {}
     for k in range(len(names)):
         if plan.resource[k, 0] == r:
