@@ -11,6 +11,7 @@ import numpy as np
 
 from codesign.arch.architecture import Architecture, Links, Ports
 from codesign.core.errors import UserError
+from codesign.cost.mesh import MeshArrays, make_mesh
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.workloads.computation import Computation, Tensor
 
@@ -61,6 +62,7 @@ class Problem(NamedTuple):
         mac_energy: pJ.
         macs: multiply-accumulates.
         reuse: value of `Reuse`.
+        mesh: fan-outs that are meshes.
     """
 
     bounds: IntArray
@@ -87,6 +89,7 @@ class Problem(NamedTuple):
     mac_energy: float
     macs: int
     reuse: int
+    mesh: MeshArrays
 
 
 def may_keep(keep: frozenset[str], tensor: Tensor) -> bool:
@@ -141,7 +144,8 @@ def encode_problem(computation: Computation, architecture: Architecture, reuse: 
             words[v, t] = bits / level.word_bits
             energy[v, t] = [e * bits / level.word_bits for e in per_word]
             hop_energy[v, t] = level.fanout.hop_pj_per_bit * (tensor.bits if v == 0 else tensor.partial_bits)
-    if architecture.mac.energy_pj is None:
+    mac_energy = architecture.mac.energy_of([t.bits for t in computation.inputs])
+    if mac_energy is None:
         raise UserError(
             "the MAC has no energy figure",
             where=f"architecture {architecture.name!r}",
@@ -171,15 +175,16 @@ def encode_problem(computation: Computation, architecture: Architecture, reuse: 
         hops=np.array([_hops(v.fanout.x, v.fanout.y, v.fanout.links) for v in levels]),
         hop_energy=hop_energy,
         keepable=np.array([[may_keep(v.keep, t) for t in tensors] for v in levels], np.int64),
-        mac_energy=architecture.mac.energy_pj,
+        mac_energy=mac_energy,
         macs=computation.macs,
         reuse=reuse.value,
+        mesh=make_mesh(computation, architecture, np.array(computation.bounds, np.int64), coef),
     )
 
 
 def _hops(x: int, y: int, links: Links) -> tuple[float, float]:
-    """Hops of one word sent: (constant, per copy). Rules N1-N3 in docs/reference/cost-model.md."""
-    if x * y == 1:
+    """Hops of one word sent: (constant, per copy). Rules N1-N3 in docs/reference/cost-model.md; a mesh counts its links (N8)."""
+    if x * y == 1 or links is Links.MESH:
         return 0.0, 0.0
     if links is Links.SYSTOLIC:
         return 0.0, 1.0

@@ -10,6 +10,7 @@ from codesign.cost.kernel import (
     CYCLES,
     FILLS,
     INSTANCES,
+    MESH,
     NETWORK,
     OVER_CAPACITY,
     READS,
@@ -20,7 +21,7 @@ from codesign.cost.kernel import (
     make_kernel,
     score,
 )
-from codesign.cost.sparse.bounds import FIXED_POINT, is_sparse, rescale
+from codesign.cost.sparse.bounds import FIXED_POINT, is_rescaled, is_sparse, rescale
 from codesign.cost.sparse.expectation import SparseTraffic, expect, shares_of
 from codesign.mapping.mapping import Mapping, format_nest
 from codesign.mapping.nest import BYPASSED, FACTOR, LEVEL, Nest, encode_nest
@@ -110,6 +111,7 @@ class LevelCost:
         busy_cycles: Cycles in which the busiest port of an instance is busy; 0 where bandwidth is unlimited (rules L2 and L4).
         used_bytes: Bytes one instance holds.
         capacity_bytes: Bytes one instance has; None is unbounded.
+        mesh_cycles: Cycles that the busiest link or port of the mesh below passes flits; None where there is no mesh (rule N9).
     """
 
     level: str
@@ -121,6 +123,7 @@ class LevelCost:
     busy_cycles: int
     used_bytes: float
     capacity_bytes: float | None
+    mesh_cycles: int | None = None
 
 
 @dataclass(frozen=True)
@@ -176,6 +179,7 @@ class Cost:
     def bottlenecks(self) -> tuple[str, ...]:
         """All that bounds the latency: ``compute``, levels whose ports are busy throughout; several at equal cycles."""
         busy = {COMPUTE: self.compute_cycles, **{v.level: v.busy_cycles for v in self.levels}}
+        busy |= {f"mesh below {v.level}": v.mesh_cycles for v in self.levels if v.mesh_cycles is not None}
         return tuple(name for name, cycles in busy.items() if cycles == self.latency_cycles)
 
     def to_json(self) -> dict[str, Any]:
@@ -220,6 +224,7 @@ def _level_json(level: LevelCost) -> dict[str, Any]:
         "instances": level.instances,
         "used_bytes": level.used_bytes,
         "capacity_bytes": level.capacity_bytes,
+        **({} if level.mesh_cycles is None else {"mesh_cycles": level.mesh_cycles}),
         "tensors": tensors,
     }
 
@@ -276,7 +281,7 @@ def evaluate(
         UserError: The mapping is malformed, or the architecture lacks energies.
     """
     check_mapping(computation, architecture, mapping)
-    if is_sparse(architecture):
+    if is_rescaled(computation, architecture):
         return _evaluate_sparse(computation, architecture, mapping, reuse)
     problem = encode_problem(computation, architecture, reuse)
     nest = encode_nest(computation, architecture, mapping)
@@ -304,7 +309,9 @@ def _evaluate_sparse(
     by_place = {(x.level, x.tensor): x for x in counts.traffic}
     levels = []
     for v, level in enumerate(cost.levels):
-        tensors = tuple(_with_zeros(t, by_place[v, t.tensor], architecture, v) for t in level.tensors)
+        tensors = level.tensors
+        if is_sparse(architecture):
+            tensors = tuple(_with_zeros(t, by_place[v, t.tensor], architecture, v) for t in tensors)
         used = sum(by_place[v, t.tensor].held_bits for t in level.tensors) / 8
         cycles = counts.level_cycles[v]
         levels.append(
@@ -318,11 +325,11 @@ def _evaluate_sparse(
         if x is not None:
             moved = x.reads.dense * shares.moved[0, t, 0] + x.updates.dense * shares.moved[0, t, 2]
             dram_bits += float(moved) * architecture.levels[0].element_bits(tensor.bits)
+    cost = replace(cost, compute_cycles=counts.compute_cycles, levels=tuple(levels), dram_bytes=dram_bits / 8)
+    if not is_sparse(architecture):
+        return cost
     return replace(
         cost,
-        compute_cycles=counts.compute_cycles,
-        levels=tuple(levels),
-        dram_bytes=dram_bits / 8,
         zero_macs=ZeroMacs(counts.macs.actual, counts.macs.gated, counts.macs.skipped, mapping.spatial_iterations),
     )
 
@@ -354,7 +361,7 @@ def _infeasible(
     if reason == OVER_CAPACITY:
         kept = [t for t in range(len(computation.tensors)) if nest.position[level_index, t] != BYPASSED]
         tiles = {t: int(kernel.counts[level_index, t, TILE]) for t in kept}
-        unit = FIXED_POINT if is_sparse(architecture) else 1
+        unit = FIXED_POINT if is_rescaled(computation, architecture) else 1
         demand = sum(words * int(problem.element_bits[level_index, t]) for t, words in tiles.items()) / 8 / unit
         detail = "tiles: " + ", ".join(f"{computation.tensors[t].name} {words} elements" for t, words in tiles.items())
         return Infeasible(f"capacity of level {level.name!r}", demand, level.capacity_bytes or 0.0, "bytes", detail)
@@ -405,6 +412,7 @@ def _build(
                 busy_cycles=busy,
                 used_bytes=used_bits / 8,
                 capacity_bytes=level.capacity_bytes,
+                mesh_cycles=None if level.fanout.mesh is None else round(float(kernel.spent[v, MESH])),
             )
         )
     return Cost(

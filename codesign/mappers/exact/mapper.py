@@ -11,11 +11,12 @@ from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.cost.kernel import make_kernel
-from codesign.cost.sparse.bounds import is_sparse, least_value
+from codesign.cost.sparse.bounds import is_rescaled, least_value
 from codesign.mappers.annealing import AnnealingMapper
 from codesign.mappers.driver import Encoded
 from codesign.mappers.exact.incumbent import Goal, Incumbent
 from codesign.mappers.exact.keep_set_search import search_keep_sets
+from codesign.mappers.exact.mesh import has_mesh, map_on_mesh
 from codesign.mappers.exact.problem.charge_bases import BaseArrays
 from codesign.mappers.exact.problem.instance import Instance, make_instance
 from codesign.mappers.protocol import MapResult
@@ -64,6 +65,15 @@ class ExactMapper:
             raise UserError(
                 "the exact mapper does not search under reuse rule 'whole'", hint="use anneal, genetic or random"
             )
+        if has_mesh(problem.architecture):
+            return map_on_mesh(
+                lambda plain, left: self.map(plain, objective, budget=left, seed=seed, reuse=reuse),
+                problem,
+                objective,
+                budget=budget,
+                seed=seed,
+                reuse=reuse,
+            )
         instance = make_instance(problem, reuse)
         best = new_incumbent(
             instance, Goal(objective), started, budget, math.inf if self.effort is None else self.effort
@@ -109,7 +119,7 @@ def to_result(instance: Instance, best: Incumbent, unsearched: float, started: f
         raise AssertionError(f"the exact mapper built a mapping that does not fit: {cost}")
     proven = not unsearched < best.value
     proof, gap = Proof.OPTIMAL, 0.0
-    if is_sparse(source.architecture):
+    if is_rescaled(source.computation, source.architecture):
         proof, gap = _sparse_proof(source, best, cost, min(unsearched, best.value))
     elif not proven:
         proof, gap = Proof.GAP, (best.value - unsearched) / unsearched if unsearched > 0.0 else math.inf
