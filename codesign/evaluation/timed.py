@@ -1,7 +1,7 @@
 """Mappings judged by the event tier: the k best by the analytical model are simulated, and ranked again.
 
-Candidates are what a mapper finds from several seeds, and what one exchange of neighbouring temporal loops makes of
-them: exchanges leave every tile as it is and change only what is fetched again, and when.
+Candidates are the k best that annealing meets (other mappers: what they find from several seeds), and what one exchange of
+neighbouring temporal loops makes of them: exchanges leave every tile as it is and change only what is fetched again, and when.
 """
 
 import time
@@ -18,6 +18,7 @@ from codesign.evaluation.design import DesignEvaluator, Evaluation, Point, descr
 from codesign.evaluation.detail import NoDetail, detail_of
 from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.network import LayerResult, evaluate_workload
+from codesign.mappers.annealing import AnnealingMapper
 from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping, Temporal
@@ -128,11 +129,13 @@ class EventMapper:
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`; the cost stays the analytical one of the mapping that won."""
         started = time.perf_counter()
-        results = [
-            self.inner.map(problem, objective, budget=budget, seed=seed + i, reuse=reuse) for i in range(self.seeds)
-        ]
+        inner = self.inner
+        if isinstance(inner, AnnealingMapper):
+            inner = replace(inner, alternatives=self.candidates - 1)
+        results = [inner.map(problem, objective, budget=budget, seed=seed + i, reuse=reuse) for i in range(self.seeds)]
         first = results[0]
-        mappings = [r.mapping for r in results if r.mapping is not None and r.padding is None]
+        kept = [r for r in results if r.mapping is not None and r.padding is None]
+        mappings = list(dict.fromkeys(m for r in kept for m in (r.mapping, *r.alternatives) if m is not None))
         if not mappings:
             return first
         ordered = any(item.order for item in problem.constraints.levels)

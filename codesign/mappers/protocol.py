@@ -107,6 +107,7 @@ class MapResult:
         seed: Of the random choices; None for mappers that make none.
         mip: Of the program behind it, for mappers that solve one.
         padding: Which bounds the mapping has, when padded ones were tried; the cost counts the padded work.
+        alternatives: Further mappings, best first, of mappers that keep some.
     """
 
     mapping: Mapping | None
@@ -119,6 +120,7 @@ class MapResult:
     seed: int | None = None
     mip: MipReport | None = None
     padding: PaddingReport | None = None
+    alternatives: tuple[Mapping, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The form `codesign map --format json` prints."""
