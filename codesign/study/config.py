@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from codesign.core.errors import UserError
-
-CHEAP_PREFIX = "cheap evaluations of "
-"""Begins the optimiser of a study that records the cheap evaluations of another."""
+from codesign.study.former_records import LOW_FIDELITY_PREFIX
 
 _ABSENT = object()
 
@@ -80,7 +78,7 @@ def _comparable(config: Mapping[str, Any]) -> dict[str, Any]:
 def _same_name(optimizer: str) -> str:
     from codesign.optim.registry import canonical_name
 
-    prefix = CHEAP_PREFIX if optimizer.startswith(CHEAP_PREFIX) else ""
+    prefix = LOW_FIDELITY_PREFIX if optimizer.startswith(LOW_FIDELITY_PREFIX) else ""
     name, comma, rest = optimizer.removeprefix(prefix).partition(", ")
     return f"{prefix}{canonical_name(name)}{comma}{rest}"
 
@@ -117,9 +115,9 @@ def default_name(config: Mapping[str, Any]) -> str:
     return f"{networks}-{config['space'].get('name', 'space')}-{config['optimizer']}-seed{config['seed']}"
 
 
-def is_cheap(config: Mapping[str, Any]) -> bool:
-    """Whether a study records the cheap evaluations of another."""
-    return str(config["optimizer"]).startswith(CHEAP_PREFIX)
+def is_low_fidelity(config: Mapping[str, Any]) -> bool:
+    """Whether a study records the low-fidelity evaluations of another."""
+    return str(config["optimizer"]).startswith(LOW_FIDELITY_PREFIX)
 
 
 def note_of(config: Mapping[str, Any]) -> str:

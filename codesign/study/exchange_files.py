@@ -16,6 +16,7 @@ from typing import Any
 from codesign.core.errors import MissingDependencyError, UserError
 from codesign.core.files import read_structured, read_text, write_atomic, write_json
 from codesign.study.config import StudyConfig
+from codesign.study.former_records import present_config
 from codesign.study.study import Study, Trial
 
 SUFFIXES = (".json", ".csv", ".parquet")
@@ -86,7 +87,7 @@ def import_study(
         raise UserError(
             f"{path} does not say what was searched", hint="give --like, a study of the same space and objectives"
         )
-    config = _config(head["config"], str(path))
+    config = _config(present_config(head["config"]), str(path))
     parsed = [_trial(row, config, f"{path}, trial {k}") for k, row in enumerate(trials)]
     study = Study.create_or_resume(out, config, head.get("versions", {}), storage=storage, name=name)
     known = {json.dumps(t.point, sort_keys=True) for t in study.trials}

@@ -17,12 +17,14 @@ import time
 import weakref
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, final
 
 from codesign.core.errors import UserError
+from codesign.study.former_records import former_name, present_config
 from codesign.study.storage_errors import database_errors
 
 HEAD = "codesign"
@@ -249,18 +251,19 @@ class Database:
                 trials = self._storage.get_all_trials(frozen._study_id, deepcopy=False)
                 begun = [t.datetime_start for t in trials if t.datetime_start is not None]
                 running = sum(t.state == TrialState.RUNNING for t in trials)
+                head = {**head, "config": present_config(head["config"])}
                 found.append(
                     StudySummary(frozen.study_name, head, len(trials) - running, running, min(begun) if begun else None)
                 )
         return sorted(found, key=lambda s: s.name)
 
     def find(self, name: str) -> int | None:
-        """The identifier of a study; None where there is none of that name."""
-        with database_errors(self.place):
-            try:
-                return int(self._storage.get_study_id_from_name(name))
-            except KeyError:
-                return None
+        """The identifier of a study, by its name now or formerly; None where there is none."""
+        for known in (name, former_name(name)):
+            with database_errors(self.place), suppress(KeyError):
+                if known is not None:
+                    return int(self._storage.get_study_id_from_name(known))
+        return None
 
     def create(self, name: str, objectives: Sequence[str], head: Mapping[str, Any], note: str) -> int:
         """Make a study; where another process just made it, that one.
@@ -303,7 +306,7 @@ class Database:
             raise UserError(f"the study in {self.place} was made by another program: it has no configuration")
         if found.get("format") != FORMAT:
             raise UserError(f"the study in {self.place} has format {found.get('format')!r}, expected {FORMAT}")
-        return found
+        return {**found, "config": present_config(found["config"])}
 
     def is_empty(self, study: int) -> bool:
         """Whether a study has neither a configuration nor trials: its maker died in the middle."""

@@ -18,7 +18,7 @@ from codesign.core.files import read_structured, write_json
 from codesign.optim.hypervolume import hypervolume
 from codesign.optim.outcomes import OutcomeConstraint, parse_constraints
 from codesign.optim.pareto import nondominated
-from codesign.study.config import StudyConfig, check_same, default_name, is_cheap, note_of
+from codesign.study.config import StudyConfig, check_same, default_name, is_low_fidelity, note_of
 from codesign.study.owner import owner_id, owner_is_dead
 from codesign.study.storage import Claim, Database, distributions_of, sqlite_url, without_password
 
@@ -402,7 +402,7 @@ def _refuse_files_of_old(place: Path) -> None:
 
 
 def _only_study(database: Database) -> str:
-    names = [s.name for s in database.studies() if not is_cheap(s.head["config"])]
+    names = [s.name for s in database.studies() if not is_low_fidelity(s.head["config"])]
     if len(names) != 1:
         listed = ", ".join(names[:20]) or "none"
         raise UserError(f"{database.place} holds {len(names)} studies: {listed}", hint="choose one with --study")
