@@ -23,6 +23,7 @@ from codesign.evaluation.network import EvaluationOptions
 from codesign.workloads.network import Network
 from codesign.workloads.traffic import Activations, Weights
 from codesign.workloads.workload import Workload
+from codesign.core.point import PointValue
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -57,7 +58,7 @@ class BoundedSpace(Protocol):
     def space(self) -> Any:
         """The search space of its points."""
 
-    def build(self, point: Mapping[str, Any]) -> Architecture:
+    def build(self, point: Mapping[str, PointValue]) -> Architecture:
         """The architecture of a point, energies and areas filled in."""
 
 

@@ -179,7 +179,7 @@ def front_table(study: Study) -> Table:
 
 def _why_empty(study: Study) -> str:
     """What keeps every design from the front: resources that were too small, bounds that no trial kept."""
-    reasons = sorted({t.infeasible["resource"] for t in study.trials if t.infeasible})
+    reasons = sorted({t.reason for t in study.trials if t.infeasible})
     parts = ["designs without a valid mapping or schedule: " + "; ".join(reasons)] if reasons else []
     judged = [t for t in study.trials if not t.infeasible]
     for bound in study.constraints if judged else ():
@@ -190,6 +190,6 @@ def _why_empty(study: Study) -> str:
 
 def _note(study: Study, trial: Trial) -> str:
     if trial.infeasible is not None:
-        return f"last: infeasible ({trial.infeasible['resource']})"
+        return f"last: infeasible ({trial.reason})"
     figures: Any = (format_si(trial.metrics[o], unit_of(o)) for o in study.objectives)
     return "last: " + ", ".join(figures)

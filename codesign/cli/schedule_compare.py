@@ -8,6 +8,7 @@ from codesign.cli import schedule_cosma, schedule_soma
 from codesign.cli.schedule_options import ScheduleOptions
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import write_json
+from codesign.core.json_types import JsonObject
 
 if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture
@@ -148,7 +149,7 @@ def _weights_per_cycle(options: ScheduleOptions, weight_bytes: int) -> float:
     return weight_bytes * cycles_per_byte(architecture)[1]
 
 
-def _to_json(row: Row) -> dict[str, Any]:
+def _to_json(row: Row) -> JsonObject:
     values = {f.name: getattr(row, f.name) for f in fields(row)}
     return {"status": "infeasible" if row.reason else "feasible", **values}
 

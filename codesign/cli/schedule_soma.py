@@ -206,7 +206,7 @@ def _evaluate(problem: Any, path: Path, options: ScheduleOptions) -> None:
     if options.output_format == "json":
         print(json.dumps({"results": results}))
         return
-    good = [(r["name"], r) for r in results if r["status"] == "SUCCESS"]
+    good = [(str(r["name"]), r) for r in results if r["status"] == "SUCCESS"]
     if good:
         print(table(good))
     for record in results:

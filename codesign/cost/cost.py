@@ -24,6 +24,7 @@ from codesign.mapping.mapping import Mapping, format_nest
 from codesign.mapping.nest import BYPASSED, FACTOR, LEVEL, Nest, encode_nest
 from codesign.mapping.validate import check_mapping
 from codesign.workloads.computation import Computation
+from codesign.core.json_types import JsonObject
 
 COMPUTE = "compute"
 """The MACs among the resources that may bound the latency."""
@@ -124,7 +125,7 @@ class Cost:
         busy = {COMPUTE: self.compute_cycles, **{v.level: v.busy_cycles for v in self.levels}}
         return tuple(name for name, cycles in busy.items() if cycles == self.latency_cycles)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The form `codesign evaluate --format json` prints."""
         return {
             "status": "ok",
@@ -141,7 +142,7 @@ class Cost:
         }
 
 
-def _level_json(level: LevelCost) -> dict[str, Any]:
+def _level_json(level: LevelCost) -> JsonObject:
     tensors = {
         t.tensor: {
             "reads": t.reads,
@@ -182,7 +183,7 @@ class Infeasible:
     unit: str
     detail: str = ""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The form every command prints for an infeasible result."""
         return {
             "status": "infeasible",

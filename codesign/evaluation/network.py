@@ -29,6 +29,9 @@ from codesign.workloads.traffic import (
     operator_traffic,
 )
 from codesign.workloads.workload import Workload
+from codesign.core.json_types import JsonObject
+from codesign.evaluation.records import DetailRecord, LayerRecord, VectorRecord
+from codesign.evaluation.detail import LayersDetail
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ class LayerResult:
         assert cost is not None
         return cost.macs / (self.latency_cycles * cost.mac_units)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> LayerRecord:
         """Plain values for the trial record and the report."""
         cost = self.result.cost
         assert cost is not None and self.result.mapping is not None
@@ -135,6 +138,15 @@ class VectorResult:
     dram_bytes: float
     operations: float
 
+    def to_json(self) -> VectorRecord:
+        """Plain values."""
+        return {
+            "latency_cycles": self.latency_cycles,
+            "energy_pj": self.energy_pj,
+            "dram_bytes": self.dram_bytes,
+            "operations": self.operations,
+        }
+
 
 @dataclass(frozen=True)
 class WorkloadResult:
@@ -152,19 +164,14 @@ class WorkloadResult:
     vector: VectorResult
     evaluated: int
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for the trial record and the report."""
-        return {
-            "metrics": self.metrics.to_dict(),
-            "evaluated": self.evaluated,
-            "layers": [layer.to_json() for layer in self.layers],
-            "vector": {
-                "latency_cycles": self.vector.latency_cycles,
-                "energy_pj": self.vector.energy_pj,
-                "dram_bytes": self.vector.dram_bytes,
-                "operations": self.vector.operations,
-            },
-        }
+    def detail(self) -> LayersDetail:
+        """What a trial records and the report shows."""
+        layers = tuple(layer.to_json() for layer in self.layers)
+        return LayersDetail(self.metrics.to_dict(), self.evaluated, layers, self.vector.to_json())
+
+    def to_json(self) -> DetailRecord:
+        """The same as plain values."""
+        return self.detail().to_json()
 
 
 def energy_by_level(cost: Cost) -> dict[str, float]:

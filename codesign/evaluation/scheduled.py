@@ -19,6 +19,9 @@ from codesign.scheduling.soma.model.layer_graph import LayerGraph
 from codesign.scheduling.soma.model.rules import DEFAULT
 from codesign.scheduling.soma.report import schedule_json
 from codesign.scheduling.soma.search.two_stages import SearchOptions, search
+from codesign.core.point import PointValue
+from codesign.evaluation.records import FusedRecord
+from typing import cast
 
 CLOCK_HZ = 1e9
 
@@ -30,10 +33,10 @@ _PARTS = {"dram": 0, "gbuf": 1, "local": 2}
 class TemplateSpace(Protocol):
     """A hardware space whose designs the scheduler understands."""
 
-    def build(self, point: Mapping[str, Any]) -> Architecture:
+    def build(self, point: Mapping[str, PointValue]) -> Architecture:
         """The storage hierarchy of a point, areas filled in."""
 
-    def hardware(self, point: Mapping[str, Any]) -> SomaHardware:
+    def hardware(self, point: Mapping[str, PointValue]) -> SomaHardware:
         """The template of a point."""
 
 
@@ -55,7 +58,7 @@ class ScheduledEvaluator:
     objective: Objective
     options: SearchOptions
 
-    def __call__(self, point: Mapping[str, Any]) -> Evaluation:
+    def __call__(self, point: Mapping[str, PointValue]) -> Evaluation:
         """Evaluate one design: latency and energy summed over the networks, leakage over that time."""
         started = time.perf_counter()
         architecture = self.space.build(point)
@@ -65,7 +68,7 @@ class ScheduledEvaluator:
         names = {part: architecture.levels[position].name for part, position in _PARTS.items()}
         names |= {"bus": "network", "op": "MAC"}
         by_level = dict.fromkeys(names.values(), 0.0)
-        networks: list[dict[str, Any]] = []
+        networks: list[FusedRecord] = []
         for graph, weight in self.graphs:
             problem = Problem(cut_wide_layers(graph, hardware.gbuf.capacity_bytes), self.batch, hardware, DEFAULT)
             found = search(problem, self.objective, self.options)
@@ -79,7 +82,7 @@ class ScheduledEvaluator:
             for part, value in found.schedule.parsed.energy_by_part_pj.items():
                 by_level[names[part]] += weight * value
             numbers = schedule_json(found.schedule, graph.name)
-            networks.append({"name": graph.name, "weight": weight, "gap": found.gap, **numbers})
+            networks.append(cast(FusedRecord, {"name": graph.name, "weight": weight, "gap": found.gap, **numbers}))
         latency = cycles / CLOCK_HZ
         area, leakage = architecture.area_mm2, architecture.leakage_w
         if area is None:

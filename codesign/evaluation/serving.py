@@ -17,6 +17,9 @@ from codesign.workloads.network import Network
 from codesign.workloads.serving import ServingSpec
 from codesign.workloads.workload import Workload
 from codesign.workloads.zoo.language_models import decode_macs
+from codesign.core.json_types import JsonObject
+from codesign.core.point import PointValue
+from codesign.evaluation.records import PhaseRecord, ServingRecord
 
 MOST_BATCH = 1 << 16
 """Where the search for the batch that decoding is bound by arithmetic from gives up."""
@@ -49,9 +52,19 @@ class Phase:
     macs: int
     bound_by: tuple[tuple[str, float], ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PhaseRecord:
         """Plain values."""
-        return {**{k: v for k, v in vars(self).items() if k != "bound_by"}, "bound_by": dict(self.bound_by)}
+        return {
+            "tokens": self.tokens,
+            "past": self.past,
+            "batch": self.batch,
+            "latency_s": self.latency_s,
+            "link_s": self.link_s,
+            "energy_j": self.energy_j,
+            "dram_bytes": self.dram_bytes,
+            "macs": self.macs,
+            "bound_by": dict(self.bound_by),
+        }
 
 
 @final
@@ -113,7 +126,7 @@ class ServingResult:
         spent = self.steps * self.decode.energy_j + self.spec.batch * self.prefill_j
         return spent / (self.spec.batch * self.spec.mean_output)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> ServingRecord:
         """Plain values."""
         return {
             "model": self.spec.name,
@@ -247,7 +260,7 @@ class ServingEvaluator:
     mapper: Mapper
     options: EvaluationOptions = field(default_factory=EvaluationOptions)
 
-    def __call__(self, point: Mapping[str, Any]) -> Evaluation:
+    def __call__(self, point: Mapping[str, PointValue]) -> Evaluation:
         """Evaluate one design."""
         started = time.perf_counter()
         architecture = self.space.build(dict(point))

@@ -7,6 +7,8 @@ from codesign.arch.architecture import Ports
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.goals import Budget
 from codesign.workloads.traffic import Activations, TrafficRules, Weights
+from codesign.core.json_types import JsonObject
+from codesign.evaluation.records import WorkloadRecord
 
 SCHEDULERS = ("layers", "soma", "cosma")
 
@@ -92,7 +94,7 @@ class WorkloadSpec:
             "dims": None if mixed and not onnx else self.dims,
         }
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> WorkloadRecord:
         """The part of a study's record that says how networks were loaded."""
         return {
             "networks": list(self.networks),
@@ -137,19 +139,6 @@ class BetweenLayers:
         return TrafficRules(
             activations=activations, weights=Weights.RESIDENT if self.resident_weights else Weights.PER_RUN
         )
-
-    def record(self) -> dict[str, Any]:
-        """The part of a study's record that `from_record` reads."""
-        return {
-            "activations": self.activations,
-            "activation_bytes": self.activation_bytes,
-            "resident_weights": self.resident_weights,
-        }
-
-    @classmethod
-    def from_record(cls, recorded: dict[str, Any]) -> "BetweenLayers":
-        """What a study recorded."""
-        return cls(recorded["activations"], recorded["activation_bytes"], recorded["resident_weights"])
 
 
 @final

@@ -20,6 +20,7 @@ from codesign.mapping.mapping import Mapping, Temporal
 from codesign.timing.simulate import OPERATION_LIMIT, Run, simulate
 from codesign.timing.table import Timing, timing_for
 from codesign.workloads.computation import Computation
+from codesign.core.json_types import JsonObject
 
 if TYPE_CHECKING:
     from codesign.evaluation.whole_network import NetworkResult
@@ -196,7 +197,7 @@ class TimedNetwork:
         """Of the same mappings by the analytical model."""
         return sum(x.analytic_cycles * x.count for x in self.layers) + self.vector_cycles
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """What `--timing event` adds to a network's result."""
         slowest = max(self.layers, key=lambda x: x.run.latency_cycles * x.count)
         return {

@@ -28,6 +28,9 @@ from codesign.scheduling.cosma.objective import (
 from codesign.scheduling.cosma.result import Schedule, TooSmall, Unplaced
 from codesign.scheduling.cosma.solve import DEFAULT_EFFORT, Effort, schedule_cosma
 from codesign.scheduling.protocol import buffer_bytes
+from codesign.core.json_types import JsonObject
+from codesign.core.point import PointValue
+from codesign.evaluation.records import TrafficRecord
 
 Outcome = Schedule | TooSmall | Unplaced
 
@@ -35,7 +38,7 @@ Outcome = Schedule | TooSmall | Unplaced
 class BuildsArchitectures(Protocol):
     """A hardware space, as far as this evaluator is concerned."""
 
-    def build(self, point: Mapping[str, Any]) -> Architecture:
+    def build(self, point: Mapping[str, PointValue]) -> Architecture:
         """The architecture of a point, energies and areas filled in."""
 
 
@@ -57,7 +60,7 @@ class TrafficEvaluator:
     effort: Effort = DEFAULT_EFFORT
     solved: dict[tuple[int, int, TrafficWeights], Outcome] = field(default_factory=dict, compare=False, repr=False)
 
-    def __call__(self, point: Mapping[str, Any]) -> Evaluation:
+    def __call__(self, point: Mapping[str, PointValue]) -> Evaluation:
         """Evaluate one design: traffic, its energy and its time summed over the networks, leakage over that time."""
         started = time.perf_counter()
         architecture = self.space.build(point)
@@ -111,7 +114,7 @@ def _reason(found: TooSmall | Unplaced, level: str) -> Infeasible:
     return Infeasible(level, float(found.capacity_bytes + 1), float(found.capacity_bytes), "bytes", detail)
 
 
-def _network_json(found: Schedule, weight: float, picojoules: float, seconds: float) -> dict[str, Any]:
+def _network_json(found: Schedule, weight: float, picojoules: float, seconds: float) -> TrafficRecord:
     return {
         "name": found.graph.name,
         "weight": weight,

@@ -30,6 +30,7 @@ from codesign.workloads.computation import Computation
 from codesign.workloads.network import Network
 from codesign.workloads.traffic import Weights
 from codesign.workloads.workload import Workload
+from codesign.core.json_types import JsonObject
 
 DEFAULT_MAPPER = "exact"
 """Search for each layer's mapping where none is named."""
@@ -102,7 +103,7 @@ class NetworkResult:
             "leakage_w": self.architecture.leakage_w,
         }
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The form `codesign map --network` and `codesign evaluate --network` print."""
         return {
             "status": "ok",
@@ -125,12 +126,7 @@ class NetworkResult:
             "utilization": self.utilization,
             "metrics": self.metrics(),
             "layers": [layer.to_json() for layer in self.layers],
-            "vector": {
-                "latency_cycles": self.vector.latency_cycles,
-                "energy_pj": self.vector.energy_pj,
-                "dram_bytes": self.vector.dram_bytes,
-                "operations": self.vector.operations,
-            },
+            "vector": self.vector.to_json(),
             "evaluated": self.evaluated,
             "seconds": self.seconds,
         }

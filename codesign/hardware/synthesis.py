@@ -19,6 +19,7 @@ from typing import Any
 from codesign.core.errors import CodesignError, MissingDependencyError, UserError
 from codesign.hardware.parameters import Parameters
 from codesign.hardware.verilog import Netlist
+from codesign.core.json_types import JsonObject
 
 MOST_ELEMENTS = 1024
 """Elements up to which a design is synthesised: the array's own wires grow with them."""
@@ -88,7 +89,7 @@ class Synthesis:
         """Of the module with the longest path; paths through several modules are not followed."""
         return max(m.levels for m in self.modules)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Plain values."""
         return {
             "area_um2": self.area_um2, "nand2": self.nand2, "cells": self.cells, "flip_flops": self.flip_flops, "levels": self.levels,

@@ -15,6 +15,7 @@ from codesign.scheduling.protocol import ScheduleProblem, Scheduler, ScheduleRes
 from codesign.scheduling.registry import create
 from codesign.workloads.load import load_network
 from codesign.workloads.network import Network
+from codesign.core.json_types import JsonObject
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -100,11 +101,11 @@ class ScheduledNetwork(AbstractResult):
         """What is known of optimality."""
         return self.result.proof
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """See `AbstractResult`."""
         return {"network": self.network.name, "architecture": self.architecture.name, **self.result.to_json()}
 
-    def headline(self) -> dict[str, Any]:
+    def headline(self) -> JsonObject:
         """See `AbstractResult`."""
         found = self.result
         head = {"network": self.network.name, "architecture": self.architecture.name, "scheduler": found.scheduler}
@@ -120,7 +121,7 @@ class ScheduledNetwork(AbstractResult):
         }
         return {**head, **{k: v for k, v in figures.items() if v is not None}, "proof": found.proof.value}
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[JsonObject]:
         """One row for what runs or moves when; of schedulers that do not time, one an operator."""
         if self.result.timeline:
             return [

@@ -11,6 +11,8 @@ from codesign.optim.certificate import Certificate
 from codesign.report.compare import Comparison, comparison_json
 from codesign.report.compare import compare as compare_studies
 from codesign.study.study import Study, Trial
+from codesign.core.json_types import JsonObject
+from codesign.evaluation.records import DetailRecord
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -49,15 +51,15 @@ class Exploration(AbstractResult):
         """Whether any design keeps all bounds."""
         return bool(self.front)
 
-    def detail(self, number: int) -> dict[str, Any]:
+    def detail(self, number: int) -> DetailRecord:
         """Layers, mappings and breakdowns of one trial."""
         return self.study.detail(number)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """See `AbstractResult`; the form of ``codesign explore --format json``."""
         return front_json(self.study, self.certificate)
 
-    def headline(self) -> dict[str, Any]:
+    def headline(self) -> JsonObject:
         """See `AbstractResult`."""
         config = self.study.config
         return {
@@ -69,7 +71,7 @@ class Exploration(AbstractResult):
             "on the front": len(self.front),
         }
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[JsonObject]:
         """One row for every trial: metrics, parameters, and whether it is on the front."""
         front = {t.number for t in self.front}
         return [
@@ -78,7 +80,7 @@ class Exploration(AbstractResult):
                 "front": t.number in front,
                 **t.metrics,
                 **t.point,
-                "infeasible": None if t.infeasible is None else t.infeasible["resource"],
+                "infeasible": None if t.infeasible is None else t.reason,
             }
             for t in self.study.trials
         ]
@@ -93,7 +95,7 @@ class Exploration(AbstractResult):
             for t in self.study.trials
             if self.study.is_valid(t)
         ]
-        return front_figure(trials, self.objectives, self.headline()["networks"])
+        return front_figure(trials, self.objectives, str(self.headline()["networks"]))
 
     def write_report(self, path: str | Path | None = None) -> Path:
         """Write the self-contained HTML report; returns its path (default: report.html in the study's folder)."""
@@ -106,7 +108,7 @@ class Exploration(AbstractResult):
         self.study.close()
 
 
-def front_json(study: Study, certificate: Certificate | None = None) -> dict[str, Any]:
+def front_json(study: Study, certificate: Certificate | None = None) -> JsonObject:
     """The front of a study as ``--format json`` prints it."""
     front = study.front()
     return {
@@ -152,11 +154,11 @@ class ComparedStudies(AbstractResult):
 
     comparison: Comparison
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """See `AbstractResult`."""
         return comparison_json(self.comparison)
 
-    def headline(self) -> dict[str, Any]:
+    def headline(self) -> JsonObject:
         """See `AbstractResult`."""
         best = self.comparison.groups[0]
         return {
@@ -166,7 +168,7 @@ class ComparedStudies(AbstractResult):
             "its median hypervolume": float(best.quartiles[1, -1]),
         }
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[JsonObject]:
         """One row for every optimiser: runs, quartiles of the last hypervolume."""
         return [
             {

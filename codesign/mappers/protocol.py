@@ -9,6 +9,7 @@ from codesign.cost.cost import Cost, Infeasible
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.files import mapping_to_json
 from codesign.mapping.mapping import Mapping
+from codesign.core.json_types import JsonObject
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class MipReport:
     padding: tuple[tuple[str, int, int], ...] = ()
     note: str = ""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The `mip` part of what `codesign map --format json` prints."""
         cost = self.one_shot
         first = (
@@ -82,7 +83,7 @@ class PaddingReport:
         """What is known of optimality, in words."""
         return "optimal among the paddings tried" if self.best_of_tried else "none"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The `padding` part of what `codesign map --format json` prints."""
         return {
             "bounds": {dim: {"bound": bound, "padded": padded} for dim, bound, padded in self.changed},
@@ -120,7 +121,7 @@ class MapResult:
     mip: MipReport | None = None
     padding: PaddingReport | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The form `codesign map --format json` prints."""
         tail: dict[str, Any] = {
             "evaluated": self.evaluated,

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from typing import Any, final
+from codesign.core.json_types import JsonObject
 
 
 @final
@@ -38,7 +39,7 @@ class Certificate:
         """Whether every design not evaluated is shown to be dominated within `epsilon`."""
         return not self.withdrawn and self.open == 0 and self.evaluated > 0
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Plain values; an infinite gap is null."""
         gap = self.epsilon_proven
         return {

@@ -20,6 +20,7 @@ from codesign.optim.optimizer import Optimizer
 from codesign.optim.protocols import Evaluated, Problem
 from codesign.optim.registry import elites
 from codesign.optim.surrogate import fit_surrogate
+from codesign.core.point import Point, PointValue
 
 MINIMUM_LOW = 3
 """Low-fidelity evaluations before their model is believed."""
@@ -44,7 +45,7 @@ class Proposal:
         high: True for the high-fidelity evaluation, False for the low-fidelity one.
     """
 
-    point: dict[str, Any]
+    point: Point
     high: bool
 
 
@@ -70,8 +71,8 @@ class TwoFidelityOptimizer:
         self._ratio = low_cost / high_cost
         self._problem = problem
         self._low: dict[bytes, Evaluated] = {}
-        self._pending: list[dict[str, Any]] = []
-        self._high: list[tuple[dict[str, Any], dict[str, float] | None, bool]] = []
+        self._pending: list[Point] = []
+        self._high: list[tuple[Point, dict[str, float] | None, bool]] = []
 
     def ask(self) -> Proposal:
         """The next design, and which evaluation of it."""
@@ -100,12 +101,12 @@ class TwoFidelityOptimizer:
             self._pending.append(point)
         return Proposal(point, high)
 
-    def expect(self, point: Mapping[str, object]) -> None:
+    def expect(self, point: Mapping[str, PointValue]) -> None:
         """Count a high-fidelity evaluation as pending that was not asked for here: somebody else makes it."""
         if dict(point) not in self._pending:
             self._pending.append(dict(point))
 
-    def forget(self, point: Mapping[str, object]) -> None:
+    def forget(self, point: Mapping[str, PointValue]) -> None:
         """Give up on a pending high-fidelity evaluation."""
         if dict(point) in self._pending:
             self._pending.remove(dict(point))
@@ -124,7 +125,7 @@ class TwoFidelityOptimizer:
         """The front of the designs evaluated in high fidelity."""
         return self._optimizer().front()
 
-    def _key(self, point: Mapping[str, object]) -> bytes:
+    def _key(self, point: Mapping[str, PointValue]) -> bytes:
         return bytes(self._problem.space.to_indices([point])[0].tobytes())
 
     @property
@@ -156,7 +157,7 @@ class TwoFidelityOptimizer:
             optimizer.expect(pending)
         return optimizer
 
-    def _low_pays(self, optimizer: Optimizer, point: dict[str, Any]) -> bool:
+    def _low_pays(self, optimizer: Optimizer, point: Point) -> bool:
         """Whether the low-fidelity evaluation tells more about this design per cost than the high-fidelity one, within what may be spent."""
         history = optimizer.history()
         further = len(self._low) - self._first_low + 1

@@ -13,6 +13,7 @@ from codesign.evaluation.metrics import UNITS
 from codesign.optim.hypervolume import hypervolume
 from codesign.optim.pareto import front
 from codesign.study.study import Study, hypervolume_curve
+from codesign.core.json_types import JsonObject
 
 Floats = NDArray[np.float64]
 
@@ -236,7 +237,7 @@ def describe(comparison: Comparison) -> list[str]:
     return sentences
 
 
-def comparison_json(comparison: Comparison) -> dict[str, Any]:
+def comparison_json(comparison: Comparison) -> JsonObject:
     """The comparison as plain values."""
     return {
         "problem": comparison.problem,

@@ -4,12 +4,14 @@ from pathlib import Path
 from typing import Any
 
 from codesign.core.files import write_atomic
+from codesign.evaluation.design import describe_architecture
 from codesign.evaluation.metrics import UNITS
 from codesign.evaluation.replay import ReplayedLayer
 from codesign.evaluation.whole_network import NetworkResult
 from codesign.report.design_data import area_parts, energy_parts, layer_rows, roofline
 from codesign.report.html_page import asset, build_page
 from codesign.report.recommend import LABELS
+from codesign.core.json_types import JsonObject
 
 SCRIPTS = ("scene.js", "drawing.js", "design.js", "network.js")
 
@@ -21,10 +23,11 @@ def write_network_page(result: NetworkResult, path: Path) -> Path:
     return path
 
 
-def network_page_data(result: NetworkResult) -> dict[str, Any]:
+def network_page_data(result: NetworkResult) -> JsonObject:
     """Everything the page shows, as plain values."""
-    detail = result.to_json()
-    architecture = detail["architecture"]
+    metrics, vector = result.metrics(), result.vector.to_json()
+    layers = [layer.to_json() for layer in result.layers]
+    architecture = describe_architecture(result.architecture)
     return {
         "network": result.network.name,
         "mapper": result.mapper,
@@ -34,15 +37,15 @@ def network_page_data(result: NetworkResult) -> dict[str, Any]:
         "weight_bytes": result.network.weight_bytes,
         "dram_bytes": result.dram_bytes,
         "utilization": result.utilization,
-        "metrics": detail["metrics"],
+        "metrics": metrics,
         "units": UNITS,
         "labels": LABELS,
         "design": {
             "architecture": architecture,
             "area": area_parts(architecture),
-            "energy": energy_parts(detail),
-            "layers": layer_rows(detail, _replayed(result)),
-            "vector": detail["vector"],
+            "energy": energy_parts(layers, vector, metrics),
+            "layers": layer_rows(layers, _replayed(result)),
+            "vector": vector,
             "roofline": roofline(architecture),
         },
     }

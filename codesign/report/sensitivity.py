@@ -41,6 +41,8 @@ from codesign.report.recommend import knee_index, labels_of
 from codesign.report.summary import point_text
 from codesign.study.goals import own_metrics
 from codesign.study.study import Study, Trial
+from codesign.core.json_types import JsonObject
+from codesign.evaluation.records import DetailRecord
 
 FACTORS = (0.25, 0.5, 2.0, 4.0)
 """What a constant is multiplied by, unless asked otherwise: published figures of one node differ by about that much."""
@@ -168,7 +170,7 @@ def analyse(
     return _remapped(found, again, own, progress) if remap and again is not None else found
 
 
-def _check_recorded(study: Study, details: Mapping[int, Mapping[str, Any]], remap: bool) -> None:
+def _check_recorded(study: Study, details: Mapping[int, DetailRecord], remap: bool) -> None:
     """Refuse a study that does not say where its energy goes, and mapping again where no layer was mapped."""
     for number, record in details.items():
         detail = detail_of(record)
@@ -184,7 +186,7 @@ def _check_recorded(study: Study, details: Mapping[int, Mapping[str, Any]], rema
             raise UserError(f"trial {number} has no layer mappings to search again", where=study.label, hint=hint)
 
 
-def energy_by_constant(detail: Mapping[str, Any], metrics: Mapping[str, float]) -> dict[Constant, float]:
+def energy_by_constant(detail: DetailRecord, metrics: Mapping[str, float]) -> dict[Constant, float]:
     """Joules of one run by the constant they are proportional to.
 
     Args:
@@ -261,7 +263,7 @@ class _OwnMetrics:
         return cls(found, own_metrics(sorted(names), found))
 
     def of_trial(
-        self, trial: Trial, detail: Mapping[str, Any], metrics: Mapping[str, float], constant: Constant, factor: float
+        self, trial: Trial, detail: DetailRecord, metrics: Mapping[str, float], constant: Constant, factor: float
     ) -> dict[str, float]:
         """The metrics of a trial with one constant scaled."""
         plain = {name: value for name, value in metrics.items() if name not in dict(self.functions)}
@@ -279,7 +281,7 @@ class _Again:
         self._options = recorded_options(study.config)
         self._mapper = recorded_mapper(study.config)
 
-    def fixed(self, trial: Trial, detail: Mapping[str, Any], constant: Constant, factor: float) -> dict[str, float]:
+    def fixed(self, trial: Trial, detail: DetailRecord, constant: Constant, factor: float) -> dict[str, float]:
         """With the recorded mappings."""
         layers = replay_layers(self._space, self._space.build(trial.point), detail)
         return self._judge(trial, RecordedMapper(layers), constant, factor)
@@ -348,7 +350,7 @@ def _remapped(found: Sensitivity, again: _Again, own: "_OwnMetrics | None", prog
     return replace(found, variations=tuple(variations), remapped=found.designs, gain=gain)
 
 
-def sensitivity_json(found: Sensitivity) -> dict[str, Any]:
+def sensitivity_json(found: Sensitivity) -> JsonObject:
     """The analysis as plain values."""
     study, numbers = found.study, found.designs
     points = {t.number: t.point for t in study.trials}
@@ -378,7 +380,7 @@ def sensitivity_json(found: Sensitivity) -> dict[str, Any]:
     }
 
 
-def _variation_json(variation: Variation, numbers: Sequence[int]) -> dict[str, Any]:
+def _variation_json(variation: Variation, numbers: Sequence[int]) -> JsonObject:
     return {
         "constant": variation.constant.value,
         "factor": variation.factor,

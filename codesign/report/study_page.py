@@ -13,6 +13,7 @@ from codesign.report.importance import LEAST_TRIALS, effects
 from codesign.report.recommend import knee_design, labels_of
 from codesign.report.summary import is_finite, recommended_rows, summary
 from codesign.study.study import REPORT_FILE, Study, Trial, hypervolume_curve
+from codesign.core.json_types import JsonObject
 
 SCRIPTS = ("scene.js", "parallel.js", "front.js", "search.js", "table.js", "drawing.js", "design.js", "study.js")
 
@@ -65,7 +66,7 @@ def report_data(study: Study, space: str | None = None) -> dict[str, Any]:
     }
 
 
-def _trial_json(study: Study, trial: Trial, on_front: bool) -> dict[str, Any]:
+def _trial_json(study: Study, trial: Trial, on_front: bool) -> JsonObject:
     broken = [] if trial.infeasible else [str(c) for c in study.constraints if not _keeps(c, trial)]
     return {
         "number": trial.number,

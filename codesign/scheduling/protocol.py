@@ -8,6 +8,7 @@ from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.cost import Infeasible
 from codesign.workloads.network import Network
+from codesign.core.json_types import JsonObject
 
 
 @final
@@ -117,7 +118,7 @@ class ScheduleResult:
     seed: int = 0
     detail: Any = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Plain values."""
         reason = {} if self.infeasible is None else self.infeasible.to_json()
         return {

@@ -8,7 +8,8 @@
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
+from codesign.evaluation.records import ConfigRecord, HeadRecord
 
 LOW_FIDELITY_PREFIX = "low-fidelity evaluations of "
 """Begins the optimiser of a study that records the low-fidelity evaluations of another."""
@@ -22,7 +23,7 @@ LOW_FIDELITY_KEY = "low_fidelity"
 _FORMER_PREFIX, _FORMER_SUFFIX, _FORMER_KEY = "cheap evaluations of ", "-cheap", "cheap"
 
 
-def present_config(config: Mapping[str, Any]) -> dict[str, Any]:
+def present_config(config: Mapping[str, Any]) -> ConfigRecord:
     """A study's configuration in the present names.
 
     >>> present_config({"optimizer": "cheap evaluations of mobo", "evaluation": {"cheap": {"cost": 0.1}}})
@@ -34,7 +35,12 @@ def present_config(config: Mapping[str, Any]) -> dict[str, Any]:
         found["optimizer"] = LOW_FIDELITY_PREFIX + optimizer.removeprefix(_FORMER_PREFIX)
     if isinstance(evaluation, Mapping) and _FORMER_KEY in evaluation:
         found["evaluation"] = {LOW_FIDELITY_KEY if k == _FORMER_KEY else k: v for k, v in evaluation.items()}
-    return found
+    return cast(ConfigRecord, found)
+
+
+def present_head(head: Mapping[str, Any]) -> HeadRecord:
+    """What a study is recorded under, in the present names."""
+    return cast(HeadRecord, {**head, "config": present_config(head["config"])})
 
 
 def former_name(name: str) -> str | None:

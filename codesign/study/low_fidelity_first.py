@@ -13,6 +13,7 @@ from codesign.optim.fidelity import MINIMUM_LOW, Proposal, TwoFidelityOptimizer
 from codesign.optim.protocols import Problem
 from codesign.study.explore import recorded_trial
 from codesign.study.study import Study, Trial
+from codesign.core.point import Point, PointValue
 
 
 @final
@@ -29,7 +30,7 @@ class LowFidelityFirst:
     def __init__(
         self,
         problem: Problem,
-        evaluate: Callable[[dict[str, Any]], Evaluation | Fault],
+        evaluate: Callable[[Point], Evaluation | Fault],
         low_cost: float,
         record: Study,
     ) -> None:
@@ -43,11 +44,11 @@ class LowFidelityFirst:
             self._learn(trial)
         self._finish_left_over()
 
-    def ask(self, n: int = 1) -> list[dict[str, Any]]:
+    def ask(self, n: int = 1) -> list[Point]:
         """The next designs for the high-fidelity evaluation; see `Optimizer.ask`."""
         for trial in self._record.sync():
             self._learn(trial)
-        points: list[dict[str, Any]] = []
+        points: list[Point] = []
         spent = 0
         while len(points) < n:
             proposal = self._inner.propose(low=spent < self._most * n)
@@ -61,16 +62,16 @@ class LowFidelityFirst:
         return points
 
     def tell(
-        self, point: Mapping[str, object], values: Mapping[str, float] | None = None, feasible: bool = True
+        self, point: Mapping[str, PointValue], values: Mapping[str, float] | None = None, feasible: bool = True
     ) -> None:
         """What a high-fidelity evaluation gave; see `Optimizer.tell`."""
         self._inner.tell(Proposal(dict(point), high=True), values, feasible)
 
-    def expect(self, point: Mapping[str, object]) -> None:
+    def expect(self, point: Mapping[str, PointValue]) -> None:
         """See `Optimizer.expect`."""
         self._inner.expect(point)
 
-    def forget(self, point: Mapping[str, object]) -> None:
+    def forget(self, point: Mapping[str, PointValue]) -> None:
         """See `Optimizer.forget`."""
         self._inner.forget(point)
 
@@ -79,7 +80,7 @@ class LowFidelityFirst:
         while (claim := self._record.take_over()) is not None:
             self._learn(self._finish(claim.number, claim.point))
 
-    def _evaluate_low(self, point: dict[str, Any]) -> None:
+    def _evaluate_low(self, point: Point) -> None:
         number = self._record.claim(point)
         if number is None:  # another process came in between
             for trial in self._record.sync():
@@ -87,7 +88,7 @@ class LowFidelityFirst:
             number = self._record.claim(point)
         self._learn(self._finish(number, point))
 
-    def _finish(self, number: int | None, point: dict[str, Any]) -> Trial:
+    def _finish(self, number: int | None, point: Point) -> Trial:
         """Evaluate; without a number another process evaluates the same design at this moment and records it."""
         found = self._evaluate(point)
         elapsed = self._before + time.perf_counter() - self._started

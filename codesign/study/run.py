@@ -24,7 +24,7 @@ from codesign.optim.registry import Option
 from codesign.study.config import StudyConfig
 from codesign.study.explore import AskTell, explore
 from codesign.study.goals import Goals, read_goals, ruled
-from codesign.study.former_records import LOW_FIDELITY_KEY, LOW_FIDELITY_PREFIX, LOW_FIDELITY_SUFFIX
+from codesign.study.former_records import LOW_FIDELITY_PREFIX, LOW_FIDELITY_SUFFIX
 from codesign.study.low_fidelity_first import LowFidelityFirst
 from codesign.study.specification import DEFAULT_TRIALS, PROVING, StudySpec, write_study_spec
 from codesign.study.storage import Claim
@@ -136,10 +136,10 @@ class PreparedStudy:
     def config(self) -> StudyConfig:
         """What is recorded to tell this study from others and to repeat it."""
         search, fidelity = self.spec.search, self.spec.fidelity
-        evaluation, optimizer = dict(self.judge.evaluation), search.optimizer
+        evaluation, optimizer = self.judge.evaluation.copy(), search.optimizer
         if fidelity.fidelities == "two":
             optimizer = f"{optimizer}, two fidelities"
-            evaluation[LOW_FIDELITY_KEY] = {
+            evaluation["low_fidelity"] = {
                 "mapper": fidelity.low_mapper,
                 "evaluations": fidelity.evaluations,
                 "cost": fidelity.cost,

@@ -12,6 +12,7 @@ from typing import Any
 from codesign.tensorization.intrinsics import Intrinsic
 from codesign.tensorization.matching import Match, partial_matches, printed_matches
 from codesign.workloads.computation import Computation, Tensor
+from codesign.core.json_types import JsonObject
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ class TensorizeChoice:
         axes = ("+".join(term(d, c) for d, c in axis.terms) for axis in tensor.axes)
         return f"{tensor.name}[{','.join(axes)}]"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The form `codesign tensorize --format json` prints."""
         return {
             "index_map": self.index_map,

@@ -19,6 +19,7 @@ from codesign.cost.cost import Infeasible
 from codesign.tensorization.schedule import Schedule
 from codesign.tensorization.scratchpad import Buffer, Memories, Region, Scratchpad, allocate, element_bytes
 from codesign.workloads.computation import Tensor
+from codesign.core.json_types import JsonObject
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]
 """First position and extent on each axis."""
@@ -34,7 +35,7 @@ class Transfer:
     at: tuple[int, ...]
     shape: tuple[int, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """One entry of the instruction list."""
         return {
             "op": self.op,
@@ -54,7 +55,7 @@ class Move:
     at: tuple[int, ...]
     shape: tuple[int, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """One entry of the instruction list."""
         return {
             "op": "move",
@@ -74,7 +75,7 @@ class Zero:
     at: tuple[int, ...]
     shape: tuple[int, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """One entry of the instruction list."""
         return {
             "op": "zero",
@@ -103,7 +104,7 @@ class Operand:
     axes: tuple[tuple[int, int] | None, ...]
     shape: tuple[int, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Part of a call in the instruction list."""
         return {
             "name": self.name,
@@ -122,7 +123,7 @@ class Call:
     output: Operand
     scale: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """One entry of the instruction list."""
         return {
             "op": "call",
@@ -211,7 +212,7 @@ class Program:
         """The buffer of a tensor."""
         return next(b for b in self.buffers if b.tensor == tensor)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Header and instruction list: all that a simulator or a loader needs."""
         choice = self.schedule.choice
         computation, intrinsic = choice.computation, choice.intrinsic

@@ -16,6 +16,7 @@ from codesign.mapping.mapping import Mapping
 from codesign.tensorization.choice import contiguous_run
 from codesign.tensorization.intrinsic_core import LOCAL, SCRATCHPAD, Core
 from codesign.tensorization.schedule import Schedule
+from codesign.core.json_types import JsonObject
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class ProgramCost:
         """Bytes between DRAM and scratchpad."""
         return sum(t.moved_bytes for t in self.transfers)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Plain values."""
         return {
             "status": "ok",

@@ -16,6 +16,7 @@ from codesign.timing.derive import ARRAY, ISSUER, derive
 from codesign.timing.engine import CUT_SHORT, NOTHING, STORE, Plan, run
 from codesign.timing.table import Overlap, Timing, encode_timing, timing_for, whole_cycles
 from codesign.workloads.computation import Computation
+from codesign.core.json_types import JsonObject
 
 OPERATION_LIMIT = 20_000_000
 """Simulated operations after which a run is stopped and reported as partial."""
@@ -37,7 +38,7 @@ class ResourceUse:
     stalled: tuple[tuple[str, float], ...]
     idle_cycles: float
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """As commands print it."""
         return {"busy_cycles": self.busy_cycles, "stalled_on": dict(self.stalled), "idle_cycles": self.idle_cycles}
 

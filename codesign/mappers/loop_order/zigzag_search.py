@@ -19,6 +19,7 @@ from codesign.mappers.loop_order.compiled_orders import anneal_orders, enumerate
 from codesign.mappers.loop_order.factors import count_orders
 from codesign.mappers.loop_order.one_order import does_not_fit, read_allocation
 from codesign.mapping.nest import FloatArray, IntArray
+from codesign.core.json_types import JsonObject
 
 _CHUNK = 20_000
 """Orders between two looks at the clock."""
@@ -71,7 +72,7 @@ class OrderResult:
     engine: str
     orders: int
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The form `codesign map --semantics zigzag --format json` prints."""
         tail = {
             "evaluated": self.evaluated,
@@ -95,7 +96,7 @@ class OrderResult:
             "mapping": self.mapping_json(self.mapping),
         }
 
-    def mapping_json(self, mapping: AllocatedOrder) -> dict[str, Any]:
+    def mapping_json(self, mapping: AllocatedOrder) -> JsonObject:
         """Spatial loops, the order, and the loops that each tensor keeps in each memory."""
         tensors = self.layer.computation.tensors
         memories = [

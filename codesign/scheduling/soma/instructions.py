@@ -9,6 +9,7 @@ from typing import Any
 
 from codesign.scheduling.soma.evaluator import BYTES, KIND, LAYER, SOURCE, TILE, USE, Schedule
 from codesign.scheduling.soma.kernels import decode as kf
+from codesign.core.json_types import JsonObject
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ def _reservations(schedule: Schedule, total: int) -> tuple[Reservation, ...]:
     return tuple(found)
 
 
-def instructions_json(program: Program) -> dict[str, Any]:
+def instructions_json(program: Program) -> JsonObject:
     """The program as JSON."""
 
     def row(i: Instruction) -> dict[str, Any]:

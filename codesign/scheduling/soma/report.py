@@ -5,9 +5,10 @@ from typing import Any
 from codesign.scheduling.soma.evaluator import BYTES, KIND, LAYER, SOURCE, TILE, Invalid, Problem, Schedule, TensorKind
 from codesign.scheduling.soma.model.notation import Encoding, Status
 from codesign.scheduling.soma.search.two_stages import Found, StageOne
+from codesign.core.json_types import JsonObject
 
 
-def schedule_json(schedule: Schedule, name: str = "scheme") -> dict[str, Any]:
+def schedule_json(schedule: Schedule, name: str = "scheme") -> JsonObject:
     """Numbers of one schedule."""
     parsed = schedule.parsed
     return {
@@ -29,7 +30,7 @@ def schedule_json(schedule: Schedule, name: str = "scheme") -> dict[str, Any]:
     }
 
 
-def detail_json(schedule: Schedule) -> dict[str, Any]:
+def detail_json(schedule: Schedule) -> JsonObject:
     """Tensors, order and both timelines, under the reference data's names."""
     parsed = schedule.parsed
     tensors = [
@@ -62,7 +63,7 @@ def detail_json(schedule: Schedule) -> dict[str, Any]:
     }
 
 
-def evaluation_json(encoding: Encoding, outcome: Schedule | Invalid) -> dict[str, Any]:
+def evaluation_json(encoding: Encoding, outcome: Schedule | Invalid) -> JsonObject:
     """The result of evaluating a given encoding: status, numbers, tensors and timelines; or the reason it cannot run."""
     if isinstance(outcome, Invalid):
         return {"name": encoding.name, "status": outcome.status.value, "reason": outcome.reason}
@@ -74,7 +75,7 @@ def evaluation_json(encoding: Encoding, outcome: Schedule | Invalid) -> dict[str
     }
 
 
-def _stage1_json(stage1: StageOne) -> dict[str, Any]:
+def _stage1_json(stage1: StageOne) -> JsonObject:
     plain = stage1.double_buffer
     return {
         "latency_cycles": None if plain is None else plain.latency_cycles,
@@ -90,7 +91,7 @@ def _stage1_json(stage1: StageOne) -> dict[str, Any]:
     }
 
 
-def found_json(found: Found, scheduler: str, seed: int) -> dict[str, Any]:
+def found_json(found: Found, scheduler: str, seed: int) -> JsonObject:
     """The result of a search."""
     return {
         "status": "feasible",
@@ -111,7 +112,7 @@ def found_json(found: Found, scheduler: str, seed: int) -> dict[str, Any]:
     }
 
 
-def infeasible_json(problem: Problem, invalid: Invalid, scheduler: str) -> dict[str, Any]:
+def infeasible_json(problem: Problem, invalid: Invalid, scheduler: str) -> JsonObject:
     """An infeasible search: the reason, with the buffer limit."""
     return {
         "status": "infeasible",

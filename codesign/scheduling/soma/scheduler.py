@@ -92,11 +92,10 @@ class SomaScheduler:
 
 def _result(found: Found, name: str, posed: Problem, seed: int) -> ScheduleResult:
     schedule = found.schedule
-    numbers = schedule_json(schedule, name)
     return ScheduleResult(
         scheduler=name,
         order=tuple(posed.graph.layers[layer].name for layer in schedule.parsed.fusion.order),
-        dram_bytes=int(numbers["dram_bytes"]),
+        dram_bytes=int(schedule.parsed.dram_bytes["total"]),
         peak_buffer_bytes=int(schedule.peak_buffer_bytes),
         capacity_bytes=posed.limit_bytes,
         latency_cycles=float(schedule.latency_cycles),
@@ -106,7 +105,7 @@ def _result(found: Found, name: str, posed: Problem, seed: int) -> ScheduleResul
         evaluated=found.stage1.evaluations + found.dram_evaluations,
         seconds=found.seconds,
         seed=seed,
-        detail={**numbers, "dram_bound_cycles": found.dram_bound_cycles},
+        detail={**schedule_json(schedule, name), "dram_bound_cycles": found.dram_bound_cycles},
     )
 
 
