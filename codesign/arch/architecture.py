@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 
+from codesign.arch.sparsity import NO_SPARSITY, LevelSparsity, ZeroKind
 from codesign.core.errors import UserError, unknown_name
 
 
@@ -112,6 +113,7 @@ class StorageLevel:
         area_mm2: Of one instance; None until a technology fills it in.
         leakage_mw: Of one instance; None until a technology fills it in.
         fanout: Network to the next level in.
+        sparsity: What it does about zeros: formats, gating, skipping.
     """
 
     name: str
@@ -128,6 +130,7 @@ class StorageLevel:
     area_mm2: float | None = None
     leakage_mw: float | None = None
     fanout: Fanout = field(default_factory=Fanout)
+    sparsity: LevelSparsity = NO_SPARSITY
 
     def __post_init__(self) -> None:
         try:
@@ -169,6 +172,7 @@ class Arithmetic:
         area_mm2: Of one unit; None until a technology fills it in.
         leakage_mw: Of one unit; None until a technology fills it in.
         name: As other tools' files call it.
+        zeros: Whether a MAC with a zero operand is gated or skipped; None computes it.
     """
 
     bits: int = 8
@@ -176,6 +180,7 @@ class Arithmetic:
     area_mm2: float | None = None
     leakage_mw: float | None = None
     name: str = "MAC"
+    zeros: ZeroKind | None = None
 
     def __post_init__(self) -> None:
         _at_least(1, "mac bits", self.bits)

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from codesign.core.errors import UserError, unknown_name
+from codesign.workloads.density import DENSE, Density
 
 
 class Role(Enum):
@@ -57,6 +58,7 @@ class Tensor:
         role: Input, weight or output.
         bits: Width of one element in memory.
         partial_bits: Width of a partial sum of an output; equals `bits` for inputs.
+        density: Where its non-zeros are.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Tensor:
     role: Role
     bits: int = 8
     partial_bits: int = 8
+    density: Density = DENSE
 
     @property
     def is_output(self) -> bool:
