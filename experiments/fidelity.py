@@ -58,9 +58,7 @@ def build(name: str, path: Path) -> float:
     return (time.process_time() - start) / len(rows)
 
 
-def two_fidelities(
-    high: TableBox, low: TableBox, price: float, seed: int, budget: float
-) -> tuple[Floats, Floats, int]:
+def two_fidelities(high: TableBox, low: TableBox, price: float, seed: int, budget: float) -> tuple[Floats, Floats, int]:
     """Objectives of the high-fidelity evaluations (infinite where infeasible), what was spent after each, and how many were of low fidelity."""
     problem = Problem(high.space, high.objectives, seed=seed)
     optimizer = TwoFidelityOptimizer(problem, low_cost=price, high_cost=1.0)
@@ -125,7 +123,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--budget", type=int, default=40, help="in high-fidelity evaluations")
     parser.add_argument(
-        "--price", type=float, help="of a low-fidelity evaluation as a share of a high-fidelity one, instead of the measured one"
+        "--price",
+        type=float,
+        help="of a low-fidelity evaluation as a share of a high-fidelity one, instead of the measured one",
     )
     parser.add_argument("--smoke", action="store_true", help="a run of seconds, to see that everything works")
     options = parser.parse_args(arguments)

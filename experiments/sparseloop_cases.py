@@ -24,8 +24,7 @@ SHAPES = {
     "MatrixMultiply": "Z[M,N] += A[M,K] * B[K,N]",
     "grouped-CONV": "Outputs[N,G,M,E,F] += Inputs[N,G,C,E+R,F+S] * Weights[G,M,C,R,S]",
     "CNN-Layer": (
-        "Outputs[N,M,Q,P] += Weights[C,M,R,S]"
-        " * Inputs[N,C,{Wstride}*P+{Wdilation}*R,{Hstride}*Q+{Hdilation}*S]"
+        "Outputs[N,M,Q,P] += Weights[C,M,R,S] * Inputs[N,C,{Wstride}*P+{Wdilation}*R,{Hstride}*Q+{Hdilation}*S]"
     ),
 }
 """Projections of the problem shapes, which the files name only."""
@@ -126,7 +125,7 @@ def _computation(row: dict[str, str], nest: list[tuple[str, str]]) -> Computatio
         raise unknown_name("problem shape", row["shape"], list(SHAPES), where=row["case"])
     given = {key: int(value) for key, value in (pair.split("=") for pair in row["problem"].split())}
     notation = SHAPES[row["shape"]].format(**{key: given.get(key, 1) for key in _COEFFICIENTS})
-    bounds: dict[str, int] = dict.fromkeys(sorted({d for d in re.findall(r"\b[A-Z]\b", _axes(notation))}), 1)
+    bounds: dict[str, int] = dict.fromkeys(sorted(set(re.findall(r"\b[A-Z]\b", _axes(notation)))), 1)
     for _, text in nest:
         for dim, factor, _ in _loops(text):
             bounds[dim] *= factor

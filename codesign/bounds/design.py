@@ -17,13 +17,13 @@ from codesign.bounds.parts import Figures, Parts, figures_of, projected
 from codesign.bounds.structure import StructureSearches, prices_of, structure_of, with_prices
 from codesign.bounds.vector import VectorWork
 from codesign.core.errors import UserError
+from codesign.core.point import PointValue
 from codesign.cost.arrays import Reuse
 from codesign.evaluation.metrics import OBJECTIVES
 from codesign.evaluation.network import EvaluationOptions
 from codesign.workloads.network import Network
 from codesign.workloads.traffic import Activations, Weights
 from codesign.workloads.workload import Workload
-from codesign.core.point import PointValue
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

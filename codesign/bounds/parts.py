@@ -195,7 +195,10 @@ def _by_parts(
 
 
 def _sum_of_groups(
-    space: RowSpace, build: Callable[[Mapping[str, PointValue]], Architecture], indices: Indices, groups: list[list[int]]
+    space: RowSpace,
+    build: Callable[[Mapping[str, PointValue]], Architecture],
+    indices: Indices,
+    groups: list[list[int]],
 ) -> tuple[Floats, Floats]:
     """Area and leakage of the rest, sums of one term per group of columns, from one design for each choice within a group: two ``n``.
 

@@ -103,7 +103,9 @@ def _map_accelforge(
 ) -> None:
     from codesign.cli.map_looptree import map_looptree
 
-    unread = {f: p for f, p in given_flags(search).items() if f in ("--evaluations", "--free-bypass", "--option", "--reuse")}
+    unread = {
+        f: p for f, p in given_flags(search).items() if f in ("--evaluations", "--free-bypass", "--option", "--reuse")
+    }
     refuse(
         {
             **given_flags(sources),

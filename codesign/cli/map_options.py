@@ -53,11 +53,13 @@ class MapSearch:
     ] = False
     imperfect: Annotated[
         bool,
-        typer.Option("--imperfect", help="Try bounds padded to sizes that divide better, too; padded work counts as work."),
+        typer.Option(
+            "--imperfect", help="Try bounds padded to sizes that divide better, too; padded work counts as work."
+        ),
     ] = False
-    reuse: Annotated[
-        str, typer.Option(help="What a buffer need not fetch again: timeloop, walk or resident.")
-    ] = "timeloop"
+    reuse: Annotated[str, typer.Option(help="What a buffer need not fetch again: timeloop, walk or resident.")] = (
+        "timeloop"
+    )
     semantics: Annotated[
         str,
         typer.Option(

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from codesign.mappers.loop_order.zigzag_search import OrderResult
 
 
-def map_orders(files: Sequence[str], searcher: "SalsaMapper | LomaMapper", search: "MapSearch", output: "Output") -> None:
+def map_orders(
+    files: Sequence[str], searcher: "SalsaMapper | LomaMapper", search: "MapSearch", output: "Output"
+) -> None:
     """Find, print and write the best loop order."""
     goal = search.goal
     layer, chosen = read_layer(files, goal)

@@ -68,7 +68,6 @@ def _dispatch(options: ScheduleOptions) -> None:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-
     command(app)(schedule)
 
 

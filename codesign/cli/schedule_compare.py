@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from codesign.cli import schedule_cosma, schedule_soma
 from codesign.cli.schedule_options import ScheduleOptions

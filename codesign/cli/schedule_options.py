@@ -34,12 +34,8 @@ class ScheduleOptions:
         str | None, typer.Option(help="Lengths of an ONNX file's free axes: --dims batch=4 seq=128 past=1024.")
     ] = None
     batch: Annotated[int | None, typer.Option(help="Samples processed together.")] = None
-    capacity: Annotated[
-        str | None, typer.Option(help="Scratchpad size: bytes, 512KiB, 8MiB, or M_R, M_H, M_P.")
-    ] = None
-    buffers: Annotated[
-        Path | None, typer.Option(help="CSV of buffers (id, lower, upper, size) for `allocate`.")
-    ] = None
+    capacity: Annotated[str | None, typer.Option(help="Scratchpad size: bytes, 512KiB, 8MiB, or M_R, M_H, M_P.")] = None
+    buffers: Annotated[Path | None, typer.Option(help="CSV of buffers (id, lower, upper, size) for `allocate`.")] = None
     parameters: Annotated[
         bool | None, typer.Option("--parameters", help="Weights take part in the scratchpad too.")
     ] = None
@@ -48,18 +44,18 @@ class ScheduleOptions:
         typer.Option("--unfused-graph", help="Keep conv, norm and activation as separate operators."),
     ] = None
     route: Annotated[str | None, typer.Option(help="How to solve: decomposed (default) or monolithic.")] = None
-    mode: Annotated[
-        str | None, typer.Option(help="reference (published model) or default (its defects mended).")
-    ] = None
+    mode: Annotated[str | None, typer.Option(help="reference (published model) or default (its defects mended).")] = (
+        None
+    )
     tile_cost: Annotated[
         str | None,
         typer.Option(
             help="What a tile costs inside the core: template (SoMa's own model) or a mapper of this project, on any --arch."
         ),
     ] = None
-    evaluate: Annotated[
-        Path | None, typer.Option(help="Evaluate the encodings in this file instead of searching.")
-    ] = None
+    evaluate: Annotated[Path | None, typer.Option(help="Evaluate the encodings in this file instead of searching.")] = (
+        None
+    )
     objective: Annotated[str | None, typer.Option(help="What to minimise; see docs.")] = None
     time_limit: Annotated[float | None, typer.Option(help="Seconds of search.")] = None
     evaluations: Annotated[int | None, typer.Option(help="Schemes scored at most.")] = None

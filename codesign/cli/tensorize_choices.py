@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
 from codesign.core.json_types import JsonObject
 
 if TYPE_CHECKING:

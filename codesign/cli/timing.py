@@ -56,10 +56,10 @@ class TimingRequest:
     def __post_init__(self) -> None:
         if self.timing not in (ANALYTICAL, EVENT):
             raise unknown_name("--timing", self.timing, (ANALYTICAL, EVENT))
-        for option, value in (("--timing-table", self.timing_table), ("--trace", self.trace)):
+        for flag, value in (("--timing-table", self.timing_table), ("--trace", self.trace)):
             if value is not None and not self.event:
                 raise UserError(
-                    f"{option} is an option of --timing event", hint=f"give --timing event, or leave out {option}"
+                    f"{flag} is an option of --timing event", hint=f"give --timing event, or leave out {flag}"
                 )
 
     @property

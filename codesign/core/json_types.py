@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, Union
 
-Json: TypeAlias = Union[str, int, float, bool, None, Sequence["Json"], Mapping[str, object]]  # noqa: UP007 - recursive
+Json: TypeAlias = Union[str, int, float, bool, Sequence["Json"], Mapping[str, object], None]  # noqa: UP007 - recursive
 """Any value of a JSON document; a typed record is a mapping too."""
 
 JsonObject: TypeAlias = dict[str, Json]

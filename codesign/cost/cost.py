@@ -2,9 +2,9 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from codesign.arch.architecture import Architecture
+from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Problem, Reuse, encode_problem
 from codesign.cost.kernel import (
     CYCLES,
@@ -24,7 +24,6 @@ from codesign.mapping.mapping import Mapping, format_nest
 from codesign.mapping.nest import BYPASSED, FACTOR, LEVEL, Nest, encode_nest
 from codesign.mapping.validate import check_mapping
 from codesign.workloads.computation import Computation
-from codesign.core.json_types import JsonObject
 
 COMPUTE = "compute"
 """The MACs among the resources that may bound the latency."""

@@ -11,16 +11,14 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from codesign.arch.architecture import Architecture, Ports, StorageLevel
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.point import Point, PointValue
 from codesign.cost.cost import Infeasible
-from codesign.evaluation.detail import Detail, NoDetail, detail_of
+from codesign.evaluation.detail import Detail, NoDetail
 from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.network import EvaluationOptions, WorkloadResult, evaluate_workload
+from codesign.evaluation.records import ArchitectureRecord, LevelRecord, SpaceRecord
 from codesign.mappers.protocol import Mapper
 from codesign.workloads.workload import Workload
-from codesign.core.json_types import JsonObject
-from codesign.core.point import Point
-from codesign.evaluation.records import ArchitectureRecord, LevelRecord, SpaceRecord
-from codesign.core.point import Point, PointValue
 
 AS_BUILT = "as built"
 """How a study records that DRAM has the ports that the space gives it."""

@@ -2,9 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, final
-from codesign.core.json_types import JsonObject
-from codesign.evaluation.records import DetailRecord, FusedRecord, LayerRecord, ServingRecord, TrafficRecord, VectorRecord
+from typing import final
+
+from codesign.evaluation.records import (
+    DetailRecord,
+    FusedRecord,
+    LayerRecord,
+    ServingRecord,
+    TrafficRecord,
+    VectorRecord,
+)
 
 
 @final

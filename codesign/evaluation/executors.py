@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar, final, runtime_checkable
 
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.point import Point
 from codesign.evaluation.faults import DEATHS, Fault, Guarded
 from codesign.evaluation.parallel import Pool, SerialPool, evaluate_here, start_worker
-from codesign.core.point import Point
 
 R = TypeVar("R")
 

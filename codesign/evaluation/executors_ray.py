@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any, Generic, TypeVar, final
 
 from codesign.core.errors import MissingDependencyError, UserError
-from codesign.evaluation.faults import DEATHS, Fault
 from codesign.core.point import Point
+from codesign.evaluation.faults import DEATHS, Fault
 
 R = TypeVar("R")
 
@@ -98,7 +98,9 @@ def open_ray(evaluate: Callable[[Point], R], workers: int | None, address: str |
     mine = not ray.is_initialized()
     if mine:
         _check_reachable(address)
-        options: dict[str, str | int | bool | None] = {"address": address} if address else {"num_cpus": workers, "include_dashboard": False}
+        options: dict[str, str | int | bool | None] = (
+            {"address": address} if address else {"num_cpus": workers, "include_dashboard": False}
+        )
         try:
             ray.init(log_to_driver=False, configure_logging=False, **options)
         except (ConnectionError, RuntimeError, ValueError, AssertionError) as error:

@@ -3,11 +3,11 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, final
+from typing import Generic, TypeVar, final
 
 from codesign.core.errors import UserError
-from codesign.core.point import Point
 from codesign.core.json_types import JsonObject
+from codesign.core.point import Point
 
 R = TypeVar("R")
 

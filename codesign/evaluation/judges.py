@@ -3,26 +3,26 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 from codesign.arch.architecture import Ports
 from codesign.core.errors import UserError
 from codesign.core.goals import Objective
+from codesign.core.json_types import JsonObject
+from codesign.core.point import Point
 from codesign.evaluation.design import AS_BUILT, DesignEvaluator, DesignSpace, Evaluation, WithDramPorts
 from codesign.evaluation.network import EvaluationOptions, with_effort
 from codesign.evaluation.own_metrics import MetricFunction, WithOwnMetrics
+from codesign.evaluation.records import EvaluationRecord, WorkloadRecord
 from codesign.evaluation.serving import ServingEvaluator
 from codesign.evaluation.specification import BetweenLayers, JudgeSpec, WorkloadSpec
+from codesign.mappers.protocol import Mapper
 from codesign.mappers.registry import create as create_mapper
 from codesign.workloads.load import load_network
+from codesign.workloads.network import Network
 from codesign.workloads.network_json import content_hash
 from codesign.workloads.serving import read_serving
 from codesign.workloads.workload import Workload
-from codesign.core.point import Point
-from codesign.core.json_types import JsonObject
-from codesign.evaluation.records import EvaluationRecord, WorkloadRecord
-from codesign.workloads.network import Network
-from codesign.mappers.protocol import Mapper
 
 if TYPE_CHECKING:
     from codesign.scheduling.cosma.objective import Quantity
@@ -206,9 +206,7 @@ def _soma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed
             hint="soma-edge or soma-cloud",
         )
     _refuse_layer_fields(how)
-    sources = [
-        load_graph(name, **workload.lengths_of(name)) for name in workload.networks
-    ]
+    sources = [load_graph(name, **workload.lengths_of(name)) for name in workload.networks]
     batches = {s.batch for s in sources}
     if len(batches) > 1:
         raise UserError(f"the networks are of different batches: {sorted(batches)}", hint="give --batch")

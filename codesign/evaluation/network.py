@@ -6,14 +6,15 @@ The rules are E1-E6 in docs/reference/evaluation.md; what each operator moves an
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from codesign.arch.architecture import Architecture, LevelKind
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import COMPUTE, Cost, Infeasible
+from codesign.evaluation.detail import LayersDetail
 from codesign.evaluation.metrics import Metrics
+from codesign.evaluation.records import DetailRecord, LayerRecord, VectorRecord
 from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mapping.constraints import Constraints, MappingProblem
 from codesign.mapping.files import mapping_to_json
@@ -29,9 +30,6 @@ from codesign.workloads.traffic import (
     operator_traffic,
 )
 from codesign.workloads.workload import Workload
-from codesign.core.json_types import JsonObject
-from codesign.evaluation.records import DetailRecord, LayerRecord, VectorRecord
-from codesign.evaluation.detail import LayersDetail
 
 
 @dataclass(frozen=True)
@@ -392,9 +390,17 @@ def _layer_result(group: _Group, result: MapResult, architecture: Architecture) 
     if group.on_chip and len(architecture.levels) > 1:
         energy, moved, busy[architecture.levels[0].name] = _without_dram(cost, group, architecture)
     return LayerResult(
-        name=group.operator, notation=str(computation), bounds=dict(computation.sizes), count=group.count, result=result,
-        latency_cycles=max(busy.values()), energy_pj=energy, dram_bytes=moved, busy_cycles=busy, computation=computation,
-    )  # fmt: skip
+        name=group.operator,
+        notation=str(computation),
+        bounds=dict(computation.sizes),
+        count=group.count,
+        result=result,
+        latency_cycles=max(busy.values()),
+        energy_pj=energy,
+        dram_bytes=moved,
+        busy_cycles=busy,
+        computation=computation,
+    )
 
 
 def _without_dram(cost: Cost, group: _Group, architecture: Architecture) -> tuple[float, float, float]:

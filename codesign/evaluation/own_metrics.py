@@ -3,12 +3,12 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import final
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
-from codesign.evaluation.design import DesignSpace, Evaluation
 from codesign.core.point import Point
+from codesign.evaluation.design import DesignSpace, Evaluation
 from codesign.evaluation.records import DetailRecord
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
+
 from codesign.core.point import Point
 
 R = TypeVar("R")

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any, NotRequired, TypeAlias, TypedDict
+
 from codesign.core.json_types import Json
 
 LoopNest: TypeAlias = list[dict[str, Any]]

@@ -4,9 +4,7 @@ A study records designs, and for each the notation, bounds and mapping of every 
 its architecture back; the cost kernel gives back every figure of a recorded mapping, also those the record leaves out.
 """
 
-from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
-from typing import Any
 
 from codesign.arch.architecture import Architecture, Ports
 from codesign.core.errors import UserError
@@ -14,8 +12,9 @@ from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.evaluation.design import AS_BUILT, DesignSpace, WithDramPorts, load_design_space, space_of_record
-from codesign.evaluation.network import EvaluationOptions
 from codesign.evaluation.judges import load_networks
+from codesign.evaluation.network import EvaluationOptions
+from codesign.evaluation.records import ConfigRecord, DetailRecord
 from codesign.evaluation.specification import BetweenLayers, WorkloadSpec
 from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mappers.registry import create as create_mapper
@@ -24,10 +23,8 @@ from codesign.mapping.files import mapping_from_json
 from codesign.mapping.mapping import Mapping
 from codesign.workloads.computation import Computation
 from codesign.workloads.files import computation_from_json
-from codesign.workloads.load import load_network
 from codesign.workloads.network_json import content_hash
 from codesign.workloads.workload import Workload
-from codesign.evaluation.records import ConfigRecord, DetailRecord
 
 
 @dataclass(frozen=True)
@@ -79,9 +76,7 @@ def recorded_space(config: ConfigRecord, space: str | None = None) -> DesignSpac
     return found if ports == AS_BUILT else WithDramPorts(found, Ports(ports))
 
 
-def replay_layers(
-    space: DesignSpace, architecture: Architecture, detail: DetailRecord
-) -> tuple[ReplayedLayer, ...]:
+def replay_layers(space: DesignSpace, architecture: Architecture, detail: DetailRecord) -> tuple[ReplayedLayer, ...]:
     """The layers of a design's record, evaluated again.
 
     Args:
@@ -137,9 +132,7 @@ def recorded_mapper(config: ConfigRecord) -> Mapper:
 def recorded_options(config: ConfigRecord) -> EvaluationOptions:
     """How a study's layers were mapped and its networks summed."""
     recorded = config["evaluation"]
-    between = BetweenLayers(
-        recorded["activations"], recorded["activation_bytes"], recorded["resident_weights"]
-    )
+    between = BetweenLayers(recorded["activations"], recorded["activation_bytes"], recorded["resident_weights"])
     return EvaluationOptions(
         objective=Objective.parse(recorded["objective"]),
         budget=Budget(recorded["time_limit_s"], recorded["evaluations"]),

@@ -3,15 +3,17 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.core.goals import Objective
+from codesign.core.point import PointValue
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import Evaluation, describe_architecture
 from codesign.evaluation.detail import FusedDetail, NoDetail
 from codesign.evaluation.metrics import Metrics
+from codesign.evaluation.records import FusedRecord
 from codesign.scheduling.soma.evaluator import Invalid, Problem
 from codesign.scheduling.soma.model.cut_layers import cut_wide_layers
 from codesign.scheduling.soma.model.hardware import SomaHardware
@@ -19,9 +21,6 @@ from codesign.scheduling.soma.model.layer_graph import LayerGraph
 from codesign.scheduling.soma.model.rules import DEFAULT
 from codesign.scheduling.soma.report import schedule_json
 from codesign.scheduling.soma.search.two_stages import SearchOptions, search
-from codesign.core.point import PointValue
-from codesign.evaluation.records import FusedRecord
-from typing import cast
 
 CLOCK_HZ = 1e9
 

@@ -3,23 +3,22 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import final
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
+from codesign.core.point import PointValue
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import DesignSpace, Evaluation, describe_architecture
 from codesign.evaluation.detail import NoDetail, ServingDetail
 from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.network import EvaluationOptions, WorkloadRun, run_workload
+from codesign.evaluation.records import PhaseRecord, ServingRecord
 from codesign.mappers.protocol import Mapper
 from codesign.workloads.network import Network
 from codesign.workloads.serving import ServingSpec
 from codesign.workloads.workload import Workload
 from codesign.workloads.zoo.language_models import decode_macs
-from codesign.core.json_types import JsonObject
-from codesign.core.point import PointValue
-from codesign.evaluation.records import PhaseRecord, ServingRecord
 
 MOST_BATCH = 1 << 16
 """Where the search for the batch that decoding is bound by arithmetic from gives up."""

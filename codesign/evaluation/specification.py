@@ -1,14 +1,13 @@
 """What a person asked for: which workload, and how designs are judged by it. Frozen, files too (see `codesign.core.specs`)."""
 
 from dataclasses import dataclass, field
-from typing import Any, TypedDict, final
+from typing import TypedDict, final
 
 from codesign.arch.architecture import Ports
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.goals import Budget
-from codesign.workloads.traffic import Activations, TrafficRules, Weights
-from codesign.core.json_types import JsonObject
 from codesign.evaluation.records import WorkloadRecord
+from codesign.workloads.traffic import Activations, TrafficRules, Weights
 
 SCHEDULERS = ("layers", "soma", "cosma")
 

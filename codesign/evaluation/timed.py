@@ -7,11 +7,12 @@ them: exchanges leave every tile as it is and change only what is fetched again,
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
+from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, evaluate
 from codesign.mappers.protocol import Mapper, MapResult
@@ -20,7 +21,6 @@ from codesign.mapping.mapping import Mapping, Temporal
 from codesign.timing.simulate import OPERATION_LIMIT, Run, simulate
 from codesign.timing.table import Timing, timing_for
 from codesign.workloads.computation import Computation
-from codesign.core.json_types import JsonObject
 
 if TYPE_CHECKING:
     from codesign.evaluation.whole_network import NetworkResult

@@ -8,14 +8,16 @@ hides all of it behind the transfers.
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
+from codesign.core.point import PointValue
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import Evaluation, describe_architecture
 from codesign.evaluation.detail import NoDetail, TrafficDetail
 from codesign.evaluation.metrics import Metrics
+from codesign.evaluation.records import TrafficRecord
 from codesign.scheduling.cosma.graph import OperatorGraph
 from codesign.scheduling.cosma.objective import (
     Quantity,
@@ -28,9 +30,6 @@ from codesign.scheduling.cosma.objective import (
 from codesign.scheduling.cosma.result import Schedule, TooSmall, Unplaced
 from codesign.scheduling.cosma.solve import DEFAULT_EFFORT, Effort, schedule_cosma
 from codesign.scheduling.protocol import buffer_bytes
-from codesign.core.json_types import JsonObject
-from codesign.core.point import PointValue
-from codesign.evaluation.records import TrafficRecord
 
 Outcome = Schedule | TooSmall | Unplaced
 

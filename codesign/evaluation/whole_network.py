@@ -6,11 +6,12 @@ The rules are those a design is judged by (E1-E6 in docs/reference/evaluation.md
 import time
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import final
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
+from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible, evaluate
 from codesign.evaluation.design import describe_architecture
@@ -30,7 +31,6 @@ from codesign.workloads.computation import Computation
 from codesign.workloads.network import Network
 from codesign.workloads.traffic import Weights
 from codesign.workloads.workload import Workload
-from codesign.core.json_types import JsonObject
 
 DEFAULT_MAPPER = "exact"
 """Search for each layer's mapping where none is named."""

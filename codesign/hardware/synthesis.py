@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from codesign.core.errors import CodesignError, MissingDependencyError, UserError
+from codesign.core.json_types import JsonObject
 from codesign.hardware.parameters import Parameters
 from codesign.hardware.verilog import Netlist
-from codesign.core.json_types import JsonObject
 
 MOST_ELEMENTS = 1024
 """Elements up to which a design is synthesised: the array's own wires grow with them."""

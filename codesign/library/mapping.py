@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final, overload
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.goals import Budget, Objective, Proof
+from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible
 from codesign.cost.cost import evaluate as evaluate_mapping
@@ -24,7 +25,6 @@ from codesign.mapping.fit import check_fit
 from codesign.mapping.mapping import Mapping
 from codesign.workloads.computation import Computation
 from codesign.workloads.network import Network
-from codesign.core.json_types import JsonObject
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

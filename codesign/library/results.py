@@ -4,8 +4,8 @@ import html
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from codesign.core.plugins import need
 from codesign.core.json_types import JsonObject
+from codesign.core.plugins import need
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
+from codesign.core.json_types import JsonObject
 from codesign.cost.cost import Infeasible
 from codesign.library.inputs import as_hardware
 from codesign.library.results import AbstractResult
@@ -15,7 +16,6 @@ from codesign.scheduling.protocol import ScheduleProblem, Scheduler, ScheduleRes
 from codesign.scheduling.registry import create
 from codesign.workloads.load import load_network
 from codesign.workloads.network import Network
-from codesign.core.json_types import JsonObject
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 from codesign.core.errors import UserError
+from codesign.core.json_types import JsonObject
+from codesign.evaluation.records import DetailRecord
 from codesign.library.results import AbstractResult
 from codesign.optim.certificate import Certificate
 from codesign.report.compare import Comparison, comparison_json
 from codesign.report.compare import compare as compare_studies
 from codesign.study.study import Study, Trial
-from codesign.core.json_types import JsonObject
-from codesign.evaluation.records import DetailRecord
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

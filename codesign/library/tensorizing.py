@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
+from codesign.core.json_types import JsonObject
 from codesign.library.results import AbstractResult
 from codesign.tensorization.choice import TensorizeChoice, choices
 from codesign.tensorization.diagnosis import no_match_error
 from codesign.tensorization.intrinsics import Intrinsic
 from codesign.tensorization.intrinsics import intrinsic as make_intrinsic
 from codesign.workloads.computation import Computation
-from codesign.core.json_types import JsonObject
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

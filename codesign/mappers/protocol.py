@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from codesign.core.goals import Budget, Objective, Proof
+from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.files import mapping_to_json
 from codesign.mapping.mapping import Mapping
-from codesign.core.json_types import JsonObject
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from typing import Any
 
 from codesign.core.errors import UserError, closest
 from codesign.core.fields import Fields
+from codesign.core.json_types import JsonObject
 from codesign.mapping.constraints import Constraints, LevelConstraints
 from codesign.mapping.mapping import Mapping, Node, Spatial, Storage, Temporal
-from codesign.core.json_types import JsonObject
 
 _FIELDS = {
     "store": {"store", "tensors"},

@@ -2,7 +2,8 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
+
 from codesign.core.json_types import JsonObject
 
 
@@ -68,5 +69,9 @@ class Certificate:
                 return f"{head}; no other one is better in any objective without being worse in another: the front is exact"
             return f"{head}; the others are proven to be no more than {self.epsilon_proven:.2%} better in any objective"
         gap = self.epsilon_proven
-        known = "nothing is proven of the others" if gap is None or math.isinf(gap) else f"the others are proven to be no more than {gap:.2%} better in any objective"  # fmt: skip
+        known = (
+            "nothing is proven of the others"
+            if gap is None or math.isinf(gap)
+            else f"the others are proven to be no more than {gap:.2%} better in any objective"
+        )
         return f"{head}; {known}; {self.open:,} stand between this and {self.epsilon:.2%}"

@@ -9,18 +9,18 @@ learned (Kennedy and O'Hagan, Biometrika 87(1), 2000). Later a wanted design is 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
 from codesign.core.errors import UserError
+from codesign.core.point import Point, PointValue
 from codesign.optim import gp
 from codesign.optim.mobo import Mobo
 from codesign.optim.optimizer import Optimizer
 from codesign.optim.protocols import Evaluated, Problem
 from codesign.optim.registry import elites
 from codesign.optim.surrogate import fit_surrogate
-from codesign.core.point import Point, PointValue
 
 MINIMUM_LOW = 3
 """Low-fidelity evaluations before their model is believed."""

@@ -7,11 +7,11 @@ from typing import Any, final
 import numpy as np
 
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.point import Point, PointValue
 from codesign.optim.certificate import Certificate
 from codesign.optim.hypervolume import hypervolume
 from codesign.optim.pareto import nondominated
 from codesign.optim.protocols import Evaluated, Floats, History, Indices, Problem, Strategy
-from codesign.core.point import Point, PointValue
 
 _ENUMERABLE = 200_000
 """Spaces up to this many combinations are listed when random draws find nothing new."""

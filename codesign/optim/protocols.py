@@ -6,13 +6,13 @@ satisfies `SearchSpace`; so may a user's own class.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.optim.outcomes import OutcomeConstraint
 from codesign.core.point import Point, PointValue
+from codesign.optim.outcomes import OutcomeConstraint
 
 Indices = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -11,11 +11,11 @@ import numpy as np
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.plugins import load_attribute
+from codesign.core.point import Point, PointValue
 from codesign.optim.hypervolume import Frame
 from codesign.optim.optimizer import Optimizer
 from codesign.optim.outcomes import OutcomeConstraint, parse_constraints
 from codesign.optim.protocols import Evaluated, LowerBounds, Problem, SearchSpace, Strategy
-from codesign.core.point import Point, PointValue
 
 ELITES = 3
 """How many designs of earlier studies are tried first."""

@@ -3,17 +3,16 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codesign.core.errors import UserError
+from codesign.core.json_types import JsonObject
 from codesign.evaluation.metrics import UNITS
 from codesign.optim.hypervolume import hypervolume
 from codesign.optim.pareto import front
 from codesign.study.study import Study, hypervolume_curve
-from codesign.core.json_types import JsonObject
 
 Floats = NDArray[np.float64]
 

@@ -1,18 +1,16 @@
 """What the report shows of one design: breakdowns, layers with what bounds each, roofline; plain values."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from codesign.arch.architecture import Ports
 from codesign.core.errors import UserError
+from codesign.core.json_types import JsonObject
 from codesign.cost.cost import COMPUTE, Cost
 from codesign.evaluation.design import DesignSpace
 from codesign.evaluation.detail import FusedDetail, LayersDetail, TrafficDetail, detail_of
+from codesign.evaluation.records import ArchitectureRecord, DetailRecord, LayerRecord, VectorRecord
 from codesign.evaluation.replay import ReplayedLayer, recorded_space, replay_layers
 from codesign.study.study import Study, Trial
-from codesign.core.json_types import JsonObject
-from codesign.evaluation.records import ArchitectureRecord, DetailRecord, LayerRecord
-from codesign.evaluation.records import VectorRecord
 
 NESTS_SHOWN = 8
 """Heaviest layers whose loop nests are kept in the page."""
@@ -120,10 +118,19 @@ def layer_rows(layers: Sequence[LayerRecord], replayed: Sequence[ReplayedLayer])
         row: JsonObject = {
             key: layer[key]
             for key in (
-                "name", "notation", "bounds", "count", "macs", "latency_cycles", "energy_pj", "utilization",
-                "dram_bytes", "proof", "gap",
+                "name",
+                "notation",
+                "bounds",
+                "count",
+                "macs",
+                "latency_cycles",
+                "energy_pj",
+                "utilization",
+                "dram_bytes",
+                "proof",
+                "gap",
             )
-        }  # fmt: skip
+        }
         row["energy_by_part"] = layer["energy_by_level_pj"]
         row["bottlenecks"] = bottlenecks_of(layer)
         row["busy_cycles"] = layer.get("busy_cycles")

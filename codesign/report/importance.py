@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.optim import gp
 from codesign.core.point import PointValue
+from codesign.optim import gp
 
 Floats = NDArray[np.float64]
 

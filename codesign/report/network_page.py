@@ -1,9 +1,9 @@
 """The page of one network on one accelerator: figures, the machine, where time and energy go, every layer's loop nest."""
 
 from pathlib import Path
-from typing import Any
 
 from codesign.core.files import write_atomic
+from codesign.core.json_types import JsonObject
 from codesign.evaluation.design import describe_architecture
 from codesign.evaluation.metrics import UNITS
 from codesign.evaluation.replay import ReplayedLayer
@@ -11,7 +11,6 @@ from codesign.evaluation.whole_network import NetworkResult
 from codesign.report.design_data import area_parts, energy_parts, layer_rows, roofline
 from codesign.report.html_page import asset, build_page
 from codesign.report.recommend import LABELS
-from codesign.core.json_types import JsonObject
 
 SCRIPTS = ("scene.js", "drawing.js", "design.js", "network.js")
 

@@ -15,17 +15,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 from codesign.arch.architecture import AccessEnergy, Architecture, Fanout, LevelKind, StorageLevel
 from codesign.core.errors import UserError
 from codesign.core.files import write_atomic
+from codesign.core.json_types import JsonObject
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import DesignSpace
 from codesign.evaluation.detail import LayersDetail, NoDetail, detail_of
 from codesign.evaluation.metrics import UNITS, units_of
 from codesign.evaluation.network import evaluate_workload
 from codesign.evaluation.own_metrics import JudgedDesign, MetricFunction, value_of
+from codesign.evaluation.records import DetailRecord
 from codesign.evaluation.replay import (
     RecordedMapper,
     recorded_mapper,
@@ -41,8 +42,6 @@ from codesign.report.recommend import knee_index, labels_of
 from codesign.report.summary import point_text
 from codesign.study.goals import own_metrics
 from codesign.study.study import Study, Trial
-from codesign.core.json_types import JsonObject
-from codesign.evaluation.records import DetailRecord
 
 FACTORS = (0.25, 0.5, 2.0, 4.0)
 """What a constant is multiplied by, unless asked otherwise: published figures of one node differ by about that much."""

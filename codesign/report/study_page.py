@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from codesign.core.files import write_atomic
+from codesign.core.json_types import JsonObject
 from codesign.evaluation.metrics import units_of
 from codesign.report.design_data import DesignData
 from codesign.report.html_page import asset, build_page
@@ -13,7 +14,6 @@ from codesign.report.importance import LEAST_TRIALS, effects
 from codesign.report.recommend import knee_design, labels_of
 from codesign.report.summary import is_finite, recommended_rows, summary
 from codesign.study.study import REPORT_FILE, Study, Trial, hypervolume_curve
-from codesign.core.json_types import JsonObject
 
 SCRIPTS = ("scene.js", "parallel.js", "front.js", "search.js", "table.js", "drawing.js", "design.js", "study.js")
 

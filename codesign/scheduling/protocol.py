@@ -6,9 +6,9 @@ from typing import Any, Protocol, final
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
+from codesign.core.json_types import JsonObject
 from codesign.cost.cost import Infeasible
 from codesign.workloads.network import Network
-from codesign.core.json_types import JsonObject
 
 
 @final

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from codesign.core.errors import UserError
-from codesign.study.former_records import LOW_FIDELITY_PREFIX
 from codesign.core.json_types import JsonObject
 from codesign.evaluation.records import ConfigRecord, EvaluationRecord, SpaceRecord, WorkloadRecord
+from codesign.study.former_records import LOW_FIDELITY_PREFIX
 
 _ABSENT = object()
 

@@ -15,10 +15,10 @@ from typing import Any, cast
 
 from codesign.core.errors import MissingDependencyError, UserError
 from codesign.core.files import read_structured, read_text, write_atomic, write_json
+from codesign.evaluation.records import DetailRecord
 from codesign.study.config import StudyConfig
 from codesign.study.former_records import present_config
 from codesign.study.study import Study, Trial
-from codesign.evaluation.records import DetailRecord
 
 SUFFIXES = (".json", ".csv", ".parquet")
 

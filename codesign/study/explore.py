@@ -13,15 +13,14 @@ from statistics import median
 from typing import Any, Protocol
 
 from codesign.core.errors import UserError
+from codesign.core.point import Point, PointValue
 from codesign.evaluation.design import Evaluation
 from codesign.evaluation.executors import ready_of
 from codesign.evaluation.faults import Fault
 from codesign.evaluation.parallel import Pool
+from codesign.evaluation.records import DetailRecord
 from codesign.study.storage import Claim
 from codesign.study.study import BEAT_S, Study, Trial
-from codesign.core.json_types import JsonObject
-from codesign.core.point import Point, PointValue
-from codesign.evaluation.records import DetailRecord
 
 OnTrial = Callable[[Trial], None]
 OnWait = Callable[[Sequence[Claim]], None]

@@ -9,6 +9,7 @@
 
 from collections.abc import Mapping
 from typing import Any, cast
+
 from codesign.evaluation.records import ConfigRecord, HeadRecord
 
 LOW_FIDELITY_PREFIX = "low-fidelity evaluations of "

@@ -5,15 +5,15 @@ So a study's trials are high-fidelity evaluations, as many as were wanted; the l
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, final
+from typing import final
 
+from codesign.core.point import Point, PointValue
 from codesign.evaluation.design import Evaluation
 from codesign.evaluation.faults import Fault
 from codesign.optim.fidelity import MINIMUM_LOW, Proposal, TwoFidelityOptimizer
 from codesign.optim.protocols import Problem
 from codesign.study.explore import recorded_trial
 from codesign.study.study import Study, Trial
-from codesign.core.point import Point, PointValue
 
 
 @final

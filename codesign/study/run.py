@@ -23,8 +23,8 @@ from codesign.optim.protocols import LowerBounds
 from codesign.optim.registry import Option
 from codesign.study.config import StudyConfig
 from codesign.study.explore import AskTell, explore
-from codesign.study.goals import Goals, read_goals, ruled
 from codesign.study.former_records import LOW_FIDELITY_PREFIX, LOW_FIDELITY_SUFFIX
+from codesign.study.goals import Goals, read_goals, ruled
 from codesign.study.low_fidelity_first import LowFidelityFirst
 from codesign.study.specification import DEFAULT_TRIALS, PROVING, StudySpec, write_study_spec
 from codesign.study.storage import Claim
@@ -259,7 +259,9 @@ def _optimizer(prepared: PreparedStudy, study: Study) -> tuple[AskTell, Study | 
         return optimizer, None
     how = low_fidelity(spec.judge, spec.fidelity.low_mapper, spec.fidelity.evaluations)
     judge = make_judge(spec.workload, how, space, seed=spec.search.seed, metrics=prepared.goals.metrics)
-    config = replace(replace(prepared, judge=judge).config(), optimizer=f"{LOW_FIDELITY_PREFIX}{study.config['optimizer']}")
+    config = replace(
+        replace(prepared, judge=judge).config(), optimizer=f"{LOW_FIDELITY_PREFIX}{study.config['optimizer']}"
+    )
     place = spec.place
     name = f"{LOCAL_NAME if place.storage is None else study.name}{LOW_FIDELITY_SUFFIX}"
     record = Study.create_or_resume(place.out, config, versions(), storage=place.storage, name=name, pointer=False)

@@ -9,10 +9,10 @@ from typing import Any, final
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured, write_atomic
+from codesign.core.json_types import JsonObject
 from codesign.core.specs import json_schema, spec_from_json, spec_to_json
 from codesign.evaluation.executors import EXECUTORS
 from codesign.evaluation.specification import JudgeSpec, WorkloadSpec
-from codesign.core.json_types import JsonObject
 
 FIDELITIES = ("one", "two")
 LOW_EVALUATIONS, LOW_COST = 200, 0.1
@@ -86,7 +86,9 @@ class FidelitySpec:
         if self.low_evaluations is not None and self.low_evaluations < 1:
             raise UserError(f"`low_evaluations` must be >= 1, got {self.low_evaluations}")
         if self.low_cost is not None and not 0 < self.low_cost < 1:
-            raise UserError(f"--low-fidelity-cost must be between 0 and 1 (a share of the high-fidelity cost), got {self.low_cost:g}")
+            raise UserError(
+                f"--low-fidelity-cost must be between 0 and 1 (a share of the high-fidelity cost), got {self.low_cost:g}"
+            )
 
     @property
     def evaluations(self) -> int:

@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any, final
 
 from codesign.core.errors import UserError
-from codesign.study.former_records import former_name, present_head
-from codesign.study.storage_errors import database_errors
+from codesign.core.json_types import JsonObject
 from codesign.core.point import Point, PointValue
 from codesign.evaluation.records import DetailRecord, HeadRecord
-from codesign.core.json_types import JsonObject
+from codesign.study.former_records import former_name, present_head
+from codesign.study.storage_errors import database_errors
 
 HEAD = "codesign"
 """Optuna user attribute of a study: configuration and versions."""
@@ -255,7 +255,13 @@ class Database:
                 begun = [t.datetime_start for t in trials if t.datetime_start is not None]
                 running = sum(t.state == TrialState.RUNNING for t in trials)
                 found.append(
-                    StudySummary(frozen.study_name, present_head(head), len(trials) - running, running, min(begun) if begun else None)
+                    StudySummary(
+                        frozen.study_name,
+                        present_head(head),
+                        len(trials) - running,
+                        running,
+                        min(begun) if begun else None,
+                    )
                 )
         return sorted(found, key=lambda s: s.name)
 
@@ -336,9 +342,13 @@ class Database:
         from sqlalchemy.exc import IntegrityError
 
         row = {
-            "study": study, "number": number, "design": design_key(point), "point": json.dumps(dict(point)), "owner": owner,
+            "study": study,
+            "number": number,
+            "design": design_key(point),
+            "point": json.dumps(dict(point)),
+            "owner": owner,
             "beat": time.time(),
-        }  # fmt: skip
+        }
         with database_errors(self.place):
             try:
                 with self._engine.begin() as connection:
@@ -379,10 +389,19 @@ class Database:
         running = optuna.trial.TrialState.RUNNING
         params = {name: value for name, value in point.items() if name in distributions}
         template = optuna.trial.FrozenTrial(
-            number=-1, trial_id=-1, state=running, value=None, values=None, datetime_start=datetime.now(),
-            datetime_complete=None, params=params, distributions={name: distributions[name] for name in params},
-            user_attrs={"number": number}, system_attrs={}, intermediate_values={},
-        )  # fmt: skip
+            number=-1,
+            trial_id=-1,
+            state=running,
+            value=None,
+            values=None,
+            datetime_start=datetime.now(),
+            datetime_complete=None,
+            params=params,
+            distributions={name: distributions[name] for name in params},
+            user_attrs={"number": number},
+            system_attrs={},
+            intermediate_values={},
+        )
         t = self._table
         with database_errors(self.place):
             trials = self._storage.get_all_trials(study, deepcopy=False, states=(running,))

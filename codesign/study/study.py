@@ -15,15 +15,15 @@ import numpy as np
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured, write_json
+from codesign.core.json_types import JsonObject
+from codesign.core.point import Point, PointValue
+from codesign.evaluation.records import ConfigRecord, DetailRecord, HeadRecord
 from codesign.optim.hypervolume import hypervolume
 from codesign.optim.outcomes import OutcomeConstraint, parse_constraints
 from codesign.optim.pareto import nondominated
 from codesign.study.config import StudyConfig, check_same, default_name, is_low_fidelity, note_of
 from codesign.study.owner import owner_id, owner_is_dead
 from codesign.study.storage import Claim, Database, distributions_of, sqlite_url, without_password
-from codesign.core.point import Point, PointValue
-from codesign.core.json_types import JsonObject
-from codesign.evaluation.records import ConfigRecord, DetailRecord, HeadRecord
 
 DATABASE_FILE, POINTER_FILE, REPORT_FILE = "study.db", "study.json", "report.html"
 
@@ -281,10 +281,16 @@ class Study:
         assert claim.trial is not None
         failed = bool(trial.infeasible) or not all(o in trial.metrics for o in self.objectives)
         recorded = self._database.finish(
-            self._id, trial.number, claim.trial, self._owner,
+            self._id,
+            trial.number,
+            claim.trial,
+            self._owner,
             values=None if failed else [trial.metrics[o] for o in self.objectives],
-            result=trial.to_json(), shown=self._shown(trial), violations=[] if failed else self._violations(trial), detail=detail,
-        )  # fmt: skip
+            result=trial.to_json(),
+            shown=self._shown(trial),
+            violations=[] if failed else self._violations(trial),
+            detail=detail,
+        )
         del self._mine[trial.number]
         if recorded:
             self._append(trial)

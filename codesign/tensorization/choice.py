@@ -7,12 +7,11 @@ that remain on the host.
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
 
+from codesign.core.json_types import JsonObject
 from codesign.tensorization.intrinsics import Intrinsic
 from codesign.tensorization.matching import Match, partial_matches, printed_matches
 from codesign.workloads.computation import Computation, Tensor
-from codesign.core.json_types import JsonObject
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,14 @@ the rest crosses the DRAM port, as far as the reuse rule says; the rules are tho
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 from codesign.core.errors import UserError
+from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible
 from codesign.tensorization.schedule import Schedule
 from codesign.tensorization.scratchpad import Buffer, Memories, Region, Scratchpad, allocate, element_bytes
 from codesign.workloads.computation import Tensor
-from codesign.core.json_types import JsonObject
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]
 """First position and extent on each axis."""

@@ -6,17 +6,16 @@ Searches use the compiled form in `codesign.tensorization.scoring`; tests hold t
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from codesign.arch.dram import dram_energy_pj_per_bit
 from codesign.core.errors import UserError
+from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.mapping.mapping import Mapping
 from codesign.tensorization.choice import contiguous_run
 from codesign.tensorization.intrinsic_core import LOCAL, SCRATCHPAD, Core
 from codesign.tensorization.schedule import Schedule
-from codesign.core.json_types import JsonObject
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import Any, final
 import numpy as np
 
 from codesign.core.errors import UserError
+from codesign.core.point import PointValue
 from codesign.optim.optimizer import Optimizer
 from codesign.optim.protocols import Bools, Floats, Indices, Problem, Strategy
-from codesign.core.point import PointValue
 
 OBJECTIVES = ("latency", "area")
 

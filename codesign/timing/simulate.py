@@ -7,6 +7,7 @@ import numpy as np
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
+from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Reuse, encode_problem
 from codesign.cost.cost import Infeasible, evaluate
 from codesign.cost.kernel import VALID, make_kernel, score
@@ -16,7 +17,6 @@ from codesign.timing.derive import ARRAY, ISSUER, derive
 from codesign.timing.engine import CUT_SHORT, NOTHING, STORE, Plan, run
 from codesign.timing.table import Overlap, Timing, encode_timing, timing_for, whole_cycles
 from codesign.workloads.computation import Computation
-from codesign.core.json_types import JsonObject
 
 OPERATION_LIMIT = 20_000_000
 """Simulated operations after which a run is stopped and reported as partial."""

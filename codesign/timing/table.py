@@ -14,8 +14,8 @@ import yaml
 from codesign.arch.architecture import Architecture, LevelKind
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields
-from codesign.timing.derive import Machine
 from codesign.core.json_types import JsonObject
+from codesign.timing.derive import Machine
 
 TABLES = Path(__file__).parent / "tables"
 

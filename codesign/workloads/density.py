@@ -204,7 +204,9 @@ class Structured(Density):
     def check(self, whole: Extents) -> None:
         """Blocks must tile the axis."""
         if not -len(whole) <= self.axis < len(whole):
-            raise UserError(f"structured density {self.n}:{self.m} lies along axis {self.axis}, the tensor has {len(whole)}")
+            raise UserError(
+                f"structured density {self.n}:{self.m} lies along axis {self.axis}, the tensor has {len(whole)}"
+            )
         if whole[self.axis] % self.m:
             raise UserError(
                 f"structured density {self.n}:{self.m}: blocks of {self.m} do not divide axis {self.axis} of {whole[self.axis]}",
@@ -212,7 +214,7 @@ class Structured(Density):
             )
 
     def fraction(self, whole: Extents) -> float:
-        """n over m."""
+        """N over m."""
         return self.n / self.m
 
     def _pieces(self, tile: Extents) -> tuple[int, int, int]:

@@ -16,8 +16,8 @@ from typing import Any
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields, describe
-from codesign.workloads.computation import Computation, Role, Tensor
 from codesign.core.json_types import JsonObject
+from codesign.workloads.computation import Computation, Role, Tensor
 
 
 def computation_from_json(value: Any, where: str = "problem") -> Computation:

@@ -6,9 +6,9 @@ from typing import Any
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields, describe
+from codesign.core.json_types import JsonObject
 from codesign.workloads.files import computation_from_json, computation_to_json
 from codesign.workloads.network import Network, NetworkTensor, Operator, OperatorKind, Window
-from codesign.core.json_types import JsonObject
 
 FORMAT = "codesign-network-1"
 

@@ -22,7 +22,5 @@ def test_the_reported_network_grows_as_the_fit_says() -> None:
     """The network has its own line in the reports, which the fit does not read: 230 to 327 um2 a switch."""
     with (KEPT_HERE / FOLDER / "feather.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
-    switches = [
-        float(r["reduction_network_um2"]) / (float(r["columns"]) * np.log2(float(r["columns"]))) for r in rows
-    ]
+    switches = [float(r["reduction_network_um2"]) / (float(r["columns"]) * np.log2(float(r["columns"]))) for r in rows]
     assert max(switches) / min(switches) < 1.5

@@ -15,7 +15,9 @@ DATA = REFERENCE / "minimalloc"
 def test_instance_is_solved(path: Path) -> None:
     capacity = int(path.stem.split(".")[-1])
     buffers = read_buffers(path)
-    found = allocate(buffers, capacity, time_limit_s=60.0)  # takes about a second; wall clock, so a busy machine needs room
+    found = allocate(
+        buffers, capacity, time_limit_s=60.0
+    )  # takes about a second; wall clock, so a busy machine needs room
     assert found.status is AllocationStatus.FEASIBLE
     assert found.offsets is not None
     assert min(found.offsets) >= 0

@@ -30,7 +30,15 @@ def test_experiments_run_small_and_write_results(name: str, tmp_path: Path, caps
 def test_every_scheduler_prints_the_documented_json(scheduler: str, tmp_path: Path, capsys: Any) -> None:
     page, program = tmp_path / "graph.html", tmp_path / "schedule.json"
     options = ScheduleOptions(
-        scheduler=scheduler, output_format="json", network=TOY, arch="soma-edge", evaluations=800, seed=2, batch=2, html=page, out=program
+        scheduler=scheduler,
+        output_format="json",
+        network=TOY,
+        arch="soma-edge",
+        evaluations=800,
+        seed=2,
+        batch=2,
+        html=page,
+        out=program,
     )
     run(options)
     record = json.loads(capsys.readouterr().out)
@@ -42,7 +50,11 @@ def test_every_scheduler_prints_the_documented_json(scheduler: str, tmp_path: Pa
     assert json.loads(program.read_text())["instructions"]["compute"]
     chosen = tmp_path / "encoding.json"
     chosen.write_text(json.dumps([record["encoding"]]))
-    run(ScheduleOptions(scheduler=scheduler, output_format="json", network=TOY, arch="soma-edge", batch=2, evaluate=chosen))
+    run(
+        ScheduleOptions(
+            scheduler=scheduler, output_format="json", network=TOY, arch="soma-edge", batch=2, evaluate=chosen
+        )
+    )
     again = json.loads(capsys.readouterr().out)["results"][0]
     assert (again["latency_cycles"], again["energy_pj"]) == (record["latency_cycles"], record["energy_pj"])
 
@@ -58,7 +70,9 @@ def test_evaluate_prints_reference_statuses_in_order(capsys: Any) -> None:
 def test_a_proof_is_asked_for_and_reported(capsys: Any) -> None:
     """The double-buffered baseline is not optimal: constraint programming makes it faster and proves it."""
     plain, proved = (
-        ScheduleOptions(scheduler="unfused", output_format="json", network=TOY, arch="soma-edge", evaluations=50, prove=seconds)
+        ScheduleOptions(
+            scheduler="unfused", output_format="json", network=TOY, arch="soma-edge", evaluations=50, prove=seconds
+        )
         for seconds in (None, 20.0)
     )
     run(plain)
@@ -77,7 +91,11 @@ def test_any_architecture_is_scheduled_on_with_a_mapper_for_its_tiles(tmp_path: 
     copied.write_text(preset_path("gemmini").read_text())
     records = []
     for arch, tile_cost in ((str(copied), None), ("gemmini", "anneal"), ("soma-edge", "anneal")):
-        run(ScheduleOptions(scheduler="soma", output_format="json", network=TOY, arch=arch, tile_cost=tile_cost, evaluations=300))
+        run(
+            ScheduleOptions(
+                scheduler="soma", output_format="json", network=TOY, arch=arch, tile_cost=tile_cost, evaluations=300
+            )
+        )
         records.append(json.loads(capsys.readouterr().out))
     assert [r["status"] for r in records] == ["feasible"] * 3
     assert records[0]["latency_cycles"] == records[1]["latency_cycles"] != records[2]["latency_cycles"]

@@ -270,14 +270,17 @@ def _stored(case: _Case, place: Place, dense: tuple[float, float, float]) -> Spa
         full = 1.0 - tensor.density.empty(tile, whole)
         held = tensor.density.fraction(whole) / full if full and kept.compressed else 1.0
         units = tile_units(view, place, case.formats)
-    steps = math.prod(p.steps for name, p in case.positions.items() if name != tensor.name and p.place.level == place.level)
+    steps = math.prod(
+        p.steps for name, p in case.positions.items() if name != tensor.name and p.place.level == place.level
+    )
     level = view.architecture.levels[place.level]
     flows = []
     for kind, count in enumerate(dense):
         packed = steps if kind == 0 else 1.0
         rounds = count / words
         ranks = tuple(
-            RankAccesses(u, Accesses(_entries(u.metadata * rounds)), Accesses(_entries(u.payload * rounds))) for u in units
+            RankAccesses(u, Accesses(_entries(u.metadata * rounds)), Accesses(_entries(u.payload * rounds)))
+            for u in units
         )
         flows.append(Flow(count, Accesses(count * held * packed), ranks))
     return SparseTraffic(
@@ -351,7 +354,11 @@ def _split_macs(case: _Case, remaining: float, effectual: float, density: dict[s
             continue
         chance = math.prod(d if there else 1.0 - d for d, there in zip(density.values(), holds, strict=True))
         share = rest * chance / (1.0 - chance_both) if chance_both < 1.0 else 0.0
-        stored = [_stores_zeros(case, view.computation.tensor(name)) for name, there in zip(density, holds, strict=True) if not there]
+        stored = [
+            _stores_zeros(case, view.computation.tensor(name))
+            for name, there in zip(density, holds, strict=True)
+            if not there
+        ]
         if len(stored) == len(density) and not any(stored):
             nothing += share
         elif all(stored):
@@ -380,7 +387,9 @@ def _port_cycles(case: _Case, v: int, traffic: list[SparseTraffic]) -> int:
         tensor = case.view.computation.tensor(x.tensor)
         width = level.element_bits(tensor.bits if v == 0 else tensor.partial_bits) / level.word_bits
         read += width * _timed(x.reads.data) + _metadata_words(case, v, (x.reads,))
-        written += width * (_timed(x.fills.data) + _timed(x.updates.data)) + _metadata_words(case, v, (x.fills, x.updates))
+        written += width * (_timed(x.fills.data) + _timed(x.updates.data)) + _metadata_words(
+            case, v, (x.fills, x.updates)
+        )
     return math.ceil(level.busy_cycles(read, written) * (1.0 - 1e-12))
 
 

@@ -137,9 +137,7 @@ def spatial_savings(view: NestView, formats: dict[tuple[int, str], TensorFormat]
 def _children_kept(view: NestView, level: int, leader: Tensor) -> float:
     """Chance that the leader's tile of the innermost spatial loop that cuts it holds something."""
     name = view.architecture.levels[level].name
-    cuts = [
-        i for i, x in enumerate(view.loops) if isinstance(x, Spatial) and x.level == name and x.dim in leader.dims
-    ]
+    cuts = [i for i, x in enumerate(view.loops) if isinstance(x, Spatial) and x.level == name and x.dim in leader.dims]
     if not cuts:
         return 1.0
     return 1.0 - leader.density.empty(region(leader, view.loops[cuts[-1] + 1 :]), view.whole(leader))

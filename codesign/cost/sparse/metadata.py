@@ -128,7 +128,9 @@ def tile_units(view: NestView, place: Place, formats: dict[tuple[int, str], Tens
     return tuple(units)
 
 
-def _entries(kind: RankFormat, fibres: int, shape: int, fibre_full: float, coordinate_full: float) -> tuple[float, float]:
+def _entries(
+    kind: RankFormat, fibres: int, shape: int, fibre_full: float, coordinate_full: float
+) -> tuple[float, float]:
     """Metadata and payload entries of a rank: `fibres` of `shape` coordinates, with the chances that they hold something."""
     held = fibres * shape * coordinate_full
     if kind is RankFormat.OFFSETS:

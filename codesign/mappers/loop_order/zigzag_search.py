@@ -3,11 +3,11 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from codesign.core.goals import Budget, Objective, Proof
+from codesign.core.json_types import JsonObject
 from codesign.core.rng import make_state
 from codesign.cost.cost import Infeasible
 from codesign.cost.zigzag.arrays import Layer, encode
@@ -19,7 +19,6 @@ from codesign.mappers.loop_order.compiled_orders import anneal_orders, enumerate
 from codesign.mappers.loop_order.factors import count_orders
 from codesign.mappers.loop_order.one_order import does_not_fit, read_allocation
 from codesign.mapping.nest import FloatArray, IntArray
-from codesign.core.json_types import JsonObject
 
 _CHUNK = 20_000
 """Orders between two looks at the clock."""

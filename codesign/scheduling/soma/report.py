@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from codesign.core.json_types import JsonObject
 from codesign.scheduling.soma.evaluator import BYTES, KIND, LAYER, SOURCE, TILE, Invalid, Problem, Schedule, TensorKind
 from codesign.scheduling.soma.model.notation import Encoding, Status
 from codesign.scheduling.soma.search.two_stages import Found, StageOne
-from codesign.core.json_types import JsonObject
 
 
 def schedule_json(schedule: Schedule, name: str = "scheme") -> JsonObject:
@@ -35,11 +35,17 @@ def detail_json(schedule: Schedule) -> JsonObject:
     parsed = schedule.parsed
     tensors = [
         {
-            "tensor": t, "type": TensorKind(int(row[KIND])).name, "layer": int(row[LAYER]), "tile": int(row[TILE]),
-            "source": int(row[SOURCE]), "bytes": int(row[BYTES]), "start": int(schedule.start[t]), "end": int(schedule.end[t]),
+            "tensor": t,
+            "type": TensorKind(int(row[KIND])).name,
+            "layer": int(row[LAYER]),
+            "tile": int(row[TILE]),
+            "source": int(row[SOURCE]),
+            "bytes": int(row[BYTES]),
+            "start": int(schedule.start[t]),
+            "end": int(schedule.end[t]),
         }
         for t, row in enumerate(parsed.tensors)
-    ]  # fmt: skip
+    ]
     layers = [
         {
             "layer": e.layer, "lg": e.group, "flg": e.fine_group, "tiles": e.tiles, "tile_BCHW": list(e.shape), "first_pos": e.first,
@@ -131,13 +137,20 @@ def table(rows: list[tuple[str, dict[str, Any]]]) -> str:
     heads = ("schedule", "cycles", "energy mJ", "DRAM MiB", "LG/FLG/tiles", "utilisation %", "bound", "peak MiB")
     body = [
         (
-            name, f"{v['latency_cycles']:,}", f"{v['energy_pj'] / 1e9:.3f}", f"{v['dram_bytes'] / 2**20:.2f}",
-            f"{v['lgs']}/{v['flgs']}/{v['tiles']}", f"{100 * v['utilisation']:.2f}", f"{v['bound_cycles']:,}",
+            name,
+            f"{v['latency_cycles']:,}",
+            f"{v['energy_pj'] / 1e9:.3f}",
+            f"{v['dram_bytes'] / 2**20:.2f}",
+            f"{v['lgs']}/{v['flgs']}/{v['tiles']}",
+            f"{100 * v['utilisation']:.2f}",
+            f"{v['bound_cycles']:,}",
             f"{v['peak_buffer_bytes'] / 2**20:.2f}",
         )
         for name, v in rows
-    ]  # fmt: skip
+    ]
     widths = [max(len(row[i]) for row in (heads, *body)) for i in range(len(heads))]
-    lines = ["  ".join(cell.rjust(w) if i else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True)))
-             for row in (heads, *body)]  # fmt: skip
+    lines = [
+        "  ".join(cell.rjust(w) if i else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True)))
+        for row in (heads, *body)
+    ]
     return "\n".join(lines)

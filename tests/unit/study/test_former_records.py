@@ -46,5 +46,5 @@ def test_a_study_under_its_former_name_is_resumed(tmp_path: Path) -> None:
 def test_another_budget_is_another_study_whatever_its_spelling(tmp_path: Path) -> None:
     record_formerly(tmp_path)
     other = config(PRESENT.optimizer, "low_fidelity", evaluations=30)
-    with pytest.raises(UserError, match="low_fidelity.evaluations: 20, asked for 30"):
+    with pytest.raises(UserError, match=r"low_fidelity\.evaluations: 20, asked for 30"):
         Study.create_or_resume(tmp_path, other, {}, name="study-low-fidelity")

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from codesign.core.errors import UserError
-from codesign.scheduling.soma.model.layer_graph import IntArray, LayerGraph
 from codesign.core.json_types import JsonObject
+from codesign.scheduling.soma.model.layer_graph import IntArray, LayerGraph
 
 
 class Status(Enum):
