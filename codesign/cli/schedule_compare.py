@@ -97,22 +97,20 @@ def run(options: ScheduleOptions) -> None:
 
 
 def _soma(options: ScheduleOptions) -> Row:
-    from codesign.scheduling.soma.evaluator import Invalid
-
-    problem, found = schedule_soma.find(options)
-    counts = schedule_soma.counts(problem)
+    result = schedule_soma.find(options)
+    counts = schedule_soma.counts(schedule_soma.posed_of(result))
     row = Row(options.scheduler, counts["operators"], counts["macs"], counts["weight_bytes"])
-    if isinstance(found, Invalid):
-        return replace(row, reason=found.reason)
-    schedule = found.schedule
+    if result.infeasible is not None:
+        return replace(row, reason=result.infeasible.detail)
+    schedule = result.found.schedule
     return replace(
         row,
-        dram_bytes=schedule.parsed.dram_bytes["total"],
-        peak_buffer_bytes=schedule.peak_buffer_bytes,
+        dram_bytes=result.dram_bytes,
+        peak_buffer_bytes=result.peak_buffer_bytes,
         latency_cycles=schedule.latency_cycles,
-        energy_pj=schedule.energy_pj,
+        energy_pj=result.energy_pj,
         traffic_cycles=float(schedule.parsed.channel_cycles),
-        proof=found.proof,
+        proof=result.found.proof,
     )
 
 
