@@ -47,8 +47,8 @@ def test_options_that_do_not_apply_are_refused(path: Path | str, options: dict[s
 
 def test_a_graph_of_the_other_scheduler_is_refused_with_the_one_that_reads_it() -> None:
     with pytest.raises(
-        UserError, match="does not read a graph whose sizes are given in bytes .*--scheduler cosma does"
+        UserError, match=r"does not read a graph whose sizes are given in bytes .*--scheduler cosma does"
     ):
         load_layers(str(BYTES))
-    with pytest.raises(UserError, match="does not read a graph with fixed shapes .*--scheduler soma does"):
+    with pytest.raises(UserError, match=r"does not read a graph with fixed shapes .*--scheduler soma does"):
         load_operators(LAYERS)
