@@ -1,10 +1,10 @@
 """The interface every mapper has: a problem, an objective and a budget go in, the best mapping comes out."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from codesign.core.goals import Budget, Objective, Proof
-from codesign.core.json_types import JsonObject
+from codesign.core.json_types import Json, JsonObject
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible
 from codesign.mapping.constraints import MappingProblem
@@ -93,6 +93,49 @@ class PaddingReport:
         }
 
 
+class Judged(Protocol):
+    """A cost, whatever its rules."""
+
+    @property
+    def latency_cycles(self) -> float:
+        """Of the mapping."""
+
+    @property
+    def energy_pj(self) -> float:
+        """Of the mapping."""
+
+    @property
+    def edp(self) -> float:
+        """Their product."""
+
+    @property
+    def utilization(self) -> float:
+        """MACs per MAC unit and cycle."""
+
+
+def result_json(cost: Judged | None, mapping: Json, infeasible: Infeasible | None, tail: JsonObject) -> JsonObject:
+    """The form every mapper's result is printed in.
+
+    Args:
+        cost: Of the mapping; None where there is none.
+        mapping: As plain values.
+        infeasible: Why there is none.
+        tail: What else is known: effort, proof, seed.
+    """
+    if cost is None or mapping is None:
+        reason = infeasible.to_json() if infeasible is not None else {"status": "infeasible"}
+        return {**reason, "latency_cycles": None, "energy_pj": None, "edp": None, **tail, "mapping": None}
+    return {
+        "status": "ok",
+        "latency_cycles": cost.latency_cycles,
+        "energy_pj": cost.energy_pj,
+        "edp": cost.edp,
+        "utilization": cost.utilization,
+        **tail,
+        "mapping": mapping,
+    }
+
+
 @dataclass(frozen=True)
 class MapResult:
     """What a mapper found.
@@ -123,7 +166,7 @@ class MapResult:
 
     def to_json(self) -> JsonObject:
         """The form `codesign map --format json` prints."""
-        tail: dict[str, Any] = {
+        tail: JsonObject = {
             "evaluated": self.evaluated,
             "seconds": self.seconds,
             "proof": self.proof.value,
@@ -134,18 +177,8 @@ class MapResult:
             tail["mip"] = self.mip.to_json()
         if self.padding is not None:
             tail["padding"] = self.padding.to_json()
-        if self.cost is None or self.mapping is None:
-            reason = self.infeasible.to_json() if self.infeasible is not None else {"status": "infeasible"}
-            return {**reason, "latency_cycles": None, "energy_pj": None, "edp": None, **tail, "mapping": None}
-        return {
-            "status": "ok",
-            "latency_cycles": self.cost.latency_cycles,
-            "energy_pj": self.cost.energy_pj,
-            "edp": self.cost.edp,
-            "utilization": self.cost.utilization,
-            **tail,
-            "mapping": mapping_to_json(self.mapping),
-        }
+        mapping = None if self.mapping is None else mapping_to_json(self.mapping)
+        return result_json(self.cost, mapping, self.infeasible, tail)
 
 
 class Mapper(Protocol):

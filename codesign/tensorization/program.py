@@ -24,6 +24,10 @@ Box = tuple[tuple[int, ...], tuple[int, ...]]
 """First position and extent on each axis."""
 
 
+def _entry(op: str, buffer: str, **places: tuple[int, ...]) -> JsonObject:
+    return {"op": op, "buffer": buffer, **{name: list(place) for name, place in places.items()}}
+
+
 @dataclass(frozen=True)
 class Transfer:
     """A box of a tensor crosses the DRAM port; `op` is ``load`` or ``store``."""
@@ -36,13 +40,7 @@ class Transfer:
 
     def to_json(self) -> JsonObject:
         """One entry of the instruction list."""
-        return {
-            "op": self.op,
-            "buffer": self.buffer,
-            "dram": list(self.dram),
-            "at": list(self.at),
-            "shape": list(self.shape),
-        }
+        return _entry(self.op, self.buffer, dram=self.dram, at=self.at, shape=self.shape)
 
 
 @dataclass(frozen=True)
@@ -56,13 +54,7 @@ class Move:
 
     def to_json(self) -> JsonObject:
         """One entry of the instruction list."""
-        return {
-            "op": "move",
-            "buffer": self.buffer,
-            "source": list(self.source),
-            "at": list(self.at),
-            "shape": list(self.shape),
-        }
+        return _entry("move", self.buffer, source=self.source, at=self.at, shape=self.shape)
 
 
 @dataclass(frozen=True)
@@ -76,13 +68,7 @@ class Zero:
 
     def to_json(self) -> JsonObject:
         """One entry of the instruction list."""
-        return {
-            "op": "zero",
-            "buffer": self.buffer,
-            "dram": list(self.dram),
-            "at": list(self.at),
-            "shape": list(self.shape),
-        }
+        return _entry("zero", self.buffer, dram=self.dram, at=self.at, shape=self.shape)
 
 
 @dataclass(frozen=True)

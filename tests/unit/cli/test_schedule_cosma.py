@@ -100,7 +100,7 @@ def test_a_capacity_below_the_working_set_is_infeasible() -> None:
         ),
         (("--network", RESNET, "--route", "shortcut"), "unknown route 'shortcut'"),
         (("--network", RESNET, "--objective", "beauty"), "unknown objective 'beauty'"),
-        (("--network", RESNET, "--objective", "energy"), "--objective energy needs --arch"),
+        (("--network", RESNET, "--objective", "energy"), "--objective energy needs an architecture; --arch"),
         (("--network", RESNET, "--arch", "soma-egde"), "soma-edge"),
         (("--network", RESNET, "--time-limit", 0), "--time-limit must be positive"),
         (("--network", RESNET, "--chains", 3), "--chains is not used by scheduler 'cosma'"),
