@@ -1,6 +1,6 @@
 """The interface every scheduler of whole networks has: a problem, an objective and a budget go in, a schedule comes out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, final
 
 from codesign.arch.architecture import Architecture
@@ -140,7 +140,7 @@ class ScheduleResult:
     seconds: float = 0.0
     seed: int = 0
     detail: Any = None
-    found: Any = None
+    found: Any = field(default=None, compare=False, repr=False)
 
     def to_json(self) -> JsonObject:
         """Plain values."""
