@@ -217,10 +217,7 @@ def test_a_record_that_names_one_bottleneck_is_still_shown(study_folder: Path) -
     before = report_data(study)
     number = next(iter(before["designs"]))
     detail = study.detail(int(number))
-    old = {
-        **detail,
-        "layers": [{k: v for k, v in x.items() if k not in ("bottlenecks", "busy_cycles")} for x in detail["layers"]],
-    }
+    old = [{k: v for k, v in x.items() if k not in ("bottlenecks", "busy_cycles")} for x in detail["layers"]]
     rows = layer_rows(old, ())
     assert [r["bottlenecks"] for r in rows] == [[x["bottleneck"]] for x in detail["layers"]]
     assert [r["busy_cycles"] for r in rows] == [None] * len(rows)
