@@ -8,7 +8,7 @@ Cases are gemmcore, convcore and eyeriss (`experiments.exhaustive`), dosa:NETWOR
 Gemmini-like designs, `spaces.dosa`), and SPACE:NETWORK for any space and network that the command line knows.
 Designs are judged by proven EDP-optimal mappings; latency, energy and area are minimised. The last line is one JSON object. `front_equal`
 says whether the front found is that of the table, `worst_factor` how much better than an evaluated design any design of the table is; both are null
-where there is no table. A run that meets `--cpu-limit` says what it has proven so far.
+where there is no table. A run that meets `--time-limit` says what it has proven so far.
 """
 
 import argparse
@@ -135,7 +135,7 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", default="gemmcore", help="gemmcore, convcore, eyeriss or SPACE:NETWORK")
     parser.add_argument("--epsilon", type=float, default=0.0, help="designs at most this share better are left out")
-    parser.add_argument("--cpu-limit", type=float, default=3600.0, help="CPU seconds after which the gap is reported")
+    parser.add_argument("--time-limit", "--cpu-limit", dest="cpu_limit", type=float, default=3600.0, help="CPU seconds after which the gap is reported")  # fmt: skip
     parser.add_argument("--out", type=Path, help="folder for the line as a file")
     parser.add_argument("--smoke", action="store_true", help="convcore within 50 %%")
     options = parser.parse_args(arguments)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codesign.core.errors import UserError
-from codesign.cost.sparse.expectation import Flow, RankAccesses, SparseCounts, expect
+from codesign.cost.sparse.expectation import Flow, RankAccesses, Reading, SparseCounts, expect
 from experiments.sparseloop_cases import Case, read_cases, read_json, read_rows
 
 TOLERANCE = 0.01
@@ -169,9 +169,9 @@ def run(config: Config) -> dict[str, object]:
     cases = cases[:5] if config.smoke else cases
     matched = explained = total = agreeing = 0
     for case in cases:
-        compared = compare(
-            case, expect(case.computation, case.architecture, case.mapping, first_fills=True, gated_takes_time=False)
-        )
+        compared = compare(case, expect(
+            case.computation, case.architecture, case.mapping, reading=Reading.SPARSELOOP
+        ))  # fmt: skip
         off = [x for x in compared if not x.agrees]
         total, agreeing = total + len(compared), agreeing + len(compared) - len(off)
         matched += not off

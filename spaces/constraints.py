@@ -49,7 +49,8 @@ def _check_node(node: ast.AST, names: set[str], where: str) -> None:
     """Refuse everything but arithmetic, comparison and logic over the parameters."""
     if isinstance(node, ast.Name):
         if node.id not in names:
-            raise unknown_name("parameter", node.id, names, where=where)
+            error = unknown_name("parameter", node.id, names, where=where)
+            raise UserError(error.message, where=where, hint=f"{error.hint}; a label stands in quotes: '{node.id}'")
         return
     if isinstance(node, ast.Call):
         if not isinstance(node.func, ast.Name) or node.func.id not in _CALLS or node.keywords or not node.args:

@@ -2,8 +2,8 @@
 
 C. Hong et al., DOSA: Differentiable model-based one-loop search for DNN accelerators, MICRO 2023; figures read from its released program (ucb-bar/dosa,
 commit a7a3239, energy model and hardware configuration): 40 nm, DRAM 100 pJ and 8 bytes a cycle both ways together, scratchpad 32 bytes a cycle, accumulator
-two words a cycle and column. Its random search draws powers of two; so does this space, within the limits of its hardware (array 128, scratchpad
-1 MiB, accumulator 256 KiB). Links cost nothing there, and areas, which it does not use, are those of the technology.
+two words a cycle and column. Every side up to 128, every KiB of scratchpad up to 1 MiB and of accumulator up to 256 KiB is a design; the random search published
+there draws powers of two (`POWERS`). Links cost nothing there, and areas, which it does not use, are those of the technology.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from codesign.arch.architecture import (
 from codesign.arch.technology import apply_technology
 from codesign.arch.technology_files import load_technology
 from spaces.design import DesignSpace
-from spaces.parameters import PowerOfTwo, Value
+from spaces.parameters import Integer, PowerOfTwo, Value
 from spaces.space import Space
 
 DRAM_PJ, MAC_PJ, REGISTER_PJ = 100.0, 0.5608, 0.48746172
@@ -55,6 +55,15 @@ class DosaBuilder:
 
     technology: str = "cmos-45nm"
     clock_hz: float = 1e9
+
+    @property
+    def parts(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
+        """Which parameters each part depends on."""
+        return {
+            "Scratchpad": (("scratchpad_kib",),),
+            "Accumulator": (("accumulator_kib", "pe"),),
+            "Accumulator.fanout": (("pe",),),
+        }
 
     def __call__(self, point: Mapping[str, Value]) -> Architecture:
         """The architecture of a design of `DOSA.space`."""
@@ -108,14 +117,29 @@ def _same(energy_pj: float) -> AccessEnergy:
     return AccessEnergy(energy_pj, energy_pj, energy_pj)
 
 
+PRESET = {"pe": 16, "scratchpad_kib": 128, "accumulator_kib": 32}
+"""Gemmini's default."""
+
 DOSA = DesignSpace(
     name="dosa",
     space=Space(
-        [PowerOfTwo("pe", 1, 128), PowerOfTwo("scratchpad_kib", 1, 1024), PowerOfTwo("accumulator_kib", 1, 256)],
-        presets=[{"pe": 16, "scratchpad_kib": 128, "accumulator_kib": 32}],
+        [Integer("pe", 1, 128), Integer("scratchpad_kib", 1, 1024), Integer("accumulator_kib", 1, 256)],
+        presets=[PRESET],
     ),
     builder=DosaBuilder(),
     bits=8,
     partial_bits=SUM_BITS,
 )
-"""792 designs."""
+"""33,554,432 designs."""
+
+POWERS = DesignSpace(
+    name="dosa-powers",
+    space=Space(
+        [PowerOfTwo("pe", 1, 128), PowerOfTwo("scratchpad_kib", 1, 1024), PowerOfTwo("accumulator_kib", 1, 256)],
+        presets=[PRESET],
+    ),
+    builder=DosaBuilder(),
+    bits=8,
+    partial_bits=SUM_BITS,
+)
+"""The 792 of them that the published random search draws from."""

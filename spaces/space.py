@@ -149,6 +149,15 @@ class Space:
         """The rows with index 0 where a parameter does not exist: ``n x d``."""
         return np.where(self.active(indices), indices, 0) if self._conditions else indices
 
+    def exists_in(self, low: Indices, high: Indices) -> NDArray[np.bool_]:
+        """Which parameters exist in some design of a box of choices, both ends included: ``n x d`` twice to ``n x d``."""
+        live = np.ones(low.shape, dtype=np.bool_)
+        for column, (parent, allowed) in self._conditions.items():
+            before = np.concatenate([[0], np.cumsum(allowed)])
+            some = before[high[:, parent] + 1] > before[low[:, parent]]
+            live[:, column] = live[:, parent] & some
+        return live
+
     def _is_active(self, row: Indices, column: int) -> bool:
         if column not in self._conditions:
             return True

@@ -5,10 +5,13 @@ feeds ``fanout_x * fanout_y`` instances of the next level in, the innermost leve
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 
+from codesign.arch.memory_device import DramUse
+from codesign.arch.mesh import MeshLinks
 from codesign.arch.sparsity import NO_SPARSITY, LevelSparsity, ZeroKind
 from codesign.core.errors import UserError, unknown_name
 
@@ -39,12 +42,14 @@ class Links(Enum):
     SYSTOLIC: words are handed from child to child, so equal words are read once; each hand-over is one hop.
     MULTICAST: a bus. Equal words are read once and reach all children; each word drives the whole bus.
     PEER: a bus, and a child also takes from its neighbours the words they held one step before.
+    MESH: routers. Equal words are read once and sent as a tree of links, each of which passes one flit a cycle.
     """
 
     NONE = "none"
     SYSTOLIC = "systolic"
     MULTICAST = "multicast"
     PEER = "peer"
+    MESH = "mesh"
 
 
 @dataclass(frozen=True)
@@ -75,17 +80,33 @@ class Fanout:
         y: Children along Y.
         links: Interconnect of the children.
         hop_pj_per_bit: Energy to move one bit by one hop (the pitch of one child).
+        mesh: The routers of `Links.MESH`; by default a mesh of the fan-out's own size.
     """
 
     x: int = 1
     y: int = 1
     links: Links = Links.MULTICAST
     hop_pj_per_bit: float = 0.0
+    mesh: MeshLinks | None = None
 
     def __post_init__(self) -> None:
         _at_least(1, "fanout x", self.x)
         _at_least(1, "fanout y", self.y)
         _at_least(0.0, "hop_pj_per_bit", self.hop_pj_per_bit)
+        if self.links is Links.MESH and self.mesh is None:
+            object.__setattr__(self, "mesh", MeshLinks(self.x, self.y))
+        if self.mesh is not None and self.links is not Links.MESH:
+            raise UserError(f"`mesh` needs `links: mesh`, got `links: {self.links.value}`")
+        if self.mesh is not None and (self.mesh.width < self.x or self.mesh.height < self.y):
+            raise UserError(
+                f"the mesh must hold the fan-out of {self.x} x {self.y}, got a mesh of {self.mesh.width} x {self.mesh.height}",
+                hint="give `mesh` a `width` and a `height` of at least the fan-out's, or leave them out",
+            )
+
+    @property
+    def shares(self) -> bool:
+        """Whether equal words are read once for all children."""
+        return self.links is not Links.NONE and (self.mesh is None or self.mesh.trees)
 
     @property
     def size(self) -> int:
@@ -113,6 +134,7 @@ class StorageLevel:
         area_mm2: Of one instance; None until a technology fills it in.
         leakage_mw: Of one instance; None until a technology fills it in.
         fanout: Network to the next level in.
+        dram: The device behind a DRAM level; only the event tier reads it.
         sparsity: What it does about zeros: formats, gating, skipping.
     """
 
@@ -130,10 +152,13 @@ class StorageLevel:
     area_mm2: float | None = None
     leakage_mw: float | None = None
     fanout: Fanout = field(default_factory=Fanout)
+    dram: DramUse | None = None
     sparsity: LevelSparsity = NO_SPARSITY
 
     def __post_init__(self) -> None:
         try:
+            if self.dram is not None and self.kind is not LevelKind.DRAM:
+                raise UserError(f"`device` needs `kind: dram`, got `kind: {self.kind.value}`")
             _at_least(1, "word_bits", self.word_bits)
             _at_least(1, "banks", self.banks)
             for name in ("read_bandwidth_words_per_cycle", "write_bandwidth_words_per_cycle", "capacity_bytes"):
@@ -173,6 +198,8 @@ class Arithmetic:
         leakage_mw: Of one unit; None until a technology fills it in.
         name: As other tools' files call it.
         zeros: Whether a MAC with a zero operand is gated or skipped; None computes it.
+        by_width: (bits, bits, pJ) of MACs whose two operands have these widths, the wider first; others cost `energy_pj`.
+        unpack_pj: Of widening one operand that is narrower than the MAC, where `by_width` does not say.
     """
 
     bits: int = 8
@@ -181,12 +208,35 @@ class Arithmetic:
     leakage_mw: float | None = None
     name: str = "MAC"
     zeros: ZeroKind | None = None
+    by_width: tuple[tuple[int, int, float], ...] = ()
+    unpack_pj: float = 0.0
 
     def __post_init__(self) -> None:
         _at_least(1, "mac bits", self.bits)
         for name in ("energy_pj", "area_mm2", "leakage_mw"):
             if getattr(self, name) is not None:
                 _at_least(0.0, f"mac {name}", getattr(self, name))
+        for wide, narrow, energy in self.by_width:
+            if not 1 <= narrow <= wide <= self.bits or energy < 0.0:
+                raise UserError(
+                    f"`by_width` needs {self.bits} >= wider >= narrower >= 1 bits and pJ >= 0, got {wide}, {narrow}, {energy}"
+                )
+        _at_least(0.0, "mac unpack_pj", self.unpack_pj)
+
+    @property
+    def least_energy_pj(self) -> float:
+        """Of the cheapest pair of widths; 0 until a technology fills it in."""
+        return min([self.energy_pj or 0.0, *(energy for _, _, energy in self.by_width)])
+
+    def energy_of(self, widths: Sequence[int]) -> float | None:
+        """Energy of one MAC on operands of these widths (rule P4); None until a technology fills it in."""
+        pair = tuple(sorted(widths, reverse=True))
+        for wide, narrow, energy in self.by_width:
+            if pair == (wide, narrow):
+                return energy
+        if self.energy_pj is None:
+            return None
+        return self.energy_pj + self.unpack_pj * sum(w < self.bits for w in widths)
 
 
 @dataclass(frozen=True)
@@ -281,7 +331,7 @@ class Architecture:
         return replace(self, levels=levels)
 
     def with_level(self, name: str, **changes: object) -> "Architecture":
-        """The same architecture with fields of one level replaced."""
+        """The same architecture with fields of one level replaced; energies and areas stay, whatever its new size."""
         self.level(name)
         levels = tuple(replace(v, **changes) if v.name == name else v for v in self.levels)  # type: ignore[arg-type]
         return replace(self, levels=levels)

@@ -24,6 +24,10 @@ from codesign.arch.architecture import (
     Ports,
     StorageLevel,
 )
+from codesign.arch.memory_device import DramUse, PagePolicy
+from codesign.arch.mesh import MeshLinks
+from codesign.arch.sparsity import NO_SPARSITY, ZeroKind
+from codesign.arch.sparsity_files import sparsity_from_json, sparsity_to_json, zero_kind
 from codesign.arch.technology_files import technology_beside
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields
@@ -87,8 +91,13 @@ def _read_level(value: Any, place: str, where: str) -> StorageLevel:
         "energy": _read_energy(fields.child("energy")) if fields.has("energy") else None,
         "area_mm2": fields.number("area_mm2", None, least=0),
         "leakage_mw": fields.number("leakage_mw", None, least=0),
-        "fanout": _read_fanout(fields.child("fanout")),
+        "sparsity": sparsity_from_json(fields.child("sparsity")) if fields.has("sparsity") else NO_SPARSITY,
     }
+    try:
+        level["fanout"] = _read_fanout(fields.child("fanout"))
+        level["dram"] = _read_dram(fields)
+    except UserError as error:
+        raise error.within(fields.where) if error.where is None else error from None
     fields.finish()
     try:
         return StorageLevel(**level)
@@ -124,26 +133,88 @@ def _read_energy(fields: Fields) -> AccessEnergy:
 
 
 def _read_fanout(fields: Fields) -> Fanout:
-    fanout = Fanout(
-        x=fields.integer("x", 1, least=1),
-        y=fields.integer("y", 1, least=1),
-        links=_choice(fields, "links", "multicast", Links),
-        hop_pj_per_bit=fields.number("hop_pj_per_bit", 0.0, least=0),
+    x, y = fields.integer("x", 1, least=1), fields.integer("y", 1, least=1)
+    links, hop = _choice(fields, "links", "multicast", Links), fields.number("hop_pj_per_bit", 0.0, least=0)
+    mesh = _read_mesh(fields.child("mesh"), x, y) if fields.has("mesh") else None
+    fields.finish()
+    return Fanout(x, y, links, hop, mesh)
+
+
+_MESH_NUMBERS = (
+    "flit_bits", "packet_flits", "virtual_channels", "buffer_flits", "routing_cycles", "credit_cycles", "add_cycles"
+)  # fmt: skip
+
+
+def _read_mesh(fields: Fields, x: int, y: int) -> MeshLinks:
+    """Routers; the least of every number is checked by the value itself."""
+    plain = MeshLinks(1, 1)
+    parents = fields.raw("parents", [0])
+    if not isinstance(parents, list) or not all(isinstance(n, int) and not isinstance(n, bool) for n in parents):
+        raise UserError(f"`parents` must be a list of nodes, got {parents!r}", where=fields.where)
+    mesh = MeshLinks(
+        width=fields.integer("width", x),
+        height=fields.integer("height", y),
+        parents=tuple(parents),
+        trees=fields.flag("trees", True),
+        speculative=fields.flag("speculative", False),
+        **{key: fields.integer(key, getattr(plain, key)) for key in _MESH_NUMBERS},
     )
     fields.finish()
-    return fanout
+    return mesh
+
+
+def _read_dram(fields: Fields) -> DramUse | None:
+    """`device`, `page_policy`, `channels` and `layout` of a DRAM level; None without `device`."""
+    if not fields.has("device"):
+        for key in ("page_policy", "channels", "layout"):
+            if fields.has(key):
+                raise UserError(f"`{key}` needs `device`", where=fields.where, hint="name the DRAM device")
+        return None
+    policy = fields.text("page_policy", None)
+    if policy is not None and policy not in [p.value for p in PagePolicy]:
+        raise unknown_name("`page_policy`", policy, [p.value for p in PagePolicy], where=fields.where)
+    layout = fields.raw("layout", {})
+    if isinstance(layout, str):
+        layout = dict.fromkeys(_ROLES, layout)
+    if not isinstance(layout, dict) or not all(isinstance(v, str) for v in layout.values()):
+        raise UserError(
+            f"`layout` must be a layout, or one for each role or tensor, got {layout!r}",
+            where=fields.where,
+            hint='row-major, tiled, or digits of the axes such as "0, 2, 3, 1"',
+        )
+    return DramUse(
+        device=fields.text("device"),
+        page_policy=None if policy is None else PagePolicy(policy),
+        channels=fields.integer("channels", 1),
+        layouts=tuple((str(key), text) for key, text in layout.items()),
+    )
 
 
 def _read_mac(fields: Fields) -> Arithmetic:
+    zeros = fields.text("zeros", None)
     mac = Arithmetic(
         bits=fields.integer("bits", 8, least=1),
         energy_pj=fields.number("energy_pj", None, least=0),
         area_mm2=fields.number("area_mm2", None, least=0),
         leakage_mw=fields.number("leakage_mw", None, least=0),
         name=fields.text("name", "MAC"),
+        by_width=tuple(_read_pair(item, fields.where) for item in fields.items("by_width", [])),
+        unpack_pj=fields.number("unpack_pj", 0.0, least=0),
+        zeros=None if zeros is None else zero_kind(zeros, (ZeroKind.GATE, ZeroKind.SKIP), f"{fields.where}, `zeros`"),
     )
     fields.finish()
     return mac
+
+
+def _read_pair(value: Any, where: str) -> tuple[int, int, float]:
+    """``{bits: [8, 4], energy_pj: 0.15}``."""
+    fields = Fields(value, f"{where}, `by_width`")
+    widths = sorted(fields.items("bits"), reverse=True)
+    if len(widths) != 2 or not all(isinstance(w, int) and not isinstance(w, bool) for w in widths):
+        raise UserError(f"`bits` must be two widths, got {widths}", where=fields.where)
+    pair = widths[0], widths[1], float(fields.number("energy_pj", least=0))
+    fields.finish()
+    return pair
 
 
 def _choice(fields: Fields, key: str, default: str, options: type[LevelKind] | type[Links] | type[Ports]) -> Any:
@@ -165,6 +236,12 @@ def architecture_to_json(architecture: Architecture) -> JsonObject:
     value["levels"] = [_write_level(level) for level in architecture.levels]
     mac = architecture.mac
     value["mac"] = {"name": mac.name, "bits": mac.bits, **_given(mac, "energy_pj", "area_mm2", "leakage_mw")}
+    if mac.by_width:
+        value["mac"]["by_width"] = [{"bits": [a, b], "energy_pj": energy} for a, b, energy in mac.by_width]
+    if mac.unpack_pj:
+        value["mac"]["unpack_pj"] = mac.unpack_pj
+    if mac.zeros is not None:
+        value["mac"]["zeros"] = mac.zeros.value
     return value
 
 
@@ -185,6 +262,16 @@ def _write_level(level: StorageLevel) -> dict[str, Any]:
     value["fanout"] = {"x": fanout.x, "y": fanout.y, "links": fanout.links.value}
     if fanout.hop_pj_per_bit:
         value["fanout"]["hop_pj_per_bit"] = fanout.hop_pj_per_bit
+    if level.sparsity != NO_SPARSITY:
+        value["sparsity"] = sparsity_to_json(level.sparsity)
+    if fanout.mesh is not None:
+        value["fanout"]["mesh"] = vars(fanout.mesh) | {"parents": list(fanout.mesh.parents)}
+    if level.dram is not None:
+        value["device"], value["channels"] = level.dram.device, level.dram.channels
+        if level.dram.page_policy is not None:
+            value["page_policy"] = level.dram.page_policy.value
+        if level.dram.layouts:
+            value["layout"] = dict(level.dram.layouts)
     return value
 
 

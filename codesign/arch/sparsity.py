@@ -15,19 +15,28 @@ class RankFormat(Enum):
 
     OFFSETS: An offset for every coordinate and one more: the row pointers of CSR.
     BITMASK: One bit for every coordinate of a fibre that holds something.
+    FLAT_BITMASK: One bit for every coordinate, empty fibres too.
+    PLAIN_BITMASK: The same beside values that are all kept, zeros too.
     RUN_LENGTH: The number of zeros before every coordinate that holds something.
     COORDINATES: Every coordinate that holds something.
     """
 
     OFFSETS = "offsets"
     BITMASK = "bitmask"
+    FLAT_BITMASK = "flat_bitmask"
+    PLAIN_BITMASK = "plain_bitmask"
     RUN_LENGTH = "run_length"
     COORDINATES = "coordinates"
 
     @property
     def compressed(self) -> bool:
         """Whether empty coordinates take no payload."""
-        return self is not RankFormat.OFFSETS
+        return self not in (RankFormat.OFFSETS, RankFormat.PLAIN_BITMASK)
+
+    @property
+    def entry_bits(self) -> int | None:
+        """Width of an entry that needs no choice: one bit in masks, None elsewhere."""
+        return 1 if "bitmask" in self.value else None
 
 
 @dataclass(frozen=True)
@@ -55,13 +64,17 @@ class TensorFormat:
         tensor: Its name, or a role (input, weight, output).
         ranks: From the outermost to the innermost.
         inner_to_outer: Whether the innermost rank takes the innermost loop first (law F1).
+        flat: Whether the one rank stands for the whole tile, however the mapping cuts it.
     """
 
     tensor: str
     ranks: tuple[Rank, ...]
     inner_to_outer: bool = True
+    flat: bool = False
 
     def __post_init__(self) -> None:
+        if self.flat and len(self.ranks) != 1:
+            raise UserError(f"the flat format of {self.tensor!r} has one rank, got {len(self.ranks)}")
         if not self.ranks:
             raise UserError(f"the format of {self.tensor!r} needs at least one rank")
 

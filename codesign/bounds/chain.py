@@ -2,19 +2,19 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.arch.architecture import AccessEnergy, Architecture, Links
+from codesign.arch.architecture import Architecture, Links
 from codesign.bounds.buffered import dram_cycles, dram_pj
 from codesign.bounds.dram import DramTables, keeps
 from codesign.bounds.layer import LayerFacts
+from codesign.bounds.structure import prices_of
 
 Floats = NDArray[np.float64]
-
-_FREE = AccessEnergy(0.0, 0.0, 0.0)
 
 
 @final
@@ -30,6 +30,7 @@ class ChainTables:
     def __init__(self, layers: Sequence[LayerFacts], counts: Floats, dram: DramTables) -> None:
         self._layers, self._counts, self._dram = layers, counts, dram
         self._cycles: dict[tuple[object, ...], Floats] = {}
+        self._least_counts: dict[tuple[object, ...], Floats] = {}
 
     def bound(self, architecture: Architecture) -> tuple[float, Floats]:
         """Dynamic energy of all layers, and cycles of each: pJ and ``layers``."""
@@ -67,28 +68,49 @@ class ChainTables:
         return cycles
 
     def _on_chip_pj(self, facts: LayerFacts, architecture: Architecture) -> float:
+        return float(self._counts_of(facts, architecture) @ prices_of(architecture))
+
+    def counts_of(self, facts: LayerFacts, architecture: Architecture) -> Floats:
+        """Least accesses of a layer, every word once past DRAM, in the order of `prices_of`: ``4 L + 1``."""
+        key = (id(facts), *((v.word_bits, v.one_element_per_word, v.keep, replace(v.fanout, hop_pj_per_bit=0.0)) for v in architecture.levels))  # fmt: skip
+        if key not in self._least_counts:
+            counts = self._counts_of(facts, architecture)
+            read, written = DramTables.compulsory(facts, architecture.levels[0])
+            counts[0], counts[2] = read, written
+            self._least_counts[key] = counts
+        return self._least_counts[key]
+
+    def least_cycles(self, architecture: Architecture) -> Floats:
+        """Cycles of each layer if every word crosses the DRAM interface once: ``layers``."""
+        dram = architecture.levels[0]
+        words = np.array([DramTables.compulsory(f, dram) for f in self._layers])
+        cycles = dram_cycles(dram, words.sum(axis=1), words[:, 0], words[:, 1])
+        return np.maximum(np.maximum(cycles, self._port_cycles(architecture)), self._compute_cycles(architecture))
+
+    def _counts_of(self, facts: LayerFacts, architecture: Architecture) -> Floats:
         """Every kept word enters once; the innermost memory that keeps a tensor serves the MACs, shared words once."""
-        total = facts.macs * (architecture.mac.energy_pj or 0.0)
+        total = np.zeros(4 * len(architecture.levels) + 1)
+        total[-1] = facts.macs
         for t, tensor in enumerate(facts.tensors):
             chain = [k for k, level in enumerate(architecture.levels) if k and keeps(level, tensor)]
             for k in chain:
                 level = architecture.levels[k]
-                energy = level.energy or _FREE
                 bits = level.element_bits(tensor.partial_bits if tensor.is_output else tensor.bits)
                 words = facts.words[t] * bits / level.word_bits
+                read, fill, update = 4 * k, 4 * k + 1, 4 * k + 2
                 if k == chain[-1]:
                     served = self._served(facts, architecture, k, t) * bits / level.word_bits
                     if tensor.is_output:
-                        total += (
-                            served * energy.update_pj
-                            + max(served - words * self._spread_below(facts, architecture, k), 0.0) * energy.read_pj
-                        )
+                        total[update] += served
+                        total[read] += max(served - words * self._spread_below(facts, architecture, k), 0.0)
                     else:
-                        total += served * energy.read_pj + words * energy.fill_pj
+                        total[read] += served
+                        total[fill] += words
                 elif tensor.is_output:
-                    total += words * energy.update_pj
+                    total[update] += words
                 else:
-                    total += words * (energy.fill_pj + energy.read_pj)
+                    total[fill] += words
+                    total[read] += words
         return total
 
     def _served(self, facts: LayerFacts, architecture: Architecture, k: int, tensor: int) -> float:

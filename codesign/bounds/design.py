@@ -3,12 +3,14 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import cached_property
 from typing import Any, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codesign.arch.architecture import Architecture, Fanout, LevelKind
+from codesign.bounds.box_bounds import BoxBounds
 from codesign.bounds.buffered import BufferedTables, Split, is_buffered
 from codesign.bounds.chain import ChainTables
 from codesign.bounds.dram import DramTables
@@ -121,19 +123,31 @@ class DesignBounds:
         found: Parts | None = getattr(self._space, "parts", None)
         return found
 
+    @cached_property
+    def boxes(self) -> BoxBounds:
+        """Bounds of boxes of designs, for spaces too large to be listed."""
+        return BoxBounds(self._space, self)
+
     def lower_bounds(self, indices: Indices, metrics: Sequence[str]) -> Floats:
         """Bounds of some designs, NaN for a metric without one: ``n x d`` rows to ``n x m``."""
         return self.table(indices).values(metrics)
 
     def table(self, indices: Indices) -> "BoundTable":
         """The bounds of some designs, to be looked at and sharpened: ``n x d`` rows."""
-        count = len(indices)
+        found = figures_of(self._space.space, self._space.build, indices, self.parts) if len(indices) else []
+        area, leakage = np.zeros(len(indices)), np.zeros(len(indices))
+        for figures in found:
+            area[figures.rows], leakage[figures.rows] = _area_mm2(figures), _leakage_w(figures)
+        return self.table_of(found, area, leakage)
+
+    def table_of(self, found: Sequence[Figures], area: Floats, leakage: Floats) -> "BoundTable":
+        """The bounds of designs whose figures, area in mm2 and leakage in W are known: ``n`` each."""
+        count = len(area)
         cycles, energy, clock = np.zeros(count), np.zeros(count), np.ones(count)
-        area, leakage = np.zeros(count), np.zeros(count)
         vector_cycles, vector_pj = np.zeros(count), np.zeros(count)
         pieces = []
         if count:
-            for figures in figures_of(self._space.space, self._space.build, indices, self.parts):
+            for figures in found:
                 at = figures.rows
                 split = self.buffered.bound(figures) if is_buffered(figures, self.layers) else None
                 if split is None:
@@ -144,9 +158,14 @@ class DesignBounds:
                 cycles[at] += vector_cycles[at]
                 energy[at] += vector_pj[at]
                 clock[at] = figures.clock_hz
-                area[at], leakage[at] = _area_mm2(figures), _leakage_w(figures)
                 pieces.append((figures, split))
         return BoundTable(self, pieces, cycles / clock, energy * 1e-12, area, leakage, clock, vector_cycles, vector_pj)
+
+    def plain_table(
+        self, latency_s: Floats, dynamic_j: Floats, area: Floats, leakage: Floats, clock_hz: Floats, zeros: Floats
+    ) -> "BoundTable":
+        """Bounds that are known already, as a table that cannot be sharpened."""
+        return BoundTable(self, [], latency_s, dynamic_j, area, leakage, clock_hz, zeros, zeros)
 
     def _one_by_one(self, figures: Figures) -> tuple[Floats, Floats]:
         """Bounds of designs of no special family, each distinct machine once: dynamic energy and cycles, ``n`` each."""

@@ -12,6 +12,7 @@ from codesign.bounds.layer import LayerFacts
 from codesign.core.goals import Budget, Objective
 from codesign.mappers.exact import ExactMapper
 from codesign.mapping.constraints import MappingProblem
+from codesign.mapping.mapping import Mapping
 from codesign.workloads.computation import Computation, Tensor
 
 Floats = NDArray[np.float64]
@@ -27,13 +28,25 @@ _FREE = AccessEnergy(0.0, 0.0, 0.0)
 
 def least_energy_pj(computation: Computation, architecture: Architecture) -> float:
     """The least energy of any even mapping, or a proven lower bound of it; infinite where nothing fits."""
+    return least_energy(computation, architecture)[0]
+
+
+def least_energy(computation: Computation, architecture: Architecture) -> tuple[float, Mapping | None]:
+    """`least_energy_pj`, and the mapping that has it (or nearly, where the proof was stopped)."""
     problem = MappingProblem(computation, architecture)
     found = ExactMapper(effort=EFFORT).map(problem, Objective.ENERGY, budget=Budget(), seed=0)
     if found.cost is None:
-        return math.inf if found.proof.value == "optimal" else 0.0
-    if found.gap is None:
-        return 0.0
-    return found.cost.energy_pj / (1.0 + found.gap)
+        return math.inf if found.proof.value == "optimal" else 0.0, None
+    return (0.0 if found.gap is None else found.cost.energy_pj / (1.0 + found.gap)), found.mapping
+
+
+def least_cycles(computation: Computation, architecture: Architecture) -> tuple[float, Mapping | None]:
+    """The least latency of any even mapping, or a proven lower bound of it, infinite where nothing fits; and the mapping."""
+    problem = MappingProblem(computation, architecture)
+    found = ExactMapper(effort=EFFORT).map(problem, Objective.LATENCY, budget=Budget(), seed=0)
+    if found.cost is None:
+        return math.inf if found.proof.value == "optimal" else 0.0, None
+    return (0.0 if found.gap is None else float(found.cost.latency_cycles) / (1.0 + found.gap)), found.mapping
 
 
 def keeps(level: StorageLevel, tensor: Tensor) -> bool:

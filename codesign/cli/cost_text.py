@@ -10,7 +10,7 @@ from codesign.arch.architecture import Architecture, Ports, StorageLevel
 from codesign.workloads.computation import Computation
 
 if TYPE_CHECKING:
-    from codesign.cost.cost import Cost
+    from codesign.cost.cost import Cost, ZeroMacs
 
 MIN_WIDTH = 120
 """Columns at least: a number that is cut short is worse than a line that wraps."""
@@ -34,7 +34,7 @@ def print_cost(computation: Computation, architecture: Architecture, cost: "Cost
         f"latency      {cost.latency_cycles:,} cycles = {seconds:.4g} s at {architecture.clock_hz / 1e6:g} MHz"
     )
     console.print(f"             bound by {_bound(cost)}")
-    used = cost.macs // cost.compute_cycles
+    used = cost.units_used
     console.print(
         f"utilization  {cost.utilization:.2%} of {cost.mac_units:,} MAC units over the whole run; {used:,} are mapped to"
     )
@@ -43,6 +43,8 @@ def print_cost(computation: Computation, architecture: Architecture, cost: "Cost
     console.print(f"DRAM         {cost.dram_bytes:,.0f} bytes moved at {architecture.levels[0].name}")
     console.print()
     console.print(_traffic_table(cost))
+    if cost.zero_macs is not None:
+        console.print(_zeros_table(cost, cost.zero_macs))
     console.print(_level_table(architecture, cost))
 
 
@@ -50,9 +52,7 @@ def _bound(cost: "Cost") -> str:
     from codesign.cost.cost import COMPUTE
 
     named = [
-        f"compute: {cost.macs:,} MACs on {cost.macs // cost.compute_cycles:,} units"
-        if name == COMPUTE
-        else f"the bandwidth of {name}"
+        f"compute: {cost.macs:,} MACs on {cost.units_used:,} units" if name == COMPUTE else f"the bandwidth of {name}"
         for name in cost.bottlenecks
     ]
     text = f"{' and equally by '.join(named)}"
@@ -99,6 +99,35 @@ def _traffic_table(cost: "Cost") -> Table:
     return table
 
 
+def _zeros_table(cost: "Cost", macs: "ZeroMacs") -> Table:
+    table = Table(
+        title="Zeros, expected: accesses gated and skipped, metadata moved, non-zeros in a tile (overflow: chance it does not fit)",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
+    table.add_column("level", no_wrap=True)
+    table.add_column("tensor", no_wrap=True)
+    headers = ("dense reads", "actual", "gated", "skipped", "metadata bytes", "non-zeros held", "overflow")
+    for header in headers:
+        table.add_column(header, justify="right", no_wrap=True)
+    for level in cost.levels:
+        for tensor in level.tensors:
+            zeros = tensor.zeros
+            if zeros is not None:
+                counts = (
+                    zeros.dense_reads,
+                    tensor.reads,
+                    zeros.gated_reads,
+                    zeros.skipped_reads,
+                    zeros.metadata_bits / 8,
+                )
+                held = (f"{zeros.held_words:,.0f}", f"{zeros.overflow:.2g}")
+                table.add_row(level.level, tensor.tensor, *(f"{n:,.0f}" for n in counts), *held)
+    table.add_row("MAC", "", *(f"{n:,.0f}" for n in (cost.macs, macs.actual, macs.gated, macs.skipped)), "", "", "")
+    return table
+
+
 def _energy(energy_pj: float, cost: "Cost") -> tuple[str, str]:
     share = energy_pj / cost.energy_pj if cost.energy_pj else 0.0
     return f"{energy_pj:,.1f}", f"{share:.1%}"
@@ -119,7 +148,7 @@ def _level_table(architecture: Architecture, cost: "Cost") -> Table:
         bandwidth = bandwidth_text(architecture.level(level.level))
         used = (f"{level.instances:,}", f"{level.used_bytes:,.0f}", capacity, bandwidth)
         table.add_row(level.level, *used, *_busy(level.level, level.busy_cycles, cost))
-    units = f"{cost.macs // cost.compute_cycles:,}"
+    units = f"{cost.units_used:,}"
     table.add_row("MAC", units, "", "", "", *_busy("compute", cost.compute_cycles, cost))
     return table
 

@@ -149,6 +149,21 @@ class JudgeFlags:
             "(each has the full bandwidth, as Timeloop counts); default: as the space says.",
         ),
     ] = None
+    timing: Annotated[
+        str | None,
+        option(
+            _JUDGE,
+            help="analytical, or event: the front is simulated after the search; with --fidelity two the high fidelity is simulated.",
+            show_default="analytical",
+        ),
+    ] = None
+    timing_table: Annotated[
+        str | None,
+        option(
+            _JUDGE,
+            help="With --timing event: timing table by name or file; default: the one named like the architecture, else none.",
+        ),
+    ] = None
     time_limit: Annotated[float | None, option(_JUDGE, help="Seconds of search per layer (soma: per network).")] = None
     evaluations: Annotated[
         int | None, option(_JUDGE, help="Mappings scored per layer (soma: schemes per network) at most.")
@@ -186,6 +201,8 @@ class JudgeFlags:
             "time_limit_s": self.time_limit,
             "evaluations": self.evaluations,
             "dram_ports": self.dram_ports,
+            "timing": self.timing,
+            "timing_table": self.timing_table,
             "between_layers": {
                 "activations": self.activations,
                 "activation_bytes": None if size is None else parse_size(size, "--activation-buffer"),

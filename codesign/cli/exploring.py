@@ -14,6 +14,7 @@ from codesign.cli.inputs import counted
 from codesign.evaluation.metrics import UNITS, format_si, unit_of
 from codesign.optim.certificate import Certificate
 from codesign.study.owner import owner_label
+from codesign.study.retime import TIMING_FILE
 from codesign.study.run import PreparedStudy, StudyRun, run_study
 from codesign.study.specification import StudySpec
 from codesign.study.storage import Claim
@@ -32,7 +33,10 @@ def run_explore(spec: StudySpec, *, front_to_stderr: bool) -> StudyRun:
     """
     run = run_study(spec, ProgressBar(Console(stderr=True)))
     try:
-        finish(run.study, Path(spec.place.out), Console(stderr=front_to_stderr))
+        console = Console(stderr=front_to_stderr)
+        finish(run.study, Path(spec.place.out), console)
+        if run.timed:
+            console.print(timed_table(run))
     finally:
         run.study.close()
     return run
@@ -174,6 +178,27 @@ def front_table(study: Study) -> Table:
         )
     if not front:
         table.caption = _why_empty(study)
+    return table
+
+
+def timed_table(run: StudyRun) -> Table:
+    """The front under both models: cycles, what makes the difference, whether the design stays on the front."""
+    table = Table(
+        box=SIMPLE,
+        title=f"The front event-timed; of the slowest layer, what is busiest and what it waits for ({TIMING_FILE})",
+    )
+    table.add_column("trial", justify="right", no_wrap=True)
+    for header in ("analytical cycles", "event cycles", "more"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for header in ("busiest", "waits for", "kept"):
+        table.add_column(header, overflow="fold")
+    for design in run.timed:
+        network = design.network
+        more = f"{network.latency_cycles / network.analytic_cycles - 1:+.1%}"
+        cycles = (f"{network.analytic_cycles:,.0f}", f"{network.latency_cycles:,.0f}")
+        slowest = network.slowest.run
+        kept = "yes" if design.on_front else "no"
+        table.add_row(str(design.trial), *cycles, more, slowest.bound_by, slowest.waits_for, kept)
     return table
 
 

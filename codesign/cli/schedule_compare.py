@@ -97,8 +97,7 @@ def run(options: ScheduleOptions) -> None:
 
 
 def _soma(options: ScheduleOptions) -> Row:
-    result = schedule_soma.find(options)
-    counts = schedule_soma.counts(schedule_soma.posed_of(result))
+    counts, result = schedule_soma.find(options)
     row = Row(options.scheduler, counts["operators"], counts["macs"], counts["weight_bytes"])
     if result.infeasible is not None:
         return replace(row, reason=result.infeasible.detail)

@@ -139,30 +139,15 @@ def _is_architecture(name: str) -> bool:
 
 
 def _architecture(name: str) -> Any:
-    from codesign.arch.files import architecture_from_json
-    from codesign.arch.presets import fill_figures, load_preset
+    from codesign.cli.inputs import resolve
 
-    if not Path(name).suffix:
-        return load_preset(name)
-    raw = read_structured(name)
-    if not isinstance(raw, Mapping) or "architecture" not in raw:
-        raise UserError("expected an object with the key `architecture`", where=name)
-    return fill_figures(architecture_from_json(raw["architecture"], name, folder=Path(name).parent))
+    return resolve([], arch=name).need_architecture()
 
 
 def _objective(name: str | None) -> "Objective":
     from codesign.core.goals import Objective
 
     return Objective.EDP if name is None else Objective.parse(name, exponents=True)
-
-
-def find(options: ScheduleOptions) -> "ScheduleResult":
-    """What the scheduler finds; nothing is printed."""
-    from codesign.core.goals import Budget
-
-    scheduler, problem = _posed(options)
-    budget = Budget(options.time_limit, options.evaluations)
-    return scheduler.schedule(problem, _objective(options.objective), budget=budget, seed=options.seed or 0)
 
 
 def posed_of(result: "ScheduleResult") -> "Problem":
@@ -224,25 +209,36 @@ def _evaluate(problem: Any, path: Path, options: ScheduleOptions) -> None:
             print(f"{record['name']}: {record['status']}: {record['reason']}")
 
 
-def counts(problem: Any) -> dict[str, Any]:
-    """What the network is: name, layers, MACs of the whole batch, bytes of weights."""
-    layers = problem.graph.layers
+def counts(problem: Any, operators: int) -> dict[str, Any]:
+    """What the network is: name, operators and the layers they are scheduled as, MACs of the whole batch, bytes of weights."""
     return {
         "network": problem.graph.name,
         "batch": problem.batch,
-        "operators": len(layers),
+        "operators": operators,
+        "scheduled_layers": len(problem.graph.layers),
         "macs": problem.batch * problem.graph.macs,
         "weight_bytes": problem.graph.weight_bytes,
     }
 
 
-def headline(problem: Any) -> str:
+def headline(count: Mapping[str, Any]) -> str:
     """The same as a line."""
-    count = counts(problem)
+    layers, operators = count["scheduled_layers"], count["operators"]
+    cut = "" if layers == operators else f" (scheduled as {layers} layers, since those with wide weights are cut)"
     return (
-        f"{count['network']}, batch {count['batch']}: {count['operators']} operators, {count['macs']:,} MACs, "
+        f"{count['network']}, batch {count['batch']}: {operators} operators{cut}, {count['macs']:,} MACs, "
         f"{count['weight_bytes']:,} bytes of weights"
     )
+
+
+def find(options: ScheduleOptions) -> "tuple[dict[str, Any], ScheduleResult]":
+    """What the network is and what the scheduler finds; nothing is printed."""
+    from codesign.core.goals import Budget
+
+    scheduler, problem = _posed(options)
+    budget = Budget(options.time_limit, options.evaluations)
+    result = scheduler.schedule(problem, _objective(options.objective), budget=budget, seed=options.seed or 0)
+    return counts(posed_of(result), len(scheduler.pose(problem).graph.layers)), result
 
 
 def run(options: ScheduleOptions) -> None:
@@ -255,20 +251,20 @@ def run(options: ScheduleOptions) -> None:
         scheduler, problem = _posed(options)
         _evaluate(scheduler.pose(problem), options.evaluate, options)
         return
-    result = find(options)
-    found, posed = result.found, posed_of(result)
+    count, result = find(options)
+    found = result.found
     if isinstance(found, Unscheduled):
-        record = {**infeasible_json(posed, found.reason, options.scheduler), **counts(posed)}
-        _print_record(record, f"{headline(posed)}\ninfeasible: {found.reason.reason}", options)
+        record = {**infeasible_json(found.problem, found.reason, options.scheduler), **count}
+        _print_record(record, f"{headline(count)}\ninfeasible: {found.reason.reason}", options)
         if options.out is not None:
             write_json(options.out, record)
         return
-    record = {**found_json(found, options.scheduler, result.seed), **counts(posed)}
+    record = {**found_json(found, options.scheduler, result.seed), **count}
     _write_files(found.schedule, record, options)
     if options.output_format == "json":
         print(json.dumps(record))
         return
-    print(headline(posed))
+    print(headline(count))
     print(table([(options.scheduler, record)]))
     print(
         f"DRAM attributes: {found.proof}, gap {100 * found.gap:.2f} % of {found.dram_bound_cycles:,} cycles for these tiles"

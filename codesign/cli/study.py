@@ -173,6 +173,9 @@ def _show(study: "Study", output_format: str) -> None:
     typer.echo(f"optimiser   {config['optimizer']}, seed {config['seed']}")
     typer.echo(f"inner loop  {config['mapper'].get('name')}, {_options(config['evaluation'])}")
     typer.echo(f"objectives  {', '.join(study.objectives)}{''.join(f'; {c}' for c in study.constraints)}")
+    rules = [str(rule["rule"]) for rule in config["space"].get("space", {}).get("constraints", [])]
+    if rules:
+        typer.echo(f"rules       {'; '.join(rules)}")
     typer.echo(f"trials      {len(study.trials)} finished, {len(study.running_elsewhere)} running or left over")
     for reason, count in sorted(reasons.items(), key=lambda item: -item[1]):
         typer.echo(f"            {count} infeasible: {reason}")

@@ -1,7 +1,8 @@
 """`codesign tensorize --core`: search the program of a computation on a core, with any software search or a trained policy."""
 
 import json
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
 
 import typer
@@ -65,7 +66,9 @@ def search_program(
         stages = split_stages(computation)
         if len(stages) == 1:
             raise
-        problems = [SoftwareProblem.of(stage, core) for stage in stages]
+        problems = _staged(stages, core, program.stage)
+        if program.stage is not None:
+            program = replace(program, stage=None)  # it is the only one left
     found = [(p, method.search(p, evaluations=evaluations, seed=seed)) for p in problems]
     reports = [_report(problem, result) for problem, result in found]
     document = {
@@ -88,6 +91,28 @@ def search_program(
     typer.echo(f"search       {method.name}, seed {seed}")
     for report in reports:
         _print(report)
+
+
+def _staged(stages: "Sequence[Computation]", core: "Core", number: int | None) -> "list[SoftwareProblem]":
+    """The stages that are searched: the one asked for, else all of them.
+
+    Raises:
+        UserError: There is no such stage, or one does not match the core's intrinsic.
+    """
+    from codesign.tensorization.encoding import SoftwareProblem
+
+    if number is not None and not 1 <= number <= len(stages):
+        raise UserError(f"--stage must be in 1..{len(stages)}, got {number}", where=str(stages[0]))
+    problems = []
+    for k, stage in enumerate(stages, start=1):
+        if number is not None and k != number:
+            continue
+        try:
+            problems.append(SoftwareProblem.of(stage, core))
+        except UserError as error:
+            others = "" if number is not None else "; --stage searches one of the others alone"
+            raise UserError(error.message, where=f"stage {k}: {error.where}", hint=f"{error.hint}{others}") from None
+    return problems
 
 
 def _emit(

@@ -107,6 +107,7 @@ def event_document(cost: "Cost", run: "Run", architecture: "Architecture", secon
         "latency_cycles": cycles,
         "analytic_cycles": cost.latency_cycles,
         "bound_by": run.bound_by,
+        "waits_for": run.waits_for,
         "seconds": seconds,
         "latency_s": cycles / architecture.clock_hz,
         "utilization": cost.macs / (cycles * cost.mac_units),
@@ -116,6 +117,7 @@ def event_document(cost: "Cost", run: "Run", architecture: "Architecture", secon
             "operations": run.operations,
             "simulated_operations": run.simulated,
             "complete": run.complete,
+            **({} if run.memory is None else {"dram": run.memory.to_json()}),
         },
     }
 
@@ -134,7 +136,13 @@ def print_run(cost: "Cost", run: "Run", architecture: "Architecture") -> None:
     console.print(
         f"event-timed  {run.latency_cycles:,} cycles = {seconds:.4g} s, {more:+.2%} on the analytical{partial}"
     )
-    console.print(f"             bound by {run.bound_by}")
+    console.print(f"             bound by {run.bound_by}, which waits most for {run.waits_for}", highlight=False)
+    if run.memory is not None:
+        served, used = run.memory.served, run.memory.efficiency
+        console.print(
+            f"             DRAM {run.memory.device}: {served.reads:,} reads, {served.writes:,} writes, {served.activates:,} activates, "
+            f"{served.refreshes:,} refreshes, {served.total_energy_pj / 1e6:,.4g} uJ; {used:.1%} of its bursts were asked for"
+        )
     table = Table(title="Cycles of each resource", title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("resource", no_wrap=True)
     for header in ("busy", "share", "stalled", "idle"):

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from codesign.cost.cost import Infeasible
     from codesign.evaluation.network import EvaluationOptions, LayerResult, Progress
     from codesign.evaluation.specification import BetweenLayers
+    from codesign.evaluation.timed import TimedNetwork
     from codesign.evaluation.whole_network import NetworkResult
-    from codesign.formats.load import Hardware
+    from codesign.formats.load import Hardware, Inputs
     from codesign.mappers.protocol import Mapper
     from codesign.workloads.network import Network
 
@@ -60,6 +61,12 @@ class NetworkRequest:
     partial_bits: Annotated[
         int | None, option(_PANEL, help="Width of a partial sum, default that of an operand.", min=1)
     ] = None
+    precision: Annotated[
+        str | None,
+        option(
+            _PANEL, help='Widths by kind of tensor: W4A8, W4A16KV8, mxfp4, "W4A8,lm_head*=W8A16". Also of one layer.'
+        ),
+    ] = None
     activations: Annotated[
         str | None,
         option(
@@ -84,7 +91,7 @@ class NetworkRequest:
             UserError: One is given and `--network` is not.
         """
         for flag, present in given_flags(self).items():
-            if present:
+            if present and flag != "--precision":
                 raise UserError(
                     f"{flag} is an option of --network",
                     hint=f"say it in the layer, e.g. 'gemm M=64 N=64 K=64 {flag[2:].replace('-', '_')}=16'"
@@ -122,9 +129,10 @@ class NetworkRequest:
         """The network, its operands as wide as the MACs where no width is given."""
         from codesign.cli.inputs import parse_dims
         from codesign.workloads.load import load_network
+        from codesign.workloads.precision import Precision, with_precision
 
         assert self.network is not None
-        return load_network(
+        network = load_network(
             self.network,
             batch=self.batch,
             seq=self.seq,
@@ -134,6 +142,27 @@ class NetworkRequest:
             bits=architecture.mac.bits if self.bits is None else self.bits,
             partial_bits=self.partial_bits,
         )
+        return network if self.precision is None else with_precision(network, Precision.parse(self.precision))
+
+    def narrow(self, inputs: "Inputs") -> "Inputs":
+        """One layer's inputs at the precision that is asked for.
+
+        Raises:
+            UserError: The precision says nothing that is known, or speaks of a cache or of layers.
+        """
+        from codesign.mapping.fit import check_fit
+        from codesign.workloads.precision import Precision, narrowed
+
+        if self.precision is None:
+            return inputs
+        wanted = Precision.parse(self.precision)
+        if wanted.layers:
+            raise UserError("--precision with layers is of --network", hint="give one precision")
+        if wanted.cache not in (None, wanted.activations):
+            raise UserError("--precision: one layer has no cache", hint="leave out KV, or give --network")
+        computation = narrowed(inputs.need_computation(), wanted)
+        check_fit(inputs.need_architecture(), [computation])
+        return replace(inputs, computation=computation)
 
 
 def run_map(
@@ -208,9 +237,10 @@ def show(
         else:
             typer.echo(f"infeasible: {result}")
         return
-    written = _write(result, output.out) if output.out is not None else []
-    if timed is not None and timed.event:
-        _show_events(result, timed, output.as_json)
+    events = None if timed is None else _simulated(result, timed)
+    written = _write(result, output.out, events) if output.out is not None else []
+    if events is not None:
+        _show_events(result, events, output.as_json)
     elif output.as_json:
         typer.echo(json.dumps(result.to_json(), indent=1))
     else:
@@ -219,10 +249,15 @@ def show(
             typer.echo(line)
 
 
-def _show_events(result: "NetworkResult", timed: "TimingRequest", as_json: bool) -> None:
+def _simulated(result: "NetworkResult", timed: "TimingRequest") -> "TimedNetwork | None":
+    if not timed.event:
+        return None
     from codesign.evaluation.timed import time_network
 
-    events = time_network(result, timed.constants(result.architecture), operation_limit=timed.operation_limit)
+    return time_network(result, timed.constants(result.architecture), operation_limit=timed.operation_limit)
+
+
+def _show_events(result: "NetworkResult", events: "TimedNetwork", as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(result.to_json() | events.to_json(), indent=1))
         return
@@ -237,10 +272,11 @@ def _show_events(result: "NetworkResult", timed: "TimingRequest", as_json: bool)
     for header in ("times", "analytical cycles", "event cycles", "more"):
         table.add_column(header, justify="right", no_wrap=True)
     table.add_column("bound by", no_wrap=True)
+    table.add_column("waits for", overflow="fold")
     for layer in events.layers:
         more = f"{layer.run.latency_cycles / layer.analytic_cycles - 1:+.1%}"
         figures = (f"{layer.count:g}", f"{layer.analytic_cycles:,}", f"{layer.run.latency_cycles:,}", more)
-        table.add_row(layer.name, *figures, layer.run.bound_by)
+        table.add_row(layer.name, *figures, layer.run.bound_by, layer.run.waits_for)
     console = make_console()
     console.print(table)
     latency = events.latency_cycles
@@ -250,12 +286,12 @@ def _show_events(result: "NetworkResult", timed: "TimingRequest", as_json: bool)
     )
 
 
-def _write(result: "NetworkResult", out: Path) -> list[str]:
+def _write(result: "NetworkResult", out: Path, events: "TimedNetwork | None") -> list[str]:
     from codesign.evaluation.mapping_files import ARCH_FILE, MAPPINGS_FOLDER, REPORT_FILE, write_network_files
     from codesign.report.network_page import write_network_page
 
     write_network_files(result, out)
-    page = write_network_page(result, out / REPORT_FILE)
+    page = write_network_page(result, out / REPORT_FILE, events)
     return [
         f"mappings: {out / MAPPINGS_FOLDER}, one file a layer, each read by `codesign evaluate {out / ARCH_FILE} FILE`",
         f"report: {page}",
@@ -281,9 +317,7 @@ def print_result(result: "NetworkResult") -> None:
     area = metrics["area_mm2"]
     seconds = f"{result.latency_cycles:,.0f} cycles = {format_si(result.latency_s, 's')}"
     console.print(f"latency      {seconds} at {architecture.clock_hz / 1e6:g} MHz")
-    console.print(
-        f"energy       {format_si(result.energy_j, 'J')}, {format_si(architecture.leakage_w, 'W')} of it leakage"
-    )
+    console.print(f"energy       {format_si(result.energy_j, 'J')}, {format_si(result.leakage_j, 'J')} of it leakage")
     console.print(f"power        {format_si(metrics['power_w'] or 0.0, 'W')}")
     console.print(f"area         {'not given' if area is None else format_si(area, 'mm²')}")
     console.print(f"utilization  {result.utilization:.2%} of {architecture.mac_units:,} MAC units over the whole run")

@@ -1,7 +1,7 @@
 """The readable cost of one mapping, built from the kernel's arrays."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 from codesign.arch.architecture import Architecture
 from codesign.core.json_types import JsonObject
@@ -20,6 +20,8 @@ from codesign.cost.kernel import (
     make_kernel,
     score,
 )
+from codesign.cost.sparse.bounds import FIXED_POINT, is_rescaled, is_sparse, rescale
+from codesign.cost.sparse.expectation import SparseTraffic, expect, shares_of
 from codesign.mapping.mapping import Mapping, format_nest
 from codesign.mapping.nest import BYPASSED, FACTOR, LEVEL, Nest, encode_nest
 from codesign.mapping.validate import check_mapping
@@ -27,6 +29,48 @@ from codesign.workloads.computation import Computation
 
 COMPUTE = "compute"
 """The MACs among the resources that may bound the latency."""
+
+
+@dataclass(frozen=True)
+class ZeroTraffic:
+    """What zeros do to one tensor at one level (docs/reference/sparsity.md). Totals over all instances, expected.
+
+    Args:
+        dense_reads: Reads were there no zeros.
+        gated_reads: Reads that take their time and no energy.
+        skipped_reads: Reads left out.
+        gated_updates: Likewise updates.
+        skipped_updates: Likewise.
+        metadata_bits: Bits of metadata read, filled and updated.
+        held_words: Non-zeros in a tile that is not empty.
+        overflow: Probability that a tile does not fit.
+    """
+
+    dense_reads: int
+    gated_reads: float
+    skipped_reads: float
+    gated_updates: float
+    skipped_updates: float
+    metadata_bits: float
+    held_words: float
+    overflow: float
+
+
+@dataclass(frozen=True)
+class ZeroMacs:
+    """What becomes of the MACs.
+
+    Args:
+        actual: Done.
+        gated: Take a cycle and no energy.
+        skipped: Left out at the array.
+        units: MAC units the mapping gives work to.
+    """
+
+    actual: float
+    gated: float
+    skipped: float
+    units: int
 
 
 @dataclass(frozen=True)
@@ -40,6 +84,7 @@ class TensorTraffic:
         fills: Elements that arrived from the parent.
         updates: Elements that arrived from below (partial sums).
         energy_pj: Of these accesses.
+        zeros: What zeros do, where the hardware knows them; the counts above are then the actual ones, expected.
     """
 
     tensor: str
@@ -48,6 +93,7 @@ class TensorTraffic:
     fills: int
     updates: int
     energy_pj: float
+    zeros: ZeroTraffic | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +137,7 @@ class Cost:
         levels: One entry a level, outermost first.
         dram_bytes: Bytes that cross the port of the outermost level.
         loop_nest: The mapping as text.
+        zero_macs: What becomes of the MACs where the hardware knows zeros.
     """
 
     latency_cycles: int
@@ -102,6 +149,7 @@ class Cost:
     levels: tuple[LevelCost, ...]
     dram_bytes: float
     loop_nest: str
+    zero_macs: ZeroMacs | None = None
 
     @property
     def edp(self) -> float:
@@ -111,7 +159,13 @@ class Cost:
     @property
     def utilization(self) -> float:
         """MACs per MAC unit and cycle."""
-        return self.macs / (self.latency_cycles * self.mac_units)
+        done = self.macs if self.zero_macs is None else self.zero_macs.actual
+        return done / (self.latency_cycles * self.mac_units)
+
+    @property
+    def units_used(self) -> int:
+        """MAC units the mapping gives work to."""
+        return self.macs // self.compute_cycles if self.zero_macs is None else self.zero_macs.units
 
     @property
     def bottleneck(self) -> str:
@@ -135,7 +189,12 @@ class Cost:
             "bottleneck": self.bottleneck,
             "bottlenecks": list(self.bottlenecks),
             "dram_bytes": self.dram_bytes,
-            "compute": {"macs": self.macs, "energy_pj": self.mac_energy_pj, "cycles": self.compute_cycles},
+            "compute": {
+                "macs": self.macs,
+                "energy_pj": self.mac_energy_pj,
+                "cycles": self.compute_cycles,
+                **({} if self.zero_macs is None else asdict(self.zero_macs)),
+            },
             "levels": {v.level: _level_json(v) for v in self.levels},
             "loopnest": self.loop_nest,
         }
@@ -149,6 +208,7 @@ def _level_json(level: LevelCost) -> JsonObject:
             "updates": t.updates,
             "tile_words": t.tile_words,
             "energy_pj": t.energy_pj,
+            **({} if t.zeros is None else {"zeros": asdict(t.zeros)}),
         }
         for t in level.tensors
     }
@@ -216,6 +276,8 @@ def evaluate(
         UserError: The mapping is malformed, or the architecture lacks energies.
     """
     check_mapping(computation, architecture, mapping)
+    if is_rescaled(computation, architecture):
+        return _evaluate_sparse(computation, architecture, mapping, reuse)
     problem = encode_problem(computation, architecture, reuse)
     nest = encode_nest(computation, architecture, mapping)
     count = nest.loops.shape[0]
@@ -226,6 +288,66 @@ def evaluate(
     return _build(computation, architecture, mapping, problem, nest, kernel, energy_pj, round(cycles))
 
 
+def _evaluate_sparse(
+    computation: Computation, architecture: Architecture, mapping: Mapping, reuse: Reuse
+) -> Cost | Infeasible:
+    """The expected cost where the hardware knows zeros: the dense kernel on what this mapping leaves of every access."""
+    counts = expect(computation, architecture, mapping, reuse=reuse)
+    shares = shares_of(counts, computation, architecture)
+    problem = rescale(encode_problem(computation, architecture, reuse), shares)
+    nest = encode_nest(computation, architecture, mapping)
+    kernel = make_kernel(problem, nest.loops.shape[0])
+    status, energy_pj, _ = score(kernel, nest, nest.loops.shape[0])
+    if status != VALID:
+        return _infeasible(computation, architecture, problem, nest, kernel, status)
+    cost = _build(computation, architecture, mapping, problem, nest, kernel, energy_pj, counts.latency_cycles)
+    by_place = {(x.level, x.tensor): x for x in counts.traffic}
+    levels = []
+    for v, level in enumerate(cost.levels):
+        tensors = level.tensors
+        if is_sparse(architecture):
+            tensors = tuple(_with_zeros(t, by_place[v, t.tensor], architecture, v) for t in tensors)
+        used = sum(by_place[v, t.tensor].held_bits for t in level.tensors) / 8
+        cycles = counts.level_cycles[v]
+        levels.append(
+            replace(
+                level, tensors=tensors, used_bytes=used, busy_cycles=cycles, cycles=max(counts.compute_cycles, cycles)
+            )
+        )
+    dram_bits = 0.0
+    for t, tensor in enumerate(computation.tensors):
+        x = by_place.get((0, tensor.name))
+        if x is not None:
+            moved = x.reads.dense * shares.moved[0, t, 0] + x.updates.dense * shares.moved[0, t, 2]
+            dram_bits += float(moved) * architecture.levels[0].element_bits(tensor.bits)
+    cost = replace(cost, compute_cycles=counts.compute_cycles, levels=tuple(levels), dram_bytes=dram_bits / 8)
+    if not is_sparse(architecture):
+        return cost
+    return replace(
+        cost,
+        zero_macs=ZeroMacs(counts.macs.actual, counts.macs.gated, counts.macs.skipped, mapping.spatial_iterations),
+    )
+
+
+def _with_zeros(traffic: TensorTraffic, found: SparseTraffic, architecture: Architecture, v: int) -> TensorTraffic:
+    """Expected counts of all instances, and what was left out."""
+    sparsity, many = architecture.levels[v].sparsity, found.instances
+    widths = sparsity.metadata_bits, sparsity.metadata_word_bits
+    flows = (found.reads, found.fills, found.updates)
+    zeros = ZeroTraffic(
+        dense_reads=traffic.reads,
+        gated_reads=found.reads.data.gated * many,
+        skipped_reads=found.reads.data.skipped * many,
+        gated_updates=found.updates.data.gated * many,
+        skipped_updates=found.updates.data.skipped * many,
+        metadata_bits=sum(r.actual_bits(*widths) for flow in flows for r in flow.ranks) * many,
+        held_words=found.held_words,
+        overflow=found.overflow,
+    )
+    reads, fills, updates = (round(flow.data.actual * many) for flow in flows)
+    return replace(traffic, reads=reads, fills=fills, updates=updates, zeros=zeros)
+
+
 def _infeasible(
     computation: Computation, architecture: Architecture, problem: Problem, nest: Nest, kernel: Kernel, status: int
 ) -> Infeasible:
@@ -234,7 +356,8 @@ def _infeasible(
     if reason == OVER_CAPACITY:
         kept = [t for t in range(len(computation.tensors)) if nest.position[level_index, t] != BYPASSED]
         tiles = {t: int(kernel.counts[level_index, t, TILE]) for t in kept}
-        demand = sum(words * int(problem.element_bits[level_index, t]) for t, words in tiles.items()) / 8
+        unit = FIXED_POINT if is_rescaled(computation, architecture) else 1
+        demand = sum(words * int(problem.element_bits[level_index, t]) for t, words in tiles.items()) / 8 / unit
         detail = "tiles: " + ", ".join(f"{computation.tensors[t].name} {words} elements" for t, words in tiles.items())
         return Infeasible(f"capacity of level {level.name!r}", demand, level.capacity_bytes or 0.0, "bytes", detail)
     used = math.prod(int(row[FACTOR]) for row in nest.loops if row[LEVEL] == level_index)

@@ -64,7 +64,7 @@ class _Buffer:
     translation: Word | None = None
 
 
-class _Walk:
+class Walk:
     """The nest of one mapping with helpers to enumerate its iterations."""
 
     def __init__(self, computation: Computation, architecture: Architecture, mapping: Mapping) -> None:
@@ -152,7 +152,7 @@ def _enter(buffer: _Buffer, corner: Word, tile: Words, reuse: Reuse) -> Words:
     return fetched
 
 
-def _sent(walk: _Walk, parent: int, child: int, requests: dict[Instance, Words]) -> dict[Instance, int]:
+def _sent(walk: Walk, parent: int, child: int, requests: dict[Instance, Words]) -> dict[Instance, int]:
     """Words each parent instance sends when its children make these requests at one step (rules S1-S3).
 
     Going outwards fan-out by fan-out, children with equal requests are served together where the links share.
@@ -164,7 +164,7 @@ def _sent(walk: _Walk, parent: int, child: int, requests: dict[Instance, Words])
         groups: dict[Instance, list[Instance]] = defaultdict(list)
         for instance in streams:
             groups[instance[:width]].append(instance)
-        shares = walk.architecture.levels[level].fanout.links is not Links.NONE
+        shares = walk.architecture.levels[level].fanout.shares
         next_streams: dict[Instance, object] = {}
         next_weight: dict[Instance, int] = {}
         for outer, members in groups.items():
@@ -179,7 +179,7 @@ def _sent(walk: _Walk, parent: int, child: int, requests: dict[Instance, Words])
     return weight
 
 
-def _neighbours(walk: _Walk, level: int, instance: Instance) -> list[Instance]:
+def _neighbours(walk: Walk, level: int, instance: Instance) -> list[Instance]:
     """Children of the same parent one step away along x or y in the array under `level` (rule N4)."""
     outside = walk.spatial_outside(level + 1)
     width = len(walk.spatial_outside(level))
@@ -203,7 +203,7 @@ def _neighbours(walk: _Walk, level: int, instance: Instance) -> list[Instance]:
 
 
 def _ask_after_peers(
-    walk: _Walk, level: int, wanted: dict[Instance, Words], held: dict[Instance, Words], tiles: dict[Instance, Words]
+    walk: Walk, level: int, wanted: dict[Instance, Words], held: dict[Instance, Words], tiles: dict[Instance, Words]
 ) -> tuple[dict[Instance, Words], int]:
     """What is still asked of the parent when neighbours give what they held a step before, and what they gave (rule N4).
 
@@ -236,7 +236,7 @@ def interpret(
     Raises:
         UserError: The mapping is malformed.
     """
-    walk = _Walk(computation, architecture, mapping)
+    walk = Walk(computation, architecture, mapping)
     result: dict[tuple[str, str], Counts] = {}
     for tensor in computation.tensors:
         chain = walk.chain(tensor)
@@ -267,7 +267,7 @@ def interpret_ports(
         UserError: The mapping is malformed.
     """
     counts = interpret(computation, architecture, mapping, reuse)
-    walk = _Walk(computation, architecture, mapping)
+    walk = Walk(computation, architecture, mapping)
     result: dict[str, Fraction] = {}
     for v, level in enumerate(architecture.levels):
         read, written = Fraction(0), Fraction(0)
@@ -286,7 +286,7 @@ def interpret_ports(
 
 
 def _walk_boundary(
-    walk: _Walk, tensor: Tensor, parent: int, child: int, reuse: Reuse, tallies: dict[int, _Tally]
+    walk: Walk, tensor: Tensor, parent: int, child: int, reuse: Reuse, tallies: dict[int, _Tally]
 ) -> None:
     """Everything that crosses between a level that keeps a tensor and the next one in that does (or the MACs)."""
     is_mac = child == len(walk.architecture.levels)
@@ -322,7 +322,7 @@ def _walk_boundary(
         tallies[child].fills -= _visited(walk, tensor, child)
 
 
-def _visited(walk: _Walk, tensor: Tensor, level: int) -> int:
+def _visited(walk: Walk, tensor: Tensor, level: int) -> int:
     """Words that the instances of a level ever hold, summed over instances (rule O3)."""
     depth = walk.position[level, tensor.name]
     outside = walk.spatial_outside(level)
@@ -356,7 +356,7 @@ def execute(
     Raises:
         UserError: The mapping is malformed, or a MAC reads a word its buffer does not hold.
     """
-    walk = _Walk(computation, architecture, mapping)
+    walk = Walk(computation, architecture, mapping)
     output = computation.output
     shape = tuple(axis.extent(computation.sizes) for axis in output.axes)
     result = np.zeros(shape)

@@ -15,7 +15,8 @@ from codesign.evaluation.network import EvaluationOptions, with_effort
 from codesign.evaluation.own_metrics import MetricFunction, WithOwnMetrics
 from codesign.evaluation.records import EvaluationRecord, WorkloadRecord
 from codesign.evaluation.serving import ServingEvaluator
-from codesign.evaluation.specification import BetweenLayers, JudgeSpec, WorkloadSpec
+from codesign.evaluation.specification import ANALYTICAL, EVENT, BetweenLayers, JudgeSpec, WorkloadSpec
+from codesign.evaluation.timed import EventEvaluator
 from codesign.mappers.protocol import Mapper
 from codesign.mappers.registry import create as create_mapper
 from codesign.workloads.load import load_network
@@ -78,6 +79,8 @@ def make_judge(
         raise UserError(
             f"--scheduler {how.scheduler} plays no part with --workload", hint="requests are judged layer by layer"
         )
+    if workload.serving is not None and how.timing == EVENT:
+        raise UserError("--timing event plays no part with --workload", hint="give networks with --network")
     make = made[how.scheduler] if workload.serving is None else _serving_judge
     judge = make(workload, how, space, seed)
     if not metrics:
@@ -99,7 +102,12 @@ def low_fidelity(how: JudgeSpec, mapper: str | None, evaluations: int) -> JudgeS
     if how.scheduler != "layers" and mapper is not None:
         raise UserError(f"--low-fidelity-mapper is used with --scheduler layers, not {how.scheduler}")
     chosen = mapper or (LOW_FIDELITY_MAPPER if how.scheduler == "layers" else None)
-    return replace(how, mapper=chosen, time_limit_s=None, evaluations=evaluations)
+    return replace(analytical(how), mapper=chosen, time_limit_s=None, evaluations=evaluations)
+
+
+def analytical(how: JudgeSpec) -> JudgeSpec:
+    """The same judge without simulations."""
+    return replace(how, timing=ANALYTICAL, timing_table=None)
 
 
 # ---- layer by layer --------------------------------------------------------------------------------
@@ -116,8 +124,9 @@ def _layer_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, see
         activation_bytes=how.between_layers.activation_bytes,
     )
     mapper = with_effort(create_mapper(how.mapper or DEFAULT_MAPPER), options.budget)
+    evaluator = DesignEvaluator(_with_ports(how, space), loaded, mapper, options)
     return Judge(
-        DesignEvaluator(_with_ports(how, space), loaded, mapper, options),
+        EventEvaluator(evaluator, how.timing_table) if how.timing == EVENT else evaluator,
         {
             **workload.record(),
             "names": [n.name for n in loaded.networks],
@@ -164,6 +173,7 @@ def _mapper_record(mapper: Mapper) -> JsonObject:
 
 def _layers_record(how: JudgeSpec, objective: Objective) -> EvaluationRecord:
     between = how.between_layers
+    timing: EvaluationRecord = {"timing": EVENT, "timing_table": how.timing_table} if how.timing == EVENT else {}
     return {
         "objective": objective.value,
         "time_limit_s": how.time_limit_s,
@@ -172,6 +182,7 @@ def _layers_record(how: JudgeSpec, objective: Objective) -> EvaluationRecord:
         "activations": between.activations,
         "activation_bytes": between.activation_bytes,
         "resident_weights": between.resident_weights,
+        **timing,
     }
 
 

@@ -178,6 +178,7 @@ class ParametersRecord(TypedDict, total=False):
     """The parameters of a space."""
 
     parameters: list[ParameterRecord]
+    constraints: list[dict[str, str | None]]
 
 
 class SpaceRecord(TypedDict, total=False):
@@ -224,6 +225,8 @@ class EvaluationRecord(TypedDict, total=False):
     activations: str
     activation_bytes: int
     resident_weights: bool
+    timing: str
+    timing_table: str | None
     low_fidelity: LowFidelityRecord
 
 

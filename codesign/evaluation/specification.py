@@ -10,6 +10,8 @@ from codesign.evaluation.records import WorkloadRecord
 from codesign.workloads.traffic import Activations, TrafficRules, Weights
 
 SCHEDULERS = ("layers", "soma", "cosma")
+ANALYTICAL, EVENT = "analytical", "event"
+TIMINGS = (ANALYTICAL, EVENT)
 
 
 class NetworkLengths(TypedDict):
@@ -152,6 +154,8 @@ class JudgeSpec:
         time_limit_s: Seconds of search per layer (soma, cosma: per network).
         evaluations: Mappings scored per layer (soma: schemes per network) at most.
         dram_ports: shared (reads and writes take turns on the DRAM channel) or separate; default: as the space says.
+        timing: analytical, or event: the front is simulated after the search; with two fidelities the high one is.
+        timing_table: With event: constants by name or file, default those named like the architecture.
         between_layers: What happens to activations and weights.
     """
 
@@ -161,18 +165,39 @@ class JudgeSpec:
     time_limit_s: float | None = None
     evaluations: int | None = None
     dram_ports: str | None = None
+    timing: str = ANALYTICAL
+    timing_table: str | None = None
     between_layers: BetweenLayers = field(default_factory=BetweenLayers)
 
     def __post_init__(self) -> None:
         if self.scheduler not in SCHEDULERS:
             raise unknown_name("scheduler", self.scheduler, SCHEDULERS)
         Budget(self.time_limit_s, self.evaluations)
+        self._check_timing()
         if self.dram_ports is not None and self.dram_ports not in [p.value for p in Ports]:
             raise unknown_name("--dram-ports", self.dram_ports, [p.value for p in Ports])
         if self.dram_ports is not None and self.scheduler != "layers":
             raise UserError(
                 f"--dram-ports is used with --scheduler layers, not {self.scheduler}",
                 hint="schedulers of whole networks read DRAM as one channel",
+            )
+
+    def _check_timing(self) -> None:
+        if self.timing not in TIMINGS:
+            raise unknown_name("--timing", self.timing, TIMINGS)
+        if self.timing_table is not None and self.timing != EVENT:
+            raise UserError(
+                "--timing-table is an option of --timing event", hint="give --timing event, or leave it out"
+            )
+        if self.timing == EVENT and self.scheduler != "layers":
+            raise UserError(
+                f"--timing event is used with --scheduler layers, not {self.scheduler}",
+                hint="`codesign schedule --timing event` simulates a schedule",
+            )
+        if self.timing == EVENT and self.between_layers != BetweenLayers():
+            raise UserError(
+                "--timing event moves all activations and weights through DRAM",
+                hint="leave out --activations, --activation-buffer and --resident-weights",
             )
 
     @property

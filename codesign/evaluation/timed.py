@@ -5,27 +5,35 @@ them: exchanges leave every tile as it is and change only what is fetched again,
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, Protocol, cast, final
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
-from codesign.core.json_types import JsonObject
+from codesign.core.json_types import Json, JsonObject
+from codesign.core.point import Point
 from codesign.cost.arrays import Reuse
-from codesign.cost.cost import Cost, evaluate
+from codesign.cost.cost import Cost, Infeasible, evaluate
+from codesign.evaluation.design import DesignEvaluator, Evaluation, describe_architecture
+from codesign.evaluation.detail import NoDetail
+from codesign.evaluation.metrics import Metrics
+from codesign.evaluation.network import LayerResult, evaluate_workload
+from codesign.evaluation.records import LayerRecord
 from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping, Temporal
-from codesign.timing.simulate import OPERATION_LIMIT, Run, simulate
-from codesign.timing.table import Timing, timing_for
+from codesign.timing.simulate import OPERATION_LIMIT, Event, Run, simulate
+from codesign.timing.table import Timing, load_timing, timing_for
 from codesign.workloads.computation import Computation
 
 if TYPE_CHECKING:
     from codesign.evaluation.whole_network import NetworkResult
 
 DEFAULT_CANDIDATES = 8
+EVENTS_SHOWN = 400
+"""Operations of a timeline on a page."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +180,15 @@ class TimedLayer:
     analytic_cycles: int
     run: Run
 
+    def to_json(self) -> dict[str, Any]:
+        """What a study records beside the layer's analytical figures."""
+        return {
+            "event_cycles": self.run.latency_cycles,
+            "event_bound_by": self.run.bound_by,
+            "event_waits_for": self.run.waits_for,
+            "event_complete": self.run.complete,
+        }
+
 
 @dataclass(frozen=True)
 class TimedNetwork:
@@ -181,11 +198,13 @@ class TimedNetwork:
         layers: Its distinct layers.
         vector_cycles: Of the operators that are no multiply-accumulates, by the analytical model.
         seconds: Wall-clock time of the simulations.
+        timeline: A layer that takes most of the time, and its first operations.
     """
 
     layers: tuple[TimedLayer, ...]
     vector_cycles: float
     seconds: float
+    timeline: tuple[str, tuple[Event, ...]] = ("", ())
 
     @property
     def latency_cycles(self) -> float:
@@ -197,13 +216,31 @@ class TimedNetwork:
         """Of the same mappings by the analytical model."""
         return sum(x.analytic_cycles * x.count for x in self.layers) + self.vector_cycles
 
-    def to_json(self) -> JsonObject:
+    @property
+    def slowest(self) -> TimedLayer:
+        """The layer that takes most of the time."""
+        return max(self.layers, key=lambda x: x.run.latency_cycles * x.count)
+
+    def timeline_json(self) -> JsonObject:
+        """The first operations of the slowest layer, as pages draw them."""
+        name, events = self.timeline
+        rows: list[Json] = [[e.name, e.resource, e.start_cycle, e.end_cycle] for e in events]
+        return {"layer": name, "events": rows}
+
+    def page_json(self) -> JsonObject:
+        """What pages show: cycles under both models, how each resource spends its time, the timeline."""
+        figures = self.to_json()
+        for row, layer in zip(figures["timing"], self.layers, strict=True):
+            row["resources"] = {use.resource: use.to_json() for use in layer.run.resources}
+        return {**figures, "timeline": self.timeline_json()}
+
+    def to_json(self) -> dict[str, Any]:
         """What `--timing event` adds to a network's result."""
-        slowest = max(self.layers, key=lambda x: x.run.latency_cycles * x.count)
         return {
             "latency_cycles": self.latency_cycles,
             "analytic_cycles": self.analytic_cycles,
-            "bound_by": slowest.run.bound_by,
+            "bound_by": self.slowest.run.bound_by,
+            "waits_for": self.slowest.run.waits_for,
             "seconds": self.seconds,
             "status": "ok" if all(x.run.complete for x in self.layers) else "partial",
             "timing": [
@@ -213,6 +250,7 @@ class TimedNetwork:
                     "analytic_cycles": x.analytic_cycles,
                     "latency_cycles": x.run.latency_cycles,
                     "bound_by": x.run.bound_by,
+                    "waits_for": x.run.waits_for,
                     "complete": x.run.complete,
                 }
                 for x in self.layers
@@ -220,24 +258,144 @@ class TimedNetwork:
         }
 
 
-def time_network(result: "NetworkResult", timing: Timing, *, operation_limit: int = OPERATION_LIMIT) -> TimedNetwork:
-    """Simulate every distinct layer of a mapped network; layers follow one another, as in the analytical result.
+class MappedLayer(Protocol):
+    """A layer with its mapping and analytical cost, such as a `codesign.evaluation.replay.ReplayedLayer`."""
+
+    @property
+    def name(self) -> str:
+        """Of the first operator like it."""
+
+    @property
+    def count(self) -> float:
+        """How many operators are like it."""
+
+    @property
+    def computation(self) -> Computation:
+        """What it computes."""
+
+    @property
+    def mapping(self) -> Mapping:
+        """How it is mapped."""
+
+    @property
+    def cost(self) -> Cost:
+        """Analytical."""
+
+
+def time_mappings(
+    layers: Sequence[MappedLayer],
+    vector_cycles: float,
+    architecture: Architecture,
+    timing: Timing,
+    *,
+    reuse: Reuse = Reuse.TIMELOOP,
+    operation_limit: int = OPERATION_LIMIT,
+) -> TimedNetwork:
+    """Simulate every distinct layer of a workload; layers follow one another, as in the analytical result.
 
     Activations that stay on chip between layers are moved all the same: mappings are timed as they stand.
+
+    Args:
+        layers: With mapping and cost.
+        vector_cycles: Of the operators that are no multiply-accumulates.
+        architecture: Energies filled in.
+        timing: The machine's constants.
+        reuse: What a buffer need not fetch again.
+        operation_limit: Simulated operations of a layer after which it is cut short.
     """
     started = time.perf_counter()
-    layers = []
-    for layer in result.layers:
-        found = layer.result
-        assert found.mapping is not None and found.cost is not None
+
+    def run_of(layer: MappedLayer, events: int = 0) -> Run:
         run = simulate(
             layer.computation,
-            result.architecture,
-            found.mapping,
+            architecture,
+            layer.mapping,
             timing,
-            reuse=result.options.reuse,
+            reuse=reuse,
+            events=events,
             operation_limit=operation_limit,
         )
-        assert isinstance(run, Run)
-        layers.append(TimedLayer(layer.name, layer.count, found.cost.latency_cycles, run))
-    return TimedNetwork(tuple(layers), result.vector.latency_cycles, time.perf_counter() - started)
+        assert isinstance(run, Run)  # its cost is known, so it fits
+        return run
+
+    found = [TimedLayer(x.name, x.count, x.cost.latency_cycles, run_of(x)) for x in layers]
+    network = TimedNetwork(tuple(found), vector_cycles, time.perf_counter() - started)
+    slowest = layers[found.index(network.slowest)]
+    return replace(network, timeline=(slowest.name, run_of(slowest, EVENTS_SHOWN).events))
+
+
+@final
+@dataclass(frozen=True)
+class _Mapped:
+    """A layer as the evaluation of networks gives it."""
+
+    name: str
+    count: float
+    computation: Computation
+    mapping: Mapping
+    cost: Cost
+
+
+def _mapped(layers: Sequence[LayerResult]) -> list[_Mapped]:
+    found = []
+    for layer in layers:
+        mapping, cost = layer.result.mapping, layer.result.cost
+        assert mapping is not None and cost is not None
+        found.append(_Mapped(layer.name, layer.count, layer.computation, mapping, cost))
+    return found
+
+
+def time_network(result: "NetworkResult", timing: Timing, *, operation_limit: int = OPERATION_LIMIT) -> TimedNetwork:
+    """Simulate every distinct layer of a mapped network: see `time_mappings`."""
+    return time_mappings(
+        _mapped(result.layers),
+        result.vector.latency_cycles,
+        result.architecture,
+        timing,
+        reuse=result.options.reuse,
+        operation_limit=operation_limit,
+    )
+
+
+@final
+@dataclass(frozen=True)
+class EventEvaluator:
+    """Judges designs by simulated cycles: of every layer the k best mappings are ranked again by the event tier.
+
+    Args:
+        inner: How designs are judged analytically.
+        table: Timing table by name or path; None for the one named like the architecture.
+        candidates: Mappings of a layer that are simulated.
+    """
+
+    inner: DesignEvaluator
+    table: str | None = None
+    candidates: int = DEFAULT_CANDIDATES
+
+    def __call__(self, point: Point) -> Evaluation:
+        """Evaluate one design."""
+        started = time.perf_counter()
+        judged, architecture = self.inner, self.inner.space.build(point)
+        timing = timing_for(architecture) if self.table is None else load_timing(self.table)
+        described = describe_architecture(architecture)
+        mapper = EventMapper(judged.mapper, timing, self.candidates)
+        result = evaluate_workload(judged.workload, architecture, mapper, judged.options)
+        if isinstance(result, Infeasible):
+            return Evaluation(None, result, time.perf_counter() - started, NoDetail(), described)
+        timed = time_mappings(
+            _mapped(result.layers), result.vector.latency_cycles, architecture, timing, reuse=judged.options.reuse
+        )
+        metrics = with_latency(result.metrics, timed.latency_cycles / architecture.clock_hz)
+        record = result.to_json()
+        layers = [
+            cast(LayerRecord, {**layer, **item.to_json(), "latency_cycles": layer["latency_cycles"]})
+            for layer, item in zip(record["layers"], timed.layers, strict=True)
+        ]
+        detail = replace(result.detail(), metrics=metrics.to_dict(), layers=tuple(layers))
+        return Evaluation(metrics, None, time.perf_counter() - started, detail, described)
+
+
+def with_latency(metrics: Metrics, latency_s: float) -> Metrics:
+    """The figures of a run that takes another time: leakage lasts as long as the run, the rest of the energy stays."""
+    dynamic_j = metrics.energy_j - metrics.leakage_w * metrics.latency_s
+    return replace(metrics, latency_s=latency_s, energy_j=dynamic_j + metrics.leakage_w * latency_s)

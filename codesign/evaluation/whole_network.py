@@ -79,7 +79,12 @@ class NetworkResult:
     @property
     def energy_j(self) -> float:
         """Of one run, leakage over its time included."""
-        return self.energy_pj * 1e-12 + self.architecture.leakage_w * self.latency_s
+        return self.energy_pj * 1e-12 + self.leakage_j
+
+    @property
+    def leakage_j(self) -> float:
+        """Of one run: the power of leakage over its time."""
+        return self.architecture.leakage_w * self.latency_s
 
     @property
     def dram_bytes(self) -> float:

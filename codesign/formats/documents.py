@@ -31,6 +31,7 @@ class Kind(Enum):
     CONSTRAINTS = "constraints"
     ENERGY = "energy table (ERT)"
     AREA = "area table (ART)"
+    SPARSITY = "sparse optimizations"
 
 
 class Dialect(Enum):
@@ -154,6 +155,7 @@ _SECTIONS = {
     "mapspace": Kind.CONSTRAINTS,
     "ERT": Kind.ENERGY,
     "ART": Kind.AREA,
+    "sparse_optimizations": Kind.SPARSITY,
 }
 
 
@@ -175,8 +177,6 @@ def recognise(value: Any, where: str) -> list[Document]:
         return [Document(Kind.MAPPING, Dialect.OWN, value["mapping"], where)]
     documents = []
     for key, content in value.items():
-        if key == "sparse_optimizations":
-            raise UserError("`sparse_optimizations`: sparse accelerators cannot be expressed", where=where)
         if key in _UNUSED_SECTIONS:
             _log.warning("%s: section `%s` changes nothing here and is left out", where, key)
             continue

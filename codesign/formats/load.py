@@ -16,6 +16,7 @@ from codesign.formats.timeloop.architecture import architecture_from_timeloop, e
 from codesign.formats.timeloop.energy_table import apply_area_table, apply_energy_table
 from codesign.formats.timeloop.mapping import constraints_from_timeloop, mapping_from_timeloop
 from codesign.formats.timeloop.problem import computation_from_timeloop
+from codesign.formats.timeloop.sparse import with_sparse_optimizations
 from codesign.formats.zigzag.architecture import architecture_from_zigzag
 from codesign.formats.zigzag.mapping import constraints_from_zigzag
 from codesign.formats.zigzag.problem import computation_from_zigzag
@@ -55,7 +56,7 @@ class Inputs:
             UserError: No file describes one.
         """
         if self.architecture is None:
-            raise self._lacks("an architecture")
+            raise self._lacks("an architecture", "give a file or a preset, e.g. --arch eyeriss")
         return self.architecture
 
     def need_computation(self) -> Computation:
@@ -65,7 +66,7 @@ class Inputs:
             UserError: No file describes one.
         """
         if self.computation is None:
-            raise self._lacks("a problem")
+            raise self._lacks("a problem", 'give a file or a layer, e.g. --layer "gemm M=128 N=768 K=768"')
         return self.computation
 
     def need_mapping(self) -> Mapping:
@@ -75,11 +76,11 @@ class Inputs:
             UserError: No file describes one.
         """
         if self.mapping is None:
-            raise self._lacks("a mapping")
+            raise self._lacks("a mapping", "give a file of `mapping`; `codesign map ... --out FILE` writes one")
         return self.mapping
 
-    def _lacks(self, what: str) -> UserError:
-        return UserError(f"no file describes {what}", where=", ".join(self.paths) or "no files given")
+    def _lacks(self, what: str, hint: str) -> UserError:
+        return UserError(f"no file describes {what}", where=", ".join(self.paths) or "no files given", hint=hint)
 
 
 def load_inputs(
@@ -276,6 +277,9 @@ def _complete(
         architecture = apply_energy_table(architecture, energies.value, energies.where)
     if areas is not None:
         architecture = apply_area_table(architecture, areas.value, areas.where)
+    sparsity = _only(documents, Kind.SPARSITY, False)
+    if sparsity is not None:
+        architecture = with_sparse_optimizations(architecture, sparsity.value, sparsity.where)
     if technology is not None or architecture.technology is not None:
         architecture = fill_figures(architecture, technology)
     return architecture

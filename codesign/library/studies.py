@@ -12,6 +12,7 @@ from codesign.library.results import AbstractResult
 from codesign.optim.certificate import Certificate
 from codesign.report.compare import Comparison, comparison_json
 from codesign.report.compare import compare as compare_studies
+from codesign.study.retime import TimedDesign
 from codesign.study.study import Study, Trial
 
 if TYPE_CHECKING:
@@ -108,9 +109,10 @@ class Exploration(AbstractResult):
         self.study.close()
 
 
-def front_json(study: Study, certificate: Certificate | None = None) -> JsonObject:
-    """The front of a study as ``--format json`` prints it."""
+def front_json(study: Study, certificate: Certificate | None = None, timed: Sequence[TimedDesign] = ()) -> JsonObject:
+    """The front of a study as ``--format json`` prints it, and under the event tier where it was simulated."""
     front = study.front()
+    events = {"front_event_timed": [design.to_json() for design in timed]} if timed else {}
     return {
         "status": "ok" if front else "infeasible",
         "trials": len(study.trials),
@@ -118,6 +120,7 @@ def front_json(study: Study, certificate: Certificate | None = None) -> JsonObje
         "objectives": list(study.objectives),
         "front": [{"trial": t.number, "point": t.point, "metrics": t.metrics} for t in front],
         **({} if certificate is None else certificate.to_json()),
+        **events,
     }
 
 

@@ -4,9 +4,10 @@ import time
 from dataclasses import dataclass
 
 from codesign.core.goals import Objective
-from codesign.cost.arrays import Reuse, encode_problem
+from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.cost.kernel import Kernel, make_kernel
+from codesign.cost.sparse.bounds import scored_problem
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import Nest, decode_nest
@@ -28,7 +29,7 @@ class Encoded:
     @classmethod
     def of(cls, source: MappingProblem, reuse: Reuse) -> "Encoded":
         """Encode a problem."""
-        problem = encode_problem(source.computation, source.architecture, reuse)
+        problem = scored_problem(source, reuse)
         space = make_space(source)
         nest = empty_nest(space)
         return cls(source, reuse, make_kernel(problem, nest.loops.shape[0]), space, nest)

@@ -13,9 +13,10 @@ import numpy as np
 
 from codesign.core.errors import UserError
 from codesign.optim.bounded import BoundedDesigns, bounds_for, designs_of
+from codesign.optim.boxed import BoxedBounds, BoxProof, boxes_for
 from codesign.optim.certificate import Certificate
 from codesign.optim.corners import corners
-from codesign.optim.hypervolume import Frame, hypervolume
+from codesign.optim.hypervolume import frame_volume
 from codesign.optim.optimizer import satisfied
 from codesign.optim.pareto import front
 from codesign.optim.protocols import Bools, Floats, History, Indices, Problem, Strategy
@@ -55,7 +56,7 @@ class Exact:
     problem: Problem
     epsilon: float = 0.0
     sharpen: bool = True
-    _state: list["FrontProof"] = field(default_factory=list, compare=False, repr=False, init=False)
+    _state: list["FrontProof | BoxProof"] = field(default_factory=list, compare=False, repr=False, init=False)
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.epsilon <= 1.0:
@@ -73,8 +74,11 @@ class Exact:
         if bounds is None:
             return "the space gives no bounds"
         count = self.problem.space.cardinality_bound
-        if count > LISTED:
-            return f"the space has up to {count:,} designs, at most {LISTED:,} can be bounded one by one"
+        if count > LISTED and self._boxes is None:
+            reason = (
+                getattr(getattr(bounds, "boxes", None), "why_not", "") or "its bounds do not cover boxes of designs"
+            )
+            return f"the space has up to {count:,} designs, at most {LISTED:,} can be bounded one by one, and {reason}"
         rows = self.problem.space.sample(1, np.random.default_rng(0))
         values = bounds.lower_bounds(rows, self.problem.objectives)
         missing = [o for o, v in zip(self.problem.objectives, values[0], strict=True) if np.isnan(v) or v <= 0.0]
@@ -94,7 +98,7 @@ class Exact:
         """What is shown by the evaluations told so far."""
         if self.why_not:
             good = history.objectives[satisfied(self.problem, history)]
-            inner = _frame_volume(good, good) if len(good) else 0.0
+            inner = frame_volume(good, good) if len(good) else 0.0
             count = self.problem.space.cardinality_bound
             return Certificate(count, len(history.indices), 0, count, self.epsilon, None, inner, None, self.why_not)
         proof = self._proof()
@@ -115,9 +119,21 @@ class Exact:
 
         return Mobo(self.problem, grey=False)
 
-    def _proof(self) -> "FrontProof":
+    @cached_property
+    def _boxes(self) -> BoxedBounds | None:
+        """Bounds of boxes, where the designs are too many to be bounded one by one."""
+        boxes = boxes_for(bounds_for(self.problem.space, self.problem.bounds))
+        if boxes is None or boxes.why_not:
+            return None
+        count = self.problem.space.cardinality_bound
+        return boxes if count > LISTED or (count > STEPPED and boxes.slow) else None
+
+    def _proof(self) -> "FrontProof | BoxProof":
         if not self._state:
-            self._state.append(FrontProof(self.problem, self.epsilon, self.sharpen))
+            if self._boxes is not None:
+                self._state.append(BoxProof(self.problem, self._boxes, self.epsilon))
+            else:
+                self._state.append(FrontProof(self.problem, self.epsilon, self.sharpen))
         return self._state[0]
 
 
@@ -325,9 +341,9 @@ class FrontProof:
             gap = 0.0
         inner = outer = 0.0
         if len(self._front):
-            inner = _frame_volume(self._front, self._front)
+            inner = frame_volume(self._front, self._front)
             below = np.concatenate([self._front / (1.0 + self._epsilon), self._bounds[still]])
-            outer = min(_frame_volume(self._front, below), _frame_volume(self._front, self.outer_front()))
+            outer = min(frame_volume(self._front, below), frame_volume(self._front, self.outer_front()))
         return Certificate(
             designs=len(self._rows),
             evaluated=int(self._done.sum()),
@@ -339,10 +355,3 @@ class FrontProof:
             hypervolume_outer=None if self.withdrawn else max(outer, inner),
             withdrawn=self.withdrawn,
         )
-
-
-def _frame_volume(of: Floats, values: Floats) -> float:
-    """The hypervolume of some values in the frame of a front (log-scaled where it is positive)."""
-    frame = Frame.of_front(of, log=bool((of > 0).all()))
-    inside = frame.normalise(values)
-    return hypervolume(inside, [1.0 + frame.margin] * inside.shape[1])

@@ -121,3 +121,10 @@ class Frame:
             best = front(np.concatenate([best, row[None, :]]))
             result[k] = hypervolume(best, reference)
         return result
+
+
+def frame_volume(of: Floats, values: Floats) -> float:
+    """The hypervolume of some values in the frame of a front (log-scaled where it is positive)."""
+    frame = Frame.of_front(of, log=bool((of > 0).all()))
+    inside = frame.normalise(values)
+    return hypervolume(inside, [1.0 + frame.margin] * inside.shape[1])

@@ -7,6 +7,7 @@ from codesign.core.json_types import JsonObject
 from codesign.evaluation.design import describe_architecture
 from codesign.evaluation.metrics import UNITS
 from codesign.evaluation.replay import ReplayedLayer
+from codesign.evaluation.timed import TimedNetwork
 from codesign.evaluation.whole_network import NetworkResult
 from codesign.report.design_data import area_parts, energy_parts, layer_rows, roofline
 from codesign.report.html_page import asset, build_page
@@ -15,14 +16,14 @@ from codesign.report.recommend import LABELS
 SCRIPTS = ("scene.js", "drawing.js", "design.js", "network.js")
 
 
-def write_network_page(result: NetworkResult, path: Path) -> Path:
-    """Write the page; returns its path."""
+def write_network_page(result: NetworkResult, path: Path, events: TimedNetwork | None = None) -> Path:
+    """Write the page, with simulated cycles beside analytical ones where they are given; returns its path."""
     title = f"{result.network.name} on {result.architecture.name}"
-    write_atomic(path, build_page(title, asset("network.html"), network_page_data(result), SCRIPTS))
+    write_atomic(path, build_page(title, asset("network.html"), network_page_data(result, events), SCRIPTS))
     return path
 
 
-def network_page_data(result: NetworkResult) -> JsonObject:
+def network_page_data(result: NetworkResult, events: TimedNetwork | None = None) -> JsonObject:
     """Everything the page shows, as plain values."""
     metrics, vector = result.metrics(), result.vector.to_json()
     layers = [layer.to_json() for layer in result.layers]
@@ -46,6 +47,7 @@ def network_page_data(result: NetworkResult) -> JsonObject:
             "layers": layer_rows(layers, _replayed(result)),
             "vector": vector,
             "roofline": roofline(architecture),
+            **({} if events is None else {"events": events.page_json()}),
         },
     }
 

@@ -13,6 +13,7 @@ from codesign.report.html_page import asset, build_page
 from codesign.report.importance import LEAST_TRIALS, effects
 from codesign.report.recommend import knee_design, labels_of
 from codesign.report.summary import is_finite, recommended_rows, summary
+from codesign.study.retime import read_timed_front
 from codesign.study.study import REPORT_FILE, Study, Trial, hypervolume_curve
 
 SCRIPTS = ("scene.js", "parallel.js", "front.js", "search.js", "table.js", "drawing.js", "design.js", "study.js")
@@ -46,6 +47,10 @@ def report_data(study: Study, space: str | None = None) -> dict[str, Any]:
     designs = {t.number: data for t in ordered[:MOST_DESIGNS] if (data := maker.of(t)) is not None}
     found = importance(study, valid)
     knee = knee_design(study)
+    timed = read_timed_front(study.folder)
+    for design in timed:
+        if design["trial"] in designs:
+            designs[design["trial"]]["events"] = design
     return {
         "config": study.config,
         "versions": study.versions,

@@ -55,11 +55,12 @@ def read_goals(objectives: Sequence[str], constraints: Sequence[str], space: Des
     names = [metrics.field(name, "objective") for name in objectives or of_space or DEFAULT_OBJECTIVES]
     bounds: list[OutcomeConstraint] = []
     rules: list[str] = []
-    for text in (*constraints, *kept):
+    of_kept = f"`bounds` of space {space.name!r}: "
+    for place, text in (*(("--constraint ", c) for c in constraints), *((of_kept, b) for b in kept)):
         try:
             bound = metrics.bound(text)
         except UserError as error:
-            raise error.within(f"--constraint {text}") from None
+            raise error.within(place + text) from None
         if bound is not None:
             bounds.append(bound)
         else:

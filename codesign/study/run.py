@@ -15,7 +15,8 @@ from codesign.core.files import write_json
 from codesign.evaluation.design import DesignEvaluator, DesignSpace, describe_space, load_design_space
 from codesign.evaluation.executors import open_executor
 from codesign.evaluation.faults import Guarded
-from codesign.evaluation.judges import Judge, low_fidelity, make_judge
+from codesign.evaluation.judges import Judge, analytical, low_fidelity, make_judge
+from codesign.evaluation.specification import EVENT
 from codesign.optim import Optimizer
 from codesign.optim import create as create_optimizer
 from codesign.optim.certificate import Certificate
@@ -26,6 +27,7 @@ from codesign.study.explore import AskTell, explore
 from codesign.study.former_records import LOW_FIDELITY_PREFIX, LOW_FIDELITY_SUFFIX
 from codesign.study.goals import Goals, read_goals, ruled
 from codesign.study.low_fidelity_first import LowFidelityFirst
+from codesign.study.retime import TimedDesign, time_front, write_timed_front
 from codesign.study.specification import DEFAULT_TRIALS, PROVING, StudySpec, write_study_spec
 from codesign.study.storage import Claim
 from codesign.study.study import LOCAL_NAME, Study, Trial
@@ -88,10 +90,12 @@ class StudyRun:
     Args:
         study: Still open.
         certificate: What is proven of its front, where that was asked for.
+        timed: Its front in the event tier, where that was asked for.
     """
 
     study: Study
     certificate: Certificate | None
+    timed: tuple[TimedDesign, ...] = ()
 
 
 @final
@@ -167,7 +171,8 @@ def prepare(spec: StudySpec) -> PreparedStudy:
     if not 2 <= len(goals.objectives) <= 4:
         raise UserError(f"expected two to four objectives, got {len(goals.objectives)}: {' '.join(goals.objectives)}")
     space = ruled(space, goals.rules)
-    judge = make_judge(spec.workload, spec.judge, space, seed=spec.search.seed, metrics=goals.metrics)
+    how = spec.judge if spec.fidelity.fidelities == "two" else analytical(spec.judge)
+    judge = make_judge(spec.workload, how, space, seed=spec.search.seed, metrics=goals.metrics)
     prepared = PreparedStudy(spec, space, goals, judge)
     create_optimizer(  # refuses a mistake
         spec.search.optimizer, space.space, goals.objectives, seed=spec.search.seed, options=prepared.optimizer_options
@@ -197,6 +202,9 @@ def run_study(spec: StudySpec, listener: Listener | None = None) -> StudyRun:
         if run.certificate is not None:
             document = {**run.certificate.to_json(), "sentence": run.certificate.sentence()}
             write_json(Path(place.out) / CERTIFICATE_FILE, document)
+        if spec.judge.timing == EVENT:
+            run = replace(run, timed=time_front(study, spec.judge.timing_table))
+            write_timed_front(run.timed, Path(place.out))
     except BaseException:
         study.close()
         raise

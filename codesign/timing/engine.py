@@ -47,7 +47,7 @@ class Plan(NamedTuple):
         needs: ``K x K`` 1 where COMPUTE k waits for the tile of LOAD j that is in force.
         explicit: ``K`` first entry in `durations` of a process whose cycles are listed step by step; `NOTHING` for none.
         durations: Those lists; a negative entry of a COMPUTE or STORE is a step at which it does not run.
-        aheads: Beside `durations`, in place of `ahead`.
+        aheads: Beside `durations`, in place of `ahead`; of a LOAD, cycles before its end at which its own resource is free.
         stretch: ``K x K`` share by which COMPUTE k is slowed while operations of STORE j run beside it.
         in_flight: Steps that may be unfinished at a time (loads started, results not stored); 0 is no limit.
         barrier: ``K`` LOAD: 1 where its first tile of a phase waits for everything stored in the phase before.
@@ -92,9 +92,9 @@ def run(
         events: ``E x 4`` room for a timeline: process, start, end, step; filled from the front, rows left over stay.
 
     Returns:
-        (status, cycles, busy ``K x M``, stalled ``K x (K + 2)``, counts ``K``, work ``3``). ``stalled[k, j]`` are cycles in
-        which the resource of k stood still before an operation of k because of j: j < K its data, K a free slot, K + 1 another
-        resource. ``work``: operations simulated, jumps, events written.
+        (status, cycles, busy ``K x M``, stalled ``K x (K + 1 + R)``, counts ``K``, work ``3``). ``stalled[k, j]`` are cycles in
+        which the resource of k stood still before an operation of k because of j: j < K its data, K a free slot, K + 1 + r
+        resource r. ``work``: operations simulated, jumps, events written.
     """
     factors, kind, resource, depth = plan.factors, plan.kind, plan.resource, plan.depth
     by_step, source, early, latency = plan.by_step, plan.source, plan.early, plan.latency
@@ -126,16 +126,16 @@ def run(
     over = np.zeros(n, np.int64)
     index = np.zeros(n_loops, np.int64)
     busy = np.zeros(resource.shape)
-    stalled = np.zeros((n, n + 2))
+    stalled = np.zeros((n, n + 1 + plan.resources))
     counts = np.zeros(n, np.int64)
     work = np.zeros(3, np.int64)
     step = 0
-    # innermost loop whose advance makes a LOAD run, per phase
+    # innermost loop whose advance makes a LOAD or its source run, per phase: the look-ahead counts the tiles of both
     deepest = np.full((n, n_phases), -1, np.int64)
     for k in range(n):
         for p in range(n_phases):
             for loop in range(n_loops):
-                if active[k, p, loop + 1] == 1:
+                if active[k, p, loop + 1] == 1 or (source[k] >= 0 and active[source[k], p, loop + 1] == 1):
                     deepest[k, p] = loop
     for k in range(n):  # the first position at which a LOAD runs
         if source[k] >= 0 and active[source[k], 0, 0] == 1 and revisit[source[k]] == 0:
@@ -152,7 +152,7 @@ def run(
     snap_entered = np.zeros((n_loops, n), np.int64)
     snap_over = np.zeros((n_loops, n), np.int64)
     snap_busy = np.zeros((n_loops, n, resource.shape[1]))
-    snap_stalled = np.zeros((n_loops, n, n + 2))
+    snap_stalled = np.zeros((n_loops, n, n + 1 + plan.resources))
     snap_counts = np.zeros((n_loops, n), np.int64)
     snap_step = np.zeros(n_loops, np.int64)
     earliest = np.full(n_loops, np.inf)  # earliest start since the snapshot of each loop
@@ -192,7 +192,7 @@ def run(
                 q = issued[k]
                 at = where[k, phase_loop]
                 cycles = durations[explicit[k] + q] if explicit[k] >= 0 else duration[k, at, entered[k]]
-                ready, cause = 0.0, n + 1
+                ready, cause = 0.0, n
                 if q >= depth[k]:
                     ready, cause = time[o_release + k * ring + (q - depth[k]) % ring] - early[k], n
                 if in_flight > 0:
@@ -206,6 +206,9 @@ def run(
                 start, end = _occupy(
                     time, resource, k, ready, cause, cycles, share[k, at, entered[k]], busy, stalled, counts
                 )
+                if explicit[k] >= 0 and plan.aheads[explicit[k] + q] > 0.0:
+                    time[resource[k, 0]] -= plan.aheads[explicit[k] + q]
+                    busy[k, 0] -= plan.aheads[explicit[k] + q]
                 _note(events, work, k, start, end, _steps(factors, phase_loop, where[k]))
                 for loop in range(n_loops):
                     earliest[loop] = min(earliest[loop], start)
@@ -226,12 +229,13 @@ def run(
                 continue
             if explicit[c] >= 0 and durations[explicit[c] + step] < 0.0:
                 continue
-            ready, cause, least = 0.0, n + 1, 0.0
+            ready, cause, least, last = 0.0, n, 0.0, n
             for k in range(n):
                 if needs[c, k] == 1 and kind[k] == LOAD and force[k] >= 0:
                     place = k * ring + force[k] % ring
                     arrives = time[o_end + place] + latency[k]
-                    least = max(least, arrives)
+                    if arrives > least:
+                        least, last = arrives, k
                     if stream[k] == 1:
                         arrives = time[o_begin + place] + latency[k]
                     if arrives > ready:
@@ -246,10 +250,10 @@ def run(
                 if plan.stretch[c, k] > 0.0:
                     slower = plan.stretch[c, k] * max(0.0, min(end, time[o_last + k]) - start)
                     end += slower
-                    stalled[c, n + 1] += slower
+                    stalled[c, k] += slower
                     time[resource[c, 0]] = max(time[resource[c, 0]], end)
             if least > end:
-                stalled[c, cause] += least - end
+                stalled[c, last] += least - end
                 end = least
                 time[resource[c, 0]] = max(time[resource[c, 0]], end)
             _note(events, work, c, start, end, step)
@@ -284,7 +288,7 @@ def run(
             if j < 0:
                 early_start = plan.aheads[explicit[k] + step] if explicit[k] >= 0 else ahead[k, phase]
                 ready = max(ready - early_start, work_start)
-            cause = n + 1
+            cause = n
             if j >= 0:
                 cause = j
             else:
@@ -381,7 +385,7 @@ def run(
                     for side in range(resource.shape[1]):
                         busy[k, side] += left * (busy[k, side] - snap_busy[loop, k, side])
                     counts[k] += left * (counts[k] - snap_counts[loop, k])
-                    for j in range(n + 2):
+                    for j in range(stalled.shape[1]):
                         stalled[k, j] += left * (stalled[k, j] - snap_stalled[loop, k, j])
                 index[loop] += left * period
                 step += left * shift
@@ -466,7 +470,7 @@ def _occupy(
     start = max(ready, own)
     for side in range(1, resource.shape[1]):
         if resource[k, side] >= 0 and time[resource[k, side]] > start:
-            start, cause = time[resource[k, side]], stalled.shape[1] - 1
+            start, cause = time[resource[k, side]], stalled.shape[0] + 1 + resource[k, side]
     if start > own:
         stalled[k, cause] += start - own
     end = start + cycles
@@ -542,7 +546,7 @@ def _advance(
     position = where[k]
     while True:
         phase = position[phase_loop]
-        # advances inside the deepest loop that matters change nothing for k
+        # advances inside the deepest loop that matters change nothing for k, nor for the tile it reads
         loop = max(deepest[k, phase], phase_loop)
         for inner in range(loop + 1, n_loops):
             position[inner] = 0

@@ -1,19 +1,22 @@
 """What happens when: a mapping's run in the event tier, as numbers and as a timeline."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from codesign.arch.architecture import Architecture
+from codesign.arch.architecture import Architecture, Ports
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Reuse, encode_problem
 from codesign.cost.cost import Infeasible, evaluate
 from codesign.cost.kernel import VALID, make_kernel, score
+from codesign.cost.sparse.bounds import refuse_sparsity
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import FloatArray, encode_nest
-from codesign.timing.derive import ARRAY, ISSUER, derive
+from codesign.timing.batches import batch_bound
+from codesign.timing.derive import ARRAY, ISSUER, RETAIN, derive
+from codesign.timing.dram.timed import MemoryTraffic, with_memory
 from codesign.timing.engine import CUT_SHORT, NOTHING, STORE, Plan, run
 from codesign.timing.table import Overlap, Timing, encode_timing, timing_for, whole_cycles
 from codesign.workloads.computation import Computation
@@ -67,6 +70,7 @@ class Run:
         simulated: Those simulated one by one; the others were skipped as repetitions.
         events: The timeline, from the start; empty unless asked for.
         exact_cycles: Before rounding to whole cycles (constants of a table may be fractions).
+        memory: What the DRAM did, where the architecture names its device.
     """
 
     latency_cycles: int
@@ -77,6 +81,18 @@ class Run:
     simulated: int
     events: tuple[Event, ...] = ()
     exact_cycles: float = 0.0
+    memory: MemoryTraffic | None = None
+
+    @property
+    def waits_for(self) -> str:
+        """What keeps the busiest resource from work longest: it makes the difference to the analytical cycles."""
+        bound = next(use for use in self.resources if use.resource == self.bound_by)
+        reasons = [*bound.stalled, (START_AND_END, bound.idle_cycles)]
+        reason, cycles = max(reasons, key=lambda item: item[1])
+        return reason if cycles > 0 else NOTHING_MORE
+
+
+START_AND_END, NOTHING_MORE = "start and end of the run", "nothing"
 
 
 def simulate(
@@ -112,6 +128,7 @@ def simulate(
     machine = encode_timing(timing, architecture)
     if reuse is Reuse.WHOLE:
         raise UserError("the event tier does not know the reuse rule 'whole'", hint="take timeloop, walk or resident")
+    refuse_sparsity(architecture, "the event tier")
     cost = evaluate(computation, architecture, mapping, reuse=reuse)
     if isinstance(cost, Infeasible):
         return cost
@@ -123,12 +140,23 @@ def simulate(
     plan, role = derive(kernel, nest, count, machine)
     ports = resource_names(architecture)
     names = tuple(_process_name(computation, architecture, plan, role[k], k) for k in range(len(role)))
-    return run_plan(plan, names, ports, timing, events=events, operation_limit=operation_limit)
+    memory = None
+    if timing.overlap is not Overlap.PERFECT and any(level.dram is not None for level in architecture.levels):
+        retain = tuple(bool(row[RETAIN]) for row in machine.level_int)
+        plan, memory, operation_limit = with_memory(
+            plan, role, kernel, nest, count, computation, architecture, retain, operation_limit=operation_limit
+        )
+    result = run_plan(plan, names, ports, timing, events=events, operation_limit=operation_limit)
+    return replace(result, memory=memory)
 
 
 def resource_names(architecture: Architecture) -> tuple[str, ...]:
     """Names of the resources of plans made by `codesign.timing.derive.derive`."""
-    ports = [f"{level.name} {way}" for level in architecture.levels for way in ("read port", "write port")]
+    ports = [
+        f"{level.name} {way}"
+        for level in architecture.levels
+        for way in (("port", "write port") if level.ports is Ports.SHARED else ("read port", "write port"))
+    ]
     return (*ports, "array", "host")
 
 
@@ -173,6 +201,8 @@ def run_plan(
                 held[r] += busy[k, side]
     if timing.overlap is Overlap.PERFECT:
         cycles, stalled = float(held.max()), np.zeros_like(stalled)
+    elif timing.batch_outputs is not None and status != CUT_SHORT:
+        cycles = max(cycles, batch_bound(plan, timing.batch_outputs))
     total = whole_cycles(cycles + timing.run_cycles)
     used = sorted({int(r) for r in plan.resource.ravel() if r != NOTHING})
     uses = tuple(_use(plan, names, resources, r, held, stalled, total) for r in used)
@@ -195,7 +225,7 @@ def _use(
     stalled: FloatArray,
     total: int,
 ) -> ResourceUse:
-    causes = (*names, "a free buffer", "another resource")
+    causes = (*names, "a free buffer", *resources)
     waits: dict[str, float] = {}
     for k in range(len(names)):
         if plan.resource[k, 0] == r:

@@ -84,6 +84,7 @@ class Timing:
         command_queue: Steps the host may issue ahead.
         steps_in_flight: Steps that may be unfinished at a time; None is no limit.
         run_cycles: Cycles of a run besides its steps.
+        batch_outputs: Tiles of output the controller runs as a batch where stores are the longest (rule E11); None: it has none.
         overlap: Whether anything waits at all.
         constants: Named constants of models that hang on the machine (array pieces, caches); see the tables.
         source: Where the figures come from.
@@ -97,6 +98,7 @@ class Timing:
     command_queue: int = 2
     steps_in_flight: int | None = None
     run_cycles: float = 0.0
+    batch_outputs: int | None = None
     overlap: Overlap = Overlap.EVENTS
     constants: tuple[tuple[str, float], ...] = ()
     source: str = ""
@@ -153,6 +155,7 @@ def timing_from_json(value: Any, where: str) -> Timing:
         levels=levels,
         command_queue=fields.integer("command_queue", 2, least=1),
         steps_in_flight=fields.integer("steps_in_flight", None, least=1),
+        batch_outputs=fields.integer("batch_outputs", None, least=2),
         overlap=_choice(fields, "overlap", Overlap.EVENTS),
         constants=figures,
         source=fields.text("source", ""),
@@ -195,7 +198,7 @@ def timing_to_json(timing: Timing) -> JsonObject:
         if getattr(timing, key):
             value[key] = getattr(timing, key)
     plain = Timing(timing.name)
-    for key in (*_WHOLE_CYCLES, "command_queue", "steps_in_flight"):
+    for key in (*_WHOLE_CYCLES, "command_queue", "steps_in_flight", "batch_outputs"):
         if getattr(timing, key) != getattr(plain, key):
             value[key] = getattr(timing, key)
     if timing.overlap is not plain.overlap:

@@ -59,6 +59,7 @@ class Tensor:
         bits: Width of one element in memory.
         partial_bits: Width of a partial sum of an output; equals `bits` for inputs.
         density: Where its non-zeros are.
+        scale_bits: Bits per element beside the element's own: its share of a scale that a block shares.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Tensor:
     bits: int = 8
     partial_bits: int = 8
     density: Density = DENSE
+    scale_bits: float = 0.0
 
     @property
     def is_output(self) -> bool:
@@ -147,6 +149,18 @@ class Computation:
             if dim not in self.dims:
                 raise unknown_name("dimension", dim, self.dims, where=str(self))
         return replace(self, bounds=tuple(bounds.get(d, b) for d, b in self.sizes.items()))
+
+    def check_densities(self) -> None:
+        """Refuse densities that do not describe their tensor.
+
+        Raises:
+            UserError: E.g. blocks of n:m that do not divide an axis.
+        """
+        for tensor in self.tensors:
+            try:
+                tensor.density.check(tuple(axis.extent(self.sizes) for axis in tensor.axes))
+            except UserError as error:
+                raise error.within(f"density of {tensor.name!r}") from None
 
     def with_bits(self, bits: int, partial_bits: int | None = None) -> "Computation":
         """The same computation with all elements `bits` wide and partial sums `partial_bits` (default: `bits`)."""

@@ -214,7 +214,7 @@ class Structured(Density):
             )
 
     def fraction(self, whole: Extents) -> float:
-        """N over m."""
+        """Non-zeros of a block over its elements."""
         return self.n / self.m
 
     def _pieces(self, tile: Extents) -> tuple[int, int, int]:

@@ -18,6 +18,8 @@ from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields, describe
 from codesign.core.json_types import JsonObject
 from codesign.workloads.computation import Computation, Role, Tensor
+from codesign.workloads.density import DENSE
+from codesign.workloads.density_files import density_from_json
 
 
 def computation_from_json(value: Any, where: str = "problem") -> Computation:
@@ -44,7 +46,9 @@ def computation_from_json(value: Any, where: str = "problem") -> Computation:
         tensors = tuple(_override(t, tensor_fields) for t in parsed.tensors)
         for name in tensor_fields.rest():
             raise unknown_name("tensor", name, [t.name for t in parsed.tensors])
-        return replace(parsed, dims=tuple(bounds), bounds=tuple(bounds.values()), tensors=tensors)
+        made = replace(parsed, dims=tuple(bounds), bounds=tuple(bounds.values()), tensors=tensors)
+        made.check_densities()
+        return made
     except UserError as error:
         raise error.within(where) from None
 
@@ -56,6 +60,9 @@ def _override(tensor: Tensor, tensors: Fields) -> Tensor:
     bits = fields.integer("bits", tensor.bits, least=1)
     partial_bits = fields.integer("partial_bits", max(bits, tensor.partial_bits) if tensor.is_output else bits, least=1)
     role = fields.text("role", tensor.role.value)
+    density = tensor.density
+    if fields.has("density"):
+        density = density_from_json(fields.raw("density"), f"{fields.where}, `density`")
     fields.finish()
     try:
         parsed_role = Role(role)
@@ -66,7 +73,7 @@ def _override(tensor: Tensor, tensors: Fields) -> Tensor:
             f"`role` of {tensor.name!r} must be {'output' if tensor.is_output else 'input or weight'}, got {describe(role)}",
             where=fields.where,
         )
-    return replace(tensor, bits=bits, partial_bits=partial_bits, role=parsed_role)
+    return replace(tensor, bits=bits, partial_bits=partial_bits, role=parsed_role, density=density)
 
 
 def computation_to_json(computation: Computation) -> JsonObject:
@@ -84,6 +91,8 @@ def computation_to_json(computation: Computation) -> JsonObject:
             changed["role"] = tensor.role.value
         if tensor.bits != plain.bits:
             changed["bits"] = tensor.bits
+        if tensor.density != DENSE:
+            changed["density"] = tensor.density.to_json()
         if changed:
             tensors[tensor.name] = changed
     if tensors:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codesign.cost.sparse.expectation import expect
+from codesign.cost.sparse.expectation import Reading, expect
 from experiments.sparseloop import Config, compare, layers, run
 from experiments.sparseloop_cases import Case, read_cases
 from tests.reference_data import REFERENCE, needs_data
@@ -17,7 +17,7 @@ def test_there_are_cases() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_counts_and_cycles(case: Case) -> None:
-    expected = expect(case.computation, case.architecture, case.mapping, first_fills=True, gated_takes_time=False)
+    expected = expect(case.computation, case.architecture, case.mapping, reading=Reading.SPARSELOOP)
     compared = compare(case, expected)
     off = [f"{x.what}: {x.ours:.1f}, recorded {x.recorded:.0f}" for x in compared if not x.agrees]
     assert not off

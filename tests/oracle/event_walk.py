@@ -5,6 +5,7 @@ Steps are enumerated, operations are entries of lists, buffers are looked up by 
 """
 
 import itertools
+from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from codesign.timing.engine import COMPUTE, LOAD, STORE, Plan
@@ -75,7 +76,7 @@ def walk_plan(plan: Plan) -> tuple[float, list[tuple[float, float]]]:
     phase_end = 0.0
 
     def in_force(k: int, step: int) -> int:
-        return sum(1 for s in tiles[k] if s <= step) - 1
+        return bisect_right(tiles[k], step) - 1
 
     def next_step(k: int) -> int | None:
         done = len(walk.loads[k])

@@ -39,7 +39,12 @@ def plans(draw: st.DrawFn):
     shared = draw(st.booleans())
     chained = draw(st.booleans())
     shallow = draw(st.integers(2, ways - 1))
+    commanded = draw(st.booleans()) and not chained
     processes = []
+    if commanded:
+        processes.append(
+            Process("issue", Kind.LOAD, ("host",), table("issue", True, ways), depth=draw(st.integers(1, 4)))
+        )
     if chained:
         processes.append(
             Process("far", Kind.LOAD, ("bus",), table("far", False, min(shallow, 3)), depth=draw(st.integers(1, 3)))
@@ -50,11 +55,17 @@ def plans(draw: st.DrawFn):
             table("a", True, ways), depth=depth_a, source="far" if chained else None,
             latency_cycles=draw(st.integers(0, 3)), early_cycles=draw(st.integers(0, 2)), stream=draw(st.booleans()),
         ),
-        Process("b", Kind.LOAD, ("port" if shared else "other",), table("b", False, shallow), depth=depth_b),
+        Process(
+            "b", Kind.LOAD, ("port" if shared else "other",), table("b", False, shallow), depth=depth_b,
+            source="issue" if commanded else None,
+        ),
         Process(
             "partial", Kind.LOAD, ("port" if shared else "other",), table("partial", False, shallow), depth=2, revisit=(2,)
         ),
-        Process("x", Kind.COMPUTE, ("array",), table("x", True, ways), needs=("a", "b", "partial", "out")),
+        Process(
+            "x", Kind.COMPUTE, ("array",), table("x", True, ways),
+            needs=("a", "b", "partial", "out", *(("issue",) if commanded else ())),
+        ),
         Process(
             "out", Kind.STORE, (draw(st.sampled_from(["out port", "port", "bus"])),), table("out", False, shallow),
             depth=draw(st.integers(1, 3)), by_step=draw(st.booleans()), ahead={0: draw(st.integers(0, 3))},
@@ -70,7 +81,7 @@ def plans(draw: st.DrawFn):
 @settings(max_examples=150)
 @given(plans())
 def test_engine_equals_the_walk_and_skipping_is_exact(named) -> None:
-    events = np.zeros((20_000, 4))
+    events = np.zeros((80_000, 4))  # the largest nest has 8,748 steps of at most eight operations
     status, cycles, busy, stalled, counts, work = run(named.plan, False, 10**9, events)
     total, times = walk_plan(named.plan)
     assert status == 0
@@ -81,6 +92,21 @@ def test_engine_equals_the_walk_and_skipping_is_exact(named) -> None:
     np.testing.assert_array_equal(skipped[2], busy)
     np.testing.assert_array_equal(skipped[3], stalled)
     np.testing.assert_array_equal(skipped[4], counts)
+
+
+def test_a_load_waits_for_the_command_of_its_own_step() -> None:
+    """Commands come every step, the load every second: it may not start on the command of an earlier step.
+
+    Commands end at 4, 8, 12, 16. The second tile belongs to step 2: it loads from 12 to 17, then the array works twice.
+    """
+    every = (0, 2, 3)
+    processes = [
+        Process("issue", Kind.LOAD, ("host",), {(0, w): 4 for w in every}, depth=4),
+        Process("a", Kind.LOAD, ("port",), {(0, 0): 5, (0, 2): 5}, source="issue"),
+        Process("x", Kind.COMPUTE, ("array",), {(0, w): 1 for w in every}, needs=("issue", "a")),
+    ]
+    named = make_plan([[1, 2, 2]], 0, processes)
+    assert run(named.plan, True, 10**9, NO_EVENTS)[1] == walk_plan(named.plan)[0] == 12 + 5 + 1 + 1
 
 
 def test_long_loops_are_skipped() -> None:

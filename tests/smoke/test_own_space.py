@@ -65,6 +65,7 @@ def test_a_space_file_from_search_to_export(tmp_path: Path) -> None:
     run = codesign(*arguments, cwd=tmp_path)
     assert run.returncode == 0, run.stderr
     assert "cost*" in run.stdout
+    assert "; bus_bits>=128\n" in codesign("study", "show", "runs/a", cwd=tmp_path).stdout
     (tmp_path / "mine.yaml").unlink()  # the study holds what it needs
     assert codesign("report", "runs/a", cwd=tmp_path).returncode == 0
     data = embedded(tmp_path / "runs/a/report.html")

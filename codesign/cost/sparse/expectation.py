@@ -3,11 +3,15 @@
 import itertools
 import math
 from dataclasses import dataclass, field, replace
+from enum import Enum
+
+import numpy as np
 
 from codesign.arch.architecture import Architecture
 from codesign.arch.sparsity import TensorFormat, ZeroKind
 from codesign.cost.arrays import Reuse, encode_problem
 from codesign.cost.kernel import FILLS, READS, UPDATES, make_kernel, score
+from codesign.cost.sparse.bounds import Shares, value_bits
 from codesign.cost.sparse.intersection import (
     Positions,
     Saving,
@@ -22,6 +26,18 @@ from codesign.cost.sparse.nest_view import NestView, Place
 from codesign.mapping.mapping import Mapping, Spatial
 from codesign.mapping.nest import encode_nest
 from codesign.workloads.computation import Computation, Tensor
+
+
+class Reading(Enum):
+    """How some figures are read (laws E1, E5, F8).
+
+    OWN: Of all instances that exist; a gated access holds up the MACs behind it.
+    SPARSELOOP: As that tool prints them: of instances whose tile holds something; MACs behind gated reads vanish; the first fill of
+        a partial sum counts.
+    """
+
+    OWN = "own"
+    SPARSELOOP = "sparseloop"
 
 
 @dataclass(frozen=True)
@@ -66,6 +82,10 @@ class RankAccesses:
     units: RankUnits
     metadata: Accesses
     payload: Accesses
+
+    def actual_bits(self, width: int, word: int | None) -> float:
+        """Bits that move."""
+        return replace(self.units, metadata=self.metadata.actual, payload=self.payload.actual).bits(width, word)
 
     def bits(self, width: int, word: int | None) -> float:
         """Bits that move or are gated."""
@@ -114,9 +134,12 @@ class SparseTraffic:
         level: Index of the level.
         tensor: Its name.
         instances: Expected instances in use.
+        virtual_instances: Instances the mapping gives work to.
         tile_words: Elements of a dense tile.
         held_words: Expected non-zeros of a tile that is not empty; all elements where it is not compressed.
         metadata_bits: Expected metadata of such a tile.
+        held_bits: Expected bits of a tile, empty or not.
+        overflow: Probability that a tile has more non-zeros than fit beside what else the level holds by expectation.
         reads: Sent inwards; for outputs old partial sums.
         fills: From the parent.
         updates: From the child.
@@ -125,9 +148,12 @@ class SparseTraffic:
     level: int
     tensor: str
     instances: float
+    virtual_instances: int
     tile_words: int
     held_words: float
     metadata_bits: float
+    held_bits: float
+    overflow: float
     reads: Flow
     fills: Flow
     updates: Flow
@@ -166,7 +192,7 @@ class _Case:
     savings: dict[tuple[int, str], Saving]
     spatial: dict[tuple[int, str], float]
     positions: dict[str, Positions]
-    gated_takes_time: bool
+    reading: Reading
     innermost: dict[str, Saving] = field(default_factory=dict)
 
 
@@ -176,8 +202,7 @@ def expect(
     mapping: Mapping,
     *,
     reuse: Reuse = Reuse.TIMELOOP,
-    first_fills: bool = False,
-    gated_takes_time: bool = True,
+    reading: Reading = Reading.OWN,
 ) -> SparseCounts:
     """Expected accesses and cycles of a mapping.
 
@@ -186,8 +211,7 @@ def expect(
         architecture: The hardware, its levels with formats and actions.
         mapping: A valid nest for the two.
         reuse: What a buffer need not fetch again.
-        first_fills: Count the first fill of a partial sum, as Timeloop v0.4 does (law E1).
-        gated_takes_time: Whether a gated access at a level holds up the MACs behind it; false is Sparseloop's reading (law E5).
+        reading: Whose conventions.
 
     Raises:
         UserError: A density or a format does not fit.
@@ -202,11 +226,11 @@ def expect(
         {(s.place.level, s.place.tensor.name): s for s in savings(view)},
         spatial_savings(view, formats),
         packed_positions(view),
-        gated_takes_time,
+        reading,
     )
-    dense = _dense_counts(view, mapping, reuse, first_fills)
+    dense = _dense_counts(view, mapping, reuse, reading is Reading.SPARSELOOP)
     traffic = [x for tensor in computation.tensors for x in _tensor_traffic(case, tensor, dense)]
-    traffic.sort(key=lambda x: x.level)
+    traffic = [_with_overflow(case, x, traffic) for x in sorted(traffic, key=lambda x: x.level)]
     macs = _macs(case)
     cycles = math.ceil(_timed(macs) / _mac_instances(case) * (1.0 - 1e-12))
     levels = tuple(_port_cycles(case, v, traffic) for v in range(len(architecture.levels)))
@@ -264,41 +288,67 @@ def _stored(case: _Case, place: Place, dense: tuple[float, float, float]) -> Spa
     tile, whole = view.tile(place), view.whole(tensor)
     words = math.prod(tile)
     kept = case.formats.get((place.level, tensor.name))
-    full, held = 1.0, 1.0
+    used, full, held = _spatial_share(case, place), 1.0, 1.0
     units: tuple[RankUnits, ...] = ()
     if kept is not None:
         full = 1.0 - tensor.density.empty(tile, whole)
-        held = tensor.density.fraction(whole) / full if full and kept.compressed else 1.0
+        held = tensor.density.fraction(whole) if kept.compressed else 1.0
         units = tile_units(view, place, case.formats)
+        used = full if case.reading is Reading.SPARSELOOP else used
+    live = 1.0 / used if used else 0.0
     steps = math.prod(
         p.steps for name, p in case.positions.items() if name != tensor.name and p.place.level == place.level
     )
     level = view.architecture.levels[place.level]
+    metadata = sum(u.bits(level.sparsity.metadata_bits, level.sparsity.metadata_word_bits) for u in units)
+    stays = held if kept is not None and kept.compressed else 1.0
     flows = []
     for kind, count in enumerate(dense):
         packed = steps if kind == 0 else 1.0
         rounds = count / words
         ranks = tuple(
-            RankAccesses(u, Accesses(_entries(u.metadata * rounds)), Accesses(_entries(u.payload * rounds)))
+            RankAccesses(
+                u,
+                Accesses(_entries(case, u.metadata * full * live * rounds)),
+                Accesses(_entries(case, u.payload * full * live * rounds)),
+            )
             for u in units
         )
-        flows.append(Flow(count, Accesses(count * held * packed), ranks))
+        live_data = live if kept is not None or case.reading is Reading.OWN else 1.0
+        flows.append(Flow(count, Accesses(count * stays * live_data * packed), ranks))
     return SparseTraffic(
         level=place.level,
         tensor=tensor.name,
-        instances=view.virtual_instances(place.level) * (full if kept is not None else _spatial_share(case, place)),
+        instances=view.virtual_instances(place.level) * used,
+        virtual_instances=view.virtual_instances(place.level),
         tile_words=words,
-        held_words=words * held,
-        metadata_bits=sum(u.bits(level.sparsity.metadata_bits, level.sparsity.metadata_word_bits) for u in units),
+        held_words=words * held / full if full else 0.0,
+        metadata_bits=metadata,
+        held_bits=words * stays * value_bits(level, tensor, outermost=place.level == 0) + metadata * full,
+        overflow=0.0,
         reads=flows[0],
         fills=flows[1],
         updates=flows[2],
     )
 
 
-def _entries(count: float) -> float:
-    """Metadata entries are whole (law F6)."""
-    return float(math.ceil(count - 1e-6))
+def _with_overflow(case: _Case, own: SparseTraffic, traffic: list[SparseTraffic]) -> SparseTraffic:
+    """The chance that a compressed tile does not fit the room the others leave it (law E7)."""
+    level = case.view.architecture.levels[own.level]
+    kept = case.formats.get((own.level, own.tensor))
+    if level.capacity_bits is None or kept is None or not kept.compressed:
+        return own
+    room = level.capacity_bits - sum(x.held_bits for x in traffic if x.level == own.level and x.tensor != own.tensor)
+    place = case.view.places[own.level, own.tensor]
+    tensor = place.tensor
+    held = tensor.density.occupancy(case.view.tile(place), case.view.whole(tensor))
+    mean = held.expected(held.nonzeros)
+    return replace(own, overflow=held.over(room / (own.held_bits / mean)) if mean else 0.0)
+
+
+def _entries(case: _Case, count: float) -> float:
+    """Sparseloop counts whole metadata entries (law F6)."""
+    return float(math.ceil(count - 1e-6)) if case.reading is Reading.SPARSELOOP else count
 
 
 def _spatial_share(case: _Case, place: Place) -> float:
@@ -324,7 +374,9 @@ def _macs(case: _Case) -> Accesses:
     for tensor in computation.inputs:
         saving = case.innermost.get(tensor.name)
         if saving is not None:
-            idle += remaining * (1.0 - saving.kept) if saving.kind is ZeroKind.GATE and case.gated_takes_time else 0.0
+            idle += (
+                remaining * (1.0 - saving.kept) if saving.kind is ZeroKind.GATE and case.reading is Reading.OWN else 0.0
+            )
             remaining *= saving.kept
             for leader, tile in saving.leaders:
                 full = 1.0 - leader.density.empty(tile, case.view.whole(leader))
@@ -346,9 +398,9 @@ def _macs(case: _Case) -> Accesses:
 def _split_macs(case: _Case, remaining: float, effectual: float, density: dict[str, float]) -> Accesses:
     """The remaining MACs by what their operands are: a non-zero, a stored zero, or nothing (law E4)."""
     view, zeros = case.view, case.view.architecture.mac.zeros
-    actual, gated, skipped, nothing = min(effectual, remaining), 0.0, 0.0, 0.0
+    actual, gated, skipped, nothing = effectual, 0.0, 0.0, 0.0
     chance_both = math.prod(density.values())
-    rest = remaining - actual
+    rest = max(0.0, remaining - actual)
     for holds in itertools.product((True, False), repeat=len(density)):
         if all(holds):
             continue
@@ -385,7 +437,7 @@ def _port_cycles(case: _Case, v: int, traffic: list[SparseTraffic]) -> int:
     read, written = 0.0, 0.0
     for x in (x for x in traffic if x.level == v):
         tensor = case.view.computation.tensor(x.tensor)
-        width = level.element_bits(tensor.bits if v == 0 else tensor.partial_bits) / level.word_bits
+        width = value_bits(level, tensor, outermost=v == 0) / level.word_bits
         read += width * _timed(x.reads.data) + _metadata_words(case, v, (x.reads,))
         written += width * (_timed(x.fills.data) + _timed(x.updates.data)) + _metadata_words(
             case, v, (x.fills, x.updates)
@@ -397,4 +449,35 @@ def _metadata_words(case: _Case, v: int, flows: tuple[Flow, ...]) -> float:
     level = case.view.architecture.levels[v]
     widths = level.sparsity.metadata_bits, level.sparsity.metadata_word_bits
     bits = sum(rank.bits(*widths) for flow in flows for rank in flow.ranks)
-    return float(math.ceil(bits / level.word_bits - 1e-9))
+    words = bits / level.word_bits
+    return float(math.ceil(words - 1e-9)) if case.reading is Reading.SPARSELOOP else words
+
+
+def shares_of(counts: SparseCounts, computation: Computation, architecture: Architecture) -> Shares:
+    """What a mapping leaves of the dense problem: of every level's accesses, tiles and MACs.
+
+    A level that does not keep a tensor hands on what the nearest one outside it sends.
+    """
+    moved = np.ones((len(architecture.levels), len(computation.tensors), 3))
+    stored = np.ones(moved.shape[:2])
+    index = {t.name: i for i, t in enumerate(computation.tensors)}
+    for x in counts.traffic:
+        level, t = architecture.levels[x.level], index[x.tensor]
+        tensor = computation.tensors[t]
+        bits = level.element_bits(tensor.bits if x.level == 0 else tensor.partial_bits)
+        widths = level.sparsity.metadata_bits, level.sparsity.metadata_word_bits
+        share = [
+            (
+                f.data.actual * value_bits(level, tensor, outermost=x.level == 0)
+                + sum(r.actual_bits(*widths) for r in f.ranks)
+            )
+            / (f.dense * bits)
+            if f.dense
+            else 1.0
+            for f in (x.reads, x.fills, x.updates)
+        ]
+        scale = x.instances / x.virtual_instances
+        moved[x.level :, t] = np.array(share) * scale
+        stored[x.level, t] = x.held_bits / (x.tile_words * bits)
+    timed = _timed(counts.macs) / counts.dense_macs
+    return Shares(moved, stored, counts.macs.actual / counts.dense_macs, timed)

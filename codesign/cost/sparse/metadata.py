@@ -31,7 +31,7 @@ class RankUnits:
             width: Of an entry whose rank names none.
             word: Width of the metadata store; entries do not straddle its words. None packs them.
         """
-        own = 1 if self.rank.format is RankFormat.BITMASK else width
+        own = self.rank.format.entry_bits or width
         metadata = own if self.rank.metadata_bits is None else self.rank.metadata_bits
         return self.metadata * aligned(metadata, word) + self.payload * aligned(self.rank.payload_bits or 0, word)
 
@@ -62,6 +62,8 @@ def rank_loops(view: NestView, place: Place, formats: dict[tuple[int, str], Tens
     """
     tensor = place.tensor
     kept = formats[place.level, tensor.name]
+    if kept.flat:
+        return (tuple(x for x in view.inner(place) if x.dim in tensor.dims),)
     below: tuple[RankLoops, ...] = ()
     loops = [x for x in view.own(place) if x.dim in tensor.dims]
     child = None if place.child is None else view.places[place.child, tensor.name]
@@ -135,6 +137,8 @@ def _entries(
     held = fibres * shape * coordinate_full
     if kind is RankFormat.OFFSETS:
         return 0.0, float(fibres * (shape + 1))
+    if kind in (RankFormat.FLAT_BITMASK, RankFormat.PLAIN_BITMASK):
+        return float(fibres * shape), float(fibres * shape)
     if kind is RankFormat.BITMASK:
         pointers = math.ceil(shape * coordinate_full / fibre_full - 1e-9) if fibre_full else 0
         return fibres * fibre_full * shape, fibres * fibre_full * pointers

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, LevelKind, StorageLevel
+from codesign.arch.sparsity import NO_SPARSITY
 from codesign.core.errors import UserError, closest, unknown_name
 from codesign.core.fields import Fields, as_number, describe
 from codesign.formats.documents import TAG
+from codesign.formats.timeloop.sparse import metadata_widths, with_sparse_optimizations
 
 _log = logging.getLogger(__name__)
 
@@ -37,6 +39,7 @@ class Component:
         constraints: What v0.4 writes beside it under `constraints`.
         containers: (name, constraints) of the v0.4 containers between the component before and this one.
         estimated: Whether attributes may be for an estimator alone, as in hierarchical files, whose names nobody can list.
+        sparse: What v0.4 writes beside it under `sparse_optimizations`.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Component:
     constraints: Any = None
     containers: tuple[tuple[str, Any], ...] = ()
     estimated: bool = False
+    sparse: Any = None
 
 
 def architecture_from_timeloop(
@@ -76,9 +80,11 @@ def architecture_from_timeloop(
         levels[i] = replace(levels[i], fanout=fanout)
     name = value.get("name") or _first_name(value) or Path(where).stem
     try:
-        return Architecture(str(name), tuple(levels), mac, clock_hz or DEFAULT_CLOCK_HZ)
+        made = Architecture(str(name), tuple(levels), mac, clock_hz or DEFAULT_CLOCK_HZ)
     except UserError as error:
         raise error.within(where) from None
+    targets = [{"name": c.name, **c.sparse} for c in components if isinstance(c.sparse, dict)]
+    return with_sparse_optimizations(made, targets, where) if targets else made
 
 
 def components_of(value: Any, where: str) -> Iterator[Component]:
@@ -171,14 +177,15 @@ def _from_nodes(value: dict[str, Any], where: str) -> Iterator[Component]:
             continue
         if fields.has("required_actions"):
             fields.raw("required_actions")
-        if fields.has("sparse_optimizations"):
-            raise UserError("`sparse_optimizations`: sparse accelerators cannot be expressed", where=place)
+        sparse = fields.raw("sparse_optimizations", None)
         fields.finish()
         if tag == "Container":
             attributes |= own
             waiting.append((name, constraints))
         elif tag == "Component":
-            yield Component(name, kind, attributes | own, mesh, place, constraints, tuple(waiting), estimated=True)
+            yield Component(
+                name, kind, attributes | own, mesh, place, constraints, tuple(waiting), estimated=True, sparse=sparse
+            )
             waiting = []
         else:
             raise unknown_name("node tag", tag, ["Container", "Component", "Hierarchical", "Parallel"], where=place)
@@ -296,6 +303,11 @@ def _read_storage(component: Component) -> StorageLevel:
     if fields.number("min_utilization", 0, least=0) > 0:
         _log.warning("%s: min-utilization is not enforced", place)
     read, write = _bandwidths(fields)
+    sparsity = metadata_widths(
+        NO_SPARSITY,
+        fields.integer("metadata_datawidth", None, least=0),
+        fields.integer("metadata_storage_width", None, least=0),
+    )
     energy = _vector_energy(fields, block)
     banks = fields.integer(fields.first_of("banks", "n_banks", "num_banks"), 1, least=1)
     _finish(fields, component)
@@ -310,6 +322,7 @@ def _read_storage(component: Component) -> StorageLevel:
         "read_bandwidth_words_per_cycle": read,
         "write_bandwidth_words_per_cycle": write,
         "energy": energy,
+        "sparsity": sparsity,
     }
     return StorageLevel(**level)
 
@@ -361,7 +374,7 @@ def _refuse_networks(fields: Fields) -> None:
     for key in ("network", "network_read", "network_fill", "network_drain", "network_update", "networks"):
         if fields.has(key):
             raise UserError(f"`{key}`: networks of one's own cannot be expressed", where=fields.where)
-    for key in ("reduction_supported", "in_place_update", "metadata_storage_width", "metadata_datawidth"):
+    for key in ("reduction_supported", "in_place_update"):
         if fields.has(key):
             raise UserError(f"`{key}` cannot be expressed", where=fields.where)
 

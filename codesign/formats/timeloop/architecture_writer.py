@@ -5,6 +5,7 @@ from collections.abc import Mapping as MappingABC
 from typing import Any
 
 from codesign.arch.architecture import Architecture, LevelKind, Links, Ports, StorageLevel
+from codesign.core.errors import UserError
 
 _log = logging.getLogger(__name__)
 
@@ -18,6 +19,12 @@ def architecture_to_timeloop(architecture: Architecture, element_bits: MappingAB
         architecture: What to write; its clock, leakage and wires have no place there (a warning says so).
         element_bits: Width of an element at each level.
     """
+    if architecture.mac.zeros is not None or any(v.sparsity.formats or v.sparsity.actions for v in architecture.levels):
+        raise UserError(
+            "formats, gating and skipping are not written in Timeloop's form",
+            where=f"architecture {architecture.name!r}",
+            hint="convert --to own",
+        )
     _warn_of_losses(architecture)
     x, y = 1, 1
     storage = []

@@ -6,7 +6,9 @@ from typing import Any
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields, describe
+from codesign.formats.timeloop.sparse import density_from_timeloop, density_to_timeloop, with_densities
 from codesign.workloads.computation import AffineIndex, Computation
+from codesign.workloads.density import DENSE, Density
 
 _CNN_LAYER: dict[str, Any] = {
     "name": "CNN-Layer",
@@ -54,15 +56,19 @@ def computation_from_timeloop(value: Any, where: str = "problem") -> Computation
     spaces = shape.items(shape.first_of("data_spaces", "dataspaces"))
     shape.finish()
     instance = problem.child("instance") if problem.has("instance") else problem
+    densities: dict[str, Density] = {}
     for fields in {id(f): f for f in (problem, instance)}.values():
-        for key in ("densities", "commonDensity", "metadata_file"):
+        for key in ("commonDensity", "metadata_file"):
             if fields.has(key):
-                raise UserError(f"`{key}`: sparse problems cannot be expressed", where=fields.where)
+                raise UserError(f"`{key}` cannot be expressed", where=fields.where, hint="give `densities`")
+        for tensor, value in fields.raw("densities", {}).items():
+            densities[tensor] = density_from_timeloop(value, f"{fields.where}: density of {tensor!r}")
     bounds = {dim: instance.integer(dim, least=1) for dim in dims}
     values = {name: instance.integer(name, default, least=1) for name, default in coefficients.items()}
     instance.finish()
     problem.finish()
-    return _build(str(name), bounds, [_read_space(s, dims, values, where) for s in spaces], where)
+    made = _build(str(name), bounds, [_read_space(s, dims, values, where) for s in spaces], where)
+    return with_densities(made, densities, where)
 
 
 def _coefficients(shape: Fields, where: str) -> dict[str, int]:
@@ -157,4 +163,5 @@ def computation_to_timeloop(computation: Computation) -> dict[str, Any]:
     if coefficients:
         shape["coefficients"] = [{"name": name, "default": 1} for name in coefficients]
     shape["data-spaces"] = spaces
-    return {"shape": shape, **computation.sizes, **coefficients}
+    densities = {t.name: density_to_timeloop(t) for t in computation.tensors if t.density != DENSE}
+    return {"shape": shape, **computation.sizes, **coefficients, **({"densities": densities} if densities else {})}

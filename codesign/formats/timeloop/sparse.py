@@ -11,14 +11,14 @@ from codesign.arch.architecture import Architecture
 from codesign.arch.sparsity import LevelSparsity, Rank, RankFormat, TensorFormat, ZeroAction, ZeroKind
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields, describe
-from codesign.workloads.computation import Computation
+from codesign.workloads.computation import Computation, Tensor
 from codesign.workloads.density import Banded, Density, Proportional, Uniform, check_density
 
 FORMATS = {
     "uop": RankFormat.OFFSETS,
     "u": RankFormat.OFFSETS,
     "b": RankFormat.BITMASK,
-    "ub": RankFormat.BITMASK,
+    "ub": RankFormat.PLAIN_BITMASK,
     "rle": RankFormat.RUN_LENGTH,
     "cp": RankFormat.COORDINATES,
     "c": RankFormat.COORDINATES,
@@ -55,6 +55,24 @@ def density_from_timeloop(value: Any, where: str) -> Density:
         return Uniform(float(density)) if name == "hypergeometric" else Proportional(float(density))
     except UserError as error:
         raise error.within(where) from None
+
+
+def density_to_timeloop(tensor: Tensor) -> dict[str, Any]:
+    """One entry of `densities`.
+
+    Raises:
+        UserError: Timeloop has no such model.
+    """
+    density = tensor.density
+    if isinstance(density, (Uniform, Proportional)):
+        name = "hypergeometric" if isinstance(density, Uniform) else "fixed-structured"
+        return {"distribution": name, "density": density.density}
+    if isinstance(density, Banded) and (density.row, density.column) == (-2, -1):
+        return {"distribution": "banded", "band_width": density.width}
+    raise UserError(
+        f"the density model {density.to_json()['model']!r} of {tensor.name!r} is not written in Timeloop's form",
+        hint="convert --to own",
+    )
 
 
 def with_densities(computation: Computation, densities: MappingABC[str, Density], where: str) -> Computation:

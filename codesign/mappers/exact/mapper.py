@@ -9,8 +9,9 @@ from typing import ClassVar
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
-from codesign.cost.cost import Infeasible, evaluate
+from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.cost.kernel import make_kernel
+from codesign.cost.sparse.bounds import is_rescaled, least_value
 from codesign.mappers.annealing import AnnealingMapper
 from codesign.mappers.driver import Encoded
 from codesign.mappers.exact.incumbent import Goal, Incumbent
@@ -20,6 +21,9 @@ from codesign.mappers.exact.problem.instance import Instance, make_instance
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import Nest, decode_nest, encode_nest
+
+_ROUNDING = 1e-9
+"""Relative rounding of sums of energies."""
 
 
 @dataclass(frozen=True)
@@ -105,11 +109,25 @@ def to_result(instance: Instance, best: Incumbent, unsearched: float, started: f
         raise AssertionError(f"the exact mapper built a mapping that does not fit: {cost}")
     proven = not unsearched < best.value
     proof, gap = Proof.OPTIMAL, 0.0
-    if not proven:
+    if is_rescaled(source.computation, source.architecture):
+        proof, gap = _sparse_proof(source, best, cost, min(unsearched, best.value))
+    elif not proven:
         proof, gap = Proof.GAP, (best.value - unsearched) / unsearched if unsearched > 0.0 else math.inf
     if instance.problem.peers.any():  # forwarding between neighbours is scored but not bounded
         return MapResult(mapping, cost, None, best.evaluated, time.perf_counter() - started, Proof.NONE, None, seed)
     return MapResult(mapping, cost, None, best.evaluated, time.perf_counter() - started, proof, gap, seed)
+
+
+def _sparse_proof(source: MappingProblem, best: Incumbent, cost: Cost, score: float) -> tuple[Proof, float]:
+    """What the bound of the rescaled problem says of the mapping's true cost (law E8)."""
+    objective = best.goal.objective
+    bound = least_value(source, objective, score)
+    value = objective.of(cost)
+    # cycles are whole here and in the rescaled problem, each rounded up in its own unit
+    rounded = objective.score(cost.energy_pj, max(0.0, cost.latency_cycles - 1.0))
+    if min(value, rounded) <= bound * (1.0 + _ROUNDING):
+        return Proof.OPTIMAL, 0.0
+    return Proof.GAP, (value - bound) / bound if bound > 0.0 else math.inf
 
 
 def _why_nothing(source: MappingProblem, reuse: Reuse) -> Infeasible:

@@ -113,6 +113,46 @@ function drawChosen() {
   drawDesign(design, work);
 }
 
+// Both models side by side: cycles of every layer, which resource is busiest and what it waits for.
+function drawEvents(events) {
+  const heads = ["layer", "times", "analytical cycles", "event cycles", "more", "busiest", "waits most for"], words = new Set([0, 5, 6]);
+  const rows = events.timing.map(l => [l.layer, digits(l.count).replace(/\.0+$/, ""), count(l.analytic_cycles), count(l.latency_cycles) + (l.complete ? "" : " (partial)"), percent(l.latency_cycles / l.analytic_cycles - 1), l.bound_by, l.waits_for]);
+  rows.push(["whole run", "", count(events.analytic_cycles), count(events.latency_cycles), percent(events.latency_cycles / events.analytic_cycles - 1), events.bound_by, events.waits_for]);
+  const cell = (tag, values) => html("tr", {}, ...values.map((value, k) => html(tag, { class: words.has(k) ? "words" : null }, value)));
+  const timeline = html("div", {}), spent = html("div", {}), shown = events.timing.find(l => l.layer === events.timeline.layer);
+  drawTimeline(timeline, events.timeline);
+  drawSpent(spent, shown);
+  return [html("h3", {}, "Event-timed: what waits for what"), html("p", { class: "note" }, "The analytical model overlaps everything; the event tier makes transfers wait for data, buffers and ports. Most of the time goes to " + events.timeline.layer + ", whose busiest resource, " + shown.bound_by + ", waits most for " + shown.waits_for + "."),
+    html("div", { class: "scroll" }, html("table", { class: "plain" }, html("thead", {}, cell("th", heads)), html("tbody", {}, ...rows.map(row => cell("td", row))))),
+    html("figure", {}, html("figcaption", {}, "How the resources of " + shown.layer + " spend their cycles"), spent),
+    html("figure", {}, html("figcaption", {}, "The first " + events.timeline.events.length + " operations of " + events.timeline.layer), timeline)];
+}
+
+// Operations as bars over cycles, one row a resource.
+function drawTimeline(holder, timeline) {
+  const rows = [...new Set(timeline.events.map(e => e[1]))], names = [...new Set(timeline.events.map(e => e[0]))], palette = [COLOURS.blue, COLOURS.red, COLOURS.orange, COLOURS.green, COLOURS.purple, COLOURS.sky, COLOURS.grey];
+  const width = 1180, line = 30, left = 190, right = 14, most = Math.max(1, ...timeline.events.map(e => e[3])), x = c => left + (width - left - right) * c / most;
+  const root = svg("svg", { viewBox: `0 0 ${width} ${rows.length * line + 34}`, class: "chart timeline", role: "img" });
+  rows.forEach((name, k) => root.append(svg("text", { class: "name", x: left - 8, y: k * line + 20, "text-anchor": "end" }, name), svg("line", { x1: left, x2: width - right, y1: k * line + 27, y2: k * line + 27, stroke: COLOURS.pale })));
+  for (const [name, resource, start, end] of timeline.events) root.append(hover(svg("rect", { x: x(start), y: rows.indexOf(resource) * line + 6, width: Math.max(0.6, x(end) - x(start) - 0.4), height: line - 11, fill: palette[names.indexOf(name) % palette.length] }), [name, "cycles " + count(start) + " to " + count(end)]));
+  for (const part of [0, 0.25, 0.5, 0.75, 1]) root.append(svg("text", { class: "small", x: x(most * part), y: rows.length * line + 22, "text-anchor": part === 1 ? "end" : "middle" }, count(Math.round(most * part))));
+  holder.replaceChildren(legend(names.map((name, k) => [name, palette[k % palette.length]])), root);
+}
+
+// Busy, stalled and idle shares of every resource of a layer.
+function drawSpent(holder, layer) {
+  const width = 1180, line = 30, left = 190, right = 330, names = Object.keys(layer.resources), total = Math.max(1, layer.latency_cycles);
+  const root = svg("svg", { viewBox: `0 0 ${width} ${names.length * line + 4}`, class: "chart", role: "img" });
+  names.forEach((name, k) => {
+    const use = layer.resources[name], waits = Object.entries(use.stalled_on).sort((a, b) => b[1] - a[1]), stalled = waits.reduce((sum, w) => sum + w[1], 0), group = svg("g", {}, svg("text", { class: "name", x: left - 8, y: k * line + 20, "text-anchor": "end" }, name));
+    let x = left;
+    for (const [cycles, colour] of [[use.busy_cycles, COLOURS.blue], [stalled, COLOURS.orange], [use.idle_cycles, COLOURS.pale]]) { const w = (width - left - right) * Math.min(1, cycles / total); group.append(svg("rect", { x, y: k * line + 6, width: Math.max(0, w), height: line - 11, fill: colour })); x += w; }
+    group.append(svg("text", { class: "value", x: width - right + 8, y: k * line + 20 }, "busy " + percent(use.busy_cycles / total) + (waits.length ? ", waits for " + waits[0][0] : "")));
+    root.append(hover(group, [name, "busy  " + count(use.busy_cycles), ...waits.map(([what, cycles]) => "waits for " + what + "  " + count(cycles)), "idle  " + count(use.idle_cycles)]));
+  });
+  holder.replaceChildren(legend([["busy", COLOURS.blue], ["stalled", COLOURS.orange], ["idle", COLOURS.pale]]), root);
+}
+
 // What stands under the figures of a design: drawing, breakdowns, layers, roofline, loop nests.
 function drawDesign(design, work) {
   const colours = partColours(design);
@@ -131,4 +171,5 @@ function drawDesign(design, work) {
   note.replaceChildren(drawLayers(latency, design, colours));
   drawRoofline(roof, design, colours);
   drawLayerEnergy(energy, design, colours);
+  if (design.events) work.append(...drawEvents(design.events));
 }

@@ -4,8 +4,18 @@ function roundBox(x, y, width, height, fill, stroke, dash) {
   return svg("rect", { x, y, width, height, rx: 6, fill, stroke, "stroke-width": 1.4, "stroke-dasharray": dash || null });
 }
 
-function boxText(x, y, lines) {
-  return lines.filter(line => line).map((line, k) => svg("text", { x, y: y + k * 16, "text-anchor": "middle", class: k ? "small" : "name", "font-weight": k ? 400 : 600 }, line));
+function boxText(x, y, lines, bold = 1) {
+  return lines.filter(line => line).map((line, k) => svg("text", { x, y: y + k * 16, "text-anchor": "middle", class: k < bold ? "name" : "small", "font-weight": k < bold ? 600 : 400 }, line));
+}
+
+// Lines broken at spaces so that none is wider than a box; the first is bold, and so are the lines that it becomes.
+function wrapped(lines, width) {
+  const parts = lines.filter(line => line).map((line, k) => {
+    const room = Math.max(6, Math.floor((width - 10) / (k ? 6.4 : 8))), rows = [];
+    line.replace(/([\d×]) (?=[\dA-Za-zµ])/g, "$1\u00a0").split(" ").forEach(word => rows.length && (rows[rows.length - 1] + " " + word).length <= room ? rows[rows.length - 1] += " " + word : rows.push(word));
+    return rows;
+  });
+  return { lines: parts.flat(), bold: parts[0].length };
 }
 
 const keeps = level => level.keep.length >= 3 ? "all tensors" : level.keep.join(", ") + (level.keep.length === 1 ? "s" : "");
@@ -25,17 +35,18 @@ function levelLines(level, many = false) {
 function drawArchitecture(holder, architecture, colours) {
   const levels = architecture.levels, sizes = levels.map(v => v.fanout[0] * v.fanout[1]);
   const array = sizes.indexOf(Math.max(...sizes)), outer = levels.slice(0, array + 1), inner = levels.slice(array + 1);
+  const boxWidth = Math.min(176, (outer.length > 3 ? 640 : 560) / outer.length - 34);
+  const texts = outer.map(level => wrapped(levelLines(level, level.instances > 1), boxWidth)), boxHeight = Math.max(118, 38 + 16 * Math.max(...texts.map(text => text.lines.length)));
   const width = 1180, height = 320, root = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart wide drawing", role: "img", "aria-label": "block diagram of the accelerator" });
-  const boxWidth = Math.min(176, 560 / outer.length - 34);
   let x = 12;
   const chipLeft = x + boxWidth + 18;
   root.append(svg("rect", { x: chipLeft, y: 10, width: width - chipLeft - 8, height: height - 20, rx: 10, fill: "#fafbfd", stroke: "#aab3c2", "stroke-dasharray": "6 4" }),
     svg("text", { x: chipLeft + 14, y: 32, class: "small" }, "chip, " + (architecture.area_mm2 === null ? "area not given" : digits(architecture.area_mm2) + " mm²") + ", " + (architecture.technology || "no technology named") + ", " + si(architecture.clock_hz, "Hz")));
   outer.forEach((level, k) => {
-    const boxHeight = 118, top = 160 - boxHeight / 2, colour = colours(level.name);
+    const top = 160 - boxHeight / 2, colour = colours(level.name);
     const group = svg("g", {}, roundBox(x, top, boxWidth, boxHeight, colour + "1c", colour));
     if (level.banks > 1) for (let b = 1; b < Math.min(level.banks, 32); b++) group.append(svg("line", { x1: x + b * boxWidth / Math.min(level.banks, 32), x2: x + b * boxWidth / Math.min(level.banks, 32), y1: top + boxHeight - 14, y2: top + boxHeight, stroke: colour, opacity: 0.7 }));
-    group.append(...boxText(x + boxWidth / 2, top + 26, levelLines(level, level.instances > 1)));
+    group.append(...boxText(x + boxWidth / 2, top + 26, texts[k].lines, texts[k].bold));
     root.append(hover(group, [...levelLines(level), level.area_mm2 ? digits(level.area_mm2) + " mm² in all" : "", level.read_pj === null ? "" : digits(level.read_pj) + " pJ per read of " + level.word_bits + " bits"]));
     const gap = k === outer.length - 1 ? 46 : 34;
     root.append(arrow(x + boxWidth + 4, 160, x + boxWidth + gap - 5, 160));
@@ -78,9 +89,9 @@ function drawElement(root, left, architecture, array, inner, colours) {
   const slots = inner.length + 1, slot = (height - 36) / slots;
   inner.forEach((level, k) => {
     const colour = colours(level.name), y = top + 30 + k * slot, lines = levelLines(level);
-    root.append(hover(svg("g", {}, roundBox(left + 14, y, width - 28, slot - 10, colour + "1c", colour), ...boxText(left + width / 2, y + slot / 2 - (slot > 60 ? 12 : 0), slot > 60 ? [lines[0], lines[1] + " · " + lines[3], lines[2]] : [lines[0] + " · " + lines[1]])),
+    root.append(hover(svg("g", {}, roundBox(left + 14, y, width - 28, slot - 10, colour + "1c", colour), ...boxText(left + width / 2, y + slot / 2 - (slot > 60 ? 12 : 0), slot > 60 ? [lines[0], lines[1] + " · " + lines[3], lines[2]] : [lines[0] + " · " + lines[1]], slot > 60 || (lines[0] + " · " + lines[1]).length * 8 < width - 34 ? 1 : 0)),
       [...lines, level.area_mm2 ? digits(level.area_mm2) + " mm² in all" : "", level.read_pj === null ? "" : digits(level.read_pj) + " pJ per read of " + level.word_bits + " bits"]));
   });
-  const y = top + 30 + inner.length * slot, colour = colours("MAC"), mac = architecture.mac;
-  root.append(svg("g", {}, roundBox(left + 14, y, width - 28, slot - 10, colour + "1c", colour), ...boxText(left + width / 2, y + slot / 2 - 8, [count(macs) + " × MAC, " + mac.bits + " bits", mac.energy_pj === null ? "" : digits(mac.energy_pj) + " pJ each"])));
+  const y = top + 30 + inner.length * slot, colour = colours("MAC"), mac = architecture.mac, macLines = [count(macs) + " × MAC, " + mac.bits + " bits", mac.energy_pj === null ? "" : digits(mac.energy_pj) + " pJ each"];
+  root.append(svg("g", {}, roundBox(left + 14, y, width - 28, slot - 10, colour + "1c", colour), ...boxText(left + width / 2, y + slot / 2 - (slot > 44 ? 8 : 1), slot > 44 ? macLines : [macLines.filter(line => line).join(" · ")], slot > 44 ? 1 : 0)));
 }

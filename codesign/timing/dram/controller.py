@@ -87,6 +87,7 @@ class Served(NamedTuple):
         open_cycles: Cycles in which some row of a rank was open, summed over ranks.
         commands: ``C x 6`` the commands asked for: cycle, command, rank, group, bank, row.
         last_accept: Cycle after which the last burst had been taken.
+        accepted: ``N`` the same of each burst.
         status: `FINISHED` or `CUT_SHORT`.
     """
 
@@ -97,6 +98,7 @@ class Served(NamedTuple):
     commands: IntArray
     last_accept: int
     status: int
+    accepted: IntArray
 
 
 @njit
@@ -162,6 +164,7 @@ def serve(channel: Channel, bursts: Bursts, log: int, max_cycles: int) -> Served
     next_reader = np.full(n, -1, np.int64)
     writes_pending = np.zeros(bursts.distinct, np.int64)
     done = np.full(n, -1, np.int64)
+    accepted = np.full(n, -1, np.int64)
     counts = np.zeros(7, np.int64)
     commands = np.zeros((log, 6), np.int64)
     logged = 0
@@ -334,6 +337,7 @@ def serve(channel: Channel, bursts: Bursts, log: int, max_cycles: int) -> Served
             if held[side] < channel.queue:
                 address = bursts.same[taken]
                 last_accept = t + 1
+                accepted[taken] = t + 1
                 if side == 1:
                     if writes_pending[address] == 0:
                         writes_pending[address] = 1
@@ -370,7 +374,7 @@ def serve(channel: Channel, bursts: Bursts, log: int, max_cycles: int) -> Served
                 if open_banks[r] > 0:
                     open_cycles += max(0, until - t)
             t = max(t, until)
-    return Served(last, done, counts, open_cycles, commands[:logged], last_accept, status)
+    return Served(last, done, counts, open_cycles, commands[:logged], last_accept, status, accepted)
 
 
 @njit

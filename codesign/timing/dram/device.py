@@ -180,6 +180,11 @@ class DramDevice:
         """Least cycles from burst to burst."""
         return max(self.timing.burst_cycle, self.timing.tCCD_S)
 
+    def refreshes(self, cycles: int) -> int:
+        """Refreshes of a channel's ranks that fall due in so many cycles (docs/explanation/timing.md, D7)."""
+        interval = self.timing.tREFI // self.ranks
+        return cycles // interval if interval > 0 else 0
+
     def energy_pj(self) -> dict[str, float]:
         """Energy by command (of a whole rank) and of a rank's standby cycle, from the IDD currents (docs/explanation/timing.md, D9)."""
         t, ma = self.timing, dict(self.currents_ma)

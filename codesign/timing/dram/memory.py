@@ -59,7 +59,7 @@ def serve_stream(
     """
     bursts, _ = device.bursts(stream.address, stream.write, ready)
     served = serve(device.channel(), bursts, log, cycle_limit)
-    return _account(device, [served]), served
+    return account(device, [served]), served
 
 
 def serve_channels(device: DramDevice, stream: Stream, *, cycle_limit: int = CYCLE_LIMIT) -> DramRun:
@@ -80,12 +80,25 @@ def serve_channels(device: DramDevice, stream: Stream, *, cycle_limit: int = CYC
             same=bursts.same[mine],
         )
         served.append(serve(device.channel(), part, 0, cycle_limit))
-    return _account(device, served)
+    return account(device, served)
 
 
-def _account(device: DramDevice, served: list[Served]) -> DramRun:
+def account(device: DramDevice, served: list[Served], least_cycles: int = 0) -> DramRun:
+    """Counts and energy of what the channels did.
+
+    Args:
+        device: Whose channels.
+        served: What each did.
+        least_cycles: Clocks for which the ranks stand by, where that is longer than serving took.
+    """
     each = device.energy_pj()
     cycles = max((s.cycles for s in served), default=0)
+    refreshes = 0
+    if least_cycles > cycles:  # idle to the end: the refreshes that fall due are made
+        refreshes = device.refreshes(least_cycles) * max(1, len(served)) - sum(
+            device.refreshes(s.cycles) for s in served
+        )
+        cycles = least_cycles
     counts = np.sum([s.counts for s in served], axis=0) if served else np.zeros(7, np.int64)
     open_cycles = sum(s.open_cycles for s in served)
     rank_cycles = cycles * device.ranks * max(1, len(served))
@@ -93,7 +106,7 @@ def _account(device: DramDevice, served: list[Served]) -> DramRun:
         "activate": each["activate"] * int(counts[2]),
         "read": each["read"] * int(counts[0]),
         "write": each["write"] * int(counts[1]),
-        "refresh": each["refresh"] * int(counts[4]),
+        "refresh": each["refresh"] * (int(counts[4]) + refreshes),
         "standby_open": each["standby_open"] * open_cycles,
         "standby_closed": each["standby_closed"] * (rank_cycles - open_cycles),
     }
@@ -103,7 +116,7 @@ def _account(device: DramDevice, served: list[Served]) -> DramRun:
         writes=int(counts[1]),
         activates=int(counts[2]),
         precharges=int(counts[3]),
-        refreshes=int(counts[4]),
+        refreshes=int(counts[4]) + refreshes,
         row_hits=int(counts[5] + counts[6]),
         energy_pj=energy,
         complete=all(s.status != CUT_SHORT for s in served),

@@ -193,10 +193,16 @@ def _resolve(
         fixed = "the free axes of this file are" if len(symbols) > 1 else "the free axis of this file is"
         raise UserError(
             f"{'axes' if len(missing) > 1 else 'axis'} {', '.join(map(repr, missing))} of the inputs "
-            f"{'have' if len(missing) > 1 else 'has'} no length; {fixed} {', '.join(symbols)}",
+            f"{'have' if len(missing) > 1 else 'has'} no length; {fixed} {', '.join(_with_place(s, axes) for s in symbols)}",
             hint=f"give it by name: --dims {' '.join(f'{s}=...' for s in missing)}",
         )
     return lengths
+
+
+def _with_place(symbol: str, axes: list[_InputAxis]) -> str:
+    """A free axis with the first input that has it: exporters give names such as ``s31``."""
+    first = next(a for a in axes if a.symbol == symbol)
+    return symbol if first.is_unnamed else f"{symbol} (axis {first.axis} of {first.input})"
 
 
 def _sequence_axis(free: list[str], dims: dict[str, int], symbols: list[str]) -> str:

@@ -132,6 +132,17 @@ def test_each_stage_of_a_chain_has_its_program() -> None:
     assert run(*chain, "--emit", "text", "--stage", "3").code == 2
 
 
+def test_a_stage_is_searched_alone_where_another_matches_nothing() -> None:
+    """A matrix unit takes the first stage of MTTKRP and nothing of the second."""
+    asked = ["tensorize", "mttkrp M=8 N=8 K=8 L=8", *ON_CORE, "--emit", "json"]
+    refused = run(*asked)
+    assert refused.code == 2
+    assert "stage 2: Outputs[M,N]" in refused.err and "--stage searches one of the others alone" in refused.err
+    first = run_json(*asked, "--run", "--stage", "1")
+    assert first["simulation"]["equals_einsum"] is True and len(first["stages"]) == 1
+    assert "--stage must be in 1..2, got 3" in run(*asked, "--stage", "3").err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -8,6 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from codesign.evaluation.metrics import format_si
 from tests.command_line import run
 from tests.unit.cli.test_evaluate_map_convert import ARCH
 
@@ -59,6 +60,19 @@ def test_the_table_names_layers_what_binds_them_and_what_the_numbers_are_of(own:
     assert shown.code == 0, shown.err
     for words in ("operands of 8 bits", "stem", "head", "bound by", "area         not given", "13,248 MACs"):
         assert words in shown.out, words
+
+
+def test_leakage_beside_energy_is_an_energy(own: tuple[Path, Path]) -> None:
+    """Its power, here 10 mW, times the latency."""
+    network, arch = own
+    arch.write_text(ARCH.replace("levels:", "extra_leakage_mw: 10\n  levels:", 1))
+    asked = ("map", "--network", network, "--arch", arch, *QUICK)
+    document, shown = run(*asked, "--format", "json").json, run(*asked)
+    metrics = document["metrics"]
+    assert metrics["leakage_w"] >= 0.01
+    leaked = format_si(metrics["leakage_w"] * metrics["latency_s"], "J")
+    assert f"{format_si(metrics['energy_j'], 'J')}, {leaked} of it leakage" in shown.out
+    assert metrics["leakage_w"] * metrics["latency_s"] < metrics["energy_j"]
 
 
 def test_evaluate_without_mappings_maps(own: tuple[Path, Path]) -> None:

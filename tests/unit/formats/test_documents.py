@@ -57,7 +57,6 @@ def test_sections_of_other_programs_are_left_out_with_a_warning(caplog: pytest.L
     ("value", "message"),
     [
         ({"architectur": {}}, "unknown top-level key 'architectur'.*did you mean 'architecture'"),
-        ({"sparse_optimizations": {}}, "sparse accelerators cannot be expressed"),
         ({"status": "infeasible", "mapping": None}, "holds no mapping: its status is 'infeasible'"),
         ([1, 2], "expected one of the keys .* got a list of 2"),
         ("text", "expected keys and values, got 'text'"),

@@ -127,7 +127,7 @@ def edited(path: tuple[Any, ...], value: Any) -> dict[str, Any]:
     [
         (edited(("instance", "K"), None), r"`K` is missing \(f: problem, `instance`\)"),
         (edited(("instance", "Z"), 2), "unknown key 'Z'"),
-        (edited(("instance", "densities"), {}), "`densities`: sparse problems cannot be expressed"),
+        (edited(("instance", "densities"), {"X": 0.5}), "unknown tensor 'X'"),
         (edited(("instance", "K"), -1), "`K` must be an integer >= 1, got -1"),
         (
             edited(("shape", "data_spaces", 2, "read_write"), False),

@@ -12,11 +12,18 @@ from typing import Any
 
 import pytest
 
+from codesign.arch.presets import load_preset
+from codesign.core.goals import Budget
+from codesign.evaluation.network import EvaluationOptions
+from codesign.evaluation.whole_network import NetworkResult, map_network
+from codesign.mappers.registry import create
 from codesign.report.compare import compare
 from codesign.report.compare_files import write_comparison
+from codesign.report.network_page import write_network_page
 from codesign.report.sensitivity import analyse, write_sensitivity
 from codesign.report.study_page import write_report
 from codesign.study.study import Study
+from codesign.workloads.load import load_network
 from tests.needed import find_browser
 
 CHROMIUM = find_browser()
@@ -330,3 +337,22 @@ def test_the_sensitivity_is_drawn(browser: Browser, study_folder: Path, tmp_path
     assert "on the front stay on it" in browser.text("#summary")
     assert "constants DRAM energy × 0.25" in browser.hover("#matrix g", 1)
     assert browser.complaints() == []
+
+
+@pytest.mark.parametrize("preset", ["soma-edge", "simba", "eyeriss", "gemmini"])
+def test_no_text_of_the_drawing_leaves_its_box(browser: Browser, tmp_path: Path, preset: str) -> None:
+    """Five memories in a row are narrow; their lines wrap."""
+    architecture = load_preset(preset)
+    network = load_network("alexnet", bits=architecture.mac.bits, partial_bits=architecture.mac.bits)
+    result = map_network(network, architecture, create("random"), EvaluationOptions(budget=Budget(evaluations=5)))
+    assert isinstance(result, NetworkResult)
+    browser.open(write_network_page(result, tmp_path / "report.html"))
+    outside = browser.run(
+        """[...document.querySelectorAll('svg.drawing g')].flatMap(g => {
+          const box = g.querySelector('rect'); if (!box) return [];
+          const b = box.getBoundingClientRect();
+          return [...g.querySelectorAll('text')].filter(t => { const r = t.getBoundingClientRect();
+            return r.left < b.left - 1 || r.right > b.right + 1 || r.top < b.top - 1 || r.bottom > b.bottom + 1; }).map(t => t.textContent);
+        })"""
+    )
+    assert outside == []

@@ -5,7 +5,7 @@ import pytest
 from codesign.arch.architecture import Ports
 from codesign.core.errors import UserError
 from experiments.dosa_networks import dosa_network
-from spaces.dosa import DOSA, accumulator_pj, scratchpad_pj
+from spaces.dosa import DOSA, POWERS, accumulator_pj, scratchpad_pj
 
 
 def test_energies_follow_the_published_lines() -> None:
@@ -17,7 +17,7 @@ def test_energies_follow_the_published_lines() -> None:
     assert registers.energy is not None and registers.energy.fill_pj == 0.48746172
     assert (scratchpad_pj(1), accumulator_pj(2, 2)) == (pytest.approx(0.51513), pytest.approx(2.0405))
     assert built.mac_units == 256 and accumulator.read_bandwidth_words_per_cycle == 32.0
-    assert DOSA.space.cardinality_bound == 792
+    assert DOSA.space.cardinality_bound == 128 * 1024 * 256 and POWERS.space.cardinality_bound == 792
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Objectives by name, bounds with units, rules on parameters, metrics of one's own."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,11 +85,18 @@ def test_rules_on_parameters_narrow_the_space() -> None:
         ("latency=5", r"expected a bound such as"),
         ("pe_rows>=", r"not an expression"),
         ("pe_rows>=x", r"unknown parameter 'x'"),
+        ("dataflow == weight_stationary", r"a label stands in quotes: 'weight_stationary'"),
     ],
 )
 def test_constraints_that_cannot_be_read_are_refused(text: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         ruled(SCRATCHPAD, read_goals([], [text], SCRATCHPAD).rules)
+
+
+def test_a_bound_of_a_file_is_named_as_such() -> None:
+    space = replace(load_space_file(FILE), bounds=("latency<=5mss",))
+    with pytest.raises(UserError, match=r"unknown unit 'mss' in '5mss' \(`bounds` of space 'mine': latency<=5mss\)"):
+        read_goals([], ["power_w<=2"], space)
 
 
 def test_metrics_of_a_module(module: str) -> None:

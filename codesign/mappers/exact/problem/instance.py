@@ -7,7 +7,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from codesign.cost.arrays import UNBOUNDED, Problem, Reuse, encode_problem
+from codesign.cost.arrays import UNBOUNDED, Problem, Reuse
+from codesign.cost.sparse.bounds import scored_problem
 from codesign.mappers.exact.problem.boundary_states import LevelRules
 from codesign.mappers.exact.problem.lattice import Lattice, make_lattice
 from codesign.mapping.constraints import Keep, LevelConstraints, MappingProblem
@@ -214,7 +215,7 @@ def make_instance(source: MappingProblem, reuse: Reuse) -> Instance:
         UserError: The constraints contradict the bounds, or the architecture lacks energies.
     """
     computation, architecture, constraints = source.computation, source.architecture, source.constraints
-    problem = encode_problem(computation, architecture, reuse)
+    problem = scored_problem(source, reuse)
     if constraints.levels:
         make_space(source)  # refuses factors that do not divide
     members = _members(source, problem.coef)

@@ -1,7 +1,7 @@
 """Where a layer graph comes from: a JSON file, a GPT-2 block by name, the zoo, an ONNX file."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +61,15 @@ def load_graph(
     block = zoo_entry(name)
     if block is not None and block.name in BLOCKS and dims is None:
         read = read_phase(block, phase, seq, past)
+        graph: LayerGraph | None = None
         if read.tokens == 1 and read.past:
-            return Source(gpt2_block(BLOCKS[block.name], "decode", read.past), 1 if batch is None else batch)
-        if not read.past:
-            return Source(gpt2_block(BLOCKS[block.name], "prefill", read.tokens), 1 if batch is None else batch)
+            graph = gpt2_block(BLOCKS[block.name], "decode", read.past)
+        elif not read.past:
+            graph = gpt2_block(BLOCKS[block.name], "prefill", read.tokens)
+        if graph is not None:
+            whole = BLOCKS[block.name]  # the published graph has the model's name; here that means all its blocks
+            named = replace(graph, name=graph.name.replace(whole, f"{whole}-block", 1))
+            return Source(named, 1 if batch is None else batch)
     if normalized(name) == normalized(RANDWIRE):
         name = str(Path(__file__).parent / "networks" / f"{RANDWIRE}.json")
     opened = open_graph(name, phase=phase, seq=seq, past=past, batch=batch, dims=dims)

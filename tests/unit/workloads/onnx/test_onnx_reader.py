@@ -148,11 +148,12 @@ def test_open_dimensions_must_be_given(tmp_path: Path) -> None:
     file = attention_block(tmp_path)
     with pytest.raises(
         UserError,
-        match=r"axes 'batch', 'seq' .* the free axes .* are batch, seq.*model\.onnx.*--dims batch=\.\.\. seq=",
+        match=r"axes 'batch', 'seq' .* the free axes .* are batch \(axis 0 of x\), seq \(axis 1 of x\).*model\.onnx.*--dims batch=\.\.\. seq=",
     ):
         load_onnx(file)
     with pytest.raises(
-        UserError, match=r"axis 'batch' of the inputs has no length; the free axes of this file are batch, seq"
+        UserError,
+        match=r"axis 'batch' of the inputs has no length; the free axes of this file are batch \(axis 0 of x\), seq",
     ):
         load_onnx(file, seq=4)
     with pytest.raises(UserError, match=r"unknown symbolic dimension 'sec'.*did you mean 'seq'"):

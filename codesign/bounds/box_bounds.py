@@ -1,0 +1,138 @@
+"""Bounds of boxes of a hardware space for a workload: the tables of designs, asked for optimistic machines (rule LB12)."""
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Protocol, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codesign.arch.architecture import Architecture, Fanout, Links
+from codesign.bounds.boxes import BoxFigures, BuiltSpace, why_no_boxes
+from codesign.bounds.buffered import is_buffered
+from codesign.bounds.chain import ChainTables
+from codesign.bounds.layer import LayerFacts
+from codesign.bounds.parts import Figures
+from codesign.bounds.searches import LayerSearches
+from codesign.bounds.vector import VectorWork
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+class Values(Protocol):
+    """What is needed of a table of bounds (`codesign.bounds.design.BoundTable`)."""
+
+    def values(self, metrics: Sequence[str]) -> Floats:
+        """Bounds by metric: ``n x m``."""
+
+
+class Tables(Protocol):
+    """What is needed of the bounds of designs (`codesign.bounds.design.DesignBounds`)."""
+
+    layers: list[LayerFacts]
+    counts: Floats
+    chain: ChainTables
+    vector: VectorWork
+
+    def table_of(self, found: Sequence[Figures], area: Floats, leakage: Floats) -> Values:
+        """The bounds of machines whose area and leakage are known."""
+
+    def plain_table(
+        self, latency_s: Floats, dynamic_j: Floats, area: Floats, leakage: Floats, clock_hz: Floats, zeros: Floats
+    ) -> Values:
+        """Bounds that are known already."""
+
+
+@final
+class BoxBounds:
+    """Bounds of boxes; see `codesign.optim.boxed.BoxedBounds`.
+
+    Args:
+        space: With `parts`.
+        model: Of its designs.
+    """
+
+    def __init__(self, space: BuiltSpace, model: Tables) -> None:
+        self._space, self._model = space, model
+        self._found: dict[object, list[LayerSearches]] = {}
+
+    @property
+    def why_not(self) -> str:
+        """Why boxes have no bounds; empty where they have."""
+        return why_no_boxes(self._space)
+
+    @cached_property
+    def _figures(self) -> BoxFigures:
+        return BoxFigures(self._space)
+
+    @cached_property
+    def slow(self) -> bool:
+        """Whether a bound takes about as long as an evaluation, because no table is shared by all machines."""
+        row = self._space.space.sample(1, np.random.default_rng(0))
+        return not is_buffered(self._figures.of(row, row)[0], self._model.layers)
+
+    def roots(self, low: Indices, high: Indices) -> list[tuple[Indices, Indices]]:
+        """A box as boxes that have bounds."""
+        return self._figures.roots(low, high)
+
+    def lower_bounds(self, low: Indices, high: Indices, metrics: Sequence[str]) -> Floats:
+        """Values that no design of a box is evaluated below: ``n x d`` twice to ``n x m``."""
+        figures, area, leakage = self._figures.of(low, high)
+        if not self.slow:
+            return self._model.table_of([figures], area, leakage).values(metrics)
+        found = [self._from_searches(figures.architecture(k)) for k in range(len(low))]
+        return self._values(figures, area, leakage, found, metrics)
+
+    def _values(
+        self,
+        figures: Figures,
+        area: Floats,
+        leakage: Floats,
+        found: Sequence[tuple[float, float]],
+        metrics: Sequence[str],
+    ) -> Floats:
+        """Bounds from the energy in pJ and the cycles of all layers on some machines: ``n x m``."""
+        cycles, energy_pj = np.array([c for _, c in found]), np.array([e for e, _ in found])
+        more_cycles, more_pj = self._model.vector.on(figures)
+        latency = (cycles + more_cycles) / figures.clock_hz
+        zeros = np.zeros(len(found))
+        table = self._model.plain_table(latency, (energy_pj + more_pj) * 1e-12, area, leakage, figures.clock_hz, zeros)
+        return table.values(metrics)
+
+    def sharpened(self, low: Indices, high: Indices, metrics: Sequence[str]) -> Floats:
+        """Bounds of one box from exact searches of its optimistic machine, layer by layer: ``d`` twice to ``m``."""
+        figures, area, leakage = self._figures.of(low[None], high[None])
+        machine = figures.architecture(0)
+        floor = self._model.chain.least_cycles(machine)
+        for k, searches in enumerate(self._searches(machine)):
+            searches.sharpen(machine, float(floor[k]))
+        return np.asarray(self._values(figures, area, leakage, [self._from_searches(machine)], metrics)[0])
+
+    def _from_searches(self, machine: Architecture) -> tuple[float, float]:
+        """Energy in pJ and cycles of all layers from what searches showed so far."""
+        floor = self._model.chain.least_cycles(machine)
+        energy_pj = cycles = 0.0
+        for k, (searches, count) in enumerate(zip(self._searches(machine), self._model.counts, strict=True)):
+            least_pj, least = searches.known(machine, float(floor[k]))
+            energy_pj += count * least_pj
+            cycles += count * math.ceil(least * (1.0 - 1e-12) - 1e-6)
+        return energy_pj, cycles
+
+    def _searches(self, machine: Architecture) -> list[LayerSearches]:
+        """Those of each layer on machines that differ in sizes and prices alone."""
+        key = tuple(
+            (v.word_bits, v.one_element_per_word, v.keep, v.ports, v.fanout.links, _bus(v.fanout))
+            for v in machine.levels
+        )
+        if key not in self._found:
+            chain = self._model.chain
+            self._found[key] = [LayerSearches(facts, chain.counts_of) for facts in self._model.layers]
+        return self._found[key]
+
+
+def _bus(fanout: Fanout) -> tuple[int, int] | None:
+    """The sides of a bus whose words cost energy: a longer one is dearer, so machines that differ in it do not stand for each other."""
+    costs = fanout.links is not Links.SYSTOLIC and fanout.hop_pj_per_bit > 0.0
+    return (fanout.x, fanout.y) if costs else None

@@ -1,0 +1,129 @@
+"""What exact searches of one layer showed of machines, and what follows for others (rules LB8 and LB12)."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codesign.arch.architecture import Architecture
+from codesign.bounds.dram import least_cycles, least_energy
+from codesign.bounds.layer import LayerFacts
+from codesign.bounds.structure import prices_of, with_prices
+from codesign.core.errors import UserError
+from codesign.cost.cost import Infeasible, evaluate
+from codesign.mapping.mapping import Mapping
+
+Floats = NDArray[np.float64]
+
+CLOSE = 1e-4
+"""Relative; a mapping so near to a bound leaves nothing to search for energy."""
+
+QUICK = 2e-3
+"""Likewise for latency."""
+
+POOL = 24
+"""Mappings that are tried on other machines, the latest ones."""
+
+
+@final
+class LayerSearches:
+    """Searches of one layer on machines that differ in sizes and prices alone.
+
+    A machine that can do less, at prices nowhere below, needs at least the energy found, and the difference in prices for what every
+    mapping accesses at the least; and at least the cycles found.
+
+    Args:
+        facts: Of the layer.
+        counts_of: Least accesses of the layer on a machine, in the order of `prices_of`.
+    """
+
+    def __init__(self, facts: LayerFacts, counts_of: Callable[[LayerFacts, Architecture], Floats]) -> None:
+        self._facts, self._counts_of = facts, counts_of
+        self._sizes: list[Floats] = []
+        self._prices: list[Floats] = []
+        self._energies: list[float] = []
+        self._quick_sizes: list[Floats] = []
+        self._cycles: list[float] = []
+        self._mappings: list[Mapping] = []
+
+    def known(self, machine: Architecture, floor: float) -> tuple[float, float]:
+        """Energy in pJ and cycles that no mapping is below, without a search; `floor` are cycles known otherwise."""
+        prices, sizes = prices_of(machine), sizes_of(machine)
+        counts = self._counts_of(self._facts, machine)
+        least = float(counts @ prices)
+        if self._energies:
+            more = prices - np.array(self._prices)
+            holds = (more >= 0.0).all(axis=1) & (np.array(self._sizes) >= sizes).all(axis=1)
+            if holds.any():
+                least = max(least, float((np.array(self._energies) + more @ counts)[holds].max()))
+        if self._cycles:
+            holds = (np.array(self._quick_sizes) >= sizes).all(axis=1)
+            floor = max([floor, *np.array(self._cycles)[holds].tolist()])
+        return least, floor
+
+    def sharpen(self, machine: Architecture, floor: float) -> None:
+        """Search where no mapping found elsewhere shows what is known to be nearly sharp."""
+        least_pj, least = self.known(machine, floor)
+        energy_pj, cycles = self._best_known(machine)
+        if energy_pj > least_pj * (1.0 + CLOSE):
+            priced = with_prices(machine, prices_of(machine))
+            found, mapping = least_energy(self._facts.computation, priced)
+            self._sizes.append(_without_bandwidth(sizes_of(machine)))
+            self._prices.append(prices_of(machine))
+            self._energies.append(found)
+            cycles = min(cycles, self._remember(machine, mapping))
+        if cycles > least * (1.0 + QUICK) + 1.0:
+            found, mapping = least_cycles(self._facts.computation, _without_prices(machine))
+            self._quick_sizes.append(sizes_of(machine))
+            self._cycles.append(found)
+            self._remember(machine, mapping)
+
+    def _remember(self, machine: Architecture, mapping: Mapping | None) -> float:
+        """Keep a mapping to be tried elsewhere; its cycles here."""
+        if mapping is None:
+            return math.inf
+        self._mappings = [*self._mappings[1 - POOL :], mapping]
+        return self._score(machine, mapping)[1]
+
+    def _best_known(self, machine: Architecture) -> tuple[float, float]:
+        scores = [self._score(machine, mapping) for mapping in self._mappings]
+        return min((e for e, _ in scores), default=math.inf), min((c for _, c in scores), default=math.inf)
+
+    def _score(self, machine: Architecture, mapping: Mapping) -> tuple[float, float]:
+        try:
+            cost = evaluate(self._facts.computation, machine, mapping)
+        except UserError:  # more children than the machine has
+            return math.inf, math.inf
+        return (math.inf, math.inf) if isinstance(cost, Infeasible) else (cost.energy_pj, float(cost.latency_cycles))
+
+
+def sizes_of(machine: Architecture) -> Floats:
+    """What a machine can do, the more the better: ``5 L``."""
+    found: list[float] = []
+    for level in machine.levels:
+        limits = (level.capacity_bytes, level.read_bandwidth_words_per_cycle, level.write_bandwidth_words_per_cycle)
+        found += [level.fanout.x, level.fanout.y, *(math.inf if v is None else v for v in limits)]
+    return np.array(found)
+
+
+def _without_bandwidth(sizes: Floats) -> Floats:
+    """Energy does not depend on bandwidth, so a search holds for any."""
+    free = sizes.reshape(-1, 5).copy()
+    free[:, 3:] = math.inf
+    return free.ravel()
+
+
+def _without_prices(machine: Architecture) -> Architecture:
+    free = with_prices(machine, np.zeros(4 * len(machine.levels) + 1))
+    levels = tuple(
+        replace(
+            level,
+            read_bandwidth_words_per_cycle=given.read_bandwidth_words_per_cycle,
+            write_bandwidth_words_per_cycle=given.write_bandwidth_words_per_cycle,
+        )
+        for level, given in zip(free.levels, machine.levels, strict=True)
+    )
+    return replace(free, levels=levels)

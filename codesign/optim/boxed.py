@@ -1,0 +1,386 @@
+"""Proofs over spaces too large to be listed: boxes of designs are bounded, split and left out (docs/explanation/bounds.md, rule LB12).
+
+A box gives every parameter a range of choices. A box whose bound is dominated within 1 + epsilon by an evaluated design is settled with all
+its designs. The box that is furthest from being settled is split along the parameter that raises the bounds most; a box of one design is evaluated.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Protocol, final, runtime_checkable
+
+import numpy as np
+
+from codesign.core.errors import UserError
+from codesign.optim.certificate import Certificate
+from codesign.optim.hypervolume import frame_volume
+from codesign.optim.optimizer import satisfied
+from codesign.optim.pareto import front
+from codesign.optim.protocols import Bools, Floats, History, Indices, Problem
+
+SPLIT = 64
+"""Boxes split in a round; one where bounds are slow."""
+
+ROUNDS = 6
+"""Rounds between two evaluations: an answer that gets better with every design."""
+
+SLOW_ROUNDS = 16
+"""The same where bounds are slow: most rounds are a search each."""
+
+LOOKED_AT = 48
+"""Designs of a box among which the one to evaluate is chosen."""
+
+SOUND = 1e-8
+"""Relative; an evaluation further below its bound shows the bound to be wrong."""
+
+TIES = 5e-8
+"""Relative; values that differ by less count as equal, for sums are rounded."""
+
+MOST_BOXES = 400_000
+"""Open boxes kept at most; beyond it nothing is split until evaluations have settled some."""
+
+_FEW = 256
+"""Boxes of so many designs are split into them at once where bounds are quick."""
+
+
+@runtime_checkable
+class BoxedBounds(Protocol):
+    """Bounds that hold for all designs of a box: ``low`` to ``high`` choices of every parameter, both included."""
+
+    @property
+    def why_not(self) -> str:
+        """Why there are none; empty where there are."""
+
+    @property
+    def slow(self) -> bool:
+        """Whether a bound takes about as long as an evaluation."""
+
+    def roots(self, low: Indices, high: Indices) -> Sequence[tuple[Indices, Indices]]:
+        """A box as boxes that have bounds."""
+
+    def lower_bounds(self, low: Indices, high: Indices, metrics: Sequence[str]) -> Floats:
+        """Values that no design of a box is evaluated below: ``n x d`` twice to ``n x m``."""
+
+    def sharpened(self, low: Indices, high: Indices, metrics: Sequence[str]) -> Floats:
+        """The sharpest bounds there are of one box: ``d`` twice to ``m``."""
+
+
+def boxes_for(bounds: object) -> BoxedBounds | None:
+    """The bounds of boxes that a model of designs gives, if it does."""
+    found = getattr(bounds, "boxes", None)
+    return found if isinstance(found, BoxedBounds) else None
+
+
+@final
+class BoxProof:
+    """Open boxes and what evaluations have shown of them; learns what is new in a history.
+
+    Args:
+        problem: What is searched.
+        bounds: Of its boxes.
+        epsilon: Designs that are no more than this share better than an evaluated one are left out.
+    """
+
+    def __init__(self, problem: Problem, bounds: BoxedBounds, epsilon: float) -> None:
+        self._problem, self._bounds, self._epsilon = problem, bounds, epsilon
+        self._metrics = problem.objectives
+        self._limits = {c.metric: c.bound for c in problem.constraints if c.upper}
+        self._sizes = np.array(problem.space.cardinalities, dtype=np.int64)
+        self._start()
+
+    def _start(self) -> None:
+        self.withdrawn = ""
+        d, m = len(self._sizes), len(self._metrics)
+        self._told: Indices = np.zeros((0, d), dtype=np.int64)
+        self._done: dict[bytes, Floats] = {}
+        self._front: Floats = np.zeros((0, m))
+        self._values: Floats = np.zeros((0, m))
+        self._ratios: list[Floats] = []
+        self._waiting: Indices = np.zeros((0, d), dtype=np.int64)
+        self._evaluated, self._settled_factor, self._excluded = 0, 1.0, 0
+        self._settled_low: Floats = np.zeros((0, m))
+        self._low = self._high = np.zeros((0, d), dtype=np.int64)
+        self._bound: Floats = np.zeros((0, m))
+        self._factor: Floats = np.zeros(0)
+        self._sharp: Bools = np.zeros(0, dtype=np.bool_)
+        roots = self._bounds.roots(np.zeros(d, dtype=np.int64), self._sizes - 1)
+        self._add(np.array([low for low, _ in roots]), np.array([high for _, high in roots]), None)
+
+    # ---- boxes -----------------------------------------------------------------------------------
+
+    def _add(self, low: Indices, high: Indices, inherited: Floats | None) -> None:
+        """Bound new boxes and keep those that are open."""
+        low, high = self._canonical(low, high)
+        keep = self._possible(low, high)
+        low, high = low[keep], high[keep]
+        if not len(low):
+            return
+        bound = self._bounds.lower_bounds(low, high, self._metrics)
+        if inherited is not None:
+            bound = np.maximum(bound, inherited[keep])
+        out = ~np.isfinite(bound).all(axis=1)
+        for metric, limit in self._limits.items():
+            values = self._bounds.lower_bounds(low, high, [metric])[:, 0]
+            out |= np.nan_to_num(values, nan=-np.inf) > limit
+        self._excluded += sum(_volume(a, b) for a, b in zip(low[out], high[out], strict=True))
+        low, high, bound = low[~out], high[~out], bound[~out]
+        self._low, self._high = np.concatenate([self._low, low]), np.concatenate([self._high, high])
+        self._bound = np.concatenate([self._bound, bound])
+        self._factor = np.concatenate([self._factor, _factors(self._front, bound)])
+        self._sharp = np.concatenate([self._sharp, np.zeros(len(low), dtype=np.bool_)])
+        self._drop_settled()
+
+    def _canonical(self, low: Indices, high: Indices) -> tuple[Indices, Indices]:
+        """Parameters that exist nowhere in a box have their first choice only; boxes that lie beyond it are empty."""
+        space = self._problem.space
+        # a parameter exists somewhere in the box if it does in one of the box's designs with every other parent's choice tried
+        exists = _exists(space, low, high)
+        empty = (~exists & (low > 0)).any(axis=1)
+        high = np.where(exists, high, 0)
+        return low[~empty], high[~empty]
+
+    def _possible(self, low: Indices, high: Indices) -> Bools:
+        """Boxes that may hold a valid design; those of one design are checked, and whether they were evaluated."""
+        keep = np.ones(len(low), dtype=np.bool_)
+        alone = np.flatnonzero((low == high).all(axis=1))
+        if len(alone):
+            rows = low[alone]
+            good = self._problem.space.is_valid(rows) & (self._problem.space.canonical(rows) == rows).all(axis=1)
+            good &= np.array([row.tobytes() not in self._done for row in rows], dtype=np.bool_)
+            keep[alone] = good
+        return keep
+
+    def _drop_settled(self) -> None:
+        settled = self._factor <= (1.0 + self._epsilon) * (1.0 + TIES)
+        if settled.any():
+            self._settled_factor = max(self._settled_factor, float(self._factor[settled].max()))
+            if self._epsilon > 0.0:
+                self._settled_low = front(np.concatenate([self._settled_low, self._bound[settled]]))
+            self._keep(~settled)
+
+    def _keep(self, mask: Bools) -> None:
+        self._low, self._high, self._bound = self._low[mask], self._high[mask], self._bound[mask]
+        self._factor, self._sharp = self._factor[mask], self._sharp[mask]
+
+    # ---- learning --------------------------------------------------------------------------------
+
+    def learn(self, history: History) -> None:
+        """Take in what was told since; a history that is no continuation is learned anew."""
+        known = len(self._told)
+        if known > len(history.indices) or not np.array_equal(self._told, history.indices[:known]):
+            self._start()
+            known = 0
+        good = satisfied(self._problem, history)
+        for k in range(known, len(history.indices)):
+            self._learn_one(history.indices[k], history.objectives[k], bool(history.valid[k]), bool(good[k]))
+        self._told = history.indices.copy()
+        self._waiting = history.pending
+
+    def _learn_one(self, row: Indices, values: Floats, valid: bool, good: bool) -> None:
+        row = np.ascontiguousarray(row)
+        if row.tobytes() not in self._done:
+            self._evaluated += 1
+        self._done[row.tobytes()] = values
+        if valid and np.isfinite(values).all():
+            bound = self._of_design(row)
+            if bound is not None:
+                self._check(row, values, bound)
+                self._ratios.append(np.log(values) - np.log(bound))
+        if len(self._low):
+            self._keep(~((self._low == row) & (self._high == row)).all(axis=1))
+        if good and np.isfinite(values).all():
+            self._values = np.concatenate([self._values, values[None]])
+            self._front = front(np.concatenate([self._front, values[None]]))
+            if len(self._factor):
+                self._factor = np.minimum(self._factor, (values / self._bound).max(axis=1))
+            self._drop_settled()
+
+    def _of_design(self, row: Indices) -> Floats | None:
+        try:
+            found: Floats = self._bounds.lower_bounds(row[None], row[None], self._metrics)[0]
+        except UserError:
+            return None
+        inside = ((self._low <= row) & (row <= self._high)).all(axis=1)
+        return np.asarray(np.max([found, *self._bound[inside]], axis=0))
+
+    def _check(self, row: Indices, values: Floats, bound: Floats) -> None:
+        low = values < bound * (1.0 - SOUND)
+        if low.any() and not self.withdrawn:
+            k = int(np.flatnonzero(low)[0])
+            point = self._problem.space.to_points(row[None])[0]
+            self.withdrawn = f"the bound of {self._metrics[k]!r} is wrong: {point} was evaluated at {values[k]:.9g}, below its bound {bound[k]:.9g}"  # fmt: skip
+
+    # ---- choosing --------------------------------------------------------------------------------
+
+    def choose(self, count: int, rng: np.random.Generator) -> Indices:
+        """Up to `count` designs, after some rounds of splitting; none once every box is settled."""
+        chosen: list[Indices] = []
+        while len(chosen) < count:
+            picked = self._next(chosen)
+            if picked is None:
+                break
+            chosen.append(picked)
+        return np.array(chosen, dtype=np.int64).reshape(-1, len(self._sizes))
+
+    def _next(self, chosen: list[Indices]) -> Indices | None:
+        taken = {row.tobytes() for row in (*self._waiting, *chosen)}
+        rounds = 0
+        while len(self._factor):
+            order = self._order()
+            top = int(order[0])
+            if (self._low[top] == self._high[top]).all():
+                for k in order:
+                    if (self._low[k] == self._high[k]).all() and self._low[k].tobytes() not in taken:
+                        return np.array(self._low[k])
+                return None  # what is left to evaluate is being evaluated
+            if (
+                rounds >= (SLOW_ROUNDS if self._bounds.slow else ROUNDS)
+                or not len(self._front)
+                or len(self._factor) > MOST_BOXES
+            ):
+                found = self._inside(top, taken)
+                if found is not None:
+                    return found
+            self._refine(order)
+            rounds += 1
+        return None
+
+    def _order(self) -> Indices:
+        """Open boxes, the one furthest from being settled first."""
+        size = np.log(self._bound).sum(axis=1)
+        return np.asarray(np.lexsort((size, -self._factor)), dtype=np.int64)
+
+    def _refine(self, order: Indices) -> None:
+        """Sharpen or split the boxes furthest from being settled."""
+        alone = (self._low[order] == self._high[order]).all(axis=1)
+        boxes = order[~alone][: 1 if self._bounds.slow else SPLIT]
+        if self._bounds.slow and not self._sharp[boxes[0]]:
+            k = int(boxes[0])
+            fresh = self._bounds.sharpened(self._low[k], self._high[k], self._metrics)
+            self._bound[k] = np.maximum(self._bound[k], fresh)
+            self._sharp[k] = True
+            self._factor[k] = _factors(self._front, self._bound[k : k + 1])[0]
+            self._drop_settled()
+            return
+        low, high, inherited = self._split(self._low[boxes], self._high[boxes], self._bound[boxes])
+        mask = np.ones(len(self._factor), dtype=np.bool_)
+        mask[boxes] = False
+        self._keep(mask)
+        self._add(low, high, inherited)
+
+    def _split(self, low: Indices, high: Indices, bound: Floats) -> tuple[Indices, Indices, Floats]:
+        volumes = np.array([float(_volume(a, b)) for a, b in zip(low, high, strict=True)])
+        few = volumes <= (_FEW if not self._bounds.slow else 0)
+        lows, highs, inherited = [], [], []
+        for k in np.flatnonzero(few):
+            rows = _designs(low[k], high[k])
+            lows.append(rows)
+            highs.append(rows)
+            inherited.append(np.repeat(bound[k][None], len(rows), axis=0))
+        if (~few).any():
+            parts = self._halves(low[~few], high[~few], bound[~few])
+            lows.append(parts[0])
+            highs.append(parts[1])
+            inherited.append(parts[2])
+        return np.concatenate(lows), np.concatenate(highs), np.concatenate(inherited)
+
+    def _halves(self, low: Indices, high: Indices, bound: Floats) -> tuple[Indices, Indices, Floats]:
+        """Each box in two, along the parameter for which the bounds of the halves are largest together."""
+        box, column = np.nonzero(high > low)
+        middle = (low[box, column] + high[box, column]) // 2
+        first_high, second_low = high[box].copy(), low[box].copy()
+        at = np.arange(len(box))
+        first_high[at, column] = middle
+        second_low[at, column] = middle + 1
+        lows, highs = np.concatenate([low[box], second_low]), np.concatenate([first_high, high[box]])
+        values = np.maximum(self._bounds.lower_bounds(lows, highs, self._metrics), np.concatenate([bound[box]] * 2))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            rise = np.minimum(np.log(values) - np.log(np.concatenate([bound[box]] * 2)), 50.0).sum(axis=1)
+        width = np.log(high[box, column] - low[box, column] + 1.0)
+        score = rise[: len(box)] + rise[len(box) :] + 1e-9 * width
+        best = np.lexsort((-score, box))
+        first = best[np.unique(box[best], return_index=True)[1]]
+        pair = np.concatenate([first, first + len(box)])
+        return lows[pair], highs[pair], values[pair]
+
+    def _inside(self, k: int, taken: set[bytes]) -> Indices | None:
+        """The design of a box that may cover most of it: expected metrics nearest to the box's bound."""
+        rng = np.random.default_rng([self._problem.seed, self._evaluated, len(taken)])
+        low, high = self._low[k], self._high[k]
+        count = LOOKED_AT // 2 if self._bounds.slow else LOOKED_AT
+        rows = np.concatenate([rng.integers(low, high + 1, (16 * count, len(low))), [low, high, (low + high) // 2]])
+        rows = np.unique(self._problem.space.canonical(rows), axis=0)
+        rows = rows[self._problem.space.is_valid(rows)]
+        rows = rows[[r.tobytes() not in taken and r.tobytes() not in self._done for r in rows]]
+        if not len(rows):
+            return None
+        rows = rows[rng.permutation(len(rows))[:count]]
+        values = self._bounds.lower_bounds(rows, rows, self._metrics)
+        if self._ratios:
+            values = values * np.exp(np.mean(self._ratios, axis=0))
+        works = np.isfinite(values).all(axis=1)
+        for metric, limit in self._limits.items():
+            works &= ~(self._bounds.lower_bounds(rows, rows, [metric])[:, 0] > limit)
+        if not works.any():
+            return None
+        far = np.log(values / self._bound[k]).max(axis=1)
+        return np.asarray(rows[int(np.argmin(np.where(works, far, np.inf)))])
+
+    # ---- what is shown ---------------------------------------------------------------------------
+
+    @property
+    def decided(self) -> bool:
+        """Whether every box is settled."""
+        return not len(self._factor)
+
+    def outer_front(self) -> Floats:
+        """Evaluated front and bounds of what is not settled exactly: ``k x m``."""
+        return front(np.concatenate([self._front, self._bound, self._settled_low]))
+
+    def certificate(self) -> Certificate:
+        """See `Certificate`; designs are counted by combinations of choices, an upper limit where rules forbid some."""
+        gap = max(float(self._factor.max()) if len(self._factor) else 1.0, self._settled_factor) - 1.0
+        if gap <= TIES:
+            gap = 0.0
+        inner = outer = 0.0
+        if len(self._front):
+            inner = frame_volume(self._front, self._front)
+            outer = max(inner, frame_volume(self._front, self.outer_front()))
+        count = self._problem.space.cardinality_bound
+        left = sum(_volume(a, b) for a, b in zip(self._low, self._high, strict=True))
+        return Certificate(
+            designs=count,
+            evaluated=self._evaluated,
+            excluded=self._excluded,
+            open=min(left, count),
+            epsilon=self._epsilon,
+            epsilon_proven=None if self.withdrawn else max(gap, 0.0),
+            hypervolume_inner=inner,
+            hypervolume_outer=None if self.withdrawn else outer,
+            withdrawn=self.withdrawn,
+        )
+
+
+def _factors(values: Floats, bound: Floats) -> Floats:
+    """How much better than the nearest evaluated design a box may be: ``n``; infinite before the first."""
+    if not len(values):
+        return np.full(len(bound), np.inf)
+    factor = np.full(len(bound), np.inf)
+    for row in values:
+        factor = np.minimum(factor, (row / bound).max(axis=1))
+    return factor
+
+
+def _volume(low: Indices, high: Indices) -> int:
+    return math.prod((high - low + 1).tolist())
+
+
+def _designs(low: Indices, high: Indices) -> Indices:
+    """All combinations inside a box: ``n x d``."""
+    spans = [np.arange(a, b + 1) for a, b in zip(low, high, strict=True)]
+    return np.stack([g.ravel() for g in np.meshgrid(*spans, indexing="ij")], axis=1).astype(np.int64)
+
+
+def _exists(space: object, low: Indices, high: Indices) -> Bools:
+    """Which parameters exist in some design of a box: ``n x d``; all where the space does not say."""
+    asked = getattr(space, "exists_in", None)
+    return np.ones(low.shape, dtype=np.bool_) if asked is None else np.asarray(asked(low, high))

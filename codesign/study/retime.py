@@ -1,0 +1,98 @@
+"""The front of a study in the event tier: recorded mappings simulated as they stand, analytical and event cycles side by side."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from codesign.core.files import read_structured, write_json
+from codesign.evaluation.detail import LayersDetail, detail_of
+from codesign.evaluation.metrics import Metrics
+from codesign.evaluation.replay import recorded_space, replay_layers
+from codesign.evaluation.timed import TimedNetwork, time_mappings, with_latency
+from codesign.optim.pareto import nondominated
+from codesign.study.study import Study, Trial
+from codesign.timing.table import load_timing, timing_for
+
+TIMING_FILE = "timing.json"
+"""What a study's folder holds the simulated front in."""
+
+
+@final
+@dataclass(frozen=True)
+class TimedDesign:
+    """A design of the front in the event tier.
+
+    Args:
+        trial: Its number.
+        network: Its layers under both models.
+        metrics: Its figures with simulated latency.
+        on_front: Whether it stays on the front of the simulated designs.
+    """
+
+    trial: int
+    network: TimedNetwork
+    metrics: Mapping[str, float]
+    on_front: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """As `TIMING_FILE` holds it."""
+        return {
+            "trial": self.trial,
+            "on_front": self.on_front,
+            "metrics": dict(self.metrics),
+            **self.network.page_json(),
+        }
+
+
+def time_front(study: Study, table: str | None = None) -> tuple[TimedDesign, ...]:
+    """Simulate every design of a study's front with the mappings it was recorded with.
+
+    Args:
+        study: Judged layer by layer.
+        table: Timing table by name or path; None for the one named like the architecture.
+
+    Raises:
+        UserError: A design cannot be built again, or the table speaks of another architecture.
+    """
+    front = study.front()
+    timed = [_time_design(study, trial, table) for trial in front]
+    values = np.array([[metrics[o] for o in study.objectives] for _, metrics in timed])
+    kept = nondominated(values).tolist() if timed else []
+    return tuple(
+        TimedDesign(trial.number, network, metrics, bool(keep))
+        for trial, (network, metrics), keep in zip(front, timed, kept, strict=True)
+    )
+
+
+def _time_design(study: Study, trial: Trial, table: str | None) -> tuple[TimedNetwork, dict[str, float]]:
+    space = recorded_space(study.config)
+    architecture = space.build(trial.point)
+    timing = timing_for(architecture) if table is None else load_timing(table)
+    record = study.detail(trial.number)
+    detail = detail_of(record)
+    assert isinstance(detail, LayersDetail)
+    layers = replay_layers(space, architecture, record)
+    network = time_mappings(layers, detail.vector["latency_cycles"], architecture, timing)
+    recorded = trial.metrics
+    plain = Metrics(recorded["latency_s"], recorded["energy_j"], recorded["area_mm2"], recorded["leakage_w"])
+    figures = with_latency(plain, network.latency_cycles / architecture.clock_hz).to_dict()
+    return network, {**recorded, **figures}
+
+
+def write_timed_front(designs: tuple[TimedDesign, ...], folder: Path) -> Path:
+    """Write the simulated front; returns the path."""
+    path = folder / TIMING_FILE
+    write_json(path, {"front": [design.to_json() for design in designs]})
+    return path
+
+
+def read_timed_front(folder: Path) -> list[dict[str, Any]]:
+    """The simulated front that a folder holds; empty where it holds none."""
+    path = folder / TIMING_FILE
+    if not path.is_file():
+        return []
+    found = read_structured(path)
+    return list(found.get("front", ())) if isinstance(found, dict) else []

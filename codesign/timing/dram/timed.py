@@ -1,0 +1,323 @@
+"""A plan whose transfers from and to DRAM take the cycles that the device's banks need for their bursts.
+
+The engine says when transfers start, the device how long they take, and each needs the other: both run in turn until
+the run's length stands still (rules A6-A8 of docs/explanation/dram-and-mesh.md).
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from codesign.arch.architecture import Architecture
+from codesign.arch.memory_device import PagePolicy
+from codesign.core.jit import njit
+from codesign.cost.kernel import Kernel
+from codesign.mapping.nest import FloatArray, IntArray, Nest
+from codesign.timing.dram.controller import CUT_SHORT as DEVICE_CUT_SHORT
+from codesign.timing.dram.controller import Served, serve
+from codesign.timing.dram.device import DramDevice, load_device
+from codesign.timing.dram.memory import DramRun, account
+from codesign.timing.dram.transfers import Regions, list_bursts, places, regions
+from codesign.timing.engine import LOAD, NOTHING, Plan, run
+from codesign.workloads.computation import Computation
+
+BURST_LIMIT = 6_000_000
+"""Bursts of a run that are simulated; what comes after is not, and the result says so."""
+
+ROUNDS = 6
+"""Rounds of engine and device at most; from the third on cycles are averaged with those before."""
+SETTLED = 1e-2
+"""Change of the run's length, as a share, at which engine and device agree."""
+_CYCLES_A_BURST = 10_000
+
+
+@dataclass(frozen=True)
+class MemoryTraffic:
+    """What a mapping's transfers did to the DRAM.
+
+    Args:
+        device: Its name.
+        channels: Side by side.
+        served: Commands and their energy, standby to the end of the run included.
+        useful_bytes: Bytes asked for; bursts bring whole ones.
+        burst_bytes: Of a burst.
+        elements: Elements read and written by tensor.
+        rounds: How often engine and device were run in turn.
+        residual: Change of the run's length in the last round, as a share.
+        clock_ns: Of the device.
+    """
+
+    device: str
+    channels: int
+    served: DramRun
+    useful_bytes: float
+    burst_bytes: int
+    elements: tuple[tuple[str, int, int], ...]
+    rounds: int
+    residual: float
+    clock_ns: float
+
+    @property
+    def efficiency(self) -> float:
+        """Bytes asked for, of the bytes that bursts move."""
+        moved = (self.served.reads + self.served.writes) * self.burst_bytes
+        return self.useful_bytes / moved if moved else 1.0
+
+    def to_json(self) -> dict[str, object]:
+        """As commands print it."""
+        served = self.served
+        return {
+            "device": self.device,
+            "channels": self.channels,
+            "cycles": served.cycles,
+            "clock_ns": self.clock_ns,
+            "reads": served.reads,
+            "writes": served.writes,
+            "activates": served.activates,
+            "precharges": served.precharges,
+            "refreshes": served.refreshes,
+            "row_hits": served.row_hits,
+            "energy_pj": dict(served.energy_pj),
+            "useful_bytes": self.useful_bytes,
+            "burst_bytes": self.burst_bytes,
+            "useful_share_of_bursts": self.efficiency,
+            "rounds": self.rounds,
+            "residual": self.residual,
+            "complete": served.complete,
+        }
+
+
+@dataclass(frozen=True)
+class _Transfers:
+    """The transfers in the order in which the engine starts them: process, step, start in engine cycles, engine row."""
+
+    process: IntArray
+    step: IntArray
+    start: FloatArray
+    row: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+def device_of(architecture: Architecture) -> tuple[int, DramDevice] | None:
+    """The level that names a DRAM device, and that device with the level's channels and page policy.
+
+    Raises:
+        UserError: There is no such device.
+    """
+    for v, level in enumerate(architecture.levels):
+        if level.dram is not None:
+            device = load_device(level.dram.device)
+            policy = level.dram.page_policy
+            is_open = device.open_page if policy is None else policy is PagePolicy.OPEN
+            return v, replace(device, channels=level.dram.channels, open_page=is_open)
+    return None
+
+
+def with_memory(
+    plan: Plan,
+    role: IntArray,
+    kernel: Kernel,
+    nest: Nest,
+    count: int,
+    computation: Computation,
+    architecture: Architecture,
+    retain: tuple[bool, ...],
+    *,
+    least: FloatArray | None = None,
+    operation_limit: int,
+    burst_limit: int = BURST_LIMIT,
+) -> tuple[Plan, MemoryTraffic | None, int]:
+    """The plan with listed cycles of its DRAM transfers.
+
+    Args:
+        plan: Made by `codesign.timing.derive.derive`.
+        role: Of its processes.
+        kernel: After `score`.
+        nest: The mapping.
+        count: Its loops.
+        computation: The operator.
+        architecture: One level of it names a device.
+        retain: By level, whether tiles that did not change stay (`codesign.timing.table.LevelTiming.retain`).
+        least: ``K x A`` cycles by process and way that a transfer takes at least (a mesh behind it); 0 is none.
+        operation_limit: Operations of the run.
+        burst_limit: Bursts simulated.
+
+    Returns:
+        The plan, what the memory did (None where nothing moves to or from it by events), operations it can run.
+    """
+    found_device = device_of(architecture)
+    assert found_device is not None
+    memory, device = found_device
+    use = architecture.levels[memory].dram
+    assert use is not None
+    shares = tuple(level.fanout.shares for level in architecture.levels)
+    found = regions(kernel, nest, count, plan, role, memory, shares, retain)
+    if not (found.tensor >= 0).any():
+        return plan, None, operation_limit
+    where = places(computation, architecture, device, use, kernel, found)
+    clocks = device.clock_ns * architecture.clock_hz * 1e-9  # cycles of the engine in one of the device
+    limit, cycles, residual = operation_limit, -1.0, np.inf
+    bursts = None
+    current, rounds = plan, 0
+    served: list[Served] = []
+    order = np.zeros(0, np.int64)
+    while rounds < ROUNDS and residual > SETTLED:
+        transfers, length = _timeline(current, found, limit)
+        if cycles >= 0.0:
+            residual = abs(length - cycles) / max(cycles, 1.0)
+            if residual <= SETTLED:
+                break
+        cycles = length
+        same = bursts is not None and len(order) == len(transfers.step) and _same(order, transfers)
+        if not same:
+            order = _key(transfers)
+            bursts = list_bursts(
+                found, where, transfers.process, transfers.step, plan.factors[0], device.burst_bytes, burst_limit
+            )
+            if bursts[4] < len(transfers.process):  # the list ends early: so does the run
+                limit = max(1, int(transfers.row[bursts[4]]))
+        assert bursts is not None
+        address, write, first, elements, listed = bursts
+        start = np.ceil(transfers.start[:listed] / clocks - 1e-9).astype(np.int64)
+        ready = np.repeat(start, np.diff(first))
+        served, accepted, done = _serve(device, address, write, ready)
+        hold, whole = _spans(start, first, write, accepted, done)
+        spans = _Spans(hold * clocks, whole * clocks, current, 1.0 if rounds < 2 else 0.5)
+        current = _listed(plan, found, transfers, listed, spans, least)
+        rounds += 1
+    names = [t.name for t in computation.tensors]
+    run_cycles = int(np.ceil(cycles / clocks))
+    bits = kernel.element_bits[memory]
+    traffic = MemoryTraffic(
+        use.device,
+        device.channels,
+        account(device, served, run_cycles),
+        float((elements.sum(axis=1) * bits).sum() / 8),
+        device.burst_bytes,
+        tuple((names[t], int(elements[t, 0]), int(elements[t, 1])) for t in range(len(names))),
+        rounds,
+        float(residual) if np.isfinite(residual) else 1.0,
+        device.clock_ns,
+    )
+    return current, traffic, limit
+
+
+def _key(transfers: _Transfers) -> IntArray:
+    return transfers.step * (int(transfers.process.max()) + 1) + transfers.process
+
+
+def _same(order: IntArray, transfers: _Transfers) -> bool:
+    return bool((order == _key(transfers)).all())
+
+
+def _timeline(plan: Plan, found: Regions, limit: int) -> tuple[_Transfers, float]:
+    """Run the engine without skipping; the DRAM transfers in order of their start."""
+    _, _, _, _, counts, _ = run(plan, True, limit, np.zeros((0, 4)))
+    room = np.zeros((min(int(counts.sum()), limit) + len(plan.kind) + 8, 4))
+    _, cycles, _, _, _, work = run(plan, False, limit, room)
+    rows = room[: int(work[2])]
+    mine = np.flatnonzero(found.tensor[rows[:, 0].astype(np.int64)] >= 0)
+    mine = mine[np.argsort(rows[mine, 1], kind="stable")]
+    chosen = rows[mine]
+    return (
+        _Transfers(chosen[:, 0].astype(np.int64), chosen[:, 3].astype(np.int64), chosen[:, 1].copy(), mine),
+        float(cycles),
+    )
+
+
+def _serve(
+    device: DramDevice, address: IntArray, write: IntArray, ready: IntArray
+) -> tuple[list[Served], IntArray, IntArray]:
+    """Serve bursts on all channels; cycle in which each is taken, and in which it is complete."""
+    bursts, channel = device.bursts(address, write, ready)
+    accepted, done = np.zeros(len(address), np.int64), np.zeros(len(address), np.int64)
+    served = []
+    for c in range(device.channels):
+        mine = np.flatnonzero(channel == c)
+        if not len(mine):
+            continue
+        part = bursts
+        if device.channels > 1:
+            part = bursts._replace(
+                **{
+                    key: getattr(bursts, key)[mine]
+                    for key in ("ready", "write", "rank", "group", "bank", "row", "same")
+                }
+            )
+        limit = int(ready[-1]) + _CYCLES_A_BURST * len(mine) + _CYCLES_A_BURST
+        result = serve(device.channel(), part, 0, limit)
+        assert result.status != DEVICE_CUT_SHORT
+        accepted[mine], done[mine] = result.accepted, result.done
+        served.append(result)
+    return served, accepted, done
+
+
+@njit
+def _spans(
+    start: IntArray, first: IntArray, write: IntArray, accepted: IntArray, done: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Device cycles for which each transfer holds the port, and until its data are there.
+
+    A transfer begins when it is started and all before it have been taken; its port is free when its last burst has been
+    taken. Reads are there when they have come back, writes when they have been taken.
+    """
+    n = start.shape[0]
+    hold, whole = np.zeros(n), np.zeros(n)
+    free = 0
+    for i in range(n):
+        begin = max(start[i], free)
+        taken, back = begin, begin
+        for b in range(first[i], first[i + 1]):
+            taken = max(taken, accepted[b])
+            if write[b] == 0:
+                back = max(back, done[b])
+        free = taken
+        hold[i] = taken - begin
+        whole[i] = max(taken, back) - begin
+    return hold, whole
+
+
+@dataclass(frozen=True)
+class _Spans:
+    """Engine cycles of the transfers in a round, the plan of the round before, and the weight of this round."""
+
+    hold: FloatArray
+    whole: FloatArray
+    before: Plan
+    weight: float
+
+
+def _listed(
+    plan: Plan,
+    found: Regions,
+    transfers: _Transfers,
+    listed: int,
+    spans: "_Spans",
+    least: FloatArray | None,
+) -> Plan:
+    """The plan with `durations` of the transfers; those beyond the list keep the mean of their process."""
+    steps = int(np.prod(plan.factors[0]))
+    explicit, share = plan.explicit.copy(), plan.share.copy()
+    durations, spare, base = [], [], 0
+    for k in np.flatnonzero(found.tensor >= 0):
+        mine = np.flatnonzero(transfers.process[:listed] == k)
+        size = int((transfers.process == k).sum()) + 1 if plan.kind[k] == LOAD else steps
+        cycles, ahead = np.full(size, float(spans.whole[mine].mean()) if len(mine) else 0.0), np.zeros(size)
+        at = np.arange(len(mine)) if plan.kind[k] == LOAD else transfers.step[mine]
+        floor = 0.0 if least is None else least[k].max()
+        cycles[at] = np.maximum(spans.whole[mine], floor)
+        if plan.kind[k] == LOAD:
+            ahead[at] = cycles[at] - spans.hold[mine]
+        if spans.weight < 1.0:
+            old = slice(spans.before.explicit[k], spans.before.explicit[k] + size)
+            cycles = spans.weight * cycles + (1 - spans.weight) * spans.before.durations[old]
+            ahead = spans.weight * ahead + (1 - spans.weight) * spans.before.aheads[old]
+        explicit[k] = base
+        share[k, :, :, 0] = -1.0
+        base += size
+        durations.append(cycles)
+        spare.append(ahead)
+        other = plan.resource[k, 1:]
+        share[k, :, :, 1:][:, :, other == NOTHING] = 0.0
+    return plan._replace(
+        explicit=explicit, share=share, durations=np.concatenate(durations), aheads=np.concatenate(spare)
+    )

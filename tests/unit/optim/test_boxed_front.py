@@ -1,0 +1,162 @@
+"""Proofs by boxes against enumeration: the front found, the honest gap, constraints, and bounds that are wrong."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import codesign.optim
+from codesign.optim import exact
+from codesign.optim.boxed import BoxedBounds, boxes_for
+from codesign.optim.pareto import front
+from spaces.constraints import Constraint
+from spaces.parameters import Categorical, Condition, Integer, Ordinal
+from spaces.space import Space
+
+METRICS = ("latency", "energy", "area")
+
+SPACE = Space(
+    [
+        Integer("rows", 1, 12),
+        Ordinal("kib", [1, 2, 4, 8, 16, 32, 64]),
+        Categorical("links", ["none", "bus", "chain"]),
+        Integer("depth", 1, 4, when=Condition("links", ("chain",))),
+        Integer("bus", 1, 6),
+    ],
+    [Constraint("fits", "rows * kib <= 300")],
+)
+
+
+def values_of(rows: np.ndarray) -> dict[str, np.ndarray]:
+    """A closed form that knows conditional parameters, not monotone in all of them."""
+    table = []
+    for p in SPACE.to_points(rows):
+        width = p["rows"] * (1.5 if p["links"] == "bus" else 1.0)
+        miss = 40.0 / np.sqrt(p["kib"])
+        latency = max(1000.0 / width, miss * 30 / p["bus"]) * (1.0 + 0.1 * (p.get("depth", 0) % 3))
+        energy = miss * 6 + 0.4 * p["kib"] ** 0.7 + (2.0 / p["depth"] if "depth" in p else 4.0) + 0.3 * p["bus"]
+        area = p["rows"] * 2.0 + p["kib"] * 0.5 + p["bus"] + p.get("depth", 0)
+        table.append((latency, energy, area, energy / latency))
+    columns = np.array(table, dtype=np.float64).reshape(len(rows), 4)
+    return {name: columns[:, k] for k, name in enumerate((*METRICS, "power"))}
+
+
+class Boxes:
+    """Bounds of boxes: a share of the least value inside, found by looking at every combination."""
+
+    why_not = ""
+
+    def __init__(self, share: float = 0.98, slow: bool = False, wrong: bool = False) -> None:
+        self.share, self.slow, self.wrong = share, slow, wrong
+        self.asked = 0
+
+    def roots(self, low: np.ndarray, high: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        found = []
+        for k in range(3):
+            lower, upper = low.copy(), high.copy()
+            lower[2] = upper[2] = k
+            found.append((lower, upper))
+        return found
+
+    def lower_bounds(self, low: np.ndarray, high: np.ndarray, metrics: Sequence[str]) -> np.ndarray:
+        self.asked += len(low)
+        return np.array([self._one(a, b, metrics) for a, b in zip(low, high, strict=True)]).reshape(-1, len(metrics))
+
+    def _one(self, low: np.ndarray, high: np.ndarray, metrics: Sequence[str]) -> list[float]:
+        spans = [np.arange(a, b + 1) for a, b in zip(low, high, strict=True)]
+        rows = np.stack([g.ravel() for g in np.meshgrid(*spans, indexing="ij")], axis=1)
+        values = values_of(SPACE.canonical(rows))
+        factor = 1.3 if self.wrong else self.share
+        return [float(values[m].min()) * (1.0 if m in ("area", "power") else factor) for m in metrics]
+
+    def sharpened(self, low: np.ndarray, high: np.ndarray, metrics: Sequence[str]) -> np.ndarray:
+        return self.lower_bounds(low[None], high[None], metrics)[0]
+
+
+class Bounds:
+    exact_metrics = frozenset({"area"})
+
+    def __init__(self, boxes: Boxes) -> None:
+        self.boxes = boxes
+
+    def lower_bounds(self, indices: np.ndarray, metrics: Sequence[str]) -> np.ndarray:
+        return self.boxes.lower_bounds(indices, indices, metrics)
+
+
+@pytest.fixture(autouse=True)
+def too_large_to_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "LISTED", 100)
+
+
+def run(optimizer: Any, most: int = 10_000) -> None:
+    for _ in range(most):
+        points = optimizer.ask(1)
+        if not points:
+            return
+        row = SPACE.to_indices(points)
+        optimizer.tell(points[0], {k: float(v[0]) for k, v in values_of(row).items()})
+
+
+def truth(objectives: Sequence[str], limit: float = np.inf) -> np.ndarray:
+    values = values_of(SPACE.enumerate())
+    good = values["power"] <= limit
+    return front(np.stack([values[m][good] for m in objectives], axis=1))
+
+
+@pytest.mark.parametrize("objectives", [METRICS, ("latency", "energy"), (*METRICS, "power"), ("energy",)])
+@pytest.mark.parametrize("slow", [False, True])
+def test_the_front_is_that_of_enumeration(objectives: tuple[str, ...], slow: bool) -> None:
+    model = Bounds(Boxes(slow=slow))
+    assert isinstance(boxes_for(model), BoxedBounds)
+    optimizer = codesign.optim.create("exact", SPACE, objectives, bounds=model)
+    run(optimizer)
+    state = optimizer.certificate()
+    found = front(np.array([[v[m] for m in objectives] for _, v in optimizer.front()]))
+    assert state.proven and state.epsilon_proven == 0.0 and state.open == 0
+    assert np.allclose(found, truth(objectives))
+    assert state.evaluated < 0.6 * len(SPACE.enumerate())
+
+
+def test_the_gap_is_honest_at_every_moment_and_constraints_hold() -> None:
+    limit = float(np.median(values_of(SPACE.enumerate())["power"]))
+    optimizer = codesign.optim.create("exact", SPACE, METRICS, bounds=Bounds(Boxes()), constraints=[f"power<={limit}"])
+    real = truth(METRICS, limit)
+    gaps = []
+    for _ in range(40):
+        run(optimizer, 1)
+        state = optimizer.certificate()
+        good = np.array([[v[m] for m in METRICS] for _, v in optimizer.front()]).reshape(-1, 3)
+        if len(good):
+            worst = max((good / row).max(axis=1).min() for row in real)
+            assert worst <= (1.0 + state.epsilon_proven) * (1 + 1e-9)
+            assert state.hypervolume_inner <= state.hypervolume_outer
+            outer = optimizer.outer_front()
+            assert all((outer <= row * (1 + 1e-9)).all(axis=1).any() for row in real)
+        gaps.append(np.inf if state.epsilon_proven is None else state.epsilon_proven)
+    assert gaps == sorted(gaps, reverse=True)
+
+
+def test_within_epsilon_every_design_is_covered_and_a_resumed_proof_needs_no_more() -> None:
+    optimizer = codesign.optim.create("exact", SPACE, METRICS, bounds=Bounds(Boxes()), options={"epsilon": 0.1})
+    run(optimizer)
+    values = optimizer.history().objectives
+    assert max((values / row).max(axis=1).min() for row in truth(METRICS)) <= 1.1
+    again = codesign.optim.create("exact", SPACE, METRICS, bounds=Bounds(Boxes()), options={"epsilon": 0.1})
+    for row, line in zip(optimizer.history().indices, values, strict=True):
+        again.tell(SPACE.to_points(row[None])[0], dict(zip(METRICS, line.tolist(), strict=True)))
+    assert again.ask() == [] and again.certificate().proven
+
+
+def test_a_wrong_bound_of_a_box_withdraws_the_proof() -> None:
+    optimizer = codesign.optim.create("exact", SPACE, METRICS, bounds=Bounds(Boxes(wrong=True)))
+    run(optimizer, 5)
+    state = optimizer.certificate()
+    assert not state.proven and state.epsilon_proven is None and "is wrong" in state.withdrawn
+    assert len(optimizer.history().indices) == 5
+
+
+def test_parameters_that_exist_nowhere_in_a_box_are_seen() -> None:
+    low = np.array([[0, 0, 0, 0, 0], [0, 0, 1, 0, 0]])
+    high = np.array([[11, 6, 1, 3, 5], [11, 6, 2, 3, 5]])
+    assert SPACE.exists_in(low, high).tolist() == [[True, True, True, False, True], [True] * 5]
