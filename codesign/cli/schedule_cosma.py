@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from codesign.cli.inputs import parse_dims
+from codesign.cli.schedule_events import event_record, print_events, timing_table, wants_events
 from codesign.core.errors import UserError
 from codesign.core.files import write_atomic, write_json
 from codesign.core.json_types import JsonObject
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
     from codesign.scheduling.cosma.graph import OperatorGraph
     from codesign.scheduling.cosma.result import Schedule, TooSmall, Unplaced
     from codesign.scheduling.protocol import ScheduleResult
+    from codesign.timing.simulate import Run
 
 _Choice = TypeVar("_Choice", bound=Enum)
 SPILLS_SHOWN = 12
 """Spills the text output lists."""
 _GRAPH = frozenset(
     {"network", "arch", "phase", "seq", "past", "dims", "batch", "capacity", "parameters", "unfused", "html", "out"}
+    | {"timing", "timing_table"}
 )
 _POLICIES = ("belady", "lru", "greedy")
 _ORDERS = {"": "default", "-mpmf": "minimum-peak"}
@@ -188,8 +191,12 @@ def _document(result: ScheduleResult, whole: OperatorGraph, architecture: Archit
 def _schedule(options: ScheduleOptions) -> None:
     from codesign.scheduling.cosma.result import Schedule
 
+    wants_events(options)
     found = find(options)
     result, document = found.result, found.document
+    timed = _simulated(result, options)
+    if timed is not None:
+        document |= event_record(*timed)
     if isinstance(result, Schedule) and options.html is not None:
         from codesign.scheduling.cosma.address_page import memory_map_html
 
@@ -206,10 +213,29 @@ def _schedule(options: ScheduleOptions) -> None:
     )
     if isinstance(result, Schedule):
         _print_schedule(result, document)
+        if timed is not None:
+            print_events(*timed)
         if options.scheduler == "cosma":
             _print_baselines(result)
     else:
         _print_failure(result, options)
+
+
+def _simulated(result: Schedule | TooSmall | Unplaced, options: ScheduleOptions) -> tuple[Run, int] | None:
+    """The run in the event tier and the analytical cycles; None where it was not asked for, or nothing runs."""
+    from codesign.scheduling.cosma.result import Schedule
+
+    if not wants_events(options):
+        return None
+    architecture = _architecture(options)
+    if architecture is None:
+        raise UserError("--timing event needs --arch", hint="a preset name or an architecture file")
+    if not isinstance(result, Schedule):
+        return None
+    from codesign.scheduling.timed import analytic_spill_cycles, time_spilled
+
+    run = time_spilled(result, architecture, timing_table(options, architecture.name))
+    return run, analytic_spill_cycles(result, architecture)
 
 
 def _architecture(options: ScheduleOptions) -> Architecture | None:

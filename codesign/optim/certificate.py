@@ -40,14 +40,19 @@ class Certificate:
         """Whether every design not evaluated is shown to be dominated within `epsilon`."""
         return not self.withdrawn and self.open == 0 and self.evaluated > 0
 
+    @property
+    def finite_gap(self) -> float | None:
+        """The gap that is proven; None where nothing is, be it infinite or without proof."""
+        gap = self.epsilon_proven
+        return gap if gap is not None and math.isfinite(gap) else None
+
     def to_json(self) -> JsonObject:
         """Plain values; an infinite gap is null."""
-        gap = self.epsilon_proven
         return {
             "designs": self.designs,
             "evaluated": self.evaluated,
             "proven": self.proven,
-            "epsilon_proven": gap if gap is not None and math.isfinite(gap) else None,
+            "epsilon_proven": self.finite_gap,
             "hypervolume_inner": self.hypervolume_inner,
             "hypervolume_outer": self.hypervolume_outer,
             "excluded": self.excluded,
