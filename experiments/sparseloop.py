@@ -169,9 +169,7 @@ def run(config: Config) -> dict[str, object]:
     cases = cases[:5] if config.smoke else cases
     matched = explained = total = agreeing = 0
     for case in cases:
-        compared = compare(case, expect(
-            case.computation, case.architecture, case.mapping, reading=Reading.SPARSELOOP
-        ))  # fmt: skip
+        compared = compare(case, expect(case.computation, case.architecture, case.mapping, reading=Reading.SPARSELOOP))
         off = [x for x in compared if not x.agrees]
         total, agreeing = total + len(compared), agreeing + len(compared) - len(off)
         matched += not off
