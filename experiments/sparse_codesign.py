@@ -195,18 +195,18 @@ def judge(design: Design, work: Counter[Computation]) -> Judged:
 
 def designs(smoke: bool) -> list[Design]:
     """The space."""
-    sides, buffers = ((16, 64), (512,)) if smoke else ((16, 32, 64, 128), (128, 1024))
+    sides, buffers = ((16, 64), (512,)) if smoke else ((16, 32, 64, 128), (512,))
     memories = list(MEMORIES)[:2] if smoke else list(MEMORIES)
     return [Design(*x) for x in itertools.product(sides, buffers, memories, (False, True))]
 
 
-def run(smoke: bool, out: Path) -> dict[str, object]:
+def run(smoke: bool, out: Path, batches: tuple[int, ...]) -> dict[str, object]:
     """Judge everything and write the tables."""
     started = time.process_time()
     rows: list[dict[str, object]] = []
     proven: list[float] = []
     judged = 0
-    for batch in (1, 64) if smoke else (1, 8, 64):
+    for batch in batches:
         for variant in VARIANTS[:: 5 if smoke else 1]:
             work = layers("llama3-8b", batch, 1024, variant)
             found = [judge(design, work) for design in designs(smoke) if variant.pruned or not design.skips]
@@ -242,13 +242,49 @@ def _row(batch: int, limit: float, variant: Variant, best: Judged | None) -> dic
     }
 
 
+def compare_resnet(out: Path, sides: tuple[int, ...]) -> dict[str, object]:
+    """ResNet-50 at 8 bits, dense against 2:4 weights, on the same arrays with and without skipping units."""
+    started = time.process_time()
+    rows: list[dict[str, object]] = []
+    for side in sides:
+        for memory in list(MEMORIES)[:2]:
+            for variant in (Variant("dense", "W8A8"), Variant("2:4", "W8A8", pruned=True)):
+                found = judge(Design(side, 512, memory, variant.pruned), layers("resnet50", 1, None, variant))
+                rows.append(
+                    {
+                        "design": found.design.name,
+                        "weights": variant.name,
+                        "ms": round(1e3 * found.seconds, 3),
+                        "mJ": round(1e3 * found.joules, 3),
+                        "mm2": round(found.area_mm2, 2),
+                        "proven": f"{found.proven:.0%}",
+                    }
+                )
+    out.mkdir(parents=True, exist_ok=True)
+    header = list(rows[0])
+    (out / "table.md").write_text(markdown(header, [[str(row[h]) for h in header] for row in rows]))
+    result: dict[str, object] = {"rows": rows, "cpu_seconds": time.process_time() - started}
+    (out / "results.json").write_text(json.dumps(result, indent=1))
+    return result
+
+
 def main() -> int:
     """Parse the options, run, print one JSON object as the last line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="four designs, two batches, two variants")
     parser.add_argument("--out", type=Path, default=Path("results/sparse_codesign"))
+    parser.add_argument("--batch", type=int, nargs="+", help="sequences decoded together (1 8 64)")
+    parser.add_argument("--resnet", action="store_true", help="ResNet-50 dense against 2:4 instead")
     options = parser.parse_args()
-    result = run(options.smoke, options.out)
+    if options.resnet:
+        result = compare_resnet(options.out, (16,) if options.smoke else (16, 32))
+        print((options.out / "table.md").read_text())
+        print(json.dumps({k: v for k, v in result.items() if k != "rows"}))
+        return 0
+    batches = options.batch or ((1, 64) if options.smoke else (1, 8, 64))
+    if min(batches) < 1:
+        parser.error(f"--batch must be at least 1, got {min(batches)}")
+    result = run(options.smoke, options.out, tuple(batches))
     print((options.out / "table.md").read_text())
     print(json.dumps({k: v for k, v in result.items() if k != "rows"}))
     return 0
