@@ -48,7 +48,7 @@ class MetricModel:
     def explained(self, features: Floats) -> Floats:
         """The share of the uncertainty about a design that is the earlier model's own: ``n x f`` to ``n``.
 
-        With dear = factor x cheap + difference and independent parts it is factor^2 var(cheap) / (factor^2 var(cheap) + var(rest)),
+        With high = factor x low + difference and independent parts it is factor^2 var(low) / (factor^2 var(low) + var(rest)),
         the factor being the change of the prediction per unit of the transferred one.
         """
         if self.earlier is None:
@@ -56,8 +56,8 @@ class MetricModel:
         transfer = self.transfer(features)
         mean, rest = self.process.predict(features, transfer)
         factor = self.process.predict(features, transfer + 1.0)[0] - mean
-        cheap = factor * self.earlier.predict(features)[1] / self.earlier.process.scale
-        return np.asarray(cheap**2 / (cheap**2 + rest**2), dtype=np.float64)
+        low = factor * self.earlier.predict(features)[1] / self.earlier.process.scale
+        return np.asarray(low**2 / (low**2 + rest**2), dtype=np.float64)
 
     def believe(self, features: Floats) -> tuple["MetricModel", Floats]:
         """The model told its own prediction at some designs, and that prediction: for pending designs.

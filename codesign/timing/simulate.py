@@ -7,6 +7,7 @@ import numpy as np
 
 from codesign.arch.architecture import Architecture, Ports
 from codesign.core.errors import UserError
+from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Reuse, encode_problem
 from codesign.cost.cost import Infeasible, evaluate
 from codesign.cost.kernel import VALID, make_kernel, score
@@ -15,8 +16,9 @@ from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import FloatArray, encode_nest
 from codesign.timing.batches import batch_bound
 from codesign.timing.derive import ARRAY, ISSUER, RETAIN, derive
-from codesign.timing.dram.timed import MemoryTraffic, with_memory
+from codesign.timing.dram.plan_bursts import MemoryTraffic, with_memory
 from codesign.timing.engine import CUT_SHORT, NOTHING, STORE, Plan, run
+from codesign.timing.noc.plan_packets import MeshUse, mesh_resource_names, with_mesh
 from codesign.timing.table import Overlap, Timing, encode_timing, timing_for, whole_cycles
 from codesign.workloads.computation import Computation
 
@@ -40,7 +42,7 @@ class ResourceUse:
     stalled: tuple[tuple[str, float], ...]
     idle_cycles: float
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """As commands print it."""
         return {"busy_cycles": self.busy_cycles, "stalled_on": dict(self.stalled), "idle_cycles": self.idle_cycles}
 
@@ -70,6 +72,7 @@ class Run:
         events: The timeline, from the start; empty unless asked for.
         exact_cycles: Before rounding to whole cycles (constants of a table may be fractions).
         memory: What the DRAM did, where the architecture names its device.
+        meshes: What crossed each mesh.
     """
 
     latency_cycles: int
@@ -81,6 +84,7 @@ class Run:
     events: tuple[Event, ...] = ()
     exact_cycles: float = 0.0
     memory: MemoryTraffic | None = None
+    meshes: tuple[MeshUse, ...] = ()
 
     @property
     def waits_for(self) -> str:
@@ -139,14 +143,29 @@ def simulate(
     plan, role = derive(kernel, nest, count, machine)
     ports = resource_names(architecture)
     names = tuple(_process_name(computation, architecture, plan, role[k], k) for k in range(len(role)))
-    memory = None
-    if timing.overlap is not Overlap.PERFECT and any(level.dram is not None for level in architecture.levels):
+    memory, least = None, None
+    meshes: tuple[MeshUse, ...] = ()
+    waits = timing.overlap is not Overlap.PERFECT
+    if waits and any(level.fanout.mesh is not None for level in architecture.levels):
+        plan, least, meshes = with_mesh(plan, role, kernel, nest, count, architecture, machine)
+        ports += mesh_resource_names(architecture)
+    if waits and any(level.dram is not None for level in architecture.levels):
         retain = tuple(bool(row[RETAIN]) for row in machine.level_int)
         plan, memory, operation_limit = with_memory(
-            plan, role, kernel, nest, count, computation, architecture, retain, operation_limit=operation_limit
+            plan,
+            role,
+            kernel,
+            nest,
+            count,
+            computation,
+            architecture,
+            retain,
+            least=least,
+            operation_limit=operation_limit,
         )
     result = run_plan(plan, names, ports, timing, events=events, operation_limit=operation_limit)
-    return replace(result, memory=memory)
+    complete = result.complete and all(use.complete for use in meshes)
+    return replace(result, complete=complete, memory=memory, meshes=meshes)
 
 
 def resource_names(architecture: Architecture) -> tuple[str, ...]:
