@@ -10,6 +10,7 @@ from codesign.arch.presets import load_preset
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.scheduling.protocol import ScheduleProblem, Scheduler, ScheduleResult
 from codesign.workloads.load import load_network
+from codesign.workloads.network import Network
 
 NETWORK = "squeezenet"
 
@@ -48,6 +49,7 @@ class SchedulerContract(ABC):
     def test_traffic_is_at_least_what_must_be_loaded(self) -> None:
         """The network's input is read and its output written."""
         found, network = self._schedule(problem()), problem().network
+        assert isinstance(network, Network)  # of the problem above
         sizes = network.tensor_by_name
         least = sum(sizes[name].size_bytes for name in (*network.inputs, *network.outputs))
         assert found.dram_bytes is not None and found.dram_bytes >= least
