@@ -119,11 +119,13 @@ class Answer:
         result: The schedule, or why there is none.
         graph: With all parameters.
         document: The JSON value.
+        bits: Width of an element; None where the file gives bytes.
     """
 
     result: Schedule | TooSmall | Unplaced
     graph: OperatorGraph
     document: dict[str, Any]
+    bits: int | None
 
 
 def find(options: ScheduleOptions) -> Answer:
@@ -141,8 +143,11 @@ def find(options: ScheduleOptions) -> Answer:
             f"scheduler {options.scheduler!r} needs --network",
             hint="a zoo name, an ONNX file, a .pt2 file of torch.export or a graph as JSON",
         )
+    architecture = _architecture(options)
+    bits = 8 if architecture is None else architecture.mac.bits  # as `map --network` reads them
     whole = load_graph(
         options.network,
+        bits=bits,
         fused=not options.unfused,
         batch=options.batch,
         seq=options.seq,
@@ -151,7 +156,6 @@ def find(options: ScheduleOptions) -> Answer:
         dims=parse_dims(options.dims),
     )
     graph = whole if options.parameters else whole.without_parameters()
-    architecture = _architecture(options)
     capacity = resolve_capacity(options.capacity or _scratchpad(architecture) or "M_R", graph)
     started = time.perf_counter()
     result = _solve(options, graph, capacity, architecture)
@@ -170,7 +174,7 @@ def find(options: ScheduleOptions) -> Answer:
     else:
         document = failure_to_dict(result, seconds)
     counts = {"operators": len(whole.operators), "macs": whole.macs, "weight_bytes": whole.weight_bytes}
-    return Answer(result, whole, {**document, **counts})
+    return Answer(result, whole, {**document, **counts}, None if Path(options.network).suffix == ".json" else bits)
 
 
 def _schedule(options: ScheduleOptions) -> None:
@@ -191,6 +195,7 @@ def _schedule(options: ScheduleOptions) -> None:
     apart = "" if options.parameters else ", not in the scratchpad (--parameters puts them there)"
     typer.echo(
         f"{found.graph.name}: {len(found.graph.operators)} operators, {macs}{found.graph.weight_bytes:,} bytes of weights{apart}"
+        f"{'' if found.bits is None else f'; elements of {found.bits} bits'}"
     )
     if isinstance(result, Schedule):
         _print_schedule(result, document)
