@@ -5,6 +5,7 @@ feeds ``fanout_x * fanout_y`` instances of the next level in, the innermost leve
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
@@ -197,6 +198,8 @@ class Arithmetic:
         leakage_mw: Of one unit; None until a technology fills it in.
         name: As other tools' files call it.
         zeros: Whether a MAC with a zero operand is gated or skipped; None computes it.
+        by_width: (bits, bits, pJ) of MACs whose two operands have these widths, the wider first; others cost `energy_pj`.
+        unpack_pj: Of widening one operand that is narrower than the MAC, where `by_width` does not say.
     """
 
     bits: int = 8
@@ -205,12 +208,35 @@ class Arithmetic:
     leakage_mw: float | None = None
     name: str = "MAC"
     zeros: ZeroKind | None = None
+    by_width: tuple[tuple[int, int, float], ...] = ()
+    unpack_pj: float = 0.0
 
     def __post_init__(self) -> None:
         _at_least(1, "mac bits", self.bits)
         for name in ("energy_pj", "area_mm2", "leakage_mw"):
             if getattr(self, name) is not None:
                 _at_least(0.0, f"mac {name}", getattr(self, name))
+        for wide, narrow, energy in self.by_width:
+            if not 1 <= narrow <= wide <= self.bits or energy < 0.0:
+                raise UserError(
+                    f"`by_width` needs {self.bits} >= wider >= narrower >= 1 bits and pJ >= 0, got {wide}, {narrow}, {energy}"
+                )
+        _at_least(0.0, "mac unpack_pj", self.unpack_pj)
+
+    @property
+    def least_energy_pj(self) -> float:
+        """Of the cheapest pair of widths; 0 until a technology fills it in."""
+        return min([self.energy_pj or 0.0, *(energy for _, _, energy in self.by_width)])
+
+    def energy_of(self, widths: Sequence[int]) -> float | None:
+        """Energy of one MAC on operands of these widths (rule P4); None until a technology fills it in."""
+        pair = tuple(sorted(widths, reverse=True))
+        for wide, narrow, energy in self.by_width:
+            if pair == (wide, narrow):
+                return energy
+        if self.energy_pj is None:
+            return None
+        return self.energy_pj + self.unpack_pj * sum(w < self.bits for w in widths)
 
 
 @dataclass(frozen=True)

@@ -197,10 +197,23 @@ def _read_mac(fields: Fields) -> Arithmetic:
         area_mm2=fields.number("area_mm2", None, least=0),
         leakage_mw=fields.number("leakage_mw", None, least=0),
         name=fields.text("name", "MAC"),
+        by_width=tuple(_read_pair(item, fields.where) for item in fields.items("by_width", [])),
+        unpack_pj=fields.number("unpack_pj", 0.0, least=0),
         zeros=None if zeros is None else zero_kind(zeros, (ZeroKind.GATE, ZeroKind.SKIP), f"{fields.where}, `zeros`"),
     )
     fields.finish()
     return mac
+
+
+def _read_pair(value: Any, where: str) -> tuple[int, int, float]:
+    """``{bits: [8, 4], energy_pj: 0.15}``."""
+    fields = Fields(value, f"{where}, `by_width`")
+    widths = sorted(fields.items("bits"), reverse=True)
+    if len(widths) != 2 or not all(isinstance(w, int) and not isinstance(w, bool) for w in widths):
+        raise UserError(f"`bits` must be two widths, got {widths}", where=fields.where)
+    pair = widths[0], widths[1], float(fields.number("energy_pj", least=0))
+    fields.finish()
+    return pair
 
 
 def _choice(fields: Fields, key: str, default: str, options: type[LevelKind] | type[Links] | type[Ports]) -> Any:
@@ -222,6 +235,10 @@ def architecture_to_json(architecture: Architecture) -> dict[str, Any]:
     value["levels"] = [_write_level(level) for level in architecture.levels]
     mac = architecture.mac
     value["mac"] = {"name": mac.name, "bits": mac.bits, **_given(mac, "energy_pj", "area_mm2", "leakage_mw")}
+    if mac.by_width:
+        value["mac"]["by_width"] = [{"bits": [a, b], "energy_pj": energy} for a, b, energy in mac.by_width]
+    if mac.unpack_pj:
+        value["mac"]["unpack_pj"] = mac.unpack_pj
     if mac.zeros is not None:
         value["mac"]["zeros"] = mac.zeros.value
     return value

@@ -21,6 +21,10 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 
+TRIED = 9
+"""Choices of a parameter that are tried with known mappings."""
+
+
 class Values(Protocol):
     """What is needed of a table of bounds (`codesign.bounds.design.BoundTable`)."""
 
@@ -101,14 +105,59 @@ class BoxBounds:
         table = self._model.plain_table(latency, (energy_pj + more_pj) * 1e-12, area, leakage, figures.clock_hz, zeros)
         return table.values(metrics)
 
-    def sharpened(self, low: Indices, high: Indices, metrics: Sequence[str]) -> Floats:
-        """Bounds of one box from exact searches of its optimistic machine, layer by layer: ``d`` twice to ``m``."""
+    def sharpened(self, low: Indices, high: Indices, metrics: Sequence[str], tolerance: float = 0.0) -> Floats:
+        """Bounds of one box from exact searches of its optimistic machine, layer by layer: ``d`` twice to ``m``.
+
+        A layer is not searched where mappings found elsewhere show that all layers left together can raise a sum by no more than
+        the share `tolerance`.
+        """
         figures, area, leakage = self._figures.of(low[None], high[None])
         machine = figures.architecture(0)
         floor = self._model.chain.least_cycles(machine)
-        for k, searches in enumerate(self._searches(machine)):
-            searches.sharpen(machine, float(floor[k]))
+        searches, counts = self._searches(machine), self._model.counts
+        for column in (0, 1):  # energy first: its mappings are mostly as quick as any
+            slack = (
+                np.array([s.slack(machine, float(f))[column] for s, f in zip(searches, floor, strict=True)]) * counts
+            )
+            allowed = tolerance * self._from_searches(machine)[column]
+            for k in np.argsort(-slack):
+                if slack.sum() <= allowed:
+                    break
+                if slack[k] > 0.0:
+                    (searches[k].search_cycles if column else searches[k].search_energy)(machine)
+                slack[k] = 0.0
         return np.asarray(self._values(figures, area, leakage, [self._from_searches(machine)], metrics)[0])
+
+    def suggested(self, low: Indices, high: Indices, metrics: Sequence[str]) -> Indices | None:
+        """The design of a box on which mappings found by searches are best, parameter by parameter: ``d``; None without mappings."""
+        figures, _, _ = self._figures.of(low[None], high[None])
+        machine = figures.architecture(0)
+        searches = self._searches(machine)
+        mappings = [s.best_mapping(machine) for s in searches]
+        if any(m is None for m in mappings):
+            return None
+
+        def score(rows: Indices) -> Floats:
+            figures, area, leakage = self._figures.of(rows, rows)
+            found = []
+            for k in range(len(rows)):
+                each = np.array(
+                    [s.score(figures.architecture(k), m) for s, m in zip(searches, mappings, strict=True) if m]
+                )
+                found.append(tuple(float(v) for v in self._model.counts @ each))
+            values = self._values(figures, area, leakage, [(e, c) for e, c in found], metrics)
+            return np.asarray(np.log(values).sum(axis=1))
+
+        row = high.copy()
+        for column in np.flatnonzero(high > low).tolist() * 2:
+            choices = np.unique(np.round(np.linspace(low[column], high[column], TRIED)).astype(np.int64))
+            rows = np.repeat(row[None], len(choices), axis=0)
+            rows[:, column] = choices
+            scores = score(rows)
+            if not np.isfinite(scores).any():
+                return None
+            row = rows[int(np.argmin(scores))]
+        return row
 
     def _from_searches(self, machine: Architecture) -> tuple[float, float]:
         """Energy in pJ and cycles of all layers from what searches showed so far."""

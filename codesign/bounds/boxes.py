@@ -15,7 +15,16 @@ from typing import Any, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, Links, Ports, StorageLevel
+from codesign.arch.architecture import (
+    AccessEnergy,
+    Architecture,
+    Arithmetic,
+    Fanout,
+    LevelKind,
+    Links,
+    Ports,
+    StorageLevel,
+)
 from codesign.bounds.parts import Figures, Parts
 from codesign.core.errors import UserError
 
@@ -23,7 +32,10 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 MOST_CHOICES = 200_000
-"""Choices of the parameters of one part that are looked at, each built once."""
+"""Choices of the ordered parameters of one part that are looked at, each built once."""
+
+_PROBED = 8
+"""Designs, and choices of each parameter, that are built to see what cannot be ordered."""
 
 
 class GridSpace(Protocol):
@@ -36,6 +48,10 @@ class GridSpace(Protocol):
     @property
     def cardinalities(self) -> tuple[int, ...]:
         """The number of choices of each parameter."""
+
+    @property
+    def ordered(self) -> tuple[bool, ...]:
+        """Which parameters have an order."""
 
     def to_points(self, indices: Indices) -> list[dict[str, Any]]:
         """Rows as dicts."""
@@ -91,17 +107,14 @@ class PartGrid:
         figures.update({name: float(values[window].max()) for name, values in self.most.items()})
         return figures, self.kinds[int(kinds.flat[0])]
 
-    def deciding(self) -> tuple[int, ...]:
-        """The columns along which the kind changes."""
-        return tuple(column for axis, column in enumerate(self.columns) if (np.diff(self.kind, axis=axis) != 0).any())
-
 
 def why_no_boxes(space: BuiltSpace) -> str:
     """Why the boxes of a space have no bounds; empty where they have."""
     parts: Parts | None = getattr(space, "parts", None)
     if parts is None:
         return "its builder does not say which parameters each part depends on (`parts`)"
-    sizes = dict(zip(space.space.names, space.space.cardinalities, strict=True))
+    grid = space.space
+    sizes = {n: s if ordered else 1 for n, s, ordered in zip(grid.names, grid.cardinalities, grid.ordered, strict=True)}
     for part, groups in parts.items():
         for group in groups:
             if math.prod(sizes[name] for name in group) > MOST_CHOICES:
@@ -121,78 +134,103 @@ class BoxFigures:
         self._space: GridSpace = space.space
         self._build = getattr(space, "builder", space.build)  # points made here need no check
         self._parts: Parts = getattr(space, "parts", None) or {}
-        self._base = self._space.sample(1, np.random.default_rng(0))[0]
-        first = self._built(self._base[None])[0]
-        self._names = [level.name for level in first.levels]
-        self._levels = [self._grid(name, lambda a, k=k: _level_figures(a, k)) for k, name in enumerate(self._names)]
-        self._fanouts = [
-            self._grid(f"{name}.fanout", lambda a, k=k: _fanout_figures(a, k)) for k, name in enumerate(self._names)
-        ]
-        self._mac = self._grid("mac", _mac_figures)
-        self._clock = self._grid("clock", lambda a: ({}, {"clock_hz": a.clock_hz}, ()))
-        self._shared, self._extra = self._extra_grids()
-        self._made: dict[tuple[object, ...], Any] = {}
+        self._sampled = self._space.sample(_PROBED, np.random.default_rng(0))
+        self._names = [level.name for level in self._built(self._sampled[:1])[0].levels]
+        self._kinds: dict[str, Any] = {}
+        for k, name in enumerate(self._names):
+            self._kinds[name] = lambda a, k=k: _level_figures(a, k)
+            self._kinds[f"{name}.fanout"] = lambda a, k=k: _fanout_figures(a, k)
+        self._kinds |= {"mac": _mac_figures, "clock": lambda a: ({}, {"clock_hz": a.clock_hz}, ())}
+        self._extra = [self._columns(names) for names in self._parts.get("extra", ((),))]
+        self._deciding = self._find_deciding()
+        self._grids: dict[object, PartGrid] = {}
+        self._made: dict[object, Any] = {}
 
     def _built(self, rows: Indices) -> list[Architecture]:
         return [self._build(point) for point in self._space.to_points(rows)]
 
-    def _group(self, columns: tuple[int, ...], base: Indices) -> list[Architecture]:
-        """The machines of all choices of some columns, the others as in the base."""
-        shape = [self._space.cardinalities[c] for c in columns]
-        rows = np.repeat(base[None], math.prod(shape), axis=0)
-        if columns:
-            rows[:, columns] = np.stack(np.unravel_index(np.arange(len(rows)), shape), axis=1)
-        return self._built(rows)
-
     def _columns(self, names: Sequence[str]) -> tuple[int, ...]:
         return tuple(self._space.names.index(n) for n in names)
 
-    def _grid(self, part: str, figures: Any) -> PartGrid:
+    def _of_part(self, part: str) -> tuple[int, ...]:
         (names,) = self._parts.get(part, ((),))
-        columns = self._columns(names)
-        shape = tuple(self._space.cardinalities[c] for c in columns)
-        found = [figures(a) for a in self._group(columns, self._base)]
-        kinds = list(dict.fromkeys(kind for _, _, kind in found))
-        number = {kind: k for k, kind in enumerate(kinds)}
+        return self._columns(names)
 
-        def array(position: int, name: str) -> Floats:
-            return np.array([f[position][name] for f in found], dtype=np.float64).reshape(shape)
+    def _find_deciding(self) -> tuple[int, ...]:
+        """Columns without an order, and those along which what cannot be ordered was seen to change."""
+        found = {c for c, ordered in enumerate(self._space.ordered) if not ordered}
+        if len(self._extra) > 1:
+            found |= {c for c in self._extra[0] if all(c in group for group in self._extra)}
+        for column, size in enumerate(self._space.cardinalities):
+            if column in found:
+                continue
+            choices = np.unique(np.linspace(0, size - 1, min(size, _PROBED)).astype(np.int64))
+            for row in self._sampled:
+                rows = np.repeat(row[None], len(choices), axis=0)
+                rows[:, column] = choices
+                seen = {tuple(figures(a)[2] for figures in self._kinds.values()) for a in self._built(rows)}
+                if len(seen) > 1:
+                    found.add(column)
+        return tuple(sorted(found))
 
-        return PartGrid(
-            columns,
-            {name: array(0, name) for name in found[0][0]},
-            {name: array(1, name) for name in found[0][1]},
-            np.array([number[kind] for _, _, kind in found], dtype=np.int64).reshape(shape),
-            tuple(kinds),
-        )
+    # ---- grids -----------------------------------------------------------------------------------
 
-    def _extra_grids(self) -> tuple[tuple[int, ...], list[tuple[tuple[int, ...], Floats]]]:
-        """Area and leakage of the rest as a sum of grids: columns that all groups share, and each group's grid ``... x 2``.
+    def _base(self, row: Indices) -> Indices:
+        """A sampled design with the deciding choices of a row."""
+        base: Indices = self._sampled[0].copy()
+        base[list(self._deciding)] = row[list(self._deciding)]
+        return base
 
-        A group's term is the figure less that of the base with the same shared columns; the first group also bears that.
-        """
-        groups = [self._columns(names) for names in self._parts.get("extra", ((),))]
-        shared = tuple(c for c in groups[0] if all(c in g for g in groups)) if len(groups) > 1 else ()
-        found = []
-        for number, columns in enumerate(groups):
-            shape = tuple(self._space.cardinalities[c] for c in columns)
-            rest = np.array([(a.extra_area_mm2, a.extra_leakage_mw) for a in self._group(columns, self._base)])
-            grid = rest.reshape(*shape, 2)
-            if number:  # less the base's figure, for every choice of the shared columns
-                at = tuple(
-                    slice(None) if c in shared else slice(int(self._base[c]), int(self._base[c]) + 1) for c in columns
-                )
-                grid = grid - grid[at]
-            found.append((columns, grid))
-        return shared, found
+    def _group(self, columns: tuple[int, ...], row: Indices) -> tuple[tuple[int, ...], list[Architecture]]:
+        """The columns that are not deciding, and the machines of all their choices, deciding ones as in the row."""
+        free = tuple(c for c in columns if c not in self._deciding)
+        shape = self._shape(free)
+        rows = np.repeat(self._base(row)[None], math.prod(shape), axis=0)
+        if free:
+            rows[:, free] = np.stack(np.unravel_index(np.arange(len(rows)), shape), axis=1)
+        return free, self._built(rows)
+
+    def _grid(self, part: str, row: Indices) -> PartGrid:
+        """All choices of a part, deciding ones as in the row; made when first asked for."""
+        columns = self._of_part(part)
+        key = (part, *(int(row[c]) for c in columns if c in self._deciding))
+        if key not in self._grids:
+            free, machines = self._group(columns, row)
+            self._grids[key] = _grid_of(free, self._shape(free), [self._kinds[part](a) for a in machines])
+        return self._grids[key]
+
+    def _rest(self, number: int, row: Indices) -> PartGrid:
+        """Area and leakage of a group of the rest, less those of the base: groups and `_constant` add up."""
+        columns = self._extra[number]
+        key = ("extra", number, *(int(row[c]) for c in columns if c in self._deciding))
+        if key not in self._grids:
+            mine = self._sampled[0].copy()
+            own = [c for c in columns if c in self._deciding]
+            mine[own] = row[own]
+            free, machines = self._group(columns, mine)
+            less = self._built(mine[None])[0]
+            figures: list[Any] = [({"area": a.extra_area_mm2 - less.extra_area_mm2, "leakage": a.extra_leakage_mw - less.extra_leakage_mw}, {}, ()) for a in machines]  # fmt: skip
+            self._grids[key] = _grid_of(free, self._shape(free), figures)
+        return self._grids[key]
+
+    def _constant(self, row: Indices) -> tuple[float, float]:
+        """Area and leakage of the rest of the base with the deciding choices of a row."""
+        key = ("constant", self._base(row).tobytes())
+        if key not in self._made:
+            base = self._built(self._base(row)[None])[0]
+            self._made[key] = base.extra_area_mm2, base.extra_leakage_mw
+        found: tuple[float, float] = self._made[key]
+        return found
+
+    def _shape(self, columns: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(self._space.cardinalities[c] for c in columns)
 
     # ---- boxes -----------------------------------------------------------------------------------
 
     def roots(self, low: Indices, high: Indices) -> list[tuple[Indices, Indices]]:
         """A box as boxes in each of which every part is of one kind."""
-        grids = [*self._levels, *self._fanouts, self._mac, self._clock]
-        deciding = sorted({c for grid in grids for c in grid.deciding()} | set(self._shared))
         found = []
+        deciding = list(self._deciding)
         for choice in product(*(range(int(low[c]), int(high[c]) + 1) for c in deciding)):
             lower, upper = low.copy(), high.copy()
             lower[deciding], upper[deciding] = choice, choice
@@ -205,27 +243,27 @@ class BoxFigures:
         Only for boxes inside one of `roots`.
         """
         n = len(low)
-        levels = [
-            self._merged(f"level {k}", grid, low, high, _make_level(self._names[k]))
-            for k, grid in enumerate(self._levels)
-        ]
-        fanouts = [self._merged(f"fanout {k}", grid, low, high, _make_fanout) for k, grid in enumerate(self._fanouts)]
-        macs, mac = self._merged("mac", self._mac, low, high, _make_mac)
-        clocks, clock = self._merged("clock", self._clock, low, high, lambda f, _: f["clock_hz"])
+        levels = [self._merged(name, low, high, _make_level(name)) for name in self._names]
+        fanouts = [self._merged(f"{name}.fanout", low, high, _make_fanout) for name in self._names]
+        macs, mac = self._merged("mac", low, high, _make_mac)
+        clocks, clock = self._merged("clock", low, high, lambda figures, _: figures["clock_hz"])
         instances, area, leakage = np.ones(n), np.zeros(n), np.zeros(n)
         for (made, which), (fans, fan) in zip(levels, fanouts, strict=True):
-            area += instances * np.array([m.area_mm2 or 0.0 for m, _ in made])[which]
-            leakage += instances * np.array([m.leakage_mw or 0.0 for m, _ in made])[which]
+            area += instances * np.array([0.0 if m.kind is LevelKind.DRAM else m.area_mm2 for m in made])[which]
+            leakage += instances * np.array([m.leakage_mw for m in made])[which]
             instances *= np.array([size for _, size in fans])[fan]
-        area += instances * np.array([m.area_mm2 or 0.0 for m in macs])[mac]
-        leakage += instances * np.array([m.leakage_mw or 0.0 for m in macs])[mac]
-        for number, (columns, values) in enumerate(self._extra):
-            least, which = self._least(f"extra {number}", columns, values, low, high)
-            area += least[which, 0]
-            leakage += least[which, 1]
+        area += instances * np.array([m.area_mm2 for m in macs])[mac]
+        leakage += instances * np.array([m.leakage_mw for m in macs])[mac]
+        first, which = _windows(tuple(sorted({c for g in self._extra for c in g if c in self._deciding})), low, high)
+        constant = np.array([self._constant(low[k]) for k in first])[which]
+        area, leakage = area + constant[:, 0], leakage + constant[:, 1]
+        for number in range(len(self._extra)):
+            rest, which = self._merged(number, low, high, lambda figures, _: (figures["area"], figures["leakage"]))
+            area += np.array([a for a, _ in rest])[which]
+            leakage += np.array([w for _, w in rest])[which]
         figures = Figures(
             np.arange(n),
-            tuple(tuple(replace(m, area_mm2=None, leakage_mw=None) for m, _ in made) for made, _ in levels),
+            tuple(tuple(replace(m, area_mm2=None, leakage_mw=None) for m in made) for made, _ in levels),
             np.array([which for _, which in levels]),
             tuple(tuple(f for f, _ in made) for made, _ in fanouts),
             np.array([which for _, which in fanouts]),
@@ -233,30 +271,34 @@ class BoxFigures:
         )  # fmt: skip
         return figures, area, leakage * 1e-3
 
-    def _merged(self, name: str, grid: PartGrid, low: Indices, high: Indices, make: Any) -> tuple[list[Any], Indices]:
-        """The different parts of some boxes, made once each, and which one each box has."""
-        first, which = _windows(grid.columns, low, high)
+    def _merged(self, part: str | int, low: Indices, high: Indices, make: Any) -> tuple[list[Any], Indices]:
+        """The different parts (or groups of the rest, by number) of some boxes, made once each, and which one each box has."""
+        columns = self._extra[part] if isinstance(part, int) else self._of_part(part)
+        first, which = _windows(columns, low, high)
         made = []
         for k in first:
-            window = grid.window(low[k], high[k])
-            key = (name, tuple((s.start, s.stop) for s in window))
+            key = (part, low[k, columns].tobytes(), high[k, columns].tobytes())
             if key not in self._made:
-                self._made[key] = make(*grid.best(window))
+                grid = self._rest(part, low[k]) if isinstance(part, int) else self._grid(part, low[k])
+                self._made[key] = make(*grid.best(grid.window(low[k], high[k])))
             made.append(self._made[key])
         return made, which
 
-    def _least(
-        self, name: str, columns: tuple[int, ...], values: Floats, low: Indices, high: Indices
-    ) -> tuple[Floats, Indices]:
-        first, which = _windows(columns, low, high)
-        least = []
-        for k in first:
-            window = tuple(slice(int(low[k, c]), int(high[k, c]) + 1) for c in columns)
-            key = (name, tuple((s.start, s.stop) for s in window))
-            if key not in self._made:
-                self._made[key] = values[window].reshape(-1, 2).min(axis=0)
-            least.append(self._made[key])
-        return np.array(least), which
+
+def _grid_of(columns: tuple[int, ...], shape: tuple[int, ...], found: Sequence[Any]) -> PartGrid:
+    kinds = list(dict.fromkeys(kind for _, _, kind in found))
+    number = {kind: k for k, kind in enumerate(kinds)}
+
+    def array(position: int, name: str) -> Floats:
+        return np.array([f[position][name] for f in found], dtype=np.float64).reshape(shape)
+
+    return PartGrid(
+        columns,
+        {name: array(0, name) for name in found[0][0]},
+        {name: array(1, name) for name in found[0][1]},
+        np.array([number[kind] for _, _, kind in found], dtype=np.int64).reshape(shape),
+        tuple(kinds),
+    )
 
 
 def _windows(columns: tuple[int, ...], low: Indices, high: Indices) -> tuple[Indices, Indices]:
@@ -299,7 +341,7 @@ def _or_none(value: float) -> float | None:
 
 
 def _make_level(name: str) -> Any:
-    def make(figures: Mapping[str, float], kind: Any) -> tuple[StorageLevel, None]:
+    def make(figures: Mapping[str, float], kind: Any) -> StorageLevel:
         what, word_bits, alone, keep = kind
         level = StorageLevel(
             name,
@@ -315,7 +357,7 @@ def _make_level(name: str) -> Any:
             area_mm2=figures["area_mm2"],
             leakage_mw=figures["leakage_mw"],
         )
-        return level, None
+        return level
 
     return make
 
@@ -337,7 +379,7 @@ def _make_fanout(figures: Mapping[str, float], links: Links) -> tuple[Fanout, fl
 
 def _mac_figures(architecture: Architecture) -> tuple[dict[str, float], dict[str, float], Any]:
     mac = architecture.mac
-    least = {"energy_pj": mac.energy_pj or 0.0, "area_mm2": mac.area_mm2 or 0.0, "leakage_mw": mac.leakage_mw or 0.0}
+    least = {"energy_pj": mac.least_energy_pj, "area_mm2": mac.area_mm2 or 0.0, "leakage_mw": mac.leakage_mw or 0.0}
     return least, {}, mac.bits
 
 

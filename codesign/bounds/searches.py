@@ -18,12 +18,6 @@ from codesign.mapping.mapping import Mapping
 
 Floats = NDArray[np.float64]
 
-CLOSE = 1e-4
-"""Relative; a mapping so near to a bound leaves nothing to search for energy."""
-
-QUICK = 2e-3
-"""Likewise for latency."""
-
 POOL = 24
 """Mappings that are tried on other machines, the latest ones."""
 
@@ -64,35 +58,41 @@ class LayerSearches:
             floor = max([floor, *np.array(self._cycles)[holds].tolist()])
         return least, floor
 
-    def sharpen(self, machine: Architecture, floor: float) -> None:
-        """Search where no mapping found elsewhere shows what is known to be nearly sharp."""
+    def slack(self, machine: Architecture, floor: float) -> tuple[float, float]:
+        """How far the best mappings known are above what is known: pJ and cycles; infinite without a mapping."""
         least_pj, least = self.known(machine, floor)
-        energy_pj, cycles = self._best_known(machine)
-        if energy_pj > least_pj * (1.0 + CLOSE):
-            priced = with_prices(machine, prices_of(machine))
-            found, mapping = least_energy(self._facts.computation, priced)
-            self._sizes.append(_without_bandwidth(sizes_of(machine)))
-            self._prices.append(prices_of(machine))
-            self._energies.append(found)
-            cycles = min(cycles, self._remember(machine, mapping))
-        if cycles > least * (1.0 + QUICK) + 1.0:
-            found, mapping = least_cycles(self._facts.computation, _without_prices(machine))
-            self._quick_sizes.append(sizes_of(machine))
-            self._cycles.append(found)
-            self._remember(machine, mapping)
+        scores = [self.score(machine, mapping) for mapping in self._mappings]
+        energy_pj, cycles = min((e for e, _ in scores), default=math.inf), min((c for _, c in scores), default=math.inf)
+        return max(energy_pj - least_pj, 0.0), max(cycles - math.ceil(least * (1.0 - 1e-12) - 1e-6), 0.0)
 
-    def _remember(self, machine: Architecture, mapping: Mapping | None) -> float:
-        """Keep a mapping to be tried elsewhere; its cycles here."""
-        if mapping is None:
-            return math.inf
-        self._mappings = [*self._mappings[1 - POOL :], mapping]
-        return self._score(machine, mapping)[1]
+    def search_energy(self, machine: Architecture) -> None:
+        """Find the least energy on a machine."""
+        found, mapping = least_energy(self._facts.computation, with_prices(machine, prices_of(machine)))
+        self._sizes.append(_without_bandwidth(sizes_of(machine)))
+        self._prices.append(prices_of(machine))
+        self._energies.append(found)
+        self._remember(mapping)
 
-    def _best_known(self, machine: Architecture) -> tuple[float, float]:
-        scores = [self._score(machine, mapping) for mapping in self._mappings]
-        return min((e for e, _ in scores), default=math.inf), min((c for _, c in scores), default=math.inf)
+    def search_cycles(self, machine: Architecture) -> None:
+        """Find the least latency on a machine."""
+        found, mapping = least_cycles(self._facts.computation, _without_prices(machine))
+        self._quick_sizes.append(sizes_of(machine))
+        self._cycles.append(found)
+        self._remember(mapping)
 
-    def _score(self, machine: Architecture, mapping: Mapping) -> tuple[float, float]:
+    def _remember(self, mapping: Mapping | None) -> None:
+        """Keep a mapping to be tried elsewhere."""
+        if mapping is not None:
+            self._mappings = [*self._mappings[1 - POOL :], mapping]
+
+    def best_mapping(self, machine: Architecture) -> Mapping | None:
+        """Of the mappings found so far the one with the least energy-delay product on a machine."""
+        scored = [(e * c, k) for k, (e, c) in enumerate(self.score(machine, m) for m in self._mappings)]
+        least, best = min(scored, default=(math.inf, 0))
+        return self._mappings[best] if math.isfinite(least) else None
+
+    def score(self, machine: Architecture, mapping: Mapping) -> tuple[float, float]:
+        """Energy in pJ and cycles of a mapping on a machine; infinite where it does not fit."""
         try:
             cost = evaluate(self._facts.computation, machine, mapping)
         except UserError:  # more children than the machine has

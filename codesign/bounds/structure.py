@@ -24,7 +24,7 @@ def prices_of(architecture: Architecture) -> Floats:
     for level in architecture.levels:
         energy = level.energy or AccessEnergy(0.0, 0.0, 0.0)
         found += [energy.read_pj, energy.fill_pj, energy.update_pj, level.fanout.hop_pj_per_bit]
-    return np.array([*found, architecture.mac.energy_pj or 0.0])
+    return np.array([*found, architecture.mac.least_energy_pj])
 
 
 def with_prices(architecture: Architecture, prices: Floats) -> Architecture:

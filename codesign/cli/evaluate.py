@@ -78,7 +78,7 @@ def evaluate(
     for flag, value in (("--mappings", mappings), ("--out", out)):
         if value is not None:
             raise UserError(f"{flag} is an option of --network", hint=f"leave out {flag}, or give --network")
-    _evaluate_layer(sources.resolve(files), rule, timing, output.as_json)
+    _evaluate_layer(network.narrow(sources.resolve(files)), rule, timing, output.as_json)
 
 
 def _evaluate_network(

@@ -65,12 +65,14 @@ def map_command(
         _map_network(files, sources, network, search, timing, output)
         return
     network.refuse_without_network()
+    if search.semantics in (ACCELFORGE, ZIGZAG):
+        refuse({"--precision": network.precision is not None}, f"--semantics {search.semantics}")
     if search.semantics == ACCELFORGE:
         _map_accelforge(files, sources, search, timing, output)
     elif search.semantics == ZIGZAG:
         _map_zigzag(files, sources, search, timing, output)
     else:
-        _map_layer(files, sources, search, timing, output)
+        _map_layer(files, sources, network, search, timing, output)
 
 
 def _map_network(
@@ -135,14 +137,19 @@ def _map_zigzag(
 
 
 def _map_layer(
-    files: list[str] | None, sources: Sources, search: MapSearch, timing: TimingRequest, output: Output
+    files: list[str] | None,
+    sources: Sources,
+    network: NetworkRequest,
+    search: MapSearch,
+    timing: TimingRequest,
+    output: Output,
 ) -> None:
     from codesign.mappers.imperfect import ImperfectMapper
     from codesign.mapping.constraints import MappingProblem
 
     goal, budget, rule = search.goal, search.budget, search.rule
     searcher = search.searcher(DEFAULT_MAPPER)
-    inputs = sources.resolve(files)
+    inputs = network.narrow(sources.resolve(files))
     constraints = replace(inputs.constraints, free_bypass=True) if search.free_bypass else inputs.constraints
     problem = MappingProblem(inputs.need_computation(), inputs.need_architecture(), constraints)
     if search.imperfect:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from codesign.evaluation.specification import BetweenLayers
     from codesign.evaluation.timed import TimedNetwork
     from codesign.evaluation.whole_network import NetworkResult
-    from codesign.formats.load import Hardware
+    from codesign.formats.load import Hardware, Inputs
     from codesign.mappers.protocol import Mapper
     from codesign.workloads.network import Network
 
@@ -61,6 +61,12 @@ class NetworkRequest:
     partial_bits: Annotated[
         int | None, option(_PANEL, help="Width of a partial sum, default that of an operand.", min=1)
     ] = None
+    precision: Annotated[
+        str | None,
+        option(
+            _PANEL, help='Widths by kind of tensor: W4A8, W4A16KV8, mxfp4, "W4A8,lm_head*=W8A16". Also of one layer.'
+        ),
+    ] = None
     activations: Annotated[
         str | None,
         option(
@@ -85,7 +91,7 @@ class NetworkRequest:
             UserError: One is given and `--network` is not.
         """
         for flag, present in given_flags(self).items():
-            if present:
+            if present and flag != "--precision":
                 raise UserError(
                     f"{flag} is an option of --network",
                     hint=f"say it in the layer, e.g. 'gemm M=64 N=64 K=64 {flag[2:].replace('-', '_')}=16'"
@@ -123,9 +129,10 @@ class NetworkRequest:
         """The network, its operands as wide as the MACs where no width is given."""
         from codesign.cli.inputs import parse_dims
         from codesign.workloads.load import load_network
+        from codesign.workloads.precision import Precision, with_precision
 
         assert self.network is not None
-        return load_network(
+        network = load_network(
             self.network,
             batch=self.batch,
             seq=self.seq,
@@ -135,6 +142,27 @@ class NetworkRequest:
             bits=architecture.mac.bits if self.bits is None else self.bits,
             partial_bits=self.partial_bits,
         )
+        return network if self.precision is None else with_precision(network, Precision.parse(self.precision))
+
+    def narrow(self, inputs: "Inputs") -> "Inputs":
+        """One layer's inputs at the precision that is asked for.
+
+        Raises:
+            UserError: The precision says nothing that is known, or speaks of a cache or of layers.
+        """
+        from codesign.mapping.fit import check_fit
+        from codesign.workloads.precision import Precision, narrowed
+
+        if self.precision is None:
+            return inputs
+        wanted = Precision.parse(self.precision)
+        if wanted.layers:
+            raise UserError("--precision with layers is of --network", hint="give one precision")
+        if wanted.cache not in (None, wanted.activations):
+            raise UserError("--precision: one layer has no cache", hint="leave out KV, or give --network")
+        computation = narrowed(inputs.need_computation(), wanted)
+        check_fit(inputs.need_architecture(), [computation])
+        return replace(inputs, computation=computation)
 
 
 def run_map(

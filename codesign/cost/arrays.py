@@ -141,7 +141,8 @@ def encode_problem(computation: Computation, architecture: Architecture, reuse: 
             words[v, t] = bits / level.word_bits
             energy[v, t] = [e * bits / level.word_bits for e in per_word]
             hop_energy[v, t] = level.fanout.hop_pj_per_bit * (tensor.bits if v == 0 else tensor.partial_bits)
-    if architecture.mac.energy_pj is None:
+    mac_energy = architecture.mac.energy_of([t.bits for t in computation.inputs])
+    if mac_energy is None:
         raise UserError(
             "the MAC has no energy figure",
             where=f"architecture {architecture.name!r}",
@@ -171,7 +172,7 @@ def encode_problem(computation: Computation, architecture: Architecture, reuse: 
         hops=np.array([_hops(v.fanout.x, v.fanout.y, v.fanout.links) for v in levels]),
         hop_energy=hop_energy,
         keepable=np.array([[may_keep(v.keep, t) for t in tensors] for v in levels], np.int64),
-        mac_energy=architecture.mac.energy_pj,
+        mac_energy=mac_energy,
         macs=computation.macs,
         reuse=reuse.value,
     )

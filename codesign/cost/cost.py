@@ -20,7 +20,7 @@ from codesign.cost.kernel import (
     make_kernel,
     score,
 )
-from codesign.cost.sparse.bounds import FIXED_POINT, is_sparse, rescale
+from codesign.cost.sparse.bounds import FIXED_POINT, is_rescaled, is_sparse, rescale
 from codesign.cost.sparse.expectation import SparseTraffic, expect, shares_of
 from codesign.mapping.mapping import Mapping, format_nest
 from codesign.mapping.nest import BYPASSED, FACTOR, LEVEL, Nest, encode_nest
@@ -276,7 +276,7 @@ def evaluate(
         UserError: The mapping is malformed, or the architecture lacks energies.
     """
     check_mapping(computation, architecture, mapping)
-    if is_sparse(architecture):
+    if is_rescaled(computation, architecture):
         return _evaluate_sparse(computation, architecture, mapping, reuse)
     problem = encode_problem(computation, architecture, reuse)
     nest = encode_nest(computation, architecture, mapping)
@@ -304,7 +304,9 @@ def _evaluate_sparse(
     by_place = {(x.level, x.tensor): x for x in counts.traffic}
     levels = []
     for v, level in enumerate(cost.levels):
-        tensors = tuple(_with_zeros(t, by_place[v, t.tensor], architecture, v) for t in level.tensors)
+        tensors = level.tensors
+        if is_sparse(architecture):
+            tensors = tuple(_with_zeros(t, by_place[v, t.tensor], architecture, v) for t in tensors)
         used = sum(by_place[v, t.tensor].held_bits for t in level.tensors) / 8
         cycles = counts.level_cycles[v]
         levels.append(
@@ -318,11 +320,11 @@ def _evaluate_sparse(
         if x is not None:
             moved = x.reads.dense * shares.moved[0, t, 0] + x.updates.dense * shares.moved[0, t, 2]
             dram_bits += float(moved) * architecture.levels[0].element_bits(tensor.bits)
+    cost = replace(cost, compute_cycles=counts.compute_cycles, levels=tuple(levels), dram_bytes=dram_bits / 8)
+    if not is_sparse(architecture):
+        return cost
     return replace(
         cost,
-        compute_cycles=counts.compute_cycles,
-        levels=tuple(levels),
-        dram_bytes=dram_bits / 8,
         zero_macs=ZeroMacs(counts.macs.actual, counts.macs.gated, counts.macs.skipped, mapping.spatial_iterations),
     )
 
@@ -354,7 +356,7 @@ def _infeasible(
     if reason == OVER_CAPACITY:
         kept = [t for t in range(len(computation.tensors)) if nest.position[level_index, t] != BYPASSED]
         tiles = {t: int(kernel.counts[level_index, t, TILE]) for t in kept}
-        unit = FIXED_POINT if is_sparse(architecture) else 1
+        unit = FIXED_POINT if is_rescaled(computation, architecture) else 1
         demand = sum(words * int(problem.element_bits[level_index, t]) for t, words in tiles.items()) / 8 / unit
         detail = "tiles: " + ", ".join(f"{computation.tensors[t].name} {words} elements" for t, words in tiles.items())
         return Infeasible(f"capacity of level {level.name!r}", demand, level.capacity_bytes or 0.0, "bytes", detail)

@@ -38,6 +38,9 @@ TIES = 5e-8
 MOST_BOXES = 400_000
 """Open boxes kept at most; beyond it nothing is split until evaluations have settled some."""
 
+_SHARE = 0.1
+"""Of what is left to prove of a box, that its sharpened bounds may be off by."""
+
 _FEW = 256
 """Boxes of so many designs are split into them at once where bounds are quick."""
 
@@ -60,8 +63,11 @@ class BoxedBounds(Protocol):
     def lower_bounds(self, low: Indices, high: Indices, metrics: Sequence[str]) -> Floats:
         """Values that no design of a box is evaluated below: ``n x d`` twice to ``n x m``."""
 
-    def sharpened(self, low: Indices, high: Indices, metrics: Sequence[str]) -> Floats:
-        """The sharpest bounds there are of one box: ``d`` twice to ``m``."""
+    def sharpened(self, low: Indices, high: Indices, metrics: Sequence[str], tolerance: float = 0.0) -> Floats:
+        """The sharpest bounds there are of one box, or as sharp within a share: ``d`` twice to ``m``."""
+
+    def suggested(self, low: Indices, high: Indices, metrics: Sequence[str]) -> Indices | None:
+        """A promising design of a box where bounds are slow: ``d``; None without an idea."""
 
 
 def boxes_for(bounds: object) -> BoxedBounds | None:
@@ -255,7 +261,8 @@ class BoxProof:
         boxes = order[~alone][: 1 if self._bounds.slow else SPLIT]
         if self._bounds.slow and not self._sharp[boxes[0]]:
             k = int(boxes[0])
-            fresh = self._bounds.sharpened(self._low[k], self._high[k], self._metrics)
+            tolerance = min(_SHARE * (float(self._factor[k]) - 1.0), _SHARE)
+            fresh = self._bounds.sharpened(self._low[k], self._high[k], self._metrics, tolerance)
             self._bound[k] = np.maximum(self._bound[k], fresh)
             self._sharp[k] = True
             self._factor[k] = _factors(self._front, self._bound[k : k + 1])[0]
@@ -306,11 +313,14 @@ class BoxProof:
         """The design of a box that may cover most of it: expected metrics nearest to the box's bound."""
         rng = np.random.default_rng([self._problem.seed, self._evaluated, len(taken)])
         low, high = self._low[k], self._high[k]
+        if self._bounds.slow:
+            row = self._bounds.suggested(low, high, self._metrics)
+            if row is not None and self._fresh(row[None], taken)[0]:
+                return row
         count = LOOKED_AT // 2 if self._bounds.slow else LOOKED_AT
         rows = np.concatenate([rng.integers(low, high + 1, (16 * count, len(low))), [low, high, (low + high) // 2]])
         rows = np.unique(self._problem.space.canonical(rows), axis=0)
-        rows = rows[self._problem.space.is_valid(rows)]
-        rows = rows[[r.tobytes() not in taken and r.tobytes() not in self._done for r in rows]]
+        rows = rows[self._fresh(rows, taken)]
         if not len(rows):
             return None
         rows = rows[rng.permutation(len(rows))[:count]]
@@ -324,6 +334,12 @@ class BoxProof:
             return None
         far = np.log(values / self._bound[k]).max(axis=1)
         return np.asarray(rows[int(np.argmin(np.where(works, far, np.inf)))])
+
+    def _fresh(self, rows: Indices, taken: set[bytes]) -> Bools:
+        """Valid designs, in canonical form, that are neither evaluated nor waiting: ``n``."""
+        new = np.array([r.tobytes() not in taken and r.tobytes() not in self._done for r in rows], dtype=np.bool_)
+        space = self._problem.space
+        return np.asarray(new & space.is_valid(rows) & (space.canonical(rows) == rows).all(axis=1))
 
     # ---- what is shown ---------------------------------------------------------------------------
 

@@ -39,6 +39,9 @@ SOUND = 1e-8
 TIES = 5e-8
 """Relative; values that differ by less count as equal, for sums are rounded. Many designs tie exactly, for instance in area."""
 
+_LEAST = 1e-300
+"""Stands for a bound of 0, so that ratios are finite; nothing is dominated by way of it."""
+
 
 @final
 @dataclass(frozen=True)
@@ -81,7 +84,10 @@ class Exact:
             return f"the space has up to {count:,} designs, at most {LISTED:,} can be bounded one by one, and {reason}"
         rows = self.problem.space.sample(1, np.random.default_rng(0))
         values = bounds.lower_bounds(rows, self.problem.objectives)
-        missing = [o for o, v in zip(self.problem.objectives, values[0], strict=True) if np.isnan(v) or v <= 0.0]
+        few = count <= STEPPED  # so few that designs without a useful bound can all be evaluated
+        missing = [
+            o for o, v in zip(self.problem.objectives, values[0], strict=True) if np.isnan(v) or (v <= 0.0 and not few)
+        ]
         return f"objective {missing[0]!r} has no positive bound" if missing else ""
 
     def propose(self, history: History, count: int, rng: np.random.Generator) -> Indices:
@@ -111,7 +117,7 @@ class Exact:
             return np.zeros((0, len(self.problem.objectives)))
         proof = self._proof()
         proof.learn(history)
-        return proof.outer_front()
+        return np.zeros((0, len(self.problem.objectives))) if proof.withdrawn else proof.outer_front()
 
     @cached_property
     def _black_box(self) -> Strategy:
@@ -165,7 +171,7 @@ class FrontProof:
         count = len(self._rows)
         self.withdrawn = ""
         self._told: Indices = np.zeros((0, self._rows.shape[1]), dtype=np.int64)
-        self._bounds = self._designs.values(self._metrics)
+        self._bounds = np.maximum(self._designs.values(self._metrics), _LEAST)
         self._excluded = ~np.isfinite(self._bounds).all(axis=1) | self._beyond_limits(None)
         self._done = np.zeros(count, dtype=np.bool_)
         self._known = np.zeros(count, dtype=np.bool_)
@@ -305,12 +311,12 @@ class FrontProof:
     def _sharpened(self, at: int, alive: Bools, epsilon: float) -> bool:
         """Sharpen a design's bound, with those of related open ones, if that is still possible."""
         peers = np.flatnonzero(alive)
-        loose = float(np.exp(2.0 * np.max(np.mean(self._ratios, axis=0)))) if self._ratios else 1.0
+        loose = float(np.exp(min(2.0 * np.max(np.mean(self._ratios, axis=0)), 100.0))) if self._ratios else 1.0
         if self._factor[at] > (1.0 + epsilon) * loose:
             return False  # no sharper bound can be expected to settle it
         if not len(self._front) or not self._designs.sharpen(np.array([at]), peers):
             return False
-        fresh = self._designs.values(self._metrics, peers)
+        fresh = np.maximum(self._designs.values(self._metrics, peers), _LEAST)
         raised = (fresh > self._bounds[peers]).any(axis=1)
         moved = peers[raised]
         self._bounds[moved] = fresh[raised]

@@ -12,6 +12,7 @@ from codesign.core.errors import UserError
 from codesign.evaluation.metrics import UNITS
 from codesign.optim.hypervolume import hypervolume
 from codesign.optim.pareto import front
+from codesign.study.proof import read_proof
 from codesign.study.study import Study, hypervolume_curve
 
 Floats = NDArray[np.float64]
@@ -29,12 +30,15 @@ class Group:
         seeds: Of the runs.
         curves: Hypervolume after each trial, one row a run, cut to the shortest: ``runs x trials``.
         seconds: Wall-clock time of each run.
+        distances: Of each run to a proven front: the least share by which every design of that front is approached in every
+            objective; empty where none is known.
     """
 
     optimizer: str
     seeds: tuple[int, ...]
     curves: Floats
     seconds: tuple[float, ...]
+    distances: tuple[float, ...] = ()
 
     @property
     def quartiles(self) -> Floats:
@@ -89,6 +93,7 @@ class Comparison:
         levels: Hypervolumes whose trials are reported.
         groups: By optimiser, best median first.
         tests: Every pair of optimisers with at least two runs each.
+        proven: The epsilon within which the front of one of the runs is proven; None where none is.
     """
 
     problem: str
@@ -98,6 +103,7 @@ class Comparison:
     levels: tuple[float, ...]
     groups: tuple[Group, ...]
     tests: tuple[RankTest, ...]
+    proven: float | None = None
 
 
 def compare(studies: Sequence[Study], levels: Sequence[str] = ()) -> Comparison:
@@ -127,11 +133,42 @@ def compare(studies: Sequence[Study], levels: Sequence[str] = ()) -> Comparison:
     by_optimizer: dict[str, list[Study]] = {}
     for study in studies:
         by_optimizer.setdefault(study.config["optimizer"], []).append(study)
-    groups = [_group(name, members, values, reference) for name, members in by_optimizer.items()]
+    known = _proven_front(studies, values)
+    truth = None if known is None else known[1]
+    groups = [_group(name, members, values, reference, truth) for name, members in by_optimizer.items()]
     groups.sort(key=lambda g: -float(g.quartiles[1, -1]))
     wanted = tuple(_level(text, best) for text in levels) or tuple(share * best for share in SHARES)
     problem = f"{' + '.join(first.config['workload']['names'])} on {first.config['space']['name']}"
-    return Comparison(problem, first.objectives, reference, best, wanted, tuple(groups), rank_tests(groups))
+    return Comparison(
+        problem,
+        first.objectives,
+        reference,
+        best,
+        wanted,
+        tuple(groups),
+        rank_tests(groups),
+        None if known is None else known[0],
+    )
+
+
+def _proven_front(studies: Sequence[Study], values: dict[int, Floats]) -> tuple[float, Floats] | None:
+    """The best proven front among the runs, and the epsilon within which it is."""
+    found = []
+    for study in studies:
+        proof = read_proof(study.folder)
+        if proof is not None and proof.get("proven"):
+            rows = values[id(study)]
+            found.append((float(proof["epsilon_proven"]), front(_finite(rows))))
+    return min(found, key=lambda item: item[0]) if found else None
+
+
+def distance(values: Floats, truth: Floats) -> float:
+    """The least share by which some row of `values` is near every row of `truth` in every column: ``n x m`` and ``k x m``.
+
+    >>> distance(np.array([[1.0, 2.2], [2.0, 1.0]]), np.array([[1.0, 2.0], [2.0, 1.0]])) == 2.2 / 2.0 - 1.0
+    True
+    """
+    return max(float((values / row).max(axis=1).min()) for row in truth) - 1.0
 
 
 def _level(text: str, best: float) -> float:
@@ -144,7 +181,9 @@ def _level(text: str, best: float) -> float:
     return value
 
 
-def _group(name: str, members: Sequence[Study], values: dict[int, Floats], reference: tuple[float, ...]) -> Group:
+def _group(
+    name: str, members: Sequence[Study], values: dict[int, Floats], reference: tuple[float, ...], truth: Floats | None
+) -> Group:
     curves = [hypervolume_curve(values[id(s)], reference) for s in members]
     length = min(len(c) for c in curves)
     return Group(
@@ -152,7 +191,12 @@ def _group(name: str, members: Sequence[Study], values: dict[int, Floats], refer
         tuple(int(s.config["seed"]) for s in members),
         np.array([c[:length] for c in curves]),
         tuple(s.trials[-1].elapsed_s for s in members),
+        () if truth is None else tuple(max(0.0, distance(_finite(values[id(s)]), truth)) for s in members),
     )
+
+
+def _finite(rows: Floats) -> Floats:
+    return rows[np.isfinite(rows).all(axis=1)]
 
 
 def rank_tests(groups: Sequence[Group]) -> tuple[RankTest, ...]:
@@ -217,8 +261,11 @@ def describe(comparison: Comparison) -> list[str]:
     reached, trials = float(first.quartiles[1, -1]), first.curves.shape[1]
     share = f"{100 * reached / comparison.best:.0f} % of what all runs reach together"
     if not others:
-        return [f"{first.optimizer} has a median hypervolume of {reached:.4f} after {trials} trials, {share}."]
-    sentences = [f"{first.optimizer} ends highest: median hypervolume {reached:.4f} after {trials} trials, {share}."]
+        sentences = [f"{first.optimizer} has a median hypervolume of {reached:.4f} after {trials} trials, {share}."]
+    else:
+        sentences = [
+            f"{first.optimizer} ends highest: median hypervolume {reached:.4f} after {trials} trials, {share}."
+        ]
     for other in others:
         level, needed = float(other.quartiles[1, -1]), first.trials_to(float(other.quartiles[1, -1]))
         text = f"What {other.optimizer} has after {other.curves.shape[1]} trials ({level:.4f})"
@@ -233,6 +280,10 @@ def describe(comparison: Comparison) -> list[str]:
                 f", and {test.least_p_value:.2g} is the least so few runs can give" if test.least_p_value > 0.01 else ""
             )
             sentences.append(f"{text}; the difference at the end may be chance (p = {test.p_value:.2g}{few}).")
+    if comparison.proven is not None:
+        within = "the proven front" if comparison.proven == 0.0 else f"a front proven within {comparison.proven:.2%}"
+        each = ", ".join(f"{g.optimizer} {float(np.median(g.distances)):.2%}" for g in comparison.groups)
+        sentences.append(f"Distance to {within}, median over runs: {each}.")
     return sentences
 
 
@@ -245,6 +296,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "units": UNITS,
         "reference": list(comparison.reference),
         "best": comparison.best,
+        "proven": comparison.proven,
         "levels": list(comparison.levels),
         "groups": [
             {
@@ -253,6 +305,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
                 "curves": g.curves.tolist(),
                 "quartiles": g.quartiles.tolist(),
                 "seconds": list(g.seconds),
+                "distances": list(g.distances),
                 "trials_to_90_percent": g.trials_to(0.9 * comparison.best),
                 "trials_to_levels": [g.trials_to(level) for level in comparison.levels],
                 "trials_to_levels_by_run": [list(g.trials_by_run(level)) for level in comparison.levels],

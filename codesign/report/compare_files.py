@@ -35,6 +35,7 @@ def summary_csv(comparison: Comparison) -> str:
     """One row an optimiser: runs, trials, quartiles at the end, trials to every level (median; empty if not reached)."""
     head = ["optimizer", "runs", "trials", "lower_quartile", "median", "upper_quartile", "share_of_all_runs"]
     head += [f"trials_to_{level:.6g}" for level in comparison.levels] + ["median_seconds"]
+    head += ["median_distance_to_proven_front"] if comparison.proven is not None else []
     rows = []
     for g in comparison.groups:
         low, middle, high = (float(v) for v in g.quartiles[:, -1])
@@ -51,6 +52,7 @@ def summary_csv(comparison: Comparison) -> str:
                 middle / comparison.best,
                 *needed,
                 seconds,
+                *([sorted(g.distances)[len(g.distances) // 2]] if g.distances else []),
             ]
         )
     return _csv([head, *rows])

@@ -12,6 +12,7 @@ from codesign.report.html_page import asset, build_page
 from codesign.report.importance import LEAST_TRIALS, effects
 from codesign.report.recommend import knee_design, labels_of
 from codesign.report.summary import is_finite, recommended_rows, summary
+from codesign.study.proof import read_proof
 from codesign.study.retime import read_timed_front
 from codesign.study.study import REPORT_FILE, Study, Trial, hypervolume_curve
 
@@ -59,6 +60,7 @@ def report_data(study: Study, space: str | None = None) -> dict[str, Any]:
         "parameters": [p["name"] for p in study.config["space"]["space"]["parameters"]],
         "trials": [_trial_json(study, t, t.number in front) for t in study.trials],
         "curve": curve,
+        "proof": read_proof(study.folder),
         "reference": None if reference is None else list(reference),
         "designs": {str(number): data for number, data in designs.items()},
         "note": maker.note,

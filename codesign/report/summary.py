@@ -7,6 +7,7 @@ from typing import Any
 from codesign.cost.cost import COMPUTE
 from codesign.evaluation.metrics import format_si, unit_of
 from codesign.report.recommend import constant_objectives, in_words, label_of, late_finds, recommendations
+from codesign.study.proof import read_proof
 from codesign.study.study import Study, Trial
 
 _SIZES = {"kib": "KiB", "mib": "MiB", "bytes": "bytes", "bits": "bits", "mm": "mm"}
@@ -180,7 +181,10 @@ def _what_is_known(study: Study, space_size: int | None) -> list[str]:
     elif space_size is not None:
         others = "nothing is known of the others"
         if str(study.config["optimizer"]).startswith(PROVING):
-            others = "the certificate that the search printed bounds the others"
+            proof = read_proof(study.folder)
+            others = (
+                "the certificate that the search printed bounds the others" if proof is None else str(proof["sentence"])
+            )
         sentences.append(
             f"{tried:,} of at most {space_size:,} designs were tried ({100 * tried / space_size:.2g} %): {others}."
         )

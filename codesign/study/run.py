@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Protocol, final
 
 from codesign.core.errors import UserError
-from codesign.core.files import write_json
 from codesign.evaluation.design import DesignEvaluator, DesignSpace, describe_space, load_design_space
 from codesign.evaluation.executors import open_executor
 from codesign.evaluation.faults import Guarded
@@ -26,12 +25,12 @@ from codesign.study.config import CHEAP_PREFIX, StudyConfig
 from codesign.study.explore import AskTell, explore
 from codesign.study.goals import Goals, read_goals, ruled
 from codesign.study.low_fidelity_first import CheapFirst
+from codesign.study.proof import GapHistory, write_proof
 from codesign.study.retime import TimedDesign, time_front, write_timed_front
 from codesign.study.specification import DEFAULT_TRIALS, PROVING, StudySpec, write_study_spec
 from codesign.study.storage import Claim
 from codesign.study.study import LOCAL_NAME, Study, Trial
 
-CERTIFICATE_FILE = "certificate.json"
 """What a study's folder holds what is proven of its front in."""
 
 BOUNDED = (PROVING, "mobo")
@@ -198,9 +197,6 @@ def run_study(spec: StudySpec, listener: Listener | None = None) -> StudyRun:
         write_study_spec(spec, Path(place.out) / SPECIFICATION_FILE)
         with _terminated_as_interrupted():
             run = _run(prepared, study, listener or Silent())
-        if run.certificate is not None:
-            document = {**run.certificate.to_json(), "sentence": run.certificate.sentence()}
-            write_json(Path(place.out) / CERTIFICATE_FILE, document)
         if spec.judge.timing == EVENT:
             run = replace(run, timed=time_front(study, spec.judge.timing_table))
             write_timed_front(run.timed, Path(place.out))
@@ -218,8 +214,13 @@ def _run(prepared: PreparedStudy, study: Study, listener: Listener) -> StudyRun:
     def proven() -> Certificate | None:
         return None if proving is None else proving.certificate()
 
+    history = GapHistory.of(study.folder)
+
     def on_trial(trial: Trial) -> None:
-        listener.trial(study, trial, proven() if _worth_a_look(len(study.trials)) else None)
+        state = proven() if _worth_a_look(len(study.trials)) else None
+        if state is not None:
+            history.add(len(study.trials), state)
+        listener.trial(study, trial, state)
 
     listener.begins(prepared, study, proven())
     interrupted, complete = True, True
@@ -229,6 +230,9 @@ def _run(prepared: PreparedStudy, study: Study, listener: Listener) -> StudyRun:
         interrupted = False
     finally:
         run = StudyRun(study, proven())
+        if run.certificate is not None and proving is not None:
+            history.add(len(study.trials), run.certificate)
+            write_proof(study.folder, run.certificate, study.objectives, proving.outer_front(), history)
         listener.ends(run, low, interrupted=interrupted, complete=complete)
         if low is not None:
             low.close()

@@ -59,6 +59,7 @@ class Tensor:
         bits: Width of one element in memory.
         partial_bits: Width of a partial sum of an output; equals `bits` for inputs.
         density: Where its non-zeros are.
+        scale_bits: Bits per element beside the element's own: its share of a scale that a block shares.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Tensor:
     bits: int = 8
     partial_bits: int = 8
     density: Density = DENSE
+    scale_bits: float = 0.0
 
     @property
     def is_output(self) -> bool:

@@ -50,6 +50,7 @@ class NetworkTensor:
         bits: Width of one element in memory.
         is_parameter: Whether it is the same in every inference (weights, biases, embedding tables).
         batch_axis: The axis whose length is a multiple of the batch; None when no axis is.
+        scale_bits: Bits per element beside the element's own: its share of a scale that a block shares.
     """
 
     name: str
@@ -57,6 +58,7 @@ class NetworkTensor:
     bits: int = 8
     is_parameter: bool = False
     batch_axis: int | None = None
+    scale_bits: float = 0.0
 
     def __post_init__(self) -> None:
         if any(isinstance(s, bool) or not isinstance(s, int) or s < 0 for s in self.shape):
@@ -76,7 +78,13 @@ class NetworkTensor:
     @property
     def size_bytes(self) -> int:
         """Bytes in memory, elements packed, rounded up."""
-        return -(-self.elements * self.bits // 8)
+        return self.bytes_of(self.elements)
+
+    def bytes_of(self, elements: int) -> int:
+        """Bytes of so many elements, packed, with their share of scales, rounded up."""
+        if not self.scale_bits:
+            return -(-elements * self.bits // 8)
+        return math.ceil(elements * (self.bits + self.scale_bits) / 8)
 
 
 @dataclass(frozen=True)

@@ -188,7 +188,7 @@ def _traffic(network: Network, operator: Operator, rules: TrafficRules, kept: fr
         for name in dict.fromkeys(names):
             tensor = network.tensor_by_name[name]
             if tensor.is_parameter == parameter and name in moved and name not in kept:
-                total += -(-moved[name] * tensor.bits // 8)
+                total += tensor.bytes_of(moved[name])
         return total
 
     loaded = 0 if rules.weights is Weights.RESIDENT else size(operator.inputs, parameter=True)

@@ -70,6 +70,17 @@ class _Action:
     single: bool
 
 
+def is_rescaled(computation: Computation, architecture: Architecture) -> bool:
+    """Whether the dense kernel needs shares: the hardware knows zeros, or elements have scales beside them."""
+    return is_sparse(architecture) or any(t.scale_bits for t in computation.tensors)
+
+
+def value_bits(level: StorageLevel, tensor: Tensor, *, outermost: bool) -> float:
+    """Bits of one element with its share of a scale; partial sums have none (rule P2)."""
+    bits = level.element_bits(tensor.bits if outermost else tensor.partial_bits)
+    return bits + (tensor.scale_bits if outermost or not tensor.is_output else 0.0)
+
+
 def least_shares(computation: Computation, architecture: Architecture, sure: Sure = frozenset()) -> Shares:
     """The least that any mapping leaves.
 
@@ -148,15 +159,16 @@ def format_of(level: StorageLevel, tensor: Tensor) -> TensorFormat | None:
 def format_share(level: StorageLevel, tensor: Tensor, fraction: float, *, outermost: bool) -> float:
     """Bits that a format takes at least, as a fraction of the dense tensor's, rounded down to `FIXED_POINT` of a bit."""
     kept = format_of(level, tensor)
-    if kept is None:
-        return 1.0
     bits = level.element_bits(tensor.bits if outermost else tensor.partial_bits)
+    whole = value_bits(level, tensor, outermost=outermost)
+    if kept is None:
+        return whole / bits
     rank = kept.ranks[-1]
     own = rank.format.entry_bits or level.sparsity.metadata_bits
     width = aligned(own if rank.metadata_bits is None else rank.metadata_bits, level.sparsity.metadata_word_bits)
     entries = {RankFormat.FLAT_BITMASK: 1.0, RankFormat.PLAIN_BITMASK: 1.0, RankFormat.OFFSETS: 0.0}
     metadata = width * entries.get(rank.format, fraction)
-    return ((fraction if kept.compressed else 1.0) * bits + metadata) / bits
+    return ((fraction if kept.compressed else 1.0) * whole + metadata) / bits
 
 
 def rescale(problem: Problem, shares: Shares) -> Problem:
@@ -196,14 +208,14 @@ def scored_problem(source: MappingProblem, reuse: Reuse = Reuse.TIMELOOP) -> Pro
         UserError: As `encode_problem`; or an action that no mapper searches with.
     """
     problem = encode_problem(source.computation, source.architecture, reuse)
-    if not is_sparse(source.architecture):
+    if not is_rescaled(source.computation, source.architecture):
         return problem
     return rescale(problem, least_shares(source.computation, source.architecture, sure_keeps(source)))
 
 
 def least_value(source: MappingProblem, objective: Objective, score: float) -> float:
     """The bound that a score of the rescaled kernel is on the true objective: its cycles are in units of MACs that take one."""
-    if not is_sparse(source.architecture):
+    if not is_rescaled(source.computation, source.architecture):
         return score
     timed = least_shares(source.computation, source.architecture, sure_keeps(source)).timed
     return float(score * timed**objective.latency_exponent)

@@ -11,7 +11,7 @@ from codesign.arch.architecture import Architecture
 from codesign.arch.sparsity import TensorFormat, ZeroKind
 from codesign.cost.arrays import Reuse, encode_problem
 from codesign.cost.kernel import FILLS, READS, UPDATES, make_kernel, score
-from codesign.cost.sparse.bounds import Shares
+from codesign.cost.sparse.bounds import Shares, value_bits
 from codesign.cost.sparse.intersection import (
     Positions,
     Saving,
@@ -324,8 +324,7 @@ def _stored(case: _Case, place: Place, dense: tuple[float, float, float]) -> Spa
         tile_words=words,
         held_words=words * held / full if full else 0.0,
         metadata_bits=metadata,
-        held_bits=words * stays * level.element_bits(tensor.bits if place.level == 0 else tensor.partial_bits)
-        + metadata * full,
+        held_bits=words * stays * value_bits(level, tensor, outermost=place.level == 0) + metadata * full,
         overflow=0.0,
         reads=flows[0],
         fills=flows[1],
@@ -438,7 +437,7 @@ def _port_cycles(case: _Case, v: int, traffic: list[SparseTraffic]) -> int:
     read, written = 0.0, 0.0
     for x in (x for x in traffic if x.level == v):
         tensor = case.view.computation.tensor(x.tensor)
-        width = level.element_bits(tensor.bits if v == 0 else tensor.partial_bits) / level.word_bits
+        width = value_bits(level, tensor, outermost=v == 0) / level.word_bits
         read += width * _timed(x.reads.data) + _metadata_words(case, v, (x.reads,))
         written += width * (_timed(x.fills.data) + _timed(x.updates.data)) + _metadata_words(
             case, v, (x.fills, x.updates)
@@ -468,7 +467,13 @@ def shares_of(counts: SparseCounts, computation: Computation, architecture: Arch
         bits = level.element_bits(tensor.bits if x.level == 0 else tensor.partial_bits)
         widths = level.sparsity.metadata_bits, level.sparsity.metadata_word_bits
         share = [
-            (f.data.actual * bits + sum(r.actual_bits(*widths) for r in f.ranks)) / (f.dense * bits) if f.dense else 1.0
+            (
+                f.data.actual * value_bits(level, tensor, outermost=x.level == 0)
+                + sum(r.actual_bits(*widths) for r in f.ranks)
+            )
+            / (f.dense * bits)
+            if f.dense
+            else 1.0
             for f in (x.reads, x.fills, x.updates)
         ]
         scale = x.instances / x.virtual_instances

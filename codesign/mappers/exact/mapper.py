@@ -11,7 +11,7 @@ from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.cost.kernel import make_kernel
-from codesign.cost.sparse.bounds import is_sparse, least_value
+from codesign.cost.sparse.bounds import is_rescaled, least_value
 from codesign.mappers.annealing import AnnealingMapper
 from codesign.mappers.driver import Encoded
 from codesign.mappers.exact.incumbent import Goal, Incumbent
@@ -109,7 +109,7 @@ def to_result(instance: Instance, best: Incumbent, unsearched: float, started: f
         raise AssertionError(f"the exact mapper built a mapping that does not fit: {cost}")
     proven = not unsearched < best.value
     proof, gap = Proof.OPTIMAL, 0.0
-    if is_sparse(source.architecture):
+    if is_rescaled(source.computation, source.architecture):
         proof, gap = _sparse_proof(source, best, cost, min(unsearched, best.value))
     elif not proven:
         proof, gap = Proof.GAP, (best.value - unsearched) / unsearched if unsearched > 0.0 else math.inf

@@ -16,6 +16,25 @@ function pairFront(x, y) {
   return valid.slice().sort((a, b) => a.metrics[x] - b.metrics[x] || a.metrics[y] - b.metrics[y]).filter(t => t.metrics[y] < best && ((best = t.metrics[y]), true));
 }
 
+const PROOF = DATA.proof && DATA.proof.outer_front && DATA.proof.outer_front.length ? DATA.proof : null;
+
+// Where two objectives alone are shown to hold no design: the corners of the outer bound, in the order of the first.
+function outerPair(x, y) {
+  const a = PROOF.objectives.indexOf(x), b = PROOF.objectives.indexOf(y);
+  let best = Infinity;
+  return PROOF.outer_front.map(row => [row[a], row[b]]).sort((p, q) => p[0] - q[0] || p[1] - q[1]).filter(p => p[1] < best && ((best = p[1]), true));
+}
+
+// Shade what lies below the outer bound, up to the edges of the chart.
+function shadeOuter(chart, x, y, ax, ay) {
+  const { left, right, top, bottom } = chart.box, inside = (v, a, b) => Math.min(Math.max(v, a), b);
+  const corners = outerPair(x, y).map(([a, b]) => [inside(chart.x(a * ax.factor), left, right), inside(chart.y(b * ay.factor), top, bottom)]);
+  if (!corners.length) return;
+  const edge = [[corners[0][0], top], ...stepped(corners, true), [right, corners[corners.length - 1][1]]];
+  chart.plot.append(hover(svg("path", { d: pathOf([[left, top], ...edge, [right, bottom], [left, bottom]]) + "Z", fill: COLOURS.green, opacity: 0.13, class: "outer" }), () => ["no design lies here", DATA.proof.sentence]));
+  chart.plot.append(svg("path", { d: pathOf(edge), fill: "none", stroke: COLOURS.green, "stroke-width": 1.2, opacity: 0.7 }));
+}
+
 function drawPair(holder, x, y) {
   const ax = axisOf(x), ay = axisOf(y);
   const chart = frame(holder, {
@@ -23,6 +42,7 @@ function drawPair(holder, x, y) {
     x: { log: true, domain: padded(valid.map(t => t.metrics[x] * ax.factor), true), title: ax.title },
     y: { log: true, domain: padded(valid.map(t => t.metrics[y] * ay.factor), true), title: ay.title },
   });
+  if (PROOF) shadeOuter(chart, x, y, ax, ay);
   const place = t => [chart.x(t.metrics[x] * ax.factor), chart.y(t.metrics[y] * ay.factor)];
   const corner = pairFront(x, y).map(place);
   chart.plot.append(svg("path", { d: pathOf(stepped(corner, true)), fill: "none", stroke: COLOURS.blue, "stroke-width": 1.2, "stroke-dasharray": "4 4", opacity: 0.8 }));
@@ -50,7 +70,7 @@ function drawFronts() {
   const box = byId("fronts"), o = DATA.objectives;
   box.replaceChildren();
   if (!valid.length) { box.append(html("p", { class: "note" }, "No design is feasible.")); return; }
-  byId("front-legend").replaceChildren(legend([["on the front", COLOURS.blue, "dot"], ["dominated", COLOURS.pale, "dot"], ["chosen", COLOURS.red, "ring"], ["front of this pair", COLOURS.blue, "dash"]]));
+  byId("front-legend").replaceChildren(legend([["on the front", COLOURS.blue, "dot"], ["dominated", COLOURS.pale, "dot"], ["chosen", COLOURS.red, "ring"], ["front of this pair", COLOURS.blue, "dash"], ...(PROOF ? [["shown to hold no design", COLOURS.green, "bar"]] : [])]));
   const panel = text => { const holder = html("div", {}); box.append(html("figure", {}, html("figcaption", {}, text), holder)); return holder; };
   for (let i = 0; i < o.length; i++) for (let j = i + 1; j < o.length; j++) drawPair(panel(labelOf(o[j]) + " against " + labelOf(o[i])), o[i], o[j]);
   if (o.length === 3) drawSpace(panel("All three (drag to turn)"), [o[0], o[1], o[2]]);

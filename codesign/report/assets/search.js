@@ -13,6 +13,17 @@ function drawCurve() {
     + DATA.objectives.map((o, k) => labelOf(o) + " " + si(DATA.reference[k], unitOf(o))).join(", ") + ", which is 1.1 times the worst feasible value among the first ten trials.";
 }
 
+// How what is proven of the designs not evaluated changed with the trials.
+function drawGap() {
+  const box = byId("gap"), known = DATA.proof ? DATA.proof.history.filter(row => row[1] !== null) : [];
+  if (!known.length) { box.remove(); return; }
+  const holder = html("div", {}), least = Math.min(...known.map(row => row[1]).filter(v => v > 0), 1), floor = least / 3;
+  box.replaceChildren(html("figcaption", {}, "What is proven: how much better than an evaluated design any other may be"), holder, html("p", { class: "note" }, "Certificate: " + DATA.proof.sentence + "."));
+  curves(holder, [{ colour: COLOURS.green, step: true, points: known.map(row => [row[0], 100 * Math.max(row[1], floor)]),
+    tip: k => ["after " + count(known[k][0]) + " trials", "proven within  " + percent(known[k][1]), "hypervolume evaluated  " + known[k][2].toFixed(4), "hypervolume at most  " + (known[k][3] === null ? "–" : known[k][3].toFixed(4))] }],
+    { height: 330, logY: true, titleX: "trials", titleY: "gap [%], " + (known[known.length - 1][1] === 0 ? "lowest: none" : "log scale") });
+}
+
 // Trials that do not count, by reason, the most frequent first.
 function drawInfeasible() {
   const reasons = new Map();

@@ -39,6 +39,7 @@ function choose(number) {
 
 drawHead();
 drawCurve();
+drawGap();
 drawInfeasible();
 drawImportance();
 drawEffects();

@@ -70,8 +70,13 @@ class Boxes:
         factor = 1.3 if self.wrong else self.share
         return [float(values[m].min()) * (1.0 if m in ("area", "power") else factor) for m in metrics]
 
-    def sharpened(self, low: np.ndarray, high: np.ndarray, metrics: Sequence[str]) -> np.ndarray:
+    def sharpened(
+        self, low: np.ndarray, high: np.ndarray, metrics: Sequence[str], tolerance: float = 0.0
+    ) -> np.ndarray:
         return self.lower_bounds(low[None], high[None], metrics)[0]
+
+    def suggested(self, low: np.ndarray, high: np.ndarray, metrics: Sequence[str]) -> np.ndarray | None:
+        return None
 
 
 class Bounds:

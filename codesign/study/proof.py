@@ -1,0 +1,94 @@
+"""What is proven of a study's front, as a file beside it: the certificate, its outer bound, and how the gap fell."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codesign.core.files import read_structured, write_json
+from codesign.optim.certificate import Certificate
+
+CERTIFICATE_FILE = "certificate.json"
+
+MOST_POINTS = 1500
+"""Points of the outer bound that are written; more are thinned by taking the least of neighbours, which keeps it a bound."""
+
+MOST_STEPS = 2000
+"""Steps of the gap's history that are written, evenly chosen."""
+
+
+@final
+@dataclass
+class GapHistory:
+    """How what is proven changed with the trials: rows of trials, epsilon proven, hypervolume inside and outside.
+
+    Args:
+        rows: So far.
+    """
+
+    rows: list[list[float | None]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, folder: Path) -> "GapHistory":
+        """That of an earlier run in the same folder, to be continued."""
+        found = read_proof(folder)
+        return cls([list(row) for row in (found or {}).get("history", [])])
+
+    def add(self, trials: int, state: Certificate) -> None:
+        """What is proven after so many trials."""
+        plain = state.to_json()
+        row = [trials, plain["epsilon_proven"], plain["hypervolume_inner"], plain["hypervolume_outer"]]
+        self.rows = [r for r in self.rows if r[0] is not None and r[0] < trials]
+        self.rows.append(row)
+
+
+def write_proof(
+    folder: Path, state: Certificate, objectives: Sequence[str], outer: NDArray[np.float64], history: GapHistory
+) -> Path:
+    """Write the certificate; returns its path.
+
+    Args:
+        folder: Of the study.
+        state: The certificate.
+        objectives: Names of the columns of `outer`.
+        outer: Points that no design lies below: ``k x m``; empty without proof.
+        history: How the gap fell.
+    """
+    path = folder / CERTIFICATE_FILE
+    rows = history.rows[:: max(1, -(-len(history.rows) // MOST_STEPS))]
+    if history.rows and rows[-1] is not history.rows[-1]:
+        rows = [*rows, history.rows[-1]]
+    document = {
+        **state.to_json(),
+        "sentence": state.sentence(),
+        "objectives": list(objectives),
+        "outer_front": thinned(outer).tolist(),
+        "history": rows,
+    }
+    write_json(path, document)
+    return path
+
+
+def read_proof(folder: Path) -> dict[str, Any] | None:
+    """What `write_proof` wrote; None where there is none."""
+    path = folder / CERTIFICATE_FILE
+    if not path.exists():
+        return None
+    found = read_structured(path)
+    return found if isinstance(found, dict) else None
+
+
+def thinned(outer: NDArray[np.float64], most: int = MOST_POINTS) -> NDArray[np.float64]:
+    """Fewer points that bound the same designs: neighbours by the first objective are replaced by their least: ``k x m``.
+
+    >>> thinned(np.array([[1.0, 4.0], [2.0, 3.0], [3.0, 1.0]]), most=2).tolist()
+    [[1.0, 3.0], [3.0, 1.0]]
+    """
+    if len(outer) <= most:
+        return outer
+    ordered = outer[np.argsort(outer[:, 0], kind="stable")]
+    size = -(-len(ordered) // most)
+    return np.array([ordered[k : k + size].min(axis=0) for k in range(0, len(ordered), size)])
