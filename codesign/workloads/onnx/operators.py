@@ -338,7 +338,7 @@ def _grows_a_cache(walk: GraphState, node: Any) -> bool:
         return False
     outside = {i.name for i in walk.model.graph.input}
     results = {o.name for o in walk.model.graph.output}
-    cache, new = values
+    cache, new = values[0], values[1]
     added = new.tensor not in outside or math.prod(new.shape) <= math.prod(cache.shape)
     return cache.tensor in outside and added and node.output[0] in results
 
