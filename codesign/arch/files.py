@@ -96,7 +96,7 @@ def _read_level(value: Any, place: str, where: str) -> StorageLevel:
         level["fanout"] = _read_fanout(fields.child("fanout"))
         level["dram"] = _read_dram(fields)
     except UserError as error:
-        raise error.within(fields.where) if error.where is None else error from None
+        raise error.within(fields.where) from None
     fields.finish()
     try:
         return StorageLevel(**level)

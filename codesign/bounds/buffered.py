@@ -163,7 +163,7 @@ class BufferedTables:
             all_kept = local.keep >= _ROLES
             size = local.capacity_bits if all_kept else 0
             shape = (min(fanout.x, fanout.y), max(fanout.x, fanout.y))
-            key = (shape, fanout.links is Links.NONE, local.keep, size)
+            key = (shape, not fanout.shares, local.keep, size)
             if key not in structures:
                 structures[key] = len(blocks)
                 blocks.append([_rows_of(facts, fanout, local) for facts in self._layers])
@@ -217,12 +217,13 @@ def _energy(level: StorageLevel) -> tuple[float, float, float]:
 def _rows_of(facts: LayerFacts, fanout: Fanout, local: StorageLevel) -> Floats:
     kept = tuple(keeps(local, t) for t in facts.tensors)
     capacity = (1 << 60) if local.capacity_bits is None else local.capacity_bits
-    return facts.array_rows(fanout.x, fanout.y, fanout.links is not Links.NONE, kept, capacity)
+    return facts.array_rows(fanout.x, fanout.y, fanout.shares, kept, capacity)
 
 
 def _prices(fanout: Fanout, buffer: StorageLevel, local: StorageLevel) -> Floats:
     """PJ of a bit read and updated at the buffer, copied and sent over the links, read and written at a child."""
-    systolic, hop = fanout.links is Links.SYSTOLIC, fanout.hop_pj_per_bit
+    # a mesh counts the links of its trees: 0 is a bound whatever the trees
+    systolic, hop = fanout.links is Links.SYSTOLIC, 0.0 if fanout.links is Links.MESH else fanout.hop_pj_per_bit
     bus = 0.0 if systolic else hop * (fanout.x + fanout.y) / (2.0 if fanout.links is Links.NONE else 1.0)
     outer, inner = _energy(buffer), _energy(local)
     return np.array(

@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.arch.architecture import Architecture, Links
+from codesign.arch.architecture import Architecture
 from codesign.bounds.buffered import dram_cycles, dram_pj
 from codesign.bounds.dram import DramTables, keeps
 from codesign.bounds.layer import LayerFacts
@@ -116,7 +116,7 @@ class ChainTables:
     def _served(self, facts: LayerFacts, architecture: Architecture, k: int, tensor: int) -> float:
         """Words of a tensor that the innermost memory that keeps it, at depth k, gives to or takes from the MACs at the least."""
         fanouts = [level.fanout for level in architecture.levels[k:] if level.fanout.size > 1]
-        if not fanouts or all(f.links is Links.NONE for f in fanouts):
+        if not fanouts or all(not f.shares for f in fanouts):
             return facts.macs
         x, y = math.prod(f.x for f in fanouts), math.prod(f.y for f in fanouts)
         splits = facts.splits(x, y)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from codesign.cli.inputs import parse_dims
+from codesign.cli.schedule_events import event_record, print_events, timing_table, wants_events
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured, write_atomic, write_json
 
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
     from codesign.scheduling.cosma.graph import OperatorGraph
     from codesign.scheduling.cosma.objective import TrafficWeights
     from codesign.scheduling.cosma.result import Schedule, TooSmall, Unplaced
+    from codesign.timing.simulate import Run
 
 _Choice = TypeVar("_Choice", bound=Enum)
 SPILLS_SHOWN = 12
 """Spills the text output lists."""
 _GRAPH = frozenset(
     {"network", "arch", "phase", "seq", "past", "dims", "batch", "capacity", "parameters", "unfused", "html", "out"}
+    | {"timing", "timing_table"}
 )
 _POLICIES = ("belady", "lru", "greedy")
 _ORDERS = {"": "default", "-mpmf": "minimum-peak"}
@@ -180,8 +183,12 @@ def find(options: ScheduleOptions) -> Answer:
 def _schedule(options: ScheduleOptions) -> None:
     from codesign.scheduling.cosma.result import Schedule
 
+    wants_events(options)
     found = find(options)
     result, document = found.result, found.document
+    timed = _simulated(result, options)
+    if timed is not None:
+        document |= event_record(*timed)
     if isinstance(result, Schedule) and options.html is not None:
         from codesign.scheduling.cosma.address_page import memory_map_html
 
@@ -199,10 +206,29 @@ def _schedule(options: ScheduleOptions) -> None:
     )
     if isinstance(result, Schedule):
         _print_schedule(result, document)
+        if timed is not None:
+            print_events(*timed)
         if options.scheduler == "cosma":
             _print_baselines(result)
     else:
         _print_failure(result, options)
+
+
+def _simulated(result: Schedule | TooSmall | Unplaced, options: ScheduleOptions) -> tuple[Run, int] | None:
+    """The run in the event tier and the analytical cycles; None where it was not asked for, or nothing runs."""
+    from codesign.scheduling.cosma.result import Schedule
+
+    if not wants_events(options):
+        return None
+    architecture = _architecture(options)
+    if architecture is None:
+        raise UserError("--timing event needs --arch", hint="a preset name or an architecture file")
+    if not isinstance(result, Schedule):
+        return None
+    from codesign.scheduling.timed import analytic_spill_cycles, time_spilled
+
+    run = time_spilled(result, architecture, timing_table(options, architecture.name))
+    return run, analytic_spill_cycles(result, architecture)
 
 
 def _architecture(options: ScheduleOptions) -> Architecture | None:

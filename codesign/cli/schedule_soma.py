@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codesign.cli.inputs import parse_dims
+from codesign.cli.schedule_events import event_record, print_events, timing_table, wants_events
 from codesign.cli.schedule_options import ScheduleOptions
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured, write_atomic, write_json
@@ -32,6 +33,8 @@ _COMMON = frozenset(
         "seed",
         "html",
         "out",
+        "timing",
+        "timing_table",
     }
 )
 _SEARCH = _COMMON | {"objective", "time_limit", "evaluations", "prove"}
@@ -239,6 +242,15 @@ def find(options: ScheduleOptions) -> tuple[dict[str, Any], Any]:
     return counts(problem, operators), _search(problem, options)
 
 
+def _simulated(schedule: Any, options: ScheduleOptions) -> Any:
+    """The run in the event tier; None where it was not asked for."""
+    if not wants_events(options):
+        return None
+    from codesign.scheduling.timed import time_fused
+
+    return time_fused(schedule, timing_table(options, schedule.parsed.problem.hardware.name))
+
+
 def run(options: ScheduleOptions) -> None:
     """Schedule (or evaluate given encodings) and print."""
     from codesign.scheduling.soma.evaluator import Invalid
@@ -247,6 +259,8 @@ def run(options: ScheduleOptions) -> None:
     problem, operators = _problem(options)
     count = counts(problem, operators)
     if options.evaluate is not None:
+        if wants_events(options):
+            raise UserError("--timing event simulates a schedule that was searched for", hint="leave out --evaluate")
         if any(
             v is not None
             for v in (
@@ -273,12 +287,18 @@ def run(options: ScheduleOptions) -> None:
             write_json(options.out, record)
         return
     record = {**found_json(found, options.scheduler, options.seed or 0), **count}
+    timed = _simulated(found.schedule, options)
+    analytic = found.schedule.latency_cycles
+    shown = table([(options.scheduler, record)])
+    record |= {} if timed is None else event_record(timed, analytic)
     _write_files(found.schedule, record, options)
     if options.output_format == "json":
         print(json.dumps(record))
         return
     print(headline(count))
-    print(table([(options.scheduler, record)]))
+    print(shown)
+    if timed is not None:
+        print_events(timed, analytic)
     print(
         f"DRAM attributes: {found.proof}, gap {100 * found.gap:.2f} % of {found.dram_bound_cycles:,} cycles for these tiles"
     )

@@ -118,6 +118,7 @@ def event_document(cost: "Cost", run: "Run", architecture: "Architecture", secon
             "simulated_operations": run.simulated,
             "complete": run.complete,
             **({} if run.memory is None else {"dram": run.memory.to_json()}),
+            **({"meshes": [mesh.to_json() for mesh in run.meshes]} if run.meshes else {}),
         },
     }
 
@@ -142,6 +143,11 @@ def print_run(cost: "Cost", run: "Run", architecture: "Architecture") -> None:
         console.print(
             f"             DRAM {run.memory.device}: {served.reads:,} reads, {served.writes:,} writes, {served.activates:,} activates, "
             f"{served.refreshes:,} refreshes, {served.total_energy_pj / 1e6:,.4g} uJ; {used:.1%} of its bursts were asked for"
+        )
+    for mesh in run.meshes:
+        console.print(
+            f"             mesh below {mesh.level}: {mesh.bound_cycles:,} cycles of its busiest link; {mesh.shapes} shapes of transfers "
+            f"simulated, {mesh.simulated_hops:,} of their {mesh.flit_hops:,} flit-hops"
         )
     table = Table(title="Cycles of each resource", title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("resource", no_wrap=True)

@@ -11,6 +11,7 @@ import numpy as np
 
 from codesign.arch.architecture import Architecture, Links, Ports
 from codesign.core.errors import UserError
+from codesign.cost.mesh import MeshArrays, make_mesh
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.workloads.computation import Computation, Tensor
 
@@ -61,6 +62,7 @@ class Problem(NamedTuple):
         mac_energy: pJ.
         macs: multiply-accumulates.
         reuse: value of `Reuse`.
+        mesh: fan-outs that are meshes.
     """
 
     bounds: IntArray
@@ -87,6 +89,7 @@ class Problem(NamedTuple):
     mac_energy: float
     macs: int
     reuse: int
+    mesh: MeshArrays
 
 
 def may_keep(keep: frozenset[str], tensor: Tensor) -> bool:
@@ -175,12 +178,13 @@ def encode_problem(computation: Computation, architecture: Architecture, reuse: 
         mac_energy=mac_energy,
         macs=computation.macs,
         reuse=reuse.value,
+        mesh=make_mesh(computation, architecture, np.array(computation.bounds, np.int64), coef),
     )
 
 
 def _hops(x: int, y: int, links: Links) -> tuple[float, float]:
-    """Hops of one word sent: (constant, per copy). Rules N1-N3 in docs/reference/cost-model.md."""
-    if x * y == 1:
+    """Hops of one word sent: (constant, per copy). Rules N1-N3 in docs/reference/cost-model.md; a mesh counts its links (N8)."""
+    if x * y == 1 or links is Links.MESH:
         return 0.0, 0.0
     if links is Links.SYSTOLIC:
         return 0.0, 1.0

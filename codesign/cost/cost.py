@@ -10,6 +10,7 @@ from codesign.cost.kernel import (
     CYCLES,
     FILLS,
     INSTANCES,
+    MESH,
     NETWORK,
     OVER_CAPACITY,
     READS,
@@ -110,6 +111,7 @@ class LevelCost:
         busy_cycles: Cycles in which the busiest port of an instance is busy; 0 where bandwidth is unlimited (rules L2 and L4).
         used_bytes: Bytes one instance holds.
         capacity_bytes: Bytes one instance has; None is unbounded.
+        mesh_cycles: Cycles that the busiest link or port of the mesh below passes flits; None where there is no mesh (rule N9).
     """
 
     level: str
@@ -121,6 +123,7 @@ class LevelCost:
     busy_cycles: int
     used_bytes: float
     capacity_bytes: float | None
+    mesh_cycles: int | None = None
 
 
 @dataclass(frozen=True)
@@ -176,6 +179,7 @@ class Cost:
     def bottlenecks(self) -> tuple[str, ...]:
         """All that bounds the latency: ``compute``, levels whose ports are busy throughout; several at equal cycles."""
         busy = {COMPUTE: self.compute_cycles, **{v.level: v.busy_cycles for v in self.levels}}
+        busy |= {f"mesh below {v.level}": v.mesh_cycles for v in self.levels if v.mesh_cycles is not None}
         return tuple(name for name, cycles in busy.items() if cycles == self.latency_cycles)
 
     def to_json(self) -> dict[str, Any]:
@@ -220,6 +224,7 @@ def _level_json(level: LevelCost) -> dict[str, Any]:
         "instances": level.instances,
         "used_bytes": level.used_bytes,
         "capacity_bytes": level.capacity_bytes,
+        **({} if level.mesh_cycles is None else {"mesh_cycles": level.mesh_cycles}),
         "tensors": tensors,
     }
 
@@ -407,6 +412,7 @@ def _build(
                 busy_cycles=busy,
                 used_bytes=used_bits / 8,
                 capacity_bytes=level.capacity_bytes,
+                mesh_cycles=None if level.fanout.mesh is None else round(float(kernel.spent[v, MESH])),
             )
         )
     return Cost(

@@ -14,6 +14,7 @@ import numpy as np
 
 from codesign.core.jit import njit, njit_plain
 from codesign.cost.arrays import Problem
+from codesign.cost.mesh import NODES, ON, WIDTH, MeshArrays, add_loads, busiest, clear, list_children
 from codesign.cost.peers import peer_words
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, SPATIAL_X, TEMPORAL, FloatArray, IntArray, Nest
 
@@ -28,7 +29,7 @@ _CAPACITY, _FAN_X, _FAN_Y, _SHARES, _PEERS, _ONE_PORT = 0, 1, 2, 3, 4, 5
 _READ_BANDWIDTH, _WRITE_BANDWIDTH, _HOPS, _HOPS_PER_COPY = 0, 1, 2, 3
 _BEFORE, _NEAREST, _MARKED, _STEP_SIZE = 0, 1, 2, 3
 START, STOP, CHILDREN, INSTANCES, SHARE = 0, 1, 2, 3, 4
-NETWORK, CYCLES = 0, 1
+NETWORK, CYCLES, MESH = 0, 1, 2
 
 _ROUNDED = 1.0 - 1e-12
 """Cycles of one port are rounded up after the rounding of sums is taken off."""
@@ -59,9 +60,12 @@ class Kernel(NamedTuple):
             words one instance is responsible for.
         extent: ``L x T x A`` tile extents.
         counts: ``L x T x 5`` tile words, reads, fills, updates of one instance; words peers gave each other, of all.
-        spent: ``L x 2`` energy of the network below the level in pJ, cycles in which its ports are busy.
+        spent: ``L x 3`` energy of the network below the level in pJ, cycles in which its ports are busy, and the busiest link of
+            its mesh.
         shift: ``A`` how far the inner loops have moved the tile when a loop steps.
         offsets: room to enumerate the children of one fan-out.
+        meshes: 1 where some fan-out is a mesh.
+        mesh: its arrays.
     """
 
     bounds: IntArray
@@ -85,6 +89,8 @@ class Kernel(NamedTuple):
     spent: FloatArray
     shift: IntArray
     offsets: IntArray
+    meshes: int
+    mesh: MeshArrays
 
 
 def make_kernel(problem: Problem, max_loops: int) -> Kernel:
@@ -113,9 +119,16 @@ def make_kernel(problem: Problem, max_loops: int) -> Kernel:
         use=np.ones((n_levels, 5), np.int64),
         extent=np.zeros((n_levels, n_tensors, n_axes), np.int64),
         counts=np.zeros((n_levels, n_tensors, 5), np.int64),
-        spent=np.zeros((n_levels, 2)),
+        spent=np.zeros((n_levels, 3)),
         shift=np.zeros(n_axes, np.int64),
         offsets=np.zeros(int(problem.fanout.prod(axis=1).max()), np.int64),
+        meshes=int(problem.mesh.level[:, ON].any()),
+        mesh=problem.mesh._replace(  # the tables are shared, the scratch is not
+            load=np.zeros_like(problem.mesh.load),
+            mark=np.zeros_like(problem.mesh.mark),
+            child=np.zeros_like(problem.mesh.child),
+            role=np.zeros_like(problem.mesh.role),
+        ),
     )
 
 
@@ -559,6 +572,57 @@ def _count_tensor(
 
 
 @njit_plain
+def crossing(position: IntArray, m: int, t: int) -> tuple[int, int]:
+    """The levels between which tensor t crosses the fan-out of level m: outer (-1: none), inner (``L``: the MACs)."""
+    outer, inner = -1, position.shape[0]
+    for v in range(position.shape[0]):
+        if position[v, t] != BYPASSED:
+            if v <= m:
+                outer = v
+            else:
+                inner = v
+                break
+    return outer, inner
+
+
+@njit_plain
+def _mesh_traffic(
+    m: int, loops: IntArray, position: IntArray, compute_cycles: int, bounds: IntArray, terms: IntArray,
+    first_term: IntArray, motion: IntArray, coef: IntArray, tensor: IntArray, pair: FloatArray, level_int: IntArray,
+    outside: IntArray, use: IntArray, counts: IntArray, spent: FloatArray, offsets: IntArray, mesh: IntArray,
+    bits: IntArray, unit: IntArray, load: FloatArray, mark: IntArray, child: IntArray, role: IntArray,
+) -> float:  # fmt: skip
+    """Fill the loads of the mesh below level m over the whole run and `spent`'s busiest link; returns energy (rules N5-N9)."""
+    n_tensors = position.shape[1]
+    clear(load, mark)
+    token, energy = 0, 0.0
+    for t in range(n_tensors):
+        outer, inner = crossing(position, m, t)
+        if outer < 0:
+            continue
+        is_output = t == n_tensors - 1
+        down, up = 1.0 * compute_cycles, 0.0
+        if inner < position.shape[0]:
+            down = 1.0 * counts[inner, t, FILLS]
+            if is_output:
+                up = down + use[inner, SHARE]
+        elif is_output:
+            down, up = 0.0, 1.0 * compute_cycles
+        for between in range(m + 1, inner):
+            distinct = _distinct_children(
+                loops, between, t, bounds, terms, first_term, motion, coef, tensor, level_int, outside, use, offsets
+            )
+            down *= distinct
+            up *= distinct
+        total = list_children(loops, use[m, START], use[m, STOP], t, mesh[m, WIDTH], coef, unit, outside, child)
+        token, moved = add_loads(mesh[m], child, total, down, up, bits[m, t], not is_output, load, mark, role, token)
+        # pJ of a hop stand for an element: bits of all links over bits of one element
+        energy += moved / bits[m, t] * pair[m, t, _HOP] * use[m, INSTANCES]
+    spent[m, MESH] = np.ceil(busiest(load, mesh[m, NODES]) * _ROUNDED)
+    return energy
+
+
+@njit_plain
 def score(kernel: Kernel, nest: Nest, count: int) -> tuple[int, float, float]:
     """Score one mapping.
 
@@ -593,4 +657,17 @@ def score(kernel: Kernel, nest: Nest, count: int) -> tuple[int, float, float]:
             loops, position, t, compute_cycles, bounds, terms, first_term, motion, coef, tensor, pair, level_int,
             level, kernel.reuse, outside, use, extent, counts, spent, shift, offsets,
         )  # fmt: skip
-    return VALID, energy, _throttled_cycles(position, pair, level_int, level, use, counts, spent, compute_cycles)
+    cycles = _throttled_cycles(position, pair, level_int, level, use, counts, spent, compute_cycles)
+    if kernel.meshes == 1:
+        for m in range(position.shape[0]):
+            spent[m, MESH] = 0.0
+            if kernel.mesh.level[m, ON] == 1:
+                network = _mesh_traffic(
+                    m, loops, position, compute_cycles, bounds, terms, first_term, motion, coef, tensor, pair, level_int,
+                    outside, use, counts, spent, offsets, kernel.mesh.level, kernel.mesh.bits, kernel.mesh.unit,
+                    kernel.mesh.load, kernel.mesh.mark, kernel.mesh.child, kernel.mesh.role,
+                )  # fmt: skip
+                energy += network
+                spent[m, NETWORK] += network
+                cycles = max(cycles, spent[m, MESH])
+    return VALID, energy, cycles

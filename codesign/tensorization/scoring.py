@@ -227,6 +227,7 @@ def score_program(
         kernel.bounds, kernel.terms, kernel.first_term, kernel.motion, kernel.coef, kernel.tensor, kernel.element_bits,
         kernel.pair, kernel.level_int, kernel.level, macs, kernel.mac_energy, kernel.reuse, kernel.inner,
         kernel.outside, kernel.use, kernel.extent, kernel.counts, kernel.spent, kernel.shift, kernel.offsets,
+        kernel.meshes, kernel.mesh,
     )  # fmt: skip
     status, energy, _ = score(padded, Nest(problem.loops, problem.position), n)
     if status != VALID:

@@ -17,6 +17,7 @@ from codesign.timing.batches import batch_bound
 from codesign.timing.derive import ARRAY, ISSUER, RETAIN, derive
 from codesign.timing.dram.timed import MemoryTraffic, with_memory
 from codesign.timing.engine import CUT_SHORT, NOTHING, STORE, Plan, run
+from codesign.timing.noc.timed import MeshUse, mesh_resource_names, with_mesh
 from codesign.timing.table import Overlap, Timing, encode_timing, timing_for, whole_cycles
 from codesign.workloads.computation import Computation
 
@@ -70,6 +71,7 @@ class Run:
         events: The timeline, from the start; empty unless asked for.
         exact_cycles: Before rounding to whole cycles (constants of a table may be fractions).
         memory: What the DRAM did, where the architecture names its device.
+        meshes: What crossed each mesh.
     """
 
     latency_cycles: int
@@ -81,6 +83,7 @@ class Run:
     events: tuple[Event, ...] = ()
     exact_cycles: float = 0.0
     memory: MemoryTraffic | None = None
+    meshes: tuple[MeshUse, ...] = ()
 
     @property
     def waits_for(self) -> str:
@@ -139,14 +142,29 @@ def simulate(
     plan, role = derive(kernel, nest, count, machine)
     ports = resource_names(architecture)
     names = tuple(_process_name(computation, architecture, plan, role[k], k) for k in range(len(role)))
-    memory = None
-    if timing.overlap is not Overlap.PERFECT and any(level.dram is not None for level in architecture.levels):
+    memory, least = None, None
+    meshes: tuple[MeshUse, ...] = ()
+    waits = timing.overlap is not Overlap.PERFECT
+    if waits and any(level.fanout.mesh is not None for level in architecture.levels):
+        plan, least, meshes = with_mesh(plan, role, kernel, nest, count, architecture, machine)
+        ports += mesh_resource_names(architecture)
+    if waits and any(level.dram is not None for level in architecture.levels):
         retain = tuple(bool(row[RETAIN]) for row in machine.level_int)
         plan, memory, operation_limit = with_memory(
-            plan, role, kernel, nest, count, computation, architecture, retain, operation_limit=operation_limit
+            plan,
+            role,
+            kernel,
+            nest,
+            count,
+            computation,
+            architecture,
+            retain,
+            least=least,
+            operation_limit=operation_limit,
         )
     result = run_plan(plan, names, ports, timing, events=events, operation_limit=operation_limit)
-    return replace(result, memory=memory)
+    complete = result.complete and all(use.complete for use in meshes)
+    return replace(result, complete=complete, memory=memory, meshes=meshes)
 
 
 def resource_names(architecture: Architecture) -> tuple[str, ...]:

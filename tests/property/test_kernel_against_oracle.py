@@ -117,8 +117,10 @@ def test_ports_are_busy_for_what_the_interpreter_moves(
         allowed = {math.ceil(busy * (1 - rounding)), math.ceil(busy), math.ceil(busy * (1 + rounding))}
         assert level.busy_cycles in allowed, (str(computation), level.level)
         assert level.cycles == max(cost.compute_cycles, level.busy_cycles)
-    assert cost.latency_cycles == max(cost.compute_cycles, *(v.busy_cycles for v in cost.levels))
+    meshes = {f"mesh below {v.level}": v.mesh_cycles for v in cost.levels if v.mesh_cycles is not None}
+    assert cost.latency_cycles == max(cost.compute_cycles, *(v.busy_cycles for v in cost.levels), *meshes.values())
     busy_throughout = {v.level for v in cost.levels if v.busy_cycles == cost.latency_cycles}
+    busy_throughout |= {name for name, cycles in meshes.items() if cycles == cost.latency_cycles}
     assert set(cost.bottlenecks) - {"compute"} == busy_throughout
     assert ("compute" in cost.bottlenecks) == (cost.compute_cycles == cost.latency_cycles)
 

@@ -30,6 +30,10 @@ from codesign.scheduling.soma.search.dram_search import DramChain, greedy
 from codesign.scheduling.soma.search.fusion_search import FusionChain, Workspace, score
 from codesign.scheduling.soma.search.latency_bound import stage2_bound
 from codesign.scheduling.soma.simulator import SimulationError, simulate_program
+from codesign.scheduling.timed import time_fused
+from codesign.timing.table import Timing
+
+NO_LATENCIES = Timing("none")
 
 
 @st.composite
@@ -113,7 +117,7 @@ def test_simulator_and_bound_agree_with_every_schedule(case: tuple[Problem, Fusi
         assert found[-1].latency_cycles <= found[-2].latency_cycles
     for one in found:
         run = simulate_program(make_instructions(one))
-        assert run.latency_cycles == one.latency_cycles
+        assert run.latency_cycles == one.latency_cycles == time_fused(one, NO_LATENCIES).latency_cycles
         assert run.peak_buffer_bytes == one.peak_buffer_bytes <= problem.limit_bytes
         assert stage2_bound(parsed) <= one.latency_cycles
         assert parsed.bound_cycles <= one.latency_cycles
@@ -190,5 +194,5 @@ def test_several_channels_move_the_same_bytes_and_the_simulator_agrees(
             run = simulate_program(make_instructions(found))
         except SimulationError as error:  # pragma: no cover - a failure of the law
             pytest.fail(str(error))
-        assert run.latency_cycles == found.latency_cycles
+        assert run.latency_cycles == found.latency_cycles == time_fused(found, NO_LATENCIES).latency_cycles
         assert found.latency_cycles >= found.parsed.bound_cycles

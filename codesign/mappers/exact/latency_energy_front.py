@@ -3,11 +3,13 @@
 import math
 import time
 
+from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
 from codesign.mappers.exact.incumbent import Goal
 from codesign.mappers.exact.keep_set_search import search_keep_sets
 from codesign.mappers.exact.mapper import new_incumbent, to_result
+from codesign.mappers.exact.mesh import has_mesh
 from codesign.mappers.exact.problem.charge_bases import BaseArrays
 from codesign.mappers.exact.problem.instance import make_instance
 from codesign.mappers.protocol import MapResult
@@ -30,6 +32,12 @@ def pareto(problem: MappingProblem, *, budget: Budget, reuse: Reuse = Reuse.TIME
         mapping a single result that says why.
     """
     started = time.perf_counter()
+    if has_mesh(problem.architecture):
+        raise UserError(
+            "the exact front does not search architectures with `links: mesh`",
+            where=f"architecture {problem.architecture.name!r}",
+            hint="map with each objective by the exact mapper, which says its gap, or take links multicast",
+        )
     instance = make_instance(problem, reuse)
     bases = BaseArrays(instance)
     points: list[MapResult] = []

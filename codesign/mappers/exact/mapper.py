@@ -16,6 +16,7 @@ from codesign.mappers.annealing import AnnealingMapper
 from codesign.mappers.driver import Encoded
 from codesign.mappers.exact.incumbent import Goal, Incumbent
 from codesign.mappers.exact.keep_set_search import search_keep_sets
+from codesign.mappers.exact.mesh import has_mesh, map_on_mesh
 from codesign.mappers.exact.problem.charge_bases import BaseArrays
 from codesign.mappers.exact.problem.instance import Instance, make_instance
 from codesign.mappers.protocol import MapResult
@@ -63,6 +64,15 @@ class ExactMapper:
         if reuse is Reuse.WHOLE:
             raise UserError(
                 "the exact mapper does not search under reuse rule 'whole'", hint="use anneal, genetic or random"
+            )
+        if has_mesh(problem.architecture):
+            return map_on_mesh(
+                lambda plain, left: self.map(plain, objective, budget=left, seed=seed, reuse=reuse),
+                problem,
+                objective,
+                budget=budget,
+                seed=seed,
+                reuse=reuse,
             )
         instance = make_instance(problem, reuse)
         best = new_incumbent(

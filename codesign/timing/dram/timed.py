@@ -17,12 +17,15 @@ from codesign.timing.dram.controller import CUT_SHORT as DEVICE_CUT_SHORT
 from codesign.timing.dram.controller import Served, serve
 from codesign.timing.dram.device import DramDevice, load_device
 from codesign.timing.dram.memory import DramRun, account
-from codesign.timing.dram.transfers import Regions, list_bursts, places, regions
+from codesign.timing.dram.transfers import Regions, entered_by, list_bursts, places, regions
 from codesign.timing.engine import LOAD, NOTHING, Plan, run
 from codesign.workloads.computation import Computation
 
-BURST_LIMIT = 6_000_000
+BURST_LIMIT = 2_000_000
 """Bursts of a run that are simulated; what comes after is not, and the result says so."""
+
+BURST_WORK = 4_000_000
+"""Bursts simulated in all rounds together, after which no further round begins."""
 
 ROUNDS = 6
 """Rounds of engine and device at most; from the third on cycles are averaged with those before."""
@@ -160,7 +163,8 @@ def with_memory(
     current, rounds = plan, 0
     served: list[Served] = []
     order = np.zeros(0, np.int64)
-    while rounds < ROUNDS and residual > SETTLED:
+    simulated = 0
+    while rounds < ROUNDS and residual > SETTLED and simulated < BURST_WORK:
         transfers, length = _timeline(current, found, limit)
         if cycles >= 0.0:
             residual = abs(length - cycles) / max(cycles, 1.0)
@@ -180,6 +184,7 @@ def with_memory(
         start = np.ceil(transfers.start[:listed] / clocks - 1e-9).astype(np.int64)
         ready = np.repeat(start, np.diff(first))
         served, accepted, done = _serve(device, address, write, ready)
+        simulated += len(address)
         hold, whole = _spans(start, first, write, accepted, done)
         spans = _Spans(hold * clocks, whole * clocks, current, 1.0 if rounds < 2 else 0.5)
         current = _listed(plan, found, transfers, listed, spans, least)
@@ -303,8 +308,10 @@ def _listed(
         size = int((transfers.process == k).sum()) + 1 if plan.kind[k] == LOAD else steps
         cycles, ahead = np.full(size, float(spans.whole[mine].mean()) if len(mine) else 0.0), np.zeros(size)
         at = np.arange(len(mine)) if plan.kind[k] == LOAD else transfers.step[mine]
-        floor = 0.0 if least is None else least[k].max()
-        cycles[at] = np.maximum(spans.whole[mine], floor)
+        cycles[at] = spans.whole[mine]
+        if least is not None:  # a mesh behind the device: its packets follow the first data
+            ways = entered_by(transfers.step[mine], bool(found.store[k]), plan.factors[0])
+            cycles[at] = np.maximum(cycles[at], least[k][ways])
         if plan.kind[k] == LOAD:
             ahead[at] = cycles[at] - spans.hold[mine]
         if spans.weight < 1.0:

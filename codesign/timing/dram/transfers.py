@@ -103,7 +103,7 @@ def child_offsets(
     return found
 
 
-def _translations(kernel: Kernel, nest: Nest, v: int, t: int) -> dict[int, tuple[int, IntArray]]:
+def moved_by_loop(kernel: Kernel, nest: Nest, v: int, t: int) -> dict[int, tuple[int, IntArray]]:
     """By loop outside the tile: words that its advance brings in, and how far the tile has moved (rules R1-R4)."""
     found: dict[int, tuple[int, IntArray]] = {}
     coef, outside = kernel.coef, kernel.outside
@@ -138,7 +138,7 @@ def regions(
 ) -> Regions:
     """Regions of a plan that `codesign.timing.derive.derive` made, for transfers from and to level `memory`."""
     n, ways, axes = len(plan.kind), plan.factors.shape[1] + 1, kernel.coef.shape[1]
-    place = _plan_loops(nest, count, plan)
+    place = plan_loops(nest, count, plan)
     tensor, store, old = np.full(n, -1, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
     extent = np.ones((n, axes), np.int64)
     move = np.zeros((n, ways - 1, axes), np.int64)
@@ -152,7 +152,7 @@ def regions(
         tensor[k], store[k] = t, plan.kind[k] == STORE
         extent[k] = np.maximum(1, kernel.extent[v, t])
         full = int(kernel.counts[v, t, TILE])
-        moved = _translations(kernel, nest, v, t)
+        moved = moved_by_loop(kernel, nest, v, t)
         old[k] = plan.kind[k] == STORE and kernel.counts[v, t, FILLS] == 0 and kernel.counts[memory, t, READS] > 0
         for way in range(ways):
             if plan.active[k, 0, way] == 0:
@@ -179,7 +179,7 @@ def regions(
     return Regions(tensor, store, extent, move, part, shift, first_child, child, again, old)
 
 
-def _plan_loops(nest: Nest, count: int, plan: Plan) -> dict[int, int]:
+def plan_loops(nest: Nest, count: int, plan: Plan) -> dict[int, int]:
     """The loop of the nest behind each loop of the plan; loop 0 of the plan is its phase."""
     temporal = [i for i in range(count) if nest.loops[i, KIND] == TEMPORAL]
     return {1 + j: i for j, i in enumerate(temporal[: plan.factors.shape[1] - 1])}
@@ -325,6 +325,20 @@ def _region(
         out, size, more = _box(new_low, new_high, t, places, burst_bits, out, size, start)
         elements += more
     return out, size, elements
+
+
+@njit
+def entered_by(step: IntArray, store: bool, factors: IntArray) -> IntArray:
+    """The way by which steps are entered (a store: left): 0, or 1 and the loop that advances."""
+    out = np.zeros(step.shape[0], np.int64)
+    for i in range(step.shape[0]):
+        rest = step[i]
+        for loop in range(factors.shape[0] - 1, -1, -1):
+            digit = rest % factors[loop]
+            rest //= factors[loop]
+            if out[i] == 0 and (digit + 1 < factors[loop] if store else digit > 0):
+                out[i] = loop + 1
+    return out
 
 
 @njit

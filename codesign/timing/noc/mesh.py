@@ -6,8 +6,9 @@ import numpy as np
 
 from codesign.core.errors import UserError
 from codesign.core.jit import njit
+from codesign.cost.mesh import LOCAL, PORTS, neighbour, route
 from codesign.mapping.nest import IntArray
-from codesign.timing.noc.router import LOCAL, PORTS, Delivery, Traffic, neighbour, route, simulate_mesh
+from codesign.timing.noc.router import Delivery, Traffic, simulate_mesh
 
 CYCLE_LIMIT = 100_000_000
 _MOST_CHANNELS = 12

@@ -10,11 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.core.jit import njit, njit_plain
+from codesign.cost.mesh import LOCAL, PORTS, neighbour, route
 from codesign.mapping.nest import IntArray
-
-PORTS, LOCAL = 5, 4
-EAST, WEST, SOUTH, NORTH = 0, 1, 2, 3
-"""Ports: to and from x + 1, x - 1, y + 1, y - 1, and the node itself (`LOCAL`)."""
 
 FINISHED, CUT_SHORT, STUCK = 0, 1, 2
 _FLIGHT, _INJECTION, _CREDIT = 3, 2, 2
@@ -62,7 +59,7 @@ class Delivery(NamedTuple):
 
 
 @njit_plain
-def _first_from(mask: int, start: int, size: int) -> int:
+def first_from(mask: int, start: int, size: int) -> int:
     """The first set bit at or after `start`, going round; the mask is not empty."""
     for i in range(start, size):
         if (mask >> i) & 1:
@@ -71,35 +68,6 @@ def _first_from(mask: int, start: int, size: int) -> int:
         if (mask >> i) & 1:
             return i
     return -1
-
-
-@njit_plain
-def route(here: int, target: int, width: int) -> int:
-    """The port towards a node under X-Y routing."""
-    x, y, tx, ty = here % width, here // width, target % width, target // width
-    if tx > x:
-        return EAST
-    if tx < x:
-        return WEST
-    if ty > y:
-        return SOUTH
-    if ty < y:
-        return NORTH
-    return LOCAL
-
-
-@njit_plain
-def neighbour(here: int, port: int, width: int) -> int:
-    """The node behind a port."""
-    if port == EAST:
-        return here + 1
-    if port == WEST:
-        return here - 1
-    if port == SOUTH:
-        return here + width
-    if port == NORTH:
-        return here - width
-    return here
 
 
 @njit
@@ -297,14 +265,14 @@ def simulate_mesh(
                         continue
                     for v in range(o * channels, (o + 1) * channels):
                         if taken[r, v] == 0:
-                            i = _first_from(asks[o], va_grant[r, v], n_vc)
+                            i = first_from(asks[o], va_grant[r, v], n_vc)
                             if (touched >> i) & 1 == 0:
                                 granted[i] = 0
                                 touched |= 1 << i
                             granted[i] |= 1 << v
                 for i in range(n_vc):
                     if (touched >> i) & 1:
-                        v = _first_from(granted[i], va_accept[r, i], n_vc)
+                        v = first_from(granted[i], va_accept[r, i], n_vc)
                         va_grant[r, v] = (i + 1) % n_vc
                         va_accept[r, i] = (v + 1) % n_vc
                         won[i] = v
@@ -314,13 +282,13 @@ def simulate_mesh(
                 for o in range(PORTS):
                     those = (sending >> (o * PORTS)) & 31
                     if those:
-                        p = _first_from(those, sa_grant[r, o], PORTS)
+                        p = first_from(those, sa_grant[r, o], PORTS)
                         offers |= 1 << (p * PORTS + o)
                 for p in range(PORTS):
                     those = (offers >> (p * PORTS)) & 31
                     if those == 0:
                         continue
-                    o = _first_from(those, sa_accept[r, p], PORTS)
+                    o = first_from(those, sa_accept[r, p], PORTS)
                     i = candidate[p, o]
                     sa_grant[r, o] = (p + 1) % PORTS
                     sa_accept[r, p] = (o + 1) % PORTS

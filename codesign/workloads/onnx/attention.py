@@ -26,7 +26,7 @@ class _Sizes:
 
 
 def convert_attention(walk: GraphState, node: Any) -> None:
-    """Scaled dot-product attention (`Attention` of ONNX 23, `MultiHeadAttention` of ONNX Runtime).
+    """Scaled dot-product attention (`Attention` of ONNX 23, `MultiHeadAttention` and `GroupQueryAttention` of ONNX Runtime).
 
     Scale and mask belong to the softmax. Grouped queries share keys and values. A cache grows in place.
     """
@@ -36,7 +36,7 @@ def convert_attention(walk: GraphState, node: Any) -> None:
         emit_opaque(walk, node)
         return
     flags = attributes(node)
-    first_past = 4 if node.op_type == "Attention" else 6
+    first_past = {"Attention": 4, "GroupQueryAttention": 3}.get(node.op_type, 6)
     query, key, value = (needed(inputs, i) for i in range(3))
     past = [inputs[i] if len(inputs) > i else None for i in (first_past, first_past + 1)]
     sizes = _sizes(query, key, value, past[0], flags)

@@ -7,6 +7,7 @@ from typing import Any
 
 from codesign.core.errors import UserError
 from codesign.workloads.network import NetworkTensor, Operator
+from codesign.workloads.onnx.element_types import stored_bits
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,8 @@ class GraphState:
         self.warnings: list[str] = []
         self.guessed = False
         self.used = {n for node in model.graph.node for n in node.input} | {o.name for o in model.graph.output}
+        self.widths: dict[str, int] = {}  # by tensor: bits of an element, where its type does not say
+        self.scale_bits: dict[str, float] = {}  # by tensor: bits of scales per element
         self.repeated: dict[str, Repeated] = {}  # by tensor: values that repeat another's elements
         self._put_off: dict[str, Callable[[], None]] = {}  # by tensor: what makes it when somebody needs it
         self._operator_names: set[str] = set()
@@ -137,7 +140,11 @@ class GraphState:
             make()
         if value.tensor not in self.tensors:
             self.tensors[value.tensor] = NetworkTensor(
-                value.tensor, value.shape, self.settings.bits, is_parameter=value.constant
+                value.tensor,
+                value.shape,
+                self.widths.get(value.tensor) or stored_bits(value.element_type, self.settings.bits),
+                is_parameter=value.constant,
+                scale_bits=self.scale_bits.get(value.tensor, 0.0),
             )
         return value.tensor
 

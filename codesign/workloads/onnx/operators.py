@@ -23,6 +23,7 @@ from codesign.workloads.onnx.emit import (
     window_padding,
 )
 from codesign.workloads.onnx.graph_state import GraphState, Repeated, Value
+from codesign.workloads.onnx.quantization import dequantize, matmul_nbits
 from codesign.workloads.onnx.recurrent import convert_recurrent
 from codesign.workloads.onnx.views import plain, shared_product
 
@@ -368,6 +369,8 @@ def _table() -> dict[str, Rule]:
         "LRN": _lrn,
         "Attention": convert_attention,
         "MultiHeadAttention": convert_attention,
+        "GroupQueryAttention": convert_attention,
+        "MatMulNBits": matmul_nbits,
         "Softmax": _softmax,
         "LogSoftmax": _softmax,
         "Hardmax": _softmax,
@@ -378,6 +381,7 @@ def _table() -> dict[str, Rule]:
     rules |= dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool)
     rules |= dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"), _global_pool)
     rules |= dict.fromkeys((*FUNCTIONS, *UNARY), _activation)
+    rules["DequantizeLinear"] = dequantize
     rules |= dict.fromkeys(BINARY, _elementwise)
     rules |= dict.fromkeys(_REDUCTIONS, _reduce)
     rules |= dict.fromkeys(_NORMALIZATIONS, _normalization)

@@ -97,6 +97,11 @@ def _infer_by_rule(walk: GraphState, node: Any, index: int) -> tuple[int, ...]:
         return broadcast_shape(inputs[0].shape, inputs[1].shape)
     if inputs and node.op_type in ("Gelu", "FastGelu", "QuickGelu", "SimplifiedLayerNormalization") and index == 0:
         return inputs[0].shape
+    if node.op_type == "MatMulNBits" and index == 0:
+        outer = next(a.i for a in node.attribute if a.name == "N")
+        return (*inputs[0].shape[:-1], int(outer))
+    if node.op_type == "GroupQueryAttention" and index < 3:
+        return _grouped_shape(walk, node, index)
     if node.op_type == "MultiHeadAttention" and index == 0:
         return (*inputs[0].shape[:-1], inputs[2].shape[-1])
     stated = _stated_shape(walk, node.output[index])
@@ -107,6 +112,17 @@ def _infer_by_rule(walk: GraphState, node: Any, index: int) -> tuple[int, ...]:
     if node.output[index] in walk.used:
         walk.warn(f"shape of {node.output[index]!r} ({node.op_type}) cannot be inferred; taken to be its first input's")
     return guess
+
+
+def _grouped_shape(walk: GraphState, node: Any, index: int) -> tuple[int, ...]:
+    """Of the result of `GroupQueryAttention`, of its keys and of its values: (batch, heads of keys, tokens, width)."""
+    flags = {a.name: a.i for a in node.attribute}
+    query, key, _, past, *_ = [*walk.inputs(node), None, None]
+    if query is None or key is None or index == 0:
+        return () if query is None else query.shape
+    heads = int(flags["kv_num_heads"])
+    batch, tokens, features = key.shape
+    return batch, heads, tokens + (0 if past is None else past.shape[2]), features // heads
 
 
 def _stated_shape(walk: GraphState, name: str) -> tuple[int, ...] | None:

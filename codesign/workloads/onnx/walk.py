@@ -14,6 +14,7 @@ from codesign.workloads.onnx.emit import emit_opaque
 from codesign.workloads.onnx.graph_state import GraphState, Settings, Value
 from codesign.workloads.onnx.operators import convert
 from codesign.workloads.onnx.parameters import parameter_names, weight_inputs
+from codesign.workloads.onnx.quantization import dequantize, refuse_unknown, with_stored_widths
 from codesign.workloads.onnx.shapes import infer_outputs
 from codesign.workloads.onnx.views import put_off
 
@@ -41,6 +42,7 @@ class GraphWalk(GraphState):
         inputs = self._enter()
         for index, node in enumerate(self.model.graph.node):
             label = node.name or f"{node.op_type} {index}"
+            refuse_unknown(node, f"node {label!r}")
             try:
                 if not self._fold(node):
                     self._infer(node)
@@ -71,7 +73,7 @@ class GraphWalk(GraphState):
         used = {n for o in self.operators for n in (*o.inputs, *o.outputs)} | set(names)
         return Network.sorted(
             self.settings.name,
-            self.operators,
+            [with_stored_widths(o, self.tensors) for o in self.operators],
             [t for n, t in self.tensors.items() if n in used],
             [n for n in inputs if n in used],
             names,
@@ -122,6 +124,9 @@ class GraphWalk(GraphState):
             return False
         known = all(v is None or v.data is not None for v in inputs)
         self._infer(node, constant=True)
+        if node.op_type == "DequantizeLinear":
+            dequantize(self, node)
+            return True
         small = all(math.prod(self.output(node, i).shape) <= _FOLD_ELEMENTS for i, n in enumerate(node.output) if n)
         if known and small and not node.op_type.startswith(("Random", "Multinomial", "Bernoulli")):
             self._evaluate(node, inputs)

@@ -19,6 +19,7 @@ from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.mappers.protocol import Mapper
 from codesign.mapping.constraints import MappingProblem
+from codesign.mapping.mapping import Mapping
 from codesign.scheduling.soma.model import hardware as hw
 from codesign.scheduling.soma.model import layer_graph as nw
 from codesign.scheduling.soma.model.hardware import Memory
@@ -65,6 +66,7 @@ class MappedPlatform:
         objective: What each tile's mapping minimises.
         seed: Of stochastic mappers.
         prices: What was priced so far, by computation.
+        mappings: And how it is mapped.
 
     Raises:
         UserError: The architecture has no DRAM or no core below its buffer, or lacks a size, a bandwidth or an energy.
@@ -76,6 +78,7 @@ class MappedPlatform:
     objective: Objective = Objective.EDP
     seed: int = 0
     prices: dict[Computation, TilePrice] = field(default_factory=dict, compare=False, repr=False)
+    mappings: dict[Computation, Mapping] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         where = f"architecture {self.architecture.name!r}"
@@ -179,11 +182,19 @@ class MappedPlatform:
             self.prices[computation] = self._map(computation)
         return self.prices[computation]
 
+    def tile_mapping(self, computation: Computation) -> Mapping:
+        """How a tile that has a price is mapped; priced elsewhere (another process), it is mapped again, from the same seed."""
+        if computation not in self.mappings:
+            self._map(computation)
+        return self.mappings[computation]
+
     def _map(self, computation: Computation) -> TilePrice:
         problem = MappingProblem(computation, self.core)
-        cost = self.mapper.map(problem, self.objective, budget=self.budget, seed=self.seed).cost
-        if cost is None:
+        result = self.mapper.map(problem, self.objective, budget=self.budget, seed=self.seed)
+        cost = result.cost
+        if cost is None or result.mapping is None:
             return NO_PRICE
+        self.mappings[computation] = result.mapping
         below = sum(level.energy_pj for level in cost.levels[1:])
         links = sum(level.network_pj for level in cost.levels)
         return cost.latency_cycles, cost.energy_pj, cost.levels[0].energy_pj, below, links, cost.mac_energy_pj

@@ -1,0 +1,272 @@
+"""What a mapping sends over the routers of a mesh: flits of every link and port, by multicast and reduction trees.
+
+Compiled and allocation-free: the kernel calls it for every mapping it scores. Rules N5-N9 of docs/reference/cost-model.md.
+Which children share a word is what matrix A of CoSA says (Q. Huang et al., ISCA 2021, Fig. 5): a spatial loop over a dimension
+that does not index a tensor makes multicast of an input, reduction of an output; one that does makes unicast.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from codesign.arch.architecture import Architecture
+from codesign.core.jit import njit_plain
+from codesign.mapping.nest import DIM, FACTOR, KIND, SPATIAL_X, FloatArray, IntArray
+from codesign.workloads.computation import Computation
+
+PORTS, LOCAL, INJECTION = 5, 4, 5
+EAST, WEST, SOUTH, NORTH = 0, 1, 2, 3
+"""Ports: to and from x + 1, x - 1, y + 1, y - 1, and the node itself (`LOCAL`: out to it; `INJECTION`: in from it)."""
+
+DOWN, UP = 0, 1
+ON, WIDTH, NODES, TREES, FLIT_BITS, PARENTS, FIRST_PARENT = 0, 1, 2, 3, 4, 5, 6
+_STEP_SIZE = 3
+_KEY, _NODE = 0, 1
+_INCOMING, _MEMBER = 0, 1
+
+
+class MeshArrays(NamedTuple):
+    """The meshes of an architecture, and room to count on.
+
+    Attributes:
+        level: ``L x (6 + P)`` columns `ON`, `WIDTH`, `NODES`, `TREES`, `FLIT_BITS`, `PARENTS`, then the parents.
+        bits: ``L x T`` bits of an element on the way.
+        unit: ``T x A`` weights that make one number of an offset vector.
+        load: ``2 x nodes x 6`` flits, by direction (`DOWN`, `UP`), node and port.
+        mark: ``nodes x 6`` trees that have passed a port.
+        child: ``2 x children`` offset and node of every child in use.
+        role: ``2 x nodes`` links of a tree that end at a node, whether it sends into the tree.
+    """
+
+    level: IntArray
+    bits: IntArray
+    unit: IntArray
+    load: FloatArray
+    mark: IntArray
+    child: IntArray
+    role: IntArray
+
+
+def make_mesh(computation: Computation, architecture: Architecture, bounds: IntArray, coef: IntArray) -> MeshArrays:
+    """The arrays of an architecture; of one without a mesh they are as small as can be."""
+    found = [level.fanout.mesh for level in architecture.levels]
+    most = max((len(m.parents) for m in found if m is not None), default=0)
+    nodes = max((m.width * m.height for m in found if m is not None), default=1)
+    children = max((v.fanout.size for v in architecture.levels if v.fanout.mesh is not None), default=1)
+    level = np.zeros((len(found), FIRST_PARENT + most), np.int64)
+    bits = np.zeros((len(found), len(computation.tensors)), np.int64)
+    for v, mesh in enumerate(found):
+        if mesh is not None:
+            size = mesh.width * mesh.height
+            level[v, :FIRST_PARENT] = (1, mesh.width, size, mesh.trees, mesh.flit_bits, len(mesh.parents))
+            level[v, FIRST_PARENT : FIRST_PARENT + len(mesh.parents)] = mesh.parents
+        for t, tensor in enumerate(computation.tensors):
+            bits[v, t] = tensor.bits if v == 0 else tensor.partial_bits
+    reach = 1 + (coef * (bounds - 1)[None, None, :]).sum(axis=2)
+    unit = np.cumprod(np.concatenate([np.ones((len(coef), 1), np.int64), reach[:, :-1]], axis=1), axis=1)
+    return MeshArrays(
+        level, bits, np.ascontiguousarray(unit), np.zeros((2, nodes, 6)), np.zeros((nodes, 6), np.int64),
+        np.zeros((2, children), np.int64), np.zeros((2, nodes), np.int64),
+    )  # fmt: skip
+
+
+@njit_plain
+def route(here: int, target: int, width: int) -> int:
+    """The port towards a node under X-Y routing."""
+    x, y, tx, ty = here % width, here // width, target % width, target // width
+    if tx > x:
+        return EAST
+    if tx < x:
+        return WEST
+    if ty > y:
+        return SOUTH
+    if ty < y:
+        return NORTH
+    return LOCAL
+
+
+@njit_plain
+def neighbour(here: int, port: int, width: int) -> int:
+    """The node behind a port."""
+    if port == EAST:
+        return here + 1
+    if port == WEST:
+        return here - 1
+    if port == SOUTH:
+        return here + width
+    if port == NORTH:
+        return here - width
+    return here
+
+
+@njit_plain
+def list_children(
+    loops: IntArray, start: int, stop: int, t: int, width: int, coef: IntArray, unit: IntArray, outside: IntArray,
+    child: IntArray,
+) -> int:  # fmt: skip
+    """Offset (as one number) and node of every child that a fan-out's spatial loops use; returns how many."""
+    total = 1
+    for i in range(start, stop):
+        total *= loops[i, FACTOR]
+    for c in range(total):
+        rest, x, y, span_x, span_y, key = c, 0, 0, 1, 1, 0
+        for i in range(stop - 1, start - 1, -1):
+            factor = loops[i, FACTOR]
+            digit = rest % factor
+            rest //= factor
+            if loops[i, KIND] == SPATIAL_X:
+                x += digit * span_x
+                span_x *= factor
+            else:
+                y += digit * span_y
+                span_y *= factor
+            for a in range(coef.shape[1]):
+                key += unit[t, a] * coef[t, a, loops[i, DIM]] * outside[i, _STEP_SIZE] * digit
+        child[_KEY, c] = key
+        child[_NODE, c] = y * width + x
+    return total
+
+
+@njit_plain
+def _send_down(
+    child: IntArray, total: int, leader: int, everyone: bool, trees: int, parent: int, width: int, flits: float,
+    load: FloatArray, mark: IntArray, token: int,
+) -> int:  # fmt: skip
+    """A parent's multicast to the children that share the leader's tile, or to the leader alone; returns its links."""
+    links = 0
+    load[parent, INJECTION] += flits
+    for c in range(leader, total):
+        if c != leader and (not everyone or trees == 0 or child[_KEY, c] != child[_KEY, leader]):
+            continue
+        here, target = parent, child[_NODE, c]
+        while here != target:
+            port = route(here, target, width)
+            if mark[here, port] != token:
+                mark[here, port] = token
+                load[here, port] += flits
+                links += 1
+            here = neighbour(here, port, width)
+        load[target, LOCAL] += flits
+    return links
+
+
+@njit_plain
+def _send_up(
+    child: IntArray, total: int, leader: int, trees: int, parent: int, width: int, nodes: int, flits: float,
+    load: FloatArray, mark: IntArray, token: int, role: IntArray,
+) -> int:  # fmt: skip
+    """The reduction of the leader's output to a parent; returns its links.
+
+    Sums are added at the nodes where two ways meet or a member sits: packets end there and the sum goes on as a packet.
+    """
+    links = 0
+    for r in range(nodes):
+        role[_INCOMING, r] = 0
+        role[_MEMBER, r] = 0
+    for c in range(leader, total):
+        if c != leader and (trees == 0 or child[_KEY, c] != child[_KEY, leader]):
+            continue
+        here = child[_NODE, c]
+        role[_MEMBER, here] = 1
+        while here != parent:
+            port = route(here, parent, width)
+            if mark[here, port] == token:
+                break
+            mark[here, port] = token
+            load[here, port] += flits
+            links += 1
+            here = neighbour(here, port, width)
+            role[_INCOMING, here] += 1
+    for r in range(nodes):
+        if r == parent:
+            load[r, LOCAL] += flits * (role[_INCOMING, r] + role[_MEMBER, r])
+            load[r, INJECTION] += flits * role[_MEMBER, r]
+        elif role[_MEMBER, r] == 1 or role[_INCOMING, r] > 1:
+            load[r, INJECTION] += flits
+            load[r, LOCAL] += flits * role[_INCOMING, r]
+    return links
+
+
+@njit_plain
+def add_loads(
+    mesh: IntArray, child: IntArray, total: int, words_down: float, words_up: float, bits: int, everyone: bool,
+    load: FloatArray, mark: IntArray, role: IntArray, token: int,
+) -> tuple[int, float]:  # fmt: skip
+    """Add one tensor's flits to the links of a mesh.
+
+    Args:
+        mesh: The level's row of `MeshArrays.level`.
+        child: Of `list_children`.
+        total: Children in use.
+        words_down: Elements that each child gets.
+        words_up: Elements that each child gives.
+        bits: Of an element.
+        everyone: Whether what goes down goes to all children that share it (inputs), or to the first of them (old sums).
+        load: Added to.
+        mark: Scratch.
+        role: Scratch.
+        token: Larger than any in `mark`.
+
+    Returns:
+        The next token, and bits x links of everything sent.
+    """
+    moved = 0.0
+    parts = mesh[PARENTS]
+    for leader in range(total):
+        first = True
+        if mesh[TREES] == 1:
+            for c in range(leader):
+                if child[_KEY, c] == child[_KEY, leader]:
+                    first = False
+                    break
+        if not first:
+            continue
+        for s in range(parts):
+            parent = mesh[FIRST_PARENT + s]
+            if words_down > 0.0:
+                flits = words_down * bits / (parts * mesh[FLIT_BITS])
+                links = _send_down(
+                    child, total, leader, everyone, mesh[TREES], parent, mesh[WIDTH], flits, load[DOWN], mark, token
+                )
+                token += 1
+                moved += links * flits * mesh[FLIT_BITS]
+            if words_up > 0.0:
+                flits = words_up * bits / (parts * mesh[FLIT_BITS])
+                links = _send_up(
+                    child,
+                    total,
+                    leader,
+                    mesh[TREES],
+                    parent,
+                    mesh[WIDTH],
+                    mesh[NODES],
+                    flits,
+                    load[UP],
+                    mark,
+                    token,
+                    role,
+                )
+                token += 1
+                moved += links * flits * mesh[FLIT_BITS]
+    return token, moved
+
+
+@njit_plain
+def busiest(load: FloatArray, nodes: int) -> float:
+    """Flits of the busiest link or port, traffic to the children and from them apart."""
+    most = 0.0
+    for way in range(2):
+        for r in range(nodes):
+            for port in range(6):
+                most = max(most, load[way, r, port])
+    return most
+
+
+@njit_plain
+def clear(load: FloatArray, mark: IntArray) -> None:
+    """Nothing sent."""
+    for r in range(mark.shape[0]):
+        for port in range(6):
+            mark[r, port] = -1
+            load[DOWN, r, port] = 0.0
+            load[UP, r, port] = 0.0

@@ -1,0 +1,85 @@
+"""Exact search where links are a mesh: the same machine with buses is bounded, mappings are judged with the mesh.
+
+Buses never cost more than a mesh: they count the same words, their links no energy and their bandwidth no cycles. So the
+optimum with buses is a lower bound. The best of its mapping and of annealing with the mesh is an upper one.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from codesign.arch.architecture import Architecture, Links
+from codesign.core.goals import Budget, Objective, Proof
+from codesign.cost.arrays import Reuse
+from codesign.cost.cost import Cost, evaluate
+from codesign.mappers.annealing import AnnealingMapper
+from codesign.mappers.protocol import MapResult
+from codesign.mapping.constraints import MappingProblem
+
+
+def has_mesh(architecture: Architecture) -> bool:
+    """Whether some fan-out is a mesh."""
+    return any(level.fanout.mesh is not None for level in architecture.levels)
+
+
+def with_buses(architecture: Architecture) -> Architecture:
+    """The architecture with every mesh replaced by links that cost nothing and share what the mesh shares."""
+    levels = []
+    for level in architecture.levels:
+        fanout = level.fanout
+        if fanout.mesh is not None:
+            links = Links.MULTICAST if fanout.shares else Links.NONE
+            fanout = replace(fanout, links=links, mesh=None, hop_pj_per_bit=0.0)
+        levels.append(replace(level, fanout=fanout))
+    return replace(architecture, levels=tuple(levels))
+
+
+def map_on_mesh(
+    exact: Callable[[MappingProblem, Budget], MapResult],
+    problem: MappingProblem,
+    objective: Objective,
+    *,
+    budget: Budget,
+    seed: int,
+    reuse: Reuse,
+) -> MapResult:
+    """The best mapping known on a mesh, with the distance to what is proven.
+
+    Args:
+        exact: The exact search of a problem without a mesh.
+        problem: With a mesh.
+        objective: What is minimised.
+        budget: Of the exact search.
+        seed: Of annealing.
+        reuse: See `codesign.cost.arrays.Reuse`.
+
+    Returns:
+        Proof OPTIMAL where the mesh costs the best mapping nothing, else GAP.
+    """
+    started = time.perf_counter()
+    bounded = exact(replace(problem, architecture=with_buses(problem.architecture)), budget)
+    if bounded.mapping is None or bounded.cost is None:
+        return bounded
+    bound = objective.of(bounded.cost) / (1.0 + (bounded.gap or 0.0)) if bounded.gap is not None else None
+    found = evaluate(problem.computation, problem.architecture, bounded.mapping, reuse=reuse)
+    assert isinstance(found, Cost)
+    best, mapping, evaluated = found, bounded.mapping, bounded.evaluated + 1
+    if bound is None or objective.of(best) > bound:
+        annealed = AnnealingMapper().map(problem, objective, budget=Budget(), seed=seed, reuse=reuse)
+        evaluated += annealed.evaluated
+        better = annealed.cost is not None and objective.of(annealed.cost) < objective.of(best)
+        if better and annealed.cost is not None and annealed.mapping is not None:
+            best, mapping = annealed.cost, annealed.mapping
+    proof, gap = Proof.NONE, None
+    if bound is not None:
+        gap = max(0.0, objective.of(best) / bound - 1.0)
+        proof = Proof.OPTIMAL if gap == 0.0 else Proof.GAP
+    return replace(
+        bounded,
+        mapping=mapping,
+        cost=best,
+        evaluated=evaluated,
+        seconds=time.perf_counter() - started,
+        proof=proof,
+        gap=gap,
+    )

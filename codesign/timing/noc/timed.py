@@ -1,0 +1,209 @@
+"""A plan whose transfers over a mesh take the cycles that the routers need for their packets (rules P7-P9)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.arch.architecture import Architecture
+from codesign.arch.mesh import MeshLinks
+from codesign.cost.kernel import FILLS, MESH, SHARE, START, STOP, TILE, Kernel, crossing
+from codesign.cost.mesh import add_loads, busiest, clear, list_children
+from codesign.mapping.nest import FloatArray, IntArray, Nest
+from codesign.timing.derive import EVENTS, RETAIN, Machine
+from codesign.timing.dram.transfers import child_offsets, moved_by_loop, plan_loops
+from codesign.timing.engine import COMPUTE, LOAD, NOTHING, STORE, Plan
+from codesign.timing.noc.network import Groups, TransferTime, time_transfer
+
+
+@dataclass(frozen=True)
+class MeshUse:
+    """What crosses one mesh.
+
+    Args:
+        level: The level above it.
+        bound_cycles: Of the analytical bound: flits of the busiest link or port over the whole run (rule N9).
+        shapes: Different transfers that were simulated.
+        flit_hops: Of one transfer of each shape.
+        simulated_hops: Those that were not skipped as repetitions.
+        complete: False where a transfer met the limit of cycles.
+    """
+
+    level: str
+    bound_cycles: int
+    shapes: int
+    flit_hops: int
+    simulated_hops: int
+    complete: bool
+
+    def to_json(self) -> dict[str, object]:
+        """As commands print it."""
+        return dict(vars(self))
+
+
+def mesh_resource_names(architecture: Architecture) -> tuple[str, ...]:
+    """Names of the resources that `with_mesh` adds, in order."""
+    found = [level.name for level in architecture.levels if level.fanout.mesh is not None]
+    return tuple(f"mesh below {name} {way}" for name in found for way in ("inwards", "outwards"))
+
+
+def with_mesh(
+    plan: Plan, role: IntArray, kernel: Kernel, nest: Nest, count: int, architecture: Architecture, machine: Machine
+) -> tuple[Plan, FloatArray, tuple[MeshUse, ...]]:
+    """The plan with transfers that hold a mesh until their packets have arrived.
+
+    Args:
+        plan: Made by `codesign.timing.derive.derive`.
+        role: Of its processes.
+        kernel: After `score`.
+        nest: The mapping.
+        count: Its loops.
+        architecture: Some fan-outs of it are meshes.
+        machine: Of the timing table.
+
+    Returns:
+        The plan with two more resources for each mesh, ``K x A`` cycles that each process takes on meshes, what crosses them.
+    """
+    more = 2 * sum(level.fanout.mesh is not None for level in architecture.levels)  # sides that may be held besides
+    duration = plan.duration.copy()
+    share = np.pad(plan.share, ((0, 0), (0, 0), (0, 0), (0, more)))
+    resource = np.pad(plan.resource, ((0, 0), (0, more)), constant_values=NOTHING)
+    least = np.zeros(duration.shape[::2])
+    uses, extra = [], plan.resources
+    shares = tuple(level.fanout.shares for level in architecture.levels)
+    for m, level in enumerate(architecture.levels):
+        links = level.fanout.mesh
+        if links is None:
+            continue
+        found: list[TransferTime] = []
+        for k in range(len(plan.kind)):
+            if plan.kind[k] == COMPUTE:
+                _stream(plan, k, m, shares, kernel, nest, machine, (duration, share, resource), extra)
+                continue
+            if plan.kind[k] not in (LOAD, STORE) or role[k, 0] < 0:
+                continue
+            if crossing(nest.position, m, int(role[k, 0]))[1] != role[k, 1]:
+                continue
+            times = _times(plan, role, k, m, links, kernel, nest, count, architecture, machine)
+            side = _free_side(resource[k])
+            resource[k, side] = extra + (plan.kind[k] == STORE)
+            for way, time in times.items():
+                duration[k, 0, way] = max(duration[k, 0, way], time.cycles)
+                share[k, 0, way, side] = time.hold
+                least[k, way] = max(least[k, way], time.cycles)
+                found.append(time)
+        different = set(found)
+        uses.append(
+            MeshUse(
+                level.name,
+                round(float(kernel.spent[m, MESH])),
+                len(different),
+                sum(t.flit_hops for t in different),
+                sum(t.simulated_hops for t in different),
+                all(t.complete for t in different),
+            )
+        )
+        extra += 2
+    return plan._replace(duration=duration, share=share, resource=resource, resources=extra), least, tuple(uses)
+
+
+def _free_side(sides: Sequence[int] | IntArray) -> int:
+    return next(s for s in range(1, len(sides)) if sides[s] == NOTHING)
+
+
+def _groups(kernel: Kernel, nest: Nest, m: int, t: int, links: MeshLinks, roots: bool) -> Groups:
+    """The nodes that share each tile of a tensor; only the first of each where `roots`."""
+    start, stop = int(kernel.use[m, START]), int(kernel.use[m, STOP])
+    child = kernel.mesh.child
+    total = list_children(nest.loops, start, stop, t, links.width, kernel.coef, kernel.mesh.unit, kernel.outside, child)
+    found: dict[int, list[int]] = {}
+    for c in range(total):
+        key = int(child[0, c]) if links.trees else c
+        found.setdefault(key, []).append(int(child[1, c]))
+    return tuple(tuple(nodes[:1] if roots else nodes) for nodes in found.values())
+
+
+def _times(
+    plan: Plan,
+    role: IntArray,
+    k: int,
+    m: int,
+    links: MeshLinks,
+    kernel: Kernel,
+    nest: Nest,
+    count: int,
+    architecture: Architecture,
+    machine: Machine,
+) -> dict[int, TransferTime]:
+    """The time of a process's transfers by the way its step is entered (a store: left)."""
+    t, v = int(role[k, 0]), int(role[k, 1])
+    up = plan.kind[k] == STORE
+    output = t == kernel.coef.shape[0] - 1
+    shares = tuple(level.fanout.shares for level in architecture.levels)
+    lanes = len(child_offsets(kernel, nest, count, t, m + 1, v, shares))
+    groups = _groups(kernel, nest, m, t, links, roots=output and not up)
+    full = int(kernel.counts[v, t, TILE])
+    moved = moved_by_loop(kernel, nest, v, t)
+    place = plan_loops(nest, count, plan)
+    found = {}
+    for way in range(plan.active.shape[2]):
+        if plan.active[k, 0, way] == 0:
+            continue
+        words = full
+        loop = place.get(way - 1)
+        if way > 0 and loop is not None and loop in moved and not output and machine.level_int[v, RETAIN] == 1:
+            words = moved[loop][0]
+        if words == 0:
+            continue
+        bits = words * lanes * int(kernel.mesh.bits[m, t])
+        flits = -(-bits // (len(links.parents) * links.flit_bits))
+        found[way] = time_transfer(links, groups, flits, bool(up))
+    return found
+
+
+def _stream(
+    plan: Plan,
+    k: int,
+    m: int,
+    shares: tuple[bool, ...],
+    kernel: Kernel,
+    nest: Nest,
+    machine: Machine,
+    parts: tuple[FloatArray, FloatArray, IntArray],
+    extra: int,
+) -> None:
+    """Words that cross the mesh while the array works: a step takes at least as long as their busiest link (rule P9)."""
+    duration, share, resource = parts
+    mesh = kernel.mesh
+    clear(mesh.load, mesh.mark)
+    token, n_levels = 0, nest.position.shape[0]
+    for t in range(nest.position.shape[1]):
+        outer, inner = crossing(nest.position, m, t)
+        if outer < 0 or (inner < n_levels and machine.level_int[inner, EVENTS] == 1):
+            continue
+        output = t == nest.position.shape[1] - 1
+        work = float(kernel.macs) / float(np.prod(kernel.use[:, 2]))
+        down, up = (0.0, work) if output else (work, 0.0)
+        if inner < n_levels:
+            down = float(kernel.counts[inner, t, FILLS])
+            up = down + float(kernel.use[inner, SHARE]) if output else 0.0
+        lanes = len(child_offsets(kernel, nest, len(nest.loops), t, m + 1, inner, shares))
+        down, up = down * lanes, up * lanes
+        total = list_children(
+            nest.loops, int(kernel.use[m, START]), int(kernel.use[m, STOP]), t, int(mesh.level[m, 1]), kernel.coef, mesh.unit,
+            kernel.outside, mesh.child,
+        )  # fmt: skip
+        token, _ = add_loads(
+            mesh.level[m], mesh.child, total, down, up, int(mesh.bits[m, t]), not output, mesh.load, mesh.mark, mesh.role,
+            token,
+        )  # fmt: skip
+    steps = float(np.prod(plan.factors[0]))
+    for way in range(2):
+        load = mesh.load.copy()
+        load[1 - way] = 0.0
+        cycles = float(np.ceil(busiest(load, int(mesh.level[m, 2])) / steps - 1e-9))
+        if cycles > 0.0:
+            side = _free_side(resource[k])
+            resource[k, side] = extra + way
+            share[k, 0, :, side] = cycles
+            duration[k, 0] = np.where(plan.active[k, 0] == 1, np.maximum(duration[k, 0], cycles), duration[k, 0])
