@@ -11,11 +11,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from codesign.core.errors import MissingDependencyError, UserError
 from codesign.core.files import read_structured, read_text, write_atomic, write_json
+from codesign.evaluation.records import DetailRecord
 from codesign.study.config import StudyConfig
+from codesign.study.former_records import present_config
 from codesign.study.study import Study, Trial
 
 SUFFIXES = (".json", ".csv", ".parquet")
@@ -86,7 +88,7 @@ def import_study(
         raise UserError(
             f"{path} does not say what was searched", hint="give --like, a study of the same space and objectives"
         )
-    config = _config(head["config"], str(path))
+    config = _config(present_config(head["config"]), str(path))
     parsed = [_trial(row, config, f"{path}, trial {k}") for k, row in enumerate(trials)]
     study = Study.create_or_resume(out, config, head.get("versions", {}), storage=storage, name=name)
     known = {json.dumps(t.point, sort_keys=True) for t in study.trials}
@@ -129,13 +131,13 @@ def _read_folder(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return head, trials
 
 
-def _trial(row: Mapping[str, Any], config: StudyConfig, where: str) -> tuple[Trial, dict[str, Any]]:
+def _trial(row: Mapping[str, Any], config: StudyConfig, where: str) -> tuple[Trial, DetailRecord]:
     try:
         if "point" in row:
             plain = {f.name: row[f.name] for f in fields(Trial)}
-            trial, detail = Trial(**plain), dict(row.get("detail") or {})
+            trial = Trial(**plain)
         else:
-            trial, detail = _trial_of_row(row, config, where), {}
+            trial = _trial_of_row(row, config, where)
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, UserError):
             raise
@@ -143,7 +145,8 @@ def _trial(row: Mapping[str, Any], config: StudyConfig, where: str) -> tuple[Tri
     missing = [o for o in config.objectives if o not in trial.metrics]
     if not trial.infeasible and missing:
         raise UserError(f"missing metric {missing[0]!r} of a feasible design", where=where)
-    return trial, detail
+    recorded = row.get("detail") if "point" in row else None
+    return trial, cast(DetailRecord, dict(recorded or {}))
 
 
 def _trial_of_row(row: Mapping[str, Any], config: StudyConfig, where: str) -> Trial:

@@ -67,6 +67,7 @@ class SchedulerContract(ABC):
     def test_traffic_is_at_least_what_must_be_loaded(self) -> None:
         """The network's input is read and its output written."""
         found, network = self._schedule(problem()), problem().network
+        assert isinstance(network, Network)  # of the problem above
         sizes = network.tensor_by_name
         least = sum(sizes[name].size_bytes for name in (*network.inputs, *network.outputs))
         assert found.dram_bytes is not None and found.dram_bytes >= least

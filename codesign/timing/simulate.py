@@ -7,6 +7,7 @@ import numpy as np
 
 from codesign.arch.architecture import Architecture, Ports
 from codesign.core.errors import UserError
+from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Reuse, encode_problem
 from codesign.cost.cost import Infeasible, evaluate
 from codesign.cost.kernel import VALID, make_kernel, score
@@ -15,9 +16,9 @@ from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import FloatArray, encode_nest
 from codesign.timing.batches import batch_bound
 from codesign.timing.derive import ARRAY, ISSUER, RETAIN, derive
-from codesign.timing.dram.timed import MemoryTraffic, with_memory
+from codesign.timing.dram.plan_bursts import MemoryTraffic, with_memory
 from codesign.timing.engine import CUT_SHORT, NOTHING, STORE, Plan, run
-from codesign.timing.noc.timed import MeshUse, mesh_resource_names, with_mesh
+from codesign.timing.noc.plan_packets import MeshUse, mesh_resource_names, with_mesh
 from codesign.timing.table import Overlap, Timing, encode_timing, timing_for, whole_cycles
 from codesign.workloads.computation import Computation
 
@@ -41,7 +42,7 @@ class ResourceUse:
     stalled: tuple[tuple[str, float], ...]
     idle_cycles: float
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """As commands print it."""
         return {"busy_cycles": self.busy_cycles, "stalled_on": dict(self.stalled), "idle_cycles": self.idle_cycles}
 

@@ -48,7 +48,15 @@ def graphs(draw: st.DrawFn) -> LayerGraph:
         kind = draw(st.sampled_from([LayerType.CONV, LayerType.CONV, LayerType.POOL, LayerType.ELTWISE]))
         if kind is LayerType.ELTWISE:
             same = [j for j in range(i) if channels == layers[j].K]
-            sources = tuple(dict.fromkeys([*([previous] if previous >= 0 else []), *draw(st.sets(st.sampled_from(same), max_size=1))])) if same else ()  # fmt: skip
+            sources = (
+                tuple(
+                    dict.fromkeys(
+                        [*([previous] if previous >= 0 else []), *draw(st.sets(st.sampled_from(same), max_size=1))]
+                    )
+                )
+                if same
+                else ()
+            )
             if len(sources) < 2:
                 kind = LayerType.CONV
             else:
@@ -76,8 +84,11 @@ def schemes(draw: st.DrawFn) -> tuple[Problem, FusionScheme]:
     limit = draw(st.sampled_from([None, 60_000, 25_000]))
     problem = Problem(graph, draw(st.sampled_from([1, 2, 4])), EDGE, options, limit)
     fusion = FusionScheme(
-        graph.topological, tuple(i for i, c in enumerate(cuts) if c == 2), tuple(i for i, c in enumerate(cuts) if c == 1), tiling
-    )  # fmt: skip
+        graph.topological,
+        tuple(i for i, c in enumerate(cuts) if c == 2),
+        tuple(i for i, c in enumerate(cuts) if c == 1),
+        tiling,
+    )
     return problem, fusion
 
 
@@ -149,9 +160,17 @@ def test_one_pass_timing_equals_the_reference_rule(case: tuple[Problem, FusionSc
         compact = np.searchsorted(ids, order)
         first = int(((rows[ids, KIND] != kf.STORE) & (rows[ids, USE] == 0)).sum())
         got = kd.order_latency(
-            parsed.tile_cycles, rows[ids, KIND].copy(), rows[ids, USE].copy(), start[ids], end[ids], parsed.transfer_cycles[ids], compact,
-            first, np.zeros(total + 1, np.int64), np.zeros(total + 1, np.int64),
-        )  # fmt: skip
+            parsed.tile_cycles,
+            rows[ids, KIND].copy(),
+            rows[ids, USE].copy(),
+            start[ids],
+            end[ids],
+            parsed.transfer_cycles[ids],
+            compact,
+            first,
+            np.zeros(total + 1, np.int64),
+            np.zeros(total + 1, np.int64),
+        )
         assert got == (want.latency_cycles if isinstance(want, Schedule) else -1)
 
 
