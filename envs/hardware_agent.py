@@ -127,10 +127,19 @@ class ReinforcedSearch:
         env = HardwareEnv(self._space, _never, self.problem.objectives)
         steps = self.episodes * self.weightings * self._space.dimension
         model = MaskablePPO(
-            "MlpPolicy", env, learning_rate=self.learning_rate, n_steps=steps, batch_size=min(64, steps), n_epochs=self.epochs,
-            gamma=1.0, gae_lambda=1.0, ent_coef=self.entropy, policy_kwargs={"net_arch": [self.width, self.width]},
-            seed=self.problem.seed, device="cpu",
-        )  # fmt: skip
+            "MlpPolicy",
+            env,
+            learning_rate=self.learning_rate,
+            n_steps=steps,
+            batch_size=min(64, steps),
+            n_epochs=self.epochs,
+            gamma=1.0,
+            gae_lambda=1.0,
+            ent_coef=self.entropy,
+            policy_kwargs={"net_arch": [self.width, self.width]},
+            seed=self.problem.seed,
+            device="cpu",
+        )
         model.set_logger(configure(None, []))
         return model
 
@@ -170,9 +179,14 @@ class ReinforcedSearch:
         for k in range(len(seen)):
             start, earned = k % d == 0, episodes[k // d][2] if k % d == d - 1 else 0.0
             buffer.add(
-                seen[k : k + 1], actions[k : k + 1, None], np.array([earned]), np.array([start]), values[k],
-                log_probabilities[k], action_masks=masks[k : k + 1],
-            )  # fmt: skip
+                seen[k : k + 1],
+                actions[k : k + 1, None],
+                np.array([earned]),
+                np.array([start]),
+                values[k],
+                log_probabilities[k],
+                action_masks=masks[k : k + 1],
+            )
         buffer.compute_returns_and_advantage(torch.zeros(1), np.ones(1))
 
 

@@ -165,9 +165,18 @@ def _new_model(config: TrainingConfig) -> Any:
 
         network = {"net_arch": {"pi": layers, "vf": layers}, "activation_fn": nn.ReLU}
         return MaskablePPO(
-            "MlpPolicy", _environments(config), learning_rate=rate, n_steps=128, batch_size=512, n_epochs=4, gamma=config.gamma,
-            ent_coef=0.01, policy_kwargs=network, seed=config.seed, device="cpu",
-        )  # fmt: skip
+            "MlpPolicy",
+            _environments(config),
+            learning_rate=rate,
+            n_steps=128,
+            batch_size=512,
+            n_epochs=4,
+            gamma=config.gamma,
+            ent_coef=0.01,
+            policy_kwargs=network,
+            seed=config.seed,
+            device="cpu",
+        )
     from envs.masked_dqn import MaskedDQN, MaskedDQNPolicy
 
     return MaskedDQN(

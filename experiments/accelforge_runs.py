@@ -112,8 +112,13 @@ def read_json(path: Path) -> Run:
         raise UserError(f"metric '{metric}' is not known", where=str(path))
     points = tuple(_point(r, goal, metric) for r in data["results"])
     unknown = set(options) - {
-        "explore_imperfect_temporal_loops", "explore_imperfect_spatial_loops", "max_fused_loops_per_rank_variable", "max_fused_loops", "unfused", "reps",
-    }  # fmt: skip
+        "explore_imperfect_temporal_loops",
+        "explore_imperfect_spatial_loops",
+        "max_fused_loops_per_rank_variable",
+        "max_fused_loops",
+        "unfused",
+        "reps",
+    }
     if unknown:
         raise UserError(f"mapper option '{sorted(unknown)[0]}' is not supported", where=str(path))
     return Run(
@@ -135,10 +140,13 @@ def read_json(path: Path) -> Run:
 
 def _opts(options: list[str]) -> dict[str, Any]:
     known: dict[str, dict[str, Any]] = {
-        "mfl1": {"max_fused_loops": 1}, "mfl0": {"max_fused_loops": 0}, "unfused": {"unfused": True},
-        "imperfspatial": {"explore_imperfect_spatial_loops": True}, "imperftemporal": {"explore_imperfect_temporal_loops": True},
+        "mfl1": {"max_fused_loops": 1},
+        "mfl0": {"max_fused_loops": 0},
+        "unfused": {"unfused": True},
+        "imperfspatial": {"explore_imperfect_spatial_loops": True},
+        "imperftemporal": {"explore_imperfect_temporal_loops": True},
         "imperf": {"explore_imperfect_spatial_loops": True, "explore_imperfect_temporal_loops": True},
-    }  # fmt: skip
+    }
     found: dict[str, Any] = {}
     for option in options:
         if option.startswith("reps"):

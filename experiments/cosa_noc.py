@@ -183,9 +183,13 @@ def tables(found: dict[str, list[dict[str, Any]]]) -> str:
         shares = [f"{statistics.fmean(x):.3f}" for x in (tight, whole, plain)]
         lines.append((method, len(mine), *shares, f"{_spearman(mine):.3f}"))
     header = (
-        "schedules of", "runs", "mesh bound over simulated mesh", "analytical with mesh over event cycles",
-        "analytical over event cycles", "rank correlation",
-    )  # fmt: skip
+        "schedules of",
+        "runs",
+        "mesh bound over simulated mesh",
+        "analytical with mesh over event cycles",
+        "analytical over event cycles",
+        "rank correlation",
+    )
     return text + markdown(header, lines)
 
 
@@ -262,9 +266,17 @@ def parse_args(arguments: list[str] | None = None) -> Config:
     if given.smoke:
         given.networks, given.limit, given.threads = ("deepbench",), 2, 2
     return Config(
-        tuple(given.networks), given.limit, tuple(given.parents), given.device, given.layout, given.threads,
-        given.operations, given.seed, given.out, given.resume,
-    )  # fmt: skip
+        tuple(given.networks),
+        given.limit,
+        tuple(given.parents),
+        given.device,
+        given.layout,
+        given.threads,
+        given.operations,
+        given.seed,
+        given.out,
+        given.resume,
+    )
 
 
 if __name__ == "__main__":

@@ -32,9 +32,17 @@ from codesign.scheduling.cosma.solve import Effort, schedule_cosma
 
 T = TypeVar("T")
 HUMAN = (
-    "resnet50", "densenet121", "resnext50", "r2plus1d_18", "s3d",
-    "fcn_resnet50", "lraspp_mbv3", "deeplabv3_resnet50", "transformer", "vit_b_16",
-)  # fmt: skip
+    "resnet50",
+    "densenet121",
+    "resnext50",
+    "r2plus1d_18",
+    "s3d",
+    "fcn_resnet50",
+    "lraspp_mbv3",
+    "deeplabv3_resnet50",
+    "transformer",
+    "vit_b_16",
+)
 SEARCHED = ("pnasnet5_large", "amoebanet_d_18_256", "nasnet_a_large", "darts_v2")
 BUDGETS = ("M_R", "M_H", "M_P")
 PARTS = ("human", "searched")

@@ -210,9 +210,18 @@ def design_rows(config: Config, family: str, rng: np.random.Generator, wanted: i
         if verdict.wrong is not None:
             texts.append(f"{verdict.wrong_elements} elements differ, first {verdict.wrong}")
         yield Row(
-            family, design, f"{job.computation} {job.computation.sizes}", mapper, verdict.wrong is None, not verdict.dram_differences,
-            not verdict.differences, verdict.run.cycles, job.predicted_cycles, job.analytic_cycles, tuple(texts),
-        )  # fmt: skip
+            family,
+            design,
+            f"{job.computation} {job.computation.sizes}",
+            mapper,
+            verdict.wrong is None,
+            not verdict.dram_differences,
+            not verdict.differences,
+            verdict.run.cycles,
+            job.predicted_cycles,
+            job.analytic_cycles,
+            tuple(texts),
+        )
 
 
 Machines = dict[Parameters, tuple[Simulator, dict[str, tuple[int, int]]]]

@@ -163,8 +163,13 @@ def methods(prior: int) -> tuple[Method, ...]:
 def drive(table: Table, method: Method, trials: int, seed: int, limits: Mapping[str, float]) -> FloatArray:
     """Objectives of each trial in order, infinite for designs beyond a limit: ``trials x 3``."""
     optimizer = create(
-        method.optimizer, table.bare, OBJECTIVES, seed=seed, options=dict(method.options), constraints=[f"{n}<={v}" for n, v in limits.items()]
-    )  # fmt: skip
+        method.optimizer,
+        table.bare,
+        OBJECTIVES,
+        seed=seed,
+        options=dict(method.options),
+        constraints=[f"{n}<={v}" for n, v in limits.items()],
+    )
     allowed = table.allowed(limits)
     found: list[FloatArray] = []
     while len(found) < trials:

@@ -118,7 +118,9 @@ def main(config: Config) -> dict[str, Any]:
     )
     for name in ("throughput", "throughput_searched", "area", "power"):
         print(f"{name:20} GA_L / GA_S = {result[name]:.2f}   paper {PAPER.get(name, PAPER['throughput'])}")
-    print(f"GA_S runs GA_L's best program at {result['best_of_large_on_small']:.3f} of its own best, GA_L runs GA_S's best at {result['best_of_small_on_large']:.3f}")  # fmt: skip
+    print(
+        f"GA_S runs GA_L's best program at {result['best_of_large_on_small']:.3f} of its own best, GA_L runs GA_S's best at {result['best_of_small_on_large']:.3f}"
+    )
     return result
 
 
@@ -145,9 +147,11 @@ def _summary(config: Config, arrays: dict[str, SoftwareProblem], scores: Any, be
         "mops_searched": [2e-6 * arrays["GA_L"].computation.macs / n * config.clock_hz for n in reached],
         "best_of_large_on_small": float(low[1] / latency[best[0], 1]),
         "best_of_small_on_large": float(low[0] / latency[best[1], 0]),
-        "spread": [float(np.nanmax(np.where(np.isfinite(latency[:, a]), latency[:, a], np.nan)) / low[a]) for a in range(2)],
+        "spread": [
+            float(np.nanmax(np.where(np.isfinite(latency[:, a]), latency[:, a], np.nan)) / low[a]) for a in range(2)
+        ],
         "fits": np.isfinite(latency).sum(axis=0).tolist(),
-    }  # fmt: skip
+    }
 
 
 def _draw(config: Config, mops: Any) -> None:
@@ -160,8 +164,10 @@ def _draw(config: Config, mops: Any) -> None:
             go.Scatter(y=mops[order, column] / mops[:, column].max(), mode="markers", name=name, marker={"size": 4})
         )
     figure.update_layout(
-        title="The same programs on two matrix units", xaxis_title="program, by throughput on GA_L", yaxis_title="throughput over each array's best"
-    )  # fmt: skip
+        title="The same programs on two matrix units",
+        xaxis_title="program, by throughput on GA_L",
+        yaxis_title="throughput over each array's best",
+    )
     write_figure(figure, config.out)
 
 

@@ -131,10 +131,16 @@ def run_case(kind: str, sizes: tuple[int, ...], core_name: str, overhead: int, c
     # a computation that nothing takes runs on the host altogether
     latency = min(latency, computation.macs * config.host_cycles_per_mac)
     return {
-        "computation": kind, "sizes": sizes, "core": core_name, "call_overhead": overhead, "latency_cycles": latency, "macs_per_cycle": computation.macs / latency,
-        "ways": {way: n for way, n in ways.items() if math.isfinite(n)}, "choices": whole,
+        "computation": kind,
+        "sizes": sizes,
+        "core": core_name,
+        "call_overhead": overhead,
+        "latency_cycles": latency,
+        "macs_per_cycle": computation.macs / latency,
+        "ways": {way: n for way, n in ways.items() if math.isfinite(n)},
+        "choices": whole,
         "spread": max(n for _, n in whole) / min(n for _, n in whole) if whole else 1.0,
-    }  # fmt: skip
+    }
 
 
 def winners(rows: list[dict[str, Any]], cores: Sequence[str], *, partly_used: bool = False) -> dict[str, int]:
@@ -211,12 +217,17 @@ def _draw(config: Config, rows: list[dict[str, Any]]) -> None:
             low = [v * (1 - 1 / r["spread"]) for v, r in zip(y, mine, strict=True)]
             figure.add_trace(
                 go.Scatter(
-                    x=list(range(1, len(mine) + 1)), y=y, name=core, mode="lines+markers", line={"color": colours[core]}, showlegend=kind == "CONV2D",
+                    x=list(range(1, len(mine) + 1)),
+                    y=y,
+                    name=core,
+                    mode="lines+markers",
+                    line={"color": colours[core]},
+                    showlegend=kind == "CONV2D",
                     error_y={"type": "data", "symmetric": False, "array": [0] * len(mine), "arrayminus": low},
                 ),
                 1,
                 column,
-            )  # fmt: skip
+            )
     figure.update_xaxes(title_text="case")
     figure.update_layout(title="Throughput over the best; bars reach down to the worst tensorize choice")
     write_figure(figure, config.out)

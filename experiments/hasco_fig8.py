@@ -84,8 +84,11 @@ def cut(config: Config) -> DesignSpace:
     sides = list(range(4, 33, config.step))
     fixed = {k: v for k, v in CONV_CORE.space.presets[0].items() if k not in ("pe_rows", "pe_cols", "banks")}
     parameters = [
-        Ordinal("pe_rows", sides), Ordinal("pe_cols", sides), Integer("banks", 1, 8), *(Ordinal(k, [v]) for k, v in fixed.items()),
-    ]  # fmt: skip
+        Ordinal("pe_rows", sides),
+        Ordinal("pe_cols", sides),
+        Integer("banks", 1, 8),
+        *(Ordinal(k, [v]) for k, v in fixed.items()),
+    ]
     assert isinstance(CONV_CORE.builder, CoreBuilder)
     return replace(
         CONV_CORE, name="convcore-cut", space=Space(parameters), builder=replace(CONV_CORE.builder, taps=config.taps)
@@ -188,8 +191,17 @@ def main(config: Config) -> dict[str, Any]:
     }
     layers = [str(v.computation.sizes) for v in workload()]
     write_results(
-        config.out, config, {"paper": PAPER, "layers": layers, "ours": ours, "curves": comparison.to_json(), "points": table.points, "objectives": table.values}
-    )  # fmt: skip
+        config.out,
+        config,
+        {
+            "paper": PAPER,
+            "layers": layers,
+            "ours": ours,
+            "curves": comparison.to_json(),
+            "points": table.points,
+            "objectives": table.values,
+        },
+    )
     _draw(config, table)
     for name, value in truth.items():
         print(f"{name}: {value}")
@@ -238,8 +250,14 @@ def parse_args(arguments: list[str] | None = None) -> Config:
     if given.smoke:
         return Config(step=14, evaluations=20, trials=8, seeds=1, workers=1, seed=given.seed, out=given.out)
     return Config(
-        step=given.step, taps=given.taps, trials=given.trials, seeds=given.seeds, workers=given.workers, seed=given.seed, out=given.out
-    )  # fmt: skip
+        step=given.step,
+        taps=given.taps,
+        trials=given.trials,
+        seeds=given.seeds,
+        workers=given.workers,
+        seed=given.seed,
+        out=given.out,
+    )
 
 
 if __name__ == "__main__":

@@ -47,14 +47,23 @@ PAPER = {
 
 SPACES: dict[str, dict[str, Sequence[Value]]] = {
     "gemm": {
-        "pe": (8, 16, 32), "dataflow": ("weight-stationary", "output-stationary"), "scratchpad_kib": (128, 256, 512), "local_bytes": (64, 256),
-        "banks": (1, 2, 4, 8), "bus_bits": (64, 128), "burst_bytes": (64, 128),
+        "pe": (8, 16, 32),
+        "dataflow": ("weight-stationary", "output-stationary"),
+        "scratchpad_kib": (128, 256, 512),
+        "local_bytes": (64, 256),
+        "banks": (1, 2, 4, 8),
+        "bus_bits": (64, 128),
+        "burst_bytes": (64, 128),
     },
     "conv2d": {
-        "pe_rows": (4, 8, 16, 32), "pe_cols": (4, 8, 16, 32), "taps": (1, 3), "scratchpad_kib": (128, 512), "banks": (1, 2, 4, 8),
+        "pe_rows": (4, 8, 16, 32),
+        "pe_cols": (4, 8, 16, 32),
+        "taps": (1, 3),
+        "scratchpad_kib": (128, 512),
+        "banks": (1, 2, 4, 8),
         "bus_bits": (64, 256),
     },
-}  # fmt: skip
+}
 """Values of each parameter, within HASCO's ranges; `taps` is ours: rows and columns of the filter that one call applies."""
 
 
@@ -239,9 +248,17 @@ def parse_args(arguments: list[str] | None = None) -> Config:
             ("mobilenet_v2",), ("gemm",), evaluations=10, trials=8, prior=4, seeds=1, values=3, varied=3, workers=1, seed=given.seed, out=given.out
         )  # fmt: skip
     return Config(
-        tuple(given.networks), tuple(given.intrinsics), evaluations=given.evaluations, trials=given.trials, seeds=given.seeds, values=given.values, varied=given.varied,
-        workers=given.workers, seed=given.seed, out=given.out,
-    )  # fmt: skip
+        tuple(given.networks),
+        tuple(given.intrinsics),
+        evaluations=given.evaluations,
+        trials=given.trials,
+        seeds=given.seeds,
+        values=given.values,
+        varied=given.varied,
+        workers=given.workers,
+        seed=given.seed,
+        out=given.out,
+    )
 
 
 if __name__ == "__main__":

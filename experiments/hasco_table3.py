@@ -27,14 +27,22 @@ from spaces.space import Space
 NETWORKS = ("resnet50", "mobilenet_v2", "xception")
 
 PAPER = {
-    "edge": {"resnet50": (12321.8, 8547.8, 4673.7), "mobilenet_v2": (56457.6, 42977.1, 24273.5), "xception": (707105.1, 544023.8, 318485.6)},
-    "cloud": {"resnet50": (260.5, 197.2, 195.3), "mobilenet_v2": (1456.9, 1020.5, 901.5), "xception": (15706.3, 12548.9, 11594.4)},
+    "edge": {
+        "resnet50": (12321.8, 8547.8, 4673.7),
+        "mobilenet_v2": (56457.6, 42977.1, 24273.5),
+        "xception": (707105.1, 544023.8, 318485.6),
+    },
+    "cloud": {
+        "resnet50": (260.5, 197.2, 195.3),
+        "mobilenet_v2": (1456.9, 1020.5, 901.5),
+        "xception": (15706.3, 12548.9, 11594.4),
+    },
     "columns": "milliseconds: apart, GEMMCore together, ConvCore together",
     "speedups": [1.4415, 1.3137, 1.2998, 1.3210, 1.4276, 1.2516],
     "conv_over_gemm_mean": 1.42,
     "hardware_share": 0.2953,
     "software_share": 0.7047,
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -147,9 +155,12 @@ def run_cell(name: str, network: str, config: Config) -> dict[str, Any]:
     if not isinstance(apart, CoreCost) or not isinstance(software, CoreCost):
         raise UserError(f"the classic design of {name!r} cannot run {network}")
     row: dict[str, Any] = {
-        "scenario": name, "network": network, "apart_ms": 1e3 * apart.latency_s, "apart_w": apart.power_w,
+        "scenario": name,
+        "network": network,
+        "apart_ms": 1e3 * apart.latency_s,
+        "apart_w": apart.power_w,
         "software_only_ms": 1e3 * software.latency_s,
-    }  # fmt: skip
+    }
     for intrinsic in ("gemm", "conv2d"):
         runs = []
         for seed in range(config.seed, config.seed + config.seeds):
@@ -187,9 +198,12 @@ def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "software_share": share,
         "hardware_share": 1 - share,
         "conv_over_gemm_mean": float(np.mean([r["conv_over_gemm"] for r in rows])),
-        "highest_power_w": {n: max(max(r["apart_w"], r["gemm"]["power_w"], r["conv2d"]["power_w"]) for r in rows if r["scenario"] == n) for n in {r["scenario"] for r in rows}},
+        "highest_power_w": {
+            n: max(max(r["apart_w"], r["gemm"]["power_w"], r["conv2d"]["power_w"]) for r in rows if r["scenario"] == n)
+            for n in {r["scenario"] for r in rows}
+        },
         "clock_hz": GEMM_CORE.builder.clock_hz if isinstance(GEMM_CORE.builder, CoreBuilder) else None,
-    }  # fmt: skip
+    }
 
 
 def main(config: Config) -> dict[str, Any]:
@@ -239,8 +253,14 @@ def parse_args(arguments: list[str] | None = None) -> Config:
     if given.smoke:
         return Config(("edge",), ("resnet50",), evaluations=10, iterations=7, seeds=1, seed=given.seed, out=given.out)
     return Config(
-        tuple(given.scenarios), tuple(given.networks), given.evaluations, given.iterations, given.seeds, given.seed, given.out
-    )  # fmt: skip
+        tuple(given.scenarios),
+        tuple(given.networks),
+        given.evaluations,
+        given.iterations,
+        given.seeds,
+        given.seed,
+        given.out,
+    )
 
 
 if __name__ == "__main__":

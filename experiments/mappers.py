@@ -318,9 +318,15 @@ def parse_args(arguments: list[str] | None = None) -> Config:
     if given.smoke:
         given.networks, given.architectures, given.limit = ("alexnet",), ("simba",), 1
     return Config(
-        tuple(given.networks), tuple(given.architectures), tuple(given.methods), given.objective, given.limit,
-        given.seed, given.smoke, given.out,
-    )  # fmt: skip
+        tuple(given.networks),
+        tuple(given.architectures),
+        tuple(given.methods),
+        given.objective,
+        given.limit,
+        given.seed,
+        given.smoke,
+        given.out,
+    )
 
 
 if __name__ == "__main__":

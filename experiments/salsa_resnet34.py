@@ -144,9 +144,7 @@ def parse_args(arguments: list[str] | None = None) -> Config:
     given = parser.parse_args(arguments)
     if given.smoke:
         given.runs, given.orders, given.long_restarts, given.limit = 3, 1_000, 20, 1
-    return Config(
-        given.network, given.runs, given.orders, given.long_restarts, given.limit, given.seed, given.out
-    )  # fmt: skip
+    return Config(given.network, given.runs, given.orders, given.long_restarts, given.limit, given.seed, given.out)
 
 
 if __name__ == "__main__":

@@ -187,9 +187,16 @@ def parse_args(arguments: list[str] | None = None) -> Config:
     if given.smoke:
         return Config(tuple(given.policies), 400, given.algorithm, 4, 2, 1, (10, 20), given.seed, given.out)
     return Config(
-        tuple(given.policies), given.timesteps, given.algorithm, given.cases, given.unseen, given.seeds, tuple(given.budgets),
-        given.seed, given.out,
-    )  # fmt: skip
+        tuple(given.policies),
+        given.timesteps,
+        given.algorithm,
+        given.cases,
+        given.unseen,
+        given.seeds,
+        tuple(given.budgets),
+        given.seed,
+        given.out,
+    )
 
 
 if __name__ == "__main__":

@@ -164,7 +164,15 @@ def main(config: Config) -> list[dict[str, Any]]:
         "numpy": numpy.__version__,
         "time": time.time(),
     }
-    write_json(config.out / "results.json", {"config": json.loads(json.dumps(asdict(config), default=str)), "versions": stamp, "rows": rows, "table": table})  # fmt: skip
+    write_json(
+        config.out / "results.json",
+        {
+            "config": json.loads(json.dumps(asdict(config), default=str)),
+            "versions": stamp,
+            "rows": rows,
+            "table": table,
+        },
+    )
     draw(table, config.out / "figure.html")
     print_table(table)
     return table

@@ -91,8 +91,12 @@ def draw(config: Config, rows: list[dict[str, Any]], path: Path) -> None:
     for column, batch in enumerate(config.batches, 1):
         z = [[at[batch, m, b] for b in config.bandwidths] for m in config.buffers_mib]
         heat = go.Heatmap(
-            z=z, x=[str(b) for b in config.bandwidths], y=[str(m) for m in config.buffers_mib], coloraxis=f"coloraxis{column}", texttemplate="%{z:.3s}"
-        )  # fmt: skip
+            z=z,
+            x=[str(b) for b in config.bandwidths],
+            y=[str(m) for m in config.buffers_mib],
+            coloraxis=f"coloraxis{column}",
+            texttemplate="%{z:.3s}",
+        )
         figure.add_trace(heat, 1, column)
         figure.update_xaxes(title_text="DRAM bytes per cycle", row=1, col=column)
     figure.update_yaxes(title_text="buffer MiB", row=1, col=1)
@@ -137,9 +141,17 @@ def parse_args(arguments: list[str] | None = None) -> Config:
             "squeezenet", (1,), given.arch, (1, 8), (16,), given.scheduler, 0.2, given.mode, given.seed, given.out
         )
     return Config(
-        given.network, tuple(given.batches), given.arch, tuple(given.buffers_mib), tuple(given.bandwidths), given.scheduler,
-        given.seconds, given.mode, given.seed, given.out,
-    )  # fmt: skip
+        given.network,
+        tuple(given.batches),
+        given.arch,
+        tuple(given.buffers_mib),
+        tuple(given.bandwidths),
+        given.scheduler,
+        given.seconds,
+        given.mode,
+        given.seed,
+        given.out,
+    )
 
 
 if __name__ == "__main__":

@@ -175,8 +175,14 @@ def core_of(space: DesignSpace, point: Mapping[str, Value]) -> Core:
 def _small_core(name: str, kind: Kind, dataflows: Sequence[str]) -> DesignSpace:
     """GEMMCore and GEMV core: square arrays whose side is a power of two."""
     preset: dict[str, Value] = {
-        "pe": 16, "links": "systolic", "scratchpad_kib": 256, "local_bytes": 64, "banks": 4, "bus_bits": 128, "burst_bytes": 128,
-    }  # fmt: skip
+        "pe": 16,
+        "links": "systolic",
+        "scratchpad_kib": 256,
+        "local_bytes": 64,
+        "banks": 4,
+        "bus_bits": 128,
+        "burst_bytes": 128,
+    }
     parameters: list[AbstractParameter] = [
         PowerOfTwo("pe", 8, 32),
         Categorical("links", LINK_CHOICES),
@@ -195,9 +201,15 @@ def _small_core(name: str, kind: Kind, dataflows: Sequence[str]) -> DesignSpace:
 def _large_core(name: str, kind: Kind) -> DesignSpace:
     """ConvCore and DOT core: arrays of any shape."""
     preset: dict[str, Value] = {
-        "pe_rows": 16, "pe_cols": 16, "links": "systolic", "scratchpad_kib": 256, "local_bytes": 64, "banks": 4, "bus_bits": 128,
+        "pe_rows": 16,
+        "pe_cols": 16,
+        "links": "systolic",
+        "scratchpad_kib": 256,
+        "local_bytes": 64,
+        "banks": 4,
+        "bus_bits": 128,
         "burst_bytes": 128,
-    }  # fmt: skip
+    }
     parameters: list[AbstractParameter] = [
         Integer("pe_rows", 4, 32),
         Integer("pe_cols", 4, 32),

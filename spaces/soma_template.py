@@ -56,19 +56,28 @@ class SomaSpace:
         local = hardware.al1.capacity_bytes + hardware.wl1.capacity_bytes + hardware.ol1.capacity_bytes
         levels = (
             StorageLevel(
-                "DRAM", LevelKind.DRAM, word_bits=self.bits, read_bandwidth_words_per_cycle=bandwidth,
+                "DRAM",
+                LevelKind.DRAM,
+                word_bits=self.bits,
+                read_bandwidth_words_per_cycle=bandwidth,
                 write_bandwidth_words_per_cycle=bandwidth,
                 ports=Ports.SHARED,
             ),
             StorageLevel(
-                "GBUF", capacity_bytes=float(hardware.gbuf.capacity_bytes), word_bits=_WORD_BITS, banks=32,
+                "GBUF",
+                capacity_bytes=float(hardware.gbuf.capacity_bytes),
+                word_bits=_WORD_BITS,
+                banks=32,
                 read_bandwidth_words_per_cycle=hardware.gbuf_bytes_per_cycle * 8 / _WORD_BITS,
                 fanout=Fanout(hardware.pe_dim, hardware.pe_dim),
             ),
             StorageLevel(
-                "PE", capacity_bytes=float(local), word_bits=_LOCAL_WORD_BITS, fanout=Fanout(hardware.vector_lanes, hardware.kernel_lanes),
+                "PE",
+                capacity_bytes=float(local),
+                word_bits=_LOCAL_WORD_BITS,
+                fanout=Fanout(hardware.vector_lanes, hardware.kernel_lanes),
             ),
-        )  # fmt: skip
+        )
         plain = Architecture(self.name, levels, Arithmetic(bits=self.bits), 1e9)
         return apply_technology(plain, load_technology(self.technology), dram_burst_bytes=64)
 

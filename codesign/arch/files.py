@@ -31,6 +31,7 @@ from codesign.arch.sparsity_files import sparsity_from_json, sparsity_to_json, z
 from codesign.arch.technology_files import technology_beside
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields
+from codesign.core.json_types import JsonObject
 
 _ROLES = ("input", "weight", "output")
 
@@ -140,8 +141,14 @@ def _read_fanout(fields: Fields) -> Fanout:
 
 
 _MESH_NUMBERS = (
-    "flit_bits", "packet_flits", "virtual_channels", "buffer_flits", "routing_cycles", "credit_cycles", "add_cycles"
-)  # fmt: skip
+    "flit_bits",
+    "packet_flits",
+    "virtual_channels",
+    "buffer_flits",
+    "routing_cycles",
+    "credit_cycles",
+    "add_cycles",
+)
 
 
 def _read_mesh(fields: Fields, x: int, y: int) -> MeshLinks:
@@ -224,7 +231,7 @@ def _choice(fields: Fields, key: str, default: str, options: type[LevelKind] | t
         raise unknown_name(f"`{key}`", name, [o.value for o in options], where=fields.where) from None
 
 
-def architecture_to_json(architecture: Architecture) -> dict[str, Any]:
+def architecture_to_json(architecture: Architecture) -> JsonObject:
     """What stands under `architecture:`; `architecture_from_json` gives the same architecture back."""
     value: dict[str, Any] = {"name": architecture.name, "clock_hz": architecture.clock_hz}
     if architecture.technology is not None:

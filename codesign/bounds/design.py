@@ -19,6 +19,7 @@ from codesign.bounds.parts import Figures, Parts, figures_of, projected
 from codesign.bounds.structure import StructureSearches, prices_of, structure_of, with_prices
 from codesign.bounds.vector import VectorWork
 from codesign.core.errors import UserError
+from codesign.core.point import PointValue
 from codesign.cost.arrays import Reuse
 from codesign.evaluation.metrics import OBJECTIVES
 from codesign.evaluation.network import EvaluationOptions
@@ -59,7 +60,7 @@ class BoundedSpace(Protocol):
     def space(self) -> Any:
         """The search space of its points."""
 
-    def build(self, point: Mapping[str, Any]) -> Architecture:
+    def build(self, point: Mapping[str, PointValue]) -> Architecture:
         """The architecture of a point, energies and areas filled in."""
 
 

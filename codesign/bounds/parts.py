@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.arch.architecture import Architecture, Arithmetic, Fanout, StorageLevel
+from codesign.core.point import Point, PointValue
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -29,7 +30,7 @@ class RowSpace(Protocol):
     def names(self) -> tuple[str, ...]:
         """The parameter names, in column order."""
 
-    def to_points(self, indices: Indices) -> list[dict[str, Any]]:
+    def to_points(self, indices: Indices) -> list[Point]:
         """Rows as dicts."""
 
 
@@ -109,7 +110,7 @@ def _looked_up(values: list[float], index: Indices) -> Floats:
 
 
 def figures_of(
-    space: RowSpace, build: Callable[[Mapping[str, Any]], Architecture], indices: Indices, parts: Parts | None
+    space: RowSpace, build: Callable[[Mapping[str, PointValue]], Architecture], indices: Indices, parts: Parts | None
 ) -> list[Figures]:
     """The parts of some designs: ``n x d`` rows to one value for each number of levels.
 
@@ -160,7 +161,7 @@ def _distinct(values: Sequence[Any]) -> tuple[tuple[Any, ...], Indices]:
 
 
 def _by_parts(
-    space: RowSpace, build: Callable[[Mapping[str, Any]], Architecture], indices: Indices, parts: Parts
+    space: RowSpace, build: Callable[[Mapping[str, PointValue]], Architecture], indices: Indices, parts: Parts
 ) -> Figures:
     column = {name: k for k, name in enumerate(space.names)}
     cache: dict[int, Architecture] = {}
@@ -194,7 +195,10 @@ def _by_parts(
 
 
 def _sum_of_groups(
-    space: RowSpace, build: Callable[[Mapping[str, Any]], Architecture], indices: Indices, groups: list[list[int]]
+    space: RowSpace,
+    build: Callable[[Mapping[str, PointValue]], Architecture],
+    indices: Indices,
+    groups: list[list[int]],
 ) -> tuple[Floats, Floats]:
     """Area and leakage of the rest, sums of one term per group of columns, from one design for each choice within a group: two ``n``.
 

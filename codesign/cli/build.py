@@ -264,10 +264,15 @@ def simulated(job: "Job", netlist: "Netlist", name: str | None, seed: int) -> tu
         d = verdict.differences[0]
         failed = f"{d.kind} of {d.tensor} at {d.memory}: hardware {d.hardware}, model {d.model}"
     return {
-        "simulator": chosen, "bit_equal": verdict.wrong is None, "dram_equal": not verdict.dram_differences,
-        "accesses_equal": not verdict.differences, "cycles": verdict.run.cycles, "predicted_cycles": job.predicted_cycles,
-        "seconds": verdict.run.seconds, "cycles_per_second": round(verdict.run.cycles / max(verdict.run.seconds, 1e-9)),
-    }, failed  # fmt: skip
+        "simulator": chosen,
+        "bit_equal": verdict.wrong is None,
+        "dram_equal": not verdict.dram_differences,
+        "accesses_equal": not verdict.differences,
+        "cycles": verdict.run.cycles,
+        "predicted_cycles": job.predicted_cycles,
+        "seconds": verdict.run.seconds,
+        "cycles_per_second": round(verdict.run.cycles / max(verdict.run.seconds, 1e-9)),
+    }, failed
 
 
 def show(document: dict[str, Any], output_format: str) -> None:

@@ -10,7 +10,7 @@ from codesign.cli.inputs import Sources, parse_reuse, warnings_to_stderr
 from codesign.cli.options import OutputFormat, check_format, command, refuse
 from codesign.cli.timing import TimingRequest
 from codesign.cli.whole_network import NetworkRequest, Output, run_evaluate, run_map
-from codesign.core.errors import UserError
+from codesign.core.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from codesign.formats.load import Inputs
     from codesign.mapping.mapping import Mapping
     from codesign.workloads.computation import Computation
+
+
+PER_DESIGN = ("best", "pareto")
 
 
 def register(app: typer.Typer) -> None:
@@ -56,6 +59,14 @@ def evaluate(
         Path | None,
         typer.Option(help="Folder for report.html, result.json and the mappings.", rich_help_panel="Whole network"),
     ] = None,
+    per_design: Annotated[
+        str,
+        typer.Option(
+            help="best (each layer's mapping of least energy-delay product) or pareto: all best compromises between latency and energy "
+            "over the mappings of the whole network, proven.",
+            rich_help_panel="Whole network",
+        ),
+    ] = "best",
     timing: TimingRequest,
 ) -> None:
     """Evaluate a fixed mapping: accesses, energy and latency by level and tensor; or a whole network with a folder of them.
@@ -71,11 +82,21 @@ def evaluate(
     check_format(output_format)
     warnings_to_stderr()
     rule, output = parse_reuse(reuse), Output(output_format == "json", out)
+    if per_design not in PER_DESIGN:
+        raise unknown_name("--per-design", per_design, PER_DESIGN)
+    if network.network is not None and per_design == "pareto":
+        refuse(
+            {"--mappings": mappings is not None, "--out": out is not None, "--timing": timing.event},
+            "--per-design pareto",
+        )
+        _show_trade_offs(files, sources, network, output.as_json)
+        return
     if network.network is not None:
         _evaluate_network(files, sources, network, mappings, rule, timing, output)
         return
     network.refuse_without_network()
-    for flag, value in (("--mappings", mappings), ("--out", out)):
+    pareto = per_design if per_design != "best" else None
+    for flag, value in (("--mappings", mappings), ("--out", out), ("--per-design", pareto)):
         if value is not None:
             raise UserError(f"{flag} is an option of --network", hint=f"leave out {flag}, or give --network")
     _evaluate_layer(network.narrow(sources.resolve(files)), rule, timing, output.as_json)
@@ -99,6 +120,24 @@ def _evaluate_network(
         run_map(network, hardware, None, options, output, timing)
     else:
         run_evaluate(network, architecture, mappings, options, output, timing)
+
+
+def _show_trade_offs(files: list[str] | None, sources: Sources, network: NetworkRequest, as_json: bool) -> None:
+    from codesign.cost.cost import Infeasible
+    from codesign.evaluation.metrics import format_si
+    from codesign.evaluation.trade_offs import trade_offs
+
+    _, architecture = sources.hardware(files)
+    found = trade_offs(network.load(architecture), architecture)
+    if isinstance(found, Infeasible):
+        print_infeasible(found)
+    elif as_json:
+        document = {"status": "ok", "proven": found.proven, "points": [m.to_dict() for m in found.points]}
+        typer.echo(json.dumps(document, indent=1))
+    else:
+        for metrics in found.points:
+            typer.echo(f"latency {format_si(metrics.latency_s, 's')}  energy {format_si(metrics.energy_j, 'J')}")
+        typer.echo(f"{len(found.points)} compromises, {'proven complete' if found.proven else 'perhaps not all'}")
 
 
 def _evaluate_layer(inputs: "Inputs", rule: "Reuse", timing: TimingRequest, as_json: bool) -> None:

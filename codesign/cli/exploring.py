@@ -101,7 +101,7 @@ class ProgressBar:
                 f"interrupted: {counted(len(study.trials), 'trial')} kept; run the same command to go on"
             )
         if low is not None:
-            self._console.print(f"{counted(len(low.trials), 'cheap evaluation')}; {_costs(low, study)}")
+            self._console.print(f"{counted(len(low.trials), 'low-fidelity evaluation')}; {_costs(low, study)}")
         if not complete and not (certificate is not None and certificate.proven):
             self._console.print(f"the space holds no further design: {counted(len(study.trials), 'trial')} in all")
         if certificate is not None and not interrupted:
@@ -117,13 +117,13 @@ def _gap(state: Certificate | None) -> str:
     return f"proven to {state.epsilon_proven:.1%}, {state.open:,} designs open{volume}"
 
 
-def _costs(cheap: Study, dear: Study) -> str:
-    if not cheap.trials or not dear.trials:
+def _costs(low: Study, high: Study) -> str:
+    if not low.trials or not high.trials:
         return "no cost known yet"
-    ratio = (sum(t.seconds for t in cheap.trials) / len(cheap.trials)) / max(
-        1e-9, sum(t.seconds for t in dear.trials) / len(dear.trials)
+    ratio = (sum(t.seconds for t in low.trials) / len(low.trials)) / max(
+        1e-9, sum(t.seconds for t in high.trials) / len(high.trials)
     )
-    return f"one took {ratio:.2g} of the time of a dear one"
+    return f"one took {ratio:.2g} of the time of a high-fidelity one"
 
 
 def _owner(claim: Claim) -> str:
@@ -204,7 +204,7 @@ def timed_table(run: StudyRun) -> Table:
 
 def _why_empty(study: Study) -> str:
     """What keeps every design from the front: resources that were too small, bounds that no trial kept."""
-    reasons = sorted({t.infeasible["resource"] for t in study.trials if t.infeasible})
+    reasons = sorted({t.reason for t in study.trials if t.infeasible})
     parts = ["designs without a valid mapping or schedule: " + "; ".join(reasons)] if reasons else []
     judged = [t for t in study.trials if not t.infeasible]
     for bound in study.constraints if judged else ():
@@ -215,6 +215,6 @@ def _why_empty(study: Study) -> str:
 
 def _note(study: Study, trial: Trial) -> str:
     if trial.infeasible is not None:
-        return f"last: infeasible ({trial.infeasible['resource']})"
+        return f"last: infeasible ({trial.reason})"
     figures: Any = (format_si(trial.metrics[o], unit_of(o)) for o in study.objectives)
     return "last: " + ", ".join(figures)

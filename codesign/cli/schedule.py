@@ -51,6 +51,8 @@ def _dispatch(options: ScheduleOptions) -> None:
     if len(options.scheduler.replace(",", " ").split()) > 1:
         from codesign.cli import schedule_compare
 
+        if options.timing is not None:
+            raise UserError("--timing is used with one scheduler", hint=f"got {options.scheduler!r}")
         warnings_to_stderr()
         schedule_compare.run(options)
         return

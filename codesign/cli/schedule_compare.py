@@ -2,12 +2,13 @@
 
 import json
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from codesign.cli import schedule_cosma, schedule_soma
 from codesign.cli.schedule_options import ScheduleOptions
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import write_json
+from codesign.core.json_types import JsonObject
 
 if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture
@@ -96,21 +97,19 @@ def run(options: ScheduleOptions) -> None:
 
 
 def _soma(options: ScheduleOptions) -> Row:
-    from codesign.scheduling.soma.evaluator import Invalid
-
-    counts, found = schedule_soma.find(options)
+    counts, result = schedule_soma.find(options)
     row = Row(options.scheduler, counts["operators"], counts["macs"], counts["weight_bytes"])
-    if isinstance(found, Invalid):
-        return replace(row, reason=found.reason)
-    schedule = found.schedule
+    if result.infeasible is not None:
+        return replace(row, reason=result.infeasible.detail)
+    schedule = result.found.schedule
     return replace(
         row,
-        dram_bytes=schedule.parsed.dram_bytes["total"],
-        peak_buffer_bytes=schedule.peak_buffer_bytes,
+        dram_bytes=result.dram_bytes,
+        peak_buffer_bytes=result.peak_buffer_bytes,
         latency_cycles=schedule.latency_cycles,
-        energy_pj=schedule.energy_pj,
+        energy_pj=result.energy_pj,
         traffic_cycles=float(schedule.parsed.channel_cycles),
-        proof=found.proof,
+        proof=result.found.proof,
     )
 
 
@@ -147,7 +146,7 @@ def _weights_per_cycle(options: ScheduleOptions, weight_bytes: int) -> float:
     return weight_bytes * cycles_per_byte(architecture)[1]
 
 
-def _to_json(row: Row) -> dict[str, Any]:
+def _to_json(row: Row) -> JsonObject:
     values = {f.name: getattr(row, f.name) for f in fields(row)}
     return {"status": "infeasible" if row.reason else "feasible", **values}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,21 +13,25 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from codesign.cli.inputs import parse_dims
-from codesign.core.errors import UserError, unknown_name
-from codesign.core.files import read_structured, write_atomic, write_json
+from codesign.cli.schedule_events import event_record, print_events, timing_table, wants_events
+from codesign.core.errors import UserError
+from codesign.core.files import write_atomic, write_json
+from codesign.core.json_types import JsonObject
 
 if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture
     from codesign.cli.schedule_options import ScheduleOptions
     from codesign.scheduling.cosma.graph import OperatorGraph
-    from codesign.scheduling.cosma.objective import TrafficWeights
     from codesign.scheduling.cosma.result import Schedule, TooSmall, Unplaced
+    from codesign.scheduling.protocol import ScheduleResult
+    from codesign.timing.simulate import Run
 
 _Choice = TypeVar("_Choice", bound=Enum)
 SPILLS_SHOWN = 12
 """Spills the text output lists."""
 _GRAPH = frozenset(
     {"network", "arch", "phase", "seq", "past", "dims", "batch", "capacity", "parameters", "unfused", "html", "out"}
+    | {"timing", "timing_table"}
 )
 _POLICIES = ("belady", "lru", "greedy")
 _ORDERS = {"": "default", "-mpmf": "minimum-peak"}
@@ -50,14 +54,10 @@ def implied(options: ScheduleOptions) -> str | None:
         return "allocate"
     if options.parameters or options.unfused or options.route is not None:
         return "cosma"
-    path = Path(options.network or "")
-    if path.suffix == ".pt2":
-        return "cosma"
-    if path.suffix == ".json" and path.is_file():
-        from codesign.scheduling.cosma.load import is_graph_document
+    from codesign.workloads.graph_door import GraphForm, graph_file
 
-        return "cosma" if is_graph_document(read_structured(path)) else None
-    return None
+    found = None if options.network is None else graph_file(options.network)
+    return "cosma" if found is not None and found.form in (GraphForm.BYTES, GraphForm.EXPORTED) else None
 
 
 def run(options: ScheduleOptions) -> None:
@@ -119,11 +119,13 @@ class Answer:
         result: The schedule, or why there is none.
         graph: With all parameters.
         document: The JSON value.
+        bits: Width of an element; None where the file gives bytes.
     """
 
     result: Schedule | TooSmall | Unplaced
     graph: OperatorGraph
     document: dict[str, Any]
+    bits: int | None
 
 
 def find(options: ScheduleOptions) -> Answer:
@@ -132,17 +134,21 @@ def find(options: ScheduleOptions) -> Answer:
     Raises:
         UserError: An option that cannot be used.
     """
-    from codesign.scheduling.cosma.capacity import resolve_capacity
+    from codesign.core.goals import Budget, Objective
     from codesign.scheduling.cosma.load import load_graph
-    from codesign.scheduling.cosma.result import Schedule, failure_to_dict, schedule_to_dict
+    from codesign.scheduling.protocol import ScheduleProblem
+    from codesign.scheduling.registry import create
 
     if options.network is None:
         raise UserError(
             f"scheduler {options.scheduler!r} needs --network",
             hint="a zoo name, an ONNX file, a .pt2 file of torch.export or a graph as JSON",
         )
+    architecture = _architecture(options)
+    bits = 8 if architecture is None else architecture.mac.bits  # as `map --network` reads them
     whole = load_graph(
         options.network,
+        bits=bits,
         fused=not options.unfused,
         batch=options.batch,
         seq=options.seq,
@@ -150,34 +156,53 @@ def find(options: ScheduleOptions) -> Answer:
         phase=options.phase,
         dims=parse_dims(options.dims),
     )
-    graph = whole if options.parameters else whole.without_parameters()
-    architecture = _architecture(options)
-    capacity = resolve_capacity(options.capacity or _scratchpad(architecture) or "M_R", graph)
-    started = time.perf_counter()
-    result = _solve(options, graph, capacity, architecture)
-    seconds = round(time.perf_counter() - started, 3)
-    if isinstance(result, Schedule):
-        document = schedule_to_dict(result, seconds)
-        if architecture is not None:
-            from codesign.scheduling.cosma.traffic_cost import traffic_cost
+    own = {
+        "parameters": options.parameters,
+        "route": options.route,
+        "quantity": (options.objective or "bytes") if options.scheduler == "cosma" else None,
+        "capacity": options.capacity or ("M_R" if architecture is None else None),
+    }
+    scheduler = create(options.scheduler, **{name: value for name, value in own.items() if value is not None})
+    budget = Budget(None if options.time_limit is None else _positive(options.time_limit))
+    problem = ScheduleProblem(whole, architecture)
+    result = scheduler.schedule(problem, Objective.EDP, budget=budget, seed=options.seed or 0)
+    in_bytes = Path(options.network).suffix == ".json"
+    return Answer(result.found, whole, _document(result, whole, architecture), None if in_bytes else bits)
 
-            cost = traffic_cost(architecture, result)
-            document |= {
-                "architecture": architecture.name,
-                "traffic_energy_pj": cost.energy_pj,
-                "traffic_cycles": cost.cycles,
-            }
-    else:
-        document = failure_to_dict(result, seconds)
-    counts = {"operators": len(whole.operators), "macs": whole.macs, "weight_bytes": whole.weight_bytes}
-    return Answer(result, whole, {**document, **counts})
+
+def _document(result: ScheduleResult, whole: OperatorGraph, architecture: Architecture | None) -> JsonObject:
+    from codesign.scheduling.cosma.result import Schedule, failure_to_dict, schedule_to_dict
+
+    found, seconds = result.found, round(result.seconds, 3)
+    counts: JsonObject = {
+        "operators": len(whole.operators),
+        "macs": whole.macs,
+        "weight_bytes": whole.weight_bytes,
+    }
+    if not isinstance(found, Schedule):
+        return {**failure_to_dict(found, seconds), **counts}
+    document: JsonObject = schedule_to_dict(found, seconds)
+    if architecture is not None:
+        from codesign.scheduling.cosma.traffic_cost import traffic_cost
+
+        cost = traffic_cost(architecture, found)
+        document |= {
+            "architecture": architecture.name,
+            "traffic_energy_pj": cost.energy_pj,
+            "traffic_cycles": cost.cycles,
+        }
+    return {**document, **counts}
 
 
 def _schedule(options: ScheduleOptions) -> None:
     from codesign.scheduling.cosma.result import Schedule
 
+    wants_events(options)
     found = find(options)
     result, document = found.result, found.document
+    timed = _simulated(result, options)
+    if timed is not None:
+        document |= event_record(*timed)
     if isinstance(result, Schedule) and options.html is not None:
         from codesign.scheduling.cosma.address_page import memory_map_html
 
@@ -191,13 +216,33 @@ def _schedule(options: ScheduleOptions) -> None:
     apart = "" if options.parameters else ", not in the scratchpad (--parameters puts them there)"
     typer.echo(
         f"{found.graph.name}: {len(found.graph.operators)} operators, {macs}{found.graph.weight_bytes:,} bytes of weights{apart}"
+        f"{'' if found.bits is None else f'; elements of {found.bits} bits'}"
     )
     if isinstance(result, Schedule):
         _print_schedule(result, document)
+        if timed is not None:
+            print_events(*timed)
         if options.scheduler == "cosma":
             _print_baselines(result)
     else:
         _print_failure(result, options)
+
+
+def _simulated(result: Schedule | TooSmall | Unplaced, options: ScheduleOptions) -> tuple[Run, int] | None:
+    """The run in the event tier and the analytical cycles; None where it was not asked for, or nothing runs."""
+    from codesign.scheduling.cosma.result import Schedule
+
+    if not wants_events(options):
+        return None
+    architecture = _architecture(options)
+    if architecture is None:
+        raise UserError("--timing event needs --arch", hint="a preset name or an architecture file")
+    if not isinstance(result, Schedule):
+        return None
+    from codesign.scheduling.timed import analytic_spill_cycles, time_spilled
+
+    run = time_spilled(result, architecture, timing_table(options, architecture.name))
+    return run, analytic_spill_cycles(result, architecture)
 
 
 def _architecture(options: ScheduleOptions) -> Architecture | None:
@@ -206,59 +251,6 @@ def _architecture(options: ScheduleOptions) -> Architecture | None:
     from codesign.cli.inputs import resolve
 
     return resolve([], arch=options.arch).need_architecture()
-
-
-def _scratchpad(architecture: Architecture | None) -> str | None:
-    """Size of the memory inside DRAM; None without an architecture."""
-    if architecture is None:
-        return None
-    from codesign.scheduling.protocol import buffer_bytes
-
-    return str(buffer_bytes(architecture))
-
-
-def _solve(
-    options: ScheduleOptions, graph: OperatorGraph, capacity: int, architecture: Architecture | None
-) -> Schedule | TooSmall | Unplaced:
-    if options.scheduler in _BASELINES:
-        from codesign.scheduling.cosma.baselines import Replacement, schedule_baseline
-        from codesign.scheduling.cosma.compare import baseline_orders
-
-        policy, order = _BASELINES[options.scheduler]
-        return schedule_baseline(graph, capacity, baseline_orders(graph)[order], Replacement(policy))
-    from codesign.scheduling.cosma.solve import DEFAULT_EFFORT, Route, schedule_cosma
-
-    effort = replace(DEFAULT_EFFORT, seed=options.seed or 0)
-    if options.time_limit is not None:
-        effort = replace(effort, time_limit_s=_positive(options.time_limit))
-    return schedule_cosma(
-        graph,
-        capacity,
-        weights=_weights(options, architecture),
-        route=_member(Route, options.route, "route"),
-        effort=effort,
-    )
-
-
-def _weights(options: ScheduleOptions, architecture: Architecture | None) -> TrafficWeights:
-    from codesign.scheduling.cosma.objective import BYTES, Quantity, weights_on
-
-    quantity = _member(Quantity, options.objective, "objective")
-    if quantity is Quantity.BYTES:
-        return BYTES
-    if architecture is None:
-        raise UserError(f"--objective {quantity.value} needs --arch", hint="a preset name or an architecture file")
-    return weights_on(architecture, quantity)
-
-
-def _member(kind: type[_Choice], name: str | None, what: str) -> _Choice:
-    """The member of an enumeration by value; the first one when nothing was given."""
-    if name is None:
-        return next(iter(kind))
-    values = {member.value: member for member in kind}
-    if name not in values:
-        raise unknown_name(what, name, values)
-    return values[name]
 
 
 def _print_schedule(schedule: Schedule, document: dict[str, Any]) -> None:

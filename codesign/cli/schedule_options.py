@@ -68,6 +68,13 @@ class ScheduleOptions:
     chains: Annotated[int | None, typer.Option(help="Independent annealing chains.")] = None
     workers: Annotated[int | None, typer.Option(help="Processes.")] = None
     seed: Annotated[int | None, typer.Option(help="Seed of every random choice.")] = None
+    timing: Annotated[
+        str | None, typer.Option(help="event: simulate the schedule that is found; default: its analytical timing.")
+    ] = None
+    timing_table: Annotated[
+        str | None,
+        typer.Option(help="With --timing event: table by name or file; default: the one named like the architecture."),
+    ] = None
     html: Annotated[Path | None, typer.Option(help="Write the picture of the schedule to this page.")] = None
     out: Annotated[
         Path | None, typer.Option(help="Write the schedule (and its instruction list) to this JSON file.")

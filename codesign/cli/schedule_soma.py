@@ -3,18 +3,28 @@
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codesign.cli.inputs import parse_dims
+from codesign.cli.schedule_events import event_record, print_events, timing_table, wants_events
 from codesign.cli.schedule_options import ScheduleOptions
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured, write_atomic, write_json
+from codesign.core.json_types import JsonObject
 from codesign.core.quantities import parse_size
 
 if TYPE_CHECKING:
+    from codesign.arch.architecture import Architecture
     from codesign.core.goals import Objective
+    from codesign.scheduling.protocol import ScheduleProblem, ScheduleResult
+    from codesign.scheduling.soma.evaluator import Problem
+    from codesign.scheduling.soma.model.hardware import SomaHardware
+    from codesign.scheduling.soma.scheduler import SomaScheduler
+
+TEMPLATE = "template"
+"""The tile cost of SoMa's own accelerator template."""
 
 _COMMON = frozenset(
     {
@@ -32,6 +42,8 @@ _COMMON = frozenset(
         "seed",
         "html",
         "out",
+        "timing",
+        "timing_table",
     }
 )
 _SEARCH = _COMMON | {"objective", "time_limit", "evaluations", "prove"}
@@ -43,18 +55,22 @@ SCHEDULERS: dict[str, frozenset[str]] = {
 }
 
 
-def _problem(options: ScheduleOptions) -> tuple[Any, int]:
-    """What is scheduled, and the operators it had before wide ones were cut."""
-    from codesign.scheduling.soma.evaluator import Problem
-    from codesign.scheduling.soma.model.cut_layers import cut_wide_layers
+def _posed(options: ScheduleOptions) -> "tuple[SomaScheduler, ScheduleProblem]":
+    """The scheduler and what it schedules.
+
+    Raises:
+        UserError: No network, or an option that cannot be used.
+    """
+    from codesign.scheduling.protocol import ScheduleProblem
+    from codesign.scheduling.registry import create
     from codesign.scheduling.soma.model.load import load_graph
     from codesign.scheduling.soma.model.rules import MODES
+    from codesign.scheduling.soma.scheduler import SomaScheduler
 
     if options.network is None:
         raise UserError("--network is required", hint="a zoo name, an ONNX file or a graph as JSON")
-    mode = options.mode or "default"
-    if mode not in MODES:
-        raise unknown_name("mode", mode, MODES)
+    if options.mode is not None and options.mode not in MODES:
+        raise unknown_name("mode", options.mode, MODES)
     source = load_graph(
         options.network,
         phase=options.phase,
@@ -63,52 +79,58 @@ def _problem(options: ScheduleOptions) -> tuple[Any, int]:
         batch=options.batch,
         dims=parse_dims(options.dims),
     )
-    hardware = _platform(options, source.constants)
-    batch = options.batch if options.batch is not None else source.batch
-    problem = Problem(
-        source.graph,
-        batch,
-        hardware,
-        MODES[mode],
-        None if options.capacity is None else parse_size(options.capacity, "--capacity"),
-    )
-    if mode == "reference" or options.evaluate is not None:
-        cut = problem  # the published model has no such layers; encodings name the layers of the graph as it is
-    else:
-        cut = replace(problem, graph=cut_wide_layers(problem.graph, problem.limit_bytes))
-    return cut, len(problem.graph.layers)
+    if options.batch is not None:
+        source = replace(source, batch=options.batch)
+    machine = _machine(options, has_constants=source.constants is not None)
+    own = {
+        "chains": options.chains,
+        "workers": options.workers,
+        "mode": options.mode,
+        "prove_s": options.prove,
+        "platform": machine.platform,
+        "tile_mapper": machine.tile_mapper,
+    }
+    made = create(options.scheduler, **{name: value for name, value in own.items() if value is not None})
+    assert isinstance(made, SomaScheduler)  # the names of this family are its own
+    capacity = None if options.capacity is None else parse_size(options.capacity, "--capacity")
+    return made, ScheduleProblem(source, machine.architecture, capacity)
 
 
-def _platform(options: ScheduleOptions, constants: Any) -> Any:
-    """The accelerator: the template with constants, or any architecture of this project behind a mapper."""
+@dataclass(frozen=True)
+class Machine:
+    """What a network is scheduled for: constants of the template, or any architecture behind a mapper."""
+
+    platform: "SomaHardware | None" = None
+    architecture: "Architecture | None" = None
+    tile_mapper: str | None = None
+
+
+def _machine(options: ScheduleOptions, *, has_constants: bool) -> Machine:
+    """The machine that is named; nothing where the network's file brings its constants."""
     from codesign.arch.presets import preset_names
-    from codesign.scheduling.soma.model.hardware import PRESETS, hardware_from_constants, read_hardware
+    from codesign.mappers.registry import MAPPERS
+    from codesign.scheduling.soma.model.hardware import PRESETS, read_hardware
 
     name, mapper = options.arch, options.tile_cost
+    is_other = name is not None and name not in PRESETS and (name in preset_names() or _is_architecture(name))
     if mapper is None:
-        is_template = name is None or name in PRESETS or not (name in preset_names() or _is_architecture(name))
-        mapper = "template" if is_template else "anneal"
-    if mapper == "template":
-        if name is not None and name not in PRESETS and (name in preset_names() or _is_architecture(name)):
+        mapper = "anneal" if is_other else TEMPLATE
+    if mapper == TEMPLATE:
+        if is_other:
             raise UserError(
                 f"--tile-cost template needs one of {', '.join(sorted(PRESETS))} or a file of the template's constants, got {name!r}",
                 hint="--tile-cost anneal maps tiles on any architecture",
             )
-        if name is not None and name not in PRESETS and not Path(name).suffix:
+        if name is None:
+            return Machine() if has_constants else Machine(PRESETS["soma-edge"])
+        if name not in PRESETS and not Path(name).suffix:
             raise unknown_name("architecture", name, {*PRESETS, *preset_names()})
-        if name is not None:
-            return read_hardware(name)
-        return PRESETS["soma-edge"] if constants is None else hardware_from_constants(constants, str(options.network))
-    from codesign.core.goals import Budget
-    from codesign.mappers.registry import MAPPERS, create
-    from codesign.scheduling.soma.model.mapped_tiles import MappedPlatform
-
+        return Machine(read_hardware(name))
     if mapper not in MAPPERS:
-        raise unknown_name("tile cost", mapper, ["template", *MAPPERS])
+        raise unknown_name("tile cost", mapper, [TEMPLATE, *MAPPERS])
     if options.mode == "reference":
         raise UserError("--mode reference is the published model: it has --tile-cost template only")
-    budget = Budget(time_limit_s=1.0) if mapper == "exact" else Budget(evaluations=2000)
-    return MappedPlatform(_architecture("soma-edge" if name is None else name), create(mapper), budget)
+    return Machine(None, _architecture("soma-edge" if name is None else name), mapper)
 
 
 def _is_architecture(name: str) -> bool:
@@ -131,33 +153,12 @@ def _objective(name: str | None) -> "Objective":
     return Objective.EDP if name is None else Objective.parse(name, exponents=True)
 
 
-def _search(problem: Any, options: ScheduleOptions) -> Any:
-    from codesign.core.goals import Budget
-    from codesign.scheduling.soma.search import two_stages as ss
+def posed_of(result: "ScheduleResult") -> "Problem":
+    """The problem in SoMa's own terms that was scheduled."""
+    from codesign.scheduling.soma.scheduler import Unscheduled
 
-    how = ss.SearchOptions(
-        Budget(options.time_limit, options.evaluations),
-        seed=0 if options.seed is None else options.seed,
-        chains=ss.DEFAULT_CHAINS if options.chains is None else options.chains,
-        workers=1 if options.workers is None else options.workers,
-    )
-    if options.prove is not None and not options.prove > 0:
-        raise UserError(f"--prove must be > 0 seconds, got {options.prove:g}")
-    objective = _objective(options.objective)
-    found = _run_scheduler(problem, objective, how, options)
-    if options.prove is None or not isinstance(found, ss.Found):
-        return found
-    return ss.prove(found, options.prove, how)
-
-
-def _run_scheduler(problem: Any, objective: Any, how: Any, options: ScheduleOptions) -> Any:
-    from codesign.scheduling.soma.search import two_stages as ss
-
-    if options.scheduler == "soma":
-        return ss.search(problem, objective, how)
-    if options.scheduler == "soma-paper":
-        return ss.search_paper(problem, objective, how)
-    return ss.search_baseline(problem, objective, how, options.scheduler)
+    found = result.found
+    return found.problem if isinstance(found, Unscheduled) else found.schedule.parsed.problem
 
 
 def _write_files(schedule: Any, record: dict[str, Any], options: ScheduleOptions) -> None:
@@ -203,7 +204,7 @@ def _evaluate(problem: Any, path: Path, options: ScheduleOptions) -> None:
     if options.output_format == "json":
         print(json.dumps({"results": results}))
         return
-    good = [(r["name"], r) for r in results if r["status"] == "SUCCESS"]
+    good = [(str(r["name"]), r) for r in results if r["status"] == "SUCCESS"]
     if good:
         print(table(good))
     for record in results:
@@ -229,57 +230,82 @@ def headline(count: Mapping[str, Any]) -> str:
     cut = "" if layers == operators else f" (scheduled as {layers} layers, since those with wide weights are cut)"
     return (
         f"{count['network']}, batch {count['batch']}: {operators} operators{cut}, {count['macs']:,} MACs, "
-        f"{count['weight_bytes']:,} bytes of weights"
+        f"{count['weight_bytes']:,} bytes of weights; elements of 8 bits"
     )
 
 
-def find(options: ScheduleOptions) -> tuple[dict[str, Any], Any]:
-    """What the network is and what the search finds; nothing is printed."""
-    problem, operators = _problem(options)
-    return counts(problem, operators), _search(problem, options)
+def find(options: ScheduleOptions) -> "tuple[dict[str, Any], ScheduleResult]":
+    """What the network is and what the scheduler finds; nothing is printed."""
+    from codesign.core.goals import Budget
+
+    scheduler, problem = _posed(options)
+    budget = Budget(options.time_limit, options.evaluations)
+    result = scheduler.schedule(problem, _objective(options.objective), budget=budget, seed=options.seed or 0)
+    return counts(posed_of(result), len(scheduler.pose(problem).graph.layers)), result
+
+
+def _simulated(schedule: Any, options: ScheduleOptions) -> Any:
+    """The run in the event tier; None where it was not asked for."""
+    if not wants_events(options):
+        return None
+    from codesign.scheduling.timed import time_fused
+
+    return time_fused(schedule, timing_table(options, schedule.parsed.problem.hardware.name))
 
 
 def run(options: ScheduleOptions) -> None:
     """Schedule (or evaluate given encodings) and print."""
-    from codesign.scheduling.soma.evaluator import Invalid
     from codesign.scheduling.soma.report import found_json, infeasible_json, table
+    from codesign.scheduling.soma.scheduler import Unscheduled
 
-    problem, operators = _problem(options)
-    count = counts(problem, operators)
     if options.evaluate is not None:
-        if any(
-            v is not None
-            for v in (
-                options.time_limit,
-                options.evaluations,
-                options.chains,
-                options.workers,
-                options.objective,
-                options.prove,
-            )
-        ):
-            raise UserError(
-                "--evaluate runs no search: leave out --time-limit, --evaluations, --chains, --workers, --objective, --prove"
-            )
-        _evaluate(problem, options.evaluate, options)
+        _refuse_search(options)
+        scheduler, problem = _posed(options)
+        _evaluate(scheduler.pose(problem), options.evaluate, options)
         return
-    found = _search(problem, options)
-    if isinstance(found, Invalid):
-        record = {**infeasible_json(problem, found, options.scheduler), **count}
-        print(
-            json.dumps(record) if options.output_format == "json" else f"{headline(count)}\ninfeasible: {found.reason}"
-        )
+    count, result = find(options)
+    found = result.found
+    if isinstance(found, Unscheduled):
+        record = {**infeasible_json(found.problem, found.reason, options.scheduler), **count}
+        _print_record(record, f"{headline(count)}\ninfeasible: {found.reason.reason}", options)
         if options.out is not None:
             write_json(options.out, record)
         return
-    record = {**found_json(found, options.scheduler, options.seed or 0), **count}
+    record = {**found_json(found, options.scheduler, result.seed), **count}
+    timed = _simulated(found.schedule, options)
+    analytic = found.schedule.latency_cycles
+    shown = table([(options.scheduler, record)])
+    record |= {} if timed is None else event_record(timed, analytic)
     _write_files(found.schedule, record, options)
     if options.output_format == "json":
         print(json.dumps(record))
         return
     print(headline(count))
-    print(table([(options.scheduler, record)]))
+    print(shown)
+    if timed is not None:
+        print_events(timed, analytic)
     print(
         f"DRAM attributes: {found.proof}, gap {100 * found.gap:.2f} % of {found.dram_bound_cycles:,} cycles for these tiles"
     )
     print(f"{found.seconds:.2f} s, {found.stage1.evaluations:,} + {found.dram_evaluations:,} schemes", file=sys.stderr)
+
+
+def _print_record(record: JsonObject, text: str, options: ScheduleOptions) -> None:
+    print(json.dumps(record) if options.output_format == "json" else text)
+
+
+def _refuse_search(options: ScheduleOptions) -> None:
+    if wants_events(options):
+        raise UserError("--timing event simulates a schedule that was searched for", hint="leave out --evaluate")
+    read = (
+        options.time_limit,
+        options.evaluations,
+        options.chains,
+        options.workers,
+        options.objective,
+        options.prove,
+    )
+    if any(value is not None for value in read):
+        raise UserError(
+            "--evaluate runs no search: leave out --time-limit, --evaluations, --chains, --workers, --objective, --prove"
+        )

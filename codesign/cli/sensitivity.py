@@ -96,9 +96,15 @@ def _print(found: "Sensitivity", paths: list[Path]) -> None:
             ratio = variation.metrics[knee]["energy_j"] / found.base.metrics[knee]["energy_j"]
             energy = f"{100 * (ratio - 1):+.1f} %"
         table.add_row(
-            variation.constant.value, f"{variation.factor:g}", str(len(now)), str(len(now & base)), str(len(now - base)),
-            str(len(base - now)), "-" if variation.knee is None else f"trial {variation.knee}", energy,
-        )  # fmt: skip
+            variation.constant.value,
+            f"{variation.factor:g}",
+            str(len(now)),
+            str(len(now & base)),
+            str(len(now - base)),
+            str(len(base - now)),
+            "-" if variation.knee is None else f"trial {variation.knee}",
+            energy,
+        )
     console = Console()
     console.print(table)
     for sentence in describe(found):

@@ -12,6 +12,7 @@ from codesign.cli.study_location import Place, Storage, StudyName, open_study
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
+    from codesign.evaluation.records import EvaluationRecord
     from codesign.study.study import Study
 
 _Format = Annotated[str, typer.Option("--format", help="text or json.")]
@@ -144,7 +145,7 @@ def _show(study: "Study", output_format: str) -> None:
     reasons: dict[str, int] = {}
     for trial in study.trials:
         if trial.infeasible:
-            reasons[trial.infeasible["resource"]] = reasons.get(trial.infeasible["resource"], 0) + 1
+            reasons[trial.reason] = reasons.get(trial.reason, 0) + 1
     front = study.front()
     if output_format == "json":
         record = {
@@ -182,5 +183,5 @@ def _show(study: "Study", output_format: str) -> None:
     print_front(study, Console())
 
 
-def _options(evaluation: dict[str, Any]) -> str:
+def _options(evaluation: "EvaluationRecord") -> str:
     return ", ".join(f"{name} {value}" for name, value in evaluation.items() if value not in (None, False, 0))

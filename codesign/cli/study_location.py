@@ -82,11 +82,11 @@ def open_studies(places: Sequence[str], storage: str | None, patterns: Sequence[
         if not places:
             raise UserError("which studies?", hint="give their folders, or --storage URL")
         return [open_study(place) for place in places]
-    from codesign.study.config import is_cheap
+    from codesign.study.config import is_low_fidelity
     from codesign.study.storage import Database, public_url
 
     summaries = Database(storage, create=False).studies()
-    names = [s.name for s in summaries if not is_cheap(s.head["config"])]
+    names = [s.name for s in summaries if not is_low_fidelity(s.head["config"])]
     if not names:
         raise UserError("the database holds no study", where=f"--storage {public_url(storage)}")
     chosen: list[str] = []

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.core.json_types import JsonObject
+
 if TYPE_CHECKING:
     from codesign.cli.tensorize_program import ProgramOptions
     from codesign.tensorization.choice import TensorizeChoice
@@ -109,7 +111,7 @@ def _report(
     }
 
 
-def _choice_json(choice: "TensorizeChoice", prove: bool) -> dict[str, Any]:
+def _choice_json(choice: "TensorizeChoice", prove: bool) -> JsonObject:
     from codesign.tensorization.execute import proves_equal
 
     document = choice.to_json()

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import describe
+from codesign.core.json_types import JsonObject
 
 S = TypeVar("S")
 
@@ -24,7 +25,7 @@ SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 # ---- to files -----------------------------------------------------------------------------------
 
 
-def spec_to_json(spec: Any) -> dict[str, Any]:
+def spec_to_json(spec: Any) -> JsonObject:
     """A specification as plain values; what is None or an empty list is left out.
 
     `spec_from_json` makes it again.

@@ -2,9 +2,9 @@
 
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from codesign.arch.architecture import Architecture
+from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Problem, Reuse, encode_problem
 from codesign.cost.kernel import (
     CYCLES,
@@ -182,7 +182,7 @@ class Cost:
         busy |= {f"mesh below {v.level}": v.mesh_cycles for v in self.levels if v.mesh_cycles is not None}
         return tuple(name for name, cycles in busy.items() if cycles == self.latency_cycles)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The form `codesign evaluate --format json` prints."""
         return {
             "status": "ok",
@@ -204,7 +204,7 @@ class Cost:
         }
 
 
-def _level_json(level: LevelCost) -> dict[str, Any]:
+def _level_json(level: LevelCost) -> JsonObject:
     tensors = {
         t.tensor: {
             "reads": t.reads,
@@ -247,7 +247,7 @@ class Infeasible:
     unit: str
     detail: str = ""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The form every command prints for an infeasible result."""
         return {
             "status": "infeasible",

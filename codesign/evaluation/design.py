@@ -7,18 +7,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from codesign.arch.architecture import Architecture, Ports, StorageLevel
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.point import Point, PointValue
 from codesign.cost.cost import Infeasible
-from codesign.evaluation.detail import Detail, NoDetail, detail_of
+from codesign.evaluation.detail import Detail, NoDetail
 from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.network import EvaluationOptions, WorkloadResult, evaluate_workload
+from codesign.evaluation.records import ArchitectureRecord, LevelRecord, SpaceRecord
 from codesign.mappers.protocol import Mapper
 from codesign.workloads.workload import Workload
-
-Point = Mapping[str, Any]
 
 AS_BUILT = "as built"
 """How a study records that DRAM has the ports that the space gives it."""
@@ -46,11 +46,11 @@ class DesignSpace(Protocol):
     def partial_bits(self) -> int:
         """Width of a partial sum."""
 
-    def build(self, point: Point) -> Architecture:
+    def build(self, point: Mapping[str, PointValue]) -> Architecture:
         """The architecture of a point, energies and areas filled in."""
 
     def to_json(self) -> dict[str, Any]:
-        """What a study records of it."""
+        """What a study records of it; see `SpaceRecord`."""
 
 
 @runtime_checkable
@@ -106,7 +106,7 @@ def load_design_space(name: str) -> DesignSpace:
     return _checked(known[name].load(), f"entry point {name!r}")
 
 
-def space_of_record(recorded: Mapping[str, Any]) -> DesignSpace:
+def space_of_record(recorded: SpaceRecord) -> DesignSpace:
     """The space that a study recorded: from its definition, else where it came from, else by its name.
 
     Raises:
@@ -117,15 +117,17 @@ def space_of_record(recorded: Mapping[str, Any]) -> DesignSpace:
     return load_design_space(recorded.get("source", recorded["name"]))
 
 
-def describe_space(space: DesignSpace, source: str) -> dict[str, Any]:
+def describe_space(space: DesignSpace, source: str) -> SpaceRecord:
     """What a study records of a space, and how it was named where its own name does not find it.
 
     Args:
         space: The space.
         source: What `load_design_space` was given.
     """
-    recorded = space.to_json()
-    return {**recorded, "source": source} if ":" in source and "definition" not in recorded else recorded
+    recorded = cast(SpaceRecord, dict(space.to_json()))
+    if ":" in source and "definition" not in recorded:
+        recorded["source"] = source
+    return recorded
 
 
 def _reader(name: str) -> Any:
@@ -215,7 +217,7 @@ class WithDramPorts:
         """Which parameters each part of an architecture depends on, where the inner space says so (docs/explanation/bounds.md)."""
         return getattr(self.inner, "parts", None)
 
-    def build(self, point: Point) -> Architecture:
+    def build(self, point: Mapping[str, PointValue]) -> Architecture:
         """See `DesignSpace`."""
         return self.inner.build(point).with_dram_ports(self.ports)
 
@@ -240,7 +242,7 @@ class Evaluation:
     infeasible: Infeasible | None
     seconds: float
     detail: Detail
-    architecture: dict[str, Any]
+    architecture: ArchitectureRecord
 
 
 @dataclass(frozen=True)
@@ -269,16 +271,16 @@ class DesignEvaluator:
         if isinstance(result, Infeasible):
             return Evaluation(None, result, seconds, NoDetail(), described)
         assert isinstance(result, WorkloadResult)
-        return Evaluation(result.metrics, None, seconds, detail_of(result.to_json()), described)
+        return Evaluation(result.metrics, None, seconds, result.detail(), described)
 
 
 def _bytes_per_cycle(level: StorageLevel, words_per_cycle: float | None) -> float | None:
     return None if words_per_cycle is None else words_per_cycle * level.word_bits / 8
 
 
-def describe_architecture(architecture: Architecture) -> dict[str, Any]:
+def describe_architecture(architecture: Architecture) -> ArchitectureRecord:
     """An architecture as plain values: sizes, areas, fan-outs by level."""
-    levels = []
+    levels: list[LevelRecord] = []
     for level, instances in zip(architecture.levels, architecture.instances, strict=True):
         levels.append(
             {

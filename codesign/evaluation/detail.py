@@ -2,7 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
+
+from codesign.evaluation.records import (
+    DetailRecord,
+    FusedRecord,
+    LayerRecord,
+    ServingRecord,
+    TrafficRecord,
+    VectorRecord,
+)
 
 
 @final
@@ -17,18 +26,18 @@ class LayersDetail:
         vector: The other operators together: cycles, pJ, bytes, operations.
     """
 
-    metrics: Mapping[str, float]
+    metrics: dict[str, float]
     evaluated: int
-    layers: tuple[Mapping[str, Any], ...]
-    vector: Mapping[str, float]
+    layers: tuple[LayerRecord, ...]
+    vector: VectorRecord
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> DetailRecord:
         """As a study records it."""
         return {
             "metrics": dict(self.metrics),
             "evaluated": self.evaluated,
-            "layers": [dict(layer) for layer in self.layers],
-            "vector": dict(self.vector),
+            "layers": list(self.layers),
+            "vector": self.vector,
         }
 
 
@@ -42,12 +51,12 @@ class FusedDetail:
         energy_by_level_pj: Of one run of all; None in records of earlier versions.
     """
 
-    networks: tuple[Mapping[str, Any], ...]
+    networks: tuple[FusedRecord, ...]
     energy_by_level_pj: Mapping[str, float] | None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> DetailRecord:
         """As a study records it."""
-        found: dict[str, Any] = {"networks": [dict(network) for network in self.networks]}
+        found: DetailRecord = {"networks": list(self.networks)}
         return (
             found if self.energy_by_level_pj is None else {**found, "energy_by_level_pj": dict(self.energy_by_level_pj)}
         )
@@ -67,15 +76,15 @@ class TrafficDetail:
 
     scratchpad_bytes: int
     dram_bytes: float
-    schedules: tuple[Mapping[str, Any], ...]
+    schedules: tuple[TrafficRecord, ...]
     energy_by_level_pj: Mapping[str, float] | None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> DetailRecord:
         """As a study records it."""
-        found: dict[str, Any] = {
+        found: DetailRecord = {
             "scratchpad_bytes": self.scratchpad_bytes,
             "dram_bytes": self.dram_bytes,
-            "schedules": [dict(schedule) for schedule in self.schedules],
+            "schedules": list(self.schedules),
         }
         return (
             found if self.energy_by_level_pj is None else {**found, "energy_by_level_pj": dict(self.energy_by_level_pj)}
@@ -92,12 +101,12 @@ class ServingDetail:
         energy_by_level_pj: Not told apart.
     """
 
-    serving: Mapping[str, Any]
+    serving: ServingRecord
     energy_by_level_pj: None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> DetailRecord:
         """As a study records it."""
-        return {"serving": dict(self.serving)}
+        return {"serving": self.serving}
 
 
 @final
@@ -105,7 +114,7 @@ class ServingDetail:
 class NoDetail:
     """Of a design that cannot run, and of trials that came from a table."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> DetailRecord:
         """As a study records it."""
         return {}
 
@@ -114,7 +123,7 @@ Detail = LayersDetail | FusedDetail | TrafficDetail | ServingDetail | NoDetail
 """What a design was judged by; a study's reader tells the kinds apart by their types."""
 
 
-def detail_of(record: Mapping[str, Any]) -> Detail:
+def detail_of(record: DetailRecord) -> Detail:
     """The detail that a study recorded.
 
     Args:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar, final, runtime_checkable
 
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.point import Point
 from codesign.evaluation.faults import DEATHS, Fault, Guarded
 from codesign.evaluation.parallel import Pool, SerialPool, evaluate_here, start_worker
 
@@ -25,10 +26,10 @@ EXECUTORS = ("process", "ray")
 class ProcessPool(Generic[R]):
     """Worker processes that hold the evaluator; when one dies they are started again and go on with what was running."""
 
-    def __init__(self, evaluate: Callable[[dict[str, Any]], R], size: int) -> None:
+    def __init__(self, evaluate: Callable[[Point], R], size: int) -> None:
         self.size = size
         self._evaluate = evaluate
-        self._running: dict[Future[Any], dict[str, Any]] = {}
+        self._running: dict[Future[Any], Point] = {}
         self._deaths: dict[int, int] = {}
         self._executor = self._start()
 
@@ -38,11 +39,11 @@ class ProcessPool(Generic[R]):
             self.size, mp_context=context, initializer=_start_watched, initargs=(self._evaluate,)
         )
 
-    def submit(self, point: dict[str, Any]) -> None:
+    def submit(self, point: Point) -> None:
         """See `Pool`."""
         self._running[self._executor.submit(evaluate_here, point)] = point
 
-    def collect(self) -> list[tuple[dict[str, Any], R | Fault]]:
+    def collect(self) -> list[tuple[Point, R | Fault]]:
         """See `Pool`."""
         while True:
             done, _ = wait(self._running, return_when=FIRST_COMPLETED)
@@ -50,13 +51,13 @@ class ProcessPool(Generic[R]):
             if found:
                 return found
 
-    def ready(self) -> list[tuple[dict[str, Any], R | Fault]]:
+    def ready(self) -> list[tuple[Point, R | Fault]]:
         """What is finished by now, without waiting."""
         good = [f for f in self._running if f.done() and not f.cancelled() and f.exception() is None]
         return [(self._running.pop(future), future.result()) for future in good]
 
-    def _take(self, done: set[Future[Any]]) -> list[tuple[dict[str, Any], R | Fault]]:
-        found: list[tuple[dict[str, Any], R | Fault]] = []
+    def _take(self, done: set[Future[Any]]) -> list[tuple[Point, R | Fault]]:
+        found: list[tuple[Point, R | Fault]] = []
         broken = False
         for future in sorted(done, key=list(self._running).index):
             error = future.exception()
@@ -69,10 +70,10 @@ class ProcessPool(Generic[R]):
             found += self._restart()
         return found
 
-    def _restart(self) -> list[tuple[dict[str, Any], R | Fault]]:
+    def _restart(self) -> list[tuple[Point, R | Fault]]:
         """New workers for all that was running; designs on which workers died too often are given up."""
         wait(self._running, timeout=10)
-        found: list[tuple[dict[str, Any], R | Fault]] = list(self.ready())
+        found: list[tuple[Point, R | Fault]] = list(self.ready())
         points = list(self._running.values())
         self._running.clear()
         self._executor.shutdown(wait=False, cancel_futures=True)
@@ -93,7 +94,7 @@ class ProcessPool(Generic[R]):
             process.terminate()
 
 
-def _start_watched(evaluate: Callable[[dict[str, Any]], Any]) -> None:
+def _start_watched(evaluate: Callable[[Point], Any]) -> None:
     """Prepare a worker that ends itself when the process that started it is killed."""
     start_worker(evaluate)
     parent = multiprocessing.parent_process()
@@ -112,18 +113,18 @@ def _start_watched(evaluate: Callable[[dict[str, Any]], Any]) -> None:
 class Draining(Protocol):
     """A pool that can say what is finished without waiting."""
 
-    def ready(self) -> list[tuple[dict[str, Any], Any]]:
+    def ready(self) -> list[tuple[Point, Any]]:
         """What is finished by now."""
 
 
-def ready_of(pool: Pool[Any]) -> list[tuple[dict[str, Any], Any]]:
+def ready_of(pool: Pool[Any]) -> list[tuple[Point, Any]]:
     """What a pool has finished and nobody collected, where it can say so."""
     return list(pool.ready()) if isinstance(pool, Draining) else []
 
 
 @contextmanager
 def open_executor(
-    evaluate: Callable[[dict[str, Any]], R], executor: str, workers: int | None, address: str | None = None
+    evaluate: Callable[[Point], R], executor: str, workers: int | None, address: str | None = None
 ) -> Iterator[Pool[R | Fault]]:
     """Somewhere to evaluate designs; leaving it abandons what still runs.
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Generic, TypeVar, final
 
 from codesign.core.errors import MissingDependencyError, UserError
+from codesign.core.point import Point
 from codesign.evaluation.faults import DEATHS, Fault
 
 R = TypeVar("R")
@@ -24,12 +25,12 @@ class RayPool(Generic[R]):
         workers: Tasks at once; None for as many as the cluster has cores at the moment.
     """
 
-    def __init__(self, ray: Any, evaluate: Callable[[dict[str, Any]], R], workers: int | None) -> None:
+    def __init__(self, ray: Any, evaluate: Callable[[Point], R], workers: int | None) -> None:
         self._ray = ray
         self._workers = workers
         self._evaluator = ray.put(evaluate)
         self._task = ray.remote(max_retries=-1, num_cpus=1)(_evaluate)
-        self._running: dict[Any, dict[str, Any]] = {}
+        self._running: dict[Any, Point] = {}
         self._deaths: dict[int, int] = {}
 
     @property
@@ -39,28 +40,28 @@ class RayPool(Generic[R]):
             return self._workers
         return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
-    def submit(self, point: dict[str, Any]) -> None:
+    def submit(self, point: Point) -> None:
         """See `Pool`."""
         self._running[self._task.remote(self._evaluator, point)] = point
 
-    def collect(self) -> list[tuple[dict[str, Any], R | Fault]]:
+    def collect(self) -> list[tuple[Point, R | Fault]]:
         """See `Pool`."""
         while True:
             found = self._take(None)
             if found:
                 return found
 
-    def ready(self) -> list[tuple[dict[str, Any], R | Fault]]:
+    def ready(self) -> list[tuple[Point, R | Fault]]:
         """What is finished by now, without waiting."""
         return self._take(0.0)
 
-    def _take(self, timeout_s: float | None) -> list[tuple[dict[str, Any], R | Fault]]:
+    def _take(self, timeout_s: float | None) -> list[tuple[Point, R | Fault]]:
         if not self._running:
             return []
         references = list(self._running)
         count = 1 if timeout_s is None else len(references)
         done, _ = self._ray.wait(references, num_returns=count, timeout=timeout_s)
-        found: list[tuple[dict[str, Any], R | Fault]] = []
+        found: list[tuple[Point, R | Fault]] = []
         for reference in done:
             point = self._running.pop(reference)
             try:
@@ -74,12 +75,12 @@ class RayPool(Generic[R]):
         return found
 
 
-def _evaluate(evaluator: Callable[[dict[str, Any]], Any], point: dict[str, Any]) -> Any:
+def _evaluate(evaluator: Callable[[Point], Any], point: Point) -> Any:
     return evaluator(point)
 
 
 @contextmanager
-def open_ray(evaluate: Callable[[dict[str, Any]], R], workers: int | None, address: str | None) -> Iterator[RayPool[R]]:
+def open_ray(evaluate: Callable[[Point], R], workers: int | None, address: str | None) -> Iterator[RayPool[R]]:
     """Connect to a cluster, or start one on this machine; leaving it disconnects.
 
     Raises:
@@ -97,7 +98,9 @@ def open_ray(evaluate: Callable[[dict[str, Any]], R], workers: int | None, addre
     mine = not ray.is_initialized()
     if mine:
         _check_reachable(address)
-        options: dict[str, Any] = {"address": address} if address else {"num_cpus": workers, "include_dashboard": False}
+        options: dict[str, str | int | bool | None] = (
+            {"address": address} if address else {"num_cpus": workers, "include_dashboard": False}
+        )
         try:
             ray.init(log_to_driver=False, configure_logging=False, **options)
         except (ConnectionError, RuntimeError, ValueError, AssertionError) as error:

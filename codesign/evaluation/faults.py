@@ -3,9 +3,11 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, final
+from typing import Generic, TypeVar, final
 
 from codesign.core.errors import UserError
+from codesign.core.json_types import JsonObject
+from codesign.core.point import Point
 
 R = TypeVar("R")
 
@@ -28,7 +30,7 @@ class Fault:
     seconds: float
     mistake: bool
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """In the form of an infeasible result, so that the trial is kept with its reason."""
         return {"status": "failed", "resource": "evaluation failed", "detail": self.message}
 
@@ -42,9 +44,9 @@ class Guarded(Generic[R]):
         evaluate: From a design to its evaluation.
     """
 
-    evaluate: Callable[[dict[str, Any]], R]
+    evaluate: Callable[[Point], R]
 
-    def __call__(self, point: dict[str, Any]) -> R | Fault:
+    def __call__(self, point: Point) -> R | Fault:
         """Evaluate one design."""
         started = time.perf_counter()
         try:

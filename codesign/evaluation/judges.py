@@ -3,19 +3,24 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 from codesign.arch.architecture import Ports
 from codesign.core.errors import UserError
 from codesign.core.goals import Objective
+from codesign.core.json_types import JsonObject
+from codesign.core.point import Point
 from codesign.evaluation.design import AS_BUILT, DesignEvaluator, DesignSpace, Evaluation, WithDramPorts
 from codesign.evaluation.network import EvaluationOptions, with_effort
 from codesign.evaluation.own_metrics import MetricFunction, WithOwnMetrics
+from codesign.evaluation.records import EvaluationRecord, WorkloadRecord
 from codesign.evaluation.serving import ServingEvaluator
 from codesign.evaluation.specification import ANALYTICAL, EVENT, BetweenLayers, JudgeSpec, WorkloadSpec
 from codesign.evaluation.timed import EventEvaluator
+from codesign.mappers.protocol import Mapper
 from codesign.mappers.registry import create as create_mapper
 from codesign.workloads.load import load_network
+from codesign.workloads.network import Network
 from codesign.workloads.network_json import content_hash
 from codesign.workloads.serving import read_serving
 from codesign.workloads.workload import Workload
@@ -42,10 +47,10 @@ class Judge:
         headline: What runs, for the first line of output.
     """
 
-    evaluate: Callable[[dict[str, Any]], Evaluation]
-    workload: dict[str, Any]
-    mapper: dict[str, Any]
-    evaluation: dict[str, Any]
+    evaluate: Callable[[Point], Evaluation]
+    workload: WorkloadRecord
+    mapper: JsonObject
+    evaluation: EvaluationRecord
     headline: str
 
 
@@ -128,15 +133,8 @@ def _layer_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, see
             "hashes": [content_hash(n) for n in loaded.networks],
             "weights": list(loaded.weights),
         },
-        {"name": mapper.name, **{f.name: getattr(mapper, f.name) for f in fields(mapper)}},  # type: ignore[arg-type]
-        {
-            "objective": objective.value,
-            "time_limit_s": how.time_limit_s,
-            "evaluations": how.evaluations,
-            "dram_ports": how.dram_ports or AS_BUILT,
-            **how.between_layers.record(),
-            **({"timing": EVENT, "timing_table": how.timing_table} if how.timing == EVENT else {}),
-        },
+        _mapper_record(mapper),
+        _layers_record(how, objective),
         f"{loaded.name}: {sum(len(n.operators) for n in loaded.networks)} operators, "
         f"{len(loaded.distinct_layers())} distinct layers, {loaded.macs / 1e9:.3g} GMACs, "
         f"{sum(n.weight_bytes for n in loaded.networks):,} bytes of weights",
@@ -161,30 +159,48 @@ def _serving_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, s
             "hashes": [hashlib.sha256(repr(asked).encode()).hexdigest()[:16]],
             "weights": [1.0],
         },
-        {"name": mapper.name, **{f.name: getattr(mapper, f.name) for f in fields(mapper)}},  # type: ignore[arg-type]
-        {
-            "objective": objective.value,
-            "time_limit_s": how.time_limit_s,
-            "evaluations": how.evaluations,
-            "dram_ports": how.dram_ports or AS_BUILT,
-            **between.record(),
-        },
+        _mapper_record(mapper),
+        _layers_record(how, objective),
         f"{asked.name} served: batch {asked.batch} on {asked.chips.count} chips, {asked.mean_output:g} output tokens a request; "
         "latency is the time per output token, energy that of one",
     )
+
+
+def _mapper_record(mapper: Mapper) -> JsonObject:
+    """Name and options, by which `codesign.evaluation.replay` makes it again."""
+    return {"name": mapper.name, **{f.name: getattr(mapper, f.name) for f in fields(mapper)}}  # type: ignore[arg-type]
+
+
+def _layers_record(how: JudgeSpec, objective: Objective) -> EvaluationRecord:
+    between = how.between_layers
+    timing: EvaluationRecord = {"timing": EVENT, "timing_table": how.timing_table} if how.timing == EVENT else {}
+    return {
+        "objective": objective.value,
+        "time_limit_s": how.time_limit_s,
+        "evaluations": how.evaluations,
+        "dram_ports": how.dram_ports or AS_BUILT,
+        "activations": between.activations,
+        "activation_bytes": between.activation_bytes,
+        "resident_weights": between.resident_weights,
+        **timing,
+    }
 
 
 def _with_ports(how: JudgeSpec, space: DesignSpace) -> DesignSpace:
     return space if how.dram_ports is None else WithDramPorts(space, Ports(how.dram_ports))
 
 
-def load_workload(workload: WorkloadSpec, space: DesignSpace) -> Workload:
+def load_networks(workload: WorkloadSpec, space: DesignSpace) -> list[Network]:
     """The networks at the widths of the hardware."""
-    networks = [
+    return [
         load_network(name, **workload.lengths_of(name), bits=space.bits, partial_bits=space.partial_bits)
         for name in workload.networks
     ]
-    return Workload.of(networks, workload.weights)
+
+
+def load_workload(workload: WorkloadSpec, space: DesignSpace) -> Workload:
+    """The same with the weights."""
+    return Workload.of(load_networks(workload, space), workload.weights)
 
 
 # ---- whole networks --------------------------------------------------------------------------------

@@ -6,14 +6,15 @@ The rules are E1-E6 in docs/reference/evaluation.md; what each operator moves an
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from codesign.arch.architecture import Architecture, LevelKind
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import COMPUTE, Cost, Infeasible
+from codesign.evaluation.detail import LayersDetail
 from codesign.evaluation.metrics import Metrics
+from codesign.evaluation.records import DetailRecord, LayerRecord, VectorRecord
 from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mapping.constraints import Constraints, MappingProblem
 from codesign.mapping.files import mapping_to_json
@@ -94,7 +95,7 @@ class LayerResult:
         assert cost is not None
         return cost.macs / (self.latency_cycles * cost.mac_units)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> LayerRecord:
         """Plain values for the trial record and the report."""
         cost = self.result.cost
         assert cost is not None and self.result.mapping is not None
@@ -135,6 +136,15 @@ class VectorResult:
     dram_bytes: float
     operations: float
 
+    def to_json(self) -> VectorRecord:
+        """Plain values."""
+        return {
+            "latency_cycles": self.latency_cycles,
+            "energy_pj": self.energy_pj,
+            "dram_bytes": self.dram_bytes,
+            "operations": self.operations,
+        }
+
 
 @dataclass(frozen=True)
 class WorkloadResult:
@@ -152,19 +162,14 @@ class WorkloadResult:
     vector: VectorResult
     evaluated: int
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for the trial record and the report."""
-        return {
-            "metrics": self.metrics.to_dict(),
-            "evaluated": self.evaluated,
-            "layers": [layer.to_json() for layer in self.layers],
-            "vector": {
-                "latency_cycles": self.vector.latency_cycles,
-                "energy_pj": self.vector.energy_pj,
-                "dram_bytes": self.vector.dram_bytes,
-                "operations": self.vector.operations,
-            },
-        }
+    def detail(self) -> LayersDetail:
+        """What a trial records and the report shows."""
+        layers = tuple(layer.to_json() for layer in self.layers)
+        return LayersDetail(self.metrics.to_dict(), self.evaluated, layers, self.vector.to_json())
+
+    def to_json(self) -> DetailRecord:
+        """The same as plain values."""
+        return self.detail().to_json()
 
 
 def energy_by_level(cost: Cost) -> dict[str, float]:
@@ -385,9 +390,17 @@ def _layer_result(group: _Group, result: MapResult, architecture: Architecture) 
     if group.on_chip and len(architecture.levels) > 1:
         energy, moved, busy[architecture.levels[0].name] = _without_dram(cost, group, architecture)
     return LayerResult(
-        name=group.operator, notation=str(computation), bounds=dict(computation.sizes), count=group.count, result=result,
-        latency_cycles=max(busy.values()), energy_pj=energy, dram_bytes=moved, busy_cycles=busy, computation=computation,
-    )  # fmt: skip
+        name=group.operator,
+        notation=str(computation),
+        bounds=dict(computation.sizes),
+        count=group.count,
+        result=result,
+        latency_cycles=max(busy.values()),
+        energy_pj=energy,
+        dram_bytes=moved,
+        busy_cycles=busy,
+        computation=computation,
+    )
 
 
 def _without_dram(cost: Cost, group: _Group, architecture: Architecture) -> tuple[float, float, float]:

@@ -3,11 +3,13 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import final
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
-from codesign.evaluation.design import DesignSpace, Evaluation, Point
+from codesign.core.point import Point
+from codesign.evaluation.design import DesignSpace, Evaluation
+from codesign.evaluation.records import DetailRecord
 
 
 @final
@@ -25,7 +27,7 @@ class JudgedDesign:
     point: Point
     metrics: Mapping[str, float]
     architecture: Architecture
-    detail: Mapping[str, Any]
+    detail: DetailRecord
 
 
 MetricFunction = Callable[[JudgedDesign], float]
@@ -43,7 +45,7 @@ class WithOwnMetrics:
         metrics: Functions by name.
     """
 
-    evaluate: Callable[[dict[str, Any]], Evaluation]
+    evaluate: Callable[[Point], Evaluation]
     space: DesignSpace
     metrics: tuple[tuple[str, MetricFunction], ...]
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
+from codesign.core.point import Point
+
 R = TypeVar("R")
 
 
@@ -13,10 +15,10 @@ class Pool(Protocol[R]):
     def size(self) -> int:
         """How many designs it works on at once."""
 
-    def submit(self, point: dict[str, Any]) -> None:
+    def submit(self, point: Point) -> None:
         """Start on a design."""
 
-    def collect(self) -> list[tuple[dict[str, Any], R]]:
+    def collect(self) -> list[tuple[Point, R]]:
         """Wait until at least one design is done and return all that are."""
 
 
@@ -25,24 +27,24 @@ class SerialPool(Generic[R]):
 
     size = 1
 
-    def __init__(self, evaluate: Callable[[dict[str, Any]], R]) -> None:
+    def __init__(self, evaluate: Callable[[Point], R]) -> None:
         self._evaluate = evaluate
-        self._queue: list[dict[str, Any]] = []
+        self._queue: list[Point] = []
 
-    def submit(self, point: dict[str, Any]) -> None:
+    def submit(self, point: Point) -> None:
         """See `Pool`."""
         self._queue.append(point)
 
-    def collect(self) -> list[tuple[dict[str, Any], R]]:
+    def collect(self) -> list[tuple[Point, R]]:
         """See `Pool`."""
         point = self._queue.pop(0)
         return [(point, self._evaluate(point))]
 
 
-_evaluator: Callable[[dict[str, Any]], Any] | None = None
+_evaluator: Callable[[Point], Any] | None = None
 
 
-def start_worker(evaluate: Callable[[dict[str, Any]], Any]) -> None:
+def start_worker(evaluate: Callable[[Point], Any]) -> None:
     """Called once in every worker process."""
     import signal
 
@@ -51,7 +53,7 @@ def start_worker(evaluate: Callable[[dict[str, Any]], Any]) -> None:
     _evaluator = evaluate
 
 
-def evaluate_here(point: dict[str, Any]) -> Any:
+def evaluate_here(point: Point) -> Any:
     """Evaluate a design in a worker process."""
     assert _evaluator is not None
     return _evaluator(point)

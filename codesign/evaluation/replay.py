@@ -4,9 +4,7 @@ A study records designs, and for each the notation, bounds and mapping of every 
 its architecture back; the cost kernel gives back every figure of a recorded mapping, also those the record leaves out.
 """
 
-from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
-from typing import Any
 
 from codesign.arch.architecture import Architecture, Ports
 from codesign.core.errors import UserError
@@ -14,8 +12,10 @@ from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.evaluation.design import AS_BUILT, DesignSpace, WithDramPorts, load_design_space, space_of_record
+from codesign.evaluation.judges import load_networks
 from codesign.evaluation.network import EvaluationOptions
-from codesign.evaluation.specification import BetweenLayers
+from codesign.evaluation.records import ConfigRecord, DetailRecord
+from codesign.evaluation.specification import BetweenLayers, WorkloadSpec
 from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mappers.registry import create as create_mapper
 from codesign.mapping.constraints import MappingProblem
@@ -23,7 +23,6 @@ from codesign.mapping.files import mapping_from_json
 from codesign.mapping.mapping import Mapping
 from codesign.workloads.computation import Computation
 from codesign.workloads.files import computation_from_json
-from codesign.workloads.load import load_network
 from codesign.workloads.network_json import content_hash
 from codesign.workloads.workload import Workload
 
@@ -47,7 +46,7 @@ class ReplayedLayer:
     cost: Cost
 
 
-def recorded_space(config: MappingABC[str, Any], space: str | None = None) -> DesignSpace:
+def recorded_space(config: ConfigRecord, space: str | None = None) -> DesignSpace:
     """The space of a study.
 
     Args:
@@ -77,9 +76,7 @@ def recorded_space(config: MappingABC[str, Any], space: str | None = None) -> De
     return found if ports == AS_BUILT else WithDramPorts(found, Ports(ports))
 
 
-def replay_layers(
-    space: DesignSpace, architecture: Architecture, detail: MappingABC[str, Any]
-) -> tuple[ReplayedLayer, ...]:
+def replay_layers(space: DesignSpace, architecture: Architecture, detail: DetailRecord) -> tuple[ReplayedLayer, ...]:
     """The layers of a design's record, evaluated again.
 
     Args:
@@ -104,33 +101,38 @@ def replay_layers(
     return tuple(layers)
 
 
-def recorded_workload(config: MappingABC[str, Any], space: DesignSpace) -> Workload:
+def recorded_workload(config: ConfigRecord, space: DesignSpace) -> Workload:
     """The networks of a study, loaded again.
 
     Raises:
         UserError: A network cannot be loaded, or is no longer the one that was judged.
     """
     recorded = config["workload"]
-    options = {key: recorded.get(key) for key in ("batch", "seq", "past", "phase", "dims")}
-    networks = [
-        load_network(name, **options, bits=space.bits, partial_bits=space.partial_bits) for name in recorded["networks"]
-    ]
+    asked = WorkloadSpec(
+        networks=tuple(recorded["networks"]),
+        batch=recorded.get("batch"),
+        seq=recorded.get("seq"),
+        past=recorded.get("past"),
+        phase=recorded.get("phase"),
+        dims=recorded.get("dims"),
+    )
+    networks = load_networks(asked, space)
     for name, network, expected in zip(recorded["networks"], networks, recorded["hashes"], strict=True):
         if content_hash(network) != expected:
             raise UserError(f"network {name!r} is not the one the study judged: its contents have changed")
     return Workload.of(networks, tuple(recorded["weights"]))
 
 
-def recorded_mapper(config: MappingABC[str, Any]) -> Mapper:
+def recorded_mapper(config: ConfigRecord) -> Mapper:
     """The mapper of a study with its options."""
     options = {key: value for key, value in config["mapper"].items() if key != "name"}
-    return create_mapper(config["mapper"]["name"], **options)
+    return create_mapper(str(config["mapper"]["name"]), **options)
 
 
-def recorded_options(config: MappingABC[str, Any]) -> EvaluationOptions:
+def recorded_options(config: ConfigRecord) -> EvaluationOptions:
     """How a study's layers were mapped and its networks summed."""
     recorded = config["evaluation"]
-    between = BetweenLayers.from_record(recorded)
+    between = BetweenLayers(recorded["activations"], recorded["activation_bytes"], recorded["resident_weights"])
     return EvaluationOptions(
         objective=Objective.parse(recorded["objective"]),
         budget=Budget(recorded["time_limit_s"], recorded["evaluations"]),

@@ -3,15 +3,17 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.core.goals import Objective
+from codesign.core.point import PointValue
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import Evaluation, describe_architecture
 from codesign.evaluation.detail import FusedDetail, NoDetail
 from codesign.evaluation.metrics import Metrics
+from codesign.evaluation.records import FusedRecord
 from codesign.scheduling.soma.evaluator import Invalid, Problem
 from codesign.scheduling.soma.model.cut_layers import cut_wide_layers
 from codesign.scheduling.soma.model.hardware import SomaHardware
@@ -30,10 +32,10 @@ _PARTS = {"dram": 0, "gbuf": 1, "local": 2}
 class TemplateSpace(Protocol):
     """A hardware space whose designs the scheduler understands."""
 
-    def build(self, point: Mapping[str, Any]) -> Architecture:
+    def build(self, point: Mapping[str, PointValue]) -> Architecture:
         """The storage hierarchy of a point, areas filled in."""
 
-    def hardware(self, point: Mapping[str, Any]) -> SomaHardware:
+    def hardware(self, point: Mapping[str, PointValue]) -> SomaHardware:
         """The template of a point."""
 
 
@@ -55,7 +57,7 @@ class ScheduledEvaluator:
     objective: Objective
     options: SearchOptions
 
-    def __call__(self, point: Mapping[str, Any]) -> Evaluation:
+    def __call__(self, point: Mapping[str, PointValue]) -> Evaluation:
         """Evaluate one design: latency and energy summed over the networks, leakage over that time."""
         started = time.perf_counter()
         architecture = self.space.build(point)
@@ -65,7 +67,7 @@ class ScheduledEvaluator:
         names = {part: architecture.levels[position].name for part, position in _PARTS.items()}
         names |= {"bus": "network", "op": "MAC"}
         by_level = dict.fromkeys(names.values(), 0.0)
-        networks: list[dict[str, Any]] = []
+        networks: list[FusedRecord] = []
         for graph, weight in self.graphs:
             problem = Problem(cut_wide_layers(graph, hardware.gbuf.capacity_bytes), self.batch, hardware, DEFAULT)
             found = search(problem, self.objective, self.options)
@@ -79,7 +81,7 @@ class ScheduledEvaluator:
             for part, value in found.schedule.parsed.energy_by_part_pj.items():
                 by_level[names[part]] += weight * value
             numbers = schedule_json(found.schedule, graph.name)
-            networks.append({"name": graph.name, "weight": weight, "gap": found.gap, **numbers})
+            networks.append(cast(FusedRecord, {"name": graph.name, "weight": weight, "gap": found.gap, **numbers}))
         latency = cycles / CLOCK_HZ
         area, leakage = architecture.area_mm2, architecture.leakage_w
         if area is None:

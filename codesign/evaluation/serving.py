@@ -3,15 +3,17 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import final
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
+from codesign.core.point import PointValue
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import DesignSpace, Evaluation, describe_architecture
 from codesign.evaluation.detail import NoDetail, ServingDetail
 from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.network import EvaluationOptions, WorkloadRun, run_workload
+from codesign.evaluation.records import PhaseRecord, ServingRecord
 from codesign.mappers.protocol import Mapper
 from codesign.workloads.network import Network
 from codesign.workloads.serving import ServingSpec
@@ -49,9 +51,19 @@ class Phase:
     macs: int
     bound_by: tuple[tuple[str, float], ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PhaseRecord:
         """Plain values."""
-        return {**{k: v for k, v in vars(self).items() if k != "bound_by"}, "bound_by": dict(self.bound_by)}
+        return {
+            "tokens": self.tokens,
+            "past": self.past,
+            "batch": self.batch,
+            "latency_s": self.latency_s,
+            "link_s": self.link_s,
+            "energy_j": self.energy_j,
+            "dram_bytes": self.dram_bytes,
+            "macs": self.macs,
+            "bound_by": dict(self.bound_by),
+        }
 
 
 @final
@@ -113,7 +125,7 @@ class ServingResult:
         spent = self.steps * self.decode.energy_j + self.spec.batch * self.prefill_j
         return spent / (self.spec.batch * self.spec.mean_output)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> ServingRecord:
         """Plain values."""
         return {
             "model": self.spec.name,
@@ -247,7 +259,7 @@ class ServingEvaluator:
     mapper: Mapper
     options: EvaluationOptions = field(default_factory=EvaluationOptions)
 
-    def __call__(self, point: Mapping[str, Any]) -> Evaluation:
+    def __call__(self, point: Mapping[str, PointValue]) -> Evaluation:
         """Evaluate one design."""
         started = time.perf_counter()
         architecture = self.space.build(dict(point))

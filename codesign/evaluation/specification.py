@@ -1,11 +1,12 @@
 """What a person asked for: which workload, and how designs are judged by it. Frozen, files too (see `codesign.core.specs`)."""
 
 from dataclasses import dataclass, field
-from typing import Any, TypedDict, final
+from typing import TypedDict, final
 
 from codesign.arch.architecture import Ports
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.goals import Budget
+from codesign.evaluation.records import WorkloadRecord
 from codesign.workloads.traffic import Activations, TrafficRules, Weights
 
 SCHEDULERS = ("layers", "soma", "cosma")
@@ -94,7 +95,7 @@ class WorkloadSpec:
             "dims": None if mixed and not onnx else self.dims,
         }
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> WorkloadRecord:
         """The part of a study's record that says how networks were loaded."""
         return {
             "networks": list(self.networks),
@@ -139,19 +140,6 @@ class BetweenLayers:
         return TrafficRules(
             activations=activations, weights=Weights.RESIDENT if self.resident_weights else Weights.PER_RUN
         )
-
-    def record(self) -> dict[str, Any]:
-        """The part of a study's record that `from_record` reads."""
-        return {
-            "activations": self.activations,
-            "activation_bytes": self.activation_bytes,
-            "resident_weights": self.resident_weights,
-        }
-
-    @classmethod
-    def from_record(cls, recorded: dict[str, Any]) -> "BetweenLayers":
-        """What a study recorded."""
-        return cls(recorded["activations"], recorded["activation_bytes"], recorded["resident_weights"])
 
 
 @final

@@ -1,23 +1,27 @@
 """Mappings judged by the event tier: the k best by the analytical model are simulated, and ranked again.
 
-Candidates are what a mapper finds from several seeds, and what one exchange of neighbouring temporal loops makes of
-them: exchanges leave every tile as it is and change only what is fetched again, and when.
+Candidates are the k best that annealing meets (other mappers: what they find from several seeds), and what one exchange of
+neighbouring temporal loops makes of them: exchanges leave every tile as it is and change only what is fetched again, and when.
 """
 
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, final
+from typing import TYPE_CHECKING, Any, Protocol, cast, final
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
+from codesign.core.json_types import Json, JsonObject
+from codesign.core.point import Point
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
-from codesign.evaluation.design import DesignEvaluator, Evaluation, Point, describe_architecture
-from codesign.evaluation.detail import NoDetail, detail_of
+from codesign.evaluation.design import DesignEvaluator, Evaluation, describe_architecture
+from codesign.evaluation.detail import NoDetail
 from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.network import LayerResult, evaluate_workload
+from codesign.evaluation.records import LayerRecord
+from codesign.mappers.annealing import AnnealingMapper
 from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping, Temporal
@@ -128,11 +132,13 @@ class EventMapper:
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`; the cost stays the analytical one of the mapping that won."""
         started = time.perf_counter()
-        results = [
-            self.inner.map(problem, objective, budget=budget, seed=seed + i, reuse=reuse) for i in range(self.seeds)
-        ]
+        inner = self.inner
+        if isinstance(inner, AnnealingMapper):
+            inner = replace(inner, alternatives=self.candidates - 1)
+        results = [inner.map(problem, objective, budget=budget, seed=seed + i, reuse=reuse) for i in range(self.seeds)]
         first = results[0]
-        mappings = [r.mapping for r in results if r.mapping is not None and r.padding is None]
+        kept = [r for r in results if r.mapping is not None and r.padding is None]
+        mappings = list(dict.fromkeys(m for r in kept for m in (r.mapping, *r.alternatives) if m is not None))
         if not mappings:
             return first
         ordered = any(item.order for item in problem.constraints.levels)
@@ -196,12 +202,14 @@ class TimedNetwork:
         vector_cycles: Of the operators that are no multiply-accumulates, by the analytical model.
         seconds: Wall-clock time of the simulations.
         timeline: A layer that takes most of the time, and its first operations.
+        missing: Layers that an interruption left out; their cycles stand in neither sum.
     """
 
     layers: tuple[TimedLayer, ...]
     vector_cycles: float
     seconds: float
     timeline: tuple[str, tuple[Event, ...]] = ("", ())
+    missing: tuple[str, ...] = ()
 
     @property
     def latency_cycles(self) -> float:
@@ -214,17 +222,22 @@ class TimedNetwork:
         return sum(x.analytic_cycles * x.count for x in self.layers) + self.vector_cycles
 
     @property
+    def complete(self) -> bool:
+        """Whether every layer was simulated to its end."""
+        return not self.missing and all(x.run.complete for x in self.layers)
+
+    @property
     def slowest(self) -> TimedLayer:
         """The layer that takes most of the time."""
         return max(self.layers, key=lambda x: x.run.latency_cycles * x.count)
 
-    def timeline_json(self) -> dict[str, Any]:
+    def timeline_json(self) -> JsonObject:
         """The first operations of the slowest layer, as pages draw them."""
         name, events = self.timeline
-        rows = [[e.name, e.resource, e.start_cycle, e.end_cycle] for e in events]
+        rows: list[Json] = [[e.name, e.resource, e.start_cycle, e.end_cycle] for e in events]
         return {"layer": name, "events": rows}
 
-    def page_json(self) -> dict[str, Any]:
+    def page_json(self) -> JsonObject:
         """What pages show: cycles under both models, how each resource spends its time, the timeline."""
         figures = self.to_json()
         for row, layer in zip(figures["timing"], self.layers, strict=True):
@@ -239,7 +252,8 @@ class TimedNetwork:
             "bound_by": self.slowest.run.bound_by,
             "waits_for": self.slowest.run.waits_for,
             "seconds": self.seconds,
-            "status": "ok" if all(x.run.complete for x in self.layers) else "partial",
+            "status": "ok" if self.complete else "partial",
+            "layers_missing": list(self.missing),
             "timing": [
                 {
                     "layer": x.name,
@@ -291,6 +305,7 @@ def time_mappings(
     """Simulate every distinct layer of a workload; layers follow one another, as in the analytical result.
 
     Activations that stay on chip between layers are moved all the same: mappings are timed as they stand.
+    Ctrl-C after the first layer ends the simulation with the layers that are done; the result names the others.
 
     Args:
         layers: With mapping and cost.
@@ -315,8 +330,15 @@ def time_mappings(
         assert isinstance(run, Run)  # its cost is known, so it fits
         return run
 
-    found = [TimedLayer(x.name, x.count, x.cost.latency_cycles, run_of(x)) for x in layers]
-    network = TimedNetwork(tuple(found), vector_cycles, time.perf_counter() - started)
+    found: list[TimedLayer] = []
+    try:
+        for x in layers:
+            found.append(TimedLayer(x.name, x.count, x.cost.latency_cycles, run_of(x)))
+    except KeyboardInterrupt:
+        if not found:
+            raise
+    missing = tuple(x.name for x in layers[len(found) :])
+    network = TimedNetwork(tuple(found), vector_cycles, time.perf_counter() - started, missing=missing)
     slowest = layers[found.index(network.slowest)]
     return replace(network, timeline=(slowest.name, run_of(slowest, EVENTS_SHOWN).events))
 
@@ -385,10 +407,10 @@ class EventEvaluator:
         metrics = with_latency(result.metrics, timed.latency_cycles / architecture.clock_hz)
         record = result.to_json()
         layers = [
-            {**layer, **item.to_json(), "latency_cycles": layer["latency_cycles"]}
+            cast(LayerRecord, {**layer, **item.to_json(), "latency_cycles": layer["latency_cycles"]})
             for layer, item in zip(record["layers"], timed.layers, strict=True)
         ]
-        detail = detail_of({**record, "metrics": metrics.to_dict(), "layers": layers})
+        detail = replace(result.detail(), metrics=metrics.to_dict(), layers=tuple(layers))
         return Evaluation(metrics, None, time.perf_counter() - started, detail, described)
 
 

@@ -8,14 +8,16 @@ hides all of it behind the transfers.
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
+from codesign.core.point import PointValue
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import Evaluation, describe_architecture
 from codesign.evaluation.detail import NoDetail, TrafficDetail
 from codesign.evaluation.metrics import Metrics
+from codesign.evaluation.records import TrafficRecord
 from codesign.scheduling.cosma.graph import OperatorGraph
 from codesign.scheduling.cosma.objective import (
     Quantity,
@@ -35,7 +37,7 @@ Outcome = Schedule | TooSmall | Unplaced
 class BuildsArchitectures(Protocol):
     """A hardware space, as far as this evaluator is concerned."""
 
-    def build(self, point: Mapping[str, Any]) -> Architecture:
+    def build(self, point: Mapping[str, PointValue]) -> Architecture:
         """The architecture of a point, energies and areas filled in."""
 
 
@@ -57,7 +59,7 @@ class TrafficEvaluator:
     effort: Effort = DEFAULT_EFFORT
     solved: dict[tuple[int, int, TrafficWeights], Outcome] = field(default_factory=dict, compare=False, repr=False)
 
-    def __call__(self, point: Mapping[str, Any]) -> Evaluation:
+    def __call__(self, point: Mapping[str, PointValue]) -> Evaluation:
         """Evaluate one design: traffic, its energy and its time summed over the networks, leakage over that time."""
         started = time.perf_counter()
         architecture = self.space.build(point)
@@ -111,7 +113,7 @@ def _reason(found: TooSmall | Unplaced, level: str) -> Infeasible:
     return Infeasible(level, float(found.capacity_bytes + 1), float(found.capacity_bytes), "bytes", detail)
 
 
-def _network_json(found: Schedule, weight: float, picojoules: float, seconds: float) -> dict[str, Any]:
+def _network_json(found: Schedule, weight: float, picojoules: float, seconds: float) -> TrafficRecord:
     return {
         "name": found.graph.name,
         "weight": weight,

@@ -6,11 +6,12 @@ The rules are those a design is judged by (E1-E6 in docs/reference/evaluation.md
 import time
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import final
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
+from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible, evaluate
 from codesign.evaluation.design import describe_architecture
@@ -107,7 +108,7 @@ class NetworkResult:
             "leakage_w": self.architecture.leakage_w,
         }
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The form `codesign map --network` and `codesign evaluate --network` print."""
         return {
             "status": "ok",
@@ -130,12 +131,7 @@ class NetworkResult:
             "utilization": self.utilization,
             "metrics": self.metrics(),
             "layers": [layer.to_json() for layer in self.layers],
-            "vector": {
-                "latency_cycles": self.vector.latency_cycles,
-                "energy_pj": self.vector.energy_pj,
-                "dram_bytes": self.vector.dram_bytes,
-                "operations": self.vector.operations,
-            },
+            "vector": self.vector.to_json(),
             "evaluated": self.evaluated,
             "seconds": self.seconds,
         }

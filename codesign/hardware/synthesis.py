@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from codesign.core.errors import CodesignError, MissingDependencyError, UserError
+from codesign.core.json_types import JsonObject
 from codesign.hardware.parameters import Parameters
 from codesign.hardware.verilog import Netlist
 
@@ -88,7 +89,7 @@ class Synthesis:
         """Of the module with the longest path; paths through several modules are not followed."""
         return max(m.levels for m in self.modules)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Plain values."""
         return {
             "area_um2": self.area_um2, "nand2": self.nand2, "cells": self.cells, "flip_flops": self.flip_flops, "levels": self.levels,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final, overload
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.goals import Budget, Objective, Proof
+from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible
 from codesign.cost.cost import evaluate as evaluate_mapping
@@ -160,12 +161,12 @@ class MappedLayer(AbstractResult):
         """(value - bound) / bound; 0 when optimal; None when nothing is known."""
         return self.result.gap
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """See `AbstractResult`."""
         document = self.result.to_json()
         return document if self.result.cost is None else {**self.result.cost.to_json(), **document}
 
-    def headline(self) -> dict[str, Any]:
+    def headline(self) -> JsonObject:
         """See `AbstractResult`."""
         head: dict[str, Any] = {"layer": str(self.computation), "architecture": self.architecture.name}
         if self.result.cost is None:
@@ -180,7 +181,7 @@ class MappedLayer(AbstractResult):
             "proof": self.result.proof.value,
         }
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[JsonObject]:
         """One row for every tensor at every level that keeps it."""
         if self.result.cost is None:
             return []
@@ -272,13 +273,13 @@ class MappedNetwork(AbstractResult):
         """That cross the port of the outermost level in one run."""
         return self._found.dram_bytes
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """See `AbstractResult`."""
         if isinstance(self.result, Infeasible):
             return {**self.result.to_json(), "network": self.network.name}
         return self.result.to_json()
 
-    def headline(self) -> dict[str, Any]:
+    def headline(self) -> JsonObject:
         """See `AbstractResult`."""
         head: dict[str, Any] = {"network": self.network.name, "architecture": self.architecture.name}
         if isinstance(self.result, Infeasible):
@@ -292,11 +293,11 @@ class MappedNetwork(AbstractResult):
             "layers proven optimal": f"{proven} of {len(self.result.layers)}",
         }
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[JsonObject]:
         """One row for every distinct layer."""
         if isinstance(self.result, Infeasible):
             return []
-        found = []
+        found: list[JsonObject] = []
         for layer in self.result.layers:
             cost = layer.result.cost
             assert cost is not None  # the network runs

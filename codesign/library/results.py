@@ -4,6 +4,7 @@ import html
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from codesign.core.json_types import JsonObject
 from codesign.core.plugins import need
 
 if TYPE_CHECKING:
@@ -18,15 +19,15 @@ class AbstractResult(ABC):
     """A result. Subclasses are final frozen dataclasses with units in the names of their figures."""
 
     @abstractmethod
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Everything as plain values, in the form of ``--format json``."""
 
     @abstractmethod
-    def headline(self) -> dict[str, Any]:
+    def headline(self) -> JsonObject:
         """The few figures that answer the question, by name with unit."""
 
     @abstractmethod
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[JsonObject]:
         """The parts of the result, one a row: layers, levels, trials, operators."""
 
     @abstractmethod

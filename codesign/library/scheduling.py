@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
+from codesign.core.json_types import JsonObject
 from codesign.cost.cost import Infeasible
 from codesign.library.inputs import as_hardware
 from codesign.library.results import AbstractResult
@@ -100,11 +101,11 @@ class ScheduledNetwork(AbstractResult):
         """What is known of optimality."""
         return self.result.proof
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """See `AbstractResult`."""
         return {"network": self.network.name, "architecture": self.architecture.name, **self.result.to_json()}
 
-    def headline(self) -> dict[str, Any]:
+    def headline(self) -> JsonObject:
         """See `AbstractResult`."""
         found = self.result
         head = {"network": self.network.name, "architecture": self.architecture.name, "scheduler": found.scheduler}
@@ -120,7 +121,7 @@ class ScheduledNetwork(AbstractResult):
         }
         return {**head, **{k: v for k, v in figures.items() if v is not None}, "proof": found.proof.value}
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[JsonObject]:
         """One row for what runs or moves when; of schedulers that do not time, one an operator."""
         if self.result.timeline:
             return [

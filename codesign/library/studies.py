@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 from codesign.core.errors import UserError
+from codesign.core.json_types import JsonObject
+from codesign.evaluation.records import DetailRecord
 from codesign.library.results import AbstractResult
 from codesign.optim.certificate import Certificate
 from codesign.report.compare import Comparison, comparison_json
@@ -50,15 +52,15 @@ class Exploration(AbstractResult):
         """Whether any design keeps all bounds."""
         return bool(self.front)
 
-    def detail(self, number: int) -> dict[str, Any]:
+    def detail(self, number: int) -> DetailRecord:
         """Layers, mappings and breakdowns of one trial."""
         return self.study.detail(number)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """See `AbstractResult`; the form of ``codesign explore --format json``."""
         return front_json(self.study, self.certificate)
 
-    def headline(self) -> dict[str, Any]:
+    def headline(self) -> JsonObject:
         """See `AbstractResult`."""
         config = self.study.config
         return {
@@ -70,7 +72,7 @@ class Exploration(AbstractResult):
             "on the front": len(self.front),
         }
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[JsonObject]:
         """One row for every trial: metrics, parameters, and whether it is on the front."""
         front = {t.number for t in self.front}
         return [
@@ -79,7 +81,7 @@ class Exploration(AbstractResult):
                 "front": t.number in front,
                 **t.metrics,
                 **t.point,
-                "infeasible": None if t.infeasible is None else t.infeasible["resource"],
+                "infeasible": None if t.infeasible is None else t.reason,
             }
             for t in self.study.trials
         ]
@@ -94,7 +96,7 @@ class Exploration(AbstractResult):
             for t in self.study.trials
             if self.study.is_valid(t)
         ]
-        return front_figure(trials, self.objectives, self.headline()["networks"])
+        return front_figure(trials, self.objectives, str(self.headline()["networks"]))
 
     def write_report(self, path: str | Path | None = None) -> Path:
         """Write the self-contained HTML report; returns its path (default: report.html in the study's folder)."""
@@ -107,9 +109,7 @@ class Exploration(AbstractResult):
         self.study.close()
 
 
-def front_json(
-    study: Study, certificate: Certificate | None = None, timed: Sequence[TimedDesign] = ()
-) -> dict[str, Any]:
+def front_json(study: Study, certificate: Certificate | None = None, timed: Sequence[TimedDesign] = ()) -> JsonObject:
     """The front of a study as ``--format json`` prints it, and under the event tier where it was simulated."""
     front = study.front()
     events = {"front_event_timed": [design.to_json() for design in timed]} if timed else {}
@@ -157,11 +157,11 @@ class ComparedStudies(AbstractResult):
 
     comparison: Comparison
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """See `AbstractResult`."""
         return comparison_json(self.comparison)
 
-    def headline(self) -> dict[str, Any]:
+    def headline(self) -> JsonObject:
         """See `AbstractResult`."""
         best = self.comparison.groups[0]
         return {
@@ -171,7 +171,7 @@ class ComparedStudies(AbstractResult):
             "its median hypervolume": float(best.quartiles[1, -1]),
         }
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[JsonObject]:
         """One row for every optimiser: runs, quartiles of the last hypervolume."""
         return [
             {

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
+from codesign.core.json_types import JsonObject
 from codesign.library.results import AbstractResult
 from codesign.tensorization.choice import TensorizeChoice, choices
 from codesign.tensorization.diagnosis import no_match_error
@@ -51,7 +52,7 @@ class TensorizedComputation(AbstractResult):
     intrinsic: Intrinsic
     choices: tuple[TensorizeChoice, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """See `AbstractResult`."""
         return {
             "status": "ok",
@@ -61,7 +62,7 @@ class TensorizedComputation(AbstractResult):
             "choices": [choice.to_json() for choice in self.choices],
         }
 
-    def headline(self) -> dict[str, Any]:
+    def headline(self) -> JsonObject:
         """See `AbstractResult`."""
         return {
             "computation": str(self.computation),
@@ -69,7 +70,7 @@ class TensorizedComputation(AbstractResult):
             "choices": len(self.choices),
         }
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[JsonObject]:
         """One row for every choice."""
         return [
             {
@@ -86,7 +87,8 @@ class TensorizedComputation(AbstractResult):
         """Multiply-accumulates that each choice executes."""
         from codesign.report.figures import parts_figure
 
-        parts = [(f"{row['choice']}: {row['match']}", float(row["executed_macs"])) for row in self.rows()]
+        both = zip(self.rows(), self.choices, strict=True)
+        parts = [(f"{row['choice']}: {row['match']}", float(choice.executed_macs)) for row, choice in both]
         return parts_figure(parts, "executed MACs", str(self.computation))
 
 

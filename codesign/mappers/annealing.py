@@ -7,8 +7,10 @@ accepted with probability min(1, (old / new) ** (1 / T)).
 
 import math
 import time
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
+
+import numpy as np
 
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
@@ -19,7 +21,8 @@ from codesign.cost.kernel import VALID, Kernel, score
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
-from codesign.mapping.nest import IntArray, Nest
+from codesign.mapping.mapping import Mapping
+from codesign.mapping.nest import FloatArray, IntArray, Nest, decode_nest
 from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state, factor_table, outermost_state
 
 
@@ -76,6 +79,42 @@ def _allows(space: MapSpace, prime: int, slot: int) -> bool:
     return found
 
 
+class Archive(NamedTuple):
+    """The K best different states accepted so far: their values (infinite where none is) and what they are."""
+
+    value: FloatArray
+    slot: IntArray
+    order: IntArray
+    keep: IntArray
+
+
+def empty_archive(state: MapState, size: int) -> Archive:
+    """Room for `size` states like this one."""
+    rooms = [np.zeros((size, *part.shape), np.int64) for part in state]
+    return Archive(np.full(size, math.inf), *rooms)
+
+
+@njit
+def _remember(archive: Archive, value: float, state: MapState) -> None:
+    """Put a state in place of the worst one, unless it is there already."""
+    worst = 0
+    for k in range(archive.value.shape[0]):
+        if archive.value[k] > archive.value[worst]:
+            worst = k
+        if (
+            archive.value[k] == value
+            and (archive.slot[k] == state.slot).all()
+            and (archive.order[k] == state.order).all()
+            and (archive.keep[k] == state.keep).all()
+        ):
+            return
+    if value < archive.value[worst]:
+        archive.value[worst] = value
+        archive.slot[worst] = state.slot
+        archive.order[worst] = state.order
+        archive.keep[worst] = state.keep
+
+
 @njit
 def anneal(
     kernel: Kernel,
@@ -90,16 +129,18 @@ def anneal(
     moves: int,
     temperatures: tuple[float, float],
     objective: int,
+    archive: Archive,
 ) -> tuple[float, float]:
     """Run `moves` moves from `state`, cooling geometrically between the two temperatures.
 
-    `values` are those of `state` and `best`; `state` and `best` are overwritten.
+    `values` are those of `state` and `best`; `state`, `best` and `archive` are overwritten.
 
     Returns:
         The values of `state` and `best` afterwards.
     """
     current, best_value = values
     temperature = temperatures[0]
+    room = archive.value.shape[0] > 0
     cooling = (temperatures[1] / temperatures[0]) ** (1.0 / max(1, moves - 1))
     for _ in range(moves):
         copy_state(state, trial)
@@ -113,6 +154,8 @@ def anneal(
         if value <= current or uniform(random) < (current / value) ** (1.0 / temperature):
             current = value
             copy_state(trial, state)
+            if room:
+                _remember(archive, value, trial)
             if value < best_value:
                 best_value = value
                 copy_state(trial, best)
@@ -128,17 +171,21 @@ class AnnealingMapper:
         runs: Runs when the budget sets no limit.
         hot: First temperature: relative worsening accepted with probability 1/e.
         cold: Last temperature.
+        alternatives: How many further mappings to give besides the best; None for none.
     """
 
     moves: int = 6_000
     runs: int = 5
     hot: float = 0.5
     cold: float = 0.003
+    alternatives: int | None = None
     name: ClassVar[str] = "anneal"
 
     def __post_init__(self) -> None:
         if self.moves < 1 or self.runs < 1:
             raise UserError(f"moves and runs must be >= 1, got {self.moves} and {self.runs}")
+        if self.alternatives is not None and self.alternatives < 0:
+            raise UserError(f"alternatives must be >= 0, got {self.alternatives}")
         if not 0 < self.cold <= self.hot:
             raise UserError(f"temperatures must satisfy 0 < cold <= hot, got {self.cold} and {self.hot}")
 
@@ -156,10 +203,11 @@ class AnnealingMapper:
         space, table = encoded.space, factor_table(encoded.space)
         best, trial = outermost_state(space), outermost_state(space)
         code = OBJECTIVE_CODE[objective]
+        archive = empty_archive(best, _ALIKE * (self.alternatives or 0))
         # no moves: compiles on the first call ever, which shall not count against the time limit
         anneal(
             encoded.kernel, space, outermost_state(space), trial, best, (math.inf, math.inf), encoded.nest, table,
-            make_state(seed), 0, (self.hot, self.cold), code,
+            make_state(seed), 0, (self.hot, self.cold), code, archive,
         )  # fmt: skip
         started = time.perf_counter()
         count = build_nest(space, best, table, encoded.nest)
@@ -183,7 +231,7 @@ class AnnealingMapper:
             values = (best_value if from_best else first_value, best_value)
             _, best_value = anneal(
                 encoded.kernel, space, state, trial, best, values, encoded.nest, table,
-                make_state(seed, run), moves, (hot, self.cold), code,
+                make_state(seed, run), moves, (hot, self.cold), code, archive,
             )  # fmt: skip
             evaluated += moves
             run += 1
@@ -191,4 +239,24 @@ class AnnealingMapper:
                 break
         if not math.isfinite(best_value):
             return encoded.result(None, evaluated, started, seed)
-        return encoded.result(best, evaluated, started, seed)
+        found = encoded.result(best, evaluated, started, seed)
+        return replace(found, alternatives=self._further(encoded, archive, table, found.mapping))
+
+    def _further(
+        self, encoded: Encoded, archive: Archive, table: IntArray, best: Mapping | None
+    ) -> tuple[Mapping, ...]:
+        """The archived mappings that differ from the best and from each other, best first."""
+        found: dict[Mapping, None] = {}
+        for k in np.argsort(archive.value, kind="stable"):
+            if not math.isfinite(archive.value[k]):
+                break
+            state = MapState(archive.slot[k], archive.order[k], archive.keep[k])
+            count = build_nest(encoded.space, state, table, encoded.nest)
+            mapping = decode_nest(encoded.source.computation, encoded.source.architecture, encoded.nest, count)
+            if mapping != best:
+                found[mapping] = None
+        return tuple(found)[: self.alternatives or 0]
+
+
+_ALIKE = 4
+"""States kept for each mapping asked for: equal primes in other slots are the same mapping."""

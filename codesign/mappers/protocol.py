@@ -1,9 +1,10 @@
 """The interface every mapper has: a problem, an objective and a budget go in, the best mapping comes out."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from codesign.core.goals import Budget, Objective, Proof
+from codesign.core.json_types import Json, JsonObject
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible
 from codesign.mapping.constraints import MappingProblem
@@ -39,7 +40,7 @@ class MipReport:
     padding: tuple[tuple[str, int, int], ...] = ()
     note: str = ""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The `mip` part of what `codesign map --format json` prints."""
         cost = self.one_shot
         first = (
@@ -82,7 +83,7 @@ class PaddingReport:
         """What is known of optimality, in words."""
         return "optimal among the paddings tried" if self.best_of_tried else "none"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The `padding` part of what `codesign map --format json` prints."""
         return {
             "bounds": {dim: {"bound": bound, "padded": padded} for dim, bound, padded in self.changed},
@@ -90,6 +91,49 @@ class PaddingReport:
             "waste": self.waste,
             "proof": self.proof,
         }
+
+
+class Judged(Protocol):
+    """A cost, whatever its rules."""
+
+    @property
+    def latency_cycles(self) -> float:
+        """Of the mapping."""
+
+    @property
+    def energy_pj(self) -> float:
+        """Of the mapping."""
+
+    @property
+    def edp(self) -> float:
+        """Their product."""
+
+    @property
+    def utilization(self) -> float:
+        """MACs per MAC unit and cycle."""
+
+
+def result_json(cost: Judged | None, mapping: Json, infeasible: Infeasible | None, tail: JsonObject) -> JsonObject:
+    """The form every mapper's result is printed in.
+
+    Args:
+        cost: Of the mapping; None where there is none.
+        mapping: As plain values.
+        infeasible: Why there is none.
+        tail: What else is known: effort, proof, seed.
+    """
+    if cost is None or mapping is None:
+        reason = infeasible.to_json() if infeasible is not None else {"status": "infeasible"}
+        return {**reason, "latency_cycles": None, "energy_pj": None, "edp": None, **tail, "mapping": None}
+    return {
+        "status": "ok",
+        "latency_cycles": cost.latency_cycles,
+        "energy_pj": cost.energy_pj,
+        "edp": cost.edp,
+        "utilization": cost.utilization,
+        **tail,
+        "mapping": mapping,
+    }
 
 
 @dataclass(frozen=True)
@@ -107,6 +151,7 @@ class MapResult:
         seed: Of the random choices; None for mappers that make none.
         mip: Of the program behind it, for mappers that solve one.
         padding: Which bounds the mapping has, when padded ones were tried; the cost counts the padded work.
+        alternatives: Further mappings, best first, of mappers that keep some.
     """
 
     mapping: Mapping | None
@@ -119,10 +164,11 @@ class MapResult:
     seed: int | None = None
     mip: MipReport | None = None
     padding: PaddingReport | None = None
+    alternatives: tuple[Mapping, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The form `codesign map --format json` prints."""
-        tail: dict[str, Any] = {
+        tail: JsonObject = {
             "evaluated": self.evaluated,
             "seconds": self.seconds,
             "proof": self.proof.value,
@@ -133,18 +179,8 @@ class MapResult:
             tail["mip"] = self.mip.to_json()
         if self.padding is not None:
             tail["padding"] = self.padding.to_json()
-        if self.cost is None or self.mapping is None:
-            reason = self.infeasible.to_json() if self.infeasible is not None else {"status": "infeasible"}
-            return {**reason, "latency_cycles": None, "energy_pj": None, "edp": None, **tail, "mapping": None}
-        return {
-            "status": "ok",
-            "latency_cycles": self.cost.latency_cycles,
-            "energy_pj": self.cost.energy_pj,
-            "edp": self.cost.edp,
-            "utilization": self.cost.utilization,
-            **tail,
-            "mapping": mapping_to_json(self.mapping),
-        }
+        mapping = None if self.mapping is None else mapping_to_json(self.mapping)
+        return result_json(self.cost, mapping, self.infeasible, tail)
 
 
 class Mapper(Protocol):

@@ -79,9 +79,15 @@ def sample_costs(
     encoded = Encoded.of(problem, reuse)
     found = np.empty((count, 2))
     valid, drawn = _sample(
-        encoded.kernel, encoded.space, outermost_state(encoded.space), encoded.nest, factor_table(encoded.space),
-        make_state(seed), max_draws, found,
-    )  # fmt: skip
+        encoded.kernel,
+        encoded.space,
+        outermost_state(encoded.space),
+        encoded.nest,
+        factor_table(encoded.space),
+        make_state(seed),
+        max_draws,
+        found,
+    )
     return found[:valid], int(drawn)
 
 
@@ -122,9 +128,17 @@ class RandomMapper:
         while (wanted is None or valid < wanted) and draws < self.max_draws:
             chunk = 2_000 if wanted is None else min(2_000, wanted - valid)
             best_value, found = _search(
-                encoded.kernel, encoded.space, state, best, best_value, encoded.nest, table,
-                random, chunk, OBJECTIVE_CODE[objective],
-            )  # fmt: skip
+                encoded.kernel,
+                encoded.space,
+                state,
+                best,
+                best_value,
+                encoded.nest,
+                table,
+                random,
+                chunk,
+                OBJECTIVE_CODE[objective],
+            )
             valid += found
             draws += chunk
             if budget.time_limit_s is not None and time.perf_counter() - started >= budget.time_limit_s:

@@ -13,6 +13,7 @@ from typing import Any
 
 from codesign.core.errors import UserError, closest
 from codesign.core.fields import Fields
+from codesign.core.json_types import JsonObject
 from codesign.mapping.constraints import Constraints, LevelConstraints
 from codesign.mapping.mapping import Mapping, Node, Spatial, Storage, Temporal
 
@@ -77,7 +78,7 @@ def _read_node(kind: str, item: dict[str, Any]) -> list[Node]:
     return [Spatial(str(item["parallel"]), item["factor"], item["axis"], str(item["level"]))]
 
 
-def constraints_to_json(constraints: Constraints) -> dict[str, Any]:
+def constraints_to_json(constraints: Constraints) -> JsonObject:
     """What stands under `constraints:` in the project's own file."""
     levels = []
     for item in constraints.levels:

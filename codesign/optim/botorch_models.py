@@ -38,7 +38,7 @@ class CoDesignKernel(gpytorch.kernels.Kernel):  # type: ignore[misc]
 
     Args:
         geometry: Of the space.
-        theta: Log hyperparameters: ``2 d + 3``.
+        theta: Log hyperparameters: ``2 d + 5``.
         transfer: Which input columns, after the features, hold the predictions this metric builds on.
     """
 
@@ -54,6 +54,8 @@ class CoDesignKernel(gpytorch.kernels.Kernel):  # type: ignore[misc]
         self._inverse = per_feature / value[1 : d + 1][self._owners] ** 2
         self._weights = value[d + 2 : 2 * d + 2][self._owners]
         self._trend = torch.as_tensor(geometry.trend_weights)
+        self._level, self._divides = value[-3], value[-2]
+        self._geometry, self._sizes = geometry, list(geometry.sizes)
         self._slope = torch.where(ordered, 2.0, 1.0).double()
         self._shift = torch.where(ordered, 1.0, 0.0).double()
 
@@ -75,7 +77,18 @@ class CoDesignKernel(gpytorch.kernels.Kernel):  # type: ignore[misc]
         cosine = ((1.0 + a @ b.transpose(-1, -2)) / norms).clamp(-1.0, 1.0)
         angle = torch.acos(cosine)
         arc = norms * (torch.sqrt(1.0 - cosine**2) + (math.pi - angle) * cosine) / math.pi
-        return base + matern + self._rectified * arc
+        return base + matern + self._rectified * arc + self._sides(left, right)
+
+    def _sides(self, left: Any, right: Any) -> Any:
+        """Share of equal sizes and products of divisibility, with their variances."""
+        one, other = left[..., self._sizes].unsqueeze(-2), right[..., self._sizes].unsqueeze(-3)
+        equal = ((one - other).abs() < gp.EQUAL).double().sum(-1) / max(1, len(self._sizes))
+        a, b = self._indicators(left), self._indicators(right)
+        return self._level * equal + self._divides * (a @ b.transpose(-1, -2))
+
+    def _indicators(self, features: Any) -> Any:
+        flat = self._geometry.divides(features.detach().reshape(-1, features.shape[-1]).numpy())
+        return torch.as_tensor(flat).reshape(*features.shape[:-1], flat.shape[1])
 
 
 class FixedGP(gpytorch.models.ExactGP, GPyTorchModel):  # type: ignore[misc]

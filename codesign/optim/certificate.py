@@ -2,7 +2,9 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
+
+from codesign.core.json_types import JsonObject
 
 
 @final
@@ -38,14 +40,19 @@ class Certificate:
         """Whether every design not evaluated is shown to be dominated within `epsilon`."""
         return not self.withdrawn and self.open == 0 and self.evaluated > 0
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values; an infinite gap is null."""
+    @property
+    def finite_gap(self) -> float | None:
+        """The gap that is proven; None where nothing is, be it infinite or without proof."""
         gap = self.epsilon_proven
+        return gap if gap is not None and math.isfinite(gap) else None
+
+    def to_json(self) -> JsonObject:
+        """Plain values; an infinite gap is null."""
         return {
             "designs": self.designs,
             "evaluated": self.evaluated,
             "proven": self.proven,
-            "epsilon_proven": gap if gap is not None and math.isfinite(gap) else None,
+            "epsilon_proven": self.finite_gap,
             "hypervolume_inner": self.hypervolume_inner,
             "hypervolume_outer": self.hypervolume_outer,
             "excluded": self.excluded,
@@ -67,5 +74,9 @@ class Certificate:
                 return f"{head}; no other one is better in any objective without being worse in another: the front is exact"
             return f"{head}; the others are proven to be no more than {self.epsilon_proven:.2%} better in any objective"
         gap = self.epsilon_proven
-        known = "nothing is proven of the others" if gap is None or math.isinf(gap) else f"the others are proven to be no more than {gap:.2%} better in any objective"  # fmt: skip
+        known = (
+            "nothing is proven of the others"
+            if gap is None or math.isinf(gap)
+            else f"the others are proven to be no more than {gap:.2%} better in any objective"
+        )
         return f"{head}; {known}; {self.open:,} stand between this and {self.epsilon:.2%}"

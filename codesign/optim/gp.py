@@ -3,7 +3,7 @@
 The prior is written for what metrics of accelerators look like. In log space latency, energy and area are sums and maxima of
 products of sizes, hence close to piecewise linear in the logarithms of sizes: rooflines. The covariance of two designs is
 
-    k(x, x') = c + u h(x) h(x') + t g(x) g(x') + r A(x, x') + s M(sum_p D_p(x, x') / l_p^2) + noise.
+    k(x, x') = c + u h(x) h(x') + t g(x) g(x') + r A(x, x') + s M(sum_p D_p(x, x') / l_p^2) + v L(x, x') + w B(x, x') + noise.
 
 - c: an unknown mean. h: how large the design is, the sum of the logarithms of its sizes: sizes tend to act alike (all cost area,
   all save time), so one trend with an unknown slope is learned from the very first designs, before any parameter's own effect.
@@ -14,6 +14,9 @@ products of sizes, hence close to piecewise linear in the logarithms of sizes: r
   where nothing was observed yet.
 - M: Matern-5/2 with a lengthscale l_p per parameter; D_p is the squared distance in parameter p (half that of the one-hot
   vectors for a categorical one: 0 or 1). It holds what is left: jumps, ceilings, interactions.
+
+- L: the share of sizes that are equal, an independent effect of each value: some sizes fit the layers and others do not.
+- B: linear in the standardised indicators that one whole-number size divides another, as loops that fill an array do.
 
 The medians of a_p and l_p follow the range of a parameter's values: one that grows from 4 to 64 is expected to matter more than one
 that grows from 64 to 128, and labels less than sizes.
@@ -46,8 +49,8 @@ TREND_VARIANCE = 0.25
 TYPICAL_RANGE = 2.0
 """The logarithm of largest over smallest value (a factor of 7.4) of a size that is expected to matter as the medians say."""
 
-RANGE_POWER = 0.7
-"""How the expected slope over a size's range grows with that range; elasticities that are all alike would give 1."""
+EQUAL = 1e-9
+"""Coordinates in [0, 1] that differ by less are one value."""
 
 NUGGET = 1e-8
 """Added to the diagonal for the Cholesky factorisation, relative to unit target variance."""
@@ -63,28 +66,32 @@ class Prior:
 
     Targets are standardised and coordinates lie in [0, 1], so the numbers hold for any space. Piecewise-linear trends and
     the rest share the variance; a parameter's effect bends over more than its whole range. `label_weight` multiplies the median
-    weight of a parameter without an order.
+    weight of a parameter without an order. `range_power` is how the expected slope over a size's range grows with that range;
+    elasticities that are all alike give 1.
     """
 
     rectified: tuple[float, float] = (0.6, 1.0)
-    weight: tuple[float, float] = (1.0, 1.0)
+    weight: tuple[float, float] = (1.0, 1.5)
     signal: tuple[float, float] = (0.2, 1.0)
-    lengthscale: tuple[float, float] = (1.5, 0.75)
+    lengthscale: tuple[float, float] = (3.0, 0.75)
+    level: tuple[float, float] = (0.003, 2.0)
+    divides: tuple[float, float] = (0.003, 2.0)
     noise: tuple[float, float] = (1e-4, 1.5)
     label_weight: float = 0.3
+    range_power: float = 1.0
 
     def layout(self, geometry: "Geometry") -> tuple[Floats, Floats]:
-        """Means and standard deviations of the log hyperparameters: ``2 d + 3`` each.
+        """Means and standard deviations of the log hyperparameters: ``2 d + 5`` each.
 
-        Order: signal, lengthscales, rectified, weights, noise.
+        Order: signal, lengthscales, rectified, weights, level, divides, noise.
         """
         dimension = len(geometry.ordered)
         entries = [self.signal] + [self.lengthscale] * dimension + [self.rectified] + [self.weight] * dimension
-        table = np.array([*entries, self.noise], dtype=np.float64)
+        table = np.array([*entries, self.level, self.divides, self.noise], dtype=np.float64)
         mean = np.log(table[:, 0])
-        slope = RANGE_POWER * np.log(geometry.relative_ranges)
+        slope = self.range_power * np.log(geometry.relative_ranges)
         mean[1 : dimension + 1] -= slope
-        mean[dimension + 2 : -1] += 2.0 * slope + np.where(geometry.ordered, 0.0, math.log(self.label_weight))
+        mean[dimension + 2 : -3] += 2.0 * slope + np.where(geometry.ordered, 0.0, math.log(self.label_weight))
         return mean, table[:, 1]
 
 
@@ -98,11 +105,35 @@ class Geometry:
         ordered: Which parameters have an order: ``d``.
         ranges: Logarithm of largest over smallest value of each parameter, 0 where values are no positive numbers: ``d``,
             or empty where nothing is known of them.
+        whole: Parameters of whole numbers: their feature, and intercept and slope of the logarithm of the value over it.
+        pairs: Of `whole`, by position: two, the share of designs in which the second divides the first, and its deviation.
     """
 
     owners: tuple[int, ...]
     ordered: tuple[bool, ...]
     ranges: tuple[float, ...] = ()
+    whole: tuple[tuple[int, float, float], ...] = ()
+    pairs: tuple[tuple[int, int, float, float], ...] = ()
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The features of ordered parameters."""
+        return tuple(f for f, owner in enumerate(self.owners) if self.ordered[owner])
+
+    def divides(self, features: Floats) -> Floats:
+        """Standardised indicators of `pairs`, scaled so that their product is a mean: ``n x f`` to ``n x q``."""
+        if not self.pairs:
+            return np.zeros((len(features), 0))
+        values = np.stack([np.round(np.exp(a + b * features[:, f])) for f, a, b in self.whole], axis=1)
+        columns = [((values[:, p] % values[:, q] == 0) - mean) / spread for p, q, mean, spread in self.pairs]
+        return np.stack(columns, axis=1) / math.sqrt(len(self.pairs))
+
+    def sides(self, left: Floats, right: Floats) -> Floats:
+        """Share of equal sizes, and product of the indicators of divisibility: ``n x f`` and ``k x f`` to ``2 x n x k``."""
+        equal = np.zeros((len(left), len(right)))
+        for f in self.sizes:
+            equal += np.abs(left[:, f, None] - right[None, :, f]) < EQUAL
+        return np.stack([equal / max(1, len(self.sizes)), self.divides(left) @ self.divides(right).T])
 
     @property
     def relative_ranges(self) -> Floats:
@@ -162,7 +193,7 @@ def _gram(theta: Floats, distances: Floats, products: Floats, left: Floats, righ
     """The learned part of the covariance and the pieces of its gradient, each ``n x k``.
 
     Args:
-        theta: Log hyperparameters: ``2 d + 3``.
+        theta: Log hyperparameters: ``2 d + 5``.
         distances: ``d x n x k``.
         products: ``d x n x k``.
         left: Squared norms: ``d x n``.
@@ -210,15 +241,16 @@ def _negative_log_posterior(
     distances: Floats,
     products: Floats,
     squares: Floats,
+    sides: Floats,
     targets: Floats,
     mean: Floats,
     sigma: Floats,
 ) -> tuple[Any, Floats]:
-    """Minus the log marginal likelihood and log prior, and the gradient (``2 d + 3``)."""
+    """Minus the log marginal likelihood and log prior, and the gradient (``2 d + 5``)."""
     d, n, _ = distances.shape
     matern, slope, arc, by_product, by_left, by_right = _gram(theta, distances, products, squares, squares)
-    noise = math.exp(theta[2 * d + 2])
-    gram = base + matern + arc
+    level, divides, noise = math.exp(theta[2 * d + 2]), math.exp(theta[2 * d + 3]), math.exp(theta[2 * d + 4])
+    gram = base + matern + arc + level * sides[0] + divides * sides[1]
     for i in range(n):
         gram[i, i] += noise + NUGGET
     chol = np.linalg.cholesky(gram)
@@ -228,19 +260,21 @@ def _negative_log_posterior(
     value = 0.5 * (targets @ alpha)
     for i in range(n):
         value += math.log(chol[i, i])
-    gradient = np.zeros(2 * d + 3)
+    gradient = np.zeros(2 * d + 5)
     scales, weights = np.exp(-2.0 * theta[1 : d + 1]), np.exp(theta[d + 2 : 2 * d + 2])
     for i in range(n):
         for j in range(n):
             share = 0.5 * (inverse[i, j] - alpha[i] * alpha[j])
             gradient[0] += share * matern[i, j]
             gradient[d + 1] += share * arc[i, j]
+            gradient[2 * d + 2] += share * level * sides[0, i, j]
+            gradient[2 * d + 3] += share * divides * sides[1, i, j]
             for p in range(d):
                 gradient[1 + p] += share * slope[i, j] * distances[p, i, j] * scales[p]
                 norms = by_left[i, j] * squares[p, i] + by_right[i, j] * squares[p, j]
                 gradient[d + 2 + p] += share * weights[p] * (by_product[i, j] * products[p, i, j] + norms)
-        gradient[2 * d + 2] += 0.5 * (inverse[i, i] - alpha[i] * alpha[i]) * noise
-    for q in range(2 * d + 3):
+        gradient[2 * d + 4] += 0.5 * (inverse[i, i] - alpha[i] * alpha[i]) * noise
+    for q in range(2 * d + 5):
         z = (theta[q] - mean[q]) / sigma[q]
         value += 0.5 * z * z
         gradient[q] += z / sigma[q]
@@ -252,6 +286,11 @@ def _base(left: Floats, right: Floats) -> Floats:
     return CONSTANT_VARIANCE + left @ right.T
 
 
+def _sides(theta: Floats, sides: Floats) -> Floats:
+    """The terms of `Geometry.sides` with their variances: ``2 x n x k`` to ``n x k``."""
+    return np.asarray(math.exp(theta[-3]) * sides[0] + math.exp(theta[-2]) * sides[1])
+
+
 @final
 @dataclass(frozen=True)
 class GaussianProcess:
@@ -259,7 +298,7 @@ class GaussianProcess:
 
     Args:
         geometry: Of the space.
-        theta: Log hyperparameters: ``2 d + 3``.
+        theta: Log hyperparameters: ``2 d + 5``.
         features: Of the observed designs: ``n x f``.
         transfer: Standardised predictions of earlier knowledge at them: ``n x t``, t = 0 without any.
         targets: Standardised: ``n``.
@@ -295,11 +334,14 @@ class GaussianProcess:
         pieces = _gram(self.theta, distances, products, geometry.squares(self.features), squares)
         linear = geometry.linear(features, known)
         cross = _base(geometry.linear(self.features, self.transfer), linear) + pieces[0] + pieces[2]
+        cross = cross + _sides(self.theta, geometry.sides(self.features, features))
         half = solve_triangular(self.chol, cross, lower=True, check_finite=False)
         d = len(geometry.ordered)
         weights = np.exp(self.theta[d + 2 : 2 * d + 2])
         prior = CONSTANT_VARIANCE + (linear**2).sum(axis=1) + math.exp(self.theta[0])
         prior = prior + math.exp(self.theta[d + 1]) * (1.0 + weights @ squares)
+        prior = prior + math.exp(self.theta[-2]) * (geometry.divides(features) ** 2).sum(axis=1)
+        prior = prior + (math.exp(self.theta[-3]) if geometry.sizes else 0.0)
         variance = np.maximum(prior - (half**2).sum(axis=0), 1e-12)
         return (cross.T @ self.alpha) * self.scale + self.offset, np.sqrt(variance) * self.scale
 
@@ -320,7 +362,7 @@ def _factorised(model: GaussianProcess) -> GaussianProcess:
     squares = geometry.squares(x)
     pieces = _gram(model.theta, geometry.distances(x, x), geometry.products(x, x), squares, squares)
     linear = geometry.linear(x, model.transfer)
-    gram = _base(linear, linear) + pieces[0] + pieces[2]
+    gram = _base(linear, linear) + pieces[0] + pieces[2] + _sides(model.theta, geometry.sides(x, x))
     gram[np.diag_indices_from(gram)] += model.noise
     chol: Floats = np.asarray(np.linalg.cholesky(gram), dtype=np.float64)
     alpha = np.linalg.solve(chol.T, np.linalg.solve(chol, model.targets))
@@ -364,10 +406,10 @@ def fit(
     mean, sigma = prior.layout(geometry)
     linear = geometry.linear(features, known)
     fixed = (_base(linear, linear), geometry.distances(features, features), geometry.products(features, features))
-    squares = geometry.squares(features)
+    squares, sides = geometry.squares(features), geometry.sides(features, features)
 
     def loss(theta: Floats) -> tuple[Any, Floats]:
-        return _negative_log_posterior(theta, *fixed, squares, scaled, mean, sigma)
+        return _negative_log_posterior(theta, *fixed, squares, sides, scaled, mean, sigma)
 
     bounds = [(m - _BOUND_SIGMAS * s, m + _BOUND_SIGMAS * s) for m, s in zip(mean, sigma, strict=True)]
     options = {"maxiter": max_iterations, "ftol": 1e-7}

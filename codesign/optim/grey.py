@@ -27,6 +27,11 @@ DRAWN = 20_000
 SCORED = 3_000
 """Designs of the outer front that are scored at most, evenly spread over it."""
 
+RATIO_PRIOR = gp.Prior(
+    weight=(1.0, 1.0), lengthscale=(1.5, 0.75), level=(1e-9, 0.01), divides=(1e-9, 0.01), range_power=0.7
+)
+"""Of ratios of metrics to bounds, which already know what divides what."""
+
 SURE = 1e-9
 """Standard deviation of what is taken for certain."""
 
@@ -190,7 +195,7 @@ class Ratios:
             elif len(values) < 3 or values.std() < 1e-9:
                 self._models.append(float(values.mean()))
             else:
-                self._models.append(gp.fit(geometry, self._space.features(rows), values, gp.Prior()))
+                self._models.append(gp.fit(geometry, self._space.features(rows), values, RATIO_PRIOR))
         self._labels = None
         if not history.valid.all():
             signs = np.where(history.valid, 1.0, -1.0)

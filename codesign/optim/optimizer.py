@@ -7,6 +7,7 @@ from typing import Any, final
 import numpy as np
 
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.point import Point, PointValue
 from codesign.optim.certificate import Certificate
 from codesign.optim.hypervolume import hypervolume
 from codesign.optim.pareto import nondominated
@@ -44,7 +45,7 @@ class Optimizer:
 
     # ---- ask -----------------------------------------------------------------------------------
 
-    def ask(self, n: int = 1) -> list[dict[str, Any]]:
+    def ask(self, n: int = 1) -> list[Point]:
         """The next `n` designs to evaluate, as dicts; they are pending until told.
 
         No design is proposed twice. When fewer than `n` designs of the space are left, those are returned;
@@ -89,7 +90,7 @@ class Optimizer:
     # ---- tell ----------------------------------------------------------------------------------
 
     def tell(
-        self, point: Mapping[str, object], values: Mapping[str, float] | None = None, feasible: bool = True
+        self, point: Mapping[str, PointValue], values: Mapping[str, float] | None = None, feasible: bool = True
     ) -> None:
         """Record what evaluating a design gave.
 
@@ -121,13 +122,13 @@ class Optimizer:
         self._values.append(kept)
         self._valid.append(bool(feasible))
 
-    def expect(self, point: Mapping[str, object]) -> None:
+    def expect(self, point: Mapping[str, PointValue]) -> None:
         """Count a design as pending that was not asked for here: somebody else evaluates it. Told ones are left alone."""
         row = np.ascontiguousarray(self.problem.space.to_indices([point])[0])
         if not any(row.tobytes() == told.tobytes() for told in self._rows):
             self._pending[row.tobytes()] = row
 
-    def forget(self, point: Mapping[str, object]) -> None:
+    def forget(self, point: Mapping[str, PointValue]) -> None:
         """Give up on a pending design (its worker died): it is no longer pending and may be proposed again."""
         row = self.problem.space.to_indices([point])[0]
         if self._pending.pop(row.tobytes(), None) is None:
@@ -151,7 +152,7 @@ class Optimizer:
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
 
     @property
-    def pending(self) -> list[dict[str, Any]]:
+    def pending(self) -> list[Point]:
         """The designs asked for and not yet told, oldest first."""
         rows = np.array(list(self._pending.values()), dtype=np.int64)
         return self.problem.space.to_points(rows) if len(rows) else []

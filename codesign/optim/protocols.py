@@ -6,11 +6,12 @@ satisfies `SearchSpace`; so may a user's own class.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from codesign.core.point import Point, PointValue
 from codesign.optim.outcomes import OutcomeConstraint
 
 Indices = NDArray[np.int64]
@@ -38,7 +39,7 @@ class SearchSpace(Protocol):
         """An upper bound on the number of designs."""
 
     @property
-    def presets(self) -> Sequence[Mapping[str, Any]]:
+    def presets(self) -> Sequence[Mapping[str, PointValue]]:
         """Designs worth trying first."""
 
     @property
@@ -48,7 +49,7 @@ class SearchSpace(Protocol):
     def to_indices(self, points: Sequence[Mapping[str, object]], where: str = "design") -> Indices:
         """Dicts as canonical rows: ``n x d``."""
 
-    def to_points(self, indices: Indices) -> list[dict[str, Any]]:
+    def to_points(self, indices: Indices) -> list[Point]:
         """Rows as dicts."""
 
     def canonical(self, indices: Indices) -> Indices:
@@ -81,7 +82,7 @@ class LowerBounds(Protocol):
 class Evaluated(NamedTuple):
     """A design with its metrics."""
 
-    point: dict[str, Any]
+    point: Point
     values: dict[str, float]
 
 

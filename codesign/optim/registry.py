@@ -11,6 +11,7 @@ import numpy as np
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.plugins import load_attribute
+from codesign.core.point import Point, PointValue
 from codesign.optim.hypervolume import Frame
 from codesign.optim.optimizer import Optimizer
 from codesign.optim.outcomes import OutcomeConstraint, parse_constraints
@@ -101,7 +102,7 @@ def create(
     constraints: Sequence[str | OutcomeConstraint] = (),
     reference_point: Sequence[float] | Mapping[str, float] | None = None,
     initial: Sequence[Mapping[str, object]] = (),
-    warm_start: Sequence[Evaluated | tuple[Mapping[str, object], Mapping[str, float]]] = (),
+    warm_start: Sequence[Evaluated | tuple[Mapping[str, PointValue], Mapping[str, float]]] = (),
     noisy: bool = False,
     bounds: LowerBounds | None = None,
     options: Mapping[str, Option] | None = None,
@@ -142,7 +143,7 @@ def create(
     return Optimizer(problem, strategy, [*initial, *elites(problem)])
 
 
-def elites(problem: Problem, count: int = ELITES) -> list[dict[str, Any]]:
+def elites(problem: Problem, count: int = ELITES) -> list[Point]:
     """The best designs of the earlier studies: greedily, those that add most hypervolume (log-scaled where possible)."""
     complete = [t for t in problem.warm_start if all(o in t.values for o in problem.objectives)]
     values = np.array([[t.values[o] for o in problem.objectives] for t in complete], dtype=np.float64)

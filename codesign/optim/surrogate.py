@@ -15,6 +15,9 @@ from codesign.optim.protocols import Bools, Evaluated, Floats, History, Indices,
 LABEL_PRIOR = gp.Prior(noise=(0.05, 1.0))
 """Feasibility labels are +1 and -1 with noise: a hard boundary seldom is where a smooth function puts it."""
 
+_SOME = (0.1, 0.9)
+"""Shares of designs between which it is worth knowing whether one size divides another."""
+
 _RANGE_SAMPLE = 256
 """Valid designs from which the ranges of values are read."""
 
@@ -45,7 +48,7 @@ class MetricModel:
     def explained(self, features: Floats) -> Floats:
         """The share of the uncertainty about a design that is the earlier model's own: ``n x f`` to ``n``.
 
-        With dear = factor x cheap + difference and independent parts it is factor^2 var(cheap) / (factor^2 var(cheap) + var(rest)),
+        With high = factor x low + difference and independent parts it is factor^2 var(low) / (factor^2 var(low) + var(rest)),
         the factor being the change of the prediction per unit of the transferred one.
         """
         if self.earlier is None:
@@ -53,8 +56,8 @@ class MetricModel:
         transfer = self.transfer(features)
         mean, rest = self.process.predict(features, transfer)
         factor = self.process.predict(features, transfer + 1.0)[0] - mean
-        cheap = factor * self.earlier.predict(features)[1] / self.earlier.process.scale
-        return np.asarray(cheap**2 / (cheap**2 + rest**2), dtype=np.float64)
+        low = factor * self.earlier.predict(features)[1] / self.earlier.process.scale
+        return np.asarray(low**2 / (low**2 + rest**2), dtype=np.float64)
 
     def believe(self, features: Floats) -> tuple["MetricModel", Floats]:
         """The model told its own prediction at some designs, and that prediction: for pending designs.
@@ -74,13 +77,32 @@ def _transfer(earlier: "MetricModel | None", features: Floats) -> Floats:
 
 
 def geometry_of(space: SearchSpace) -> gp.Geometry:
-    """Features of a space, and the range of each ordered parameter's values as far as valid designs take them."""
-    points = space.to_points(space.sample(_RANGE_SAMPLE, np.random.default_rng(0)))
-    ranges = []
-    for name, ordered in zip(space.names, space.ordered, strict=True):
-        values = [v for p in points if isinstance(v := p.get(name), int | float) and not isinstance(v, bool) and v > 0]
+    """Features of a space, the range of each ordered parameter's values as far as valid designs take them, and which sizes divide which."""
+    rows = space.sample(_RANGE_SAMPLE, np.random.default_rng(0))
+    points, features = space.to_points(rows), space.features(rows)
+    ranges, whole, columns = [], [], []
+    for position, (name, ordered) in enumerate(zip(space.names, space.ordered, strict=True)):
+        given = [p.get(name) for p in points]
+        values = [v for v in given if isinstance(v, int | float) and not isinstance(v, bool) and v > 0]
         ranges.append(math.log(max(values) / min(values)) if values and ordered else 0.0)
-    return gp.Geometry(space.feature_owners, space.ordered, tuple(ranges))
+        if ordered and len(values) == len(points) and max(values) > min(values) and all(v == int(v) for v in values):
+            feature, logs = features[:, space.feature_owners.index(position)], np.log(np.array(values))
+            slope, intercept = np.polyfit(feature, logs, 1)
+            if np.abs(intercept + slope * feature - logs).max() < 1e-6:
+                whole.append((space.feature_owners.index(position), float(intercept), float(slope)))
+                columns.append(np.round(np.exp(logs)))
+    return gp.Geometry(space.feature_owners, space.ordered, tuple(ranges), tuple(whole), _dividing(columns))
+
+
+def _dividing(columns: Sequence[Floats]) -> tuple[tuple[int, int, float, float], ...]:
+    """Pairs of sizes of which the second divides the first in some designs and not in others, with mean and deviation."""
+    found = []
+    for p, first in enumerate(columns):
+        for q, second in enumerate(columns):
+            share = float((first % second == 0).mean()) if p != q else 0.0
+            if _SOME[0] <= share <= _SOME[1]:
+                found.append((p, q, share, math.sqrt(share * (1.0 - share))))
+    return tuple(found)
 
 
 def fit_metric(

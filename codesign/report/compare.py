@@ -3,12 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codesign.core.errors import UserError
+from codesign.core.json_types import JsonObject
 from codesign.evaluation.metrics import UNITS
 from codesign.optim.hypervolume import hypervolume
 from codesign.optim.pareto import front
@@ -287,7 +287,7 @@ def describe(comparison: Comparison) -> list[str]:
     return sentences
 
 
-def comparison_json(comparison: Comparison) -> dict[str, Any]:
+def comparison_json(comparison: Comparison) -> JsonObject:
     """The comparison as plain values."""
     return {
         "problem": comparison.problem,

@@ -116,8 +116,12 @@ def _latex_row(comparison: Comparison, group: Group) -> str:
     trials = ["--" if n is None else f"{n:g}" for n in needed]
     test = _test_against_best(comparison, group.optimizer)
     cells = [
-        _escape(group.optimizer), str(len(group.seeds)), f"{middle:.3f} [{low:.3f}, {high:.3f}]", *trials, *test,
-    ]  # fmt: skip
+        _escape(group.optimizer),
+        str(len(group.seeds)),
+        f"{middle:.3f} [{low:.3f}, {high:.3f}]",
+        *trials,
+        *test,
+    ]
     return " & ".join(cells) + " \\\\"
 
 

@@ -1,13 +1,14 @@
 """What the report shows of one design: breakdowns, layers with what bounds each, roofline; plain values."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from codesign.arch.architecture import Ports
 from codesign.core.errors import UserError
+from codesign.core.json_types import JsonObject
 from codesign.cost.cost import COMPUTE, Cost
 from codesign.evaluation.design import DesignSpace
 from codesign.evaluation.detail import FusedDetail, LayersDetail, TrafficDetail, detail_of
+from codesign.evaluation.records import ArchitectureRecord, DetailRecord, LayerRecord, VectorRecord
 from codesign.evaluation.replay import ReplayedLayer, recorded_space, replay_layers
 from codesign.study.study import Study, Trial
 
@@ -32,17 +33,17 @@ class DesignData:
         """Designs that the study's space can have at most; None if the space cannot be had."""
         return None if self._space is None else int(self._space.space.cardinality_bound)
 
-    def of(self, trial: Trial) -> dict[str, Any] | None:
+    def of(self, trial: Trial) -> JsonObject | None:
         """The data of a trial; None when nothing is recorded of it."""
         detail = self._study.detail(trial.number)
         if "architecture" not in detail:
             return None
         architecture = detail["architecture"]
-        data: dict[str, Any] = {"architecture": architecture, "area": area_parts(architecture)}
+        data: JsonObject = {"architecture": architecture, "area": area_parts(architecture)}
         found = detail_of(detail)
         if isinstance(found, LayersDetail):
-            data["layers"] = layer_rows(detail, self._replay(trial, detail))
-            data["energy"] = energy_parts(detail)
+            data["layers"] = layer_rows(found.layers, self._replay(trial, detail))
+            data["energy"] = energy_parts(found.layers, found.vector, found.metrics)
             data["vector"] = found.vector
             data["roofline"] = roofline(architecture)
         elif isinstance(found, FusedDetail):
@@ -53,7 +54,7 @@ class DesignData:
             data["energy"] = scheduled_energy_parts(found.energy_by_level_pj, trial.metrics)
         return data
 
-    def _replay(self, trial: Trial, detail: Mapping[str, Any]) -> tuple[ReplayedLayer, ...]:
+    def _replay(self, trial: Trial, detail: DetailRecord) -> tuple[ReplayedLayer, ...]:
         if self._space is None:
             return ()
         try:
@@ -64,18 +65,20 @@ class DesignData:
             return ()
 
 
-def energy_parts(detail: Mapping[str, Any]) -> list[tuple[str, float]]:
+def energy_parts(
+    layers: Sequence[LayerRecord], vector: VectorRecord, metrics: Mapping[str, float | None]
+) -> list[tuple[str, float]]:
     """Joules of one run of the workload by where they are spent."""
     parts: dict[str, float] = {}
     corrected = 0.0
-    for layer in detail["layers"]:
+    for layer in layers:
         for part, energy_pj in layer["energy_by_level_pj"].items():
             parts[part] = parts.get(part, 0.0) + energy_pj * layer["count"] * 1e-12
         saved = layer["energy_pj"] - sum(layer["energy_by_level_pj"].values())
         corrected += saved * layer["count"] * 1e-12
     named = [("interconnect" if part == "network" else part, joules) for part, joules in parts.items()]
-    named.append(("vector operators", detail["vector"]["energy_pj"] * 1e-12))
-    named.append(("leakage", detail["metrics"]["leakage_w"] * detail["metrics"]["latency_s"]))
+    named.append(("vector operators", vector["energy_pj"] * 1e-12))
+    named.append(("leakage", (metrics["leakage_w"] or 0.0) * (metrics["latency_s"] or 0.0)))
     if abs(corrected) > 1e-9 * sum(parts.values()):
         named.append(("kept on chip", corrected))  # rule E5: DRAM accesses that did not happen
     return [(name, joules) for name, joules in named if joules != 0.0]
@@ -88,7 +91,7 @@ def scheduled_energy_parts(by_level_pj: Mapping[str, float], metrics: Mapping[st
     return [(name, joules) for name, joules in parts if joules]
 
 
-def area_parts(architecture: Mapping[str, Any]) -> list[tuple[str, float]]:
+def area_parts(architecture: ArchitectureRecord) -> list[tuple[str, float]]:
     """Square millimetres by part of the chip."""
     parts = [(v["name"], v["area_mm2"] or 0.0) for v in architecture["levels"] if v["kind"] != "dram"]
     parts.append(("MAC units", architecture["mac"]["area_mm2"] or 0.0))
@@ -101,25 +104,33 @@ def busy_cycles(cost: Cost) -> dict[str, int]:
     return {COMPUTE: cost.compute_cycles, **{v.level: v.busy_cycles for v in cost.levels}}
 
 
-def bottlenecks_of(layer: Mapping[str, Any]) -> list[str]:
+def bottlenecks_of(layer: LayerRecord) -> list[str]:
     """All that bounds a recorded layer; records made before there could be several name one."""
     return list(layer.get("bottlenecks") or [layer["bottleneck"]])
 
 
-def layer_rows(detail: Mapping[str, Any], replayed: Sequence[ReplayedLayer]) -> list[dict[str, Any]]:
+def layer_rows(layers: Sequence[LayerRecord], replayed: Sequence[ReplayedLayer]) -> list[JsonObject]:
     """Every distinct layer, in the order of the network."""
-    layers = detail["layers"]
     by_weight = sorted(range(len(layers)), key=lambda i: -layers[i]["latency_cycles"] * layers[i]["count"])
     shown = set(by_weight[:NESTS_SHOWN])
     rows = []
     for i, layer in enumerate(layers):
-        row = {
+        row: JsonObject = {
             key: layer[key]
             for key in (
-                "name", "notation", "bounds", "count", "macs", "latency_cycles", "energy_pj", "utilization",
-                "dram_bytes", "proof", "gap",
+                "name",
+                "notation",
+                "bounds",
+                "count",
+                "macs",
+                "latency_cycles",
+                "energy_pj",
+                "utilization",
+                "dram_bytes",
+                "proof",
+                "gap",
             )
-        }  # fmt: skip
+        }
         row["energy_by_part"] = layer["energy_by_level_pj"]
         row["bottlenecks"] = bottlenecks_of(layer)
         row["busy_cycles"] = layer.get("busy_cycles")
@@ -134,7 +145,7 @@ def layer_rows(detail: Mapping[str, Any], replayed: Sequence[ReplayedLayer]) -> 
     return rows
 
 
-def roofline(architecture: Mapping[str, Any]) -> dict[str, Any]:
+def roofline(architecture: ArchitectureRecord) -> JsonObject:
     """Peak MACs per cycle and the most bytes per cycle that can cross the port of the outermost level (rules L2 and L4).
 
     Records made before levels could have one port for both directions name the read bandwidth alone; the other was equal.

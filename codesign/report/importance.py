@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from codesign.core.point import PointValue
 from codesign.optim import gp
 
 Floats = NDArray[np.float64]
@@ -86,7 +87,7 @@ def effects(points: Sequence[Mapping[str, Any]], names: Sequence[str], objective
     return Effects(_left_out(model), {**zero, **first}, {**zero, **total}, main)
 
 
-def _value(point: Mapping[str, Any], name: str) -> Any:
+def _value(point: Mapping[str, PointValue], name: str) -> Any:
     return point.get(name)
 
 

@@ -1,9 +1,10 @@
 """The page of one network on one accelerator: figures, the machine, where time and energy go, every layer's loop nest."""
 
 from pathlib import Path
-from typing import Any
 
 from codesign.core.files import write_atomic
+from codesign.core.json_types import JsonObject
+from codesign.evaluation.design import describe_architecture
 from codesign.evaluation.metrics import UNITS
 from codesign.evaluation.replay import ReplayedLayer
 from codesign.evaluation.timed import TimedNetwork
@@ -22,10 +23,11 @@ def write_network_page(result: NetworkResult, path: Path, events: TimedNetwork |
     return path
 
 
-def network_page_data(result: NetworkResult, events: TimedNetwork | None = None) -> dict[str, Any]:
+def network_page_data(result: NetworkResult, events: TimedNetwork | None = None) -> JsonObject:
     """Everything the page shows, as plain values."""
-    detail = result.to_json()
-    architecture = detail["architecture"]
+    metrics, vector = result.metrics(), result.vector.to_json()
+    layers = [layer.to_json() for layer in result.layers]
+    architecture = describe_architecture(result.architecture)
     return {
         "network": result.network.name,
         "mapper": result.mapper,
@@ -35,15 +37,15 @@ def network_page_data(result: NetworkResult, events: TimedNetwork | None = None)
         "weight_bytes": result.network.weight_bytes,
         "dram_bytes": result.dram_bytes,
         "utilization": result.utilization,
-        "metrics": detail["metrics"],
+        "metrics": metrics,
         "units": UNITS,
         "labels": LABELS,
         "design": {
             "architecture": architecture,
             "area": area_parts(architecture),
-            "energy": energy_parts(detail),
-            "layers": layer_rows(detail, _replayed(result)),
-            "vector": detail["vector"],
+            "energy": energy_parts(layers, vector, metrics),
+            "layers": layer_rows(layers, _replayed(result)),
+            "vector": vector,
             "roofline": roofline(architecture),
             **({} if events is None else {"events": events.page_json()}),
         },

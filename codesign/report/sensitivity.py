@@ -15,17 +15,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 from codesign.arch.architecture import AccessEnergy, Architecture, Fanout, LevelKind, StorageLevel
 from codesign.core.errors import UserError
 from codesign.core.files import write_atomic
+from codesign.core.json_types import JsonObject
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import DesignSpace
 from codesign.evaluation.detail import LayersDetail, NoDetail, detail_of
 from codesign.evaluation.metrics import UNITS, units_of
 from codesign.evaluation.network import evaluate_workload
 from codesign.evaluation.own_metrics import JudgedDesign, MetricFunction, value_of
+from codesign.evaluation.records import DetailRecord
 from codesign.evaluation.replay import (
     RecordedMapper,
     recorded_mapper,
@@ -168,7 +169,7 @@ def analyse(
     return _remapped(found, again, own, progress) if remap and again is not None else found
 
 
-def _check_recorded(study: Study, details: Mapping[int, Mapping[str, Any]], remap: bool) -> None:
+def _check_recorded(study: Study, details: Mapping[int, DetailRecord], remap: bool) -> None:
     """Refuse a study that does not say where its energy goes, and mapping again where no layer was mapped."""
     for number, record in details.items():
         detail = detail_of(record)
@@ -184,7 +185,7 @@ def _check_recorded(study: Study, details: Mapping[int, Mapping[str, Any]], rema
             raise UserError(f"trial {number} has no layer mappings to search again", where=study.label, hint=hint)
 
 
-def energy_by_constant(detail: Mapping[str, Any], metrics: Mapping[str, float]) -> dict[Constant, float]:
+def energy_by_constant(detail: DetailRecord, metrics: Mapping[str, float]) -> dict[Constant, float]:
     """Joules of one run by the constant they are proportional to.
 
     Args:
@@ -261,7 +262,7 @@ class _OwnMetrics:
         return cls(found, own_metrics(sorted(names), found))
 
     def of_trial(
-        self, trial: Trial, detail: Mapping[str, Any], metrics: Mapping[str, float], constant: Constant, factor: float
+        self, trial: Trial, detail: DetailRecord, metrics: Mapping[str, float], constant: Constant, factor: float
     ) -> dict[str, float]:
         """The metrics of a trial with one constant scaled."""
         plain = {name: value for name, value in metrics.items() if name not in dict(self.functions)}
@@ -279,7 +280,7 @@ class _Again:
         self._options = recorded_options(study.config)
         self._mapper = recorded_mapper(study.config)
 
-    def fixed(self, trial: Trial, detail: Mapping[str, Any], constant: Constant, factor: float) -> dict[str, float]:
+    def fixed(self, trial: Trial, detail: DetailRecord, constant: Constant, factor: float) -> dict[str, float]:
         """With the recorded mappings."""
         layers = replay_layers(self._space, self._space.build(trial.point), detail)
         return self._judge(trial, RecordedMapper(layers), constant, factor)
@@ -348,7 +349,7 @@ def _remapped(found: Sensitivity, again: _Again, own: "_OwnMetrics | None", prog
     return replace(found, variations=tuple(variations), remapped=found.designs, gain=gain)
 
 
-def sensitivity_json(found: Sensitivity) -> dict[str, Any]:
+def sensitivity_json(found: Sensitivity) -> JsonObject:
     """The analysis as plain values."""
     study, numbers = found.study, found.designs
     points = {t.number: t.point for t in study.trials}
@@ -378,7 +379,7 @@ def sensitivity_json(found: Sensitivity) -> dict[str, Any]:
     }
 
 
-def _variation_json(variation: Variation, numbers: Sequence[int]) -> dict[str, Any]:
+def _variation_json(variation: Variation, numbers: Sequence[int]) -> JsonObject:
     return {
         "constant": variation.constant.value,
         "factor": variation.factor,

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from codesign.core.files import write_atomic
+from codesign.core.json_types import JsonObject
 from codesign.evaluation.metrics import units_of
 from codesign.report.design_data import DesignData
 from codesign.report.html_page import asset, build_page
@@ -72,7 +73,7 @@ def report_data(study: Study, space: str | None = None) -> dict[str, Any]:
     }
 
 
-def _trial_json(study: Study, trial: Trial, on_front: bool) -> dict[str, Any]:
+def _trial_json(study: Study, trial: Trial, on_front: bool) -> JsonObject:
     broken = [] if trial.infeasible else [str(c) for c in study.constraints if not _keeps(c, trial)]
     return {
         "number": trial.number,

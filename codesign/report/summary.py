@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from codesign.core.point import PointValue
 from codesign.cost.cost import COMPUTE
 from codesign.evaluation.metrics import format_si, unit_of
 from codesign.report.recommend import constant_objectives, in_words, label_of, late_finds, recommendations
@@ -89,7 +90,7 @@ def _paragraph(title: str, text: str, trial: int | None) -> dict[str, Any]:
 
 
 def _nothing(study: Study) -> dict[str, Any]:
-    reasons = sorted({t.infeasible["resource"] for t in study.trials if t.infeasible})
+    reasons = sorted({t.reason for t in study.trials if t.infeasible})
     text = f"None of the {len(study.trials)} designs tried is feasible"
     text += f": {'; '.join(reasons)}." if reasons else " within the constraints."
     return _paragraph("Build none of these", text, None)
@@ -100,7 +101,7 @@ def figures(study: Study, trial: Trial) -> str:
     return in_words([f"{label_of(o)} {format_si(trial.metrics[o], unit_of(o))}" for o in study.objectives])
 
 
-def point_text(point: Mapping[str, Any]) -> str:
+def point_text(point: Mapping[str, PointValue]) -> str:
     """A design in words, units of sizes put behind them: ``scratchpad 256 KiB, bus 64 bits``."""
     return ", ".join(_setting(name, value) for name, value in point.items() if value is not None)
 

@@ -1,13 +1,22 @@
 """The interface every scheduler of whole networks has: a problem, an objective and a budget go in, a schedule comes out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, final
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
+from codesign.core.json_types import JsonObject
 from codesign.cost.cost import Infeasible
 from codesign.workloads.network import Network
+
+
+class OwnGraph(Protocol):
+    """A graph in the form of one family of schedulers; the others refuse it."""
+
+    @property
+    def name(self) -> str:
+        """Of what runs."""
 
 
 @final
@@ -16,13 +25,14 @@ class ScheduleProblem:
     """A network on an accelerator.
 
     Args:
-        network: As it was loaded, nothing fused yet: what may be fused is the scheduler's to say.
+        network: As it was loaded, nothing fused yet: what may be fused is the scheduler's to say. Or a graph in the scheduler's own form.
         architecture: Energies and bandwidths filled in. The level inside its DRAM is the buffer whose contents are planned.
+            None where the scheduler has a machine of its own, or needs the capacity alone.
         capacity_bytes: Of that buffer; None for what the architecture has.
     """
 
-    network: Network
-    architecture: Architecture
+    network: Network | OwnGraph
+    architecture: Architecture | None
     capacity_bytes: int | None = None
 
     def __post_init__(self) -> None:
@@ -38,7 +48,20 @@ class ScheduleProblem:
         """
         if self.capacity_bytes is not None:
             return self.capacity_bytes
-        return buffer_bytes(self.architecture)
+        return buffer_bytes(self.machine("the size of its buffer"))
+
+    def machine(self, what: str) -> Architecture:
+        """The architecture.
+
+        Args:
+            what: It is needed for.
+
+        Raises:
+            UserError: There is none.
+        """
+        if self.architecture is None:
+            raise UserError(f"{what} needs an architecture", hint="--arch, a preset name or an architecture file")
+        return self.architecture
 
 
 def buffer_bytes(architecture: Architecture) -> int:
@@ -84,7 +107,8 @@ class ScheduleResult:
     Args:
         scheduler: Who found it.
         order: Names of the operators or layers, first to last; empty when infeasible.
-        dram_bytes: That cross the DRAM interface in one run.
+        dram_bytes: That cross the DRAM interface in one run; without parameters where a scheduler leaves them out of its
+            scratchpad (COSMA and its baselines, which model no time either).
         peak_buffer_bytes: Most bytes in the buffer at one time.
         capacity_bytes: Bytes there are.
         latency_cycles: Of one run.
@@ -98,6 +122,7 @@ class ScheduleResult:
         seconds: Wall-clock time.
         seed: Of the random choices.
         detail: The scheduler's own record: encoding, addresses, spills.
+        found: What the scheduler made, as its own values: for drawings and programs. It is not recorded.
     """
 
     scheduler: str
@@ -116,8 +141,9 @@ class ScheduleResult:
     seconds: float = 0.0
     seed: int = 0
     detail: Any = None
+    found: Any = field(default=None, compare=False, repr=False)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Plain values."""
         reason = {} if self.infeasible is None else self.infeasible.to_json()
         return {

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from codesign.core.errors import UserError
-
-CHEAP_PREFIX = "cheap evaluations of "
-"""Begins the optimiser of a study that records the cheap evaluations of another."""
+from codesign.core.json_types import JsonObject
+from codesign.evaluation.records import ConfigRecord, EvaluationRecord, SpaceRecord, WorkloadRecord
+from codesign.study.former_records import LOW_FIDELITY_PREFIX
 
 _ABSENT = object()
 
@@ -27,16 +27,16 @@ class StudyConfig:
         seed: Of everything random.
     """
 
-    space: dict[str, Any]
-    workload: dict[str, Any]
+    space: SpaceRecord
+    workload: WorkloadRecord
     objectives: tuple[str, ...]
     constraints: tuple[str, ...]
     optimizer: str
-    mapper: dict[str, Any]
-    evaluation: dict[str, Any]
+    mapper: JsonObject
+    evaluation: EvaluationRecord
     seed: int
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> ConfigRecord:
         """The fields as plain values."""
         return {
             "space": self.space,
@@ -50,14 +50,13 @@ class StudyConfig:
         }
 
 
-def check_same(recorded: Mapping[str, Any], asked: Mapping[str, Any], where: str) -> None:
+def check_same(recorded: ConfigRecord, asked: ConfigRecord, where: str) -> None:
     """Refuse to go on with another study.
 
     Raises:
         UserError: The configurations differ; the message says in what.
     """
-    recorded, asked = _comparable(recorded), _comparable(asked)
-    differences = list(_differences(recorded, asked))
+    differences = list(_differences(_comparable(recorded), _comparable(asked)))
     if differences:
         key = differences[0][0].split(".")[0]
         shown = "; ".join(
@@ -71,7 +70,7 @@ def check_same(recorded: Mapping[str, Any], asked: Mapping[str, Any], where: str
         )
 
 
-def _comparable(config: Mapping[str, Any]) -> dict[str, Any]:
+def _comparable(config: ConfigRecord) -> dict[str, object]:
     """The configuration without what may differ: how the optimiser is written, where the space was loaded from."""
     space = {key: value for key, value in config["space"].items() if key != "source"}
     return {**config, "space": space, "optimizer": _same_name(str(config["optimizer"]))}
@@ -80,7 +79,7 @@ def _comparable(config: Mapping[str, Any]) -> dict[str, Any]:
 def _same_name(optimizer: str) -> str:
     from codesign.optim.registry import canonical_name
 
-    prefix = CHEAP_PREFIX if optimizer.startswith(CHEAP_PREFIX) else ""
+    prefix = LOW_FIDELITY_PREFIX if optimizer.startswith(LOW_FIDELITY_PREFIX) else ""
     name, comma, rest = optimizer.removeprefix(prefix).partition(", ")
     return f"{prefix}{canonical_name(name)}{comma}{rest}"
 
@@ -107,7 +106,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def default_name(config: Mapping[str, Any]) -> str:
+def default_name(config: ConfigRecord) -> str:
     """What a study is called in a database of many, made of what it searches.
 
     >>> default_name({"workload": {"names": ["alexnet"]}, "space": {"name": "scratchpad"}, "optimizer": "mobo", "seed": 3})
@@ -117,12 +116,12 @@ def default_name(config: Mapping[str, Any]) -> str:
     return f"{networks}-{config['space'].get('name', 'space')}-{config['optimizer']}-seed{config['seed']}"
 
 
-def is_cheap(config: Mapping[str, Any]) -> bool:
-    """Whether a study records the cheap evaluations of another."""
-    return str(config["optimizer"]).startswith(CHEAP_PREFIX)
+def is_low_fidelity(config: ConfigRecord) -> bool:
+    """Whether a study records the low-fidelity evaluations of another."""
+    return str(config["optimizer"]).startswith(LOW_FIDELITY_PREFIX)
 
 
-def note_of(config: Mapping[str, Any]) -> str:
+def note_of(config: ConfigRecord) -> str:
     """What a study searches, in Markdown."""
     bounds = f", subject to {', '.join(config['constraints'])}" if config["constraints"] else ""
     return (

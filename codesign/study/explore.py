@@ -13,10 +13,12 @@ from statistics import median
 from typing import Any, Protocol
 
 from codesign.core.errors import UserError
+from codesign.core.point import Point, PointValue
 from codesign.evaluation.design import Evaluation
 from codesign.evaluation.executors import ready_of
 from codesign.evaluation.faults import Fault
 from codesign.evaluation.parallel import Pool
+from codesign.evaluation.records import DetailRecord
 from codesign.study.storage import Claim
 from codesign.study.study import BEAT_S, Study, Trial
 
@@ -38,18 +40,18 @@ _RECENT = 9
 class AskTell(Protocol):
     """What the loop needs of an optimiser; see `Optimizer`."""
 
-    def ask(self, n: int = 1) -> list[dict[str, Any]]:
+    def ask(self, n: int = 1) -> list[Point]:
         """The next designs."""
 
     def tell(
-        self, point: Mapping[str, object], values: Mapping[str, float] | None = None, feasible: bool = True
+        self, point: Mapping[str, PointValue], values: Mapping[str, float] | None = None, feasible: bool = True
     ) -> None:
         """What a design gave."""
 
-    def expect(self, point: Mapping[str, object]) -> None:
+    def expect(self, point: Mapping[str, PointValue]) -> None:
         """A design that somebody else evaluates."""
 
-    def forget(self, point: Mapping[str, object]) -> None:
+    def forget(self, point: Mapping[str, PointValue]) -> None:
         """A pending design that is not evaluated after all."""
 
 
@@ -106,8 +108,8 @@ class _Loop:
         self._pool = pool
         self._wanted = trials
         self._on_trial = on_trial
-        self._running: list[tuple[int, dict[str, Any]]] = []
-        self._expected: list[dict[str, Any]] = []
+        self._running: list[tuple[int, Point]] = []
+        self._expected: list[Point] = []
         self._exhausted = False
         self._ask_s: list[float] = []
         self._evaluate_s: list[float] = []
@@ -189,20 +191,20 @@ class _Loop:
         self._ask_s.append((time.perf_counter() - started) / max(1, len(points)))
         return True
 
-    def _submit(self, number: int, point: dict[str, Any]) -> None:
+    def _submit(self, number: int, point: Point) -> None:
         self._running.append((number, point))
         self._pool.submit(point)
 
     # ---- results -------------------------------------------------------------------------------
 
-    def _record_all(self, results: Sequence[tuple[dict[str, Any], Any]]) -> None:
+    def _record_all(self, results: Sequence[tuple[Point, Any]]) -> None:
         for point, found in results:
             self._exhausted = False
             position = next(k for k, (_, p) in enumerate(self._running) if p == point)
             number, _ = self._running.pop(position)
             self._record(number, point, found)
 
-    def _record(self, number: int, point: dict[str, Any], found: Evaluation | Fault) -> None:
+    def _record(self, number: int, point: Point, found: Evaluation | Fault) -> None:
         elapsed = self._before + time.perf_counter() - self._started
         if isinstance(found, Fault):
             self._count_fault(found)
@@ -248,8 +250,8 @@ def _beating(study: Study) -> Iterator[None]:
 
 
 def recorded_trial(
-    number: int, point: dict[str, Any], found: Evaluation | Fault, elapsed_s: float
-) -> tuple[Trial, dict[str, Any]]:
+    number: int, point: Point, found: Evaluation | Fault, elapsed_s: float
+) -> tuple[Trial, DetailRecord]:
     """A trial and its detail as a study records them; a metric that is not finite makes it infeasible."""
     if isinstance(found, Fault):
         return Trial(number, point, {}, found.to_json(), found.seconds, elapsed_s), {}

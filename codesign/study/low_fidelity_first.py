@@ -1,41 +1,42 @@
-"""Two fidelities behind the ask/tell interface: cheap evaluations are made inside `ask`, callers see dear ones alone.
+"""Two fidelities behind the ask/tell interface: low-fidelity evaluations are made inside `ask`, callers see high-fidelity ones alone.
 
-So a study's trials are dear evaluations, as many as were wanted; the cheap ones are a second study beside it.
+So a study's trials are high-fidelity evaluations, as many as were wanted; the low-fidelity ones are a second study beside it.
 """
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, final
+from typing import final
 
+from codesign.core.point import Point, PointValue
 from codesign.evaluation.design import Evaluation
 from codesign.evaluation.faults import Fault
-from codesign.optim.fidelity import MINIMUM_CHEAP, Proposal, TwoFidelityOptimizer
+from codesign.optim.fidelity import MINIMUM_LOW, Proposal, TwoFidelityOptimizer
 from codesign.optim.protocols import Problem
 from codesign.study.explore import recorded_trial
 from codesign.study.study import Study, Trial
 
 
 @final
-class CheapFirst:
-    """Bayesian optimisation that evaluates designs cheaply, here and at once, where that pays.
+class LowFidelityFirst:
+    """Bayesian optimisation that evaluates designs in low fidelity, here and at once, where that pays.
 
     Args:
-        problem: What is searched; its metrics are the dear ones.
-        evaluate: The cheap evaluation.
-        cheap_cost: Price of a cheap evaluation as a share of a dear one's.
-        record: Study that keeps the cheap evaluations; those it has are known from the start.
+        problem: What is searched; its metrics are the high-fidelity ones.
+        evaluate: The low-fidelity evaluation.
+        low_cost: Price of a low-fidelity evaluation as a share of a high-fidelity one's.
+        record: Study that keeps the low-fidelity evaluations; those it has are known from the start.
     """
 
     def __init__(
         self,
         problem: Problem,
-        evaluate: Callable[[dict[str, Any]], Evaluation | Fault],
-        cheap_cost: float,
+        evaluate: Callable[[Point], Evaluation | Fault],
+        low_cost: float,
         record: Study,
     ) -> None:
-        self._inner = TwoFidelityOptimizer(problem, cheap_cost=cheap_cost, dear_cost=1.0)
+        self._inner = TwoFidelityOptimizer(problem, low_cost=low_cost, high_cost=1.0)
         self._evaluate = evaluate
-        self._most = max(MINIMUM_CHEAP, int(1 / cheap_cost))
+        self._most = max(MINIMUM_LOW, int(1 / low_cost))
         self._record = record
         self._started = time.perf_counter()
         self._before = max((t.elapsed_s for t in record.trials), default=0.0)
@@ -43,34 +44,34 @@ class CheapFirst:
             self._learn(trial)
         self._finish_left_over()
 
-    def ask(self, n: int = 1) -> list[dict[str, Any]]:
-        """The next designs for the dear evaluation; see `Optimizer.ask`."""
+    def ask(self, n: int = 1) -> list[Point]:
+        """The next designs for the high-fidelity evaluation; see `Optimizer.ask`."""
         for trial in self._record.sync():
             self._learn(trial)
-        points: list[dict[str, Any]] = []
+        points: list[Point] = []
         spent = 0
         while len(points) < n:
-            proposal = self._inner.propose(cheap=spent < self._most * n)
+            proposal = self._inner.propose(low=spent < self._most * n)
             if proposal is None:
                 break
-            if proposal.dear:
+            if proposal.high:
                 points.append(proposal.point)
             else:
-                self._evaluate_cheaply(proposal.point)
+                self._evaluate_low(proposal.point)
                 spent += 1
         return points
 
     def tell(
-        self, point: Mapping[str, object], values: Mapping[str, float] | None = None, feasible: bool = True
+        self, point: Mapping[str, PointValue], values: Mapping[str, float] | None = None, feasible: bool = True
     ) -> None:
-        """What a dear evaluation gave; see `Optimizer.tell`."""
-        self._inner.tell(Proposal(dict(point), dear=True), values, feasible)
+        """What a high-fidelity evaluation gave; see `Optimizer.tell`."""
+        self._inner.tell(Proposal(dict(point), high=True), values, feasible)
 
-    def expect(self, point: Mapping[str, object]) -> None:
+    def expect(self, point: Mapping[str, PointValue]) -> None:
         """See `Optimizer.expect`."""
         self._inner.expect(point)
 
-    def forget(self, point: Mapping[str, object]) -> None:
+    def forget(self, point: Mapping[str, PointValue]) -> None:
         """See `Optimizer.forget`."""
         self._inner.forget(point)
 
@@ -79,7 +80,7 @@ class CheapFirst:
         while (claim := self._record.take_over()) is not None:
             self._learn(self._finish(claim.number, claim.point))
 
-    def _evaluate_cheaply(self, point: dict[str, Any]) -> None:
+    def _evaluate_low(self, point: Point) -> None:
         number = self._record.claim(point)
         if number is None:  # another process came in between
             for trial in self._record.sync():
@@ -87,7 +88,7 @@ class CheapFirst:
             number = self._record.claim(point)
         self._learn(self._finish(number, point))
 
-    def _finish(self, number: int | None, point: dict[str, Any]) -> Trial:
+    def _finish(self, number: int | None, point: Point) -> Trial:
         """Evaluate; without a number another process evaluates the same design at this moment and records it."""
         found = self._evaluate(point)
         elapsed = self._before + time.perf_counter() - self._started
@@ -98,4 +99,4 @@ class CheapFirst:
 
     def _learn(self, trial: Trial) -> None:
         feasible = trial.infeasible is None
-        self._inner.tell(Proposal(trial.point, dear=False), trial.metrics if feasible else None, feasible)
+        self._inner.tell(Proposal(trial.point, high=False), trial.metrics if feasible else None, feasible)

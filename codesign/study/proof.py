@@ -39,8 +39,7 @@ class GapHistory:
 
     def add(self, trials: int, state: Certificate) -> None:
         """What is proven after so many trials."""
-        plain = state.to_json()
-        row = [trials, plain["epsilon_proven"], plain["hypervolume_inner"], plain["hypervolume_outer"]]
+        row = [trials, state.finite_gap, state.hypervolume_inner, state.hypervolume_outer]
         self.rows = [r for r in self.rows if r[0] is not None and r[0] < trials]
         self.rows.append(row)
 

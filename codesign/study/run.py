@@ -21,10 +21,11 @@ from codesign.optim import create as create_optimizer
 from codesign.optim.certificate import Certificate
 from codesign.optim.protocols import LowerBounds
 from codesign.optim.registry import Option
-from codesign.study.config import CHEAP_PREFIX, StudyConfig
+from codesign.study.config import StudyConfig
 from codesign.study.explore import AskTell, explore
+from codesign.study.former_records import LOW_FIDELITY_PREFIX, LOW_FIDELITY_SUFFIX
 from codesign.study.goals import Goals, read_goals, ruled
-from codesign.study.low_fidelity_first import CheapFirst
+from codesign.study.low_fidelity_first import LowFidelityFirst
 from codesign.study.proof import GapHistory, write_proof
 from codesign.study.retime import TimedDesign, time_front, write_timed_front
 from codesign.study.specification import DEFAULT_TRIALS, PROVING, StudySpec, write_study_spec
@@ -138,10 +139,10 @@ class PreparedStudy:
     def config(self) -> StudyConfig:
         """What is recorded to tell this study from others and to repeat it."""
         search, fidelity = self.spec.search, self.spec.fidelity
-        evaluation, optimizer = dict(self.judge.evaluation), search.optimizer
+        evaluation, optimizer = self.judge.evaluation.copy(), search.optimizer
         if fidelity.fidelities == "two":
             optimizer = f"{optimizer}, two fidelities"
-            evaluation["cheap"] = {
+            evaluation["low_fidelity"] = {
                 "mapper": fidelity.low_mapper,
                 "evaluations": fidelity.evaluations,
                 "cost": fidelity.cost,
@@ -270,11 +271,13 @@ def _optimizer(prepared: PreparedStudy, study: Study) -> tuple[AskTell, Study | 
         return optimizer, None
     how = low_fidelity(spec.judge, spec.fidelity.low_mapper, spec.fidelity.evaluations)
     judge = make_judge(spec.workload, how, space, seed=spec.search.seed, metrics=prepared.goals.metrics)
-    config = replace(replace(prepared, judge=judge).config(), optimizer=f"{CHEAP_PREFIX}{study.config['optimizer']}")
+    config = replace(
+        replace(prepared, judge=judge).config(), optimizer=f"{LOW_FIDELITY_PREFIX}{study.config['optimizer']}"
+    )
     place = spec.place
-    name = f"{LOCAL_NAME if place.storage is None else study.name}-cheap"
+    name = f"{LOCAL_NAME if place.storage is None else study.name}{LOW_FIDELITY_SUFFIX}"
     record = Study.create_or_resume(place.out, config, versions(), storage=place.storage, name=name, pointer=False)
-    return CheapFirst(optimizer.problem, Guarded(judge.evaluate), spec.fidelity.cost, record), record
+    return LowFidelityFirst(optimizer.problem, Guarded(judge.evaluate), spec.fidelity.cost, record), record
 
 
 @contextmanager

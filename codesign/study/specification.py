@@ -9,6 +9,7 @@ from typing import Any, final
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured, write_atomic
+from codesign.core.json_types import JsonObject
 from codesign.core.specs import json_schema, spec_from_json, spec_to_json
 from codesign.evaluation.executors import EXECUTORS
 from codesign.evaluation.specification import JudgeSpec, WorkloadSpec
@@ -165,7 +166,7 @@ class StudySpec:
         if self.fidelity.fidelities == "two" and self.search.optimizer != "mobo":
             raise UserError(f"--fidelity two is a way of --optimizer mobo, got {self.search.optimizer!r}")
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The specification as its file holds it."""
         return spec_to_json(self)
 

@@ -17,12 +17,17 @@ import time
 import weakref
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, final
 
 from codesign.core.errors import UserError
+from codesign.core.json_types import JsonObject
+from codesign.core.point import Point, PointValue
+from codesign.evaluation.records import DetailRecord, HeadRecord, TrialRecord
+from codesign.study.former_records import former_name, present_head
 from codesign.study.storage_errors import database_errors
 
 HEAD = "codesign"
@@ -55,7 +60,7 @@ class Claim:
     """
 
     number: int
-    point: dict[str, Any]
+    point: Point
     trial: int | None
     owner: str | None
     beat: float
@@ -74,13 +79,13 @@ class StudySummary:
     """
 
     name: str
-    head: dict[str, Any]
+    head: HeadRecord
     finished: int
     running: int
     started: datetime | None
 
 
-def design_key(point: Mapping[str, Any]) -> str:
+def design_key(point: Mapping[str, PointValue]) -> str:
     """A hash that is equal for equal designs."""
     return hashlib.sha256(json.dumps(dict(point), sort_keys=True).encode()).hexdigest()[:40]
 
@@ -198,7 +203,7 @@ class Database:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         if self._file is not None and create:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-        options: dict[str, Any] = (
+        options: dict[str, float | bool | dict[str, int]] = (
             {"connect_args": {"timeout": 60}} if self._file is not None else {"pool_pre_ping": True}
         )
         for attempt in range(_OPEN_TRIES):
@@ -250,19 +255,25 @@ class Database:
                 begun = [t.datetime_start for t in trials if t.datetime_start is not None]
                 running = sum(t.state == TrialState.RUNNING for t in trials)
                 found.append(
-                    StudySummary(frozen.study_name, head, len(trials) - running, running, min(begun) if begun else None)
+                    StudySummary(
+                        frozen.study_name,
+                        present_head(head),
+                        len(trials) - running,
+                        running,
+                        min(begun) if begun else None,
+                    )
                 )
         return sorted(found, key=lambda s: s.name)
 
     def find(self, name: str) -> int | None:
-        """The identifier of a study; None where there is none of that name."""
-        with database_errors(self.place):
-            try:
-                return int(self._storage.get_study_id_from_name(name))
-            except KeyError:
-                return None
+        """The identifier of a study, by its name now or formerly; None where there is none."""
+        for known in (name, former_name(name)):
+            with database_errors(self.place), suppress(KeyError):
+                if known is not None:
+                    return int(self._storage.get_study_id_from_name(known))
+        return None
 
-    def create(self, name: str, objectives: Sequence[str], head: Mapping[str, Any], note: str) -> int:
+    def create(self, name: str, objectives: Sequence[str], head: HeadRecord, note: str) -> int:
         """Make a study; where another process just made it, that one.
 
         Args:
@@ -286,7 +297,7 @@ class Database:
                 self._storage.set_study_user_attr(study, HEAD, {"format": FORMAT, **head})
         return study
 
-    def head(self, study: int) -> dict[str, Any]:
+    def head(self, study: int) -> HeadRecord:
         """What `create` was given.
 
         Raises:
@@ -303,7 +314,7 @@ class Database:
             raise UserError(f"the study in {self.place} was made by another program: it has no configuration")
         if found.get("format") != FORMAT:
             raise UserError(f"the study in {self.place} has format {found.get('format')!r}, expected {FORMAT}")
-        return found
+        return present_head(found)
 
     def is_empty(self, study: int) -> bool:
         """Whether a study has neither a configuration nor trials: its maker died in the middle."""
@@ -326,14 +337,18 @@ class Database:
             rows = connection.execute(query).all()
         return [Claim(r.number, json.loads(r.point), r.trial, r.owner, r.beat) for r in rows if r.number not in skip]
 
-    def claim(self, study: int, number: int, point: Mapping[str, Any], owner: str) -> bool:
+    def claim(self, study: int, number: int, point: Mapping[str, PointValue], owner: str) -> bool:
         """Take a trial to evaluate; False where the number or the design is already someone's."""
         from sqlalchemy.exc import IntegrityError
 
         row = {
-            "study": study, "number": number, "design": design_key(point), "point": json.dumps(dict(point)), "owner": owner,
+            "study": study,
+            "number": number,
+            "design": design_key(point),
+            "point": json.dumps(dict(point)),
+            "owner": owner,
             "beat": time.time(),
-        }  # fmt: skip
+        }
         with database_errors(self.place):
             try:
                 with self._engine.begin() as connection:
@@ -367,17 +382,26 @@ class Database:
 
     # ---- trials --------------------------------------------------------------------------------
 
-    def begin(self, study: int, number: int, point: Mapping[str, Any], distributions: Mapping[str, Any]) -> int:
+    def begin(self, study: int, number: int, point: Mapping[str, PointValue], distributions: Mapping[str, Any]) -> int:
         """Make Optuna's trial of a claimed one, or find the one that its dead owner had just made; returns its identifier."""
         import optuna
 
         running = optuna.trial.TrialState.RUNNING
         params = {name: value for name, value in point.items() if name in distributions}
         template = optuna.trial.FrozenTrial(
-            number=-1, trial_id=-1, state=running, value=None, values=None, datetime_start=datetime.now(),
-            datetime_complete=None, params=params, distributions={name: distributions[name] for name in params},
-            user_attrs={"number": number}, system_attrs={}, intermediate_values={},
-        )  # fmt: skip
+            number=-1,
+            trial_id=-1,
+            state=running,
+            value=None,
+            values=None,
+            datetime_start=datetime.now(),
+            datetime_complete=None,
+            params=params,
+            distributions={name: distributions[name] for name in params},
+            user_attrs={"number": number},
+            system_attrs={},
+            intermediate_values={},
+        )
         t = self._table
         with database_errors(self.place):
             trials = self._storage.get_all_trials(study, deepcopy=False, states=(running,))
@@ -395,10 +419,10 @@ class Database:
         owner: str,
         *,
         values: Sequence[float] | None,
-        result: Mapping[str, Any],
-        shown: Mapping[str, Any],
+        result: TrialRecord,
+        shown: JsonObject,
         violations: Sequence[float],
-        detail: Mapping[str, Any],
+        detail: DetailRecord,
     ) -> bool:
         """Record what a trial gave, durably; False where another process took it over (nothing is changed then).
 
@@ -432,18 +456,18 @@ class Database:
             except optuna.exceptions.UpdateFinishedTrialError:
                 return False
 
-    def result(self, trial: int) -> dict[str, Any] | None:
+    def result(self, trial: int) -> TrialRecord | None:
         """The figures of a finished trial; None while it runs."""
         with database_errors(self.place):
             return _result(self._storage.get_trial(trial))
 
-    def results(self, study: int) -> dict[int, dict[str, Any]]:
+    def results(self, study: int) -> dict[int, TrialRecord]:
         """The figures of every finished trial by Optuna's identifier."""
         with database_errors(self.place):
             trials = self._storage.get_all_trials(study, deepcopy=False)
         return {t._trial_id: found for t in trials if (found := _result(t)) is not None}
 
-    def detail(self, study: int, number: int) -> dict[str, Any]:
+    def detail(self, study: int, number: int) -> DetailRecord:
         """Layers, mappings and breakdowns of a trial; empty when there are none."""
         import sqlalchemy
 
@@ -451,12 +475,12 @@ class Database:
         query = sqlalchemy.select(t.c.detail).where(t.c.study == study, t.c.number == number)
         with database_errors(self.place), self._engine.connect() as connection:
             packed = connection.execute(query).scalar()
-        loaded: dict[str, Any] = {} if packed is None else json.loads(zlib.decompress(packed))
+        loaded: DetailRecord = {} if packed is None else json.loads(zlib.decompress(packed))
         return loaded
 
 
-def _result(trial: Any) -> dict[str, Any] | None:
-    found: dict[str, Any] | None = trial.user_attrs.get(RESULT) if trial.state.is_finished() else None
+def _result(trial: Any) -> TrialRecord | None:
+    found: TrialRecord | None = trial.user_attrs.get(RESULT) if trial.state.is_finished() else None
     return found
 
 

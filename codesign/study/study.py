@@ -15,10 +15,13 @@ import numpy as np
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured, write_json
+from codesign.core.json_types import JsonObject
+from codesign.core.point import Point, PointValue
+from codesign.evaluation.records import ConfigRecord, DetailRecord, HeadRecord, TrialRecord
 from codesign.optim.hypervolume import hypervolume
 from codesign.optim.outcomes import OutcomeConstraint, parse_constraints
 from codesign.optim.pareto import nondominated
-from codesign.study.config import StudyConfig, check_same, default_name, is_cheap, note_of
+from codesign.study.config import StudyConfig, check_same, default_name, is_low_fidelity, note_of
 from codesign.study.owner import owner_id, owner_is_dead
 from codesign.study.storage import Claim, Database, distributions_of, sqlite_url, without_password
 
@@ -48,13 +51,18 @@ class Trial:
     """
 
     number: int
-    point: dict[str, Any]
+    point: Point
     metrics: dict[str, float]
-    infeasible: dict[str, Any] | None
+    infeasible: JsonObject | None
     seconds: float
     elapsed_s: float
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def reason(self) -> str:
+        """The resource that was too small, or what else failed; empty where nothing did."""
+        return "" if self.infeasible is None else str(self.infeasible["resource"])
+
+    def to_json(self) -> TrialRecord:
         """The fields as plain values."""
         return {
             "number": self.number,
@@ -82,7 +90,7 @@ class Study:
         self,
         folder: Path,
         name: str,
-        config: dict[str, Any],
+        config: ConfigRecord,
         versions: Mapping[str, str],
         database: Database,
         identifier: int,
@@ -152,19 +160,20 @@ class Study:
             UserError: Another study is there; the message says what differs. The database cannot be reached or written.
         """
         place = Path(folder)
-        plain = json.loads(json.dumps(config.to_json()))
+        plain: ConfigRecord = json.loads(json.dumps(config.to_json()))
         _refuse_files_of_old(place)
         url = storage if storage is not None else sqlite_url(place / DATABASE_FILE)
         chosen = name or (default_name(plain) if storage is not None else LOCAL_NAME)
         database = Database(url, create=True)
         identifier = database.find(chosen)
         if identifier is None or database.is_empty(identifier):
-            head = {"config": plain, "versions": dict(versions)}
-            identifier = database.create(chosen, plain["objectives"], head, note_of(plain))
+            made: HeadRecord = {"config": plain, "versions": dict(versions)}
+            identifier = database.create(chosen, plain["objectives"], made, note_of(plain))
         head = database.head(identifier)
         where = f"{place / DATABASE_FILE}" if storage is None else f"study {chosen!r} in {database.place}"
-        recorded = parse_constraints(head["config"]["constraints"])  # may be written otherwise, e.g. with spaces
-        check_same({**head["config"], "constraints": [str(c) for c in recorded]}, plain, where)
+        recorded = head["config"].copy()  # constraints may be written otherwise, e.g. with spaces
+        recorded["constraints"] = [str(c) for c in parse_constraints(recorded["constraints"])]
+        check_same(recorded, plain, where)
         if storage is not None and pointer:
             write_json(place / POINTER_FILE, {"storage": without_password(url), "study": chosen})
         return cls(place, chosen, head["config"], head.get("versions", {}), database, identifier)
@@ -219,7 +228,7 @@ class Study:
         """Trials of other processes at the last `sync`."""
         return list(self._others.values())
 
-    def claim(self, point: Mapping[str, Any], limit: int | None = None) -> int | None:
+    def claim(self, point: Mapping[str, PointValue], limit: int | None = None) -> int | None:
         """Take the next trial for a design; its number, or None where the study has `limit` trials or the design is taken."""
         number = len(self._done) + len(self._mine) + len(self._others)
         if limit is not None and number >= limit:
@@ -259,7 +268,7 @@ class Study:
         if numbers:
             self._database.release(self._id, numbers, self._owner)
 
-    def finish(self, trial: Trial, detail: Mapping[str, Any]) -> bool:
+    def finish(self, trial: Trial, detail: DetailRecord) -> bool:
         """Record a trial this process took, durably: once this returns, a crash does not lose it.
 
         Returns:
@@ -272,16 +281,22 @@ class Study:
         assert claim.trial is not None
         failed = bool(trial.infeasible) or not all(o in trial.metrics for o in self.objectives)
         recorded = self._database.finish(
-            self._id, trial.number, claim.trial, self._owner,
+            self._id,
+            trial.number,
+            claim.trial,
+            self._owner,
             values=None if failed else [trial.metrics[o] for o in self.objectives],
-            result=trial.to_json(), shown=self._shown(trial), violations=[] if failed else self._violations(trial), detail=detail,
-        )  # fmt: skip
+            result=trial.to_json(),
+            shown=self._shown(trial),
+            violations=[] if failed else self._violations(trial),
+            detail=detail,
+        )
         del self._mine[trial.number]
         if recorded:
             self._append(trial)
         return recorded
 
-    def add(self, trial: Trial, detail: Mapping[str, Any]) -> None:
+    def add(self, trial: Trial, detail: DetailRecord) -> None:
         """Record a trial that is already finished, under the next free number.
 
         Raises:
@@ -293,7 +308,7 @@ class Study:
             raise UserError(f"the study already has the design {dict(trial.point)}", where=self.label)
         self.finish(replace(trial, number=number), detail)
 
-    def detail(self, number: int) -> dict[str, Any]:
+    def detail(self, number: int) -> DetailRecord:
         """Layers, mappings and breakdowns of a trial; empty when it was infeasible."""
         return self._database.detail(self._id, number)
 
@@ -323,10 +338,10 @@ class Study:
         self._done.add(trial.number)
         self.trials.append(trial)
 
-    def _shown(self, trial: Trial) -> dict[str, Any]:
+    def _shown(self, trial: Trial) -> JsonObject:
         """Metrics that are not objectives, or why the design failed: columns of their own in Optuna's dashboard."""
         if trial.infeasible:
-            return {"infeasible": trial.infeasible["resource"]}
+            return {"infeasible": trial.reason}
         return {name: value for name, value in trial.metrics.items() if name not in self.objectives}
 
     def _violations(self, trial: Trial) -> list[float]:
@@ -402,7 +417,7 @@ def _refuse_files_of_old(place: Path) -> None:
 
 
 def _only_study(database: Database) -> str:
-    names = [s.name for s in database.studies() if not is_cheap(s.head["config"])]
+    names = [s.name for s in database.studies() if not is_low_fidelity(s.head["config"])]
     if len(names) != 1:
         listed = ", ".join(names[:20]) or "none"
         raise UserError(f"{database.place} holds {len(names)} studies: {listed}", hint="choose one with --study")

@@ -7,8 +7,8 @@ that remain on the host.
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
 
+from codesign.core.json_types import JsonObject
 from codesign.tensorization.intrinsics import Intrinsic
 from codesign.tensorization.matching import Match, partial_matches, printed_matches
 from codesign.workloads.computation import Computation, Tensor
@@ -155,7 +155,7 @@ class TensorizeChoice:
         axes = ("+".join(term(d, c) for d, c in axis.terms) for axis in tensor.axes)
         return f"{tensor.name}[{','.join(axes)}]"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The form `codesign tensorize --format json` prints."""
         return {
             "index_map": self.index_map,

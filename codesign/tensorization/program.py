@@ -11,9 +11,9 @@ the rest crosses the DRAM port, as far as the reuse rule says; the rules are tho
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 from codesign.core.errors import UserError
+from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible
 from codesign.tensorization.schedule import Schedule
@@ -22,6 +22,10 @@ from codesign.workloads.computation import Tensor
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]
 """First position and extent on each axis."""
+
+
+def _entry(op: str, buffer: str, **places: tuple[int, ...]) -> JsonObject:
+    return {"op": op, "buffer": buffer, **{name: list(place) for name, place in places.items()}}
 
 
 @dataclass(frozen=True)
@@ -34,15 +38,9 @@ class Transfer:
     at: tuple[int, ...]
     shape: tuple[int, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """One entry of the instruction list."""
-        return {
-            "op": self.op,
-            "buffer": self.buffer,
-            "dram": list(self.dram),
-            "at": list(self.at),
-            "shape": list(self.shape),
-        }
+        return _entry(self.op, self.buffer, dram=self.dram, at=self.at, shape=self.shape)
 
 
 @dataclass(frozen=True)
@@ -54,15 +52,9 @@ class Move:
     at: tuple[int, ...]
     shape: tuple[int, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """One entry of the instruction list."""
-        return {
-            "op": "move",
-            "buffer": self.buffer,
-            "source": list(self.source),
-            "at": list(self.at),
-            "shape": list(self.shape),
-        }
+        return _entry("move", self.buffer, source=self.source, at=self.at, shape=self.shape)
 
 
 @dataclass(frozen=True)
@@ -74,15 +66,9 @@ class Zero:
     at: tuple[int, ...]
     shape: tuple[int, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """One entry of the instruction list."""
-        return {
-            "op": "zero",
-            "buffer": self.buffer,
-            "dram": list(self.dram),
-            "at": list(self.at),
-            "shape": list(self.shape),
-        }
+        return _entry("zero", self.buffer, dram=self.dram, at=self.at, shape=self.shape)
 
 
 @dataclass(frozen=True)
@@ -103,7 +89,7 @@ class Operand:
     axes: tuple[tuple[int, int] | None, ...]
     shape: tuple[int, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Part of a call in the instruction list."""
         return {
             "name": self.name,
@@ -122,7 +108,7 @@ class Call:
     output: Operand
     scale: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """One entry of the instruction list."""
         return {
             "op": "call",
@@ -211,7 +197,7 @@ class Program:
         """The buffer of a tensor."""
         return next(b for b in self.buffers if b.tensor == tensor)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Header and instruction list: all that a simulator or a loader needs."""
         choice = self.schedule.choice
         computation, intrinsic = choice.computation, choice.intrinsic

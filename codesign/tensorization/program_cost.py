@@ -6,10 +6,10 @@ Searches use the compiled form in `codesign.tensorization.scoring`; tests hold t
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from codesign.arch.dram import dram_energy_pj_per_bit
 from codesign.core.errors import UserError
+from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.mapping.mapping import Mapping
@@ -119,7 +119,7 @@ class ProgramCost:
         """Bytes between DRAM and scratchpad."""
         return sum(t.moved_bytes for t in self.transfers)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Plain values."""
         return {
             "status": "ok",

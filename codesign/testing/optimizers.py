@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from codesign.core.errors import UserError
+from codesign.core.point import PointValue
 from codesign.optim.optimizer import Optimizer
 from codesign.optim.protocols import Bools, Floats, Indices, Problem, Strategy
 
@@ -89,9 +90,10 @@ class Grid:
         return rows[self.is_valid(rows)]
 
 
-def judged(point: Mapping[str, Any]) -> dict[str, float]:
+def judged(point: Mapping[str, PointValue]) -> dict[str, float]:
     """Latency falls and area grows with the size and the banks."""
-    return {"latency": 1000.0 / (point["size"] * point["banks"]), "area": point["size"] + 3.0 * point["banks"]}
+    size, banks = int(point["size"]), int(point["banks"])
+    return {"latency": 1000.0 / (size * banks), "area": size + 3.0 * banks}
 
 
 class OptimizerContract(ABC):

@@ -14,6 +14,7 @@ import yaml
 from codesign.arch.architecture import Architecture, LevelKind
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields
+from codesign.core.json_types import JsonObject
 from codesign.timing.derive import Machine
 
 TABLES = Path(__file__).parent / "tables"
@@ -190,7 +191,7 @@ def _choice(fields: Fields, key: str, default: Any) -> Any:
         raise unknown_name(f"`{key}`", name, [o.value for o in kinds], where=fields.where) from None
 
 
-def timing_to_json(timing: Timing) -> dict[str, Any]:
+def timing_to_json(timing: Timing) -> JsonObject:
     """What stands under `timing:`; `timing_from_json` gives the same table back."""
     value: dict[str, Any] = {"name": timing.name}
     for key in ("source", "fitted_on"):
@@ -209,7 +210,7 @@ def timing_to_json(timing: Timing) -> dict[str, Any]:
     return value
 
 
-def _level_to_json(level: LevelTiming) -> dict[str, Any]:
+def _level_to_json(level: LevelTiming) -> JsonObject:
     value: dict[str, Any] = {"level": level.level}
     plain = LevelTiming(level.level)
     for key, item in vars(level).items():

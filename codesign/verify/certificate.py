@@ -121,11 +121,15 @@ def _restored(document: dict[str, Any]) -> Certificate:
     operator = Operator(o["name"], operands, {str(d): int(b) for d, b in o["bounds"].items()}, bool(o["copy"]))
     memories = tuple(
         Memory(
-            v["name"], float(v["capacity"]), float(v["read"]), float(v["write"]), tuple((float(a), float(b)) for a, b in v["ports"]),
+            v["name"],
+            float(v["capacity"]),
+            float(v["read"]),
+            float(v["write"]),
+            tuple((float(a), float(b)) for a, b in v["ports"]),
             {t: float(b) for t, b in v["bits"].items()},
         )
         for v in m["memories"]
-    )  # fmt: skip
+    )
     fanouts = tuple(
         tuple(
             Fanout(a["name"], int(a["size"]), frozenset(a["dims"]), frozenset(a["shared"]), float(a["min_usage"]))

@@ -199,9 +199,15 @@ class _Walk:
         return self.goal.of(charges[0], max([self.floor, *charges[1:]]), self.machine.leak_w)
 
     def _level(
-        self, level: int, nodes: list[tuple[Operand, int]], least: list[list[float]], later: list[list[float]],
-        start: dict[tuple[int, ...], list[tuple[float, ...]]], limit: float, stop: float,
-    ) -> dict[tuple[int, ...], list[tuple[float, ...]]]:  # fmt: skip
+        self,
+        level: int,
+        nodes: list[tuple[Operand, int]],
+        least: list[list[float]],
+        later: list[list[float]],
+        start: dict[tuple[int, ...], list[tuple[float, ...]]],
+        limit: float,
+        stop: float,
+    ) -> dict[tuple[int, ...], list[tuple[float, ...]]]:
         """Labels (bits, charges) by tile after all nodes of a level; a state names placed nodes and the window that is still open."""
         inside = [self.spread(d, level + 1, self.n + 1) for d in self.dims]
         capacity, width = self.machine.memories[level].capacity, self.machine.memories[level].width

@@ -16,6 +16,7 @@ from typing import Any
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields, describe
+from codesign.core.json_types import JsonObject
 from codesign.workloads.computation import Computation, Role, Tensor
 from codesign.workloads.density import DENSE
 from codesign.workloads.density_files import density_from_json
@@ -75,7 +76,7 @@ def _override(tensor: Tensor, tensors: Fields) -> Tensor:
     return replace(tensor, bits=bits, partial_bits=partial_bits, role=parsed_role, density=density)
 
 
-def computation_to_json(computation: Computation) -> dict[str, Any]:
+def computation_to_json(computation: Computation) -> JsonObject:
     """What stands under `problem:`; `computation_from_json` gives an equal computation back."""
     output = computation.output
     value: dict[str, Any] = {"name": computation.name} if computation.name else {}

@@ -6,13 +6,14 @@ from typing import Any
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields, describe
+from codesign.core.json_types import JsonObject
 from codesign.workloads.files import computation_from_json, computation_to_json
 from codesign.workloads.network import Network, NetworkTensor, Operator, OperatorKind, Window
 
 FORMAT = "codesign-network-1"
 
 
-def network_to_json(network: Network) -> dict[str, Any]:
+def network_to_json(network: Network) -> JsonObject:
     """The network as plain values. Fields that hold their default are left out."""
     return _sparse(
         {
@@ -55,7 +56,7 @@ def _sparse(value: dict[str, Any], keep: tuple[str, ...] = ()) -> dict[str, Any]
     return {k: v for k, v in value.items() if k in keep or not (v in empty or v == [] or v == {})}
 
 
-def _tensor_to_json(tensor: NetworkTensor) -> dict[str, Any]:
+def _tensor_to_json(tensor: NetworkTensor) -> JsonObject:
     value: dict[str, Any] = {"shape": list(tensor.shape), "bits": tensor.bits}
     if tensor.is_parameter:
         value["parameter"] = True
@@ -64,7 +65,7 @@ def _tensor_to_json(tensor: NetworkTensor) -> dict[str, Any]:
     return value
 
 
-def _operator_to_json(operator: Operator) -> dict[str, Any]:
+def _operator_to_json(operator: Operator) -> JsonObject:
     window = operator.window
     return _sparse(
         {

@@ -178,6 +178,11 @@ def test_many_more_keep_sets_at_once(seed: int) -> None:
     rng = np.random.default_rng(14_000 + seed)
     reuse = (Reuse.TIMELOOP, Reuse.TIMELOOP, Reuse.WALK)[seed % 3]
     check_drawn(
-        rng, reuse, WINDOWS if seed % 2 else PLAIN, free_bypass=seed % 3 > 0, constrained=seed % 5 == 0, size=(18, 12, 8)[seed % 3],
+        rng,
+        reuse,
+        WINDOWS if seed % 2 else PLAIN,
+        free_bypass=seed % 3 > 0,
+        constrained=seed % 5 == 0,
+        size=(18, 12, 8)[seed % 3],
         levels=(None, 4, 5)[seed % 3],
-    )  # fmt: skip
+    )

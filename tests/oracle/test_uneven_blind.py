@@ -115,9 +115,14 @@ def charges(operator: Operator, machine: Machine, nest: Nest) -> tuple[float, fl
             times, spread = outside(tensor, stop)
             fill = times * words(tensor, tile_from(stop))
             copies = math.prod(
-                x.factor for x in nest[start:stop]
-                if isinstance(x, Loop) and x.above is not None and x.dim not in tensor.dims and tensor.name in x.shared and outer < x.above <= inner
-            )  # fmt: skip
+                x.factor
+                for x in nest[start:stop]
+                if isinstance(x, Loop)
+                and x.above is not None
+                and x.dim not in tensor.dims
+                and tensor.name in x.shared
+                and outer < x.above <= inner
+            )
             back = fill - size * spread if tensor.output else 0.0
             if tensor.output:
                 traffic[outer, "write"] += fill / copies

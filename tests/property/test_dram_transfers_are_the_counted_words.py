@@ -13,7 +13,7 @@ from codesign.cost.kernel import READS, UPDATES, make_kernel, score
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import BYPASSED, encode_nest
 from codesign.timing.derive import EVENTS, RETAIN, derive
-from codesign.timing.dram.timed import device_of
+from codesign.timing.dram.plan_bursts import device_of
 from codesign.timing.dram.transfers import list_bursts, outer_level, places, regions
 from codesign.timing.engine import STORE, run
 from codesign.timing.simulate import Run, simulate

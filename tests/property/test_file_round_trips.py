@@ -184,12 +184,18 @@ factors = st.dictionaries(st.sampled_from(("M", "N", "K")), st.integers(1, 9)).m
             lambda level, keep, free, temporal, spatial, order, x: LevelConstraints(
                 level, keep, free - keep, temporal, spatial, tuple(order), x
             ),
-            st.sampled_from(("L0", "L1", "L2")), names, names, factors, factors, st.permutations("MNK"), st.none() | names,
+            st.sampled_from(("L0", "L1", "L2")),
+            names,
+            names,
+            factors,
+            factors,
+            st.permutations("MNK"),
+            st.none() | names,
         ),
         unique_by=lambda item: item.level,
     ),
     st.booleans(),
-)  # fmt: skip
+)
 def test_own_constraints(levels: list[LevelConstraints], free: bool) -> None:
     constraints = Constraints(tuple(levels), free)
     assert constraints_from_json(through_text(constraints_to_json(constraints))) == constraints

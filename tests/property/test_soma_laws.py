@@ -30,6 +30,10 @@ from codesign.scheduling.soma.search.dram_search import DramChain, greedy
 from codesign.scheduling.soma.search.fusion_search import FusionChain, Workspace, score
 from codesign.scheduling.soma.search.latency_bound import stage2_bound
 from codesign.scheduling.soma.simulator import SimulationError, simulate_program
+from codesign.scheduling.timed import time_fused
+from codesign.timing.table import Timing
+
+NO_LATENCIES = Timing("none")
 
 
 @st.composite
@@ -44,7 +48,15 @@ def graphs(draw: st.DrawFn) -> LayerGraph:
         kind = draw(st.sampled_from([LayerType.CONV, LayerType.CONV, LayerType.POOL, LayerType.ELTWISE]))
         if kind is LayerType.ELTWISE:
             same = [j for j in range(i) if channels == layers[j].K]
-            sources = tuple(dict.fromkeys([*([previous] if previous >= 0 else []), *draw(st.sets(st.sampled_from(same), max_size=1))])) if same else ()  # fmt: skip
+            sources = (
+                tuple(
+                    dict.fromkeys(
+                        [*([previous] if previous >= 0 else []), *draw(st.sets(st.sampled_from(same), max_size=1))]
+                    )
+                )
+                if same
+                else ()
+            )
             if len(sources) < 2:
                 kind = LayerType.CONV
             else:
@@ -72,8 +84,11 @@ def schemes(draw: st.DrawFn) -> tuple[Problem, FusionScheme]:
     limit = draw(st.sampled_from([None, 60_000, 25_000]))
     problem = Problem(graph, draw(st.sampled_from([1, 2, 4])), EDGE, options, limit)
     fusion = FusionScheme(
-        graph.topological, tuple(i for i, c in enumerate(cuts) if c == 2), tuple(i for i, c in enumerate(cuts) if c == 1), tiling
-    )  # fmt: skip
+        graph.topological,
+        tuple(i for i, c in enumerate(cuts) if c == 2),
+        tuple(i for i, c in enumerate(cuts) if c == 1),
+        tiling,
+    )
     return problem, fusion
 
 
@@ -113,7 +128,7 @@ def test_simulator_and_bound_agree_with_every_schedule(case: tuple[Problem, Fusi
         assert found[-1].latency_cycles <= found[-2].latency_cycles
     for one in found:
         run = simulate_program(make_instructions(one))
-        assert run.latency_cycles == one.latency_cycles
+        assert run.latency_cycles == one.latency_cycles == time_fused(one, NO_LATENCIES).latency_cycles
         assert run.peak_buffer_bytes == one.peak_buffer_bytes <= problem.limit_bytes
         assert stage2_bound(parsed) <= one.latency_cycles
         assert parsed.bound_cycles <= one.latency_cycles
@@ -145,9 +160,17 @@ def test_one_pass_timing_equals_the_reference_rule(case: tuple[Problem, FusionSc
         compact = np.searchsorted(ids, order)
         first = int(((rows[ids, KIND] != kf.STORE) & (rows[ids, USE] == 0)).sum())
         got = kd.order_latency(
-            parsed.tile_cycles, rows[ids, KIND].copy(), rows[ids, USE].copy(), start[ids], end[ids], parsed.transfer_cycles[ids], compact,
-            first, np.zeros(total + 1, np.int64), np.zeros(total + 1, np.int64),
-        )  # fmt: skip
+            parsed.tile_cycles,
+            rows[ids, KIND].copy(),
+            rows[ids, USE].copy(),
+            start[ids],
+            end[ids],
+            parsed.transfer_cycles[ids],
+            compact,
+            first,
+            np.zeros(total + 1, np.int64),
+            np.zeros(total + 1, np.int64),
+        )
         assert got == (want.latency_cycles if isinstance(want, Schedule) else -1)
 
 
@@ -190,5 +213,5 @@ def test_several_channels_move_the_same_bytes_and_the_simulator_agrees(
             run = simulate_program(make_instructions(found))
         except SimulationError as error:  # pragma: no cover - a failure of the law
             pytest.fail(str(error))
-        assert run.latency_cycles == found.latency_cycles
+        assert run.latency_cycles == found.latency_cycles == time_fused(found, NO_LATENCIES).latency_cycles
         assert found.latency_cycles >= found.parsed.bound_cycles

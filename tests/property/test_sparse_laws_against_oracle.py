@@ -14,7 +14,7 @@ from codesign.cost.interpreter import reference_result
 from codesign.cost.kernel import VALID, make_kernel, score
 from codesign.cost.sparse.bounds import least_value, scored_problem
 from codesign.cost.sparse.expectation import expect
-from codesign.cost.sparse.interpreter import walk_zeros
+from codesign.cost.sparse.zero_walk import walk_zeros
 from codesign.mappers.exact import ExactMapper
 from codesign.mappers.random_search import RandomMapper
 from codesign.mapping.constraints import MappingProblem

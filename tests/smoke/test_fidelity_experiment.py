@@ -3,29 +3,29 @@ import pytest
 
 from codesign.core.errors import UserError
 from experiments.exhaustive import TABLES, read_table
-from experiments.fidelity import CHEAP_TABLES, PRICES, main, shares
+from experiments.fidelity import LOW_TABLES, PRICES, main, shares
 
 
 def test_one_fidelity_and_two_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--smoke"])
     alone, both = capsys.readouterr().out.splitlines()
-    assert "dear alone" in alone
-    assert "0 cheap" in alone
+    assert "high fidelity alone" in alone
+    assert "0 low-fidelity" in alone
     assert "two fidelities" in both
     assert int(both.split()[-2]) >= 5
 
 
-def test_a_case_without_a_cheap_table_is_refused() -> None:
+def test_a_case_without_a_low_fidelity_table_is_refused() -> None:
     with pytest.raises(UserError, match="gemmcore"):
         main(["--cases", "gemmcore"])
 
 
 @pytest.mark.parametrize("name", PRICES)
-def test_cheap_tables_cover_the_dear_ones_and_are_no_better(name: str) -> None:
-    cheap, dear = read_table(CHEAP_TABLES / f"{name}.csv"), read_table(TABLES / f"{name}.csv")
-    assert cheap.keys() == dear.keys()
-    both = [(cheap[k], dear[k]) for k in dear if np.isfinite(cheap[k].latency_s)]
-    assert len(both) > 0.9 * len(dear)
+def test_low_fidelity_tables_cover_the_exact_ones_and_are_no_better(name: str) -> None:
+    low, high = read_table(LOW_TABLES / f"{name}.csv"), read_table(TABLES / f"{name}.csv")
+    assert low.keys() == high.keys()
+    both = [(low[k], high[k]) for k in high if np.isfinite(low[k].latency_s)]
+    assert len(both) > 0.9 * len(high)
     assert all(c.area_mm2 == pytest.approx(d.area_mm2) for c, d in both)
     assert all(c.latency_s * c.energy_j >= 0.999 * d.latency_s * d.energy_j for c, d in both)
 

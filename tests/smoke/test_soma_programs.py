@@ -122,7 +122,7 @@ def test_infeasible_is_printed_as_a_result(capsys: Any) -> None:
         ({"capacity": "10x"}, "unknown unit 'x'"),
         ({"mode": "fast"}, "unknown mode 'fast'"),
         ({"objective": "speed"}, "unknown objective 'speed'"),
-        ({"phase": "decode"}, "do not apply to a graph with fixed shapes"),
+        ({"phase": "decode"}, "--phase does not apply to a graph with fixed shapes"),
         ({"batch": 0}, "`batch` must be an integer >= 1, got 0"),
         ({"evaluate": DATA / "eval" / "in_903.json", "time_limit": 1.0}, "--evaluate runs no search"),
         ({"evaluate": DATA / "eval" / "in_900.json"}, "made for another network"),

@@ -78,7 +78,7 @@ def test_bounds_take_the_names_of_objectives_and_may_be_written_otherwise_on_res
     assert run.returncode == 0 and "going on after 1 finished trial" in said(run), run.stderr
 
 
-def test_two_fidelities_keep_cheap_evaluations_beside_the_study(tmp_path: Path) -> None:
+def test_two_fidelities_keep_low_fidelity_evaluations_beside_the_study(tmp_path: Path) -> None:
     options = (
         "--network",
         NETWORK,
@@ -93,12 +93,12 @@ def test_two_fidelities_keep_cheap_evaluations_beside_the_study(tmp_path: Path) 
     )
     run = codesign("explore", *options, "--trials", "3", cwd=tmp_path)
     assert run.returncode == 0, run.stderr
-    assert "cheap evaluations; one took" in said(run)
+    assert "low-fidelity evaluations; one took" in said(run)
     names = {s.name: s.finished for s in Database(sqlite_url(tmp_path / "f" / "study.db"), create=False).studies()}
-    assert names["study"] == 3 and names["study-cheap"] >= 3
+    assert names["study"] == 3 and names["study-low-fidelity"] >= 3
     study = Study.open(tmp_path / "f")
     assert study.config["optimizer"] == "mobo, two fidelities"
-    assert study.config["evaluation"]["cheap"]["evaluations"] == 20
+    assert study.config["evaluation"]["low_fidelity"]["evaluations"] == 20
 
 
 def test_whole_networks_are_scheduled_inside_the_search(tmp_path: Path) -> None:

@@ -181,8 +181,13 @@ def _sets(
 
     sets = {n: of(frozenset({n})) for n in names}
     return sets | {
-        "All": of(names), "Tensors": of(names), "Nothing": of(frozenset()), "Inputs": of(inputs), "Outputs": of(outputs), "Intermediates": of(between),
-    }  # fmt: skip
+        "All": of(names),
+        "Tensors": of(names),
+        "Nothing": of(frozenset()),
+        "Inputs": of(inputs),
+        "Outputs": of(outputs),
+        "Intermediates": of(between),
+    }
 
 
 def _roles(

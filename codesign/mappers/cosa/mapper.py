@@ -193,9 +193,16 @@ class _Chooser:
         state = outermost_state(self.encoded.space)
         copy_state(schedule.state, state)
         value, scored = choose_orders(
-            self.encoded.kernel, self.encoded.space, state, outermost_state(self.encoded.space), self.encoded.nest,
-            self.table, chain_orders(schedule.program, self.encoded.space), self.objective, left,
-        )  # fmt: skip
+            self.encoded.kernel,
+            self.encoded.space,
+            state,
+            outermost_state(self.encoded.space),
+            self.encoded.nest,
+            self.table,
+            chain_orders(schedule.program, self.encoded.space),
+            self.objective,
+            left,
+        )
         self.evaluated += int(scored)
         self._keep(state, value)
 
@@ -209,9 +216,16 @@ class _Chooser:
             state, scratch = outermost_state(self.encoded.space), self._scratch()
             copy_state(start, state)
             value, scored = polish(
-                self.encoded.kernel, self.encoded.space, state, scratch, self.encoded.nest, self.table, orders,
-                self.objective, left,
-            )  # fmt: skip
+                self.encoded.kernel,
+                self.encoded.space,
+                state,
+                scratch,
+                self.encoded.nest,
+                self.table,
+                orders,
+                self.objective,
+                left,
+            )
             self.evaluated += int(scored)
             self._keep(state, value)
 

@@ -3,11 +3,11 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from codesign.core.goals import Budget, Objective, Proof
+from codesign.core.json_types import JsonObject
 from codesign.core.rng import make_state
 from codesign.cost.cost import Infeasible
 from codesign.cost.zigzag.arrays import Layer, encode
@@ -18,6 +18,7 @@ from codesign.mappers.loop_order.allocation import FITS, allocate
 from codesign.mappers.loop_order.compiled_orders import anneal_orders, enumerate_orders
 from codesign.mappers.loop_order.factors import count_orders
 from codesign.mappers.loop_order.one_order import does_not_fit, read_allocation
+from codesign.mappers.protocol import result_json
 from codesign.mapping.nest import FloatArray, IntArray
 
 _CHUNK = 20_000
@@ -71,9 +72,9 @@ class OrderResult:
     engine: str
     orders: int
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The form `codesign map --semantics zigzag --format json` prints."""
-        tail = {
+        tail: JsonObject = {
             "evaluated": self.evaluated,
             "seconds": self.seconds,
             "proof": self.proof.value,
@@ -82,20 +83,10 @@ class OrderResult:
             "engine": self.engine,
             "orders": self.orders,
         }
-        if self.mapping is None or self.cost is None:
-            reason = self.infeasible.to_json() if self.infeasible is not None else {"status": "infeasible"}
-            return {**reason, "latency_cycles": None, "energy_pj": None, "edp": None, **tail, "mapping": None}
-        return {
-            "status": "ok",
-            "latency_cycles": self.cost.latency_cycles,
-            "energy_pj": self.cost.energy_pj,
-            "edp": self.cost.edp,
-            "utilization": self.cost.utilization,
-            **tail,
-            "mapping": self.mapping_json(self.mapping),
-        }
+        mapping = None if self.mapping is None else self.mapping_json(self.mapping)
+        return result_json(self.cost, mapping, self.infeasible, tail)
 
-    def mapping_json(self, mapping: AllocatedOrder) -> dict[str, Any]:
+    def mapping_json(self, mapping: AllocatedOrder) -> JsonObject:
         """Spatial loops, the order, and the loops that each tensor keeps in each memory."""
         tensors = self.layer.computation.tensors
         memories = [

@@ -2,14 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from codesign.core.errors import UserError
-from codesign.core.files import read_structured
 from codesign.scheduling.cosma.fusion import fuse_operators
 from codesign.scheduling.cosma.graph import GraphTensor, Operator, OperatorGraph, graph_from_dict
 from codesign.workloads.fuse import remove_views
-from codesign.workloads.load import load_network
+from codesign.workloads.graph_door import GraphForm, open_graph
 from codesign.workloads.network import PHASES, Network, OperatorKind
 from codesign.workloads.network import Operator as NetworkOperator
 from codesign.workloads.traffic import Joins, TrafficRules, moved_elements
@@ -94,35 +92,29 @@ def load_graph(
     Raises:
         UserError: Unknown name, unusable file, or an option that a JSON graph does not take.
     """
-    path = Path(name_or_path)
-    if path.suffix == ".pt2":
+    opened = open_graph(name_or_path, batch=batch, seq=seq, past=past, phase=phase, dims=dims, bits=bits, fuse=False)
+    if isinstance(opened, Network):
+        return graph_of(opened, fused=fused)
+    if opened.form is GraphForm.LAYERS:
+        raise opened.refuse("a scheduler of whole tensors", "--scheduler soma")
+    if opened.form is GraphForm.EXPORTED:
         from codesign.scheduling.cosma.torch_import import graph_from_exported_file
 
-        _refuse_shapes(
-            path, "a program that was exported for one shape", batch=batch, seq=seq, past=past, phase=phase, dims=dims
+        return graph_from_exported_file(Path(opened.path), fused=fused, bits=bits)
+    if not fused:
+        raise UserError(
+            "a graph file is fused or not as it was written", where=opened.path, hint="leave out --unfused-graph"
         )
-        return graph_from_exported_file(path, fused=fused, bits=bits)
-    if path.suffix == ".json" and path.is_file():
-        value = read_structured(path)
-        if not isinstance(value, dict) or is_graph_document(value):
-            _refuse_shapes(
-                path, "a graph whose sizes are given in bytes", batch=batch, seq=seq, past=past, phase=phase, dims=dims
-            )
-            if not fused:
-                raise UserError(
-                    "a graph file is fused or not as it was written", where=str(path), hint="leave out --unfused-graph"
-                )
-            return graph_from_dict(value, str(path))
-    network = load_network(name_or_path, batch=batch, seq=seq, past=past, phase=phase, bits=bits, dims=dims, fuse=False)
+    return graph_from_dict(opened.value, opened.path)
+
+
+def graph_of(network: Network | OperatorGraph, *, fused: bool) -> OperatorGraph:
+    """A network as it was loaded, nothing fused yet, or what `load_graph` gave.
+
+    Args:
+        network: Either.
+        fused: Whether normalisation and activations run within the operator before them, of networks.
+    """
+    if isinstance(network, OperatorGraph):
+        return network
     return fuse_operators(from_network(remove_views(network))) if fused else from_network(network)
-
-
-def is_graph_document(value: Any) -> bool:
-    """Whether a JSON value is meant as a graph of `graph_from_dict` rather than as a network."""
-    return isinstance(value, dict) and ("ops" in value or ("tensors" in value and "operators" not in value))
-
-
-def _refuse_shapes(path: Path, what: str, **options: Any) -> None:
-    for option, given in options.items():
-        if given is not None:
-            raise UserError(f"--{option} does not apply to {what}", where=str(path))

@@ -8,15 +8,15 @@ from codesign.core.errors import UserError, unknown_name
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.cost import Infeasible
 from codesign.scheduling.cosma.baselines import Replacement, schedule_baseline
+from codesign.scheduling.cosma.capacity import resolve_capacity
 from codesign.scheduling.cosma.compare import baseline_orders
-from codesign.scheduling.cosma.fusion import fuse_operators
 from codesign.scheduling.cosma.graph import OperatorGraph
-from codesign.scheduling.cosma.load import from_network
+from codesign.scheduling.cosma.load import graph_of
 from codesign.scheduling.cosma.objective import BYTES, Quantity, TrafficWeights, weights_on
 from codesign.scheduling.cosma.result import Schedule, TooSmall, Unplaced, schedule_to_dict
-from codesign.scheduling.cosma.solve import DEFAULT_EFFORT, Effort, schedule_cosma
+from codesign.scheduling.cosma.solve import DEFAULT_EFFORT, Effort, Route, schedule_cosma
 from codesign.scheduling.protocol import ScheduleProblem, ScheduleResult
-from codesign.workloads.fuse import remove_views
+from codesign.workloads.network import Network
 
 _ORDERS = {"": "default", "-mpmf": "minimum-peak"}
 BASELINES = {f"{policy.value}{suffix}": (policy, order) for policy in Replacement for suffix, order in _ORDERS.items()}
@@ -36,15 +36,25 @@ class CosmaScheduler:
             ``-mpmf``, on that of least peak.
         parameters: Whether weights take part in the scratchpad.
         fused: Whether normalisation and activations run within the operator before them.
+        quantity: What the traffic of ``cosma`` is weighed by: ``bytes``, ``energy`` or ``latency``; None for what the objective says.
+        route: How to solve: ``decomposed`` or ``monolithic``.
+        capacity: Of the scratchpad, as text: a size, or the graph's own M_R, M_H, M_P; None for what the problem says.
     """
 
     kind: str = "cosma"
     parameters: bool = False
     fused: bool = True
+    quantity: str | None = None
+    route: str = Route.DECOMPOSED.value
+    capacity: str | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in {"cosma", *BASELINES}:
             raise unknown_name("scheduler", self.kind, {"cosma", *BASELINES})
+        for what, given, known in (("objective", self.quantity, Quantity), ("route", self.route, Route)):
+            values = [member.value for member in known]
+            if given is not None and given not in values:
+                raise unknown_name(what, given, values)
 
     @property
     def name(self) -> str:
@@ -58,15 +68,22 @@ class CosmaScheduler:
         if seed < 0:
             raise UserError(f"`seed` must be >= 0, got {seed}")
         graph = self._graph(problem)
-        quantity = _QUANTITIES[objective]
-        weights = BYTES if quantity is Quantity.BYTES else weights_on(problem.architecture, quantity)
+        limit = problem.limit_bytes if self.capacity is None else resolve_capacity(self.capacity, graph)
+        quantity = _QUANTITIES[objective] if self.quantity is None else Quantity(self.quantity)
+        weights = BYTES
+        if quantity is not Quantity.BYTES:
+            weights = weights_on(problem.machine(f"--objective {quantity.value}"), quantity)
         started = time.perf_counter()
-        found = self._solve(graph, problem.limit_bytes, weights, budget, seed)
-        return _result(found, self.kind, problem.limit_bytes, time.perf_counter() - started, seed)
+        found = self._solve(graph, limit, weights, budget, seed)
+        return _result(found, self.kind, limit, time.perf_counter() - started, seed)
 
     def _graph(self, problem: ScheduleProblem) -> OperatorGraph:
-        network = problem.network
-        graph = fuse_operators(from_network(remove_views(network))) if self.fused else from_network(network)
+        if not isinstance(problem.network, Network | OperatorGraph):
+            raise UserError(
+                f"scheduler {self.kind!r} reads networks and graphs of whole tensors, got {type(problem.network).__name__}",
+                where=problem.network.name,
+            )
+        graph = graph_of(problem.network, fused=self.fused)
         return graph if self.parameters else graph.without_parameters()
 
     def _solve(
@@ -82,7 +99,7 @@ class CosmaScheduler:
             effort = replace(
                 effort, states=budget.evaluations, window_states=min(effort.window_states, budget.evaluations)
             )
-        return schedule_cosma(graph, limit_bytes, weights=weights, effort=effort)
+        return schedule_cosma(graph, limit_bytes, weights=weights, route=Route(self.route), effort=effort)
 
 
 def _result(
@@ -102,6 +119,7 @@ def _result(
             seconds=seconds,
             seed=seed,
             detail=schedule_to_dict(found, seconds),
+            found=found,
         )
     if isinstance(found, TooSmall):
         detail = f"operator {found.operator!r} alone needs more"
@@ -111,4 +129,6 @@ def _result(
         detail = "no schedule has addresses" if found.proven else "no addresses were found in time"
         reason = Infeasible("scratchpad addresses", float(limit_bytes + 1), float(limit_bytes), "bytes", detail)
         proof = Proof.OPTIMAL if found.proven else Proof.NONE
-    return ScheduleResult(name, (), None, None, limit_bytes, infeasible=reason, proof=proof, seconds=seconds, seed=seed)
+    return ScheduleResult(
+        name, (), None, None, limit_bytes, infeasible=reason, proof=proof, seconds=seconds, seed=seed, found=found
+    )

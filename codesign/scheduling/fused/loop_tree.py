@@ -63,9 +63,14 @@ class Fusion:
     """
 
     def __init__(
-        self, operators: Sequence[Operator], machines: Sequence[Sequence[Machine]], between: frozenset[str], goal: Goal,
-        loops_per_dim: int = 1, loops: float = math.inf,
-    ) -> None:  # fmt: skip
+        self,
+        operators: Sequence[Operator],
+        machines: Sequence[Sequence[Machine]],
+        between: frozenset[str],
+        goal: Goal,
+        loops_per_dim: int = 1,
+        loops: float = math.inf,
+    ) -> None:
         self.operators, self.goal, self.loops_per_dim, self.loops = operators, goal, loops_per_dim, loops
         self.between = between
         self.leak = machines[0][0].leak_w

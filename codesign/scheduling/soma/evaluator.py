@@ -293,8 +293,17 @@ def parse(problem: Problem, fusion: FusionScheme) -> Parsed | Invalid:
     if isinstance(layers, Invalid):
         return layers
     arguments = (
-        order, place, groups, shape, graph.table, graph.producers, graph.consumers, graph.externals, flags, total,
-    )  # fmt: skip
+        order,
+        place,
+        groups,
+        shape,
+        graph.table,
+        graph.producers,
+        graph.consumers,
+        graph.externals,
+        flags,
+        total,
+    )
     count = kf.list_tensors(*arguments, np.empty((0, 8), np.int64))
     tensors = np.zeros((count, 8), np.int64)
     kf.list_tensors(*arguments, tensors)
@@ -337,10 +346,16 @@ def _layer_tiles(
         begin, count = int(first[i]), int(n_tiles[i])
         layers.append(
             LayerTiles(
-                layer, int(lg_of[i]), fine, count, (b, c, h, w), begin, begin + (count - 1) * int(step[i]),
+                layer,
+                int(lg_of[i]),
+                fine,
+                count,
+                (b, c, h, w),
+                begin,
+                begin + (count - 1) * int(step[i]),
                 *price,
             )
-        )  # fmt: skip
+        )
     return tuple(layers)
 
 

@@ -7,6 +7,7 @@ its queue, its engine is free and every instruction it depends on has finished.
 from dataclasses import dataclass
 from typing import Any
 
+from codesign.core.json_types import JsonObject
 from codesign.scheduling.soma.evaluator import BYTES, KIND, LAYER, SOURCE, TILE, USE, Schedule
 from codesign.scheduling.soma.kernels import decode as kf
 
@@ -98,21 +99,40 @@ def make_instructions(schedule: Schedule) -> Program:
         what = "output" if kind == kf.STORE else "weights" if kind == kf.LOAD_WEIGHT else "input"
         dram.append(
             Instruction(
-                number[t], "store" if kind == kf.STORE else "load", int(rows[t, LAYER]), int(rows[t, TILE]), int(rows[t, BYTES]), 0, t,
-                after, what,
+                number[t],
+                "store" if kind == kf.STORE else "load",
+                int(rows[t, LAYER]),
+                int(rows[t, TILE]),
+                int(rows[t, BYTES]),
+                0,
+                t,
+                after,
+                what,
             )
-        )  # fmt: skip
+        )
     compute = tuple(
         Instruction(
-            p, "compute", int(parsed.tile_layer[p]), int(parsed.tile_index[p]), 0, int(parsed.tile_cycles[p]), -1, tuple(waits[p])
+            p,
+            "compute",
+            int(parsed.tile_layer[p]),
+            int(parsed.tile_index[p]),
+            0,
+            int(parsed.tile_cycles[p]),
+            -1,
+            tuple(waits[p]),
         )
         for p in range(total)
-    )  # fmt: skip
+    )
     options = parsed.problem.options
     return Program(
-        tuple(dram), compute, _reservations(schedule, total), parsed.problem.hardware.dram_bytes_per_cycle, options.dram_channels,
-        parsed.problem.limit_bytes, tuple(layer.name for layer in parsed.problem.graph.layers),
-    )  # fmt: skip
+        tuple(dram),
+        compute,
+        _reservations(schedule, total),
+        parsed.problem.hardware.dram_bytes_per_cycle,
+        options.dram_channels,
+        parsed.problem.limit_bytes,
+        tuple(layer.name for layer in parsed.problem.graph.layers),
+    )
 
 
 def _reservations(schedule: Schedule, total: int) -> tuple[Reservation, ...]:
@@ -124,13 +144,17 @@ def _reservations(schedule: Schedule, total: int) -> tuple[Reservation, ...]:
     return tuple(found)
 
 
-def instructions_json(program: Program) -> dict[str, Any]:
+def instructions_json(program: Program) -> JsonObject:
     """The program as JSON."""
 
     def row(i: Instruction) -> dict[str, Any]:
         value: dict[str, Any] = {
-            "id": i.index, "op": i.operation, "layer": program.layers[i.layer], "tile": i.tile, "after": list(i.after),
-        }  # fmt: skip
+            "id": i.index,
+            "op": i.operation,
+            "layer": program.layers[i.layer],
+            "tile": i.tile,
+            "after": list(i.after),
+        }
         if i.operation == "compute":
             value["cycles"] = i.cycles
         else:

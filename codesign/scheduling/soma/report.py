@@ -2,12 +2,13 @@
 
 from typing import Any
 
+from codesign.core.json_types import JsonObject
 from codesign.scheduling.soma.evaluator import BYTES, KIND, LAYER, SOURCE, TILE, Invalid, Problem, Schedule, TensorKind
 from codesign.scheduling.soma.model.notation import Encoding, Status
 from codesign.scheduling.soma.search.two_stages import Found, StageOne
 
 
-def schedule_json(schedule: Schedule, name: str = "scheme") -> dict[str, Any]:
+def schedule_json(schedule: Schedule, name: str = "scheme") -> JsonObject:
     """Numbers of one schedule."""
     parsed = schedule.parsed
     return {
@@ -29,16 +30,22 @@ def schedule_json(schedule: Schedule, name: str = "scheme") -> dict[str, Any]:
     }
 
 
-def detail_json(schedule: Schedule) -> dict[str, Any]:
+def detail_json(schedule: Schedule) -> JsonObject:
     """Tensors, order and both timelines, under the reference data's names."""
     parsed = schedule.parsed
     tensors = [
         {
-            "tensor": t, "type": TensorKind(int(row[KIND])).name, "layer": int(row[LAYER]), "tile": int(row[TILE]),
-            "source": int(row[SOURCE]), "bytes": int(row[BYTES]), "start": int(schedule.start[t]), "end": int(schedule.end[t]),
+            "tensor": t,
+            "type": TensorKind(int(row[KIND])).name,
+            "layer": int(row[LAYER]),
+            "tile": int(row[TILE]),
+            "source": int(row[SOURCE]),
+            "bytes": int(row[BYTES]),
+            "start": int(schedule.start[t]),
+            "end": int(schedule.end[t]),
         }
         for t, row in enumerate(parsed.tensors)
-    ]  # fmt: skip
+    ]
     layers = [
         {
             "layer": e.layer, "lg": e.group, "flg": e.fine_group, "tiles": e.tiles, "tile_BCHW": list(e.shape), "first_pos": e.first,
@@ -62,7 +69,7 @@ def detail_json(schedule: Schedule) -> dict[str, Any]:
     }
 
 
-def evaluation_json(encoding: Encoding, outcome: Schedule | Invalid) -> dict[str, Any]:
+def evaluation_json(encoding: Encoding, outcome: Schedule | Invalid) -> JsonObject:
     """The result of evaluating a given encoding: status, numbers, tensors and timelines; or the reason it cannot run."""
     if isinstance(outcome, Invalid):
         return {"name": encoding.name, "status": outcome.status.value, "reason": outcome.reason}
@@ -74,7 +81,7 @@ def evaluation_json(encoding: Encoding, outcome: Schedule | Invalid) -> dict[str
     }
 
 
-def _stage1_json(stage1: StageOne) -> dict[str, Any]:
+def _stage1_json(stage1: StageOne) -> JsonObject:
     plain = stage1.double_buffer
     return {
         "latency_cycles": None if plain is None else plain.latency_cycles,
@@ -90,7 +97,7 @@ def _stage1_json(stage1: StageOne) -> dict[str, Any]:
     }
 
 
-def found_json(found: Found, scheduler: str, seed: int) -> dict[str, Any]:
+def found_json(found: Found, scheduler: str, seed: int) -> JsonObject:
     """The result of a search."""
     return {
         "status": "feasible",
@@ -111,7 +118,7 @@ def found_json(found: Found, scheduler: str, seed: int) -> dict[str, Any]:
     }
 
 
-def infeasible_json(problem: Problem, invalid: Invalid, scheduler: str) -> dict[str, Any]:
+def infeasible_json(problem: Problem, invalid: Invalid, scheduler: str) -> JsonObject:
     """An infeasible search: the reason, with the buffer limit."""
     return {
         "status": "infeasible",
@@ -130,13 +137,20 @@ def table(rows: list[tuple[str, dict[str, Any]]]) -> str:
     heads = ("schedule", "cycles", "energy mJ", "DRAM MiB", "LG/FLG/tiles", "utilisation %", "bound", "peak MiB")
     body = [
         (
-            name, f"{v['latency_cycles']:,}", f"{v['energy_pj'] / 1e9:.3f}", f"{v['dram_bytes'] / 2**20:.2f}",
-            f"{v['lgs']}/{v['flgs']}/{v['tiles']}", f"{100 * v['utilisation']:.2f}", f"{v['bound_cycles']:,}",
+            name,
+            f"{v['latency_cycles']:,}",
+            f"{v['energy_pj'] / 1e9:.3f}",
+            f"{v['dram_bytes'] / 2**20:.2f}",
+            f"{v['lgs']}/{v['flgs']}/{v['tiles']}",
+            f"{100 * v['utilisation']:.2f}",
+            f"{v['bound_cycles']:,}",
             f"{v['peak_buffer_bytes'] / 2**20:.2f}",
         )
         for name, v in rows
-    ]  # fmt: skip
+    ]
     widths = [max(len(row[i]) for row in (heads, *body)) for i in range(len(heads))]
-    lines = ["  ".join(cell.rjust(w) if i else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True)))
-             for row in (heads, *body)]  # fmt: skip
+    lines = [
+        "  ".join(cell.rjust(w) if i else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True)))
+        for row in (heads, *body)
+    ]
     return "\n".join(lines)

@@ -11,24 +11,42 @@ from codesign.mappers.registry import create
 from codesign.scheduling.protocol import Interval, ScheduleProblem, ScheduleResult
 from codesign.scheduling.soma.evaluator import KIND, LAYER, Invalid, Problem, Schedule, TensorKind
 from codesign.scheduling.soma.model.cut_layers import cut_wide_layers
-from codesign.scheduling.soma.model.from_network import graph_from_network
-from codesign.scheduling.soma.model.hardware import PRESETS, SomaHardware
+from codesign.scheduling.soma.model.hardware import PRESETS, Platform, hardware_from_constants
+from codesign.scheduling.soma.model.load import Source, source_of
 from codesign.scheduling.soma.model.mapped_tiles import MappedPlatform
-from codesign.scheduling.soma.model.rules import DEFAULT
+from codesign.scheduling.soma.model.rules import MODES
 from codesign.scheduling.soma.report import schedule_json
 from codesign.scheduling.soma.search.two_stages import (
     DEFAULT_CHAINS,
     Found,
     SearchOptions,
+    prove,
     search,
     search_baseline,
     search_paper,
 )
-from codesign.workloads.fuse import fuse
+from codesign.workloads.network import Network
 
 KINDS = ("soma", "soma-paper", "cocco", "unfused")
 TILE_EVALUATIONS = 2000
 """Mappings scored for each tile where a mapper prices them."""
+
+EXACT_TILE_S = 1.0
+"""Seconds for each tile that the exact mapper prices."""
+
+
+@final
+@dataclass(frozen=True)
+class Unscheduled:
+    """A problem without a schedule.
+
+    Args:
+        problem: In SoMa's own terms.
+        reason: Why.
+    """
+
+    problem: Problem
+    reason: Invalid
 
 
 @final
@@ -42,17 +60,27 @@ class SomaScheduler:
         kind: ``soma``, ``soma-paper``, ``cocco`` or ``unfused``.
         chains: Independent annealing chains of ``soma``.
         workers: Threads they run on.
-        tile_mapper: Of tiles on other architectures; it scores 2,000 mappings each.
+        tile_mapper: What prices tiles: it scores 2,000 mappings each (``exact``: 1 s); None for the template where there is one, else ``anneal``.
+        platform: The machine and what a tile costs on it, instead of the problem's architecture.
+        mode: ``default``, or ``reference``: the published model with its defects.
+        prove_s: Seconds of constraint programming that improve the DRAM attributes or prove their gap; None for none.
     """
 
     kind: str = "soma"
     chains: int = DEFAULT_CHAINS
     workers: int = 1
-    tile_mapper: str = "anneal"
+    tile_mapper: str | None = None
+    platform: Platform | None = None
+    mode: str = "default"
+    prove_s: float | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise unknown_name("scheduler", self.kind, KINDS)
+        if self.mode not in MODES:
+            raise unknown_name("mode", self.mode, MODES)
+        if self.prove_s is not None and not self.prove_s > 0:
+            raise UserError(f"--prove must be > 0 seconds, got {self.prove_s:g}")
 
     @property
     def name(self) -> str:
@@ -63,24 +91,54 @@ class SomaScheduler:
         """See `Scheduler`."""
         if seed < 0:
             raise UserError(f"`seed` must be >= 0, got {seed}")
-        graph = graph_from_network(fuse(problem.network))
-        posed = Problem(graph, problem.network.batch, self._platform(problem), DEFAULT, problem.capacity_bytes)
-        posed = replace(posed, graph=cut_wide_layers(graph, posed.limit_bytes))
+        posed = self.pose(problem)
+        if self.mode != "reference":  # the published model has no such layers
+            posed = replace(posed, graph=cut_wide_layers(posed.graph, posed.limit_bytes))
         options = SearchOptions(budget, seed, self.chains, self.workers)
         found = self._search(posed, objective, options)
+        if self.prove_s is not None and isinstance(found, Found):
+            found = prove(found, self.prove_s, options)
         if isinstance(found, Invalid):
             demand = float(found.demand_bytes or posed.limit_bytes + 1)
             reason = Infeasible("global buffer", demand, float(posed.limit_bytes), "bytes", found.reason)
             return ScheduleResult(
-                self.kind, (), None, None, posed.limit_bytes, proof=Proof.NONE, infeasible=reason, seed=seed
+                self.kind,
+                (),
+                None,
+                None,
+                posed.limit_bytes,
+                proof=Proof.NONE,
+                infeasible=reason,
+                seed=seed,
+                found=Unscheduled(posed, found),
             )
         return _result(found, self.kind, posed, seed)
 
-    def _platform(self, problem: ScheduleProblem) -> SomaHardware | MappedPlatform:
-        if problem.architecture.name in PRESETS:
-            return PRESETS[problem.architecture.name]
-        mapper: Mapper = create(self.tile_mapper)
-        return MappedPlatform(problem.architecture, mapper, Budget(evaluations=TILE_EVALUATIONS))
+    def pose(self, problem: ScheduleProblem) -> Problem:
+        """The problem in SoMa's own terms, no layer cut yet.
+
+        Raises:
+            UserError: Another scheduler's graph, or no machine.
+        """
+        if not isinstance(problem.network, Network | Source):
+            raise UserError(
+                f"scheduler {self.kind!r} reads networks and layer graphs, got {type(problem.network).__name__}",
+                where=problem.network.name,
+            )
+        source = source_of(problem.network)
+        platform = self.platform or self._platform(problem, source)
+        return Problem(source.graph, source.batch, platform, MODES[self.mode], problem.capacity_bytes)
+
+    def _platform(self, problem: ScheduleProblem, source: Source) -> Platform:
+        if problem.architecture is None and source.constants is not None:
+            return hardware_from_constants(source.constants, source.name)
+        architecture = problem.machine(f"scheduler {self.kind!r}")
+        if self.tile_mapper is None and architecture.name in PRESETS:
+            return PRESETS[architecture.name]
+        name = self.tile_mapper or "anneal"
+        mapper: Mapper = create(name)
+        budget = Budget(time_limit_s=EXACT_TILE_S) if name == "exact" else Budget(evaluations=TILE_EVALUATIONS)
+        return MappedPlatform(architecture, mapper, budget)
 
     def _search(self, posed: Problem, objective: Objective, options: SearchOptions) -> Found | Invalid:
         if self.kind == "soma":
@@ -92,11 +150,10 @@ class SomaScheduler:
 
 def _result(found: Found, name: str, posed: Problem, seed: int) -> ScheduleResult:
     schedule = found.schedule
-    numbers = schedule_json(schedule, name)
     return ScheduleResult(
         scheduler=name,
         order=tuple(posed.graph.layers[layer].name for layer in schedule.parsed.fusion.order),
-        dram_bytes=int(numbers["dram_bytes"]),
+        dram_bytes=int(schedule.parsed.dram_bytes["total"]),
         peak_buffer_bytes=int(schedule.peak_buffer_bytes),
         capacity_bytes=posed.limit_bytes,
         latency_cycles=float(schedule.latency_cycles),
@@ -106,7 +163,8 @@ def _result(found: Found, name: str, posed: Problem, seed: int) -> ScheduleResul
         evaluated=found.stage1.evaluations + found.dram_evaluations,
         seconds=found.seconds,
         seed=seed,
-        detail={**numbers, "dram_bound_cycles": found.dram_bound_cycles},
+        detail={**schedule_json(schedule, name), "dram_bound_cycles": found.dram_bound_cycles},
+        found=found,
     )
 
 

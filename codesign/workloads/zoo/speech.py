@@ -97,8 +97,14 @@ def _encoder(net: NetworkBuilder, model: SpeechModel) -> str:
     sound = net.input("spectrogram", (net.batch, MELS, FRAMES, 1))
     x = net.conv(sound, model.width, (3, 1), padding=((1, 1), (0, 0)), bias=True, name="conv1")
     x = net.conv(
-        net.activation(x, "gelu", name="gelu1"), model.width, (3, 1), stride=(2, 1), padding=((1, 1), (0, 0)), bias=True, name="conv2",
-    )  # fmt: skip
+        net.activation(x, "gelu", name="gelu1"),
+        model.width,
+        (3, 1),
+        stride=(2, 1),
+        padding=((1, 1), (0, 0)),
+        bias=True,
+        name="conv2",
+    )
     x = net.activation(x, "gelu", name="gelu2")
     flat = net.reshape(x, (net.batch, model.width, FRAMES // 2), name="drop_axis")
     x = net.transpose(flat, (0, 2, 1), name="time_first")

@@ -150,11 +150,18 @@ def test_the_tpu_takes_power_as_measured_within_a_factor_of_two() -> None:
     preset = load_preset("tpu")
     product = Computation.parse("O[m,n] += I[m,k] * W[k,n]", m=4096, n=4096, k=4096, bits=8, partial_bits=32)
     nodes: tuple[Node, ...] = (
-        *store("IWO", "DRAM"), *store("I", "UnifiedBuffer"), Temporal("n", 16), *store("O", "UnifiedBuffer"),
-        *store("O", "Accumulators"), Temporal("k", 16), *store("W", "WeightFifo"),
-        Spatial("n", 256, "x", "Accumulators"), Spatial("k", 256, "y", "Accumulators"),
-        *store("W", "Registers"), Temporal("m", 4096),
-    )  # fmt: skip
+        *store("IWO", "DRAM"),
+        *store("I", "UnifiedBuffer"),
+        Temporal("n", 16),
+        *store("O", "UnifiedBuffer"),
+        *store("O", "Accumulators"),
+        Temporal("k", 16),
+        *store("W", "WeightFifo"),
+        Spatial("n", 256, "x", "Accumulators"),
+        Spatial("k", 256, "y", "Accumulators"),
+        *store("W", "Registers"),
+        Temporal("m", 4096),
+    )
     cost = evaluate(product, preset, Mapping(nodes))
     assert isinstance(cost, Cost)
     assert "compute" in cost.bottlenecks

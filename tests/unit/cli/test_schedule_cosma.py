@@ -20,9 +20,18 @@ def test_json_document() -> None:
     assert done.code == 0
     document = done.json
     assert {
-        "status", "noncompulsory_bytes", "dram_bytes", "proof", "bound", "capacity_bytes", "peak_buffer_bytes", "order",
-        "addresses", "spills", "seconds",
-    } <= set(document)  # fmt: skip
+        "status",
+        "noncompulsory_bytes",
+        "dram_bytes",
+        "proof",
+        "bound",
+        "capacity_bytes",
+        "peak_buffer_bytes",
+        "order",
+        "addresses",
+        "spills",
+        "seconds",
+    } <= set(document)
     assert (document["status"], document["proof"], document["capacity_bytes"]) == ("feasible", "optimal", 2486784)
     assert document["noncompulsory_bytes"] == document["bound"] == 602112
     assert len(document["order"]) == 73
@@ -57,9 +66,18 @@ def test_baselines_are_schedulers(name: str) -> None:
 
 def test_weights_of_an_architecture() -> None:
     done = cosma(
-        "--network", RESNET, "--parameters", "--objective", "energy", "--arch", "soma-edge", "--capacity", "M_R",
-        "--format", "json",
-    )  # fmt: skip
+        "--network",
+        RESNET,
+        "--parameters",
+        "--objective",
+        "energy",
+        "--arch",
+        "soma-edge",
+        "--capacity",
+        "M_R",
+        "--format",
+        "json",
+    )
     assert (done.json["unit"], done.json["noncompulsory_bytes"]) == ("fJ", 602112)
     assert done.json["value"] == done.json["bound"]
 
@@ -82,7 +100,7 @@ def test_a_capacity_below_the_working_set_is_infeasible() -> None:
         ),
         (("--network", RESNET, "--route", "shortcut"), "unknown route 'shortcut'"),
         (("--network", RESNET, "--objective", "beauty"), "unknown objective 'beauty'"),
-        (("--network", RESNET, "--objective", "energy"), "--objective energy needs --arch"),
+        (("--network", RESNET, "--objective", "energy"), "--objective energy needs an architecture; --arch"),
         (("--network", RESNET, "--arch", "soma-egde"), "soma-edge"),
         (("--network", RESNET, "--time-limit", 0), "--time-limit must be positive"),
         (("--network", RESNET, "--chains", 3), "--chains is not used by scheduler 'cosma'"),

@@ -97,9 +97,15 @@ def test_every_hardware_and_workload_parameter_is_seen() -> None:
     """Problems that differ in one parameter give different observations of the same candidate."""
     base = dict(GEMM_CORE.space.presets[0])
     changes = {
-        "pe": 8, "links": "none", "scratchpad_kib": 128, "local_bytes": 128, "banks": 8, "bus_bits": 64, "burst_bytes": 64,
+        "pe": 8,
+        "links": "none",
+        "scratchpad_kib": 128,
+        "local_bytes": 128,
+        "banks": 8,
+        "bus_bits": 64,
+        "burst_bytes": 64,
         "dataflow": "output-stationary",
-    }  # fmt: skip
+    }
     assert set(changes) == set(GEMM_CORE.space.names)
 
     def seen(point: dict[str, object], k: int = 64) -> np.ndarray:

@@ -29,5 +29,8 @@ def test_rows_that_reach_one_word_form_a_group_and_its_first_row_takes_the_old_s
 def test_without_sharing_every_row_adds_on_its_own_and_only_the_first_is_head() -> None:
     found = result_emissions([0, 0], [0, 0], 16, True, False)
     assert [(line.group, line.window, line.head) for line in found.lines] == [
-        (0, 0, True), (0, 1, False), (1, 0, False), (1, 1, False),
-    ]  # fmt: skip
+        (0, 0, True),
+        (0, 1, False),
+        (1, 0, False),
+        (1, 1, False),
+    ]

@@ -27,9 +27,16 @@ from spaces.software import SoftwareSpace
 CONV = Computation.parse("O[k,p,q] += I[c,p+r,q+s] * W[k,c,r,s]", k=4, c=2, p=3, q=2, r=2, s=2, bits=8, partial_bits=32)
 GEMM = Computation.parse("L[i,j] += M[i,k] * N[k,j]", i=6, j=4, k=8, bits=8, partial_bits=32)
 DESIGN: dict[str, Value] = {
-    "pe_rows": 4, "pe_cols": 4, "links": "systolic", "scratchpad_kib": 32, "local_bytes": 64, "banks": 2, "burst_beats": 4,
-    "bus_bits": 64, "dataflow": "weight-stationary",
-}  # fmt: skip
+    "pe_rows": 4,
+    "pe_cols": 4,
+    "links": "systolic",
+    "scratchpad_kib": 32,
+    "local_bytes": 64,
+    "banks": 2,
+    "burst_beats": 4,
+    "bus_bits": 64,
+    "dataflow": "weight-stationary",
+}
 
 
 def nest_case(computation: Computation, seed: int, **changes: Value) -> Job:
@@ -67,9 +74,15 @@ def test_a_random_mapping_gives_einsum_s_integers_the_model_s_accesses_and_the_p
 
 def test_a_program_on_a_core_too() -> None:
     design = {
-        "pe_rows": 4, "pe_cols": 4, "links": "systolic", "scratchpad_kib": 128, "local_bytes": 64, "banks": 3, "bus_bits": 128,
+        "pe_rows": 4,
+        "pe_cols": 4,
+        "links": "systolic",
+        "scratchpad_kib": 128,
+        "local_bytes": 64,
+        "banks": 3,
+        "bus_bits": 128,
         "burst_bytes": 64,
-    }  # fmt: skip
+    }
     core = core_of(DOT_CORE, design)
     computation = Computation.parse("y[i] += M[i,k] * x[k]", i=3, k=32, bits=8, partial_bits=32)
     space = SoftwareSpace(SoftwareProblem.of(computation, core))
@@ -133,12 +146,21 @@ def test_operands_of_16_bits_are_refused() -> None:
 
 def test_a_program_of_another_core_is_refused() -> None:
     small, large = (
-        core_of(DOT_CORE, {
-            "pe_rows": n, "pe_cols": 4, "links": "none", "scratchpad_kib": 128, "local_bytes": 64, "banks": 1, "bus_bits": 64,
-            "burst_bytes": 64,
-        })
+        core_of(
+            DOT_CORE,
+            {
+                "pe_rows": n,
+                "pe_cols": 4,
+                "links": "none",
+                "scratchpad_kib": 128,
+                "local_bytes": 64,
+                "banks": 1,
+                "bus_bits": 64,
+                "burst_bytes": 64,
+            },
+        )
         for n in (4, 8)
-    )  # fmt: skip
+    )
     computation = Computation.parse("y[i] += M[i,k] * x[k]", i=3, k=32, bits=8, partial_bits=32)
     space = SoftwareSpace(SoftwareProblem.of(computation, small))
     program = program_on_core(space.program(space.sample(1, 1)[0]))

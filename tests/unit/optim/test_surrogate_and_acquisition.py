@@ -11,7 +11,13 @@ from codesign.optim.pareto import front, nondominated, ranks
 from codesign.optim.surrogate import geometry_of
 from spaces import Categorical, Condition, Ordinal, PowerOfTwo, Space
 
-GEOMETRY = gp.Geometry((0, 1, 2, 2, 2), (True, True, False), (2.77, 0.69, 0.0))
+GEOMETRY = gp.Geometry(
+    (0, 1, 2, 2, 2),
+    (True, True, False),
+    (2.77, 0.69, 0.0),
+    ((0, 0.0, 2.77), (1, 1.1, 0.69)),
+    ((0, 1, 0.3, 0.46), (1, 0, 0.2, 0.4)),
+)
 
 
 def features(count: int, rng: np.random.Generator) -> np.ndarray:
@@ -46,6 +52,7 @@ def test_the_gradient_of_the_likelihood_equals_differences() -> None:
         GEOMETRY.distances(x, x),
         GEOMETRY.products(x, x),
         GEOMETRY.squares(x),
+        GEOMETRY.sides(x, x),
         y,
         mean,
         sigma,
@@ -155,3 +162,18 @@ def test_three_designs_of_growing_size_teach_a_trend_in_all_sizes() -> None:
     assert (np.diff(mean) > 0.1).all()
     assert mean[2] - mean[1] > mean[3] - mean[2]  # the last size has half the range
     assert (deviation[1:3] > deviation[[0, 3]].min()).all()
+
+
+def test_divisibility_of_sizes_is_read_from_features() -> None:
+    space = Space([Ordinal("rows", [2, 3, 4, 8]), PowerOfTwo("columns", 2, 16), Ordinal("part", [0.5, 1.5])])
+    geometry = geometry_of(space)
+    assert len(geometry.whole) == 2 and {(p, q) for p, q, _, _ in geometry.pairs} == {(0, 1), (1, 0)}
+    rows = space.enumerate()
+    points = space.to_points(rows)
+    found = geometry.divides(space.features(rows)) * np.sqrt(2.0)
+    for column, (p, q, mean, spread) in enumerate(geometry.pairs):
+        names = ("rows", "columns")
+        divides = np.array([x[names[p]] % x[names[q]] == 0 for x in points])
+        assert found[:, column] == pytest.approx((divides - mean) / spread)
+    sides = geometry.sides(space.features(rows[:2]), space.features(rows[:2]))
+    assert sides[0].ravel().tolist() == pytest.approx([1.0, 2 / 3, 2 / 3, 1.0])

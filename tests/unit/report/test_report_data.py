@@ -39,10 +39,15 @@ def made_study(study_folder: Path, values: list[tuple[float, float, float]]) -> 
     study = Study.open(study_folder)
     like = next(t for t in study.trials if study.is_valid(t))
     study.trials[:] = [
-        replace(like, number=k, point={**like.point, "number": k}, infeasible=None,
-                metrics={**like.metrics, "latency_s": a, "energy_j": b, "area_mm2": c})
+        replace(
+            like,
+            number=k,
+            point={**like.point, "number": k},
+            infeasible=None,
+            metrics={**like.metrics, "latency_s": a, "energy_j": b, "area_mm2": c},
+        )
         for k, (a, b, c) in enumerate(values)
-    ]  # fmt: skip
+    ]
     return study
 
 
@@ -108,9 +113,14 @@ def test_a_design_in_words_has_its_units() -> None:
 def test_importance_splits_the_variance_of_a_known_function() -> None:
     rng = np.random.default_rng(0)
     points = [
-        {"a": int(2 ** rng.integers(0, 6)), "b": int(2 ** rng.integers(0, 6)), "kind": str(rng.choice(["x", "y"])), "idle": 3}
+        {
+            "a": int(2 ** rng.integers(0, 6)),
+            "b": int(2 ** rng.integers(0, 6)),
+            "kind": str(rng.choice(["x", "y"])),
+            "idle": 3,
+        }
         for _ in range(70)
-    ]  # fmt: skip
+    ]
     values = np.array([p["a"] ** 2 * p["b"] * (4.0 if p["kind"] == "y" else 1.0) for p in points], dtype=np.float64)
     found = effects(points, ["a", "b", "kind", "idle"], values)
     # log2 f = 2 log2 a + log2 b + 2 [y]: variances 4 v, v with v = 35/12 (uniform over 0..5), and 1
@@ -207,10 +217,7 @@ def test_a_record_that_names_one_bottleneck_is_still_shown(study_folder: Path) -
     before = report_data(study)
     number = next(iter(before["designs"]))
     detail = study.detail(int(number))
-    old = {
-        **detail,
-        "layers": [{k: v for k, v in x.items() if k not in ("bottlenecks", "busy_cycles")} for x in detail["layers"]],
-    }
+    old = [{k: v for k, v in x.items() if k not in ("bottlenecks", "busy_cycles")} for x in detail["layers"]]
     rows = layer_rows(old, ())
     assert [r["bottlenecks"] for r in rows] == [[x["bottleneck"]] for x in detail["layers"]]
     assert [r["busy_cycles"] for r in rows] == [None] * len(rows)
@@ -231,7 +238,14 @@ def test_the_page_needs_no_network_and_is_small(study_folder: Path, tmp_path: Pa
 
 def test_reasons_of_infeasible_trials_and_broken_constraints_are_kept(study_folder: Path) -> None:
     study = Study.open(study_folder)
-    reason = {"status": "infeasible", "resource": "capacity of level 'Local'", "demand": 3.0, "limit": 2.0, "unit": "bytes", "detail": ""}  # fmt: skip
+    reason = {
+        "status": "infeasible",
+        "resource": "capacity of level 'Local'",
+        "demand": 3.0,
+        "limit": 2.0,
+        "unit": "bytes",
+        "detail": "",
+    }
     study.trials[2] = replace(study.trials[2], metrics={}, infeasible=reason)
     data = report_data(study)
     assert data["trials"][2]["infeasible"]["resource"] == "capacity of level 'Local'" and not data["trials"][2]["valid"]

@@ -110,7 +110,11 @@ def changed(path: str, value: Any) -> Any:
     [
         ("parametres", {}, r"unknown key 'parametres' .*; did you mean 'parameters'"),
         ("name", None, r"`name` is missing"),
-        ("parameters/pe_rows", {"power_of_two": [4, 8]}, r"unknown key 'power_of_two' .*parameter 'pe_rows'.*did you mean 'powers_of_two'"),
+        (
+            "parameters/pe_rows",
+            {"power_of_two": [4, 8]},
+            r"unknown key 'power_of_two' .*parameter 'pe_rows'.*did you mean 'powers_of_two'",
+        ),
         ("parameters/pe_rows", {"powers_of_two": [4, 9]}, r"`high` must be a power of two, got 9"),
         ("parameters/pe_rows", {"powers_of_two": [4]}, r"the lowest and the highest value, got 1"),
         ("parameters/pe_rows", 8, r"expected a list of values or one of .*, got 8 .*pe_rows"),
@@ -127,7 +131,11 @@ def changed(path: str, value: Any) -> Any:
         ("set/Buffer.fanout.x", "pe_cols // 0", r"cannot compute 'pe_cols // 0' for pe_cols=16: .*zero"),
         ("set/Buffer.fanout.x", "pe_cols +", r"not an expression: 'pe_cols \+'"),
         ("set/Buffer.fanout.x", "(lambda: 1)()", r"expected a call of one of|expected arithmetic"),
-        ("set/Buffer.fanout.x", "pe_cols.real", r"expected arithmetic, comparison, logic or a table, got 'pe_cols\.real'"),
+        (
+            "set/Buffer.fanout.x",
+            "pe_cols.real",
+            r"expected arithmetic, comparison, logic or a table, got 'pe_cols\.real'",
+        ),
         ("set/Buffer.fanout.x", "9 ** 9 ** 9", r"an exponent must be at most 1024"),
         ("set/Buffer.fanout.x", "'a' * 999999999", r"expected a number, got 'a'"),
         ("architecture", "eyeris", r"unknown architecture 'eyeris' .*did you mean 'eyeriss'"),
@@ -137,7 +145,7 @@ def changed(path: str, value: Any) -> Any:
         ("architecture/levels/2/capacity_bytes", "=cluster_byte", r"unknown parameter 'cluster_byte'"),
         ("bits", 0, r"`bits` must be an integer >= 1, got 0"),
     ],
-)  # fmt: skip
+)
 def test_mistakes_name_field_place_and_mend(path: str, value: Any, message: str) -> None:
     with pytest.raises(UserError, match=message) as error:
         space_from_json(changed(path, value), "mine.yaml", FILE.parent)

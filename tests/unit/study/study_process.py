@@ -23,9 +23,15 @@ SPACE = spaces.Space(
 
 def config(seed: int = 0) -> StudyConfig:
     return StudyConfig(
-        {"name": "toy", "space": SPACE.to_json()}, {"names": ["toy"], "hashes": ["0"]}, ("latency_s", "area_mm2"), ("power_w<=40",),
-        "random", {"name": "anneal"}, {}, seed,
-    )  # fmt: skip
+        {"name": "toy", "space": SPACE.to_json()},
+        {"names": ["toy"], "hashes": ["0"]},
+        ("latency_s", "area_mm2"),
+        ("power_w<=40",),
+        "random",
+        {"name": "anneal"},
+        {},
+        seed,
+    )
 
 
 def judge(point: dict[str, Any], seconds: float = 0.0) -> Evaluation:

@@ -13,8 +13,7 @@ import yaml
 import codesign
 from codesign.cli.explore import given_only, specification
 from codesign.core.errors import UserError
-from codesign.core.specs import merged, spec_from_json
-from codesign.evaluation.specification import BetweenLayers
+from codesign.core.specs import merged
 from codesign.study.run import SPECIFICATION_FILE, prepare
 from codesign.study.specification import SCHEMA_FILE, StudySpec, read_study_spec, study_schema, write_study_spec
 
@@ -135,12 +134,6 @@ def test_a_file_that_is_no_table_is_refused(tmp_path: Path) -> None:
     file.write_text("- alexnet\n")
     with pytest.raises(UserError, match="expected keys and values, got a list of 1"):
         specification(file, {})
-
-
-def test_between_layers_is_what_a_record_holds() -> None:
-    between = BetweenLayers("kept", 65536, True)
-    assert BetweenLayers.from_record(between.record()) == between
-    assert spec_from_json(BetweenLayers, between.record(), "record") == between
 
 
 def command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -23,9 +23,15 @@ SPACE = spaces.Space([spaces.PowerOfTwo("pes", 1, 64), spaces.Integer("banks", 1
 
 def config(seed: int = 0) -> StudyConfig:
     return StudyConfig(
-        {"name": "toy", "space": SPACE.to_json()}, {"names": ["toy"]}, ("latency_s", "area_mm2"), ("power_w<=40",),
-        "mobo", {"name": "anneal"}, {}, seed,
-    )  # fmt: skip
+        {"name": "toy", "space": SPACE.to_json()},
+        {"names": ["toy"]},
+        ("latency_s", "area_mm2"),
+        ("power_w<=40",),
+        "mobo",
+        {"name": "anneal"},
+        {},
+        seed,
+    )
 
 
 def judge(point: dict[str, Any]) -> Evaluation:

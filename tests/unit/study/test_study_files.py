@@ -51,8 +51,10 @@ def test_a_second_import_adds_nothing(study: Study, tmp_path: Path) -> None:
 
 def test_a_table_of_ones_own_needs_a_study_like_it(study: Study, tmp_path: Path) -> None:
     table = tmp_path / "mine.csv"
-    table.write_text("number,parameter:pes,parameter:banks,parameter:flow,metric:latency_s,metric:area_mm2,metric:power_w\n"
-                     "0,8,2,ws,0.125,9.5,10\n")  # fmt: skip
+    table.write_text(
+        "number,parameter:pes,parameter:banks,parameter:flow,metric:latency_s,metric:area_mm2,metric:power_w\n"
+        "0,8,2,ws,0.125,9.5,10\n"
+    )
     with pytest.raises(UserError, match="does not say what was searched; give --like"):
         import_study(table, tmp_path / "a")
     made = import_study(table, tmp_path / "b", like=study)

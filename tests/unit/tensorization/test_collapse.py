@@ -19,7 +19,7 @@ from codesign.workloads.computation import Computation
         ("C[i] += A[i,k,l] * B[k,l]", "i=3,k=4,l=5", "C[i] += A[i,k_l] * B[k_l]"),
         ("C[i,i_j,k] += A[i,i_j,k]", "i=2,i_j=3,k=4", "C[i_i_j_k] += A[i_i_j_k]"),
     ],
-)  # fmt: skip
+)
 def test_neighbouring_axes_become_one(notation: str, bounds: str, expected: str | None) -> None:
     sizes = {name: int(n) for name, n in (part.split("=") for part in bounds.split(","))}
     computation = Computation.parse(notation, sizes)

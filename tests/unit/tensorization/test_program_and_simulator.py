@@ -31,9 +31,7 @@ from codesign.tensorization.scratchpad import Scratchpad, allocate, memories_of
 from codesign.tensorization.simulator import SimulationError, simulate, wrapped
 from codesign.workloads.computation import Computation
 
-CONV = Computation.parse(
-    "C[k,x,y] += A[c,x+r,y+s] * B[k,c,r,s]", k=8, c=8, x=6, y=5, r=3, s=3, bits=8, partial_bits=32
-)  # fmt: skip
+CONV = Computation.parse("C[k,x,y] += A[c,x+r,y+s] * B[k,c,r,s]", k=8, c=8, x=6, y=5, r=3, s=3, bits=8, partial_bits=32)
 GEMM = Computation.parse("L[i,j] += M[i,k] * N[k,j]", i=8, j=8, k=8, bits=8, partial_bits=32)
 
 
@@ -407,9 +405,7 @@ class TestGemmini:
         self.run(program(schedule_from_tiles(choice, {"k": 4, "x": 4, "y": 3, "r": 2, "s": 2}, ["c", "k"])))
 
     def test_a_window_shifts_by_rows_without_a_second_copy(self) -> None:
-        computation = Computation.parse(
-            "C[x,k] += A[x+r,c] * B[r,c,k]", k=4, c=4, x=6, r=3, bits=8, partial_bits=32
-        )  # fmt: skip
+        computation = Computation.parse("C[x,k] += A[x+r,c] * B[r,c,k]", k=4, c=4, x=6, r=3, bits=8, partial_bits=32)
         choice = pick(computation, "gemm", "4x4x4", "i->x, j->k, k->c")
         translated = self.run(program(schedule_from_tiles(choice, {"x": 8, "r": 3})))
         moved = sum(i.rows for i in translated.instructions if isinstance(i, Mvin) and i.tensor == "A")

@@ -24,8 +24,11 @@ def problem(capacity: float = 40.0) -> tuple[Operator, Machine]:
     machine = Machine(
         (Memory("outer", math.inf, 8.0, 9.0, ((0.5, 0.5),)), Memory("inner", capacity, 1.0, 1.2, ((0.1, 0.1),))),
         ((), (), (Fanout("x", 2, frozenset("mn"), everything, 1.0),)),
-        0.2, 1.0, 0.1, ((everything, everything), (everything, frozenset("AZ"))),
-    )  # fmt: skip
+        0.2,
+        1.0,
+        0.1,
+        ((everything, everything), (everything, frozenset("AZ"))),
+    )
     return Operator("G", operands, {"m": 8, "n": 4, "k": 6}), machine
 
 

@@ -75,9 +75,16 @@ class JointProfile:
         words, penalty = np.empty((n_tensors, n_levels, n)), np.empty((n_levels, 1 << n_tensors, n))
         self.least = np.empty_like(words)
         fill_tiles(
-            lattice.value, self.inside, problem.coef, problem.slides, instance.problem.element_bits,
-            instance.problem.capacity_bits, words, self.least, penalty,
-        )  # fmt: skip
+            lattice.value,
+            self.inside,
+            problem.coef,
+            problem.slides,
+            instance.problem.element_bits,
+            instance.problem.capacity_bits,
+            words,
+            self.least,
+            penalty,
+        )
         for m, (vectors, i) in enumerate(zip(problem.vectors, row, strict=True)):
             allowed = vectors.tiles[i]
             if allowed is not None and m + 1 < n_levels:
@@ -118,9 +125,17 @@ class JointProfile:
             chains, saved = np.empty((room, 5), np.int64), np.empty((room, 3))
             if len(tables):
                 list_chains(
-                    number, tables, problem.axis_of, lattice.value, self.inside, *problem.places, lattice.grid, chains,
-                    saved, first,
-                )  # fmt: skip
+                    number,
+                    tables,
+                    problem.axis_of,
+                    lattice.value,
+                    self.inside,
+                    *problem.places,
+                    lattice.grid,
+                    chains,
+                    saved,
+                    first,
+                )
             if first[-1] <= room:
                 return Windows(t, shared, steady, chains, saved, first)
             room = int(first[-1])

@@ -53,16 +53,27 @@ class Windows(NamedTuple):
 
 
 NO_WINDOWS = Windows(
-    -1, np.zeros((0, 0, 0, 0)), np.zeros((0, 0, 0), np.int64), np.zeros((0, 5), np.int64), np.zeros((0, 3)),
+    -1,
+    np.zeros((0, 0, 0, 0)),
+    np.zeros((0, 0, 0), np.int64),
+    np.zeros((0, 5), np.int64),
+    np.zeros((0, 3)),
     np.zeros(1, np.int64),
-)  # fmt: skip
+)
 
 
 @njit
 def fill_charges(
-    program: JointProgram, words: FloatArray, windows: Windows, price: FloatArray, fixed: FloatArray, charge: FloatArray,
-    once: FloatArray, shared: FloatArray, steady: IntArray,
-) -> None:  # fmt: skip
+    program: JointProgram,
+    words: FloatArray,
+    windows: Windows,
+    price: FloatArray,
+    fixed: FloatArray,
+    charge: FloatArray,
+    once: FloatArray,
+    shared: FloatArray,
+    steady: IntArray,
+) -> None:
     """What closing costs, tile by tile.
 
     Args:

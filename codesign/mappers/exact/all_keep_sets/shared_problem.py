@@ -53,9 +53,7 @@ def expand(options: FanoutOptions, divisors: tuple[tuple[int, ...], ...]) -> Vec
         rows.append(found)
         option.extend([o] * len(found))
     which = np.array(option, np.int64)
-    return Vectors(
-        np.concatenate(rows), options.distinct[which], tuple(options.tiles[o] for o in option), which
-    )  # fmt: skip
+    return Vectors(np.concatenate(rows), options.distinct[which], tuple(options.tiles[o] for o in option), which)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,16 @@ from codesign.mapping.nest import FloatArray, IntArray
 
 @njit
 def fill_tiles(
-    value: FloatArray, inside: FloatArray, coef: FloatArray, slides: IntArray, bits: IntArray, capacity: IntArray,
-    words: FloatArray, least: FloatArray, penalty: FloatArray,
-) -> None:  # fmt: skip
+    value: FloatArray,
+    inside: FloatArray,
+    coef: FloatArray,
+    slides: IntArray,
+    bits: IntArray,
+    capacity: IntArray,
+    words: FloatArray,
+    least: FloatArray,
+    penalty: FloatArray,
+) -> None:
     """Words of every tensor's tile at every level, and where they fit.
 
     Args:
@@ -96,9 +103,15 @@ def fold(place: IntArray, words: FloatArray, penalty: FloatArray, folded: FloatA
 
 @njit
 def shared_words(
-    t: int, value: FloatArray, inside: FloatArray, coef: FloatArray, slides: IntArray, words: FloatArray,
-    shared: FloatArray, steady: IntArray,
-) -> None:  # fmt: skip
+    t: int,
+    value: FloatArray,
+    inside: FloatArray,
+    coef: FloatArray,
+    slides: IntArray,
+    words: FloatArray,
+    shared: FloatArray,
+    steady: IntArray,
+) -> None:
     """Fill `Windows.shared` and `Windows.steady` for one tensor.
 
     Args:
@@ -135,9 +148,18 @@ def shared_words(
 
 @njit
 def list_chains(
-    number: IntArray, tables: FloatArray, axis_of: IntArray, value: FloatArray, inside: FloatArray, place: IntArray,
-    counts: IntArray, grid: Grid, chains: IntArray, saved: FloatArray, first: IntArray,
-) -> None:  # fmt: skip
+    number: IntArray,
+    tables: FloatArray,
+    axis_of: IntArray,
+    value: FloatArray,
+    inside: FloatArray,
+    place: IntArray,
+    counts: IntArray,
+    grid: Grid,
+    chains: IntArray,
+    saved: FloatArray,
+    first: IntArray,
+) -> None:
     """List the first loops after which others may save words, those of each level and dimension together.
 
     Args:

@@ -103,9 +103,15 @@ def cheapest_chains(
 
 @njit
 def bound_factors(
-    rows: IntArray, factors: FloatArray, distinct: FloatArray, hardware: Hardware, relevant: IntArray,
-    passes: IntArray, keeps: IntArray, out: FloatArray,
-) -> None:  # fmt: skip
+    rows: IntArray,
+    factors: FloatArray,
+    distinct: FloatArray,
+    hardware: Hardware,
+    relevant: IntArray,
+    passes: IntArray,
+    keeps: IntArray,
+    out: FloatArray,
+) -> None:
     """Closed-form bounds of profiles given by one vector for each fan-out: energy, then the cycles of every port.
 
     Args:
@@ -137,9 +143,17 @@ def bound_factors(
 
 @njit
 def spread(
-    row: IntArray, factors: FloatArray, distinct: FloatArray, hardware: Hardware, relevant: IntArray, children: FloatArray,
-    share: FloatArray, apart: FloatArray, rest: FloatArray, left: FloatArray,
-) -> bool:  # fmt: skip
+    row: IntArray,
+    factors: FloatArray,
+    distinct: FloatArray,
+    hardware: Hardware,
+    relevant: IntArray,
+    children: FloatArray,
+    share: FloatArray,
+    apart: FloatArray,
+    rest: FloatArray,
+    left: FloatArray,
+) -> bool:
     """Write what a profile's vectors make of every fan-out; False if they do not divide the bounds."""
     n_levels, n_tensors = share.shape
     rest[0] = hardware.bounds
@@ -182,9 +196,16 @@ def count_fewest(
 
 @njit
 def price_profile(
-    numbers: IntArray, factors: FloatArray, distinct: FloatArray, hardware: Hardware, relevant: IntArray,
-    inside: FloatArray, price: FloatArray, fixed: FloatArray, fewest: FloatArray,
-) -> None:  # fmt: skip
+    numbers: IntArray,
+    factors: FloatArray,
+    distinct: FloatArray,
+    hardware: Hardware,
+    relevant: IntArray,
+    inside: FloatArray,
+    price: FloatArray,
+    fixed: FloatArray,
+    fewest: FloatArray,
+) -> None:
     """`price_pairs`, `count_fewest` and the product of the spatial factors from each level inwards, of one profile."""
     n_levels, n_dims, n_tensors = inside.shape[0], inside.shape[1], relevant.shape[0]
     children, share, apart = np.empty(n_levels), np.empty((n_levels, n_tensors)), np.empty((n_levels, n_tensors))

@@ -73,9 +73,13 @@ class ProfileSearch:
     """
 
     def __init__(
-        self, fixed: FixedKeep, values: FloatArray, choices_at: Callable[[IntArray], IntArray], best: Incumbent,
+        self,
+        fixed: FixedKeep,
+        values: FloatArray,
+        choices_at: Callable[[IntArray], IntArray],
+        best: Incumbent,
         block: int = _BLOCK,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.fixed, self.choices_at, self.best, self.block = fixed, choices_at, best, block
         limit = best.value * (1.0 - TOLERANCE) if math.isfinite(best.value) else math.inf
         order = np.flatnonzero(values < limit)

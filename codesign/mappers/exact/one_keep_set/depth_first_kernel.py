@@ -73,9 +73,12 @@ def make_stack(n_dims: int, most_chains: int, deepest: int, room: int = 256) -> 
     """An empty stack, for nests of up to `deepest` steps with up to `most_chains` live chains."""
     width = VECTOR + n_dims
     return Stack(
-        np.zeros((room, width), np.int64), np.zeros(room), np.zeros((room, most_chains, 2), np.int64),
-        np.zeros((room, most_chains, 3)), np.zeros((deepest, width), np.int64),
-    )  # fmt: skip
+        np.zeros((room, width), np.int64),
+        np.zeros(room),
+        np.zeros((room, most_chains, 2), np.int64),
+        np.zeros((room, most_chains, 3)),
+        np.zeros((deepest, width), np.int64),
+    )
 
 
 @njit

@@ -63,9 +63,15 @@ def _sweep_free(array: FloatArray, grid: Grid, allowed: IntArray, relevant: IntA
 
 @njit
 def _cross(
-    source: FloatArray, target: FloatArray, m: int, grid: Grid, group: IntArray, vector: IntArray, factors: IntArray,
+    source: FloatArray,
+    target: FloatArray,
+    m: int,
+    grid: Grid,
+    group: IntArray,
+    vector: IntArray,
+    factors: IntArray,
     scratch: FloatArray,
-) -> None:  # fmt: skip
+) -> None:
     """target[x] = least source[x * s] over the spatial vectors s of fan-out m."""
     n_dims = factors.shape[1]
     current = source
@@ -135,9 +141,14 @@ def _close(s: int, t: int, table: FloatArray, machine: Machine, charges: Charges
     for i in range(count):
         b = machine.boundary[level, t, i]
         _add_charge(
-            scratch, charges.base[charges.base_of[level, b]], charges.scale[level, b], charges.price[b],
-            charges.least[b], charges.most[b], charges.least[b] > 0.0 or charges.most[b] < INF,
-        )  # fmt: skip
+            scratch,
+            charges.base[charges.base_of[level, b]],
+            charges.scale[level, b],
+            charges.price[b],
+            charges.least[b],
+            charges.most[b],
+            charges.least[b] > 0.0 or charges.most[b] < INF,
+        )
     for x in range(target.shape[0]):
         target[x] = min(target[x], scratch[x])
 
@@ -213,15 +224,29 @@ def _loose_chains(s: int, table: FloatArray, machine: Machine, charges: Charges,
             for sub in range(best.shape[0]):
                 if best[sub] > 0.0:
                     share = 1.0 - best[sub]
-                    _close_tiles(target, source, chains.tiles[row, chains.first[row, sub] : chains.first[row, sub + 1]],
-                                 share, n, parts, figures, charges.base)  # fmt: skip
+                    _close_tiles(
+                        target,
+                        source,
+                        chains.tiles[row, chains.first[row, sub] : chains.first[row, sub + 1]],
+                        share,
+                        n,
+                        parts,
+                        figures,
+                        charges.base,
+                    )
 
 
 @njit
 def _close_tiles(
-    target: FloatArray, source: FloatArray, tiles: IntArray, share: float, n: int, parts: IntArray,
-    figures: FloatArray, base: FloatArray,
-) -> None:  # fmt: skip
+    target: FloatArray,
+    source: FloatArray,
+    tiles: IntArray,
+    share: float,
+    n: int,
+    parts: IntArray,
+    figures: FloatArray,
+    base: FloatArray,
+) -> None:
     """Offer to close the listed boundaries for a share of their words at some tiles."""
     for k in range(tiles.shape[0]):
         x = tiles[k]
@@ -251,9 +276,15 @@ def _virgin_state(
                 target[x] = min(target[x], other[x])
     elif machine.waiting[v] == 0 and level > 0:
         _cross(
-            table[machine.outer[v]], scratch[4], level - 1, grid, charges.group, charges.vector, charges.factors,
+            table[machine.outer[v]],
+            scratch[4],
+            level - 1,
+            grid,
+            charges.group,
+            charges.vector,
+            charges.factors,
             scratch,
-        )  # fmt: skip
+        )
         for x in range(target.shape[0]):
             target[x] = min(target[x], scratch[4, x] + charges.penalty[level, x])
     bounded = is_bounded(charges)
@@ -396,9 +427,14 @@ def _free_state_seed(
 
 @njit
 def run_profile(
-    table: FloatArray, grid: Grid, machine: Machine, charges: Charges, chains: Chains, scratch: FloatArray,
+    table: FloatArray,
+    grid: Grid,
+    machine: Machine,
+    charges: Charges,
+    chains: Chains,
+    scratch: FloatArray,
     tight: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Fill `table` for one profile.
 
     Args:

@@ -34,9 +34,16 @@ def gather(
 
 @njit
 def edge_cost(
-    x: int, j: int, keep_share: float, n: int, parts: IntArray, figures: FloatArray, base: FloatArray,
-    table: FloatArray, axis_index: IntArray,
-) -> float:  # fmt: skip
+    x: int,
+    j: int,
+    keep_share: float,
+    n: int,
+    parts: IntArray,
+    figures: FloatArray,
+    base: FloatArray,
+    table: FloatArray,
+    axis_index: IntArray,
+) -> float:
     """Least charge of the gathered boundaries when they close at tile x by a loop whose factor is at position j."""
     total = 0.0
     for i in range(n):

@@ -111,17 +111,27 @@ def make_running(n_levels: int, n_tensors: int, n_dims: int, n_kinds: int, n_por
     """Room for the sums."""
     n = n_levels + 1
     return Running(
-        np.ones(n), np.ones((n, n_tensors)), np.zeros((n, n_tensors)), np.ones((n, n_tensors)), np.ones((n, n_dims)),
-        np.ones((n, n_kinds)), np.ones(n), np.zeros(n), np.zeros((n, n_ports)),
-    )  # fmt: skip
+        np.ones(n),
+        np.ones((n, n_tensors)),
+        np.zeros((n, n_tensors)),
+        np.ones((n, n_tensors)),
+        np.ones((n, n_dims)),
+        np.ones((n, n_kinds)),
+        np.ones(n),
+        np.zeros(n),
+        np.zeros((n, n_ports)),
+    )
 
 
 def make_coefficients(n_boundaries: int, n_ports: int) -> Coefficients:
     """Room for one profile's coefficients."""
     return Coefficients(
-        np.zeros(n_boundaries), np.zeros(n_boundaries), np.zeros((n_ports, n_boundaries)), np.zeros(1),
+        np.zeros(n_boundaries),
+        np.zeros(n_boundaries),
+        np.zeros((n_ports, n_boundaries)),
+        np.zeros(1),
         np.zeros(n_ports),
-    )  # fmt: skip
+    )
 
 
 @njit

@@ -70,9 +70,16 @@ def _covers(a: FloatArray, b: FloatArray) -> bool:
 
 @njit
 def add_tension(
-    points: FloatArray, first: IntArray, macs: float, children: FloatArray, kept: IntArray,
-    price: FloatArray, demand: FloatArray, fewest: FloatArray, excess: FloatArray,
-) -> None:  # fmt: skip
+    points: FloatArray,
+    first: IntArray,
+    macs: float,
+    children: FloatArray,
+    kept: IntArray,
+    price: FloatArray,
+    demand: FloatArray,
+    fewest: FloatArray,
+    excess: FloatArray,
+) -> None:
     """Add what words beyond the fewest cost at least: energy, and cycles of every port.
 
     Args:
@@ -113,9 +120,16 @@ def add_tension(
 
 @njit
 def sharpen_choices(
-    choices: IntArray, hardware: Hardware, options: Options, running: Running, result: Coefficients,
-    points: FloatArray, first: IntArray, energy: FloatArray, cycles: FloatArray,
-) -> None:  # fmt: skip
+    choices: IntArray,
+    hardware: Hardware,
+    options: Options,
+    running: Running,
+    result: Coefficients,
+    points: FloatArray,
+    first: IntArray,
+    energy: FloatArray,
+    cycles: FloatArray,
+) -> None:
     """Bounds of the profiles listed in ``choices`` (``P x L``), the tension of every level added."""
     children, excess = np.empty(choices.shape[1]), np.empty(1 + hardware.n_ports)
     for i in range(choices.shape[0]):
@@ -124,9 +138,16 @@ def sharpen_choices(
             children[m] = options.children[choices[i, m]]
         excess[:] = 0.0
         add_tension(
-            points, first, hardware.macs, children, hardware.kept, result.price, result.demand,
-            result.fewest, excess,
-        )  # fmt: skip
+            points,
+            first,
+            hardware.macs,
+            children,
+            hardware.kept,
+            result.price,
+            result.demand,
+            result.fewest,
+            excess,
+        )
         energy[i] += excess[0]
         for j in range(hardware.n_ports):
             port = result.constant_cycles[j] + excess[1 + j]

@@ -120,9 +120,15 @@ def _diagonal_options(
     if not rows:
         return None
     return FanoutOptions(
-        whole.children[rows], whole.share[rows], np.array(distinct), whole.factor[rows], whole.choice[rows],
-        whole.vectors, whole.by_kind[rows], tuple(tiles),
-    )  # fmt: skip
+        whole.children[rows],
+        whole.share[rows],
+        np.array(distinct),
+        whole.factor[rows],
+        whole.choice[rows],
+        whole.vectors,
+        whole.by_kind[rows],
+        tuple(tiles),
+    )
 
 
 def _diagonal_classes(

@@ -20,9 +20,13 @@ _TYPE, _K, _H, _W, _C, _R, _S, _SH, _SW, _PH, _PW, _HIN, _WIN, _CG, _KG, _O0, _O
     nw.O2, nw.WEIGHT_BYTES, nw.DYNAMIC, nw.SPAN_H, nw.SPAN_W,
 )  # fmt: skip
 _CONV, _GROUP_CONV, _FC, _POOL, _TRANSPOSE, _UPSAMPLE = (
-    int(nw.LayerType.CONV), int(nw.LayerType.GROUP_CONV), int(nw.LayerType.FC), int(nw.LayerType.POOL),
-    int(nw.LayerType.TRANSPOSE), int(nw.LayerType.UPSAMPLE),
-)  # fmt: skip
+    int(nw.LayerType.CONV),
+    int(nw.LayerType.GROUP_CONV),
+    int(nw.LayerType.FC),
+    int(nw.LayerType.POOL),
+    int(nw.LayerType.TRANSPOSE),
+    int(nw.LayerType.UPSAMPLE),
+)
 _HALOS, _CLAMP = model.INTERIOR_HALOS, model.CHANNEL_CLAMP
 _IFMAP_EDGE, _WEIGHT_EDGE, _WHOLE_EDGE = nw.IFMAP_EDGE, nw.WEIGHT_EDGE, nw.WHOLE_EDGE
 

@@ -22,9 +22,17 @@ DRAM_MOVE_NAMES = ("order", "duration", "order_and_duration")
 
 @njit
 def order_latency(
-    tile_time: IntArray, kind: IntArray, use: IntArray, start: IntArray, end: IntArray, cycles: IntArray, order: IntArray,
-    first_loads: int, tile_end: IntArray, ready: IntArray,
-) -> int:  # fmt: skip
+    tile_time: IntArray,
+    kind: IntArray,
+    use: IntArray,
+    start: IntArray,
+    end: IntArray,
+    cycles: IntArray,
+    order: IntArray,
+    first_loads: int,
+    tile_end: IntArray,
+    ready: IntArray,
+) -> int:
     """Latency of a DRAM order on one channel, -1 when it cannot run.
 
     `first_loads` is the number of loads tile 0 uses; `tile_end` and `ready` are scratch of ``T + 1``.
@@ -128,9 +136,18 @@ def release(usage: IntArray, a: int, b: int, size: int) -> None:
 
 @njit
 def propose_life(
-    t: int, kind: IntArray, use: IntArray, start: IntArray, end: IntArray, earliest: IntArray, order: IntArray, rank: IntArray, T: int,
-    near: bool, random: RandomState,
-) -> int:  # fmt: skip
+    t: int,
+    kind: IntArray,
+    use: IntArray,
+    start: IntArray,
+    end: IntArray,
+    earliest: IntArray,
+    order: IntArray,
+    rank: IntArray,
+    T: int,
+    near: bool,
+    random: RandomState,
+) -> int:
     """A new start of a load or end of a store; with `near` one that fits the neighbours in DRAM order."""
     if kind[t] == STORE:
         span = T - earliest[t]

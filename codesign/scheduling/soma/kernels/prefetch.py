@@ -87,9 +87,16 @@ def skip_to(l_dep: IntArray, k: int, n_loads: int, dependent: bool) -> int:
 
 @njit
 def issue_store(
-    state: IntArray, s_at: IntArray, s_cycles: IntArray, s_end: IntArray, ready: IntArray, sequence: IntArray, before: int, own_end: int,
+    state: IntArray,
+    s_at: IntArray,
+    s_cycles: IntArray,
+    s_end: IntArray,
+    ready: IntArray,
+    sequence: IntArray,
+    before: int,
+    own_end: int,
     p: int,
-) -> None:  # fmt: skip
+) -> None:
     """Put the next store on the channel; `before`, `own_end` are the ends of tiles p - 1 and p."""
     j = state[_STORE]
     release = own_end if s_at[j] == p else before

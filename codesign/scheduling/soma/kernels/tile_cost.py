@@ -22,8 +22,15 @@ FloatArray = npt.NDArray[np.float64]
 TIME, ENERGY, E_GBUF, E_L1, E_BUS, E_OP, N_COST = range(7)
 
 _VEC, _LANE, _PE, _AL1, _WL1, _OL1, _GBW, _VU = (
-    hw.VEC, hw.LANE, hw.PE_DIM, hw.AL1_BYTES, hw.WL1_BYTES, hw.OL1_BYTES, hw.GBUF_BW, hw.VECTOR_UNIT,
-)  # fmt: skip
+    hw.VEC,
+    hw.LANE,
+    hw.PE_DIM,
+    hw.AL1_BYTES,
+    hw.WL1_BYTES,
+    hw.OL1_BYTES,
+    hw.GBUF_BW,
+    hw.VECTOR_UNIT,
+)
 _TYPE, _K, _C, _R, _S, _SH, _SW, _N, _DYN, _CG, _KG, _SPAN_H, _SPAN_W = (
     nw.TYPE, nw.K, nw.C, nw.R, nw.S, nw.SH, nw.SW, nw.N_IN, nw.DYNAMIC, nw.CG, nw.KG, nw.SPAN_H, nw.SPAN_W,
 )  # fmt: skip
@@ -32,8 +39,17 @@ _ELTWISE, _POOL = int(nw.LayerType.ELTWISE), int(nw.LayerType.POOL)
 _VECTOR_TRAFFIC, _ATTENTION, _STRIDED = model.VECTOR_TRAFFIC, model.ATTENTION_BANDWIDTH, model.STRIDED_READS
 _EMAC, _EVEC, _EBUS = hw.E_MAC, hw.E_VECTOR, hw.E_BUS
 _A1R, _A1W, _W1R, _W1W, _O1R, _O1W, _O2R, _O2W, _GR, _GW = (
-    hw.E_AL1_R, hw.E_AL1_W, hw.E_WL1_R, hw.E_WL1_W, hw.E_OL1_R, hw.E_OL1_W, hw.E_OL2_R, hw.E_OL2_W, hw.E_GBUF_R, hw.E_GBUF_W,
-)  # fmt: skip
+    hw.E_AL1_R,
+    hw.E_AL1_W,
+    hw.E_WL1_R,
+    hw.E_WL1_W,
+    hw.E_OL1_R,
+    hw.E_OL1_W,
+    hw.E_OL2_R,
+    hw.E_OL2_W,
+    hw.E_GBUF_R,
+    hw.E_GBUF_W,
+)
 
 
 @njit

@@ -247,8 +247,17 @@ def _product(converter: _Converter, operator: Operator) -> None:
     )
     kind = LayerType.CONV if groups == 1 and stored else LayerType.GROUP_CONV
     layer = Layer(
-        operator.name, kind, groups * columns, rows, 1, groups * reduced, groups=groups, in_h=rows, in_w=1, on_chip_weights=not stored,
-    )  # fmt: skip
+        operator.name,
+        kind,
+        groups * columns,
+        rows,
+        1,
+        groups * reduced,
+        groups=groups,
+        in_h=rows,
+        in_w=1,
+        on_chip_weights=not stored,
+    )
     out = view(network.tensor_by_name[operator.outputs[0]])
     source = converter.source(left).shape
     same = stored and source == (groups * reduced, rows, 1) and out[0] == groups * columns
@@ -327,8 +336,17 @@ def _vector(converter: _Converter, operator: Operator, activations: list[str]) -
     kind = LayerType.ELTWISE if operator.kind is OperatorKind.ELEMENTWISE else LayerType.POINTWISE
     constants = sum(t.elements for t in network.parameters(operator))
     layer = Layer(
-        operator.name, kind, out[0], out[1], out[2], out[0], operands=operands, in_h=out[1], in_w=out[2], constant_bytes=constants,
-    )  # fmt: skip
+        operator.name,
+        kind,
+        out[0],
+        out[1],
+        out[2],
+        out[0],
+        operands=operands,
+        in_h=out[1],
+        in_w=out[2],
+        constant_bytes=constants,
+    )
     reads: list[Read] = [(a, converter.source(a).shape if joins else out) for a in activations]
     attached = converter.attach(layer, reads)
     if not activations:

@@ -146,9 +146,16 @@ class SomaHardware:
     def integers(self) -> npt.NDArray[np.int64]:
         """The integer parameters in the order of the column constants above."""
         values = [
-            self.vector_lanes, self.kernel_lanes, self.pe_dim, self.al1.capacity_bytes, self.wl1.capacity_bytes,
-            self.ol1.capacity_bytes, self.gbuf_bytes_per_cycle, self.vector_unit_lanes, self.dram_bytes_per_cycle,
-        ]  # fmt: skip
+            self.vector_lanes,
+            self.kernel_lanes,
+            self.pe_dim,
+            self.al1.capacity_bytes,
+            self.wl1.capacity_bytes,
+            self.ol1.capacity_bytes,
+            self.gbuf_bytes_per_cycle,
+            self.vector_unit_lanes,
+            self.dram_bytes_per_cycle,
+        ]
         return np.array(values, dtype=np.int64)
 
     def reals(self) -> npt.NDArray[np.float64]:

@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from codesign.core.errors import UserError
-from codesign.core.files import read_structured
+from codesign.scheduling.soma.model.from_network import graph_from_network
 from codesign.scheduling.soma.model.gpt2 import gpt2_block
 from codesign.scheduling.soma.model.layer_graph import LayerGraph, graph_from_json
+from codesign.workloads.fuse import fuse
+from codesign.workloads.graph_door import GraphForm, open_graph
+from codesign.workloads.network import Network
 from codesign.workloads.zoo import normalized, read_phase, zoo_entry
 
 # A randomly wired network (RandWire, small regime) is one drawn graph, so it is kept as a file: the graph SoMa's authors schedule.
@@ -25,6 +28,11 @@ class Source:
     graph: LayerGraph
     batch: int = 1
     constants: Mapping[str, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """Of the graph."""
+        return self.graph.name
 
 
 def load_graph(
@@ -64,22 +72,22 @@ def load_graph(
             return Source(named, 1 if batch is None else batch)
     if normalized(name) == normalized(RANDWIRE):
         name = str(Path(__file__).parent / "networks" / f"{RANDWIRE}.json")
-    if Path(name).suffix == ".json":
-        raw = read_structured(name)
-        body = raw.get("network", raw) if isinstance(raw, Mapping) else raw
-        if isinstance(body, Mapping) and isinstance(body.get("layers"), list):
-            if any(option is not None for option in (phase, seq, past, dims)):
-                raise UserError(
-                    "--phase, --seq, --past and --dims do not apply to a graph with fixed shapes", where=name
-                )
-            config = raw.get("config") if isinstance(raw.get("config"), Mapping) else {}
-            constants = raw.get("constants") if isinstance(raw.get("constants"), Mapping) else None
-            return Source(graph_from_json(raw, Path(name).name), _batch_of(config, name), constants)
-    from codesign.scheduling.soma.model.from_network import graph_from_network
-    from codesign.workloads.load import load_network
+    opened = open_graph(name, phase=phase, seq=seq, past=past, batch=batch, dims=dims)
+    if isinstance(opened, Network):
+        return Source(graph_from_network(opened), opened.batch)
+    if opened.form is not GraphForm.LAYERS:
+        raise opened.refuse("a scheduler of layers", "--scheduler cosma")
+    return _source_of(opened.value, name)
 
-    network = load_network(name, phase=phase, seq=seq, past=past, batch=batch, dims=dims)
-    return Source(graph_from_network(network), network.batch)
+
+def source_of(network: Network | Source) -> Source:
+    """A network as it was loaded, nothing fused yet, or what `load_graph` gave."""
+    return network if isinstance(network, Source) else Source(graph_from_network(fuse(network)), network.batch)
+
+
+def _source_of(raw: Mapping[str, Any], name: str) -> Source:
+    config, constants = (raw.get(key) if isinstance(raw.get(key), Mapping) else None for key in ("config", "constants"))
+    return Source(graph_from_json(raw, Path(name).name), _batch_of(config or {}, name), constants)
 
 
 def _batch_of(config: Any, name: str) -> int:

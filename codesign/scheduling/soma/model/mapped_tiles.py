@@ -19,6 +19,7 @@ from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.mappers.protocol import Mapper
 from codesign.mapping.constraints import MappingProblem
+from codesign.mapping.mapping import Mapping
 from codesign.scheduling.soma.model import hardware as hw
 from codesign.scheduling.soma.model import layer_graph as nw
 from codesign.scheduling.soma.model.hardware import Memory
@@ -30,6 +31,8 @@ TilePrice = tuple[int, float, float, float, float, float]
 
 NO_PRICE: TilePrice = (-1, 0.0, 0.0, 0.0, 0.0, 0.0)
 UNLIMITED_BYTES_PER_CYCLE = 1 << 40
+ELEMENT_BITS = 8
+"""Width of an element: the model counts one byte each."""
 
 
 def tile_computation(row: nw.IntArray, b: int, k: int, h: int, w: int) -> Computation:
@@ -47,7 +50,7 @@ def tile_computation(row: nw.IntArray, b: int, k: int, h: int, w: int) -> Comput
     ]
     return conv2d(
         N=b, K=groups * kernels, C=groups * channels, P=h, Q=w, R=int(row[nw.R]), S=int(row[nw.S]), G=groups,
-        stride=(int(row[nw.SH]), int(row[nw.SW])), dilation=(dilation[0], dilation[1]), bits=8, partial_bits=24,
+        stride=(int(row[nw.SH]), int(row[nw.SW])), dilation=(dilation[0], dilation[1]), bits=ELEMENT_BITS, partial_bits=24,
     )  # fmt: skip
 
 
@@ -63,6 +66,7 @@ class MappedPlatform:
         objective: What each tile's mapping minimises.
         seed: Of stochastic mappers.
         prices: What was priced so far, by computation.
+        mappings: And how it is mapped.
 
     Raises:
         UserError: The architecture has no DRAM or no core below its buffer, or lacks a size, a bandwidth or an energy.
@@ -74,6 +78,7 @@ class MappedPlatform:
     objective: Objective = Objective.EDP
     seed: int = 0
     prices: dict[Computation, TilePrice] = field(default_factory=dict, compare=False, repr=False)
+    mappings: dict[Computation, Mapping] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         where = f"architecture {self.architecture.name!r}"
@@ -87,6 +92,12 @@ class MappedPlatform:
             raise UserError(f"the level {levels[0].name!r} needs a read bandwidth", where=where)
         if self.architecture.mac.energy_pj is None or any(level.energy is None for level in levels):
             raise UserError("a level or the MAC has no energy", where=where, hint="name a technology")
+        if self.architecture.mac.bits != ELEMENT_BITS:
+            raise UserError(
+                f"this scheduler counts elements of {ELEMENT_BITS} bits, the MACs take {self.architecture.mac.bits}",
+                where=where,
+                hint=f"give `mac: {{bits: {ELEMENT_BITS}}}`, or use --scheduler cosma or codesign map --network, which take any width",
+            )
 
     @property
     def name(self) -> str:
@@ -171,11 +182,19 @@ class MappedPlatform:
             self.prices[computation] = self._map(computation)
         return self.prices[computation]
 
+    def tile_mapping(self, computation: Computation) -> Mapping:
+        """How a tile that has a price is mapped; priced elsewhere (another process), it is mapped again, from the same seed."""
+        if computation not in self.mappings:
+            self._map(computation)
+        return self.mappings[computation]
+
     def _map(self, computation: Computation) -> TilePrice:
         problem = MappingProblem(computation, self.core)
-        cost = self.mapper.map(problem, self.objective, budget=self.budget, seed=self.seed).cost
-        if cost is None:
+        result = self.mapper.map(problem, self.objective, budget=self.budget, seed=self.seed)
+        cost = result.cost
+        if cost is None or result.mapping is None:
             return NO_PRICE
+        self.mappings[computation] = result.mapping
         below = sum(level.energy_pj for level in cost.levels[1:])
         links = sum(level.network_pj for level in cost.levels)
         return cost.latency_cycles, cost.energy_pj, cost.levels[0].energy_pj, below, links, cost.mac_energy_pj

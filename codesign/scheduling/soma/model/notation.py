@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from codesign.core.errors import UserError
+from codesign.core.json_types import JsonObject
 from codesign.scheduling.soma.model.layer_graph import IntArray, LayerGraph
 
 
@@ -171,7 +172,7 @@ class Encoding:
             lines.append("hold: " + " ".join(lives))
         return "\n".join(lines)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The reference data's form."""
         edits = []
         for tensor, start, end in self.dram.durations:

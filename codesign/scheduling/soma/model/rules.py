@@ -9,8 +9,13 @@ from codesign.core.errors import UserError
 
 # Bits of `ModelOptions.flags`, read by the compiled code.
 INTERIOR_HALOS, CHANNEL_CLAMP, VECTOR_TRAFFIC, ATTENTION_BANDWIDTH, STRIDED_READS, STORE_BEFORE_LOAD = (
-    1, 2, 4, 8, 16, 32,
-)  # fmt: skip
+    1,
+    2,
+    4,
+    8,
+    16,
+    32,
+)
 # One more bit of the compiled code's flags: matrix tiles are priced outside it, by a mapper.
 MAPPED_TILES = 64
 

@@ -138,8 +138,14 @@ class DramChain:
         earliest = np.where(source >= 0, last_position[np.maximum(source, 0)], 0)
         earliest = np.where(kinds == kf.STORE, earliest_ends(parsed)[ids], earliest)
         self._tensors = (
-            kinds.copy(), rows[ids, USE].copy(), rows[ids, BYTES].copy(), parsed.transfer_cycles[ids], layers.copy(), source, earliest,
-        )  # fmt: skip
+            kinds.copy(),
+            rows[ids, USE].copy(),
+            rows[ids, BYTES].copy(),
+            parsed.transfer_cycles[ids],
+            layers.copy(),
+            source,
+            earliest,
+        )
         order = compact[begin.order]
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))

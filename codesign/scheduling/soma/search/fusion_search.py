@@ -25,9 +25,17 @@ MAX_TILES = 1 << 16
 MAX_LOADS = 1 << 17
 
 SOMA_MOVES = {
-    "order": 2.0, "tiling": 3.5, "merge_fine": 1.2, "split_fine": 1.2, "shift_fine": 1.0, "merge_dram": 0.8, "split_dram": 0.8,
-    "shift_dram": 0.8, "demote_dram": 0.6, "retile_run": 0.6,
-}  # fmt: skip
+    "order": 2.0,
+    "tiling": 3.5,
+    "merge_fine": 1.2,
+    "split_fine": 1.2,
+    "shift_fine": 1.0,
+    "merge_dram": 0.8,
+    "split_dram": 0.8,
+    "shift_dram": 0.8,
+    "demote_dram": 0.6,
+    "retile_run": 0.6,
+}
 
 
 @dataclass(frozen=True)
@@ -95,9 +103,17 @@ class Workspace:
         stores = tuple(_zeros(self.max_tiles) for _ in range(4))
         tiles = self.max_tiles + 3
         work = (
-            _zeros(tiles), _zeros(tiles), loads, _zeros(self.max_loads), stores, _zeros(tiles), _zeros(tiles), _zeros(self.max_loads),
-            _zeros(self.max_loads + tiles), np.zeros((n, 5), np.int64),
-        )  # fmt: skip
+            _zeros(tiles),
+            _zeros(tiles),
+            loads,
+            _zeros(self.max_loads),
+            stores,
+            _zeros(tiles),
+            _zeros(tiles),
+            _zeros(self.max_loads),
+            _zeros(self.max_loads + tiles),
+            np.zeros((n, 5), np.int64),
+        )
         return cache, groups, lists, work, _zeros(ks.N_SCORE)
 
 

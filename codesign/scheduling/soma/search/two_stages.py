@@ -156,9 +156,14 @@ def _share(options: SearchOptions, problem: Problem, part: float) -> tuple[float
 
 
 def _run_fusion(
-    problem: Problem, start: FusionScheme, objective: Objective, seed: int, share: tuple[float | None, int | None], temperature: float,
+    problem: Problem,
+    start: FusionScheme,
+    objective: Objective,
+    seed: int,
+    share: tuple[float | None, int | None],
+    temperature: float,
     workspace: Workspace,
-) -> FusionResult | None:  # fmt: skip
+) -> FusionResult | None:
     deadline = None if share[0] is None else time.perf_counter() + share[0]
     chain = FusionChain(
         problem, start, objective, seed=seed, start_temperature=temperature, workspace=workspace, deadline=deadline

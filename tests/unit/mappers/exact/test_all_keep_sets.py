@@ -179,11 +179,15 @@ def sliding_on(seed: int) -> MappingProblem:
     names = frozenset(t.name for t in computation.tensors)
     levels = [
         StorageLevel(
-            name=f"L{v}", kind=LevelKind.SRAM if v else LevelKind.DRAM, capacity_bytes=capacity, word_bits=8, keep=names,
+            name=f"L{v}",
+            kind=LevelKind.SRAM if v else LevelKind.DRAM,
+            capacity_bytes=capacity,
+            word_bits=8,
+            keep=names,
             energy=AccessEnergy(*(energy * float(x) for x in rng.uniform(0.3, 1.5, 3))),
         )
         for v, (capacity, energy) in enumerate(zip((None, 60, 24, 2 * tile - 1), (150.0, 30.0, 6.0, 1.0), strict=True))
-    ]  # fmt: skip
+    ]
     return MappingProblem(
         computation, Architecture("a", tuple(levels), Arithmetic(energy_pj=0.3)), Constraints((), True)
     )

@@ -88,7 +88,9 @@ def test_search_evaluator_and_simulator_agree_on_mapped_tiles(arch: str) -> None
     assert (again.latency_cycles, again.energy_pj) == (found.schedule.latency_cycles, found.schedule.energy_pj)
     assert simulate_program(make_instructions(found.schedule)).latency_cycles == again.latency_cycles
     assert len(mapper.asked) == len({p.computation for p in mapper.asked}) > 1
-    fresh = search(replace(problem, hardware=_platform(arch)), Objective(), SearchOptions(Budget(evaluations=600), seed=1))  # fmt: skip
+    fresh = search(
+        replace(problem, hardware=_platform(arch)), Objective(), SearchOptions(Budget(evaluations=600), seed=1)
+    )
     assert isinstance(fresh, Found) and fresh.schedule.encoding() == found.schedule.encoding()
 
 

@@ -50,7 +50,13 @@ def cost(layer: Layer, shape: tuple[int, int, int, int], options: ModelOptions) 
     )
     row = graph.table[0].copy()
     if layer.wgt_prevs:
-        row = LayerGraph("row", (replace(layer, ifm_prevs=(), wgt_prevs=(), on_chip_weights=True, ext_prevs=(0,)),), ((1, 1, 1),)).table[0].copy()  # fmt: skip
+        row = (
+            LayerGraph(
+                "row", (replace(layer, ifm_prevs=(), wgt_prevs=(), on_chip_weights=True, ext_prevs=(0,)),), ((1, 1, 1),)
+            )
+            .table[0]
+            .copy()
+        )
     out = np.zeros(7)
     tile_cost(row, *shape, EDGE.integers(), EDGE.reals(), options.flags, out)
     return out

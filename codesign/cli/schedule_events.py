@@ -1,0 +1,61 @@
+"""`codesign schedule --timing event`: what the two families of schedulers share."""
+
+from typing import TYPE_CHECKING, Any
+
+from codesign.core.errors import UserError, unknown_name
+
+if TYPE_CHECKING:
+    from codesign.cli.schedule_options import ScheduleOptions
+    from codesign.timing.simulate import Run
+    from codesign.timing.table import Timing
+
+_KINDS = ("analytical", "event")
+
+
+def wants_events(options: "ScheduleOptions") -> bool:
+    """Whether the schedule is simulated.
+
+    Raises:
+        UserError: The kind of timing is unknown, or a table is given without it.
+    """
+    if options.timing is not None and options.timing not in _KINDS:
+        raise unknown_name("--timing", options.timing, _KINDS)
+    if options.timing_table is not None and options.timing != "event":
+        raise UserError("--timing-table is an option of --timing event", hint="give --timing event, or leave it out")
+    return options.timing == "event"
+
+
+def timing_table(options: "ScheduleOptions", name: str) -> "Timing":
+    """The machine's constants: the table that is given, else the one of the architecture's name, else none."""
+    from codesign.timing.table import Timing, load_timing, named_tables
+
+    if options.timing_table is not None:
+        return load_timing(options.timing_table)
+    return load_timing(name) if name in named_tables() else Timing("default", source="no latencies")
+
+
+def event_record(run: "Run", analytic_cycles: int) -> dict[str, Any]:
+    """What simulated cycles add to a schedule's JSON."""
+    return {
+        "latency_cycles": run.latency_cycles,
+        "analytic_cycles": analytic_cycles,
+        "bound_by": run.bound_by,
+        "waits_for": run.waits_for,
+        "timing": {
+            "complete": run.complete,
+            "instructions": run.operations,
+            "resources": {use.resource: use.to_json() for use in run.resources},
+        },
+    }
+
+
+def print_events(run: "Run", analytic_cycles: int) -> None:
+    """Both models side by side, and how the resources spent the run."""
+    more = run.latency_cycles / analytic_cycles - 1
+    partial = "" if run.complete else f" (partial: {run.simulated:,} of {run.operations:,} instructions)"
+    print(f"event-timed: {run.latency_cycles:,} cycles, {more:+.2%} on {analytic_cycles:,} analytical ones{partial}")
+    print(f"  busiest: {run.bound_by}, which waits most for {run.waits_for}")
+    for use in run.resources:
+        waits = ", ".join(f"{kind} {cycles:,.0f}" for kind, cycles in sorted(use.stalled, key=lambda w: -w[1])[:3])
+        share = use.busy_cycles / max(1, run.latency_cycles)
+        print(f"  {use.resource}: busy {share:.1%}" + (f"; waits for {waits}" if waits else ""))

@@ -1,0 +1,192 @@
+"""Analytical against event-timed latency of the same mappings: rank correlation, lost optima, simulations a second.
+
+    python -m experiments.timing_rank --out runs/timing_rank
+
+For every distinct layer of a network a pool of mappings is drawn: what annealing for latency finds from several seeds, those with two
+neighbouring loops exchanged, and the best of a few random ones each. All are scored by both models. `lost` says how much longer the mapping
+that the analytical model ranks first takes, by simulation, than the best of the pool. Times are CPU seconds of one core.
+"""
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from codesign.arch.architecture import Architecture
+from codesign.arch.presets import load_preset
+from codesign.core.errors import UserError
+from codesign.core.files import write_json
+from codesign.core.goals import Budget, Objective
+from codesign.cost.arrays import encode_problem
+from codesign.cost.cost import Cost, evaluate
+from codesign.cost.kernel import make_kernel, score
+from codesign.evaluation.timed import exchanges
+from codesign.mappers.annealing import AnnealingMapper
+from codesign.mappers.random_search import RandomMapper
+from codesign.mapping.constraints import MappingProblem
+from codesign.mapping.mapping import Mapping
+from codesign.mapping.nest import encode_nest
+from codesign.timing.derive import derive
+from codesign.timing.engine import run
+from codesign.timing.simulate import OPERATION_LIMIT, Run, simulate
+from codesign.timing.table import encode_timing, timing_for
+from codesign.workloads.computation import Computation
+from codesign.workloads.load import load_network
+from codesign.workloads.workload import Workload
+from experiments.validation.common import spearman
+
+_EXCHANGES, _NO_EVENTS = 8, np.zeros((0, 4))
+
+
+@dataclass(frozen=True)
+class Config:
+    """What is compared.
+
+    Args:
+        network: Its distinct layers.
+        architectures: Presets.
+        seeds: Annealing runs a layer.
+        moves: Mappings scored in each.
+        random: Random mappings a layer, each the best of `tries`.
+        tries: See above.
+        speed_seconds: CPU seconds for which each architecture's simulations are counted.
+        seed: Of every random choice.
+    """
+
+    network: str = "resnet50"
+    architectures: tuple[str, ...] = ("eyeriss", "simba", "gemmini")
+    seeds: int = 3
+    moves: int = 2000
+    random: int = 16
+    tries: int = 20
+    speed_seconds: float = 2.0
+    seed: int = 0
+
+
+def pool(problem: MappingProblem, config: Config) -> list[Mapping]:
+    """Different mappings of one layer, good and poor ones."""
+    found: list[Mapping | None] = []
+    for i in range(config.seeds):
+        budget = Budget(evaluations=config.moves)
+        best = AnnealingMapper().map(problem, Objective.LATENCY, budget=budget, seed=config.seed + i).mapping
+        found += [best, *(() if best is None else islice(exchanges(best), _EXCHANGES))]
+    for i in range(config.random):
+        budget = Budget(evaluations=config.tries)
+        found.append(RandomMapper().map(problem, Objective.LATENCY, budget=budget, seed=config.seed + i).mapping)
+    return list(dict.fromkeys(m for m in found if m is not None))
+
+
+def compare_layer(computation: Computation, architecture: Architecture, config: Config) -> dict[str, Any]:
+    """Both latencies of a pool of mappings: how they correlate, and what the analytical optimum loses."""
+    timing = timing_for(architecture)
+    analytic, events, bounds, kept = [], [], [], []
+    for mapping in pool(MappingProblem(computation, architecture), config):
+        cost, timed = (
+            evaluate(computation, architecture, mapping),
+            simulate(computation, architecture, mapping, timing),
+        )
+        if isinstance(cost, Cost) and isinstance(timed, Run) and timed.complete:
+            analytic.append((cost.latency_cycles, cost.energy_pj))
+            events.append(timed.latency_cycles)
+            bounds.append((timed.bound_by, timed.waits_for))
+            kept.append(mapping)
+    first = min(range(len(kept)), key=lambda i: analytic[i])
+    best = min(range(len(kept)), key=lambda i: (events[i], analytic[i]))
+    return {
+        "layer": computation.name or str(computation),
+        "mappings": len(kept),
+        "spearman": spearman([a[0] for a in analytic], events) if len(kept) > 2 else None,
+        "analytical_optimum": {"analytic_cycles": analytic[first][0], "event_cycles": events[first]},
+        "event_optimum": {"analytic_cycles": analytic[best][0], "event_cycles": events[best]},
+        "lost": events[first] / events[best] - 1.0,
+        "bound_by": bounds[first][0],
+        "waits_for": bounds[first][1],
+        "mapping": kept[first],
+    }
+
+
+def simulations_per_second(
+    pairs: list[tuple[Computation, Mapping]], architecture: Architecture, seconds: float
+) -> float:
+    """Layers scored, their plans derived and run, in a CPU second."""
+    machine = encode_timing(timing_for(architecture), architecture)
+    ready = []
+    for computation, mapping in pairs:
+        nest = encode_nest(computation, architecture, mapping)
+        count = nest.loops.shape[0]
+        kernel = make_kernel(encode_problem(computation, architecture), count)
+        ready.append((kernel, nest, count))
+    done, started = 0, time.process_time()
+    while time.process_time() - started < seconds:
+        for kernel, nest, count in ready:
+            score(kernel, nest, count)
+            plan, _ = derive(kernel, nest, count, machine)
+            run(plan, True, OPERATION_LIMIT, _NO_EVENTS)
+        done += len(ready)
+    return done / (time.process_time() - started)
+
+
+def compare_architecture(name: str, config: Config) -> dict[str, Any]:
+    """All layers of the network on one preset."""
+    architecture = load_preset(name)
+    network = load_network(config.network, bits=architecture.mac.bits)
+    layers = [group.computation for group in Workload.of([network]).distinct_layers()]
+    rows = [compare_layer(computation, architecture, config) for computation in layers]
+    pairs = [(computation, row.pop("mapping")) for computation, row in zip(layers, rows, strict=True)]
+    lost = np.array([row["lost"] for row in rows])
+    found = [row["spearman"] for row in rows if row["spearman"] is not None]
+    everything = [row["analytical_optimum"] for row in rows]
+    more = np.array([e["event_cycles"] / e["analytic_cycles"] - 1 for e in everything])
+    return {
+        "architecture": name,
+        "layers": len(rows),
+        "mappings": sum(row["mappings"] for row in rows),
+        "spearman_median": float(np.median(found)),
+        "spearman_least": float(min(found)),
+        "event_over_analytic_median": float(np.median(more)),
+        "event_over_analytic_worst": float(more.max()),
+        "optima_lost": int((lost > 0).sum()),
+        "lost_mean": float(lost.mean()),
+        "lost_worst": float(lost.max()),
+        "simulations_per_cpu_second": simulations_per_second(pairs, architecture, config.speed_seconds),
+        "rows": rows,
+    }
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Compare and print a table and one line of JSON; 2 for a user's mistake."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--network", default=Config.network)
+    parser.add_argument("--arch", nargs="+", default=list(Config.architectures), help="presets")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="write all rows as JSON to this folder")
+    parser.add_argument("--smoke", action="store_true", help="a run of seconds")
+    given = parser.parse_args(arguments)
+    config = Config(given.network, tuple(given.arch), seed=given.seed)
+    if given.smoke:
+        config = Config(given.network, tuple(given.arch[:1]), 1, 100, 4, 3, 0.05, given.seed)
+    try:
+        found = [compare_architecture(name, config) for name in config.architectures]
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    for item in found:
+        for row in sorted(item["rows"], key=lambda r: -r["lost"])[:5]:
+            print(
+                f"{item['architecture']:10} {row['layer'][:40]:40} lost {row['lost']:7.2%}  {row['bound_by']} waits for {row['waits_for']}"
+            )
+    if given.out is not None:
+        write_json(given.out / "timing_rank.json", {"config": asdict(config), "architectures": found})
+    short = [{k: v for k, v in item.items() if k != "rows"} for item in found]
+    print(json.dumps({"experiment": "timing_rank", "network": config.network, "architectures": short}))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,46 @@
+"""The how-to page of serving: its files and its command give the figures that stand there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import run
+
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "llm-serving.md").read_text()
+BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+TABLES = re.findall(r"\| figure \|.*?\n\n", PAGE, re.DOTALL)
+
+
+def rows(table: str) -> dict[str, list[str]]:
+    """First column -> the others."""
+    lines = [[cell.strip() for cell in line.strip("|\n ").split("|")] for line in table.strip().splitlines()[2:]]
+    return {line[0]: line[1:] for line in lines}
+
+
+@pytest.mark.parametrize(("chips", "column"), [("", 0), (BLOCKS[1], 1)], ids=["one chip", "four chips"])
+def test_the_page_shows_what_the_command_prints(tmp_path: Path, chips: str, column: int) -> None:
+    (tmp_path / "serving.yaml").write_text(BLOCKS[0] + chips)
+    (line,) = re.findall(r"codesign (serve serving\.yaml .*)", PAGE)
+    arguments = line.replace("serving.yaml", str(tmp_path / "serving.yaml")).split()
+    shown = run(*arguments)
+    assert shown.code == 0, shown.err
+    found = dict(
+        re.findall(
+            r"^(time to first token|time per output token|tokens per second|tokens per joule) +(.*)$", shown.out, re.M
+        )
+    )
+    page = rows(TABLES[1])
+    for figure, printed in found.items():
+        number = page[figure][column]
+        unit = number.removeprefix(number.split()[0])
+        digits = len(number.split()[0].partition(".")[2])
+        assert f"{float(printed.split()[0].replace(',', '')):.{digits}f}{unit}" == number, (figure, printed, number)
+    if column == 0:
+        for figure, (text,) in rows(TABLES[0]).items():
+            if figure in found:
+                assert text == page[figure][0]
+            else:
+                head, share = re.findall(r"[\d.]+", text)
+                (phase,) = re.findall(rf"^{re.escape(figure)}.*$", shown.out, re.M)
+                assert f": {head} ms" in phase and f"DRAM {share}%" in phase, phase

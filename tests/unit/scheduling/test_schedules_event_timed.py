@@ -1,0 +1,68 @@
+"""`codesign schedule --timing event`: equal to the analytical timing without latencies, longer with them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.command_line import run
+
+TABLE = """timing:
+  name: slow
+  fill_drain_cycles: 20
+  levels:
+  - {level: DRAM, read_startup_cycles: 50, write_startup_cycles: 30, latency_cycles: 40}
+"""
+
+
+def schedule(*arguments: object) -> Any:
+    return run("schedule", "--network", "alexnet", "--seed", 1, "--format", "json", *arguments)
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Path:
+    path = tmp_path / "slow.yaml"
+    path.write_text(TABLE)
+    return path
+
+
+def test_fused_schedules_without_latencies_keep_their_timing(slow: Path) -> None:
+    search = ("--scheduler", "soma", "--evaluations", 60)
+    plain = schedule(*search).json
+    timed = schedule(*search, "--timing", "event").json
+    assert timed["latency_cycles"] == timed["analytic_cycles"] == plain["latency_cycles"]
+    late = schedule(*search, "--timing", "event", "--timing-table", slow).json
+    assert late["analytic_cycles"] == plain["latency_cycles"] < late["latency_cycles"]
+    assert late["timing"]["complete"]
+    assert set(late["timing"]["resources"]) == {"array", "DRAM channel"}
+
+
+@pytest.mark.slow("speed")
+def test_tiles_of_a_mapper_take_their_simulated_cycles() -> None:
+    search = ("--scheduler", "soma", "--arch", "soma-edge", "--tile-cost", "random", "--evaluations", 20)
+    timed = schedule(*search, "--timing", "event").json
+    assert timed["latency_cycles"] > timed["analytic_cycles"]
+
+
+def test_spilled_schedules_wait_for_their_transfers(slow: Path) -> None:
+    search = ("--scheduler", "cosma", "--arch", "gemmini", "--capacity", "M_R", "--timing", "event")
+    timed = schedule(*search).json
+    assert timed["latency_cycles"] >= timed["analytic_cycles"]
+    late = schedule(*search, "--timing-table", slow, "--parameters").json
+    assert late["latency_cycles"] > timed["latency_cycles"]
+    assert late["waits_for"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--scheduler", "cosma", "--timing", "event"), "--timing event needs --arch"),
+        (("--scheduler", "soma", "--timing", "exact"), "unknown --timing 'exact'"),
+        (("--scheduler", "soma", "--timing-table", "gemmini-rtl"), "--timing-table is an option of --timing event"),
+        (("--scheduler", "soma cosma", "--arch", "simba", "--timing", "event"), "--timing is used with one scheduler"),
+    ],
+)
+def test_options_that_do_not_go_together(arguments: tuple[object, ...], message: str) -> None:
+    done = schedule(*arguments)
+    assert done.code == 2
+    assert message in done.err
