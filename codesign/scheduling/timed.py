@@ -113,9 +113,10 @@ def time_spilled(
     """
     if not schedule.graph.macs:
         raise UserError(
-            "--timing event needs the operators' multiply-accumulates", where=f"graph {schedule.graph.name!r}",
+            "--timing event needs the operators' multiply-accumulates",
+            where=f"graph {schedule.graph.name!r}",
             hint="give a network by zoo name or ONNX file",
-        )  # fmt: skip
+        )
     program = _SpillProgram(schedule, architecture, timing)
     return run_instructions(
         program.instructions,
