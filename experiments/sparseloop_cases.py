@@ -7,6 +7,7 @@ A folder holds `cases.csv`, `counts.csv`, `mappings.json`, `architectures.json`,
 import csv
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -70,11 +71,37 @@ def read_json(path: Path) -> dict[str, Any]:
     return dict(found)
 
 
+@dataclass(frozen=True)
+class Unread:
+    """A recorded run that this library cannot express.
+
+    Args:
+        name: As recorded.
+        reason: The message.
+    """
+
+    name: str
+    reason: str
+
+
 def read_cases(folder: Path) -> list[Case]:
     """All recorded runs of a folder.
 
     Raises:
-        UserError: The folder has no cases, or a case lacks its mapping or architecture.
+        UserError: The folder has no cases, or one cannot be read.
+    """
+    found = list(read_each(folder))
+    for case in found:
+        if isinstance(case, Unread):
+            raise UserError(case.reason, where=case.name)
+    return [case for case in found if isinstance(case, Case)]
+
+
+def read_each(folder: Path) -> Iterator[Case | Unread]:
+    """The recorded runs of a folder one by one, and why one cannot be read.
+
+    Raises:
+        UserError: The folder has no cases.
     """
     rows = read_rows(folder / "cases.csv")
     if not rows:
@@ -82,30 +109,41 @@ def read_cases(folder: Path) -> list[Case]:
     counts: dict[str, list[dict[str, str]]] = {}
     for row in read_rows(folder / "counts.csv"):
         counts.setdefault(row["case"], []).append(row | {"tensor": row["tensor"].removesuffix(" (Streamed)")})
-    mappings, architectures = read_json(folder / "mappings.json"), read_json(folder / "architectures.json")
-    masks, densities = read_json(folder / "mask_nonzeros.json"), read_rows(folder / "eyerissv2_pe_mobilenet.csv")
-    cases = []
+    recorded = _Recorded(
+        read_json(folder / "mappings.json"),
+        read_json(folder / "architectures.json"),
+        read_json(folder / "mask_nonzeros.json"),
+        read_rows(folder / "eyerissv2_pe_mobilenet.csv"),
+    )
     for row in rows:
-        name = row["case"]
-        for what, table, key in (("mapping", mappings, name), ("architecture", architectures, row["architecture"])):
-            if key not in table:
-                raise UserError(f"case {name!r} has no {what} {key!r}", where=str(folder))
-        nest = [(str(level), str(loops)) for level, loops in mappings[name]]
-        computation = _computation(row, nest)
-        computation, notes = _with_densities(computation, row, masks, densities)
-        keep = {level: [r["tensor"] for r in counts.get(name, []) if r["level_name"] == level] for level, _ in nest}
-        cases.append(
-            Case(
-                name,
-                row,
-                tuple(counts.get(name, [])),
-                computation,
-                _architecture(row["architecture"], architectures[row["architecture"]], nest, keep),
-                _mapping(nest, keep),
-                notes,
-            )
-        )
-    return cases
+        try:
+            yield _read_case(row, counts.get(row["case"], []), recorded)
+        except UserError as error:
+            yield Unread(row["case"], str(error))
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """The files that several cases share."""
+
+    mappings: dict[str, Any]
+    architectures: dict[str, Any]
+    masks: dict[str, Any]
+    layers: list[dict[str, str]]
+
+
+def _read_case(row: dict[str, str], counts: list[dict[str, str]], recorded: _Recorded) -> Case:
+    name = row["case"]
+    tables = (("mapping", recorded.mappings, name), ("architecture", recorded.architectures, row["architecture"]))
+    for what, table, key in tables:
+        if key not in table:
+            raise UserError(f"case {name!r} has no {what} {key!r}")
+    nest = [(str(level), str(loops)) for level, loops in recorded.mappings[name]]
+    computation, notes = _with_densities(_computation(row, nest), row, recorded.masks, recorded.layers)
+    keep = {level: [r["tensor"] for r in counts if r["level_name"] == level] for level, _ in nest}
+    described = recorded.architectures[row["architecture"]]
+    architecture = _architecture(row["architecture"], described, nest, keep)
+    return Case(name, row, tuple(counts), computation, architecture, _mapping(nest, keep), notes)
 
 
 def _loops(text: str) -> list[tuple[str, int, str]]:
@@ -177,6 +215,9 @@ def _architecture(
 ) -> Architecture:
     """The hardware with the fan-outs the mapping uses: where children are skipped it may use more than there are (law A5)."""
     described = {level["name"].split("[")[0]: level for level in recorded["levels"]}
+    for level, _ in nest:
+        if level not in described:
+            raise unknown_name("level", level, list(described), where=f"architecture {name!r}")
     levels = []
     for level, text in nest:
         x = y = 1

@@ -7,6 +7,7 @@ import sys
 import time
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
@@ -118,11 +119,13 @@ class Answer:
         result: The schedule, or why there is none.
         graph: With all parameters.
         document: The JSON value.
+        bits: Width of an element; None where the file gives bytes.
     """
 
     result: Schedule | TooSmall | Unplaced
     graph: OperatorGraph
     document: dict[str, Any]
+    bits: int | None
 
 
 def find(options: ScheduleOptions) -> Answer:
@@ -141,8 +144,11 @@ def find(options: ScheduleOptions) -> Answer:
             f"scheduler {options.scheduler!r} needs --network",
             hint="a zoo name, an ONNX file, a .pt2 file of torch.export or a graph as JSON",
         )
+    architecture = _architecture(options)
+    bits = 8 if architecture is None else architecture.mac.bits  # as `map --network` reads them
     whole = load_graph(
         options.network,
+        bits=bits,
         fused=not options.unfused,
         batch=options.batch,
         seq=options.seq,
@@ -150,7 +156,6 @@ def find(options: ScheduleOptions) -> Answer:
         phase=options.phase,
         dims=parse_dims(options.dims),
     )
-    architecture = _architecture(options)
     own = {
         "parameters": options.parameters,
         "route": options.route,
@@ -161,7 +166,8 @@ def find(options: ScheduleOptions) -> Answer:
     budget = Budget(None if options.time_limit is None else _positive(options.time_limit))
     problem = ScheduleProblem(whole, architecture)
     result = scheduler.schedule(problem, Objective.EDP, budget=budget, seed=options.seed or 0)
-    return Answer(result.found, whole, _document(result, whole, architecture))
+    in_bytes = Path(options.network).suffix == ".json"
+    return Answer(result.found, whole, _document(result, whole, architecture), None if in_bytes else bits)
 
 
 def _document(result: ScheduleResult, whole: OperatorGraph, architecture: Architecture | None) -> JsonObject:
@@ -210,6 +216,7 @@ def _schedule(options: ScheduleOptions) -> None:
     apart = "" if options.parameters else ", not in the scratchpad (--parameters puts them there)"
     typer.echo(
         f"{found.graph.name}: {len(found.graph.operators)} operators, {macs}{found.graph.weight_bytes:,} bytes of weights{apart}"
+        f"{'' if found.bits is None else f'; elements of {found.bits} bits'}"
     )
     if isinstance(result, Schedule):
         _print_schedule(result, document)

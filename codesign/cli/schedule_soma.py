@@ -230,7 +230,7 @@ def headline(count: Mapping[str, Any]) -> str:
     cut = "" if layers == operators else f" (scheduled as {layers} layers, since those with wide weights are cut)"
     return (
         f"{count['network']}, batch {count['batch']}: {operators} operators{cut}, {count['macs']:,} MACs, "
-        f"{count['weight_bytes']:,} bytes of weights"
+        f"{count['weight_bytes']:,} bytes of weights; elements of 8 bits"
     )
 
 

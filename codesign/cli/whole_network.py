@@ -284,6 +284,9 @@ def _show_events(result: "NetworkResult", events: "TimedNetwork", as_json: bool)
         f"event-timed  {latency:,.0f} cycles = {latency / result.architecture.clock_hz:.4g} s, "
         f"{latency / events.analytic_cycles - 1:+.2%} on the analytical; simulated in {events.seconds:.2f} s"
     )
+    if not events.complete:
+        left = f"; not simulated: {', '.join(events.missing)}" if events.missing else ""
+        console.print(f"partial: the limit of operations or an interruption ended the simulation{left}")
 
 
 def _write(result: "NetworkResult", out: Path, events: "TimedNetwork | None") -> list[str]:

@@ -202,12 +202,14 @@ class TimedNetwork:
         vector_cycles: Of the operators that are no multiply-accumulates, by the analytical model.
         seconds: Wall-clock time of the simulations.
         timeline: A layer that takes most of the time, and its first operations.
+        missing: Layers that an interruption left out; their cycles stand in neither sum.
     """
 
     layers: tuple[TimedLayer, ...]
     vector_cycles: float
     seconds: float
     timeline: tuple[str, tuple[Event, ...]] = ("", ())
+    missing: tuple[str, ...] = ()
 
     @property
     def latency_cycles(self) -> float:
@@ -218,6 +220,11 @@ class TimedNetwork:
     def analytic_cycles(self) -> float:
         """Of the same mappings by the analytical model."""
         return sum(x.analytic_cycles * x.count for x in self.layers) + self.vector_cycles
+
+    @property
+    def complete(self) -> bool:
+        """Whether every layer was simulated to its end."""
+        return not self.missing and all(x.run.complete for x in self.layers)
 
     @property
     def slowest(self) -> TimedLayer:
@@ -245,7 +252,8 @@ class TimedNetwork:
             "bound_by": self.slowest.run.bound_by,
             "waits_for": self.slowest.run.waits_for,
             "seconds": self.seconds,
-            "status": "ok" if all(x.run.complete for x in self.layers) else "partial",
+            "status": "ok" if self.complete else "partial",
+            "layers_missing": list(self.missing),
             "timing": [
                 {
                     "layer": x.name,
@@ -297,6 +305,7 @@ def time_mappings(
     """Simulate every distinct layer of a workload; layers follow one another, as in the analytical result.
 
     Activations that stay on chip between layers are moved all the same: mappings are timed as they stand.
+    Ctrl-C after the first layer ends the simulation with the layers that are done; the result names the others.
 
     Args:
         layers: With mapping and cost.
@@ -321,8 +330,15 @@ def time_mappings(
         assert isinstance(run, Run)  # its cost is known, so it fits
         return run
 
-    found = [TimedLayer(x.name, x.count, x.cost.latency_cycles, run_of(x)) for x in layers]
-    network = TimedNetwork(tuple(found), vector_cycles, time.perf_counter() - started)
+    found: list[TimedLayer] = []
+    try:
+        for x in layers:
+            found.append(TimedLayer(x.name, x.count, x.cost.latency_cycles, run_of(x)))
+    except KeyboardInterrupt:
+        if not found:
+            raise
+    missing = tuple(x.name for x in layers[len(found) :])
+    network = TimedNetwork(tuple(found), vector_cycles, time.perf_counter() - started, missing=missing)
     slowest = layers[found.index(network.slowest)]
     return replace(network, timeline=(slowest.name, run_of(slowest, EVENTS_SHOWN).events))
 

@@ -113,9 +113,10 @@ def time_spilled(
     """
     if not schedule.graph.macs:
         raise UserError(
-            "--timing event needs the operators' multiply-accumulates", where=f"graph {schedule.graph.name!r}",
+            "--timing event needs the operators' multiply-accumulates",
+            where=f"graph {schedule.graph.name!r}",
             hint="give a network by zoo name or ONNX file",
-        )  # fmt: skip
+        )
     return run_instructions(
         *_spill_program(schedule, architecture, timing),
         run_cycles=timing.run_cycles,
@@ -148,10 +149,12 @@ def _spill_program(
         return tuple(
             i
             for k, (other, there) in enumerate(stays)
-            if k != number and other.last_step < stay.first_step and there < at + stay.size_bytes
+            if k != number
+            and other.last_step < stay.first_step
+            and there < at + stay.size_bytes
             and at < there + other.size_bytes
             for i in last_use.get(k, ())
-        )  # fmt: skip
+        )
 
     def load(kind: str, size: int, after: tuple[int, ...]) -> int:
         cycles = math.ceil(size * in_per_byte - 1e-9) + dram.read_startup_cycles

@@ -13,7 +13,7 @@ from codesign.cost.cost import Infeasible, evaluate
 from codesign.cost.kernel import VALID, make_kernel, score
 from codesign.cost.sparse.bounds import refuse_sparsity
 from codesign.mapping.mapping import Mapping
-from codesign.mapping.nest import FloatArray, encode_nest
+from codesign.mapping.nest import FloatArray, IntArray, encode_nest
 from codesign.timing.batches import batch_bound
 from codesign.timing.derive import ARRAY, ISSUER, RETAIN, derive
 from codesign.timing.dram.plan_bursts import MemoryTraffic, with_memory
@@ -24,6 +24,9 @@ from codesign.workloads.computation import Computation
 
 OPERATION_LIMIT = 20_000_000
 """Simulated operations after which a run is stopped and reported as partial."""
+
+FIRST_OPERATIONS = 200_000
+"""Simulated before the rest: what an interruption from the keyboard leaves."""
 
 
 @dataclass(frozen=True)
@@ -210,8 +213,7 @@ def run_plan(
         operation_limit: Simulated operations after which the run is cut short.
         skip: Whether repeating states are jumped over.
     """
-    room = np.zeros((events, 4))
-    status, cycles, busy, stalled, counts, work = run(plan, skip, operation_limit, room)
+    (status, cycles, busy, stalled, counts, work), room = _interruptible(plan, skip, operation_limit, events)
     held = np.zeros(plan.resources)
     for k in range(len(names)):
         for side, r in enumerate(plan.resource[k]):
@@ -232,6 +234,29 @@ def run_plan(
     complete = status != CUT_SHORT
     exact = cycles + timing.run_cycles
     return Run(total, complete, uses, resources[bound], int(counts.sum()), int(work[0]), timeline, exact)
+
+
+_Result = tuple[int, float, FloatArray, FloatArray, IntArray, IntArray]
+
+
+def _interruptible(plan: Plan, skip: bool, limit: int, events: int) -> tuple[_Result, FloatArray]:
+    """The engine's result and its timeline; after Ctrl-C in a long run those of its first operations.
+
+    Compiled code sees no signal. So a short run goes before a long one, and is what an interruption leaves.
+    """
+    found: tuple[_Result, FloatArray] | None = None
+    for most in (FIRST_OPERATIONS, limit) if limit > FIRST_OPERATIONS else (limit,):
+        room = np.zeros((events, 4))
+        try:
+            found = run(plan, skip, most, room), room
+        except KeyboardInterrupt:
+            if found is None:
+                raise
+            break
+        if found[0][0] != CUT_SHORT:
+            break
+    assert found is not None  # there is one limit at least
+    return found
 
 
 def _use(
