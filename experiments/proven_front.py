@@ -135,7 +135,14 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", default="gemmcore", help="gemmcore, convcore, eyeriss or SPACE:NETWORK")
     parser.add_argument("--epsilon", type=float, default=0.0, help="designs at most this share better are left out")
-    parser.add_argument("--time-limit", "--cpu-limit", dest="cpu_limit", type=float, default=3600.0, help="CPU seconds after which the gap is reported")  # fmt: skip
+    parser.add_argument(
+        "--time-limit",
+        "--cpu-limit",
+        dest="cpu_limit",
+        type=float,
+        default=3600.0,
+        help="CPU seconds after which the gap is reported",
+    )
     parser.add_argument("--out", type=Path, help="folder for the line as a file")
     parser.add_argument("--smoke", action="store_true", help="convcore within 50 %%")
     options = parser.parse_args(arguments)

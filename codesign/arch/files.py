@@ -141,8 +141,14 @@ def _read_fanout(fields: Fields) -> Fanout:
 
 
 _MESH_NUMBERS = (
-    "flit_bits", "packet_flits", "virtual_channels", "buffer_flits", "routing_cycles", "credit_cycles", "add_cycles"
-)  # fmt: skip
+    "flit_bits",
+    "packet_flits",
+    "virtual_channels",
+    "buffer_flits",
+    "routing_cycles",
+    "credit_cycles",
+    "add_cycles",
+)
 
 
 def _read_mesh(fields: Fields, x: int, y: int) -> MeshLinks:

@@ -65,9 +65,14 @@ def make_mesh(computation: Computation, architecture: Architecture, bounds: IntA
     reach = 1 + (coef * (bounds - 1)[None, None, :]).sum(axis=2)
     unit = np.cumprod(np.concatenate([np.ones((len(coef), 1), np.int64), reach[:, :-1]], axis=1), axis=1)
     return MeshArrays(
-        level, bits, np.ascontiguousarray(unit), np.zeros((2, nodes, 6)), np.zeros((nodes, 6), np.int64),
-        np.zeros((2, children), np.int64), np.zeros((2, nodes), np.int64),
-    )  # fmt: skip
+        level,
+        bits,
+        np.ascontiguousarray(unit),
+        np.zeros((2, nodes, 6)),
+        np.zeros((nodes, 6), np.int64),
+        np.zeros((2, children), np.int64),
+        np.zeros((2, nodes), np.int64),
+    )
 
 
 @njit_plain
@@ -101,9 +106,16 @@ def neighbour(here: int, port: int, width: int) -> int:
 
 @njit_plain
 def list_children(
-    loops: IntArray, start: int, stop: int, t: int, width: int, coef: IntArray, unit: IntArray, outside: IntArray,
+    loops: IntArray,
+    start: int,
+    stop: int,
+    t: int,
+    width: int,
+    coef: IntArray,
+    unit: IntArray,
+    outside: IntArray,
     child: IntArray,
-) -> int:  # fmt: skip
+) -> int:
     """Offset (as one number) and node of every child that a fan-out's spatial loops use; returns how many."""
     total = 1
     for i in range(start, stop):
@@ -129,9 +141,18 @@ def list_children(
 
 @njit_plain
 def _send_down(
-    child: IntArray, total: int, leader: int, everyone: bool, trees: int, parent: int, width: int, flits: float,
-    load: FloatArray, mark: IntArray, token: int,
-) -> int:  # fmt: skip
+    child: IntArray,
+    total: int,
+    leader: int,
+    everyone: bool,
+    trees: int,
+    parent: int,
+    width: int,
+    flits: float,
+    load: FloatArray,
+    mark: IntArray,
+    token: int,
+) -> int:
     """A parent's multicast to the children that share the leader's tile, or to the leader alone; returns its links."""
     links = 0
     load[parent, INJECTION] += flits
@@ -189,9 +210,18 @@ def _send_up(
 
 @njit_plain
 def add_loads(
-    mesh: IntArray, child: IntArray, total: int, words_down: float, words_up: float, bits: int, everyone: bool,
-    load: FloatArray, mark: IntArray, role: IntArray, token: int,
-) -> tuple[int, float]:  # fmt: skip
+    mesh: IntArray,
+    child: IntArray,
+    total: int,
+    words_down: float,
+    words_up: float,
+    bits: int,
+    everyone: bool,
+    load: FloatArray,
+    mark: IntArray,
+    role: IntArray,
+    token: int,
+) -> tuple[int, float]:
     """Add one tensor's flits to the links of a mesh.
 
     Args:

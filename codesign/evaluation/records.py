@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NotRequired, TypeAlias, TypedDict
 
 from codesign.core.json_types import Json
+from codesign.core.point import Point
 
 LoopNest: TypeAlias = list[dict[str, Any]]
 """A mapping in the form of its files, which `mapping_from_json` reads and checks."""
@@ -249,3 +250,14 @@ class HeadRecord(TypedDict):
     config: ConfigRecord
     versions: NotRequired[dict[str, str]]
     format: NotRequired[int]
+
+
+class TrialRecord(TypedDict):
+    """A trial, its detail apart."""
+
+    number: int
+    point: Point
+    metrics: dict[str, float]
+    infeasible: dict[str, Json] | None
+    seconds: float
+    elapsed_s: float

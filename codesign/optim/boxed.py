@@ -213,7 +213,7 @@ class BoxProof:
         if low.any() and not self.withdrawn:
             k = int(np.flatnonzero(low)[0])
             point = self._problem.space.to_points(row[None])[0]
-            self.withdrawn = f"the bound of {self._metrics[k]!r} is wrong: {point} was evaluated at {values[k]:.9g}, below its bound {bound[k]:.9g}"  # fmt: skip
+            self.withdrawn = f"the bound of {self._metrics[k]!r} is wrong: {point} was evaluated at {values[k]:.9g}, below its bound {bound[k]:.9g}"
 
     # ---- choosing --------------------------------------------------------------------------------
 

@@ -11,11 +11,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from codesign.core.errors import MissingDependencyError, UserError
 from codesign.core.files import read_structured, read_text, write_atomic, write_json
-from codesign.evaluation.records import DetailRecord
+from codesign.core.json_types import JsonObject
+from codesign.evaluation.records import ConfigRecord, DetailRecord, HeadRecord, ParameterRecord
 from codesign.study.config import StudyConfig
 from codesign.study.former_records import present_config
 from codesign.study.study import Study, Trial
@@ -26,6 +27,9 @@ _PARAMETER, _METRIC = "parameter:", "metric:"
 
 _META = b"codesign"
 
+Unchecked: TypeAlias = dict[str, Any]
+"""What stands in a file, before it is looked at."""
+
 
 def export_study(study: Study, path: Path) -> None:
     """Write a study to a file whose ending says the form.
@@ -34,7 +38,7 @@ def export_study(study: Study, path: Path) -> None:
         UserError: Another ending, or a file that cannot be written.
         MissingDependencyError: Parquet without pyarrow.
     """
-    head = {"config": study.config, "versions": study.versions}
+    head: HeadRecord = {"config": study.config, "versions": study.versions}
     match path.suffix:
         case ".json":
             trials = [{**t.to_json(), "detail": study.detail(t.number)} for t in study.trials]
@@ -48,7 +52,7 @@ def export_study(study: Study, path: Path) -> None:
             raise _unknown(path)
 
 
-def rows_of(study: Study) -> list[dict[str, Any]]:
+def rows_of(study: Study) -> list[JsonObject]:
     """Trials as flat rows with the same columns, in the order they finished."""
     names = [p["name"] for p in _parameters(study.config)] or sorted({n for t in study.trials for n in t.point})
     metrics = list(dict.fromkeys(m for t in study.trials for m in t.metrics)) or list(study.objectives)
@@ -98,7 +102,7 @@ def import_study(
     return study
 
 
-def _read(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _read(path: Path) -> tuple[Unchecked, list[Unchecked]]:
     """What a file says of the study, and its trials."""
     if path.is_dir():
         return _read_folder(path)
@@ -118,7 +122,7 @@ def _read(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
             raise _unknown(path)
 
 
-def _read_folder(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _read_folder(path: Path) -> tuple[Unchecked, list[Unchecked]]:
     head = read_structured(path / "study.json")
     trials = []
     for number, line in enumerate(read_text(path / "trials.jsonl").splitlines(), start=1):
@@ -131,7 +135,7 @@ def _read_folder(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return head, trials
 
 
-def _trial(row: Mapping[str, Any], config: StudyConfig, where: str) -> tuple[Trial, DetailRecord]:
+def _trial(row: Unchecked, config: StudyConfig, where: str) -> tuple[Trial, DetailRecord]:
     try:
         if "point" in row:
             plain = {f.name: row[f.name] for f in fields(Trial)}
@@ -149,7 +153,7 @@ def _trial(row: Mapping[str, Any], config: StudyConfig, where: str) -> tuple[Tri
     return trial, cast(DetailRecord, dict(recorded or {}))
 
 
-def _trial_of_row(row: Mapping[str, Any], config: StudyConfig, where: str) -> Trial:
+def _trial_of_row(row: Unchecked, config: StudyConfig, where: str) -> Trial:
     values = {p["name"]: p for p in _parameters(config.to_json())}
     point, metrics = {}, {}
     for column, value in row.items():
@@ -170,7 +174,7 @@ def _trial_of_row(row: Mapping[str, Any], config: StudyConfig, where: str) -> Tr
     return Trial(int(row["number"]), point, {} if infeasible else metrics, infeasible, seconds, elapsed)
 
 
-def _value(parameter: Mapping[str, Any], value: Any, where: str) -> Any:
+def _value(parameter: ParameterRecord, value: Any, where: str) -> Any:
     """A cell as a value of a parameter."""
     for choice in parameter.get("values") or ():
         if str(choice) == str(value):
@@ -180,8 +184,8 @@ def _value(parameter: Mapping[str, Any], value: Any, where: str) -> Any:
     return int(float(value))
 
 
-def _parameters(config: Mapping[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = config["space"].get("space", {}).get("parameters", [])
+def _parameters(config: ConfigRecord) -> list[ParameterRecord]:
+    found: list[ParameterRecord] = config["space"].get("space", {}).get("parameters", [])
     return found
 
 
@@ -190,11 +194,11 @@ def _config(plain: Mapping[str, Any], where: str) -> StudyConfig:
     missing = [n for n in names if n not in plain]
     if missing:
         raise UserError(f"the configuration lacks {missing[0]!r}", where=where)
-    values: dict[str, Any] = {n: tuple(plain[n]) if n in ("objectives", "constraints") else plain[n] for n in names}
+    values: Unchecked = {n: tuple(plain[n]) if n in ("objectives", "constraints") else plain[n] for n in names}
     return StudyConfig(**values)
 
 
-def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+def _csv(rows: Sequence[JsonObject]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]) if rows else ["number"], lineterminator="\n")
     writer.writeheader()
@@ -206,7 +210,7 @@ def _companion(path: Path) -> Path:
     return path.with_suffix(".study.json")
 
 
-def _write_parquet(rows: list[dict[str, Any]], head: Mapping[str, Any], path: Path) -> None:
+def _write_parquet(rows: list[JsonObject], head: HeadRecord, path: Path) -> None:
     pa, parquet = _pyarrow()
     table = pa.Table.from_pylist(rows).replace_schema_metadata({_META: json.dumps(dict(head)).encode()})
     try:
@@ -216,7 +220,7 @@ def _write_parquet(rows: list[dict[str, Any]], head: Mapping[str, Any], path: Pa
         raise UserError(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def _read_parquet(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _read_parquet(path: Path) -> tuple[Unchecked, list[Unchecked]]:
     pa, parquet = _pyarrow()
     try:
         table = parquet.read_table(path)

@@ -26,7 +26,7 @@ from typing import Any, final
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
 from codesign.core.point import Point, PointValue
-from codesign.evaluation.records import DetailRecord, HeadRecord
+from codesign.evaluation.records import DetailRecord, HeadRecord, TrialRecord
 from codesign.study.former_records import former_name, present_head
 from codesign.study.storage_errors import database_errors
 
@@ -203,7 +203,7 @@ class Database:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         if self._file is not None and create:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-        options: dict[str, Any] = (
+        options: dict[str, float | bool | dict[str, int]] = (
             {"connect_args": {"timeout": 60}} if self._file is not None else {"pool_pre_ping": True}
         )
         for attempt in range(_OPEN_TRIES):
@@ -419,7 +419,7 @@ class Database:
         owner: str,
         *,
         values: Sequence[float] | None,
-        result: JsonObject,
+        result: TrialRecord,
         shown: JsonObject,
         violations: Sequence[float],
         detail: DetailRecord,
@@ -456,12 +456,12 @@ class Database:
             except optuna.exceptions.UpdateFinishedTrialError:
                 return False
 
-    def result(self, trial: int) -> dict[str, Any] | None:
+    def result(self, trial: int) -> TrialRecord | None:
         """The figures of a finished trial; None while it runs."""
         with database_errors(self.place):
             return _result(self._storage.get_trial(trial))
 
-    def results(self, study: int) -> dict[int, dict[str, Any]]:
+    def results(self, study: int) -> dict[int, TrialRecord]:
         """The figures of every finished trial by Optuna's identifier."""
         with database_errors(self.place):
             trials = self._storage.get_all_trials(study, deepcopy=False)
@@ -479,8 +479,8 @@ class Database:
         return loaded
 
 
-def _result(trial: Any) -> dict[str, Any] | None:
-    found: dict[str, Any] | None = trial.user_attrs.get(RESULT) if trial.state.is_finished() else None
+def _result(trial: Any) -> TrialRecord | None:
+    found: TrialRecord | None = trial.user_attrs.get(RESULT) if trial.state.is_finished() else None
     return found
 
 

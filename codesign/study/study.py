@@ -17,7 +17,7 @@ from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured, write_json
 from codesign.core.json_types import JsonObject
 from codesign.core.point import Point, PointValue
-from codesign.evaluation.records import ConfigRecord, DetailRecord, HeadRecord
+from codesign.evaluation.records import ConfigRecord, DetailRecord, HeadRecord, TrialRecord
 from codesign.optim.hypervolume import hypervolume
 from codesign.optim.outcomes import OutcomeConstraint, parse_constraints
 from codesign.optim.pareto import nondominated
@@ -62,7 +62,7 @@ class Trial:
         """The resource that was too small, or what else failed; empty where nothing did."""
         return "" if self.infeasible is None else str(self.infeasible["resource"])
 
-    def to_json(self) -> JsonObject:
+    def to_json(self) -> TrialRecord:
         """The fields as plain values."""
         return {
             "number": self.number,

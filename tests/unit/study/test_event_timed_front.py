@@ -17,9 +17,16 @@ from codesign.study.specification import PlaceSpec, SearchSpec, StudySpec
 
 WORKLOAD = WorkloadSpec(networks=("alexnet",))
 POINT = {
-    "pe_rows": 16, "pe_cols": 16, "links": "systolic", "scratchpad_kib": 256, "local_bytes": 64, "banks": 4,
-    "burst_beats": 16, "bus_bits": 128, "dataflow": "weight-stationary",
-}  # fmt: skip
+    "pe_rows": 16,
+    "pe_cols": 16,
+    "links": "systolic",
+    "scratchpad_kib": 256,
+    "local_bytes": 64,
+    "banks": 4,
+    "burst_beats": 16,
+    "bus_bits": 128,
+    "dataflow": "weight-stationary",
+}
 QUICK = JudgeSpec(mapper="anneal", evaluations=30, timing="event")
 
 

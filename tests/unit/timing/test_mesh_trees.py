@@ -45,9 +45,14 @@ def test_random_unicast_traffic_is_equal_too() -> None:
         mesh = Mesh(4, 3, int(rng.integers(1, 5)), int(rng.integers(4, 9)), int(case % 2), bool(case % 3 == 0))
         count = 200
         rows = np.stack(
-            [np.sort(rng.integers(0, 300, count)), rng.integers(0, 12, count), rng.integers(0, 12, count), rng.integers(1, 9, count)],
+            [
+                np.sort(rng.integers(0, 300, count)),
+                rng.integers(0, 12, count),
+                rng.integers(0, 12, count),
+                rng.integers(1, 9, count),
+            ],
             axis=1,
-        )  # fmt: skip
+        )
         traffic = make_traffic(rows)
         assert (run_trees(mesh, unicast_trees(mesh, traffic)).arrive == mesh.run(traffic).arrive).all()
 
@@ -57,9 +62,17 @@ def test_a_tree_in_an_empty_mesh_arrives_with_its_farthest_leaf() -> None:
         mesh = Mesh(4, 4, 4, 8, 0 if speculative else 1, speculative)
         everyone = tuple(range(16))
         traffic = TreeTraffic(
-            np.zeros(1, np.int64), np.zeros(1, np.int64), np.full(1, 5, np.int64), np.zeros(1, np.int64),
-            path_ports(4, 16, 0, everyone)[None], np.zeros(1, np.int64), np.full(1, -1, np.int64), 0, 0, 0,
-        )  # fmt: skip
+            np.zeros(1, np.int64),
+            np.zeros(1, np.int64),
+            np.full(1, 5, np.int64),
+            np.zeros(1, np.int64),
+            path_ports(4, 16, 0, everyone)[None],
+            np.zeros(1, np.int64),
+            np.full(1, -1, np.int64),
+            0,
+            0,
+            0,
+        )
         assert run_trees(mesh, traffic).arrive[0] == mesh.zero_load_cycles(6, 5)
 
 
@@ -133,9 +146,17 @@ def test_random_trees_never_get_stuck() -> None:
         )
         flits = rng.integers(1, mesh.buffer_flits + 1, count)
         traffic = TreeTraffic(
-            np.zeros(count, np.int64), sources, flits, np.arange(count), ports, np.zeros(count, np.int64),
-            np.full(count, -1, np.int64), 0, 0, 0,
-        )  # fmt: skip
+            np.zeros(count, np.int64),
+            sources,
+            flits,
+            np.arange(count),
+            ports,
+            np.zeros(count, np.int64),
+            np.full(count, -1, np.int64),
+            0,
+            0,
+            0,
+        )
         done = run_trees(mesh, traffic)
         assert done.status == FINISHED
         assert (done.arrive >= 0).all()
@@ -151,9 +172,17 @@ def test_trees_longer_than_a_buffer_can_block_each_other_and_the_cycle_is_named(
         sources = rng.integers(0, 16, count)
         ports = np.stack([path_ports(4, 16, int(s), tuple(rng.choice(16, 8, replace=False))) for s in sources])
         traffic = TreeTraffic(
-            np.zeros(count, np.int64), sources, np.full(count, 12, np.int64), np.arange(count), ports,
-            np.zeros(count, np.int64), np.full(count, -1, np.int64), 0, 0, 0,
-        )  # fmt: skip
+            np.zeros(count, np.int64),
+            sources,
+            np.full(count, 12, np.int64),
+            np.arange(count),
+            ports,
+            np.zeros(count, np.int64),
+            np.full(count, -1, np.int64),
+            0,
+            0,
+            0,
+        )
         done = run_trees(mesh, traffic)
         if done.status == STUCK:
             stuck += 1
@@ -166,9 +195,17 @@ def test_trees_longer_than_a_buffer_can_block_each_other_and_the_cycle_is_named(
 def test_packets_that_wait_for_each_other_are_named() -> None:
     ports = np.stack([path_ports(2, 4, 0, (1,)), path_ports(2, 4, 1, (0,))])
     traffic = TreeTraffic(
-        np.zeros(2, np.int64), np.array([0, 1]), np.ones(2, np.int64), np.array([0, 1]), ports, np.ones(2, np.int64),
-        np.array([1, 0]), 1, 0, 0,
-    )  # fmt: skip
+        np.zeros(2, np.int64),
+        np.array([0, 1]),
+        np.ones(2, np.int64),
+        np.array([0, 1]),
+        ports,
+        np.ones(2, np.int64),
+        np.array([1, 0]),
+        1,
+        0,
+        0,
+    )
     done = run_trees(Mesh(2, 2), traffic)
     assert done.status == STUCK
     assert waits_for(done) in ((0, 1, 0), (1, 0, 1))

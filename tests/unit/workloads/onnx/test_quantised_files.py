@@ -12,8 +12,14 @@ from codesign.workloads.load import load_network
 from codesign.workloads.network import Network, OperatorKind
 
 
-def save(path: Path, nodes: list[onnx.NodeProto], inputs: dict[str, tuple[int, ...]], outputs: dict[str, tuple[int, ...]],
-         stored: list[onnx.TensorProto], kind: int = TensorProto.FLOAT) -> Network:  # fmt: skip
+def save(
+    path: Path,
+    nodes: list[onnx.NodeProto],
+    inputs: dict[str, tuple[int, ...]],
+    outputs: dict[str, tuple[int, ...]],
+    stored: list[onnx.TensorProto],
+    kind: int = TensorProto.FLOAT,
+) -> Network:
     graph = helper.make_graph(
         nodes,
         "quantised",
@@ -82,9 +88,13 @@ def test_packed_weights(tmp_path: Path) -> None:
 def test_grouped_queries(tmp_path: Path) -> None:
     """`GroupQueryAttention`: 8 heads share 2 of keys; an 8-bit cache of 15 tokens grows by one (Q3)."""
     node = helper.make_node(
-        "GroupQueryAttention", ["q", "k", "v", "pk", "pv", "n", "t"], ["y", "k1", "v1"],
-        domain="com.microsoft", num_heads=8, kv_num_heads=2,
-    )  # fmt: skip
+        "GroupQueryAttention",
+        ["q", "k", "v", "pk", "pv", "n", "t"],
+        ["y", "k1", "v1"],
+        domain="com.microsoft",
+        num_heads=8,
+        kv_num_heads=2,
+    )
     inputs = {"q": (1, 1, 64), "k": (1, 1, 16), "v": (1, 1, 16), "pk": (1, 2, 15, 8), "pv": (1, 2, 15, 8)}
     stored = [numpy_helper.from_array(np.array([15], np.int32), "n"), scalar("t", 16, np.int32)]
     outputs = {"y": (1, 1, 64), "k1": (1, 2, 16, 8), "v1": (1, 2, 16, 8)}
