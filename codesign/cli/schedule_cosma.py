@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from codesign.cli.inputs import parse_dims
-from codesign.cli.schedule_events import event_record, print_events, timing_table, wants_events
+from codesign.cli.schedule_events import event_record, print_events, save_trace, timing_table, wants_events
 from codesign.core.errors import UserError
 from codesign.core.files import write_atomic, write_json
 from codesign.core.json_types import JsonObject
@@ -31,7 +31,7 @@ SPILLS_SHOWN = 12
 """Spills the text output lists."""
 _GRAPH = frozenset(
     {"network", "arch", "phase", "seq", "past", "dims", "batch", "capacity", "parameters", "unfused", "html", "out"}
-    | {"timing", "timing_table"}
+    | {"timing", "timing_table", "trace"}
 )
 _POLICIES = ("belady", "lru", "greedy")
 _ORDERS = {"": "default", "-mpmf": "minimum-peak"}
@@ -242,6 +242,7 @@ def _simulated(result: Schedule | TooSmall | Unplaced, options: ScheduleOptions)
     from codesign.scheduling.timed import analytic_spill_cycles, time_spilled
 
     run = time_spilled(result, architecture, timing_table(options, architecture.name))
+    save_trace(run, options, architecture.clock_hz, f"{result.graph.name} on {architecture.name}")
     return run, analytic_spill_cycles(result, architecture)
 
 
