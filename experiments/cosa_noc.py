@@ -11,6 +11,7 @@ The same runs say how far the analytical bound of the mesh is from its simulatio
 """
 
 import argparse
+import json
 import statistics
 import time
 from dataclasses import dataclass, replace
@@ -60,6 +61,7 @@ class Config:
         operations: Of a simulation, at most.
         seed: Of random and hybrid search.
         out: Folder of results.
+        resume: Whether layers that the folder's results hold already are kept; they must come from the same options.
     """
 
     networks: tuple[str, ...] = COSA_NETWORKS
@@ -71,6 +73,7 @@ class Config:
     operations: int = 500_000
     seed: int = 0
     out: Path = Path("results/cosa_noc")
+    resume: bool = False
 
 
 def platform(config: Config) -> Architecture:
@@ -199,14 +202,24 @@ def _spearman(judged: list[dict[str, Any]]) -> float:
     return float(spearmanr([j["analytical"] for j in judged], [j["cycles"] for j in judged]).statistic)
 
 
+def _known(config: Config) -> dict[tuple[str, str], dict[str, Any]]:
+    """Layers whose results the folder holds, where they are to be kept."""
+    path = config.out / "results.json"
+    if not config.resume or not path.exists():
+        return {}
+    networks = json.loads(path.read_text(encoding="utf-8"))["networks"]
+    return {(network, row["layer"]): row["methods"] for network, rows in networks.items() for row in rows}
+
+
 def main(config: Config) -> dict[str, Any]:
     """Run every layer, write results, figure and tables."""
     target = platform(config)
     found: dict[str, list[dict[str, Any]]] = {}
     began = time.process_time()
+    known = _known(config)
     for network in config.networks:
         for group in layers(network)[: config.limit]:
-            rows = run_layer(group.computation, target, config)
+            rows = known.get((network, bounds_text(group))) or run_layer(group.computation, target, config)
             found.setdefault(network, []).append({"layer": bounds_text(group), "methods": rows})
             save(config.out, config, {"networks": found, "cpu_seconds": time.process_time() - began})
             cells = "  ".join(f"{m} {rows[m]['cycles']}" for m in METHODS)
@@ -247,6 +260,7 @@ def parse_args(arguments: list[str] | None = None) -> Config:
     parser.add_argument("--operations", type=int, default=default.operations, help="of a simulation at most")
     parser.add_argument("--seed", type=int, default=default.seed)
     parser.add_argument("--out", type=Path, default=default.out)
+    parser.add_argument("--resume", action="store_true", help="keep the layers that the folder's results hold")
     parser.add_argument("--smoke", action="store_true", help="two layers, two threads")
     given = parser.parse_args(arguments)
     if given.smoke:
@@ -261,6 +275,7 @@ def parse_args(arguments: list[str] | None = None) -> Config:
         given.operations,
         given.seed,
         given.out,
+        given.resume,
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.arch.architecture import Architecture, Arithmetic, Fanout, StorageLevel
+from codesign.core.errors import UserError
 from codesign.core.point import Point, PointValue
 
 Floats = NDArray[np.float64]
@@ -119,10 +120,27 @@ def figures_of(
         build: From a design to its architecture, figures filled in.
         indices: The designs.
         parts: Which parameters each part depends on, where the space says so.
+
+    Raises:
+        UserError: Hardware among them knows zeros: a dense lower bound is none for it.
     """
     if parts is None:
-        return _one_by_one([build(point) for point in space.to_points(indices)])
-    return [_by_parts(space, build, indices, parts)]
+        found = _one_by_one([build(point) for point in space.to_points(indices)])
+    else:
+        found = [_by_parts(space, build, indices, parts)]
+    for figures in found:
+        _refuse_zeros(figures)
+    return found
+
+
+def _refuse_zeros(figures: Figures) -> None:
+    if any(v.sparsity.formats or v.sparsity.actions for level in figures.levels for v in level) or any(
+        mac.zeros is not None for mac in figures.macs
+    ):
+        raise UserError(
+            "the bounds of designs know dense accesses only, and a design of this space leaves zeros out",
+            hint="take an optimiser that needs no bounds, for example nsga2 or random",
+        )
 
 
 def _one_by_one(built: Sequence[Architecture]) -> list[Figures]:

@@ -7,12 +7,13 @@ import sys
 import time
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 from codesign.cli.inputs import parse_dims
-from codesign.cli.schedule_events import event_record, print_events, timing_table, wants_events
+from codesign.cli.schedule_events import event_record, print_events, save_trace, timing_table, wants_events
 from codesign.core.errors import UserError
 from codesign.core.files import write_atomic, write_json
 from codesign.core.json_types import JsonObject
@@ -30,7 +31,7 @@ SPILLS_SHOWN = 12
 """Spills the text output lists."""
 _GRAPH = frozenset(
     {"network", "arch", "phase", "seq", "past", "dims", "batch", "capacity", "parameters", "unfused", "html", "out"}
-    | {"timing", "timing_table"}
+    | {"timing", "timing_table", "trace"}
 )
 _POLICIES = ("belady", "lru", "greedy")
 _ORDERS = {"": "default", "-mpmf": "minimum-peak"}
@@ -118,11 +119,13 @@ class Answer:
         result: The schedule, or why there is none.
         graph: With all parameters.
         document: The JSON value.
+        bits: Width of an element; None where the file gives bytes.
     """
 
     result: Schedule | TooSmall | Unplaced
     graph: OperatorGraph
     document: dict[str, Any]
+    bits: int | None
 
 
 def find(options: ScheduleOptions) -> Answer:
@@ -141,8 +144,11 @@ def find(options: ScheduleOptions) -> Answer:
             f"scheduler {options.scheduler!r} needs --network",
             hint="a zoo name, an ONNX file, a .pt2 file of torch.export or a graph as JSON",
         )
+    architecture = _architecture(options)
+    bits = 8 if architecture is None else architecture.mac.bits  # as `map --network` reads them
     whole = load_graph(
         options.network,
+        bits=bits,
         fused=not options.unfused,
         batch=options.batch,
         seq=options.seq,
@@ -150,7 +156,6 @@ def find(options: ScheduleOptions) -> Answer:
         phase=options.phase,
         dims=parse_dims(options.dims),
     )
-    architecture = _architecture(options)
     own = {
         "parameters": options.parameters,
         "route": options.route,
@@ -161,7 +166,8 @@ def find(options: ScheduleOptions) -> Answer:
     budget = Budget(None if options.time_limit is None else _positive(options.time_limit))
     problem = ScheduleProblem(whole, architecture)
     result = scheduler.schedule(problem, Objective.EDP, budget=budget, seed=options.seed or 0)
-    return Answer(result.found, whole, _document(result, whole, architecture))
+    in_bytes = Path(options.network).suffix == ".json"
+    return Answer(result.found, whole, _document(result, whole, architecture), None if in_bytes else bits)
 
 
 def _document(result: ScheduleResult, whole: OperatorGraph, architecture: Architecture | None) -> JsonObject:
@@ -210,6 +216,7 @@ def _schedule(options: ScheduleOptions) -> None:
     apart = "" if options.parameters else ", not in the scratchpad (--parameters puts them there)"
     typer.echo(
         f"{found.graph.name}: {len(found.graph.operators)} operators, {macs}{found.graph.weight_bytes:,} bytes of weights{apart}"
+        f"{'' if found.bits is None else f'; elements of {found.bits} bits'}"
     )
     if isinstance(result, Schedule):
         _print_schedule(result, document)
@@ -235,6 +242,7 @@ def _simulated(result: Schedule | TooSmall | Unplaced, options: ScheduleOptions)
     from codesign.scheduling.timed import analytic_spill_cycles, time_spilled
 
     run = time_spilled(result, architecture, timing_table(options, architecture.name))
+    save_trace(run, options, architecture.clock_hz, f"{result.graph.name} on {architecture.name}")
     return run, analytic_spill_cycles(result, architecture)
 
 

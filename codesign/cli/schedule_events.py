@@ -20,8 +20,9 @@ def wants_events(options: "ScheduleOptions") -> bool:
     """
     if options.timing is not None and options.timing not in _KINDS:
         raise unknown_name("--timing", options.timing, _KINDS)
-    if options.timing_table is not None and options.timing != "event":
-        raise UserError("--timing-table is an option of --timing event", hint="give --timing event, or leave it out")
+    for flag, value in (("--timing-table", options.timing_table), ("--trace", options.trace)):
+        if value is not None and options.timing != "event":
+            raise UserError(f"{flag} is an option of --timing event", hint="give --timing event, or leave it out")
     return options.timing == "event"
 
 
@@ -32,6 +33,14 @@ def timing_table(options: "ScheduleOptions", name: str) -> "Timing":
     if options.timing_table is not None:
         return load_timing(options.timing_table)
     return load_timing(name) if name in named_tables() else Timing("default", source="no latencies")
+
+
+def save_trace(run: "Run", options: "ScheduleOptions", clock_hz: float, name: str) -> None:
+    """Write the timeline where that was asked for."""
+    if options.trace is not None:
+        from codesign.timing.trace import write_trace
+
+        write_trace(run, options.trace, clock_hz, name)
 
 
 def event_record(run: "Run", analytic_cycles: int) -> dict[str, Any]:

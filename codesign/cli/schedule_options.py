@@ -75,6 +75,9 @@ class ScheduleOptions:
         str | None,
         typer.Option(help="With --timing event: table by name or file; default: the one named like the architecture."),
     ] = None
+    trace: Annotated[
+        Path | None, typer.Option(help="With --timing event: write the timeline for Perfetto to this JSON file.")
+    ] = None
     html: Annotated[Path | None, typer.Option(help="Write the picture of the schedule to this page.")] = None
     out: Annotated[
         Path | None, typer.Option(help="Write the schedule (and its instruction list) to this JSON file.")

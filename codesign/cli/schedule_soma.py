@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codesign.cli.inputs import parse_dims
-from codesign.cli.schedule_events import event_record, print_events, timing_table, wants_events
+from codesign.cli.schedule_events import event_record, print_events, save_trace, timing_table, wants_events
 from codesign.cli.schedule_options import ScheduleOptions
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured, write_atomic, write_json
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 TEMPLATE = "template"
 """The tile cost of SoMa's own accelerator template."""
+
+TEMPLATE_CLOCK_HZ = 1e9
+"""Of SoMa's template."""
 
 _COMMON = frozenset(
     {
@@ -44,6 +47,7 @@ _COMMON = frozenset(
         "out",
         "timing",
         "timing_table",
+        "trace",
     }
 )
 _SEARCH = _COMMON | {"objective", "time_limit", "evaluations", "prove"}
@@ -230,7 +234,7 @@ def headline(count: Mapping[str, Any]) -> str:
     cut = "" if layers == operators else f" (scheduled as {layers} layers, since those with wide weights are cut)"
     return (
         f"{count['network']}, batch {count['batch']}: {operators} operators{cut}, {count['macs']:,} MACs, "
-        f"{count['weight_bytes']:,} bytes of weights"
+        f"{count['weight_bytes']:,} bytes of weights; elements of 8 bits"
     )
 
 
@@ -250,7 +254,12 @@ def _simulated(schedule: Any, options: ScheduleOptions) -> Any:
         return None
     from codesign.scheduling.timed import time_fused
 
-    return time_fused(schedule, timing_table(options, schedule.parsed.problem.hardware.name))
+    problem = schedule.parsed.problem
+    timed = time_fused(schedule, timing_table(options, problem.hardware.name))
+    architecture = getattr(problem.hardware, "architecture", None)
+    clock_hz = TEMPLATE_CLOCK_HZ if architecture is None else architecture.clock_hz
+    save_trace(timed, options, clock_hz, f"{problem.graph.name} on {problem.hardware.name}")
+    return timed
 
 
 def run(options: ScheduleOptions) -> None:

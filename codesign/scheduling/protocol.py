@@ -107,7 +107,8 @@ class ScheduleResult:
     Args:
         scheduler: Who found it.
         order: Names of the operators or layers, first to last; empty when infeasible.
-        dram_bytes: That cross the DRAM interface in one run.
+        dram_bytes: That cross the DRAM interface in one run; without parameters where a scheduler leaves them out of its
+            scratchpad (COSMA and its baselines, which model no time either).
         peak_buffer_bytes: Most bytes in the buffer at one time.
         capacity_bytes: Bytes there are.
         latency_cycles: Of one run.

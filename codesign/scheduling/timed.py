@@ -18,8 +18,8 @@ from codesign.scheduling.soma.model.mapped_tiles import MappedPlatform, tile_com
 from codesign.timing.instructions import Instruction, Queue, run_instructions
 from codesign.timing.simulate import OPERATION_LIMIT, Run, simulate
 from codesign.timing.table import LevelTiming, Timing
+from codesign.timing.trace import EVENT_LIMIT
 
-EVENTS_SHOWN = 400
 DRAM = "DRAM"
 """Name of the outermost level where the schedule's hardware is the template."""
 
@@ -52,7 +52,7 @@ def time_fused(schedule: FusedSchedule, timing: Timing, *, operation_limit: int 
     ordered = [found[n]._replace(after=tuple(place[a] for a in found[n].after)) for n in numbers]
     queues = (Queue("array"), Queue("DRAM channels" if program.channels > 1 else "DRAM channel", program.channels))
     return run_instructions(
-        ordered, queues, run_cycles=timing.run_cycles, events=EVENTS_SHOWN, operation_limit=operation_limit
+        ordered, queues, run_cycles=timing.run_cycles, events=EVENT_LIMIT, operation_limit=operation_limit
     )
 
 
@@ -117,85 +117,98 @@ def time_spilled(
             where=f"graph {schedule.graph.name!r}",
             hint="give a network by zoo name or ONNX file",
         )
+    program = _SpillProgram(schedule, architecture, timing)
     return run_instructions(
-        *_spill_program(schedule, architecture, timing),
+        program.instructions,
+        program.queues,
         run_cycles=timing.run_cycles,
-        events=EVENTS_SHOWN,
+        events=EVENT_LIMIT,
         operation_limit=operation_limit,
     )
 
 
-def _spill_program(
-    schedule: SpillSchedule, architecture: Architecture, timing: Timing
-) -> tuple[list[Instruction], tuple[Queue, ...]]:
-    index, plan, graph = schedule.graph.index, schedule.plan, schedule.graph
-    dram = _level(timing, architecture.levels[0].name)
-    out_per_byte, in_per_byte = cycles_per_byte(architecture)
-    shared = architecture.levels[0].ports is Ports.SHARED
-    channels = ("DRAM channel",) if shared else ("DRAM read channel", "DRAM write channel")
-    queues = tuple(Queue(name) for name in ("array", *channels))
-    ways_out = 1 if shared else 2
-    found: list[Instruction] = []
-    stays = list(zip(schedule.stays, schedule.offsets, strict=True))
-    last_use: dict[int, list[int]] = {}  # stay -> instructions after which its addresses are free
-    data: dict[int, int] = {}  # tensor -> instruction that brought or made it
-    written: dict[int, int] = {}  # spilled tensor -> its store
-    results = {i for i, t in enumerate(graph.tensors) if t.name in graph.outputs}
-    spilled = {t for step in plan.retrieved for t in step}
+class _SpillProgram:
+    """Writes the instructions of a schedule with spills, operator by operator (rule Q4)."""
 
-    def freed(number: int) -> tuple[int, ...]:
+    def __init__(self, schedule: SpillSchedule, architecture: Architecture, timing: Timing) -> None:
+        self.instructions: list[Instruction] = []
+        self._graph, self._index, self._plan = schedule.graph, schedule.graph.index, schedule.plan
+        self._architecture, self._timing = architecture, timing
+        self._dram = _level(timing, architecture.levels[0].name)
+        self._out_per_byte, self._in_per_byte = cycles_per_byte(architecture)
+        self._shared = architecture.levels[0].ports is Ports.SHARED
+        self._stays = list(zip(schedule.stays, schedule.offsets, strict=True))
+        self._last_use: dict[int, list[int]] = {}  # stay -> instructions after which its addresses are free
+        self._data: dict[int, int] = {}  # tensor -> instruction that brought or made it
+        self._written: dict[int, int] = {}  # tensor -> its store
+        self._results = {i for i, t in enumerate(self._graph.tensors) if t.name in self._graph.outputs}
+        self._spilled = {t for step in self._plan.retrieved for t in step}
+        for step, operator in enumerate(self._plan.order):
+            waits = self._bring(step, operator)
+            self._run(step, operator, waits)
+
+    @property
+    def queues(self) -> tuple[Queue, ...]:
+        """The array, and the DRAM channel of each way."""
+        channels = ("DRAM channel",) if self._shared else ("DRAM read channel", "DRAM write channel")
+        return tuple(Queue(name) for name in ("array", *channels))
+
+    def _freed(self, number: int) -> tuple[int, ...]:
         """What must be done before the addresses of a stay may be written."""
-        stay, at = stays[number]
+        stay, at = self._stays[number]
         return tuple(
             i
-            for k, (other, there) in enumerate(stays)
+            for k, (other, there) in enumerate(self._stays)
             if k != number
             and other.last_step < stay.first_step
             and there < at + stay.size_bytes
             and at < there + other.size_bytes
-            for i in last_use.get(k, ())
+            for i in self._last_use.get(k, ())
         )
 
-    def load(kind: str, size: int, after: tuple[int, ...]) -> int:
-        cycles = math.ceil(size * in_per_byte - 1e-9) + dram.read_startup_cycles
-        found.append(Instruction(kind, 1, cycles, after, dram.latency_cycles))
-        return len(found) - 1
+    def _add(self, instruction: Instruction) -> int:
+        self.instructions.append(instruction)
+        return len(self.instructions) - 1
 
-    def store(kind: str, size: int, after: tuple[int, ...]) -> int:
-        cycles = math.ceil(size * out_per_byte - 1e-9) + dram.write_startup_cycles
-        found.append(Instruction(kind, ways_out, cycles, after))
-        return len(found) - 1
+    def _load(self, kind: str, size: int, after: tuple[int, ...]) -> int:
+        cycles = math.ceil(size * self._in_per_byte - 1e-9) + self._dram.read_startup_cycles
+        return self._add(Instruction(kind, 1, cycles, after, self._dram.latency_cycles))
 
-    by_step: dict[int, list[int]] = {}
-    for number, (stay, _) in enumerate(stays):
-        by_step.setdefault(stay.first_step, []).append(number)
-    for step, operator in enumerate(plan.order):
+    def _store(self, kind: str, size: int, after: tuple[int, ...]) -> int:
+        cycles = math.ceil(size * self._out_per_byte - 1e-9) + self._dram.write_startup_cycles
+        return self._add(Instruction(kind, 1 if self._shared else 2, cycles, after))
+
+    def _bring(self, step: int, operator: int) -> list[int]:
+        """Load what stays begin with; returns what the operator waits for."""
         waits: list[int] = []
-        begun = by_step.get(step, [])
-        for number in begun:
-            stay = stays[number][0]
+        for number, (stay, _) in enumerate(self._stays):
+            if stay.first_step != step:
+                continue
             if stay.tensor is None:
-                waits.append(load("load parameters", stay.size_bytes, freed(number)))
+                waits.append(self._load("load parameters", stay.size_bytes, self._freed(number)))
             elif stay.retrieved:
-                data[stay.tensor] = load("load spilled", stay.size_bytes, (*freed(number), written[stay.tensor]))
-            elif not index.inputs[operator] and not graph.operators[operator].macs:
-                data[stay.tensor] = load("load input", stay.size_bytes, freed(number))
+                after = (*self._freed(number), self._written[stay.tensor])
+                self._data[stay.tensor] = self._load("load spilled", stay.size_bytes, after)
+            elif not self._index.inputs[operator] and not self._graph.operators[operator].macs:
+                self._data[stay.tensor] = self._load("load input", stay.size_bytes, self._freed(number))
             else:
-                waits += freed(number)
-        waits += [data[t] for t in (*index.inputs[operator], *index.outputs[operator]) if t in data]
-        macs = graph.operators[operator].macs
-        cycles = _compute_cycles(macs, architecture) + (timing.fill_drain_cycles + timing.issue_cycles if macs else 0.0)
-        found.append(Instruction("operator", 0, cycles, tuple(dict.fromkeys(waits))))
-        ran = len(found) - 1
-        for t in index.outputs[operator]:
-            data.setdefault(t, ran)
-            if t in spilled:
-                written[t] = store("spill", index.size_bytes[t], (ran,))
-            if t in results:
-                written[t] = store("store result", index.size_bytes[t], (ran,))
-        for number, (stay, _) in enumerate(stays):
+                waits += self._freed(number)
+        operands = (*self._index.inputs[operator], *self._index.outputs[operator])
+        return waits + [self._data[t] for t in operands if t in self._data]
+
+    def _run(self, step: int, operator: int, waits: list[int]) -> None:
+        """The operator itself, and what leaves the chip after it."""
+        macs = self._graph.operators[operator].macs
+        more = self._timing.fill_drain_cycles + self._timing.issue_cycles if macs else 0.0
+        cycles = _compute_cycles(macs, self._architecture) + more
+        ran = self._add(Instruction("operator", 0, cycles, tuple(dict.fromkeys(waits))))
+        for t in self._index.outputs[operator]:
+            self._data.setdefault(t, ran)
+            if t in self._spilled:
+                self._written[t] = self._store("spill", self._index.size_bytes[t], (ran,))
+            if t in self._results:
+                self._written[t] = self._store("store result", self._index.size_bytes[t], (ran,))
+        for number, (stay, _) in enumerate(self._stays):
             if stay.last_step == step:
-                last_use[number] = [ran]
-                if stay.tensor is not None and stay.tensor in written:
-                    last_use[number].append(written[stay.tensor])
-    return found, queues
+                stored = [] if stay.tensor is None else [self._written[t] for t in (stay.tensor,) if t in self._written]
+                self._last_use[number] = [ran, *stored]

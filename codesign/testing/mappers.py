@@ -4,10 +4,13 @@ import json
 import math
 import pickle
 from abc import ABC, abstractmethod
+from fractions import Fraction
+from functools import cache
+from itertools import product
 
-from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, StorageLevel
+from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, Ports, StorageLevel
 from codesign.core.goals import OBJECTIVES, Budget, Objective, Proof
-from codesign.cost.cost import evaluate
+from codesign.cost.cost import Cost, evaluate
 from codesign.mappers.exact import ExactMapper
 from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mapping.constraints import Constraints, LevelConstraints, MappingProblem
@@ -21,6 +24,12 @@ COMPUTATIONS = (
     Computation.parse("O[] += A[i] * B[i]", i=7),
 )
 """A product, a convolution with windows, and a sum over a prime."""
+
+WINDOWED = (
+    Computation.parse("O[k,p] += I[c,p+3*r] * W[k,c,r]", k=4, c=2, p=6, r=3),
+    Computation.parse("O[k,p] += I[c,2*p+r] * W[k,c,r]", k=2, c=4, p=6, r=3),
+)
+"""A window with holes and one that strides."""
 
 LOCAL_BYTES = 64.0
 ROUNDING = 1e-9
@@ -38,6 +47,48 @@ def machine(local_bytes: float = LOCAL_BYTES) -> Architecture:
         ),
         Arithmetic(energy_pj=0.2),
     )
+
+
+def ported(ports: Ports) -> Architecture:
+    """Three levels with limited ports, the innermost one's the narrowest; every level may keep every tensor."""
+    energies = (AccessEnergy(90, 95, 100), AccessEnergy(4, 5, 5), AccessEnergy(0.5, 0.7, 0.6))
+    sizes, reads, writes = (None, 40.0, 8.0), (1.0, 1.0, 0.5), (1.0, 2.0, 0.25)
+    fanouts = (Fanout(), Fanout(2, 2), Fanout())
+    levels = (
+        StorageLevel(
+            name, capacity_bytes=size, word_bits=8, energy=energy, fanout=fanout, ports=ports,
+            read_bandwidth_words_per_cycle=read, write_bandwidth_words_per_cycle=write,
+        )
+        for name, size, energy, fanout, read, write in zip(
+            ("DRAM", "Buffer", "Local"), sizes, energies, fanouts, reads, writes, strict=True
+        )
+    )  # fmt: skip
+    return Architecture("ported", tuple(levels), Arithmetic(energy_pj=0.2))
+
+
+def busy_cycles(problem: MappingProblem, cost: Cost) -> list[int]:
+    """Cycles in which each level's ports are busy, from its accesses alone (rules L2 and L4)."""
+    found = []
+    for level, counted in zip(problem.architecture.levels, cost.levels, strict=True):
+        read, written = Fraction(0), Fraction(0)
+        for traffic in counted.tensors:
+            bits = level.element_bits(problem.computation.tensor(traffic.tensor).bits)
+            words = Fraction(bits, level.word_bits * counted.instances)
+            read += words * traffic.reads
+            written += words * (traffic.fills + traffic.updates)
+        reading = read / Fraction(level.read_bandwidth_words_per_cycle or math.inf)
+        writing = written / Fraction(level.write_bandwidth_words_per_cycle or math.inf)
+        found.append(math.ceil(reading + writing if level.ports is Ports.SHARED else max(reading, writing)))
+    return found
+
+
+@cache
+def proven_edp(computation: Computation, ports: Ports, free_bypass: bool) -> float:
+    """The least energy-delay product on `ported`."""
+    posed = MappingProblem(computation, ported(ports), Constraints(free_bypass=free_bypass))
+    best = ExactMapper().map(posed, Objective.EDP, budget=Budget(), seed=0)
+    assert best.cost is not None and best.proof is Proof.OPTIMAL
+    return best.cost.edp
 
 
 class MapperContract(ABC):
@@ -86,6 +137,18 @@ class MapperContract(ABC):
                 assert found.gap == 0 and found.cost.edp <= best.cost.edp * (1 + ROUNDING)
             if found.proof is Proof.GAP:
                 assert found.gap is not None and found.cost.edp <= best.cost.edp * (1 + found.gap + ROUNDING)
+
+    def test_cycles_follow_from_accesses_behind_windows_and_limited_ports(self) -> None:
+        """Half and full duplex ports, windows with holes and strides, keep sets given and free: no cycle is made up."""
+        for computation, ports, free in product(WINDOWED, Ports, (False, True)):
+            problem = MappingProblem(computation, ported(ports), Constraints(free_bypass=free))
+            found = self._map(problem)
+            assert found.mapping is not None and found.cost is not None, f"no mapping of {computation}"
+            assert evaluate(computation, problem.architecture, found.mapping) == found.cost
+            busy = busy_cycles(problem, found.cost)
+            assert [level.busy_cycles for level in found.cost.levels] == busy
+            assert found.cost.latency_cycles == max(*busy, found.cost.compute_cycles)
+            assert found.cost.edp >= proven_edp(computation, ports, free) * (1 - ROUNDING)
 
     def test_the_budget_is_kept(self) -> None:
         """No more mappings are scored than were allowed, unless the result is proven."""

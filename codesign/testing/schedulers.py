@@ -9,6 +9,7 @@ from functools import cache
 from codesign.arch.presets import load_preset
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.scheduling.protocol import ScheduleProblem, Scheduler, ScheduleResult
+from codesign.workloads.builder import NetworkBuilder
 from codesign.workloads.load import load_network
 from codesign.workloads.network import Network
 
@@ -19,6 +20,23 @@ NETWORK = "squeezenet"
 def problem() -> ScheduleProblem:
     """A branching network of 66 operators on SoMa's edge template."""
     return ScheduleProblem(load_network(NETWORK, fuse=False), load_preset("soma-edge"))
+
+
+@cache
+def single_operators() -> tuple[tuple[Network, int], ...]:
+    """Networks of one operator that fit any buffer, with the bytes of their weights."""
+    found = []
+    for dilation in (1, 2, 5):  # one output, so that nothing can be cut
+        builder = NetworkBuilder(f"dilation {dilation}")
+        side = 2 * dilation + 1
+        image = builder.input("x", (1, 16, side, side))
+        found.append((builder.build(builder.conv(image, 16, 3, padding=0, dilation=dilation)), 16 * 16 * 9))
+    builder = NetworkBuilder("shared keys")  # 2 key heads, each of 4 query heads
+    queries, keys = builder.input("q", (1, 2, 4, 1, 16)), builder.input("k", (1, 2, 1, 16, 64))
+    found.append((builder.build(builder.matmul(queries, keys)), 0))
+    builder = NetworkBuilder("wide")
+    found.append((builder.build(builder.linear(builder.input("x", (1, 256)), 256, bias=False)), 256 * 256))
+    return tuple(found)
 
 
 class SchedulerContract(ABC):
@@ -53,6 +71,18 @@ class SchedulerContract(ABC):
         sizes = network.tensor_by_name
         least = sum(sizes[name].size_bytes for name in (*network.inputs, *network.outputs))
         assert found.dram_bytes is not None and found.dram_bytes >= least
+
+    def test_what_fits_crosses_once(self) -> None:
+        """Windows with holes, keys that heads share, and wide weights cost what they are, wherever they fit.
+
+        A scheduler may leave weights out of its traffic, but not where it models time.
+        """
+        for network, weight_bytes in single_operators():
+            found = self._schedule(ScheduleProblem(network, load_preset("soma-edge")))
+            sizes = network.tensor_by_name
+            around = sum(sizes[name].size_bytes for name in (*network.inputs, *network.outputs))
+            assert found.dram_bytes is not None, f"{network.name}: {found.infeasible}"
+            assert found.dram_bytes - around in ({weight_bytes} if found.latency_cycles else {0, weight_bytes})
 
     def test_times_fit_together(self) -> None:
         """Nothing on the timeline ends after the latency, nor runs backwards."""

@@ -25,6 +25,8 @@ from codesign.workloads.computation import Computation
 OPERATION_LIMIT = 20_000_000
 """Simulated operations after which a run is stopped and reported as partial."""
 
+_NO_EVENTS = np.zeros((0, 4))
+
 FIRST_OPERATIONS = 200_000
 """Simulated before the rest: what an interruption from the keyboard leaves."""
 
@@ -213,7 +215,7 @@ def run_plan(
         operation_limit: Simulated operations after which the run is cut short.
         skip: Whether repeating states are jumped over.
     """
-    (status, cycles, busy, stalled, counts, work), room = _interruptible(plan, skip, operation_limit, events)
+    status, cycles, busy, stalled, counts, work = _interruptible(plan, skip, operation_limit)
     held = np.zeros(plan.resources)
     for k in range(len(names)):
         for side, r in enumerate(plan.resource[k]):
@@ -226,7 +228,9 @@ def run_plan(
     total = whole_cycles(cycles + timing.run_cycles)
     used = sorted({int(r) for r in plan.resource.ravel() if r != NOTHING})
     uses = tuple(_use(plan, names, resources, r, held, stalled, total) for r in used)
-    rows = room[: int(work[2])]
+    room = np.zeros((events, 4))
+    shown = run(plan, False, events, room)[5][2] if events else 0  # without gaps where repetitions were skipped
+    rows = room[: int(shown)]
     timeline = tuple(
         Event(names[int(k)], resources[int(plan.resource[int(k), 0])], a, b, int(step)) for k, a, b, step in rows
     )
@@ -239,21 +243,20 @@ def run_plan(
 _Result = tuple[int, float, FloatArray, FloatArray, IntArray, IntArray]
 
 
-def _interruptible(plan: Plan, skip: bool, limit: int, events: int) -> tuple[_Result, FloatArray]:
-    """The engine's result and its timeline; after Ctrl-C in a long run those of its first operations.
+def _interruptible(plan: Plan, skip: bool, limit: int) -> _Result:
+    """The engine's result; after Ctrl-C in a long run that of its first operations.
 
     Compiled code sees no signal. So a short run goes before a long one, and is what an interruption leaves.
     """
-    found: tuple[_Result, FloatArray] | None = None
+    found: _Result | None = None
     for most in (FIRST_OPERATIONS, limit) if limit > FIRST_OPERATIONS else (limit,):
-        room = np.zeros((events, 4))
         try:
-            found = run(plan, skip, most, room), room
+            found = run(plan, skip, most, _NO_EVENTS)
         except KeyboardInterrupt:
             if found is None:
                 raise
             break
-        if found[0][0] != CUT_SHORT:
+        if found[0] != CUT_SHORT:
             break
     assert found is not None  # there is one limit at least
     return found

@@ -16,6 +16,7 @@ from codesign.scheduling.cosma.load import load_graph
 from codesign.scheduling.soma.model.from_network import graph_from_network
 from codesign.workloads.load import load_network
 from codesign.workloads.network import Network, OperatorKind
+from codesign.workloads.traffic import operator_traffic
 from tests.onnx_models import REPEATS, GraphMaker, LlamaBlock
 
 
@@ -141,3 +142,18 @@ def test_shared_keys_are_read_once_whatever_the_file_writes(tmp_path: Path, repe
     appended = {o.name for o in network.operators if o.kind is OperatorKind.APPEND}
     stored = [layer.K * layer.H * layer.W for layer in graph.layers if layer.name in appended]
     assert stored == [block.cache_elements(1, 1) // 2] * 2  # the new keys and values, nothing of the old
+
+
+def test_a_cache_grows_also_by_an_input(tmp_path: Path) -> None:
+    """Attention cut out of a model: 2 key heads of 8 elements, 31 tokens in the cache, the new one an input as well."""
+    g = GraphMaker()
+    grown = g.node("Concat", g.input("past", 1, 2, 31, 8), g.input("new", 1, 2, 1, 8), axis=2)
+    turned = g.node("Transpose", grown, perm=[0, 1, 3, 2])
+    scores = g.node("MatMul", g.input("q", 1, 2, 1, 8), turned)
+    g.save(tmp_path / "net.onnx", scores, grown)
+    network = load_network(tmp_path / "net.onnx")
+    (append,) = (o for o in network.operators if o.kind is OperatorKind.APPEND)
+    moved = next(t for t in operator_traffic(network) if t.operator == append.name)
+    assert moved.input_bytes == moved.output_bytes == 2 * 8  # the new token, nothing of the old ones
+    stored = [layer.K * layer.H * layer.W for layer in graph_from_network(network).layers if layer.name == append.name]
+    assert stored == [2 * 8]

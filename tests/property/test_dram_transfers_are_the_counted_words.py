@@ -32,7 +32,7 @@ def with_device(architecture: Architecture, layout: str) -> Architecture:
     return replace(architecture, levels=(top, *architecture.levels[1:]))
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(
     problems(), st.sampled_from([Reuse.TIMELOOP, Reuse.WALK, Reuse.RESIDENT]), st.sampled_from(["row-major", "tiled"])
 )

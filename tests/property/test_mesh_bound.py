@@ -41,7 +41,7 @@ def on_meshes(plain: Architecture, draw: st.DataObject) -> Architecture:
     return replace(plain, levels=tuple(levels))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(problems(), st.data())
 def test_bound_is_never_above_the_simulation(problem: Problem, data: st.DataObject) -> None:
     computation, plain, mapping = problem
@@ -57,7 +57,7 @@ def test_bound_is_never_above_the_simulation(problem: Problem, data: st.DataObje
                 assert level.mesh_cycles <= run.latency_cycles
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(problems(), st.data())
 def test_loads_of_links_are_those_of_sets_of_links(problem: Problem, data: st.DataObject) -> None:
     computation, plain, mapping = problem

@@ -330,13 +330,18 @@ def _move(walk: GraphState, node: Any) -> None:
 
 
 def _grows_a_cache(walk: GraphState, node: Any) -> bool:
-    """Whether a concatenation adds results of the graph to one of its inputs and gives both back: a cache (rule W7)."""
+    """Whether a concatenation adds to an input of the graph and gives both back: a cache (rule W7).
+
+    What it adds is a result, or another input that is no longer than the cache (attention alone, cut out of a model).
+    """
     values = walk.inputs(node)
     if len(values) != 2 or values[0] is None or values[1] is None or values[1].constant:
         return False
     outside = {i.name for i in walk.model.graph.input}
     results = {o.name for o in walk.model.graph.output}
-    return values[0].tensor in outside and values[1].tensor not in outside and node.output[0] in results
+    cache, new = values[0], values[1]
+    added = new.tensor not in outside or math.prod(new.shape) <= math.prod(cache.shape)
+    return cache.tensor in outside and added and node.output[0] in results
 
 
 def _view(walk: GraphState, node: Any) -> None:

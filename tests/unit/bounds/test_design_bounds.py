@@ -1,15 +1,21 @@
 """Bounds of designs: exact where they claim to be, never above an evaluation, sharper where asked to be."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import final
 
 import numpy as np
 import pytest
 
+from codesign.arch.architecture import Architecture
+from codesign.arch.sparsity import RankFormat
+from codesign.arch.zero_support import compressed
 from codesign.bounds import DesignBounds, bounds_of
 from codesign.bounds.design import why_not
 from codesign.bounds.layer import LayerFacts, divisors, touched_words
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
+from codesign.core.point import PointValue
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.network import EvaluationOptions, evaluate_workload
 from codesign.mappers.exact import ExactMapper
@@ -140,6 +146,23 @@ def test_judges_that_bounds_do_not_cover_are_named(mapper: str, options: Evaluat
     assert reason in (why_not(options, mapper) or "")
     with pytest.raises(UserError, match="no bounds"):
         bounds_of(SCRATCHPAD, small_network(8, 24), options, mapper)
+
+
+@final
+class _SpaceThatLeavesZerosOut:
+    """Gemmcore with its off-chip weights compressed: a dense bound would be too high."""
+
+    space = CORE_SPACES["gemmcore"].space
+    parts = None
+
+    def build(self, point: Mapping[str, PointValue]) -> Architecture:
+        return compressed(CORE_SPACES["gemmcore"].build(point), "weight", RankFormat.BITMASK, 1)
+
+
+def test_designs_that_leave_zeros_out_get_no_dense_bound() -> None:
+    bounds = DesignBounds(_SpaceThatLeavesZerosOut(), small_network(8, 24))
+    with pytest.raises(UserError, match="leaves zeros out"):
+        bounds.table(np.zeros((1, len(CORE_SPACES["gemmcore"].space.names)), dtype=np.int64))
 
 
 def test_facts_of_a_layer() -> None:

@@ -97,3 +97,14 @@ def test_a_block_is_not_called_by_its_models_name() -> None:
     block, model = (run(*asked, name).out.splitlines()[0] for name in ("gpt2-small-block", "gpt2-small"))
     assert block.startswith("gpt2-small-block prefill 512, batch 1: 38 operators, 4,026,531,840 MACs")
     assert model.startswith("gpt2_small, batch 1: ") and "48,356,979,456 MACs" in model
+
+
+def test_widths_are_those_of_the_architecture_or_refused() -> None:
+    """MACs of 16 bits: COSMA's bytes are those of `map --network`; SoMa counts one byte an element and says so."""
+    asked = ("schedule", "--network", "squeezenet", "--arch", "eyeriss", "--capacity", "4MiB")
+    cosma = run(*asked, "--scheduler", "greedy")
+    assert "2,463,104 bytes of weights" in cosma.out and "elements of 16 bits" in cosma.out, cosma.out + cosma.err
+    soma = run(*asked, "--scheduler", "soma", "--evaluations", 10)
+    assert soma.code == 2
+    assert "counts elements of 8 bits, the MACs take 16 (architecture 'eyeriss')" in soma.err
+    assert "--scheduler cosma" in soma.err

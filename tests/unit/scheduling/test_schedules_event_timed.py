@@ -1,5 +1,6 @@
 """`codesign schedule --timing event`: equal to the analytical timing without latencies, longer with them."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,11 @@ def test_fused_schedules_without_latencies_keep_their_timing(slow: Path) -> None
     plain = schedule(*search).json
     timed = schedule(*search, "--timing", "event").json
     assert timed["latency_cycles"] == timed["analytic_cycles"] == plain["latency_cycles"]
+    trace = slow.parent / "trace.json"
+    schedule(*search, "--timing", "event", "--trace", trace)
+    slices = [e for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X"]
+    assert len(slices) == timed["timing"]["instructions"]
+    assert max(e["args"]["end_cycle"] for e in slices) == timed["latency_cycles"]
     late = schedule(*search, "--timing", "event", "--timing-table", slow).json
     assert late["analytic_cycles"] == plain["latency_cycles"] < late["latency_cycles"]
     assert late["timing"]["complete"]
@@ -48,6 +54,8 @@ def test_spilled_schedules_wait_for_their_transfers(slow: Path) -> None:
     search = ("--scheduler", "cosma", "--arch", "gemmini", "--capacity", "M_R", "--timing", "event")
     timed = schedule(*search).json
     assert timed["latency_cycles"] >= timed["analytic_cycles"]
+    busy = timed["timing"]["resources"]["DRAM channel"]["busy_cycles"]
+    assert 0 <= busy - timed["traffic_cycles"] <= timed["timing"]["instructions"]  # every transfer takes whole cycles
     late = schedule(*search, "--timing-table", slow, "--parameters").json
     assert late["latency_cycles"] > timed["latency_cycles"]
     assert late["waits_for"]
@@ -59,6 +67,7 @@ def test_spilled_schedules_wait_for_their_transfers(slow: Path) -> None:
         (("--scheduler", "cosma", "--timing", "event"), "--timing event needs --arch"),
         (("--scheduler", "soma", "--timing", "exact"), "unknown --timing 'exact'"),
         (("--scheduler", "soma", "--timing-table", "gemmini-rtl"), "--timing-table is an option of --timing event"),
+        (("--scheduler", "soma", "--trace", "t.json"), "--trace is an option of --timing event"),
         (("--scheduler", "soma cosma", "--arch", "simba", "--timing", "event"), "--timing is used with one scheduler"),
     ],
 )

@@ -31,6 +31,8 @@ TilePrice = tuple[int, float, float, float, float, float]
 
 NO_PRICE: TilePrice = (-1, 0.0, 0.0, 0.0, 0.0, 0.0)
 UNLIMITED_BYTES_PER_CYCLE = 1 << 40
+ELEMENT_BITS = 8
+"""Width of an element: the model counts one byte each."""
 
 
 def tile_computation(row: nw.IntArray, b: int, k: int, h: int, w: int) -> Computation:
@@ -48,7 +50,7 @@ def tile_computation(row: nw.IntArray, b: int, k: int, h: int, w: int) -> Comput
     ]
     return conv2d(
         N=b, K=groups * kernels, C=groups * channels, P=h, Q=w, R=int(row[nw.R]), S=int(row[nw.S]), G=groups,
-        stride=(int(row[nw.SH]), int(row[nw.SW])), dilation=(dilation[0], dilation[1]), bits=8, partial_bits=24,
+        stride=(int(row[nw.SH]), int(row[nw.SW])), dilation=(dilation[0], dilation[1]), bits=ELEMENT_BITS, partial_bits=24,
     )  # fmt: skip
 
 
@@ -90,6 +92,12 @@ class MappedPlatform:
             raise UserError(f"the level {levels[0].name!r} needs a read bandwidth", where=where)
         if self.architecture.mac.energy_pj is None or any(level.energy is None for level in levels):
             raise UserError("a level or the MAC has no energy", where=where, hint="name a technology")
+        if self.architecture.mac.bits != ELEMENT_BITS:
+            raise UserError(
+                f"this scheduler counts elements of {ELEMENT_BITS} bits, the MACs take {self.architecture.mac.bits}",
+                where=where,
+                hint=f"give `mac: {{bits: {ELEMENT_BITS}}}`, or use --scheduler cosma or codesign map --network, which take any width",
+            )
 
     @property
     def name(self) -> str:
