@@ -155,6 +155,8 @@ class _Loop:
     def _fill(self) -> None:
         """Give the pool work: trials of dead processes first, then new designs."""
         while self._room() > 0:
+            if len(self._study.trials) + len(self._running) >= self._wanted:
+                return  # a study that was to be longer may have left more trials than are wanted now
             orphan = self._study.take_over()
             if orphan is not None:
                 self._optimizer.expect(orphan.point)

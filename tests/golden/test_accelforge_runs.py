@@ -81,7 +81,7 @@ def test_halo_is_counted_where_the_fetch_is_planned() -> None:
     ids=lambda c: c.name,
 )
 def test_exact_mapper_finds_the_recorded_optimum(case: Case) -> None:
-    found = mapped(case, Objective.EDP, 10.0)
+    found = mapped(case, Objective.EDP, 60.0)
     assert found["proven"]
     counted = accesses(case, found["cost"])
     assert energy_j(case, found["cost"], counted) == pytest.approx(dynamic_energy_j(case), rel=1e-6)
@@ -91,13 +91,14 @@ def test_exact_mapper_finds_the_recorded_optimum(case: Case) -> None:
 @pytest.mark.parametrize(("name", "most"), [("nvdla@conv3x3@edp", 1.013), ("eyeriss@gemm1024@edp", 0.88)])
 def test_exact_mapper_beside_the_recorded_optimum(name: str, most: float) -> None:
     case = next(c for c in read_cases(HERE) if c.name == name)
-    found = mapped(case, Objective.EDP, 20.0)
+    found = mapped(case, Objective.EDP, 120.0)  # seconds, on a machine at rest
     assert found["proven"]
     counted = accesses(case, found["cost"])
     ours = energy_j(case, found["cost"], counted) * latency_s(case, found["cost"], counted)
     assert ours <= most * dynamic_energy_j(case) * case.best["latency_s"]
 
 
+@pytest.mark.slow("oracle")
 @pytest.mark.parametrize("case", elsewhere(read_cases(HERE)), ids=lambda c: c.name)
 def test_convolution_is_proven_on_the_other_machines(case: Case) -> None:
     assert mapped(case, Objective.EDP, 120.0)["proven"]  # seconds, where the search has to be compiled first too

@@ -7,7 +7,7 @@ import pytest
 from experiments import cosa_noc
 
 
-@pytest.mark.slow
+@pytest.mark.slow("oracle")
 def test_smoke_run(tmp_path: Path) -> None:
     config = cosa_noc.parse_args(["--smoke", "--out", str(tmp_path)])
     found = cosa_noc.main(config)["networks"]["deepbench"]

@@ -24,7 +24,7 @@ def test_variants_change_what_they_say() -> None:
     assert fast.joules < slow.joules / 3.5
 
 
-@pytest.mark.slow
+@pytest.mark.slow("oracle")
 def test_the_experiment_runs(tmp_path: Path) -> None:
     result = run(True, tmp_path, (1,))
     assert result["mappings_proven"] == 1.0

@@ -115,6 +115,16 @@ def test_a_trial_of_another_machine_is_taken_up_when_it_falls_silent_and_counts_
     assert len(Study.open(tmp_path).trials) == 1
 
 
+def test_trials_that_were_given_back_are_not_more_than_are_wanted(tmp_path: Path) -> None:
+    study = Study.create_or_resume(tmp_path, config(), {})
+    for point in SPACE.to_points(SPACE.enumerate()[:5]):
+        study.claim(point)
+    study.release()
+    study.close()
+    assert len(work(str(tmp_path), 3, 0.0).trials) == 3
+    assert len(work(str(tmp_path), 6, 0.0).trials) == 6
+
+
 def test_a_process_that_is_gone_is_known_to_be(tmp_path: Path) -> None:
     me = owner_id()
     assert not owner_is_dead(me)

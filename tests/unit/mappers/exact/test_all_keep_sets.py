@@ -100,7 +100,7 @@ def test_expanded_vectors_fit_their_options() -> None:
         assert vectors.factors.prod(axis=1).tolist() == options.children[vectors.option].tolist()
 
 
-@pytest.mark.parametrize("objective", [Objective.ENERGY, Objective.EDP])
+@pytest.mark.parametrize("objective", [pytest.param(Objective.ENERGY, marks=pytest.mark.slow("speed")), Objective.EDP])
 def test_free_keep_sets_of_a_real_layer_are_proven(objective: Objective) -> None:
     computation = Computation.parse("O[K,P,Q] += I[C,P,Q] * W[K,C]", K=256, C=64, P=56, Q=56)
     machine = load_preset("simba")
