@@ -7,10 +7,11 @@ whole box: `BoxBounds.roots` splits the space until it is.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
-from typing import Any, Protocol, final
+from typing import Any, Protocol, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +28,12 @@ from codesign.arch.architecture import (
 )
 from codesign.bounds.parts import Figures, Parts
 from codesign.core.errors import UserError
+from codesign.core.point import Point, PointValue
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
+PartFigures: TypeAlias = tuple[dict[str, float], dict[str, float], Any]
+"""Of one part: figures that bounds take the least of, those they take the largest of, and what must be equal."""
 
 MOST_CHOICES = 200_000
 """Choices of the ordered parameters of one part that are looked at, each built once."""
@@ -53,7 +57,7 @@ class GridSpace(Protocol):
     def ordered(self) -> tuple[bool, ...]:
         """Which parameters have an order."""
 
-    def to_points(self, indices: Indices) -> list[dict[str, Any]]:
+    def to_points(self, indices: Indices) -> list[Point]:
         """Rows as dicts."""
 
     def sample(self, count: int, rng: np.random.Generator) -> Indices:
@@ -67,7 +71,7 @@ class BuiltSpace(Protocol):
     def space(self) -> Any:
         """The search space of its points (`GridSpace`)."""
 
-    def build(self, point: Mapping[str, Any]) -> Architecture:
+    def build(self, point: Mapping[str, PointValue]) -> Architecture:
         """The architecture of a point, energies and areas filled in."""
 
 
@@ -136,10 +140,10 @@ class BoxFigures:
         self._parts: Parts = getattr(space, "parts", None) or {}
         self._sampled = self._space.sample(_PROBED, np.random.default_rng(0))
         self._names = [level.name for level in self._built(self._sampled[:1])[0].levels]
-        self._kinds: dict[str, Any] = {}
+        self._kinds: dict[str, Callable[[Architecture], PartFigures]] = {}
         for k, name in enumerate(self._names):
-            self._kinds[name] = lambda a, k=k: _level_figures(a, k)
-            self._kinds[f"{name}.fanout"] = lambda a, k=k: _fanout_figures(a, k)
+            self._kinds[name] = partial(_level_figures, k=k)
+            self._kinds[f"{name}.fanout"] = partial(_fanout_figures, k=k)
         self._kinds |= {"mac": _mac_figures, "clock": lambda a: ({}, {"clock_hz": a.clock_hz}, ())}
         self._extra = [self._columns(names) for names in self._parts.get("extra", ((),))]
         self._deciding = self._find_deciding()
@@ -209,7 +213,10 @@ class BoxFigures:
             mine[own] = row[own]
             free, machines = self._group(columns, mine)
             less = self._built(mine[None])[0]
-            figures: list[Any] = [({"area": a.extra_area_mm2 - less.extra_area_mm2, "leakage": a.extra_leakage_mw - less.extra_leakage_mw}, {}, ()) for a in machines]  # fmt: skip
+            figures: list[PartFigures] = []
+            for a in machines:
+                area, leakage = a.extra_area_mm2 - less.extra_area_mm2, a.extra_leakage_mw - less.extra_leakage_mw
+                figures.append(({"area": area, "leakage": leakage}, {}, ()))
             self._grids[key] = _grid_of(free, self._shape(free), figures)
         return self._grids[key]
 
@@ -285,7 +292,7 @@ class BoxFigures:
         return made, which
 
 
-def _grid_of(columns: tuple[int, ...], shape: tuple[int, ...], found: Sequence[Any]) -> PartGrid:
+def _grid_of(columns: tuple[int, ...], shape: tuple[int, ...], found: Sequence[PartFigures]) -> PartGrid:
     kinds = list(dict.fromkeys(kind for _, _, kind in found))
     number = {kind: k for k, kind in enumerate(kinds)}
 
@@ -313,7 +320,7 @@ def _windows(columns: tuple[int, ...], low: Indices, high: Indices) -> tuple[Ind
 # ---- what is compared of each part ---------------------------------------------------------------
 
 
-def _level_figures(architecture: Architecture, k: int) -> tuple[dict[str, float], dict[str, float], Any]:
+def _level_figures(architecture: Architecture, k: int) -> PartFigures:
     level = architecture.levels[k]
     energy = level.energy or AccessEnergy(0.0, 0.0, 0.0)
     least = {
@@ -362,7 +369,7 @@ def _make_level(name: str) -> Any:
     return make
 
 
-def _fanout_figures(architecture: Architecture, k: int) -> tuple[dict[str, float], dict[str, float], Any]:
+def _fanout_figures(architecture: Architecture, k: int) -> PartFigures:
     fanout = architecture.levels[k].fanout
     trunk = 1.0 if fanout.links is Links.SYSTOLIC else float(fanout.x + fanout.y)
     hops = 0.0 if fanout.size == 1 else trunk
@@ -377,7 +384,7 @@ def _make_fanout(figures: Mapping[str, float], links: Links) -> tuple[Fanout, fl
     return Fanout(x, y, links, figures["drive_pj"] / trunk), figures["size"]
 
 
-def _mac_figures(architecture: Architecture) -> tuple[dict[str, float], dict[str, float], Any]:
+def _mac_figures(architecture: Architecture) -> PartFigures:
     mac = architecture.mac
     least = {"energy_pj": mac.least_energy_pj, "area_mm2": mac.area_mm2 or 0.0, "leakage_mw": mac.leakage_mw or 0.0}
     return least, {}, mac.bits

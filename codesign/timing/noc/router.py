@@ -71,6 +71,23 @@ def first_from(mask: int, start: int, size: int) -> int:
 
 
 @njit
+def queue_by_source(source: IntArray, nodes: int) -> tuple[IntArray, IntArray]:
+    """Packets of each source, in order: those of node r are ``queue[first[r] : first[r + 1]]``."""
+    first = np.zeros(nodes + 1, np.int64)
+    for i in range(source.shape[0]):
+        first[source[i] + 1] += 1
+    for r in range(nodes):
+        first[r + 1] += first[r]
+    queue = np.zeros(source.shape[0], np.int64)
+    fill = first[:-1].copy()
+    for i in range(source.shape[0]):
+        r = source[i]
+        queue[fill[r]] = i
+        fill[r] += 1
+    return first, queue
+
+
+@njit
 def simulate_mesh(
     width: int,
     height: int,
@@ -101,18 +118,7 @@ def simulate_mesh(
     inject = np.full(n_packets, -1, np.int64)
     head_arrive = np.full(n_packets, -1, np.int64)
     arrive = np.full(n_packets, -1, np.int64)
-    # packets of each source, in order
-    first = np.zeros(nodes + 1, np.int64)
-    for i in range(n_packets):
-        first[traffic.source[i] + 1] += 1
-    for r in range(nodes):
-        first[r + 1] += first[r]
-    queue = np.zeros(n_packets, np.int64)
-    fill = first[:-1].copy()
-    for i in range(n_packets):
-        r = traffic.source[i]
-        queue[fill[r]] = i
-        fill[r] += 1
+    first, queue = queue_by_source(traffic.source, nodes)
     at = first[:-1].copy()
     sent = np.zeros(nodes, np.int64)
     source_vc = np.full(nodes, -1, np.int64)

@@ -16,7 +16,7 @@ import numpy as np
 from codesign.core.jit import njit
 from codesign.cost.mesh import LOCAL, PORTS, neighbour
 from codesign.mapping.nest import IntArray
-from codesign.timing.noc.router import CUT_SHORT, FINISHED, STUCK, first_from
+from codesign.timing.noc.router import CUT_SHORT, FINISHED, STUCK, first_from, queue_by_source
 
 _FLIGHT, _INJECTION, _CREDIT, _RING = 3, 2, 2, 8
 _ARRIVE, _CREDIT_ROUTER, _CREDIT_SOURCE = 0, 1, 2
@@ -97,20 +97,10 @@ def simulate_trees(
     remaining = np.zeros(n_packets, np.int64)
     for i in range(n_packets):
         remaining[i] = leaves[traffic.tree[i]]
-    first = np.zeros(nodes + 1, np.int64)
     a_round = np.zeros(nodes, np.int64)
-    for i in range(n_packets):
-        first[traffic.source[i] + 1] += 1
-        if i < traffic.round_packets:
-            a_round[traffic.source[i]] += 1
-    for r in range(nodes):
-        first[r + 1] += first[r]
-    queue = np.zeros(n_packets, np.int64)
-    fill = first[:-1].copy()
-    for i in range(n_packets):
-        r = traffic.source[i]
-        queue[fill[r]] = i
-        fill[r] += 1
+    for i in range(min(n_packets, traffic.round_packets)):
+        a_round[traffic.source[i]] += 1
+    first, queue = queue_by_source(traffic.source, nodes)
     at = first[:-1].copy()
     sent = np.zeros(nodes, np.int64)
     source_vc = np.full(nodes, -1, np.int64)
