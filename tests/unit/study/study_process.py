@@ -53,8 +53,11 @@ def work(place: str, trials: int, seconds: float, seed: int = 0) -> Study:
     url = place if "://" in place else None
     folder = Path(place) if url is None else Path("unused")
     study = Study.create_or_resume(folder, config(seed), {}, storage=url, name=None)
+    before = list(study.trials)
     optimizer = create("random", SPACE, study.objectives, seed=seed, constraints=list(config().constraints))
     explore(study, optimizer, SerialPool(lambda point: judge(point, seconds)), trials, say)
+    for trial in before:  # finished when this process opened the study: known, and told by nobody
+        say(trial)
     study.close()
     return study
 
