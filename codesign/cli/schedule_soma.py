@@ -166,9 +166,7 @@ def posed_of(result: "ScheduleResult") -> "Problem":
     return found.problem if isinstance(found, Unscheduled) else found.schedule.parsed.problem
 
 
-def _write_files(
-    schedule: Any, record: dict[str, Any], options: ScheduleOptions, timed: "Run | None" = None
-) -> None:
+def _write_files(schedule: Any, record: dict[str, Any], options: ScheduleOptions, timed: "Run | None" = None) -> None:
     from codesign.scheduling.soma.execution_page import page
     from codesign.scheduling.soma.instructions import instructions_json, make_instructions
 
