@@ -141,7 +141,7 @@ def test_interrupted_runs_keep_finished_trials_and_go_on(tmp_path: Path) -> None
     while time.monotonic() < deadline and not _finished(tmp_path / "i"):
         time.sleep(0.3)
     process.send_signal(signal.SIGTERM if os.environ.get("CI") else signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 130, errors
     assert " kept; run the same command to go on" in " ".join(errors.split())
     kept = Study.open(tmp_path / "i")
