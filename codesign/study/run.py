@@ -15,7 +15,8 @@ from codesign.evaluation.design import DesignEvaluator, DesignSpace, describe_sp
 from codesign.evaluation.executors import open_executor
 from codesign.evaluation.faults import Guarded
 from codesign.evaluation.judges import Judge, analytical, low_fidelity, make_judge
-from codesign.evaluation.specification import EVENT
+from codesign.evaluation.robust import RobustEvaluator, check_goals
+from codesign.evaluation.specification import EVENT, PARETO
 from codesign.optim import Optimizer
 from codesign.optim import create as create_optimizer
 from codesign.optim.certificate import Certificate
@@ -26,6 +27,7 @@ from codesign.study.explore import AskTell, explore
 from codesign.study.former_records import LOW_FIDELITY_PREFIX, LOW_FIDELITY_SUFFIX
 from codesign.study.goals import Goals, read_goals, ruled
 from codesign.study.low_fidelity_first import LowFidelityFirst
+from codesign.study.mapping_front import MappingFront, check_per_design, mapping_front, write_mapping_front
 from codesign.study.proof import GapHistory, write_proof
 from codesign.study.retime import TimedDesign, time_front, write_timed_front
 from codesign.study.specification import DEFAULT_TRIALS, PROVING, StudySpec, write_study_spec
@@ -90,11 +92,13 @@ class StudyRun:
         study: Still open.
         certificate: What is proven of its front, where that was asked for.
         timed: Its front in the event tier, where that was asked for.
+        mappings: Its front over designs and mappings, where that was asked for.
     """
 
     study: Study
     certificate: Certificate | None
     timed: tuple[TimedDesign, ...] = ()
+    mappings: MappingFront | None = None
 
 
 @final
@@ -170,6 +174,9 @@ def prepare(spec: StudySpec) -> PreparedStudy:
     if not 2 <= len(goals.objectives) <= 4:
         raise UserError(f"expected two to four objectives, got {len(goals.objectives)}: {' '.join(goals.objectives)}")
     space = ruled(space, goals.rules)
+    named = (*goals.objectives, *(b.metric for b in goals.bounds))
+    check_goals(spec.judge, named)
+    check_per_design(spec.judge, named)
     how = spec.judge if spec.fidelity.fidelities == "two" else analytical(spec.judge)
     judge = make_judge(spec.workload, how, space, seed=spec.search.seed, metrics=goals.metrics)
     prepared = PreparedStudy(spec, space, goals, judge)
@@ -201,6 +208,10 @@ def run_study(spec: StudySpec, listener: Listener | None = None) -> StudyRun:
         if spec.judge.timing == EVENT:
             run = replace(run, timed=time_front(study, spec.judge.timing_table))
             write_timed_front(run.timed, Path(place.out))
+        if spec.judge.per_design == PARETO:
+            mappings = mapping_front(study, prepared.judge, spec.judge.time_limit_s)
+            run = replace(run, mappings=mappings)
+            write_mapping_front(mappings, Path(place.out))
     except BaseException:
         study.close()
         raise
@@ -248,11 +259,16 @@ def _worth_a_look(trials: int) -> bool:
 def _lower_bounds(judge: Judge) -> LowerBounds | None:
     """What no design can be below, where the judge maps layer by layer in a way that bounds cover."""
     from codesign.bounds.design import DesignBounds, why_not
+    from codesign.bounds.scenarios import ScenarioBounds
 
     evaluate = judge.evaluate
-    if not isinstance(evaluate, DesignEvaluator) or why_not(evaluate.options, evaluate.mapper.name) is not None:
-        return None
-    return DesignBounds(evaluate.space, evaluate.workload)
+    scenarios = [e for _, e in evaluate.scenarios] if isinstance(evaluate, RobustEvaluator) else [evaluate]
+    models = []
+    for one in scenarios:
+        if not isinstance(one, DesignEvaluator) or why_not(one.options, one.mapper.name) is not None:
+            return None
+        models.append(DesignBounds(one.space, one.workload))
+    return models[0] if len(models) == 1 else ScenarioBounds(models)
 
 
 def _optimizer(prepared: PreparedStudy, study: Study) -> tuple[AskTell, Study | None]:
