@@ -60,7 +60,7 @@ class WithOwnMetrics:
             return found
         judged = JudgedDesign(dict(point), found.metrics.to_dict(), self.space.build(point), found.detail.to_json())
         own = tuple((name, value_of(name, function, judged)) for name, function in self.metrics)
-        return replace(found, metrics=replace(found.metrics, own=own))
+        return replace(found, metrics=replace(found.metrics, own=(*found.metrics.own, *own)))
 
 
 def value_of(name: str, function: MetricFunction, design: JudgedDesign) -> float:

@@ -17,6 +17,7 @@ from enum import Enum
 from pathlib import Path
 
 from codesign.arch.architecture import AccessEnergy, Architecture, Fanout, LevelKind, StorageLevel
+from codesign.arch.zero_support import ZeroSupport
 from codesign.core.errors import UserError
 from codesign.core.files import write_atomic
 from codesign.core.json_types import JsonObject
@@ -42,6 +43,7 @@ from codesign.report.recommend import knee_index, labels_of
 from codesign.report.summary import point_text
 from codesign.study.goals import own_metrics
 from codesign.study.study import Study, Trial
+from codesign.workloads.workload import Workload
 
 FACTORS = (0.25, 0.5, 2.0, 4.0)
 """What a constant is multiplied by, unless asked otherwise: published figures of one node differ by about that much."""
@@ -276,7 +278,8 @@ class _Again:
 
     def __init__(self, study: Study, space: str | None) -> None:
         self._space = recorded_space(study.config, space)
-        self._workload = recorded_workload(study.config, self._space)
+        self._config = study.config
+        self._workloads: dict[object, Workload] = {}
         self._options = recorded_options(study.config)
         self._mapper = recorded_mapper(study.config)
 
@@ -291,10 +294,18 @@ class _Again:
 
     def _judge(self, trial: Trial, mapper: Mapper, constant: Constant, factor: float) -> dict[str, float]:
         architecture = scaled_architecture(self._space.build(trial.point), constant, factor)
-        result = evaluate_workload(self._workload, architecture, mapper, self._options)
+        result = evaluate_workload(self._workload(trial), architecture, mapper, self._options)
         if isinstance(result, Infeasible):
             raise UserError(f"trial {trial.number} is no longer feasible: {result}")
         return result.metrics.to_dict()
+
+    def _workload(self, trial: Trial) -> Workload:
+        """As the trial's design chose it."""
+        choices = getattr(self._space, "choices", None)
+        key = None if choices is None else replace(choices.of(trial.point), support=ZeroSupport.NONE)
+        if key not in self._workloads:
+            self._workloads[key] = recorded_workload(self._config, self._space, trial.point)
+        return self._workloads[key]
 
 
 def scaled_architecture(architecture: Architecture, constant: Constant, factor: float) -> Architecture:
@@ -302,7 +313,8 @@ def scaled_architecture(architecture: Architecture, constant: Constant, factor: 
     levels = tuple(_scaled_level(level, constant, factor) for level in architecture.levels)
     mac, extra = architecture.mac, architecture.extra_leakage_mw
     if constant is Constant.MAC and mac.energy_pj is not None:
-        mac = replace(mac, energy_pj=mac.energy_pj * factor)
+        by_width = tuple((wide, narrow, energy * factor) for wide, narrow, energy in mac.by_width)
+        mac = replace(mac, energy_pj=mac.energy_pj * factor, by_width=by_width, unpack_pj=mac.unpack_pj * factor)
     if constant is Constant.LEAKAGE:
         mac = replace(mac, leakage_mw=None if mac.leakage_mw is None else mac.leakage_mw * factor)
         extra *= factor
