@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from codesign.core.errors import UserError
+from codesign.core.files import write_atomic
 from codesign.core.goals import Budget, Objective
 from codesign.cost.cost import Infeasible
 from codesign.hardware.execute import Job, Simulator, core_job, execute, nest_job, random_values
@@ -47,6 +48,9 @@ MAPPERS = ("random", "anneal", "exact")
 SIDE = 8
 """Rows and columns of the largest array drawn; the smallest of a space where that is larger."""
 
+EXACT_EVALUATIONS = 20_000
+"""Limit of the exact mapper: a count, not a time, so that a seed gives one table on every machine."""
+
 CORE_NOTATIONS = {
     "gemmcore": ("L[i,j] += M[i,k] * N[k,j]", "O[k,p,q] += I[c,p+r,q+s] * W[k,c,r,s]"),
     "gemvcore": ("y[i] += M[i,k] * x[k]", "L[i,j] += M[i,k] * N[k,j]"),
@@ -67,6 +71,7 @@ class Config:
         per_design: Triples drawn for one design: one simulation is built for all.
         macs: Multiply-accumulates of the largest computation.
         out: Where the table goes, or None.
+        resume: Take up the designs that `out` holds already.
     """
 
     triples: int
@@ -76,6 +81,7 @@ class Config:
     per_design: int
     macs: int
     out: Path | None
+    resume: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,23 +124,55 @@ def main() -> None:
         wanted = min(config.per_design, config.triples - len(rows))
         if wanted <= 0:
             break
-        for row in design_rows(config, family, np.random.default_rng([config.seed, number]), wanted):
-            rows.append(row)
-            state = "ok" if row.bit_equal and row.accesses_equal and row.cycles == row.predicted_cycles else "DIFFERS"
-            print(f"{len(rows)}/{config.triples} {family} {row.mapper} {row.cycles} cycles {state}", file=sys.stderr)
-            for text in row.differences:
-                print(f"  {text}", file=sys.stderr)
+        found = recorded(config, number)
+        if found is None:
+            found = tuple(design_rows(config, family, np.random.default_rng([config.seed, number]), wanted))
+            record(config, number, found)
+        rows += found
+        for row in found:
+            tell(row, config)
+        print(f"{len(rows)}/{config.triples} after {number + 1} designs", file=sys.stderr, flush=True)
     result = summary(rows, time.perf_counter() - started)
     if config.out is not None:
-        config.out.mkdir(parents=True, exist_ok=True)
         table = {
             "config": {**asdict(config), "out": str(config.out)},
             "result": result,
             "rows": [asdict(r) for r in rows],
         }
-        (config.out / "results.json").write_text(json.dumps(table, indent=1), "utf-8")
+        write_atomic(config.out / "results.json", json.dumps(table, indent=1))
     print_table(rows)
     print(json.dumps(result))
+
+
+def tell(row: Row, config: Config) -> None:
+    """One line of progress, and what differs."""
+    same = row.bit_equal and row.accesses_equal and row.cycles == row.predicted_cycles
+    print(f"  {row.family} {row.mapper} {row.cycles} cycles {'ok' if same else 'DIFFERS'}", file=sys.stderr, flush=True)
+    for text in row.differences:
+        print(f"    {text}", file=sys.stderr)
+
+
+def record(config: Config, number: int, rows: tuple[Row, ...]) -> None:
+    """Keep the triples of a design, so that a run can be taken up again."""
+    if config.out is not None:
+        config.out.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"seed": config.seed, "rows": [asdict(r) for r in rows]}, indent=1)
+        write_atomic(config.out / f"design-{number:04d}.json", text)
+
+
+def recorded(config: Config, number: int) -> tuple[Row, ...] | None:
+    """The triples of a design that an interrupted run has left.
+
+    Raises:
+        UserError: They are of another seed.
+    """
+    path = None if config.out is None else config.out / f"design-{number:04d}.json"
+    if path is None or not config.resume or not path.exists():
+        return None
+    document = json.loads(path.read_text("utf-8"))
+    if document["seed"] != config.seed:
+        raise UserError(f"`--seed` is {config.seed}, the record is of seed {document['seed']}", where=str(path))
+    return tuple(Row(**{**row, "differences": tuple(row["differences"])}) for row in document["rows"])
 
 
 def parse() -> Config:
@@ -146,8 +184,9 @@ def parse() -> Config:
     parser.add_argument(
         "--simulator", choices=("verilator", "amaranth"), help="default: verilator where it and a C++ compiler exist"
     )
-    parser.add_argument("--per-design", type=int, help="triples drawn for one design (default 10; 2 under amaranth)")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--per-design", type=int, help="triples drawn for one design (default 1 to 4: N / 8)")
+    parser.add_argument("--out", type=Path, help="folder of the table; one file a design while it runs")
+    parser.add_argument("--resume", action="store_true", help="take up the designs that --out holds already")
     parser.add_argument("--smoke", action="store_true", help="two triples in Amaranth's simulator")
     given = parser.parse_args()
     simulator = given.simulator or ("verilator" if find_verilator() and not given.smoke else "amaranth")
@@ -157,9 +196,10 @@ def parse() -> Config:
         seed=given.seed,
         family=given.family or ("scratchpad" if given.smoke else None),
         simulator=simulator,
-        per_design=given.per_design or (2 if slow else 10),
+        per_design=given.per_design or min(4, max(1, -(-given.triples // 8))),
         macs=600 if given.smoke else 3_000 if slow else 60_000,
         out=given.out,
+        resume=given.resume,
     )
 
 
@@ -279,10 +319,12 @@ def nest_triple(
     computation = scaled(known[int(rng.integers(len(known)))], config.macs, rng)
     architecture = SCRATCHPAD.build(design)
     name = MAPPERS[int(rng.integers(len(MAPPERS)))]
-    budget = Budget(time_limit_s=1.0) if name == "exact" else Budget(evaluations=int(rng.integers(1, 500)))
+    most = EXACT_EVALUATIONS if name == "exact" else int(rng.integers(1, 500))
     seed = int(rng.integers(1 << 30))
     goal = (Objective.EDP, Objective.LATENCY, Objective.ENERGY)[int(rng.integers(3))]
-    found = create(name).map(MappingProblem(computation, architecture), goal, budget=budget, seed=seed)
+    found = create(name).map(
+        MappingProblem(computation, architecture), goal, budget=Budget(evaluations=most), seed=seed
+    )
     if found.mapping is None:
         return None
     bus_bytes = int(design["bus_bits"]) // 8

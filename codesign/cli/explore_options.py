@@ -213,6 +213,22 @@ class JudgeFlags:
             help="With --timing event: timing table by name or file; default: the one named like the architecture, else none.",
         ),
     ] = None
+    robust: Annotated[
+        bool | None,
+        option(
+            _JUDGE,
+            "--robust",
+            help="The worst case counts: of all networks, each alone (times its weight), and of what --vary names.",
+        ),
+    ] = None
+    vary: Annotated[
+        list[str] | None,
+        option(
+            _JUDGE,
+            help="With --robust: factors of dram, sram, registers, mac, wires, leakage or dram_bandwidth, e.g. dram=0.5:2, or values of "
+            "batch, seq or past, e.g. seq=128,1024; may be repeated.",
+        ),
+    ] = None
     time_limit: Annotated[float | None, option(_JUDGE, help="Seconds of search per layer (soma: per network).")] = None
     evaluations: Annotated[
         int | None, option(_JUDGE, help="Mappings scored per layer (soma: schemes per network) at most.")
@@ -252,6 +268,8 @@ class JudgeFlags:
             "dram_ports": self.dram_ports,
             "timing": self.timing,
             "timing_table": self.timing_table,
+            "robust": self.robust,
+            "vary": list(self.vary or ()) or None,
             "between_layers": {
                 "activations": self.activations,
                 "activation_bytes": None if size is None else parse_size(size, "--activation-buffer"),

@@ -47,7 +47,8 @@ def register(app: typer.Typer) -> None:
         With the mappings that were found this is exact: latency and area do not change, energy is re-summed from the
         recorded breakdowns. Another mapping may be better under other constants; --remap searches for it.
         """
-        from codesign.report.sensitivity import FACTORS, Constant, analyse, sensitivity_json, write_sensitivity
+        from codesign.arch.constants import Constant
+        from codesign.report.sensitivity import FACTORS, analyse, sensitivity_json, write_sensitivity
 
         check_format(output_format)
         known = {c.value: c for c in Constant}

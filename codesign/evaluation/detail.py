@@ -8,6 +8,7 @@ from codesign.evaluation.records import (
     DetailRecord,
     FusedRecord,
     LayerRecord,
+    ScenarioRecord,
     ServingRecord,
     TrafficRecord,
     VectorRecord,
@@ -111,6 +112,24 @@ class ServingDetail:
 
 @final
 @dataclass(frozen=True)
+class ScenariosDetail:
+    """Of a design judged by the worst of several scenarios.
+
+    Args:
+        scenarios: Names and figures.
+        energy_by_level_pj: Not told apart.
+    """
+
+    scenarios: tuple[ScenarioRecord, ...]
+    energy_by_level_pj: None = None
+
+    def to_json(self) -> DetailRecord:
+        """As a study records it."""
+        return {"scenarios": list(self.scenarios)}
+
+
+@final
+@dataclass(frozen=True)
 class NoDetail:
     """Of a design that cannot run, and of trials that came from a table."""
 
@@ -119,7 +138,7 @@ class NoDetail:
         return {}
 
 
-Detail = LayersDetail | FusedDetail | TrafficDetail | ServingDetail | NoDetail
+Detail = LayersDetail | FusedDetail | TrafficDetail | ServingDetail | ScenariosDetail | NoDetail
 """What a design was judged by; a study's reader tells the kinds apart by their types."""
 
 
@@ -140,4 +159,6 @@ def detail_of(record: DetailRecord) -> Detail:
         return TrafficDetail(record["scratchpad_bytes"], record["dram_bytes"], tuple(record["schedules"]), spent)
     if "serving" in record:
         return ServingDetail(record["serving"])
+    if "scenarios" in record:
+        return ScenariosDetail(tuple(record["scenarios"]))
     return NoDetail()

@@ -22,6 +22,7 @@ from codesign.evaluation.design import (
 from codesign.evaluation.network import EvaluationOptions, with_effort
 from codesign.evaluation.own_metrics import MetricFunction, WithOwnMetrics
 from codesign.evaluation.records import EvaluationRecord, WorkloadRecord
+from codesign.evaluation.robust import RobustEvaluator, WithTechnology, parse_ranges, workloads_of
 from codesign.evaluation.serving import ServingEvaluator
 from codesign.evaluation.specification import (
     ANALYTICAL,
@@ -89,6 +90,8 @@ def make_judge(
     Raises:
         UserError: Fields that do not go together, an unknown mapper or network.
     """
+    if how.robust:
+        return _robust_judge(workload, how, space, seed, metrics)
     made = {"layers": _layer_judge, "soma": _soma_judge, "cosma": _cosma_judge}
     if workload.serving is not None and how.scheduler != "layers":
         raise UserError(
@@ -106,6 +109,43 @@ def make_judge(
     if not metrics:
         return judge
     return replace(judge, evaluate=WithOwnMetrics(judge.evaluate, space, tuple(metrics)))
+
+
+def _robust_judge(
+    workload: WorkloadSpec,
+    how: JudgeSpec,
+    space: DesignSpace,
+    seed: int,
+    metrics: Sequence[tuple[str, MetricFunction]],
+) -> Judge:
+    """The worst of every network alone and of what varies (docs/explanation/robust.md)."""
+    if workload.serving is not None:
+        raise UserError("--robust plays no part with --workload", hint="give networks with --network")
+    if getattr(space, "choices", None) is not None:
+        raise UserError("--robust plays no part with --precision, --zeros and --zero-support", hint="leave one out")
+    if metrics:
+        raise UserError(f"--robust takes no metric of your own, got {metrics[0][0]!r}: its worst case is not known")
+    ranges = parse_ranges(how.vary)
+    scenarios = workloads_of(workload, ranges)
+    if len(scenarios) < 2 and not ranges.factors:
+        raise UserError(
+            "--robust needs something that varies",
+            hint="several --network, or --vary dram=0.5:2, --vary dram_bandwidth=0.7:1, --vary seq=128,1024",
+        )
+    constants, bandwidth = ranges.worst
+    worst = WithTechnology(space, tuple(constants.items()), bandwidth)
+    plain = replace(how, robust=False, vary=())
+    judges = [(name, _layer_judge(alone, plain, worst, seed)) for name, alone in scenarios]
+    evaluators = [(name, judge.evaluate) for name, judge in judges]
+    whole = _layer_judge(workload, plain, worst, seed)
+    names = "; ".join(name for name, _ in scenarios)
+    return replace(
+        whole,
+        evaluate=RobustEvaluator(tuple((n, e) for n, e in evaluators if isinstance(e, DesignEvaluator))),
+        evaluation={**whole.evaluation, "robust": True, "vary": list(how.vary)},
+        headline=f"the worst of {len(scenarios)} workloads ({names})"
+        + (f" under {', '.join(how.vary)}" if how.vary else ""),
+    )
 
 
 def low_fidelity(how: JudgeSpec, mapper: str | None, evaluations: int) -> JudgeSpec:
@@ -133,7 +173,9 @@ def analytical(how: JudgeSpec) -> JudgeSpec:
 # ---- layer by layer --------------------------------------------------------------------------------
 
 
-def _layer_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int, chosen: Chosen | None) -> Judge:
+def _layer_judge(
+    workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int, chosen: Chosen | None = None
+) -> Judge:
     plain = load_workload(workload, space)
     loaded = plain if chosen is None else _chosen_workload(workload, space, chosen)
     objective = Objective.EDP if how.objective is None else Objective.parse(how.objective)
@@ -169,7 +211,7 @@ def _chosen_workload(workload: WorkloadSpec, space: DesignSpace, chosen: Chosen)
 
 
 def _serving_judge(
-    workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int, chosen: Chosen | None
+    workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int, chosen: Chosen | None = None
 ) -> Judge:
     """Requests to a language model, layer by layer: rules V1 to V6 of docs/reference/serving.md."""
     assert workload.serving is not None

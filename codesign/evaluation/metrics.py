@@ -50,7 +50,7 @@ class Metrics:
         energy_j: Dynamic energy of that run plus leakage over its time.
         area_mm2: Of the chip, DRAM apart.
         leakage_w: Static power.
-        own: Metrics of the user's own, by name.
+        own: Metrics of the user's own, by name; and figures that are no ratio or product of the others, as in a worst case.
     """
 
     latency_s: float

@@ -149,6 +149,13 @@ class ServingRecord(TypedDict):
     decode: PhaseRecord
 
 
+class ScenarioRecord(TypedDict):
+    """One of the scenarios that a design is judged by the worst of."""
+
+    name: str
+    metrics: dict[str, float]
+
+
 class DetailRecord(TypedDict, total=False):
     """Beside a trial's metrics; which keys are there says how it was judged (see `codesign.evaluation.detail`)."""
 
@@ -162,6 +169,7 @@ class DetailRecord(TypedDict, total=False):
     scratchpad_bytes: int
     dram_bytes: float
     serving: ServingRecord
+    scenarios: Sequence[ScenarioRecord]
     energy_by_level_pj: dict[str, float]
     traceback: str
 
@@ -230,6 +238,8 @@ class EvaluationRecord(TypedDict, total=False):
     resident_weights: bool
     timing: str
     timing_table: str | None
+    robust: bool
+    vary: list[str]
     low_fidelity: LowFidelityRecord
 
 

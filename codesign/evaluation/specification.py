@@ -183,6 +183,8 @@ class JudgeSpec:
         dram_ports: shared (reads and writes take turns on the DRAM channel) or separate; default: as the space says.
         timing: analytical, or event: the front is simulated after the search; with two fidelities the high one is.
         timing_table: With event: constants by name or file, default those named like the architecture.
+        robust: Whether the worst case counts: of all networks, each alone, and of what varies.
+        vary: With robust: ranges such as dram=0.5:2, dram_bandwidth=0.7:1, seq=128,1024.
         between_layers: What happens to activations and weights.
     """
 
@@ -194,6 +196,8 @@ class JudgeSpec:
     dram_ports: str | None = None
     timing: str = ANALYTICAL
     timing_table: str | None = None
+    robust: bool = False
+    vary: tuple[str, ...] = ()
     between_layers: BetweenLayers = field(default_factory=BetweenLayers)
 
     def __post_init__(self) -> None:
@@ -201,6 +205,7 @@ class JudgeSpec:
             raise unknown_name("scheduler", self.scheduler, SCHEDULERS)
         Budget(self.time_limit_s, self.evaluations)
         self._check_timing()
+        self._check_robust()
         if self.dram_ports is not None and self.dram_ports not in [p.value for p in Ports]:
             raise unknown_name("--dram-ports", self.dram_ports, [p.value for p in Ports])
         if self.dram_ports is not None and self.scheduler != "layers":
@@ -226,6 +231,14 @@ class JudgeSpec:
                 "--timing event moves all activations and weights through DRAM",
                 hint="leave out --activations, --activation-buffer and --resident-weights",
             )
+
+    def _check_robust(self) -> None:
+        if self.vary and not self.robust:
+            raise UserError("--vary is an option of --robust", hint="give --robust, or leave out --vary")
+        if self.robust and self.scheduler != "layers":
+            raise UserError(f"--robust is used with --scheduler layers, not {self.scheduler}")
+        if self.robust and self.timing == EVENT:
+            raise UserError("--robust plays no part with --timing event", hint="leave out one of them")
 
     @property
     def budget(self) -> Budget:

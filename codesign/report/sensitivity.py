@@ -13,10 +13,9 @@ import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from pathlib import Path
 
-from codesign.arch.architecture import AccessEnergy, Architecture, Fanout, LevelKind, StorageLevel
+from codesign.arch.constants import Constant, scaled_architecture
 from codesign.arch.zero_support import ZeroSupport
 from codesign.core.errors import UserError
 from codesign.core.files import write_atomic
@@ -51,17 +50,6 @@ FACTORS = (0.25, 0.5, 2.0, 4.0)
 
 Progress = Callable[[int, int], None]
 """Called with (designs mapped again, designs to map in all)."""
-
-
-class Constant(Enum):
-    """A technology constant, or a family of them that rises and falls together."""
-
-    DRAM = "dram"
-    SRAM = "sram"
-    REGISTERS = "registers"
-    MAC = "mac"
-    WIRES = "wires"
-    LEAKAGE = "leakage"
 
 
 _BY_KIND = {"dram": Constant.DRAM, "sram": Constant.SRAM, "registers": Constant.REGISTERS}
@@ -268,7 +256,7 @@ class _OwnMetrics:
     ) -> dict[str, float]:
         """The metrics of a trial with one constant scaled."""
         plain = {name: value for name, value in metrics.items() if name not in dict(self.functions)}
-        architecture = scaled_architecture(self.space.build(trial.point), constant, factor)
+        architecture = scaled_architecture(self.space.build(trial.point), {constant: factor})
         design = JudgedDesign(trial.point, plain, architecture, detail)
         return {name: value_of(name, function, design) for name, function in self.functions}
 
@@ -293,7 +281,7 @@ class _Again:
         return self._judge(trial, self._mapper, constant, factor)
 
     def _judge(self, trial: Trial, mapper: Mapper, constant: Constant, factor: float) -> dict[str, float]:
-        architecture = scaled_architecture(self._space.build(trial.point), constant, factor)
+        architecture = scaled_architecture(self._space.build(trial.point), {constant: factor})
         result = evaluate_workload(self._workload(trial), architecture, mapper, self._options)
         if isinstance(result, Infeasible):
             raise UserError(f"trial {trial.number} is no longer feasible: {result}")
@@ -306,33 +294,6 @@ class _Again:
         if key not in self._workloads:
             self._workloads[key] = recorded_workload(self._config, self._space, trial.point)
         return self._workloads[key]
-
-
-def scaled_architecture(architecture: Architecture, constant: Constant, factor: float) -> Architecture:
-    """The same hardware with one constant scaled."""
-    levels = tuple(_scaled_level(level, constant, factor) for level in architecture.levels)
-    mac, extra = architecture.mac, architecture.extra_leakage_mw
-    if constant is Constant.MAC and mac.energy_pj is not None:
-        by_width = tuple((wide, narrow, energy * factor) for wide, narrow, energy in mac.by_width)
-        mac = replace(mac, energy_pj=mac.energy_pj * factor, by_width=by_width, unpack_pj=mac.unpack_pj * factor)
-    if constant is Constant.LEAKAGE:
-        mac = replace(mac, leakage_mw=None if mac.leakage_mw is None else mac.leakage_mw * factor)
-        extra *= factor
-    return replace(architecture, levels=levels, mac=mac, extra_leakage_mw=extra)
-
-
-def _scaled_level(level: StorageLevel, constant: Constant, factor: float) -> StorageLevel:
-    kinds = {Constant.DRAM: LevelKind.DRAM, Constant.SRAM: LevelKind.SRAM, Constant.REGISTERS: LevelKind.REGISTERS}
-    if kinds.get(constant) is level.kind and level.energy is not None:
-        energy = level.energy
-        scaled = AccessEnergy(energy.read_pj * factor, energy.fill_pj * factor, energy.update_pj * factor)
-        return replace(level, energy=scaled)
-    if constant is Constant.WIRES:
-        fanout: Fanout = replace(level.fanout, hop_pj_per_bit=level.fanout.hop_pj_per_bit * factor)
-        return replace(level, fanout=fanout)
-    if constant is Constant.LEAKAGE and level.leakage_mw is not None:
-        return replace(level, leakage_mw=level.leakage_mw * factor)
-    return level
 
 
 def _remapped(found: Sensitivity, again: _Again, own: "_OwnMetrics | None", progress: Progress | None) -> Sensitivity:

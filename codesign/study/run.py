@@ -16,6 +16,7 @@ from codesign.evaluation.executors import open_executor
 from codesign.evaluation.faults import Guarded
 from codesign.evaluation.judges import ByChoice, Judge, analytical, low_fidelity, make_judge, space_with_choices
 from codesign.evaluation.own_metrics import WithOwnMetrics
+from codesign.evaluation.robust import RobustEvaluator, check_goals
 from codesign.evaluation.serving import SERVING_METRICS
 from codesign.evaluation.specification import EVENT
 from codesign.optim import Optimizer
@@ -173,6 +174,7 @@ def prepare(spec: StudySpec) -> PreparedStudy:
     if not 2 <= len(goals.objectives) <= 4:
         raise UserError(f"expected two to four objectives, got {len(goals.objectives)}: {' '.join(goals.objectives)}")
     space = ruled(space, goals.rules)
+    check_goals(spec.judge, (*goals.objectives, *(b.metric for b in goals.bounds)))
     how = spec.judge if spec.fidelity.fidelities == "two" else analytical(spec.judge)
     judge = make_judge(spec.workload, how, space, seed=spec.search.seed, metrics=goals.metrics)
     prepared = PreparedStudy(spec, space, goals, judge)
@@ -251,11 +253,16 @@ def _worth_a_look(trials: int) -> bool:
 def _lower_bounds(judge: Judge) -> LowerBounds | None:
     """What no design can be below, where the judge maps layer by layer in a way that bounds cover."""
     from codesign.bounds.design import DesignBounds, why_not
+    from codesign.bounds.scenarios import ScenarioBounds
 
     evaluate = judge.evaluate
-    if not isinstance(evaluate, DesignEvaluator) or why_not(evaluate.options, evaluate.mapper.name) is not None:
-        return None
-    return DesignBounds(evaluate.space, evaluate.workload)
+    scenarios = [e for _, e in evaluate.scenarios] if isinstance(evaluate, RobustEvaluator) else [evaluate]
+    models = []
+    for one in scenarios:
+        if not isinstance(one, DesignEvaluator) or why_not(one.options, one.mapper.name) is not None:
+            return None
+        models.append(DesignBounds(one.space, one.workload))
+    return models[0] if len(models) == 1 else ScenarioBounds(models)
 
 
 def _choice_bounds(judge: Judge) -> LowerBounds | None:

@@ -26,18 +26,21 @@ def _solver_is_loaded() -> None:
 
 @pytest.mark.parametrize("case", list(cases()), ids=str)
 def test_the_optimum_is_the_reference(case: Case) -> None:
-    seconds = math.inf
-    for _ in range(3):  # a busy machine inflates CPU time: the best of three counts
-        started = time.process_time()
-        program = make_program(case.problem, Settings(reading=Reading.parse(case.reading)))
-        solution = solve(program.linear)
-        seconds = min(seconds, time.process_time() - started)
-        if seconds < CPU_SECONDS:
-            break
+    solution = solve(make_program(case.problem, Settings(reading=Reading.parse(case.reading))).linear)
     assert solution.status is Status.OPTIMAL
     assert math.isclose(solution.objective, case.expected["objective"], abs_tol=TOLERANCE)
     assert solution.objective - solution.bound <= TOLERANCE
-    assert seconds < CPU_SECONDS
+
+
+@pytest.mark.slow("speed")
+@pytest.mark.parametrize("case", list(cases()), ids=str)
+def test_the_optimum_is_quick(case: Case) -> None:
+    def seconds() -> float:
+        started = time.process_time()
+        solve(make_program(case.problem, Settings(reading=Reading.parse(case.reading))).linear)
+        return time.process_time() - started
+
+    assert min(seconds() for _ in range(3)) < CPU_SECONDS  # a busy machine inflates CPU time: the best counts
 
 
 @pytest.mark.parametrize("case", list(published()), ids=str)

@@ -45,11 +45,23 @@ def test_counts_and_index_maps(pair: str) -> None:
     assert sound == {frozenset(m.items()) for m in COUNTS[pair]["sound_index_maps"]}
 
 
+@pytest.mark.slow("speed")
 @pytest.mark.parametrize("pair", COUNTS)
 def test_matching_and_diagnosis_are_quick(pair: str) -> None:
     ours, theirs = pair.split(" <- ")
     computation, unit = _computation(ours), intrinsic(theirs)
-    start = time.process_time()
-    printed_matches(computation, unit)
-    nearest_miss(computation, unit)
-    assert time.process_time() - start < MATCHING_SECONDS
+
+    def seconds() -> float:
+        start = time.process_time()
+        printed_matches(computation, unit)
+        nearest_miss(computation, unit)
+        return time.process_time() - start
+
+    assert min(seconds() for _ in range(3)) < MATCHING_SECONDS
+
+
+@pytest.mark.parametrize("pair", COUNTS)
+def test_diagnosis_names_a_miss_only_where_nothing_matches(pair: str) -> None:
+    ours, theirs = pair.split(" <- ")
+    miss = nearest_miss(_computation(ours), intrinsic(theirs))
+    assert (miss is None) == (COUNTS[pair]["sound"] > 0)

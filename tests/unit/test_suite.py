@@ -35,7 +35,7 @@ def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
         "--rootdir",
         str(ROOT),
     ]
-    return subprocess.run([*command, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run([*command, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_a_complete_run_fails_what_others_skip(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -254,6 +254,9 @@ class Array(Elaboratable):
         if self.instance:
             ports: dict[str, object] = {"i_clk": ClockSignal(), "i_rst": ResetSignal()}
             for name, value in given.items():
+                if isinstance(value, Signal) and len(value) == len(inputs[name]):
+                    ports[f"i_{name}"] = value  # a bus all rows hear stays one wire
+                    continue
                 wire = Signal(len(inputs[name]), name=f"{name}_{y}_{x}_i")
                 m.d.comb += wire.eq(value)
                 ports[f"i_{name}"] = wire

@@ -13,6 +13,7 @@ from codesign.hardware.parameters import Parameters
 from codesign.hardware.rtl.memory import Scratchpad
 from codesign.hardware.rtl.nest import FlatAddress, LineAddress, LoopNest, line_sum
 from codesign.hardware.rtl.registers import RegisterFile, WriteBus
+from codesign.hardware.rtl.shift import shifted
 
 DRAM_BITS = 32
 """Bits of a byte address in DRAM."""
@@ -136,7 +137,7 @@ class DmaRead(_Engine):
                     m.d.comb += [self.data_ready.eq(ends), self.scratchpad.waddr[1].eq(self.line)]
                     m.d.comb += self.moved.eq(dram)
                     m.d.comb += self.scratchpad.wen[1].eq(_first(chip, p.line_bytes))
-                    m.d.comb += self.scratchpad.wdata[1].eq(self._placed())
+                    m.d.comb += self.scratchpad.wdata[1].eq(self._placed(m))
                     with m.If(ends):
                         m.d.sync += self.burst.eq(self.burst - 1)
                         with m.If(self.burst == 1):
@@ -149,9 +150,9 @@ class DmaRead(_Engine):
                                     m.next = "IDLE"
         return m
 
-    def _placed(self) -> Value:
+    def _placed(self, m: Module) -> Value:
         """The bytes at hand as the scratchpad takes them: as they are, or each result widened with its sign."""
-        rest = self.data >> (self.taken << 3)
+        rest = shifted(m, self.data, self.taken, 8, "rest")
         slots = min(self.p.slots, self.p.bus_bytes)
         kinds = []
         for log2 in range(3):
@@ -182,7 +183,7 @@ class DmaWrite(_Engine):
         bytes_now, joined = Signal(range(p.bus_bytes + 1)), Signal(8 * p.bus_bytes)
         to_issue, more = Signal(16, name="to_issue"), Signal()
         chunk_now = Signal(range(p.bus_bytes + 1))
-        beat, taken = self._packed(first_byte, chunk_now), Signal()
+        beat, taken = self._packed(m, first_byte, chunk_now), Signal()
         full = Signal(8 * p.bus_bytes)
         m.d.comb += [full.eq(joined | beat), self.data.eq(full), self.data_valid.eq(pending & ends_now)]
         m.d.comb += self.strobe.eq(_first(bytes_now, p.bus_bytes))
@@ -227,13 +228,13 @@ class DmaWrite(_Engine):
                                 m.next = "IDLE"
         return m
 
-    def _packed(self, first_byte: Signal, chunk: Signal) -> Value:
+    def _packed(self, m: Module, first_byte: Signal, chunk: Signal) -> Value:
         """The line read as the part of a beat it is: the low bytes of each result."""
         line, slots, bits = self.scratchpad.rdata[1], self.p.slots, 8 * self.p.bus_bytes
         kinds = [Cat(*(line[32 * i : 32 * i + (8 << log2)] for i in range(slots)))[:bits] for log2 in range(3)]
         low = Mux(self.result_log2 == 0, kinds[0], Mux(self.result_log2 == 1, kinds[1], kinds[2]))
         keep = Cat(*((chunk > i).replicate(8) for i in range(self.p.bus_bytes)))
-        return ((low & keep) << (first_byte << 3))[:bits]
+        return shifted(m, low & keep, first_byte, 8, "part", up=True)
 
 
 def _first(count: Value, lanes: int) -> Value:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from amaranth.hdl import Cat, ClockSignal, Elaboratable, Instance, Module, Signal
 from amaranth.lib.memory import Memory
 
+from codesign.hardware.rtl.shift import rotated
+
 
 class Ram(Elaboratable):
     """A memory with synchronous read ports and write ports with lanes.
@@ -161,12 +163,12 @@ class Scratchpad(Elaboratable):
             with m.If(self.ren[p]):
                 m.d.sync += byte.eq(self.raddr[p][: self.offset_bits])
             line = Cat(*(ram.rdata[p] for ram in self.bank))
-            m.d.comb += self.rdata[p].eq(Cat(line, line) >> (byte << 3))
+            m.d.comb += self.rdata[p].eq(rotated(m, line, byte, 8, f"read_turn{p}"))
             at, row = self.waddr[p][: self.offset_bits], self.waddr[p][self.offset_bits :]
             data = Signal(8 * n, name=f"turned{p}")
             lanes = Signal(n, name=f"lanes{p}")
-            m.d.comb += data.eq((Cat(self.wdata[p], self.wdata[p]) << (at << 3)) >> (8 * n))
-            m.d.comb += lanes.eq((Cat(self.wen[p], self.wen[p]) << at) >> n)
+            m.d.comb += data.eq(rotated(m, self.wdata[p], at, 8, f"write_turn{p}", up=True))
+            m.d.comb += lanes.eq(rotated(m, self.wen[p], at, 1, f"lane_turn{p}", up=True))
             first = self.raddr[p][3 : self.offset_bits]
             for b, ram in enumerate(self.bank):
                 next_line = (first > b) if self.banks > 1 else 0

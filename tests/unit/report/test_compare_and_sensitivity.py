@@ -9,6 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from codesign.arch.constants import Constant
 from codesign.cli import compare as compare_command
 from codesign.cli import report as report_command
 from codesign.cli import sensitivity as sensitivity_command
@@ -19,7 +20,7 @@ from codesign.formats.load import load_inputs
 from codesign.report.compare import Comparison, Group, compare, describe, rank_tests
 from codesign.report.compare_files import write_all
 from codesign.report.export import export_design
-from codesign.report.sensitivity import Constant, analyse, sensitivity_csv
+from codesign.report.sensitivity import analyse, sensitivity_csv
 from codesign.study.study import Study
 
 

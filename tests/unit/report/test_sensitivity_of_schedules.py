@@ -9,10 +9,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from codesign.arch.constants import Constant
 from codesign.cli import explore
 from codesign.cli.app import join_lists
 from codesign.core.errors import UserError
-from codesign.report.sensitivity import Constant, analyse, write_sensitivity
+from codesign.report.sensitivity import analyse, write_sensitivity
 from codesign.report.study_page import report_data
 from codesign.scheduling.soma.model.hardware import Memory, SomaHardware
 from codesign.study.study import Study

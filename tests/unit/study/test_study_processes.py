@@ -35,7 +35,7 @@ def worker(place: Path | str, trials: int, seconds: float, cwd: Path) -> Iterato
 
 
 def finished(process: subprocess.Popen[str]) -> list[int]:
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     return [int(line) for line in out.split()]
 
@@ -162,7 +162,7 @@ def test_a_full_disk_in_mid_run_is_said_and_earlier_trials_are_kept(tmp_path: Pa
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     run = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=120
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=300
     )
     assert run.returncode == 2, run.stderr
     assert "the disk is full or failing" in run.stdout and "finished trials are kept" in run.stdout

