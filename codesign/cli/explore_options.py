@@ -229,6 +229,15 @@ class JudgeFlags:
             "batch, seq or past, e.g. seq=128,1024; may be repeated.",
         ),
     ] = None
+    per_design: Annotated[
+        str | None,
+        option(
+            _JUDGE,
+            help="best (one mapping a layer), or pareto: after the search, all compromises between latency and energy over the mappings of "
+            "every design, merged into one front.",
+            show_default="best",
+        ),
+    ] = None
     time_limit: Annotated[float | None, option(_JUDGE, help="Seconds of search per layer (soma: per network).")] = None
     evaluations: Annotated[
         int | None, option(_JUDGE, help="Mappings scored per layer (soma: schemes per network) at most.")
@@ -270,6 +279,7 @@ class JudgeFlags:
             "timing_table": self.timing_table,
             "robust": self.robust,
             "vary": list(self.vary or ()) or None,
+            "per_design": self.per_design,
             "between_layers": {
                 "activations": self.activations,
                 "activation_bytes": None if size is None else parse_size(size, "--activation-buffer"),

@@ -90,6 +90,7 @@ def load_inputs(
     computation: Computation | None = None,
     clock_hz: float | None = None,
     technology: str | None = None,
+    imperfect: bool = False,
 ) -> Inputs:
     """Read files in any order.
 
@@ -100,6 +101,7 @@ def load_inputs(
         clock_hz: Overrides the clock of the architecture (Timeloop's files have none: 1 GHz).
         technology: Fills in energies and areas that neither the architecture nor an energy table gives; by default the one
             that the architecture names, if it does.
+        imperfect: Whether the factors of a mapping may multiply to more than the bounds.
 
     Raises:
         UserError: A file is malformed, something is described twice, or names do not fit together.
@@ -111,6 +113,7 @@ def load_inputs(
         computation=computation,
         clock_hz=clock_hz,
         technology=technology,
+        imperfect=imperfect,
     )
 
 
@@ -122,6 +125,7 @@ def read_inputs(
     computation: Computation | None = None,
     clock_hz: float | None = None,
     technology: str | None = None,
+    imperfect: bool = False,
 ) -> Inputs:
     """What documents describe; the arguments are those of `load_inputs`.
 
@@ -149,7 +153,7 @@ def read_inputs(
         if mapping_document is not None:
             mapping = read_mapping(mapping_document, computation, architecture, aliases)
             try:
-                check_mapping(computation, architecture, mapping)
+                check_mapping(computation, architecture, mapping, imperfect=imperfect)
             except UserError as error:
                 raise error.within(mapping_document.where) from None
         constraints = _all_constraints(documents, arch_document, computation, architecture, aliases, constraints)

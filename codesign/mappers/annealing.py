@@ -7,6 +7,7 @@ accepted with probability min(1, (old / new) ** (1 / T)).
 
 import math
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
@@ -18,22 +19,12 @@ from codesign.core.jit import njit
 from codesign.core.rng import RandomState, below, make_state, uniform
 from codesign.cost.arrays import Reuse
 from codesign.cost.kernel import VALID, Kernel, score
-from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
+from codesign.mappers.driver import OBJECTIVE_CODE, Encoded, value_of
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import FloatArray, IntArray, Nest, decode_nest
 from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state, factor_table, outermost_state
-
-
-@njit
-def value_of(objective: int, energy: float, cycles: float) -> float:
-    """The objective's value: 0 energy, 1 latency, 2 energy-delay product."""
-    if objective == 0:
-        return energy
-    if objective == 1:
-        return cycles + energy * 1e-18  # equal latencies: the cheaper one
-    return energy * cycles
 
 
 @njit
@@ -199,6 +190,8 @@ class AnnealingMapper:
         reuse: Reuse = Reuse.TIMELOOP,
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`. Without a budget, ``runs * moves`` mappings are scored."""
+        if problem.imperfect:
+            return self._map_imperfect(problem, objective, budget, seed, reuse)
         encoded = Encoded.of(problem, reuse)
         space, table = encoded.space, factor_table(encoded.space)
         best, trial = outermost_state(space), outermost_state(space)
@@ -242,6 +235,29 @@ class AnnealingMapper:
         found = encoded.result(best, evaluated, started, seed)
         return replace(found, alternatives=self._further(encoded, archive, table, found.mapping))
 
+    def _map_imperfect(
+        self, problem: MappingProblem, objective: Objective, budget: Budget, seed: int, reuse: Reuse
+    ) -> MapResult:
+        """A third of the budget finds a perfect mapping, the rest anneals imperfect ones from there."""
+        from codesign.mappers.imperfect.imperfect_search import search_by_annealing
+
+        parts = _split(budget)
+        before: MapResult | None = None
+        with suppress(UserError):  # a fixed factor that divides no bound: there is no perfect mapping
+            before = self.map(replace(problem, imperfect=False), objective, budget=parts[0], seed=seed, reuse=reuse)
+        after = search_by_annealing(
+            problem, objective, parts[1], seed, reuse, moves=self.moves, runs=2 * self.runs,
+            temperatures=(self.hot, self.cold), start=None if before is None else before.mapping,
+        )  # fmt: skip
+        if before is None:
+            return after
+        best = after
+        if before.cost is not None and (after.cost is None or objective.of(before.cost) < objective.of(after.cost)):
+            best = before
+        return replace(
+            best, evaluated=before.evaluated + after.evaluated, seconds=before.seconds + after.seconds, alternatives=()
+        )
+
     def _further(
         self, encoded: Encoded, archive: Archive, table: IntArray, best: Mapping | None
     ) -> tuple[Mapping, ...]:
@@ -256,6 +272,15 @@ class AnnealingMapper:
             if mapping != best:
                 found[mapping] = None
         return tuple(found)[: self.alternatives or 0]
+
+
+def _split(budget: Budget) -> tuple[Budget, Budget]:
+    """A third of a budget, and the rest."""
+    seconds, scored = budget.time_limit_s, budget.evaluations
+    third = None if scored is None else max(1, scored // 3)
+    rest = None if scored is None or third is None else max(1, scored - third)
+    times = (None, None) if seconds is None else (seconds / 3, seconds * 2 / 3)
+    return Budget(times[0], third), Budget(times[1], rest)
 
 
 _ALIKE = 4

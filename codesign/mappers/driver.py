@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass
 
 from codesign.core.goals import Objective
+from codesign.core.jit import njit
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.cost.kernel import Kernel, make_kernel
@@ -14,6 +15,16 @@ from codesign.mapping.nest import Nest, decode_nest
 from codesign.mapping.space import MapSpace, MapState, build_nest, empty_nest, factor_table, make_space, outermost_state
 
 OBJECTIVE_CODE = {Objective.ENERGY: 0, Objective.LATENCY: 1, Objective.EDP: 2}
+
+
+@njit
+def value_of(objective: int, energy: float, cycles: float) -> float:
+    """The objective's value: 0 energy, 1 latency, 2 energy-delay product."""
+    if objective == 0:
+        return energy
+    if objective == 1:
+        return cycles + energy * 1e-18  # equal latencies: the cheaper one
+    return energy * cycles
 
 
 @dataclass(frozen=True)

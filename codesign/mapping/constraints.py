@@ -120,11 +120,31 @@ NO_CONSTRAINTS = Constraints()
 
 @dataclass(frozen=True)
 class MappingProblem:
-    """What a mapper solves: place this computation on that hardware, obeying these constraints."""
+    """What a mapper solves: place this computation on that hardware, obeying these constraints.
+
+    Args:
+        computation: The operator.
+        architecture: The hardware.
+        constraints: What the mapping must obey.
+        imperfect: Whether the last iteration of a loop may be shorter (rules I1 to I9 of docs/reference/cost-model.md).
+    """
 
     computation: Computation
     architecture: Architecture
     constraints: Constraints = field(default_factory=Constraints)
+    imperfect: bool = False
 
     def __post_init__(self) -> None:
         self.constraints.check(self.computation, self.architecture)
+
+    def need_perfect(self, mapper: str) -> None:
+        """Refuse imperfect factors on behalf of a mapper that does not search them.
+
+        Raises:
+            UserError: They are allowed.
+        """
+        if self.imperfect:
+            raise UserError(
+                f"the mapper {mapper!r} searches perfect factors only",
+                hint="take anneal, random, genetic or exact for imperfect ones, or leave out --imperfect",
+            )

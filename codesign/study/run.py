@@ -18,7 +18,7 @@ from codesign.evaluation.judges import ByChoice, Judge, analytical, low_fidelity
 from codesign.evaluation.own_metrics import WithOwnMetrics
 from codesign.evaluation.robust import RobustEvaluator, check_goals
 from codesign.evaluation.serving import SERVING_METRICS
-from codesign.evaluation.specification import EVENT
+from codesign.evaluation.specification import EVENT, PARETO
 from codesign.optim import Optimizer
 from codesign.optim import create as create_optimizer
 from codesign.optim.certificate import Certificate
@@ -29,6 +29,7 @@ from codesign.study.explore import AskTell, explore
 from codesign.study.former_records import LOW_FIDELITY_PREFIX, LOW_FIDELITY_SUFFIX
 from codesign.study.goals import Goals, read_goals, ruled
 from codesign.study.low_fidelity_first import LowFidelityFirst
+from codesign.study.mapping_front import MappingFront, check_per_design, mapping_front, write_mapping_front
 from codesign.study.proof import GapHistory, write_proof
 from codesign.study.retime import TimedDesign, time_front, write_timed_front
 from codesign.study.specification import DEFAULT_TRIALS, PROVING, StudySpec, write_study_spec
@@ -93,11 +94,13 @@ class StudyRun:
         study: Still open.
         certificate: What is proven of its front, where that was asked for.
         timed: Its front in the event tier, where that was asked for.
+        mappings: Its front over designs and mappings, where that was asked for.
     """
 
     study: Study
     certificate: Certificate | None
     timed: tuple[TimedDesign, ...] = ()
+    mappings: MappingFront | None = None
 
 
 @final
@@ -174,7 +177,9 @@ def prepare(spec: StudySpec) -> PreparedStudy:
     if not 2 <= len(goals.objectives) <= 4:
         raise UserError(f"expected two to four objectives, got {len(goals.objectives)}: {' '.join(goals.objectives)}")
     space = ruled(space, goals.rules)
-    check_goals(spec.judge, (*goals.objectives, *(b.metric for b in goals.bounds)))
+    named = (*goals.objectives, *(b.metric for b in goals.bounds))
+    check_goals(spec.judge, named)
+    check_per_design(spec.judge, named)
     how = spec.judge if spec.fidelity.fidelities == "two" else analytical(spec.judge)
     judge = make_judge(spec.workload, how, space, seed=spec.search.seed, metrics=goals.metrics)
     prepared = PreparedStudy(spec, space, goals, judge)
@@ -206,6 +211,10 @@ def run_study(spec: StudySpec, listener: Listener | None = None) -> StudyRun:
         if spec.judge.timing == EVENT:
             run = replace(run, timed=time_front(study, spec.judge.timing_table))
             write_timed_front(run.timed, Path(place.out))
+        if spec.judge.per_design == PARETO:
+            mappings = mapping_front(study, prepared.judge, spec.judge.time_limit_s)
+            run = replace(run, mappings=mappings)
+            write_mapping_front(mappings, Path(place.out))
     except BaseException:
         study.close()
         raise

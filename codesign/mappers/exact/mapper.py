@@ -74,6 +74,13 @@ class ExactMapper:
                 seed=seed,
                 reuse=reuse,
             )
+        if problem.imperfect:
+            from codesign.mappers.imperfect.proof import map_imperfect_exactly
+
+            return map_imperfect_exactly(
+                lambda plain, left: self.map(plain, objective, budget=left, seed=seed, reuse=reuse),
+                problem, objective, budget=budget, seed=seed, reuse=reuse,
+            )  # fmt: skip
         instance = make_instance(problem, reuse)
         best = new_incumbent(
             instance, Goal(objective), started, budget, math.inf if self.effort is None else self.effort
