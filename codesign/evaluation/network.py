@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from codesign.arch.architecture import Architecture, LevelKind
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
+from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import COMPUTE, Cost, Infeasible
 from codesign.evaluation.detail import LayersDetail
@@ -21,6 +22,7 @@ from codesign.mapping.constraints import Constraints, MappingProblem
 from codesign.mapping.files import mapping_to_json
 from codesign.mapping.fit import check_fit
 from codesign.workloads.computation import Computation
+from codesign.workloads.files import computation_to_json
 from codesign.workloads.network import Network, Operator
 from codesign.workloads.traffic import (
     Activations,
@@ -118,7 +120,14 @@ class LayerResult:
             "gap": self.result.gap,
             "loopnest": cost.loop_nest,
             "mapping": mapping_to_json(self.result.mapping),
+            "widths": _widths(self.computation),
         }
+
+
+def _widths(computation: Computation) -> JsonObject:
+    """Widths, roles and densities of a layer's tensors, by which it is made again."""
+    whole = computation_to_json(computation)
+    return {key: whole[key] for key in ("bits", "partial_bits", "tensors") if key in whole}
 
 
 @dataclass(frozen=True)
