@@ -32,7 +32,9 @@ def scaled_mac(mac: Arithmetic, factors: Mapping[Constant, float]) -> Arithmetic
     """The same arithmetic with some constants scaled."""
     arithmetic, leakage = factors.get(Constant.MAC, 1.0), factors.get(Constant.LEAKAGE, 1.0)
     if mac.energy_pj is not None:
-        mac = replace(mac, energy_pj=mac.energy_pj * arithmetic)
+        by_width = tuple((wide, narrow, energy * arithmetic) for wide, narrow, energy in mac.by_width)
+        unpack = mac.unpack_pj * arithmetic
+        mac = replace(mac, energy_pj=mac.energy_pj * arithmetic, by_width=by_width, unpack_pj=unpack)
     if mac.leakage_mw is not None:
         mac = replace(mac, leakage_mw=mac.leakage_mw * leakage)
     return mac

@@ -12,6 +12,7 @@ from codesign.core.errors import UserError
 if TYPE_CHECKING:
     from codesign.core.json_types import JsonObject
 
+_CHOICES = "Precision and zeros"
 _WORKLOAD, _JUDGE, _LOW, _WORKERS = "Workload", "Judging a design", "Low-fidelity evaluations first", "Workers"
 
 
@@ -114,6 +115,54 @@ class SearchFlags:
             "constraints": list(self.constraint or ()) or None,
             "seed": self.seed,
         }
+
+
+@dataclass(frozen=True)
+class ChoiceFlags:
+    """`choices` of a study file."""
+
+    precision: Annotated[
+        list[str] | None,
+        option(
+            _CHOICES,
+            help='Widths of weights, activations, caches: W8A8, W4A16KV8, mxfp4, "W4A8,lm_head*=W8A8". MACs are built for them. '
+            "Several (the option repeated, or with spaces) are a parameter of the search.",
+        ),
+    ] = None
+    zeros: Annotated[
+        list[str] | None,
+        option(
+            _CHOICES,
+            help="Where tensors have zeros: dense, weight=2:4, weight=0.3,input=0.5, conv1.weight=dense,weight=2:4. Several are a parameter.",
+        ),
+    ] = None
+    zero_support: Annotated[
+        list[str] | None,
+        option(
+            _CHOICES,
+            help="What hardware does about zeros, with its area: none, compressed, gating, skipping. Several are a parameter.",
+        ),
+    ] = None
+    accuracy: Annotated[
+        Path | None,
+        option(
+            _CHOICES,
+            help="Table (CSV, YAML) with the accuracy or error of every precision and zeros: the metrics accuracy and error.",
+        ),
+    ] = None
+
+    def to_json(self) -> "JsonObject":
+        """As in the file."""
+        return {
+            "precision": _words(self.precision),
+            "zeros": _words(self.zeros),
+            "zero_support": _words(self.zero_support),
+            "accuracy": None if self.accuracy is None else str(self.accuracy),
+        }
+
+
+def _words(values: list[str] | None) -> list[str] | None:
+    return [word for value in values or () for word in value.split()] or None
 
 
 @dataclass(frozen=True)

@@ -112,6 +112,33 @@ class WorkloadSpec:
 
 @final
 @dataclass(frozen=True)
+class ChoicesSpec:
+    """What the search may choose beside the parameters of the space: several values of one kind make a parameter (rules C1 to C6).
+
+    Args:
+        precision: Widths of weights, activations and caches, each like W8A8 or W4A16KV8; MACs are built for them.
+        zeros: Where tensors have zeros, each like dense, weight=2:4 or weight=0.3,input=0.5.
+        zero_support: What hardware does about zeros, each none, compressed, gating or skipping.
+        accuracy: File (CSV, YAML) with the accuracy or error of every precision and zeros.
+    """
+
+    precision: tuple[str, ...] = ()
+    zeros: tuple[str, ...] = ()
+    zero_support: tuple[str, ...] = ()
+    accuracy: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("precision", "zeros", "zero_support"):
+            values = getattr(self, name)
+            if len(set(values)) < len(values):
+                twice = next(v for v in values if values.count(v) > 1)
+                raise UserError(f"`{name}` names {twice!r} twice")
+        if self.accuracy is not None and not (self.precision or self.zeros):
+            raise UserError("--accuracy needs --precision or --zeros, which its lines speak of")
+
+
+@final
+@dataclass(frozen=True)
 class BetweenLayers:
     """What happens to activations and weights between layers (rules E3 to E5).
 
