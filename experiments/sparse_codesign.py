@@ -16,10 +16,10 @@ from functools import cache
 from pathlib import Path
 
 from codesign.arch.architecture import Architecture, Arithmetic, Fanout, LevelKind, Links, Ports, StorageLevel
-from codesign.arch.sparsity import RankFormat
+from codesign.arch.sparsity import RankFormat, ZeroKind
 from codesign.arch.technology import apply_technology
 from codesign.arch.technology_files import load_technology
-from codesign.arch.zero_support import compressed, skipping
+from codesign.arch.zero_support import compressed, zero_unit
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.mappers.exact import ExactMapper
 from codesign.mapping.constraints import MappingProblem
@@ -117,8 +117,13 @@ def machine(design: Design) -> Architecture:
     filled = apply_technology(plain, technology, dram=dram)
     if not design.skips:
         return filled
-    return skipping(
-        filled, technology.arithmetic, leaders=("weight",), followers=("input",), metadata_bits=METADATA_BITS
+    return zero_unit(
+        filled,
+        technology.arithmetic,
+        ZeroKind.SKIP,
+        leaders=("weight",),
+        followers=("input",),
+        metadata_bits=METADATA_BITS,
     )
 
 

@@ -72,6 +72,7 @@ class LayerRecord(TypedDict):
     gap: float | None
     loopnest: str
     mapping: LoopNest
+    widths: NotRequired[dict[str, Any]]
 
 
 class VectorRecord(TypedDict):
@@ -198,6 +199,7 @@ class SpaceRecord(TypedDict, total=False):
     definition: dict[str, Any]
     bits: int
     space: ParametersRecord
+    choices: dict[str, Any]
 
 
 class WorkloadRecord(TypedDict, total=False):
