@@ -148,6 +148,7 @@ def _map_layer(
     output: Output,
 ) -> None:
     from codesign.mappers.padded_bounds import PaddingMapper
+    from codesign.mappers.ranged import RangedMapper
     from codesign.mapping.constraints import MappingProblem
 
     goal, budget, rule = search.goal, search.budget, search.rule
@@ -157,8 +158,7 @@ def _map_layer(
     if search.imperfect:
         refuse({"--pad": search.pad, "--timing event": timing.event}, "--imperfect")
     problem = MappingProblem(inputs.need_computation(), inputs.need_architecture(), constraints, search.imperfect)
-    if search.pad:
-        searcher = PaddingMapper(searcher)
+    searcher = RangedMapper(PaddingMapper(searcher) if search.pad else searcher)
     searcher = _with_events(searcher, timing, problem.architecture, search.candidates)
     result = searcher.map(problem, goal, budget=budget, seed=search.seed, reuse=rule)
     names = {"mapper": search.mapper or DEFAULT_MAPPER, "objective": goal.value}

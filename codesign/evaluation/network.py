@@ -17,6 +17,7 @@ from codesign.evaluation.detail import LayersDetail
 from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.records import DetailRecord, LayerRecord, VectorRecord
 from codesign.mappers.protocol import Mapper, MapResult
+from codesign.mappers.ranged import RangedMapper
 from codesign.mapping.constraints import Constraints, MappingProblem
 from codesign.mapping.files import mapping_to_json
 from codesign.mapping.fit import check_fit
@@ -312,7 +313,9 @@ def _map_layer(
     try:
         constraints = options.constraints if constraints_of is None else constraints_of(group.computation)
         problem = MappingProblem(group.computation, hardware, constraints)
-        found = mapper.map(problem, options.objective, budget=options.budget, seed=options.seed, reuse=options.reuse)
+        ranged = any(item.ranges for item in constraints.levels)
+        searcher = RangedMapper(mapper) if ranged else mapper
+        found = searcher.map(problem, options.objective, budget=options.budget, seed=options.seed, reuse=options.reuse)
     except UserError as error:
         raise error.within(f"layer {group.operator!r}") from None
     if found.cost is not None:

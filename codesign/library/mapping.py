@@ -19,6 +19,7 @@ from codesign.library.inputs import as_computation, as_hardware, as_mapping, as_
 from codesign.library.results import AbstractResult
 from codesign.mappers.padded_bounds import PaddingMapper
 from codesign.mappers.protocol import Mapper, MapResult
+from codesign.mappers.ranged import RangedMapper
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, MappingProblem
 from codesign.mapping.fit import check_fit
@@ -76,7 +77,7 @@ class MapOptions:
             UserError: No mapper has the name, or it has no such option.
         """
         made = create(self.mapper, **self.mapper_options) if isinstance(self.mapper, str) else self.mapper
-        return PaddingMapper(made) if self.pad else made
+        return RangedMapper(PaddingMapper(made) if self.pad else made)
 
     def judged(self) -> EvaluationOptions:
         """The same for a whole network."""

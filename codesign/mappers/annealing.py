@@ -19,7 +19,7 @@ from codesign.core.jit import njit
 from codesign.core.rng import RandomState, below, make_state, uniform
 from codesign.cost.arrays import Reuse
 from codesign.cost.kernel import VALID, Kernel, score
-from codesign.mappers.driver import OBJECTIVE_CODE, Encoded, value_of
+from codesign.mappers.driver import OBJECTIVE_CODE, Encoded, draw_valid, value_of
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping
@@ -205,6 +205,12 @@ class AnnealingMapper:
         started = time.perf_counter()
         count = build_nest(space, best, table, encoded.nest)
         status, energy, cycles = score(encoded.kernel, encoded.nest, count)
+        first = outermost_state(space)
+        if status != VALID and space.least_units > 1:  # too few units there: any state with enough of them will do
+            draw_valid(encoded.kernel, space, first, encoded.nest, table, make_state(seed, 1), _DRAWS)
+            count = build_nest(space, first, table, encoded.nest)
+            status, energy, cycles = score(encoded.kernel, encoded.nest, count)
+            copy_state(first, best)
         if status != VALID:
             return encoded.result(None, 1, started, seed)
         first_value = best_value = value_of(code, energy, cycles)
@@ -218,8 +224,7 @@ class AnnealingMapper:
             moves = moves if wanted is None else min(moves, wanted - evaluated)
             from_best = run % 2 == 1
             state = outermost_state(space)
-            if from_best:
-                copy_state(best, state)
+            copy_state(best if from_best else first, state)
             hot = self.hot if not from_best else max(self.cold, 0.2 * self.hot)
             values = (best_value if from_best else first_value, best_value)
             _, best_value = anneal(
@@ -282,6 +287,9 @@ def _split(budget: Budget) -> tuple[Budget, Budget]:
     times = (None, None) if seconds is None else (seconds / 3, seconds * 2 / 3)
     return Budget(times[0], third), Budget(times[1], rest)
 
+
+_DRAWS = 200_000
+"""States drawn at most for a start that uses as many MAC units as constraints ask."""
 
 _ALIKE = 4
 """States kept for each mapping asked for: equal primes in other slots are the same mapping."""

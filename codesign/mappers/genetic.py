@@ -159,7 +159,7 @@ class GeneticMapper:
         started = time.perf_counter()
         search = ImperfectSearch.of(problem, objective, reuse)
         space, state, code = search.space, outermost(search.space), OBJECTIVE_CODE[objective]
-        if not math.isfinite(search.value(state)):
+        if space.least_units <= 1 and not math.isfinite(search.value(state)):
             return search.result(None, 1, started, seed)
 
         def judge(genomes: FloatArray, values: FloatArray) -> None:

@@ -126,7 +126,7 @@ class RandomMapper:
         best_value = np.inf
         valid = draws = 0
         count = build_nest(encoded.space, state, table, encoded.nest)
-        if score(encoded.kernel, encoded.nest, count)[0] != VALID:
+        if encoded.space.least_units <= 1 and score(encoded.kernel, encoded.nest, count)[0] != VALID:
             return encoded.result(None, 0, started, seed)
         while (wanted is None or valid < wanted) and draws < self.max_draws:
             chunk = 2_000 if wanted is None else min(2_000, wanted - valid)

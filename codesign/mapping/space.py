@@ -13,7 +13,10 @@ from codesign.core.errors import UserError
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState, below
 from codesign.mapping.constraints import Constraints, Keep, LevelConstraints, MappingProblem
-from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, TEMPORAL, IntArray, Nest
+from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, SPATIAL_X, TEMPORAL, IntArray, Nest
+
+IMPOSSIBLE = 1 << 40
+"""Factor of the spatial loop that stands for a state which breaks a constraint."""
 
 
 class MapSpace(NamedTuple):
@@ -29,6 +32,7 @@ class MapSpace(NamedTuple):
         n_free: ``L``.
         keep: ``L x T`` 1 where a tensor is (or, if free, may be) kept.
         free: ``F x 2`` pairs (level, tensor) whose bypass is free.
+        least_units: MAC units that must have work.
     """
 
     prime: IntArray
@@ -40,6 +44,7 @@ class MapSpace(NamedTuple):
     n_free: IntArray
     keep: IntArray
     free: IntArray
+    least_units: int
 
 
 class MapState(NamedTuple):
@@ -74,6 +79,7 @@ def make_space(problem: MappingProblem) -> MapSpace:
     Raises:
         UserError: The constraints contradict each other or the bounds (a factor that does not divide).
     """
+    problem.need_exact_factors()
     computation = problem.computation
     keep, free = kept_and_free(problem)
     primes, prime_dims, choices = [], [], []
@@ -94,6 +100,7 @@ def make_space(problem: MappingProblem) -> MapSpace:
         n_free=n_free,
         keep=keep,
         free=free,
+        least_units=problem.least_units,
     )
 
 
@@ -197,12 +204,35 @@ def factor_table(space: MapSpace) -> IntArray:
 
 
 @njit
+def units_of(table: IntArray, n_levels: int) -> int:
+    """MAC units that a table of factors gives work to."""
+    used = 1
+    for slot in range(n_levels, table.shape[0]):
+        for d in range(table.shape[1]):
+            used *= table[slot, d]
+    return used
+
+
+@njit
+def refused_nest(nest: Nest) -> int:
+    """Write a nest that no fan-out holds, for a state that breaks a constraint; returns its number of loops."""
+    nest.position[:] = 0
+    nest.loops[0, DIM] = 0
+    nest.loops[0, FACTOR] = IMPOSSIBLE
+    nest.loops[0, KIND] = SPATIAL_X
+    nest.loops[0, LEVEL] = 0
+    return 1
+
+
+@njit
 def build_nest(space: MapSpace, state: MapState, table: IntArray, nest: Nest) -> int:
     """Write the nest of a state; returns its number of loops. `table` is scratch space of `factor_table`."""
     n_levels, n_dims = space.order.shape
     table[:] = 1
     for p in range(space.prime.shape[0]):
         table[state.slot[p], space.prime_dim[p]] *= space.prime[p]
+    if space.least_units > 1 and units_of(table, n_levels) < space.least_units:
+        return refused_nest(nest)
     count = 0
     for v in range(n_levels):
         for t in range(space.keep.shape[1]):

@@ -92,6 +92,7 @@ class CosaMapper:
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`. Nothing is random; `evaluated` counts mappings scored by the kernel."""
         problem.need_perfect(self.name)
+        problem.need_any_utilization(self.name)
         started = time.perf_counter()
         computation, padding = padded(problem.computation, self.pad_primes_above)
         encoded = Encoded.of(replace(problem, computation=computation), reuse)

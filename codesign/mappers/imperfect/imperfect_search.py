@@ -148,7 +148,13 @@ class ImperfectSearch:
         mapping = self.mapping(outermost(self.space) if best is None else best)
         seconds = time.perf_counter() - started
         if mapping is None:
-            reason = Infeasible("factors fixed by constraints", 1, 0, "mappings", "they exceed the bounds")
+            reason = Infeasible(
+                "mappings that obey the constraints",
+                1,
+                0,
+                "mappings",
+                "fixed factors exceed the bounds, or too few units are used",
+            )
             return MapResult(None, None, reason, evaluated, seconds, seed=seed)
         problem = self.source
         cost = evaluate(problem.computation, problem.architecture, mapping, reuse=self.reuse, imperfect=True)
@@ -211,7 +217,7 @@ def search_randomly(
     if wanted is None and budget.time_limit_s is None:
         wanted = 10_000
     value, valid, draws = math.inf, 0, 0
-    if not math.isfinite(search.value(best)):
+    if search.space.least_units <= 1 and not math.isfinite(search.value(best)):
         return search.result(None, 0, started, seed)
     while (wanted is None or valid < wanted) and draws < max_draws:
         part = 2_000 if wanted is None else min(2_000, wanted - valid)

@@ -19,7 +19,7 @@ from codesign.cost.kernel import make_kernel
 from codesign.mapping.constraints import LevelConstraints, MappingProblem
 from codesign.mapping.mapping import Mapping, Spatial, Storage
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, TEMPORAL, IntArray, Nest
-from codesign.mapping.space import allowed_axes, kept_and_free, loop_orders, shuffle
+from codesign.mapping.space import allowed_axes, kept_and_free, loop_orders, shuffle, units_of
 
 _EVERY_SIZE = 64
 """Bounds up to this have every factor tried."""
@@ -42,6 +42,7 @@ class ImperfectSpace(NamedTuple):
         n_free: ``L``.
         keep: ``L x T`` 1 where a tensor is (or, if free, may be) kept.
         free: ``B x 2`` pairs (level, tensor) whose bypass is free.
+        least_units: MAC units that must have work.
     """
 
     bounds: IntArray
@@ -57,6 +58,7 @@ class ImperfectSpace(NamedTuple):
     n_free: IntArray
     keep: IntArray
     free: IntArray
+    least_units: int
 
 
 class ImperfectState(NamedTuple):
@@ -92,6 +94,7 @@ def make_imperfect_space(problem: MappingProblem) -> ImperfectSpace:
     Raises:
         UserError: Constraints leave no loop for the rest of a dimension.
     """
+    problem.need_exact_factors()
     computation, architecture = problem.computation, problem.architecture
     n_levels, n_dims = len(architecture.levels), len(computation.dims)
     keep, free = kept_and_free(problem)
@@ -120,6 +123,7 @@ def make_imperfect_space(problem: MappingProblem) -> ImperfectSpace:
         n_free=n_free,
         keep=keep,
         free=free,
+        least_units=problem.least_units,
     )
 
 
@@ -243,7 +247,7 @@ def build_imperfect(space: ImperfectSpace, state: ImperfectState, table: IntArra
                     table[slot, d] = max(1, min(table[slot, d], need))
                 size *= table[slot, d]
         fits = fits and size >= space.bounds[d]
-    if not fits:
+    if not fits or (space.least_units > 1 and units_of(table, n_levels) < space.least_units):
         return -1
     for i in range(space.open.shape[0]):
         state.factor[i] = table[space.open[i, 0], space.open[i, 1]]

@@ -64,6 +64,7 @@ class LomaMapper:
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`: every order under each of the fullest unrollings that random filling finds."""
         problem.need_perfect(self.name)
+        problem.need_any_utilization(self.name)
         started = time.perf_counter()
         encoded = Encoded.of(problem, reuse)
         found = EvenSearch.of(encoded)
