@@ -117,7 +117,9 @@ def _gap(state: Certificate | None) -> str:
     volume = ""
     if state.hypervolume_outer:
         volume = f", hypervolume {state.hypervolume_inner / state.hypervolume_outer:.3f} of what is possible"
-    return f"proven to {state.epsilon_proven:.1%}, {state.open:,} designs open{volume}"
+    if state.finite_gap is None:
+        return f"nothing proven yet, {state.open:,} designs open"
+    return f"proven to {state.finite_gap:.1%}, {state.open:,} designs open{volume}"
 
 
 def _costs(low: Study, high: Study) -> str:
