@@ -27,6 +27,7 @@ from codesign.evaluation.serving import ServingEvaluator
 from codesign.evaluation.specification import (
     ANALYTICAL,
     EVENT,
+    PARETO,
     BetweenLayers,
     ChoicesSpec,
     JudgeSpec,
@@ -304,6 +305,8 @@ def space_with_choices(spec: ChoicesSpec, workload: WorkloadSpec, how: JudgeSpec
             f"--precision, --zeros and --zero-support are of --scheduler layers, not {how.scheduler}",
             hint="leave them out: schedulers of whole networks have one width and count no zeros",
         )
+    if how.per_design == PARETO:
+        raise UserError("--per-design pareto plays no part with --precision, --zeros and --zero-support")
     if not isinstance(space, SpaceWithChoices):
         raise UserError(
             f"space {space.name!r} takes no precision, zeros or support for zeros",

@@ -12,8 +12,8 @@ from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import DesignSpace, Evaluation, describe_architecture
 from codesign.evaluation.detail import NoDetail, ServingDetail
 from codesign.evaluation.metrics import JudgedMetric, Metrics
-from codesign.evaluation.network import EvaluationOptions, WorkloadRun, run_workload
-from codesign.evaluation.records import PhaseRecord, ServingRecord
+from codesign.evaluation.network import EvaluationOptions, LayerResult, WorkloadRun, run_workload
+from codesign.evaluation.records import PhaseLayerRecord, PhaseRecord, ServingRecord
 from codesign.mappers.protocol import Mapper
 from codesign.workloads.network import Network
 from codesign.workloads.serving import ServingSpec
@@ -50,6 +50,7 @@ class Phase:
         dram_bytes: Of all chips.
         macs: Of all chips.
         bound_by: Share of the time by what limits it.
+        layers: Every distinct layer of one chip.
     """
 
     tokens: int
@@ -61,6 +62,7 @@ class Phase:
     dram_bytes: float
     macs: int
     bound_by: tuple[tuple[str, float], ...]
+    layers: tuple[LayerResult, ...] = ()
 
     def to_json(self) -> PhaseRecord:
         """Plain values."""
@@ -74,7 +76,27 @@ class Phase:
             "dram_bytes": self.dram_bytes,
             "macs": self.macs,
             "bound_by": dict(self.bound_by),
+            "layers": [_phase_layer(layer) for layer in self.layers],
         }
+
+
+def _phase_layer(layer: LayerResult) -> PhaseLayerRecord:
+    whole = layer.to_json()
+    return {
+        "name": whole["name"],
+        "notation": whole["notation"],
+        "bounds": whole["bounds"],
+        "count": whole["count"],
+        "macs": whole["macs"],
+        "latency_cycles": whole["latency_cycles"],
+        "energy_pj": whole["energy_pj"],
+        "utilization": whole["utilization"],
+        "bottlenecks": list(layer.bottlenecks),
+        "busy_cycles": layer.busy_cycles,
+        "dram_bytes": whole["dram_bytes"],
+        "proof": whole["proof"],
+        "gap": whole["gap"],
+    }
 
 
 @final
@@ -219,9 +241,8 @@ def _phase(
     if link_s:
         bound["links"] = link_s / latency_s
     shares = tuple(sorted(bound.items(), key=lambda item: -item[1]))
-    return Phase(
-        tokens, past, batch, latency_s, link_s, energy_j, chips.count * moved, chips.count * network.macs, shares
-    )
+    macs = chips.count * network.macs
+    return Phase(tokens, past, batch, latency_s, link_s, energy_j, chips.count * moved, macs, shares, run.layers)
 
 
 def compute_bound_batch(spec: ServingSpec, architecture: Architecture) -> int | None:

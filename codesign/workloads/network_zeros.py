@@ -50,14 +50,29 @@ class TensorZeros:
             return Banded(int(band[1]))
         if self.amount.endswith(_MASKS):
             return read_mask(Path(self.amount), f"zeros of {tensor.name!r}")
-        try:
-            value = float(self.amount)
-        except ValueError:
-            raise UserError(
-                f"zeros are written {NO_ZEROS}, as a density (0.35), as n:m (2:4), band:WIDTH or the file of a mask, got {self.amount!r}"
-            ) from None
-        check_density(value)
+        value = float(self.amount)
         return DENSE if value == 1 else Uniform(value)
+
+
+def _checked(amount: str) -> str:
+    """An amount as it is.
+
+    Raises:
+        UserError: It is none.
+    """
+    if amount == NO_ZEROS or amount.endswith(_MASKS) or _BAND.fullmatch(amount):
+        return amount
+    if blocks := _BLOCKS.fullmatch(amount):
+        Structured(int(blocks[1]), int(blocks[2]))
+        return amount
+    try:
+        value = float(amount)
+    except ValueError:
+        raise UserError(
+            f"zeros are written {NO_ZEROS}, as a density (0.35), as n:m (2:4), band:WIDTH or the file of a mask, got {amount!r}"
+        ) from None
+    check_density(value)
+    return amount
 
 
 @final
@@ -93,7 +108,7 @@ class NetworkZeros:
                 raise UserError(f"zeros are written like weight=2:4 or conv1.weight=0.5,input=0.6, got {part!r}")
             if kind not in KINDS:
                 raise unknown_name("kind of tensor", kind, KINDS, where=f"zeros {part!r}")
-            found.append(TensorZeros(pattern or "*", kind, amount.strip()))
+            found.append(TensorZeros(pattern or "*", kind, _checked(amount.strip())))
         return cls(text.strip(), tuple(found))
 
     @property
