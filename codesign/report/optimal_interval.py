@@ -207,6 +207,22 @@ def _with_recorded_rules(space: DesignSpace, config: ConfigRecord) -> DesignSpac
     return ruled(space, [text for text in recorded if text not in own and text != "None"])
 
 
+@final
+@dataclass(frozen=True)
+class _Figures:
+    """Designs at one factor of a constant.
+
+    Args:
+        own: Objectives of the chosen design: ``m``; None where it breaks a limit.
+        others: Objectives of all others, or bounds of them: ``n x m``.
+        beyond: Which limits they are shown to break: ``n x l``.
+    """
+
+    own: Floats | None
+    others: Floats
+    beyond: NDArray[np.bool_]
+
+
 class _Rivals:
     """All other designs of a study's space: evaluated ones with their figures, others with bounds."""
 
@@ -226,7 +242,7 @@ class _Rivals:
         self._rows = grid.enumerate(MOST_DESIGNS)
         self._model = DesignBounds(self._space, recorded_workload(study.config, self._space))
         self._limits = [c for c in study.constraints if c.upper]
-        self._trials = [t for t in study.trials if not t.infeasible and study.is_valid(t)]
+        self._trials = [t for t in study.trials if not t.infeasible]  # those beyond a limit may come within it
         self._parts = {t.number: self._parts_of(t) for t in self._trials}
         self.parts_of_chosen = self._parts[chosen.number]
         self._find_open()
@@ -254,29 +270,36 @@ class _Rivals:
 
     # ---- figures at a factor ---------------------------------------------------------------------
 
-    def _values(self, trial: Trial, constant: Constant, factor: float) -> Floats:
-        metrics = scaled_metrics(trial, self._parts[trial.number], constant, factor)
-        if any(metrics[c.metric] > c.bound for c in self._limits):
-            return np.full(len(self._study.objectives), np.inf)
-        return np.array([metrics[o] for o in self._study.objectives])
+    def _metrics(self, trial: Trial, constant: Constant, factor: float) -> dict[str, float]:
+        return scaled_metrics(trial, self._parts[trial.number], constant, factor)
 
-    def _at(self, constant: Constant, factor: float) -> tuple[Floats, Floats]:
-        """The chosen design, and all others, evaluated ones first: ``m`` and ``n x m``; infinite where a limit is broken."""
-        others = [self._values(t, constant, factor) for t in self._trials if t is not self._chosen]
-        evaluated = np.array(others).reshape(-1, len(self._study.objectives))
+    def _at(self, constant: Constant, factor: float) -> _Figures:
+        """All designs at one factor, evaluated ones first."""
+        own = self._metrics(self._chosen, constant, factor)
+        kept = all(bool(c.satisfied(np.array([own[c.metric]]))[0]) for c in self._study.constraints)
+        names, limits = self._study.objectives, self._limits
+        found = [self._metrics(t, constant, factor) for t in self._trials if t is not self._chosen]
+        values = np.array([[m[o] for o in names] for m in found]).reshape(-1, len(names))
+        beyond = np.array([[m[c.metric] > c.bound for c in limits] for m in found], dtype=np.bool_)
         table = self._model.table_of_designs([f.scaled({constant: factor}) for f in self._figures])
-        bounds = table.values(self._study.objectives)
+        bounds = table.values(names)
         if np.isnan(bounds).any():
-            missing = self._study.objectives[int(np.flatnonzero(np.isnan(bounds).any(axis=0))[0])]
+            missing = names[int(np.flatnonzero(np.isnan(bounds).any(axis=0))[0])]
             raise UserError(f"objective {missing!r} has no bound", where=self._study.label)
-        for limit in self._limits:
-            bounds[np.nan_to_num(table.values([limit.metric])[:, 0], nan=-np.inf) > limit.bound] = np.inf
-        return self._values(self._chosen, constant, factor), np.concatenate([evaluated, bounds])
+        limited = np.nan_to_num(table.values([c.metric for c in limits]), nan=-np.inf)
+        over = limited > np.array([c.bound for c in limits]).reshape(1, -1)
+        return _Figures(
+            np.array([own[o] for o in names]) if kept else None,
+            np.concatenate([values, bounds]),
+            np.concatenate([beyond.reshape(len(found), len(limits)), over]),
+        )
 
     def gap(self) -> float:
         """How much better in every objective some other design may be, the constants as they are."""
-        own, others = self._at(Constant.DRAM, 1.0)
-        return max(float((own / others).min(axis=1).max()) - 1.0, 0.0) if len(others) else 0.0
+        figures = self._at(Constant.DRAM, 1.0)
+        others = figures.others[~figures.beyond.any(axis=1)]
+        assert figures.own is not None
+        return max(float((figures.own / others).min(axis=1).max()) - 1.0, 0.0) if len(others) else 0.0
 
     # ---- ends of intervals -----------------------------------------------------------------------
 
@@ -297,16 +320,18 @@ class _Rivals:
             step = math.sqrt(step)
         return self._end(here, None)
 
-    def _better(self, left: tuple[Floats, Floats], right: tuple[Floats, Floats], epsilon: float) -> int | None:
-        """A design not shown to stay worse in one and the same objective at both ends of a segment; None if there is none."""
+    @staticmethod
+    def _better(left: _Figures, right: _Figures, epsilon: float) -> int | None:
+        """A design not shown to stay worse in one and the same objective, or beyond one and the same limit, at both ends of a segment."""
         factor = (1.0 + epsilon) * (1.0 + _TIES)
-        if not (np.isfinite(left[0]).all() and np.isfinite(right[0]).all()):
+        if left.own is None or right.own is None:
             return -1  # the design itself breaks a limit
-        holds = (left[0] <= factor * left[1]) & (right[0] <= factor * right[1])
-        worse = np.flatnonzero(~holds.any(axis=1))
+        holds = ((left.own <= factor * left.others) & (right.own <= factor * right.others)).any(axis=1)
+        holds |= (left.beyond & right.beyond).any(axis=1)
+        worse = np.flatnonzero(~holds)
         if not len(worse):
             return None
-        return int(worse[np.argmax((right[0] / right[1][worse]).min(axis=1))])
+        return int(worse[np.argmax((right.own / right.others[worse]).min(axis=1))])
 
     def _end(self, factor: float, rival: int | None) -> End:
         if rival is None:
