@@ -40,6 +40,9 @@ class Request:
     bus_bytes: Annotated[int | None, typer.Option(help="Bytes of a beat, for files (default 16).")] = None
     burst_bytes: Annotated[int | None, typer.Option(help="Bytes of a burst, for files (default 256).")] = None
     evaluations: Annotated[int, typer.Option(help="Mappings or programs searched for a design of --space.")] = 200
+    remap: Annotated[
+        bool, typer.Option("--remap", help="Search a mapping with sums of 32 bits instead of the recorded one.")
+    ] = False
     seed: Annotated[int, typer.Option(help="Of the operands and the search.")] = 0
 
 
@@ -170,15 +173,28 @@ def _of_trial(request: Request) -> "tuple[Job, Netlist]":
     if chosen not in names:
         raise unknown_name("layer", chosen, names, where=f"trial {request.trial}")
     bus, burst = _dma(dict(trial.point))
-    return _nest(names[chosen].computation, architecture, names[chosen].mapping, bus, burst)
+    found = names[chosen]
+    if request.remap:
+        from codesign.hardware.network import integer_widths
+
+        computation = integer_widths(found.computation, found.computation.output.bits)
+        return _nest(computation, architecture, _searched(request, computation, architecture), bus, burst)
+    try:
+        return _nest(found.computation, architecture, found.mapping, bus, burst)
+    except UserError as error:
+        if "sums of 32 bits" not in error.message:
+            raise
+        raise UserError(
+            error.message,
+            where=f"layer {chosen!r} of trial {request.trial}",
+            hint="--remap searches a mapping that fits",
+        ) from None
 
 
 def _of_space(request: Request) -> "tuple[Job, Netlist]":
     from codesign.cli.tensorize_search import _changes
-    from codesign.core.goals import Budget, Objective
     from codesign.evaluation.design import load_design_space
-    from codesign.mappers.registry import create
-    from codesign.mapping.constraints import MappingProblem
+    from codesign.hardware.network import integer_widths
 
     if request.layer is None:
         raise UserError("--space needs a --layer", hint='e.g. --layer "gemm M=32 N=32 K=32"')
@@ -186,19 +202,28 @@ def _of_space(request: Request) -> "tuple[Job, Netlist]":
     space: Any = load_design_space(str(request.space))
     point = dict(space.space.presets[0]) | _changes(request.design or "")
     point = space.space.to_points(space.space.to_indices([point], "--design"))[0]
-    computation = _widths(computation)
+    computation = integer_widths(computation)
     if getattr(space.builder, "core", None) is not None:
         return _core_program(request, computation, space.builder.core(point))
     architecture = space.build(point)
-    found = create("anneal").map(
-        MappingProblem(computation, architecture),
-        Objective.EDP,
-        budget=Budget(evaluations=request.evaluations),
-        seed=request.seed,
-    )
+    return _nest(computation, architecture, _searched(request, computation, architecture), *_dma(point))
+
+
+def _searched(request: Request, computation: Any, architecture: Any) -> Any:
+    """A mapping found by annealing.
+
+    Raises:
+        UserError: None fits.
+    """
+    from codesign.core.goals import Budget, Objective
+    from codesign.mappers.registry import create
+    from codesign.mapping.constraints import MappingProblem
+
+    problem, budget = MappingProblem(computation, architecture), Budget(evaluations=request.evaluations)
+    found = create("anneal").map(problem, Objective.EDP, budget=budget, seed=request.seed)
     if found.mapping is None:
         raise UserError(f"no mapping of the layer fits the design: {found.infeasible}")
-    return _nest(computation, architecture, found.mapping, *_dma(point))
+    return found.mapping
 
 
 def _core_program(request: Request, computation: Any, core: Any) -> "tuple[Job, Netlist]":
@@ -220,17 +245,6 @@ def _core_program(request: Request, computation: Any, core: Any) -> "tuple[Job, 
     p = core_parameters(core, "accelerator")
     netlist = generate(p)
     return core_job(program, searched.mapping, core, p, netlist.registers), netlist
-
-
-def _widths(computation: Any) -> Any:
-    """8-bit operands, 32-bit results and sums: what the elements compute."""
-    from dataclasses import replace
-
-    tensors = tuple(
-        replace(t, bits=32, partial_bits=32) if t.is_output else replace(t, bits=8, partial_bits=8)
-        for t in computation.tensors
-    )
-    return replace(computation, tensors=tensors)
 
 
 def simulated(job: "Job", netlist: "Netlist", name: str | None, seed: int) -> tuple[dict[str, Any], str | None]:
