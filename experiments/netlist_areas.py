@@ -30,6 +30,9 @@ from codesign.hardware.synthesis import cell_library
 WANTED = {"element": 21, "network": 18, "crossbar": 9, "reader": 9, "writer": 9, "unit": 9, "loops": 5}
 """Netlists of each part."""
 
+LEAST_TO_HOLD_OUT = 6
+"""Netlists of a part from which on a third is held out."""
+
 CROSSBAR_BANKS = (1, 2, 4, 8, 3, 6, 12, 16, 5)
 """Banks of the crossbars, in turn: their cost to synthesise grows with banks log banks."""
 
@@ -60,31 +63,32 @@ def main() -> None:
     parser.add_argument("--synthesize", action="store_true", help="fill the file up")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=tuple(SIZES), action="append", help="synthesise these parts alone")
+    parser.add_argument("--most", type=int, default=99, help="netlists of a part at most")
     parser.add_argument("--constants", type=Path, help="where the fitted constants go (JSON)")
     given = parser.parse_args()
     started = time.process_time()
     rows = read(given.netlists) if given.netlists.exists() else []
     if given.synthesize:
-        for row in missing(rows, given.seed, given.only or tuple(SIZES)):
+        for row in missing(rows, given.seed, given.only or tuple(SIZES), given.most):
             rows.append(row)
             write(given.netlists, rows)
             print(f"{len(rows)} {row.part} {row.nand2:,.0f}", file=sys.stderr, flush=True)
     constants, result = fitted(rows)
     if given.constants is not None:
         source = (
-            f"{len(rows)} netlists of generated hardware (python -m experiments.netlist_areas), Yosys, {cell_library()['library']} cells; "
+            f"{len(rows)} netlists of generated hardware (python -m experiments.netlist_areas), Yosys, OSU 0.18 um cells; "
             "in two-input NANDs a unit"
         )
         write_atomic(given.constants, json.dumps({"source": source, "nand2": constants}, indent=1) + "\n")
     print(json.dumps(result | {"cpu_seconds": round(time.process_time() - started, 1)}))
 
 
-def missing(rows: list[Row], seed: int, parts: tuple[str, ...]) -> Iterator[Row]:
+def missing(rows: list[Row], seed: int, parts: tuple[str, ...], most: int) -> Iterator[Row]:
     """Netlists that the file still lacks, synthesised one by one; the n-th of a part is always the same."""
     for part, wanted in WANTED.items():
         if part not in parts:
             continue
-        for number in range(sum(r.part == part for r in rows), wanted):
+        for number in range(sum(r.part == part for r in rows), min(wanted, most)):
             rng = np.random.default_rng([seed, list(WANTED).index(part), number])
             p = draw(part, number, rng)
             modules = synthesize_part(p, part)
@@ -159,22 +163,24 @@ def fitted(rows: list[Row]) -> tuple[dict[str, Any], dict[str, Any]]:
     by_part: dict[str, Any] = {}
     for part, sizes_of in SIZES.items():
         mine = [r for r in rows if r.part == part]
-        if len(mine) < 3:
+        if not mine:
             continue
         names = tuple(sizes_of(shape_of(mine[0].p)))
         sizes = np.array([list(sizes_of(shape_of(r.p)).values()) for r in mine], dtype=np.float64)
         areas = np.array([r.nand2 for r in mine])
         number = np.arange(len(mine))
         held = (number // 3 + number) % 3 == 1  # every third of each kind of links
-        used = [i for i in range(len(names)) if sizes[~held][:, i].any()]
+        used = [i for i in range(len(names)) if sizes[:, i].any()]
         kept = tuple(names[i] for i in used)
+        whole = fit_areas(kept, sizes[:, used], areas)
+        constants[part] = dict.fromkeys(names, 0.0) | dict(zip(whole.parts, whole.um2, strict=True))
+        by_part[part] = {"netlists": len(mine)}
+        if len(mine) < LEAST_TO_HOLD_OUT:
+            continue
         trial = fit_areas(kept, sizes[~held][:, used], areas[~held])
         guess = trial.predict_um2(sizes[held][:, used])
         errors = np.abs(guess / areas[held] - 1)
-        whole = fit_areas(kept, sizes[:, used], areas)
-        constants[part] = dict.fromkeys(names, 0.0) | dict(zip(whole.parts, whole.um2, strict=True))
-        by_part[part] = {
-            "netlists": len(mine),
+        by_part[part] |= {
             "held_out": int(held.sum()),
             "median_error": float(np.median(errors)),
             "worst_error": float(errors.max()),

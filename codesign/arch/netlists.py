@@ -103,53 +103,35 @@ def _network(s: LogicShape) -> dict[str, float]:
 
 
 def _crossbar(s: LogicShape) -> dict[str, float]:
-    """N3: lines turned by stages of two-way choices, for two ports that read and write; an address a bank and port."""
-    banks = s.line_bits // 64
-    return {
-        "scratchpad": 1,
-        "turned bit": 4 * s.line_bits * s.byte_bits,
-        "bank address bit": 4 * banks * (s.address_bits - s.byte_bits) if banks > 1 else 0,
-    }
+    """N3: lines turned by stages of two-way choices, for two ports that read and write."""
+    return {"scratchpad": 1, "turned bit": 4 * s.line_bits * s.byte_bits}
 
 
-def _engine(s: LogicShape, sets: int) -> dict[str, float]:
-    """N4: registers of so many kinds of transfer, the beat shifted by stages, a line put together, the bus."""
+def _engine(s: LogicShape) -> dict[str, float]:
+    """N4: registers and nest, the beat shifted by stages, a line put together out of beats."""
     return {
         "engine": 1,
-        "register bit": sets * (24 + 5 * (48 + s.address_bits)),
         "shifted bit": s.bus_bits * (s.bus_bits // 8).bit_length(),
-        "line bit": s.line_bits,
         "line and bus bit": min(s.line_bits, 4 * s.bus_bits),
     }
 
 
 def _unit(s: LogicShape) -> dict[str, float]:
-    """N5: nest and registers, addresses, the line's register, emissions on their way, the collector's sums."""
-    columns = s.cols * s.sums * SUM_BITS
-    cycles = s.rows if s.links is Links.SYSTOLIC else 1
-    return {
-        "unit": 1,
-        "address bit": s.address_bits,
-        "local address bit": s.local_bits,
-        "line bit": s.line_bits,
-        "window bit": s.window_bits,
-        "emission bit": cycles * (2 + s.window_bits + s.address_bits),
-        "summed bit": 0 if s.links is Links.NONE else columns,
-        "joined bit": columns if s.links is Links.NONE else 0,
-    }
+    """N5: nest, registers and addresses; every column's sum may go to every place of a line."""
+    return {"unit": 1, "summed bit": s.cols * s.sums * SUM_BITS}
 
 
 def _loops(s: LogicShape) -> dict[str, float]:
-    """N6: loader and sequencer, whose nests have fixed depths; only addresses change their width."""
-    return {"nests": 1, "address bit": s.address_bits, "local address bit": s.local_bits}
+    """N6: loader and sequencer: nests of fixed depths."""
+    return {"nests": 1}
 
 
 SIZES: Mapping[str, Callable[[LogicShape], dict[str, float]]] = {
     "element": _element,
     "network": _network,
     "crossbar": _crossbar,
-    "reader": lambda s: _engine(s, 3),
-    "writer": lambda s: _engine(s, 1),
+    "reader": _engine,
+    "writer": _engine,
     "unit": _unit,
     "loops": _loops,
 }

@@ -1,6 +1,7 @@
 """`codesign build`: the hardware of a design and its program, as Verilog, simulated and synthesised."""
 
 import json
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
     from codesign.hardware.execute import Job
+    from codesign.hardware.synthesis import Synthesis
     from codesign.hardware.verilog import Netlist
 
 _HARDWARE = "Hardware"
@@ -88,18 +90,45 @@ def build(
         "analytic_cycles": job.analytic_cycles,
         "generate_seconds": round(time.perf_counter() - started, 2),
     }
-    failed = None
+    failed, synthesis = None, None
     if simulate:
         document["simulation"], failed = simulated(job, netlist, simulator, request.seed)
     if synthesize:
         from codesign.hardware.synthesis import synthesize as map_to_cells
 
-        document["synthesis"] = map_to_cells(job.image.parameters, netlist).to_json()
+        synthesis = map_to_cells(job.image.parameters, netlist)
+        document["synthesis"] = synthesis.to_json()
+    if request.trial is not None:
+        keep_for_report(request, job, document, synthesis, out)
     (out / "result.json").write_text(json.dumps(document, indent=1) + "\n", "utf-8")
     show(document, output_format)
     if failed is not None:
         typer.echo(f"mismatch: {failed}", err=True)
         raise typer.Exit(1)
+
+
+def keep_for_report(
+    request: Request, job: "Job", document: dict[str, Any], synthesis: "Synthesis | None", out: Path
+) -> None:
+    """Note in the study's folder what was built, so that its report shows and links it."""
+    from codesign.cli.study_location import open_study
+    from codesign.evaluation.replay import recorded_space
+    from codesign.hardware.build import diagram
+    from codesign.hardware.parts import area_rows
+    from codesign.study.built import record_built
+
+    assert request.what is not None and request.trial is not None
+    study = open_study(request.what[0])
+    trial = next(t for t in study.trials if t.number == request.trial)
+    architecture = recorded_space(study.config, request.space).build(trial.point)
+    built: dict[str, Any] = {
+        "layer": request.layer or job.computation.name or str(job.computation),
+        "folder": os.path.relpath(out.absolute(), study.folder.absolute()),
+        "diagram": diagram(job.image.parameters),
+        "areas": area_rows(job.image.parameters, architecture, synthesis),
+    }
+    built |= {k: document[k] for k in ("predicted_cycles", "analytic_cycles", "simulation") if k in document}
+    record_built(study.folder, request.trial, built)
 
 
 def make_job(request: Request) -> "tuple[Job, Netlist]":
@@ -271,8 +300,8 @@ def simulated(job: "Job", netlist: "Netlist", name: str | None, seed: int) -> tu
     if verdict.wrong is not None:
         at, address, got, wanted = verdict.wrong
         failed = (
-            f"element {list(at)} at DRAM address {address:#x} is {got}, wanted {wanted} "
-            f"({verdict.wrong_elements} differ, seen at the end, cycle {verdict.run.cycles})"
+            f"element {list(at)} at DRAM address {address:#x}, written in cycle {verdict.wrong_cycle}, is {got}, wanted {wanted} "
+            f"({verdict.wrong_elements} differ after {verdict.run.cycles} cycles)"
         )
     elif verdict.differences:
         d = verdict.differences[0]

@@ -5,8 +5,14 @@ Parts do not overlap and leave nothing out but memories: `element` (one processi
 `loops` (everything else: loader and sequencer).
 """
 
+import math
 import warnings
+from typing import Any
 
+from codesign.arch.architecture import Architecture
+from codesign.arch.netlists import array_level, logic_shape
+from codesign.arch.technology import crossbar_area_mm2, dma_area_mm2, interconnect_area_mm2, link_bits
+from codesign.arch.technology_files import load_technology
 from codesign.hardware.parameters import Control, Parameters
 from codesign.hardware.synthesis import ModuleArea, Synthesis, map_to_cells
 from codesign.hardware.verilog import generate, plain_names
@@ -34,6 +40,40 @@ def areas_by_part(synthesis: Synthesis, top: str) -> dict[str, float]:
     for module in synthesis.modules:
         found[part_of(module.name, top)] += module.area_um2 * module.count / synthesis.nand2_um2
     return found
+
+
+def area_rows(p: Parameters, architecture: Architecture, synthesis: Synthesis | None) -> dict[str, Any]:
+    """Logic of a design by part at its node: synthesised, by the table's formulas (A2, W2, B1, D4), by the fit to netlists (N1 to N7).
+
+    Args:
+        p: The machine.
+        architecture: The design, with its technology.
+        synthesis: Its netlist mapped to cells; without it that column is empty.
+    """
+    name = architecture.technology or "cmos-22nm"
+    table = load_technology(name)
+    fitted = load_technology(f"netlist-fitted-{table.node_nm:g}nm").netlists
+    i = array_level(architecture)
+    assert fitted is not None and i is not None
+    level, gate_mm2 = architecture.levels[i], 1e-6 * table.registers.gate_area_um2
+    shape = logic_shape(architecture, i, 8 * p.bus_bytes)
+    inner_mm2 = (architecture.mac.area_mm2 or 0.0) + sum(x.area_mm2 or 0.0 for x in architecture.levels[i + 1 :])
+    network, _ = interconnect_area_mm2(table, level.fanout, link_bits(architecture, i), math.sqrt(inner_mm2))
+    plain = {
+        "elements": p.pes * (architecture.mac.area_mm2 or 0.0),
+        "network": network,
+        "crossbar": crossbar_area_mm2(table, level.word_bits, level.banks),
+        "DMA": dma_area_mm2(table, 8 * p.bus_bytes, p.burst_bytes),
+        "control": 0.0,
+    }
+    groups = {"elements": ("element",), "network": ("network",), "crossbar": ("crossbar",), "DMA": ("reader", "writer"), "control": ("unit", "loops")}  # fmt: skip
+    measured = None if synthesis is None else areas_by_part(synthesis, p.name)
+    rows = []
+    for part, names in groups.items():
+        guess = sum(fitted.part_nand2(n, shape) * (p.pes if n == "element" else 1) for n in names)
+        found = None if measured is None else gate_mm2 * sum(measured[n] for n in names)
+        rows.append({"part": part, "netlist_mm2": found, "table_mm2": plain[part], "fitted_mm2": gate_mm2 * guess})
+    return {"technology": name, "parts": rows}
 
 
 def synthesize_part(p: Parameters, part: str) -> tuple[ModuleArea, ...]:
