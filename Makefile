@@ -44,7 +44,8 @@ slow: $(STAMP)
 all: $(STAMP) lint types layers docs
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev,all]"
 	$(BIN)/python -m tests.needed
-	$(BIN)/pytest -q --complete -m "slow or not slow"
+	$(BIN)/pytest -q --complete -n 2 -m "not service and not speed"
+	$(BIN)/pytest -q --complete -m "service or speed"
 
 bench: $(STAMP)
 	$(BIN)/python -m experiments.bench

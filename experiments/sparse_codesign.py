@@ -14,25 +14,33 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from codesign.arch.architecture import Architecture, Arithmetic, Fanout, LevelKind, Links, Ports, StorageLevel
-from codesign.arch.sparsity import RankFormat
+from codesign.arch.operand_macs import Operand, OperandPair, mac_for
+from codesign.arch.sparsity import RankFormat, ZeroKind
 from codesign.arch.technology import apply_technology
 from codesign.arch.technology_files import load_technology
-from codesign.arch.zero_support import compressed, skipping
+from codesign.arch.zero_support import compressed, zero_unit
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.mappers.exact import ExactMapper
 from codesign.mapping.constraints import MappingProblem
+from codesign.optim.pareto import nondominated
 from codesign.workloads.computation import Computation
 from codesign.workloads.density import DENSE, Structured
 from codesign.workloads.load import load_network
-from codesign.workloads.precision import Precision, with_precision
-from experiments.mappers_common import markdown
+from codesign.workloads.precision import Precision, operand_widths, with_precision
+from experiments.mappers_common import draw, markdown
 
 TECHNOLOGY = "cmos-22nm"
 CLOCK_HZ = 1e9
 MEMORIES = {"lpddr4 8 GB/s": ("lpddr4", 8.0), "lpddr4 64 GB/s": ("lpddr4", 64.0), "hbm2 400 GB/s": ("hbm2", 400.0), "hbm2 1600 GB/s": ("hbm2", 1600.0)}  # fmt: skip
 LIMITS_W = (2.0, 20.0, 200.0)
+EFFORT = 2e10
+"""Cells that the exact mapper may fill for one operator; what needs more is counted as not proven."""
+
 METADATA_BITS = 2
 """Of a non-zero of 2:4: its place among four."""
 
@@ -84,8 +92,13 @@ class Design:
         return f"{self.side} x {self.side}, {self.buffer_kib} KiB, {self.memory}{', skips' if self.skips else ''}"
 
 
-def machine(design: Design) -> Architecture:
-    """The accelerator of a design, figures filled in."""
+Pairs = frozenset[OperandPair]
+"""Operands that the MACs of a variant are given."""
+
+
+@cache
+def machine(design: Design, pairs: Pairs) -> Architecture:
+    """The accelerator of a design, with MACs built for these operands, figures filled in."""
     dram, gigabytes = MEMORIES[design.memory]
     words = gigabytes * 1e9 / CLOCK_HZ / 8
     plain = Architecture(
@@ -115,18 +128,39 @@ def machine(design: Design) -> Architecture:
     )
     technology = load_technology(TECHNOLOGY)
     filled = apply_technology(plain, technology, dram=dram)
+    filled = replace(filled, mac=mac_for(technology, filled.mac, pairs))
     if not design.skips:
         return filled
-    return skipping(
-        filled, technology.arithmetic, leaders=("weight",), followers=("input",), metadata_bits=METADATA_BITS
+    return zero_unit(
+        filled,
+        technology.arithmetic,
+        ZeroKind.SKIP,
+        leaders=("weight",),
+        followers=("input",),
+        metadata_bits=METADATA_BITS,
     )
 
 
-def layers(network: str, batch: int, past: int | None, variant: Variant) -> Counter[Computation]:
-    """The distinct matrix operators of a network, with how often each runs."""
+@dataclass(frozen=True)
+class Work:
+    """What a variant computes.
+
+    Args:
+        layers: The distinct matrix operators of the network, with how often each runs.
+        pairs: Operands of their MACs.
+    """
+
+    layers: Counter[Computation]
+    pairs: Pairs
+
+
+def work_of(network: str, batch: int, past: int | None, variant: Variant) -> Work:
+    """What a variant of a network computes."""
     phase = {} if past is None else {"phase": "decode", "past": past}
     loaded = load_network(network, batch=batch, bits=16, partial_bits=32, **phase)  # type: ignore[arg-type]
-    loaded = with_precision(loaded, Precision.parse(variant.precision))
+    precision = Precision.parse(variant.precision)
+    widths = operand_widths(loaded, precision)
+    loaded = with_precision(loaded, precision)
     found: Counter[Computation] = Counter()
     for operator in loaded.operators:
         if operator.computation is None:
@@ -135,7 +169,7 @@ def layers(network: str, batch: int, past: int | None, variant: Variant) -> Coun
         if variant.pruned and loaded.tensor_by_name[operator.operands[1]].is_parameter:
             computation = _pruned(computation)
         found[replace(computation, name="")] += 1
-    return found
+    return Work(found, frozenset(OperandPair.of(Operand(*wide), Operand(*narrow)) for wide, narrow in widths))
 
 
 def _pruned(computation: Computation) -> Computation:
@@ -151,16 +185,15 @@ def _pruned(computation: Computation) -> Computation:
 
 
 @cache
-def mapped(computation: Computation, design: Design) -> tuple[float, float, bool]:
+def mapped(computation: Computation, design: Design, pairs: Pairs) -> tuple[float, float, bool]:
     """Cycles, pJ and whether the mapping is proven, of one operator."""
-    architecture = machine(design)
+    architecture = machine(design, pairs)
     if computation.tensors[1].density != DENSE:  # software writes a pruned tensor down compressed, any other plainly
         architecture = compressed(architecture, "weight", RankFormat.COORDINATES, METADATA_BITS)
     else:
-        architecture = machine(replace(design, skips=False))
-    found = ExactMapper().map(
-        MappingProblem(computation, architecture), Objective.EDP, budget=Budget(time_limit_s=20.0), seed=0
-    )
+        architecture = machine(replace(design, skips=False), pairs)
+    problem = MappingProblem(computation, architecture)
+    found = ExactMapper(effort=EFFORT).map(problem, Objective.EDP, budget=Budget(), seed=0)
     assert found.cost is not None
     return float(found.cost.latency_cycles), found.cost.energy_pj, found.proof is Proof.OPTIMAL
 
@@ -181,16 +214,16 @@ class Judged:
         return self.joules / self.seconds
 
 
-def judge(design: Design, work: Counter[Computation]) -> Judged:
+def judge(design: Design, work: Work) -> Judged:
     """All operators one after another."""
     cycles = picojoules = proven = 0.0
-    for computation, count in work.items():
-        one_cycles, one_pj, optimal = mapped(computation, design)
+    for computation, count in work.layers.items():
+        one_cycles, one_pj, optimal = mapped(computation, design, work.pairs)
         cycles, picojoules, proven = cycles + count * one_cycles, picojoules + count * one_pj, proven + optimal
-    architecture = machine(design)
+    architecture = machine(design, work.pairs)
     seconds = cycles / CLOCK_HZ
     joules = picojoules * 1e-12 + architecture.leakage_w * seconds
-    return Judged(design, seconds, joules, architecture.area_mm2 or 0.0, proven / len(work))
+    return Judged(design, seconds, joules, architecture.area_mm2 or 0.0, proven / len(work.layers))
 
 
 def designs(smoke: bool) -> list[Design]:
@@ -205,12 +238,14 @@ def run(smoke: bool, out: Path, batches: tuple[int, ...]) -> dict[str, object]:
     started = time.process_time()
     rows: list[dict[str, object]] = []
     proven: list[float] = []
+    points: dict[tuple[int, str], list[tuple[float, float]]] = {}
     judged = 0
     for batch in batches:
         for variant in VARIANTS[:: 5 if smoke else 1]:
-            work = layers("llama3-8b", batch, 1024, variant)
+            work = work_of("llama3-8b", batch, 1024, variant)
             found = [judge(design, work) for design in designs(smoke) if variant.pruned or not design.skips]
             judged += len(found)
+            points[batch, variant.name] = [(batch / x.seconds, 1e3 * x.joules / batch) for x in found]
             proven.extend(x.proven for x in found)
             for limit in LIMITS_W:
                 allowed = [x for x in found if x.watts <= limit]
@@ -221,12 +256,38 @@ def run(smoke: bool, out: Path, batches: tuple[int, ...]) -> dict[str, object]:
         "designs_judged": judged,
         "mappings_proven": sum(proven) / len(proven),
         "cpu_seconds": time.process_time() - started,
+        "points": [[batch, name, found] for (batch, name), found in points.items()],
     }
     out.mkdir(parents=True, exist_ok=True)
     (out / "results.json").write_text(json.dumps(result, indent=1))
     header = list(rows[0])
     (out / "table.md").write_text(markdown(header, [[str(row[h]) for h in header] for row in rows]))
+    draw_fronts(out / "decode-fronts.svg", points)
     return result
+
+
+def draw_fronts(path: Path, points: dict[tuple[int, str], list[tuple[float, float]]]) -> None:
+    """One panel a batch: tokens a second against mJ a token of the designs that no other beats in both, by variant."""
+    batches = sorted({batch for batch, _ in points})
+
+    def paint(axes: Any) -> None:
+        for axis, batch in zip(axes.flat, batches, strict=True):
+            for name in [n for b, n in points if b == batch]:
+                found = np.array(points[batch, name])
+                best = found[nondominated(found * (-1.0, 1.0))]
+                best = best[np.argsort(best[:, 0])]
+                axis.loglog(best[:, 0], best[:, 1], "o-", markersize=3, linewidth=1, label=name)
+            fastest, dearest = axis.get_xlim(), axis.get_ylim()
+            for limit in LIMITS_W:  # watts are tokens a second times joules a token
+                axis.loglog(fastest, [1e3 * limit / x for x in fastest], ":", color="#8892a4", linewidth=0.8)
+            axis.set_xlim(fastest)
+            axis.set_ylim(dearest)
+            axis.set_title(f"batch {batch} (dotted: {', '.join(f'{w:g} W' for w in LIMITS_W)})")
+            axis.set_xlabel("tokens per second")
+            axis.set_ylabel("mJ per token")
+        axes.flat[0].legend(frameon=False)
+
+    draw(path, len(batches), paint)
 
 
 def _row(batch: int, limit: float, variant: Variant, best: Judged | None) -> dict[str, object]:
@@ -249,7 +310,7 @@ def compare_resnet(out: Path, sides: tuple[int, ...]) -> dict[str, object]:
     for side in sides:
         for memory in list(MEMORIES)[:2]:
             for variant in (Variant("dense", "W8A8"), Variant("2:4", "W8A8", pruned=True)):
-                found = judge(Design(side, 512, memory, variant.pruned), layers("resnet50", 1, None, variant))
+                found = judge(Design(side, 512, memory, variant.pruned), work_of("resnet50", 1, None, variant))
                 rows.append(
                     {
                         "design": found.design.name,
@@ -263,9 +324,27 @@ def compare_resnet(out: Path, sides: tuple[int, ...]) -> dict[str, object]:
     out.mkdir(parents=True, exist_ok=True)
     header = list(rows[0])
     (out / "table.md").write_text(markdown(header, [[str(row[h]) for h in header] for row in rows]))
+    _draw_resnet(out / "resnet-sparse.svg", rows)
     result: dict[str, object] = {"rows": rows, "cpu_seconds": time.process_time() - started}
     (out / "results.json").write_text(json.dumps(result, indent=1))
     return result
+
+
+def _draw_resnet(path: Path, rows: list[dict[str, object]]) -> None:
+    """Time and energy of an inference by design, dense beside 2:4."""
+
+    def paint(axes: Any) -> None:
+        names = [str(row["design"]) for row in rows if row["weights"] == "dense"]
+        places = np.arange(len(names))
+        for axis, key in zip(axes.flat, ("ms", "mJ"), strict=True):
+            for k, weights in enumerate(("dense", "2:4")):
+                values = [float(str(row[key])) for row in rows if row["weights"] == weights]
+                axis.bar(places + 0.4 * k - 0.2, values, 0.38, label=weights)
+            axis.set_xticks(places, [name.replace(", 512 KiB", "").replace(", ", "\n") for name in names])
+            axis.set_ylabel(f"{key} per inference")
+        axes.flat[0].legend(frameon=False)
+
+    draw(path, 2, paint)
 
 
 def main() -> int:
@@ -279,14 +358,14 @@ def main() -> int:
     if options.resnet:
         result = compare_resnet(options.out, (16,) if options.smoke else (16, 32))
         print((options.out / "table.md").read_text())
-        print(json.dumps({k: v for k, v in result.items() if k != "rows"}))
+        print(json.dumps({k: v for k, v in result.items() if k not in ("rows", "points")}))
         return 0
     batches = options.batch or ((1, 64) if options.smoke else (1, 8, 64))
     if min(batches) < 1:
         parser.error(f"--batch must be at least 1, got {min(batches)}")
     result = run(options.smoke, options.out, tuple(batches))
     print((options.out / "table.md").read_text())
-    print(json.dumps({k: v for k, v in result.items() if k != "rows"}))
+    print(json.dumps({k: v for k, v in result.items() if k not in ("rows", "points")}))
     return 0
 
 

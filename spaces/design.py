@@ -5,8 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any, final
 
 from codesign.arch.architecture import Architecture
+from codesign.core.errors import UserError
+from codesign.evaluation.choices import Choices
 from codesign.evaluation.own_metrics import MetricFunction
-from spaces.parameters import Value
+from spaces.parameters import Categorical, Value
 from spaces.space import Space
 
 
@@ -25,6 +27,7 @@ class DesignSpace:
         bounds: Bounds on metrics that a search keeps besides those it is told, such as ``latency<=5ms``.
         metrics: Further metrics by name; a module level function, so that other processes find it.
         definition: What made it, as plain values for the record of a study; None for spaces written in Python.
+        choices: What designs choose besides: precision, zeros, what hardware does about zeros; None: nothing.
     """
 
     name: str
@@ -36,6 +39,7 @@ class DesignSpace:
     bounds: tuple[str, ...] = ()
     metrics: tuple[tuple[str, MetricFunction], ...] = ()
     definition: str | None = None
+    choices: Choices | None = None
 
     def build(self, point: Mapping[str, Value]) -> Architecture:
         """The architecture of a design.
@@ -43,13 +47,16 @@ class DesignSpace:
         Raises:
             UserError: The design is not of this space.
         """
-        return self.builder(self.space.to_points(self.space.to_indices([point]))[0])
+        plain = self.space.to_points(self.space.to_indices([point]))[0]
+        if self.choices is None:
+            return self.builder(plain)
+        return self.choices.built(self.builder(self.choices.without(plain)), plain)
 
     @property
     def parts(self) -> Mapping[str, tuple[tuple[str, ...], ...]] | None:
         """Which parameters each part of an architecture depends on, where the builder says so (docs/explanation/bounds.md)."""
         found: Mapping[str, tuple[tuple[str, ...], ...]] | None = getattr(self.builder, "parts", None)
-        return found
+        return found if self.choices is None else None
 
     def with_rules(self, rules: Sequence[str]) -> "DesignSpace":
         """The same space with further known rules, each an expression over the parameters such as ``pe_rows>=8``.
@@ -59,7 +66,27 @@ class DesignSpace:
         """
         return replace(self, space=self.space.with_rules(rules)) if rules else self
 
+    def with_choices(self, choices: Choices) -> "DesignSpace":
+        """The same space whose designs choose a precision and so on too; every choice of more than one value is a parameter.
+
+        Raises:
+            UserError: The space has a parameter or a metric of that name.
+        """
+        added = [Categorical(name, list(labels)) for name, labels in choices.parameters.items()]
+        taken = [*self.space.names, *(name for name, _ in self.metrics)]
+        for name in (*choices.parameters, *(name for name, _ in choices.metrics)):
+            if name in taken:
+                raise UserError(
+                    f"space {self.name!r} has a parameter or metric {name!r} of its own", hint="give it another name"
+                )
+        first = {name: labels[0] for name, labels in choices.parameters.items()}
+        presets = [{**p, **first} for p in self.space.presets]
+        space = Space([*self.space.parameters, *added], self.space.constraints, presets)
+        return replace(self, space=space, metrics=(*self.metrics, *choices.metrics), choices=choices)
+
     def to_json(self) -> dict[str, Any]:
         """What a study records of it."""
         record: dict[str, Any] = {"name": self.name, "space": self.space.to_json()}
+        if self.choices is not None:
+            record["choices"] = self.choices.to_json()
         return record if self.definition is None else {**record, "definition": self.definition}

@@ -20,14 +20,16 @@ class ArithmeticPoint:
 
 @dataclass(frozen=True)
 class ArithmeticTable:
-    """Integer adders and multipliers by width.
+    """Adders and multipliers by width.
 
     Args:
         node_nm: Node of the figures.
         source: Where they come from.
-        add: Adders, at least one, narrowest first.
-        multiply: Multipliers, at least one, narrowest first.
+        add: Integer adders, at least one, narrowest first.
+        multiply: Integer multipliers, at least one, narrowest first.
         leakage_nw_per_um2: Static power of logic per area.
+        float_add: Adders of floats, narrowest first; empty: the table has none.
+        float_multiply: Multipliers of floats, likewise.
     """
 
     node_nm: float
@@ -35,11 +37,13 @@ class ArithmeticTable:
     add: tuple[ArithmeticPoint, ...]
     multiply: tuple[ArithmeticPoint, ...]
     leakage_nw_per_um2: float
+    float_add: tuple[ArithmeticPoint, ...] = ()
+    float_multiply: tuple[ArithmeticPoint, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("add", "multiply"):
+        for name in ("add", "multiply", "float_add", "float_multiply"):
             bits = [point.bits for point in getattr(self, name)]
-            if not bits or bits != sorted(set(bits)):
+            if (not bits and not name.startswith("float")) or bits != sorted(set(bits)):
                 raise UserError(f"`{name}` must list one or more widths, narrowest first, got {bits}")
         if not self.leakage_nw_per_um2 >= 0:
             raise UserError(f"`leakage_nw_per_um2` must be >= 0, got {self.leakage_nw_per_um2}")

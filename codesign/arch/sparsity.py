@@ -65,12 +65,14 @@ class TensorFormat:
         ranks: From the outermost to the innermost.
         inner_to_outer: Whether the innermost rank takes the innermost loop first (law F1).
         flat: Whether the one rank stands for the whole tile, however the mapping cuts it.
+        where_zeros: Whether a tensor without zeros is written plainly all the same (law F9).
     """
 
     tensor: str
     ranks: tuple[Rank, ...]
     inner_to_outer: bool = True
     flat: bool = False
+    where_zeros: bool = False
 
     def __post_init__(self) -> None:
         if self.flat and len(self.ranks) != 1:

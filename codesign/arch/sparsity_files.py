@@ -46,7 +46,13 @@ def _read_format(name: str, formats: Fields) -> TensorFormat:
         return TensorFormat(name, (Rank(_rank_format(value, where, extra="csr")),), flat=True)
     fields = Fields(value, where)
     ranks = tuple(_read_rank(item, where) for item in fields.items("ranks"))
-    made = TensorFormat(name, ranks, fields.flag("inner_to_outer", True), fields.flag("flat", False))
+    made = TensorFormat(
+        name,
+        ranks,
+        fields.flag("inner_to_outer", True),
+        fields.flag("flat", False),
+        fields.flag("where_zeros", False),
+    )
     fields.finish()
     return made
 
@@ -114,4 +120,5 @@ def _write_format(kept: TensorFormat) -> dict[str, Any]:
             if getattr(rank, name) is not None:
                 one[name] = getattr(rank, name)
         ranks.append(one | ({"dims": sorted(rank.dims)} if rank.dims else {}))
-    return {"ranks": ranks, "inner_to_outer": kept.inner_to_outer, "flat": kept.flat}
+    value = {"ranks": ranks, "inner_to_outer": kept.inner_to_outer, "flat": kept.flat}
+    return value | ({"where_zeros": True} if kept.where_zeros else {})

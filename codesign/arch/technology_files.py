@@ -189,14 +189,18 @@ def _read_arithmetic(section: Fields, node_nm: float) -> ArithmeticTable:
         add=_read_points(section, "add", energy, area),
         multiply=_read_points(section, "multiply", energy, area),
         leakage_nw_per_um2=section.number("leakage_nw_per_um2", least=0) * energy / area,
+        float_add=_read_points(section, "float_add", energy, area, needed=False),
+        float_multiply=_read_points(section, "float_multiply", energy, area, needed=False),
     )
     section.finish()
     return table
 
 
-def _read_points(section: Fields, key: str, energy: float, area: float) -> tuple[ArithmeticPoint, ...]:
+def _read_points(
+    section: Fields, key: str, energy: float, area: float, *, needed: bool = True
+) -> tuple[ArithmeticPoint, ...]:
     points = []
-    for value in section.items(key):
+    for value in section.items(key) if needed else section.items(key, []):
         item = Fields(value, f"{section.where}, `{key}`")
         points.append(
             ArithmeticPoint(

@@ -33,7 +33,7 @@ Indices = NDArray[np.int64]
 SLACK = 1e-8
 """Relative; bounds are lowered by it, for sums are rounded in another order here than in an evaluation."""
 
-METRICS = ("latency_s", "energy_j", "area_mm2", "power_w", "edp_js", "leakage_w")
+METRICS = frozenset({"latency_s", "energy_j", "area_mm2", "power_w", "edp_js", "leakage_w"})
 
 SLOPES = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Slopes of the lines that bound trade-offs, in units of a design's own energy over latency."""
@@ -134,8 +134,16 @@ class DesignBounds:
 
     def table(self, indices: Indices) -> "BoundTable":
         """The bounds of some designs, to be looked at and sharpened: ``n x d`` rows."""
-        found = figures_of(self._space.space, self._space.build, indices, self.parts) if len(indices) else []
-        area, leakage = np.zeros(len(indices)), np.zeros(len(indices))
+        return self.table_of_designs(self.figures(indices))
+
+    def figures(self, indices: Indices) -> list[Figures]:
+        """The parts of some designs: ``n x d`` rows."""
+        return figures_of(self._space.space, self._space.build, indices, self.parts) if len(indices) else []
+
+    def table_of_designs(self, found: Sequence[Figures]) -> "BoundTable":
+        """The bounds of designs whose parts are known."""
+        count = sum(len(figures.rows) for figures in found)
+        area, leakage = np.zeros(count), np.zeros(count)
         for figures in found:
             area[figures.rows], leakage[figures.rows] = _area_mm2(figures), _leakage_w(figures)
         return self.table_of(found, area, leakage)

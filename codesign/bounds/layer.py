@@ -11,7 +11,8 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.workloads.computation import AffineIndex, Computation, Role, Tensor
+from codesign.workloads.computation import Computation, Role
+from codesign.workloads.touched import touched_words
 
 Floats = NDArray[np.float64]
 
@@ -27,19 +28,6 @@ def divisors(number: int) -> tuple[int, ...]:
     """All divisors, ascending."""
     small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
     return tuple(sorted({*small, *(number // d for d in small)}))
-
-
-def touched_words(computation: Computation, tensor: Tensor) -> int:
-    """Words of a tensor that are used at all; holes that strides leave are not."""
-    return math.prod(_touched(axis, computation) for axis in tensor.axes)
-
-
-def _touched(axis: AffineIndex, computation: Computation) -> int:
-    reached = np.zeros(1, dtype=np.int64)
-    for dim, coefficient in axis.terms:
-        steps = coefficient * np.arange(computation.sizes[dim], dtype=np.int64)
-        reached = np.unique(reached[:, None] + steps)
-    return len(reached)
 
 
 def undominated(rows: Floats) -> Floats:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.arch.architecture import Architecture, Arithmetic, Fanout, StorageLevel
+from codesign.arch.constants import Constant, scaled_fanout, scaled_level, scaled_mac
 from codesign.core.errors import UserError
 from codesign.core.point import Point, PointValue
 
@@ -87,6 +88,16 @@ class Figures:
         for outer in range(depth):
             count = count * self.of_fanout(outer, lambda fanout: fanout.size)
         return count
+
+    def scaled(self, factors: Mapping[Constant, float]) -> "Figures":
+        """The same designs with some technology constants scaled."""
+        return replace(
+            self,
+            levels=tuple(tuple(scaled_level(v, factors) for v in level) for level in self.levels),
+            fanouts=tuple(tuple(scaled_fanout(f, factors) for f in fanout) for fanout in self.fanouts),
+            macs=tuple(scaled_mac(m, factors) for m in self.macs),
+            extra_leakage_mw=self.extra_leakage_mw * factors.get(Constant.LEAKAGE, 1.0),
+        )
 
     def architecture(self, design: int) -> Architecture:
         """The architecture of one of these designs (its name and technology are not kept)."""

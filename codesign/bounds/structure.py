@@ -44,7 +44,9 @@ def with_prices(architecture: Architecture, prices: Floats) -> Architecture:
                 banks=1,
             )
         )
-    mac = replace(architecture.mac, energy_pj=float(prices[-1]), area_mm2=None, leakage_mw=None)
+    mac = replace(
+        architecture.mac, energy_pj=float(prices[-1]), by_width=(), unpack_pj=0.0, area_mm2=None, leakage_mw=None
+    )
     return Architecture("structure", tuple(levels), mac)
 
 

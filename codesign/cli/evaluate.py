@@ -55,6 +55,13 @@ def evaluate(
             "resident (all it still holds)."
         ),
     ] = "timeloop",
+    imperfect: Annotated[
+        bool,
+        typer.Option(
+            "--imperfect",
+            help="The factors of a dimension may multiply to more than its bound; last iterations are shorter.",
+        ),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for report.html, result.json and the mappings.", rich_help_panel="Whole network"),
@@ -84,6 +91,8 @@ def evaluate(
     rule, output = parse_reuse(reuse), Output(output_format == "json", out)
     if per_design not in PER_DESIGN:
         raise unknown_name("--per-design", per_design, PER_DESIGN)
+    if network.network is not None or timing.event:
+        refuse({"--imperfect": imperfect}, "--network or --timing event")
     if network.network is not None and per_design == "pareto":
         refuse(
             {"--mappings": mappings is not None, "--out": out is not None, "--timing": timing.event},
@@ -99,7 +108,9 @@ def evaluate(
     for flag, value in (("--mappings", mappings), ("--out", out), ("--per-design", pareto)):
         if value is not None:
             raise UserError(f"{flag} is an option of --network", hint=f"leave out {flag}, or give --network")
-    _evaluate_layer(network.narrow(sources.resolve(files)), rule, timing, output.as_json)
+    _evaluate_layer(
+        network.narrow(sources.resolve(files, imperfect=imperfect)), rule, timing, output.as_json, imperfect
+    )
 
 
 def _evaluate_network(
@@ -140,13 +151,13 @@ def _show_trade_offs(files: list[str] | None, sources: Sources, network: Network
         typer.echo(f"{len(found.points)} compromises, {'proven complete' if found.proven else 'perhaps not all'}")
 
 
-def _evaluate_layer(inputs: "Inputs", rule: "Reuse", timing: TimingRequest, as_json: bool) -> None:
+def _evaluate_layer(inputs: "Inputs", rule: "Reuse", timing: TimingRequest, as_json: bool, imperfect: bool) -> None:
     from codesign.cost.cost import Infeasible
     from codesign.cost.cost import evaluate as evaluate_mapping
 
     architecture, computation = inputs.need_architecture(), inputs.need_computation()
     mapping = inputs.need_mapping()
-    cost = evaluate_mapping(computation, architecture, mapping, reuse=rule)
+    cost = evaluate_mapping(computation, architecture, mapping, reuse=rule, imperfect=imperfect)
     if timing.event and not isinstance(cost, Infeasible):
         show_timed(timing, computation, architecture, mapping, cost, rule, as_json)
     elif as_json:

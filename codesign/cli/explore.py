@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from codesign.cli.explore_options import FidelityFlags, JudgeFlags, SearchFlags, WorkerFlags, WorkloadFlags
+from codesign.cli.explore_options import ChoiceFlags, FidelityFlags, JudgeFlags, SearchFlags, WorkerFlags, WorkloadFlags
 from codesign.cli.options import check_format, command
 from codesign.cli.study_location import Storage, StudyName
 from codesign.core.errors import UserError
@@ -36,6 +36,7 @@ def explore(
     ] = None,
     search: SearchFlags,
     output_format: Annotated[str, typer.Option("--format", help="text or json (of the front).")] = "text",
+    choices: ChoiceFlags,
     judge: JudgeFlags,
     fidelity: FidelityFlags,
     workers: WorkerFlags,
@@ -63,6 +64,8 @@ def explore(
 
     codesign explore --network gpt2-small-block --space soma-edge --scheduler soma --out runs/c
 
+    codesign explore --network vit-b16 --precision "W8A8 W4A8" --accuracy table.csv --objectives latency error --out runs/p
+
     codesign explore study.yaml --trials 200
 
     codesign explore --network vgg16 --storage postgresql://me@server/studies --out runs/d
@@ -79,6 +82,7 @@ def explore(
             "workload": workload.to_json(),
             "place": {"out": None if out is None else str(out), "storage": storage, "study": study},
             "space": search.space,
+            "choices": choices.to_json(),
             "search": search.to_json(),
             "judge": judge.to_json(),
             "fidelity": fidelity.to_json(),
@@ -91,7 +95,7 @@ def explore(
         typer.echo(f"study written to {write_study_spec(spec, save_config)}", err=True)
     run = run_explore(spec, front_to_stderr=output_format == "json")
     if output_format == "json":
-        typer.echo(json.dumps(front_json(run.study, run.certificate, run.timed), indent=1))
+        typer.echo(json.dumps(front_json(run.study, run.certificate, run.timed, run.mappings), indent=1))
 
 
 def specification(file: Path | None, flags: "JsonObject") -> "StudySpec":

@@ -12,6 +12,7 @@ from codesign.core.errors import UserError
 if TYPE_CHECKING:
     from codesign.core.json_types import JsonObject
 
+_CHOICES = "Precision and zeros"
 _WORKLOAD, _JUDGE, _LOW, _WORKERS = "Workload", "Judging a design", "Low-fidelity evaluations first", "Workers"
 
 
@@ -117,6 +118,54 @@ class SearchFlags:
 
 
 @dataclass(frozen=True)
+class ChoiceFlags:
+    """`choices` of a study file."""
+
+    precision: Annotated[
+        list[str] | None,
+        option(
+            _CHOICES,
+            help='Widths of weights, activations, caches: W8A8, W4A16KV8, mxfp4, "W4A8,lm_head*=W8A8". MACs are built for them. '
+            "Several (the option repeated, or with spaces) are a parameter of the search.",
+        ),
+    ] = None
+    zeros: Annotated[
+        list[str] | None,
+        option(
+            _CHOICES,
+            help="Where tensors have zeros: dense, weight=2:4, weight=0.3,input=0.5, conv1.weight=dense,weight=2:4. Several are a parameter.",
+        ),
+    ] = None
+    zero_support: Annotated[
+        list[str] | None,
+        option(
+            _CHOICES,
+            help="What hardware does about zeros, with its area: none, compressed, gating, skipping. Several are a parameter.",
+        ),
+    ] = None
+    accuracy: Annotated[
+        Path | None,
+        option(
+            _CHOICES,
+            help="Table (CSV, YAML) with the accuracy or error of every precision and zeros: the metrics accuracy and error.",
+        ),
+    ] = None
+
+    def to_json(self) -> "JsonObject":
+        """As in the file."""
+        return {
+            "precision": _words(self.precision),
+            "zeros": _words(self.zeros),
+            "zero_support": _words(self.zero_support),
+            "accuracy": None if self.accuracy is None else str(self.accuracy),
+        }
+
+
+def _words(values: list[str] | None) -> list[str] | None:
+    return [word for value in values or () for word in value.split()] or None
+
+
+@dataclass(frozen=True)
 class JudgeFlags:
     """`judge` of a study file."""
 
@@ -180,6 +229,15 @@ class JudgeFlags:
             "batch, seq or past, e.g. seq=128,1024; may be repeated.",
         ),
     ] = None
+    per_design: Annotated[
+        str | None,
+        option(
+            _JUDGE,
+            help="best (one mapping a layer), or pareto: after the search, all compromises between latency and energy over the mappings of "
+            "every design, merged into one front.",
+            show_default="best",
+        ),
+    ] = None
     time_limit: Annotated[float | None, option(_JUDGE, help="Seconds of search per layer (soma: per network).")] = None
     evaluations: Annotated[
         int | None, option(_JUDGE, help="Mappings scored per layer (soma: schemes per network) at most.")
@@ -221,6 +279,7 @@ class JudgeFlags:
             "timing_table": self.timing_table,
             "robust": self.robust,
             "vary": list(self.vary or ()) or None,
+            "per_design": self.per_design,
             "between_layers": {
                 "activations": self.activations,
                 "activation_bytes": None if size is None else parse_size(size, "--activation-buffer"),

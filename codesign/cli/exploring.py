@@ -13,6 +13,7 @@ from rich.table import Table
 from codesign.cli.inputs import counted
 from codesign.evaluation.metrics import UNITS, format_si, unit_of
 from codesign.optim.certificate import Certificate
+from codesign.study.mapping_front import MAPPING_FRONT_FILE
 from codesign.study.owner import owner_label
 from codesign.study.retime import TIMING_FILE
 from codesign.study.run import PreparedStudy, StudyRun, run_study
@@ -37,6 +38,8 @@ def run_explore(spec: StudySpec, *, front_to_stderr: bool) -> StudyRun:
         finish(run.study, Path(spec.place.out), console)
         if run.timed:
             console.print(timed_table(run))
+        if run.mappings is not None:
+            console.print(f"{run.mappings.sentence()} ({MAPPING_FRONT_FILE})", highlight=False)
     finally:
         run.study.close()
     return run
@@ -114,7 +117,9 @@ def _gap(state: Certificate | None) -> str:
     volume = ""
     if state.hypervolume_outer:
         volume = f", hypervolume {state.hypervolume_inner / state.hypervolume_outer:.3f} of what is possible"
-    return f"proven to {state.epsilon_proven:.1%}, {state.open:,} designs open{volume}"
+    if state.finite_gap is None:
+        return f"nothing proven yet, {state.open:,} designs open"
+    return f"proven to {state.finite_gap:.1%}, {state.open:,} designs open{volume}"
 
 
 def _costs(low: Study, high: Study) -> str:

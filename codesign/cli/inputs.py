@@ -44,14 +44,23 @@ class Sources:
         typer.Option("--technology", help="Technology that fills in energies and areas the architecture leaves open."),
     ] = None
 
-    def resolve(self, files: Sequence[str] | None) -> "Inputs":
+    def resolve(self, files: Sequence[str] | None, *, imperfect: bool = False) -> "Inputs":
         """The values that files and options name; see `resolve`.
+
+        Args:
+            files: Named without an option.
+            imperfect: Whether the factors of a mapping may multiply to more than the bounds.
 
         Raises:
             UserError: One is unknown or malformed, or something is given twice.
         """
         return resolve(
-            files or [], arch=self.arch, layer=self.layer, clock_hz=self.clock_hz, technology=self.technology
+            files or [],
+            arch=self.arch,
+            layer=self.layer,
+            clock_hz=self.clock_hz,
+            technology=self.technology,
+            imperfect=imperfect,
         )
 
     def hardware(self, files: Sequence[str] | None) -> "tuple[Hardware, Architecture]":
@@ -151,6 +160,7 @@ def resolve(
     layer: str | None = None,
     clock_hz: float | None = None,
     technology: str | None = None,
+    imperfect: bool = False,
 ) -> "Inputs":
     """The values that the arguments name.
 
@@ -160,6 +170,7 @@ def resolve(
         layer: A layer string or a problem file.
         clock_hz: Overrides the clock.
         technology: Fills in what the architecture leaves open.
+        imperfect: Whether the factors of a mapping may multiply to more than the bounds.
 
     Raises:
         UserError: A file, preset or layer is unknown or malformed, or something is given twice.
@@ -173,6 +184,7 @@ def resolve(
         computation=None if named.layer is None else _layer(named.layer),
         clock_hz=clock_hz,
         technology=named.left_technology(),
+        imperfect=imperfect,
     )
 
 

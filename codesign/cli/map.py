@@ -89,6 +89,7 @@ def _map_network(
     unread = {
         "--layer": sources.layer is not None,
         "--imperfect": search.imperfect,
+        "--pad": search.pad,
         f"--semantics {search.semantics}": search.semantics != MapSearch.semantics,
         "--trace": timing.trace is not None,
     }
@@ -106,7 +107,9 @@ def _map_accelforge(
     from codesign.cli.map_looptree import map_looptree
 
     unread = {
-        f: p for f, p in given_flags(search).items() if f in ("--evaluations", "--free-bypass", "--option", "--reuse")
+        f: p
+        for f, p in given_flags(search).items()
+        if f in ("--evaluations", "--free-bypass", "--option", "--reuse", "--pad")
     }
     refuse(
         {
@@ -130,7 +133,7 @@ def _map_zigzag(
     searcher = search.searcher(DEFAULT_MAPPER)
     if not isinstance(searcher, (SalsaMapper, LomaMapper)):
         raise UserError(f"--semantics zigzag needs the mapper salsa or loma, got {search.mapper or DEFAULT_MAPPER!r}")
-    unread = {f: p for f, p in given_flags(search).items() if f in ("--imperfect", "--free-bypass", "--reuse")}
+    unread = {f: p for f, p in given_flags(search).items() if f in ("--imperfect", "--pad", "--free-bypass", "--reuse")}
     given = {**given_flags(sources), **unread, "--timing": timing.event}
     refuse(given, "--semantics zigzag", hint="give ZigZag's files")
     map_orders(files or [], searcher, search, output)
@@ -144,16 +147,18 @@ def _map_layer(
     timing: TimingRequest,
     output: Output,
 ) -> None:
-    from codesign.mappers.imperfect import ImperfectMapper
+    from codesign.mappers.padded_bounds import PaddingMapper
+    from codesign.mappers.ranged import RangedMapper
     from codesign.mapping.constraints import MappingProblem
 
     goal, budget, rule = search.goal, search.budget, search.rule
     searcher = search.searcher(DEFAULT_MAPPER)
     inputs = network.narrow(sources.resolve(files))
     constraints = replace(inputs.constraints, free_bypass=True) if search.free_bypass else inputs.constraints
-    problem = MappingProblem(inputs.need_computation(), inputs.need_architecture(), constraints)
     if search.imperfect:
-        searcher = ImperfectMapper(searcher)
+        refuse({"--pad": search.pad, "--timing event": timing.event}, "--imperfect")
+    problem = MappingProblem(inputs.need_computation(), inputs.need_architecture(), constraints, search.imperfect)
+    searcher = RangedMapper(PaddingMapper(searcher) if search.pad else searcher)
     searcher = _with_events(searcher, timing, problem.architecture, search.candidates)
     result = searcher.map(problem, goal, budget=budget, seed=search.seed, reuse=rule)
     names = {"mapper": search.mapper or DEFAULT_MAPPER, "objective": goal.value}

@@ -30,7 +30,8 @@ class MapSearch:
         seed: Of every random choice.
         option: Texts NAME=VALUE, the mapper's own options.
         free_bypass: Whether the mapper may bypass levels.
-        imperfect: Whether padded bounds are tried too.
+        imperfect: Whether the last iteration of a loop may be shorter.
+        pad: Whether padded bounds are tried too.
         reuse: Name of the reuse rule.
         semantics: What costs mean.
         certificate: Where the certificate goes.
@@ -54,8 +55,14 @@ class MapSearch:
     imperfect: Annotated[
         bool,
         typer.Option(
-            "--imperfect", help="Try bounds padded to sizes that divide better, too; padded work counts as work."
+            "--imperfect",
+            help="Let the last iteration of a loop be shorter, and children of a fan-out idle in the last pass "
+            "(mappers anneal, random, genetic, exact).",
         ),
+    ] = False
+    pad: Annotated[
+        bool,
+        typer.Option("--pad", help="Try bounds padded to sizes that divide better, too; padded work counts as work."),
     ] = False
     reuse: Annotated[str, typer.Option(help="What a buffer need not fetch again: timeloop, walk or resident.")] = (
         "timeloop"

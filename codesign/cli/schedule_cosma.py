@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from codesign.cli.inputs import parse_dims
-from codesign.cli.schedule_events import event_record, print_events, save_trace, timing_table, wants_events
+from codesign.cli.schedule_events import event_record, print_events, save_trace, timing_table, wants_events, write_page
 from codesign.core.errors import UserError
 from codesign.core.files import write_atomic, write_json
 from codesign.core.json_types import JsonObject
@@ -206,7 +206,8 @@ def _schedule(options: ScheduleOptions) -> None:
     if isinstance(result, Schedule) and options.html is not None:
         from codesign.scheduling.cosma.address_page import memory_map_html
 
-        write_atomic(options.html, memory_map_html(result))
+        run, analytic = (None, 0) if timed is None else timed
+        write_page(options.html, memory_map_html(result), run, analytic)
     if options.out is not None:
         write_json(options.out, document)
     if options.output_format == "json":

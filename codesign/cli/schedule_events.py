@@ -1,8 +1,10 @@
 """`codesign schedule --timing event`: what the two families of schedulers share."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.files import write_atomic
 
 if TYPE_CHECKING:
     from codesign.cli.schedule_options import ScheduleOptions
@@ -41,6 +43,15 @@ def save_trace(run: "Run", options: "ScheduleOptions", clock_hz: float, name: st
         from codesign.timing.trace import write_trace
 
         write_trace(run, options.trace, clock_hz, name)
+
+
+def write_page(path: Path, page: str, run: "Run | None", analytic_cycles: int) -> None:
+    """Write the page of a schedule; one that was simulated has a section on it."""
+    if run is not None:
+        from codesign.scheduling.event_section import with_event_section
+
+        page = with_event_section(page, run, analytic_cycles)
+    write_atomic(path, page)
 
 
 def event_record(run: "Run", analytic_cycles: int) -> dict[str, Any]:

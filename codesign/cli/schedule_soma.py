@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codesign.cli.inputs import parse_dims
-from codesign.cli.schedule_events import event_record, print_events, save_trace, timing_table, wants_events
+from codesign.cli.schedule_events import event_record, print_events, save_trace, timing_table, wants_events, write_page
 from codesign.cli.schedule_options import ScheduleOptions
 from codesign.core.errors import UserError, unknown_name
-from codesign.core.files import read_structured, write_atomic, write_json
+from codesign.core.files import read_structured, write_json
 from codesign.core.json_types import JsonObject
 from codesign.core.quantities import parse_size
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from codesign.scheduling.soma.evaluator import Problem
     from codesign.scheduling.soma.model.hardware import SomaHardware
     from codesign.scheduling.soma.scheduler import SomaScheduler
+    from codesign.timing.simulate import Run
 
 TEMPLATE = "template"
 """The tile cost of SoMa's own accelerator template."""
@@ -165,13 +166,13 @@ def posed_of(result: "ScheduleResult") -> "Problem":
     return found.problem if isinstance(found, Unscheduled) else found.schedule.parsed.problem
 
 
-def _write_files(schedule: Any, record: dict[str, Any], options: ScheduleOptions) -> None:
+def _write_files(schedule: Any, record: dict[str, Any], options: ScheduleOptions, timed: "Run | None" = None) -> None:
     from codesign.scheduling.soma.execution_page import page
     from codesign.scheduling.soma.instructions import instructions_json, make_instructions
 
     if options.html is not None:
         title = f"{schedule.parsed.problem.graph.name}, batch {schedule.parsed.problem.batch}: {options.scheduler}"
-        write_atomic(options.html, page(schedule, title))
+        write_page(options.html, page(schedule, title), timed, schedule.latency_cycles)
     if options.out is not None:
         program = make_instructions(schedule)
         write_json(options.out, {**record, "instructions": instructions_json(program)})
@@ -285,7 +286,7 @@ def run(options: ScheduleOptions) -> None:
     analytic = found.schedule.latency_cycles
     shown = table([(options.scheduler, record)])
     record |= {} if timed is None else event_record(timed, analytic)
-    _write_files(found.schedule, record, options)
+    _write_files(found.schedule, record, options, timed)
     if options.output_format == "json":
         print(json.dumps(record))
         return

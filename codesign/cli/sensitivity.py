@@ -8,7 +8,7 @@ import typer
 
 from codesign.cli.options import check_format
 from codesign.cli.study_location import Place, Storage, StudyName, open_study
-from codesign.core.errors import unknown_name
+from codesign.core.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -32,6 +32,22 @@ def register(app: typer.Typer) -> None:
         remap: Annotated[
             bool, typer.Option("--remap", help="Search mappings again under each variation, for designs on some front.")
         ] = False,
+        prove: Annotated[
+            bool,
+            typer.Option(
+                "--prove",
+                help="Also say over which factors of each constant a design stays optimal, by bounds of all others.",
+            ),
+        ] = False,
+        design: Annotated[
+            int | None, typer.Option(help="With --prove: the trial of that design; default: the recommended one.")
+        ] = None,
+        epsilon: Annotated[
+            float | None,
+            typer.Option(
+                help="With --prove: no design is better by more than this share in every objective; default: what the study has proven."
+            ),
+        ] = None,
         out: Annotated[
             Path | None, typer.Option(help="Folder for sensitivity.html and .csv; default: the study's.")
         ] = None,
@@ -46,11 +62,16 @@ def register(app: typer.Typer) -> None:
 
         With the mappings that were found this is exact: latency and area do not change, energy is re-summed from the
         recorded breakdowns. Another mapping may be better under other constants; --remap searches for it.
+
+        --prove compares one design with bounds of every other of the space, whatever its mapping.
         """
         from codesign.arch.constants import Constant
+        from codesign.report.optimal_interval import stability
         from codesign.report.sensitivity import FACTORS, analyse, sensitivity_json, write_sensitivity
 
         check_format(output_format)
+        if not prove and (design is not None or epsilon is not None):
+            raise UserError("--design and --epsilon are options of --prove")
         known = {c.value: c for c in Constant}
         for name in constant or ():
             if name not in known:
@@ -64,11 +85,15 @@ def register(app: typer.Typer) -> None:
                 progress.update(task, completed=done, total=total)
 
             found = analyse(opened, chosen, tuple(factor or FACTORS), remap=remap, space=space, progress=on_design)
+        stable = stability(opened, chosen, trial=design, epsilon=epsilon, space=space) if prove else None
         paths = write_sensitivity(found, out or opened.folder)
         if output_format == "json":
-            typer.echo(json.dumps(sensitivity_json(found)))
+            proof = {} if stable is None else {"proof": stable.to_json()}
+            typer.echo(json.dumps(sensitivity_json(found) | proof))
         else:
             _print(found, paths)
+            for sentence in () if stable is None else stable.describe():
+                typer.echo(sentence)
 
 
 def _progress() -> "Progress":

@@ -9,6 +9,7 @@ import hashlib
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from functools import cache, lru_cache
 from pathlib import Path
@@ -18,6 +19,19 @@ from typing import Any, TypeVar, cast
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PROJECT = ("codesign", "spaces", "envs", "experiments")
+
+LONG_COMPILATION_S = 2.0
+"""Seconds of compiling after which those who asked by `on_long_compilation` are told."""
+
+_to_be_told: list[Callable[[], None]] = []
+
+
+def on_long_compilation(tell: Callable[[], None]) -> None:
+    """Call `tell` once, when compiling takes longer than `LONG_COMPILATION_S`.
+
+    It takes long where no earlier run left the functions in the cache: in the first run after an installation.
+    """
+    _to_be_told.append(tell)
 
 
 def njit(function: F) -> F:
@@ -54,12 +68,36 @@ def njit_parallel(function: F) -> F:
 def _compile(function: F, **options: bool) -> F:
     import numba
 
+    _watch_compilations()
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(_cache_folder(function))
     try:
         return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function))
     finally:
         numba.config.CACHE_DIR = before
+
+
+@cache
+def _watch_compilations() -> None:
+    from numba.core import event
+
+    class Watch(event.Listener):  # type: ignore[misc]
+        starts: tuple[float, ...] = ()  # of the compilations under way, outermost first
+
+        def on_start(self, event: object) -> None:
+            self.starts += (time.monotonic(),)
+            self._look()
+
+        def on_end(self, event: object) -> None:
+            self._look()
+            self.starts = self.starts[:-1]
+
+        def _look(self) -> None:
+            if time.monotonic() - self.starts[0] > LONG_COMPILATION_S:
+                while _to_be_told:
+                    _to_be_told.pop()()
+
+    event.register("numba:compile", Watch())
 
 
 def _cache_folder(function: Callable[..., Any]) -> Path:

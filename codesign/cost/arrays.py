@@ -110,51 +110,14 @@ def encode_problem(computation: Computation, architecture: Architecture, reuse: 
             where=f"architecture {architecture.name!r}",
             hint="take another reuse rule, or links multicast, systolic or none",
         )
-    dims, tensors, levels = computation.dims, computation.tensors, architecture.levels
-    n_axes = max(1, max(len(t.axes) for t in tensors))
-    coef = np.zeros((len(tensors), n_axes, len(dims)), np.int64)
-    first_term = np.zeros((len(tensors), n_axes + 1), np.int64)
-    axis_of = np.full((len(tensors), len(dims)), -1, np.int64)
-    terms: list[tuple[int, int]] = []
-    for t, tensor in enumerate(tensors):
-        for a, axis in enumerate(tensor.axes):
-            first_term[t, a] = len(terms)
-            for dim, coefficient in axis.terms:
-                d = dims.index(dim)
-                coef[t, a, d] = coefficient
-                axis_of[t, d] = a if axis_of[t, d] < 0 else axis_of[t, d]
-                terms.append((d, coefficient))
-        first_term[t, len(tensor.axes) :] = len(terms)
-    element_bits = np.zeros((len(levels), len(tensors)), np.int64)
-    energy = np.zeros((len(levels), len(tensors), 3))
-    words = np.zeros((len(levels), len(tensors)))
-    hop_energy = np.zeros((len(levels), len(tensors)))
-    for v, level in enumerate(levels):
-        if level.energy is None:
-            raise UserError(
-                f"level {level.name!r} has no energy per access",
-                where=f"architecture {architecture.name!r}",
-                hint="give `energy`, or name a technology that fills it in",
-            )
-        per_word = (level.energy.read_pj, level.energy.fill_pj, level.energy.update_pj)
-        for t, tensor in enumerate(tensors):
-            # partial sums are as wide as the accumulator everywhere but in the outermost level (rule C3)
-            bits = level.element_bits(tensor.bits if v == 0 else tensor.partial_bits)
-            element_bits[v, t] = bits
-            words[v, t] = bits / level.word_bits
-            energy[v, t] = [e * bits / level.word_bits for e in per_word]
-            hop_energy[v, t] = level.fanout.hop_pj_per_bit * (tensor.bits if v == 0 else tensor.partial_bits)
-    mac_energy = architecture.mac.energy_of([t.bits for t in computation.inputs])
-    if mac_energy is None:
-        raise UserError(
-            "the MAC has no energy figure",
-            where=f"architecture {architecture.name!r}",
-            hint="give `mac: {energy_pj: ...}`, or name a technology that fills it in",
-        )
+    tensors, levels = computation.tensors, architecture.levels
+    coef, first_term, axis_of, terms = _relations(computation)
+    element_bits, words, energy, hop_energy = _prices(computation, architecture)
+    bounds = np.array(computation.bounds, np.int64)
     return Problem(
-        bounds=np.array(computation.bounds, np.int64),
+        bounds=bounds,
         axes=np.array([len(t.axes) for t in tensors], np.int64),
-        terms=np.array(terms, np.int64).reshape(-1, 2),
+        terms=terms,
         first_term=first_term,
         axis_of=axis_of,
         step_of=np.where(axis_of >= 0, np.take_along_axis(coef, np.maximum(axis_of, 0)[:, None, :], axis=1)[:, 0], 0),
@@ -175,11 +138,75 @@ def encode_problem(computation: Computation, architecture: Architecture, reuse: 
         hops=np.array([_hops(v.fanout.x, v.fanout.y, v.fanout.links) for v in levels]),
         hop_energy=hop_energy,
         keepable=np.array([[may_keep(v.keep, t) for t in tensors] for v in levels], np.int64),
-        mac_energy=mac_energy,
+        mac_energy=_mac_energy(computation, architecture),
         macs=computation.macs,
         reuse=reuse.value,
-        mesh=make_mesh(computation, architecture, np.array(computation.bounds, np.int64), coef),
+        mesh=make_mesh(computation, architecture, bounds, coef),
     )
+
+
+def _relations(computation: Computation) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Which dimensions index which axis of which tensor, by what step.
+
+    Returns:
+        Coefficients ``T x A x D``; first term of each axis ``T x A+1``; axis by tensor and dimension ``T x D``, -1 where
+        there is none; dimension and coefficient of every term.
+    """
+    dims, tensors = computation.dims, computation.tensors
+    n_axes = max(1, max(len(t.axes) for t in tensors))
+    coef = np.zeros((len(tensors), n_axes, len(dims)), np.int64)
+    first_term = np.zeros((len(tensors), n_axes + 1), np.int64)
+    axis_of = np.full((len(tensors), len(dims)), -1, np.int64)
+    terms: list[tuple[int, int]] = []
+    for t, tensor in enumerate(tensors):
+        for a, axis in enumerate(tensor.axes):
+            first_term[t, a] = len(terms)
+            for dim, coefficient in axis.terms:
+                d = dims.index(dim)
+                coef[t, a, d] = coefficient
+                axis_of[t, d] = a if axis_of[t, d] < 0 else axis_of[t, d]
+                terms.append((d, coefficient))
+        first_term[t, len(tensor.axes) :] = len(terms)
+    return coef, first_term, axis_of, np.array(terms, np.int64).reshape(-1, 2)
+
+
+def _prices(
+    computation: Computation, architecture: Architecture
+) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
+    """By level and tensor: bits of an element, words of an element, energy (read, fill, update) and energy of a hop, both in pJ."""
+    tensors, levels = computation.tensors, architecture.levels
+    element_bits = np.zeros((len(levels), len(tensors)), np.int64)
+    words = np.zeros((len(levels), len(tensors)))
+    energy = np.zeros((len(levels), len(tensors), 3))
+    hop_energy = np.zeros((len(levels), len(tensors)))
+    for v, level in enumerate(levels):
+        if level.energy is None:
+            raise UserError(
+                f"level {level.name!r} has no energy per access",
+                where=f"architecture {architecture.name!r}",
+                hint="give `energy`, or name a technology that fills it in",
+            )
+        per_word = (level.energy.read_pj, level.energy.fill_pj, level.energy.update_pj)
+        for t, tensor in enumerate(tensors):
+            # partial sums are as wide as the accumulator everywhere but in the outermost level (rule C3)
+            width = tensor.bits if v == 0 else tensor.partial_bits
+            bits = level.element_bits(width)
+            element_bits[v, t] = bits
+            words[v, t] = bits / level.word_bits
+            energy[v, t] = [e * bits / level.word_bits for e in per_word]
+            hop_energy[v, t] = level.fanout.hop_pj_per_bit * width
+    return element_bits, words, energy, hop_energy
+
+
+def _mac_energy(computation: Computation, architecture: Architecture) -> float:
+    energy_pj = architecture.mac.energy_of([t.bits for t in computation.inputs])
+    if energy_pj is None:
+        raise UserError(
+            "the MAC has no energy figure",
+            where=f"architecture {architecture.name!r}",
+            hint="give `mac: {energy_pj: ...}`, or name a technology that fills it in",
+        )
+    return energy_pj
 
 
 def _hops(x: int, y: int, links: Links) -> tuple[float, float]:

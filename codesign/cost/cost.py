@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from codesign.arch.architecture import Architecture
 from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Problem, Reuse, encode_problem
+from codesign.cost.imperfect import compute_steps, make_imperfect, refuse_imperfect, score_imperfect
 from codesign.cost.kernel import (
     CYCLES,
     FILLS,
@@ -264,7 +265,12 @@ class Infeasible:
 
 
 def evaluate(
-    computation: Computation, architecture: Architecture, mapping: Mapping, *, reuse: Reuse = Reuse.TIMELOOP
+    computation: Computation,
+    architecture: Architecture,
+    mapping: Mapping,
+    *,
+    reuse: Reuse = Reuse.TIMELOOP,
+    imperfect: bool = False,
 ) -> Cost | Infeasible:
     """Score a mapping.
 
@@ -273,6 +279,7 @@ def evaluate(
         architecture: The hardware, energies filled in.
         mapping: A nest for the two.
         reuse: What a buffer need not fetch again; see `Reuse`.
+        imperfect: Whether the factors of a dimension may multiply to more than its bound (rules I1 to I9).
 
     Returns:
         The cost, or why a tile does not fit.
@@ -280,7 +287,9 @@ def evaluate(
     Raises:
         UserError: The mapping is malformed, or the architecture lacks energies.
     """
-    check_mapping(computation, architecture, mapping)
+    check_mapping(computation, architecture, mapping, imperfect=imperfect)
+    if any(mapping.iterations(dim) != bound for dim, bound in computation.sizes.items()):
+        return _evaluate_imperfect(computation, architecture, mapping, reuse)
     if is_rescaled(computation, architecture):
         return _evaluate_sparse(computation, architecture, mapping, reuse)
     problem = encode_problem(computation, architecture, reuse)
@@ -291,6 +300,22 @@ def evaluate(
     if status != VALID:
         return _infeasible(computation, architecture, problem, nest, kernel, status)
     return _build(computation, architecture, mapping, problem, nest, kernel, energy_pj, round(cycles))
+
+
+def _evaluate_imperfect(
+    computation: Computation, architecture: Architecture, mapping: Mapping, reuse: Reuse
+) -> Cost | Infeasible:
+    """The cost where some last iterations are shorter."""
+    refuse_imperfect(computation, architecture, reuse)
+    problem = encode_problem(computation, architecture, reuse)
+    nest = encode_nest(computation, architecture, mapping)
+    count = nest.loops.shape[0]
+    kernel = make_imperfect(make_kernel(problem, count))
+    status, energy_pj, cycles = score_imperfect(kernel, nest, count)
+    if status != VALID:
+        return _infeasible(computation, architecture, problem, nest, kernel.base, status)
+    steps = int(compute_steps(kernel, nest, count))
+    return _build(computation, architecture, mapping, problem, nest, kernel.base, energy_pj, round(cycles), steps)
 
 
 def _evaluate_sparse(
@@ -378,10 +403,12 @@ def _build(
     kernel: Kernel,
     energy_pj: float,
     cycles: int,
+    steps: int | None = None,
 ) -> Cost:
+    """The readable cost; `steps` are the cycles of computing of an imperfect nest, whose counts are totals already."""
     levels = []
     dram_bytes = 0.0
-    compute_cycles = computation.macs // mapping.spatial_iterations
+    compute_cycles = computation.macs // mapping.spatial_iterations if steps is None else steps
     for v, level in enumerate(architecture.levels):
         traffic = []
         used_bits = 0
@@ -390,8 +417,8 @@ def _build(
                 continue
             instances = int(kernel.use[v, INSTANCES])
             tile, *per_instance, given = (int(c) for c in kernel.counts[v, t])
-            counts = [tile, *(c * instances for c in per_instance)]
-            counts[READS] += given
+            counts = [tile, *(c * (instances if steps is None else 1) for c in per_instance)]
+            counts[READS] += given if steps is None else 0
             accesses = zip(problem.energy[v, t], (counts[READS], counts[FILLS], counts[UPDATES]), strict=True)
             energy = float(sum(e * n for e, n in accesses))
             traffic.append(
@@ -424,5 +451,5 @@ def _build(
         mac_units=architecture.mac_units,
         levels=tuple(levels),
         dram_bytes=dram_bytes,
-        loop_nest=format_nest(mapping, [t.name for t in computation.tensors]),
+        loop_nest=format_nest(mapping, [t.name for t in computation.tensors], computation.sizes),
     )

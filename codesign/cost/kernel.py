@@ -14,7 +14,20 @@ import numpy as np
 
 from codesign.core.jit import njit, njit_plain
 from codesign.cost.arrays import Problem
-from codesign.cost.mesh import NODES, ON, WIDTH, MeshArrays, add_loads, busiest, clear, list_children
+from codesign.cost.mesh import (
+    DOWN,
+    NODES,
+    ON,
+    PARENTS,
+    UP,
+    WIDTH,
+    MeshArrays,
+    add_loads,
+    busiest,
+    clear,
+    list_children,
+    transfer_flits,
+)
 from codesign.cost.peers import peer_words
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, SPATIAL_X, TEMPORAL, FloatArray, IntArray, Nest
 
@@ -590,36 +603,75 @@ def _mesh_traffic(
     m: int, loops: IntArray, position: IntArray, compute_cycles: int, bounds: IntArray, terms: IntArray,
     first_term: IntArray, motion: IntArray, coef: IntArray, tensor: IntArray, pair: FloatArray, level_int: IntArray,
     outside: IntArray, use: IntArray, counts: IntArray, spent: FloatArray, offsets: IntArray, mesh: IntArray,
-    bits: IntArray, unit: IntArray, load: FloatArray, mark: IntArray, child: IntArray, role: IntArray,
+    bits: IntArray, unit: IntArray, load: FloatArray, mark: IntArray, child: IntArray, role: IntArray, turns: IntArray,
+    extent: IntArray, reuse: int,
 ) -> float:  # fmt: skip
-    """Fill the loads of the mesh below level m over the whole run and `spent`'s busiest link; returns energy (rules N5-N9)."""
+    """Count the flits of the mesh below level m, set `spent`'s cycles of it, and return its energy (rules N5-N9)."""
     n_tensors = position.shape[1]
-    clear(load, mark)
     token, energy = 0, 0.0
-    for t in range(n_tensors):
-        outer, inner = crossing(position, m, t)
-        if outer < 0:
-            continue
-        is_output = t == n_tensors - 1
-        down, up = 1.0 * compute_cycles, 0.0
-        if inner < position.shape[0]:
-            down = 1.0 * counts[inner, t, FILLS]
-            if is_output:
-                up = down + use[inner, SHARE]
-        elif is_output:
-            down, up = 0.0, 1.0 * compute_cycles
-        for between in range(m + 1, inner):
-            distinct = _distinct_children(
-                loops, between, t, bounds, terms, first_term, motion, coef, tensor, level_int, outside, use, offsets
+    most_down, most_up = 0.0, 0.0
+    for together in range(2):  # first tensors that take turns, then those that stream side by side
+        clear(load, mark)
+        for t in range(n_tensors):
+            outer, inner = crossing(position, m, t)
+            if outer < 0 or turns[inner] == together:
+                continue
+            is_output = t == n_tensors - 1
+            down, up, tile = 1.0 * compute_cycles, 0.0, 0.0
+            if inner < position.shape[0]:
+                down = 1.0 * counts[inner, t, FILLS]
+                if is_output:
+                    up = down + use[inner, SHARE]
+                if together == 0 and _moves_whole(loops, position, t, inner, coef, tensor, outside, extent, reuse):
+                    tile = 1.0 * counts[inner, t, TILE]
+            elif is_output:
+                down, up = 0.0, 1.0 * compute_cycles
+            for between in range(m + 1, inner):
+                distinct = _distinct_children(
+                    loops, between, t, bounds, terms, first_term, motion, coef, tensor, level_int, outside, use, offsets
+                )
+                down *= distinct
+                up *= distinct
+                tile *= distinct
+            total = list_children(loops, use[m, START], use[m, STOP], t, mesh[m, WIDTH], coef, unit, outside, child)
+            flits_down = transfer_flits(mesh[m], down, tile, bits[m, t])
+            flits_up = transfer_flits(mesh[m], up, tile, bits[m, t])
+            token, links_down, links_up = add_loads(
+                mesh[m], child, total, flits_down, flits_up, not is_output, load, mark, role, token
             )
-            down *= distinct
-            up *= distinct
-        total = list_children(loops, use[m, START], use[m, STOP], t, mesh[m, WIDTH], coef, unit, outside, child)
-        token, moved = add_loads(mesh[m], child, total, down, up, bits[m, t], not is_output, load, mark, role, token)
-        # pJ of a hop stand for an element: bits of all links over bits of one element
-        energy += moved / bits[m, t] * pair[m, t, _HOP] * use[m, INSTANCES]
-    spent[m, MESH] = np.ceil(busiest(load, mesh[m, NODES]) * _ROUNDED)
+            # pJ of a hop stand for an element; every parent moves its part of it
+            energy += (links_down * down + links_up * up) / mesh[m, PARENTS] * pair[m, t, _HOP] * use[m, INSTANCES]
+            if together == 0:
+                most_down += busiest(load[DOWN], mesh[m, NODES])
+                most_up += busiest(load[UP], mesh[m, NODES])
+                clear(load, mark)
+        if together == 1:
+            most_down += busiest(load[DOWN], mesh[m, NODES])
+            most_up += busiest(load[UP], mesh[m, NODES])
+    spent[m, MESH] = np.ceil(max(most_down, most_up) * _ROUNDED)
     return energy
+
+
+@njit_plain
+def _moves_whole(
+    loops: IntArray, position: IntArray, t: int, v: int, coef: IntArray, tensor: IntArray, outside: IntArray,
+    extent: IntArray, reuse: int,
+) -> bool:  # fmt: skip
+    """Whether every transfer to level v brings a whole tile (R1-R3).
+
+    It does where the innermost loop outside the tile moves it beyond itself, or not at all: then every other step is another
+    translation.
+    """
+    if reuse == 2:
+        return False
+    i = outside[position[v, t], _NEAREST]
+    if i < 0:
+        return True
+    overlap, full = 1, 1
+    for a in range(tensor[t, _AXES]):
+        overlap *= max(0, extent[v, t, a] - abs(coef[t, a, loops[i, DIM]] * outside[i, _STEP_SIZE]))
+        full *= extent[v, t, a]
+    return overlap in (0, full)
 
 
 @njit_plain
@@ -665,7 +717,8 @@ def score(kernel: Kernel, nest: Nest, count: int) -> tuple[int, float, float]:
                 network = _mesh_traffic(
                     m, loops, position, compute_cycles, bounds, terms, first_term, motion, coef, tensor, pair, level_int,
                     outside, use, counts, spent, offsets, kernel.mesh.level, kernel.mesh.bits, kernel.mesh.unit,
-                    kernel.mesh.load, kernel.mesh.mark, kernel.mesh.child, kernel.mesh.role,
+                    kernel.mesh.load, kernel.mesh.mark, kernel.mesh.child, kernel.mesh.role, kernel.mesh.turns,
+                    extent, kernel.reuse,
                 )  # fmt: skip
                 energy += network
                 spent[m, NETWORK] += network

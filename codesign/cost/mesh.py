@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.arch.architecture import Architecture
+from codesign.arch.architecture import Architecture, LevelKind
 from codesign.core.jit import njit_plain
 from codesign.mapping.nest import DIM, FACTOR, KIND, SPATIAL_X, FloatArray, IntArray
 from codesign.workloads.computation import Computation
@@ -36,6 +36,8 @@ class MeshArrays(NamedTuple):
         mark: ``nodes x 6`` trees that have passed a port.
         child: ``2 x children`` offset and node of every child in use.
         role: ``2 x nodes`` links of a tree that end at a node, whether it sends into the tree.
+        turns: ``L + 1`` 1 where tensors that enter a level move as transfers and take turns on a mesh; 0 for registers and
+            MACs, whose words stream side by side (rule N9).
     """
 
     level: IntArray
@@ -45,6 +47,7 @@ class MeshArrays(NamedTuple):
     mark: IntArray
     child: IntArray
     role: IntArray
+    turns: IntArray
 
 
 def make_mesh(computation: Computation, architecture: Architecture, bounds: IntArray, coef: IntArray) -> MeshArrays:
@@ -72,6 +75,7 @@ def make_mesh(computation: Computation, architecture: Architecture, bounds: IntA
         np.zeros((nodes, 6), np.int64),
         np.zeros((2, children), np.int64),
         np.zeros((2, nodes), np.int64),
+        np.array([v.kind is not LevelKind.REGISTERS for v in architecture.levels] + [False], np.int64),
     )
 
 
@@ -213,24 +217,22 @@ def add_loads(
     mesh: IntArray,
     child: IntArray,
     total: int,
-    words_down: float,
-    words_up: float,
-    bits: int,
+    flits_down: float,
+    flits_up: float,
     everyone: bool,
     load: FloatArray,
     mark: IntArray,
     role: IntArray,
     token: int,
-) -> tuple[int, float]:
+) -> tuple[int, int, int]:
     """Add one tensor's flits to the links of a mesh.
 
     Args:
         mesh: The level's row of `MeshArrays.level`.
         child: Of `list_children`.
         total: Children in use.
-        words_down: Elements that each child gets.
-        words_up: Elements that each child gives.
-        bits: Of an element.
+        flits_down: That each child gets from each parent.
+        flits_up: That each child gives to each parent.
         everyone: Whether what goes down goes to all children that share it (inputs), or to the first of them (old sums).
         load: Added to.
         mark: Scratch.
@@ -238,9 +240,9 @@ def add_loads(
         token: Larger than any in `mark`.
 
     Returns:
-        The next token, and bits x links of everything sent.
+        The next token, and the links of all ways down, and up, that one flit of each transfer passes.
     """
-    moved = 0.0
+    links_down, links_up = 0, 0
     parts = mesh[PARENTS]
     for leader in range(total):
         first = True
@@ -253,16 +255,23 @@ def add_loads(
             continue
         for s in range(parts):
             parent = mesh[FIRST_PARENT + s]
-            if words_down > 0.0:
-                flits = words_down * bits / (parts * mesh[FLIT_BITS])
-                links = _send_down(
-                    child, total, leader, everyone, mesh[TREES], parent, mesh[WIDTH], flits, load[DOWN], mark, token
+            if flits_down > 0.0:
+                links_down += _send_down(
+                    child,
+                    total,
+                    leader,
+                    everyone,
+                    mesh[TREES],
+                    parent,
+                    mesh[WIDTH],
+                    flits_down,
+                    load[DOWN],
+                    mark,
+                    token,
                 )
                 token += 1
-                moved += links * flits * mesh[FLIT_BITS]
-            if words_up > 0.0:
-                flits = words_up * bits / (parts * mesh[FLIT_BITS])
-                links = _send_up(
+            if flits_up > 0.0:
+                links_up += _send_up(
                     child,
                     total,
                     leader,
@@ -270,25 +279,39 @@ def add_loads(
                     parent,
                     mesh[WIDTH],
                     mesh[NODES],
-                    flits,
+                    flits_up,
                     load[UP],
                     mark,
                     token,
                     role,
                 )
                 token += 1
-                moved += links * flits * mesh[FLIT_BITS]
-    return token, moved
+    return token, links_down, links_up
+
+
+@njit_plain
+def transfer_flits(mesh: IntArray, words: float, tile: float, bits: int) -> float:
+    """Flits at one parent of all transfers of a tensor: each transfer has whole flits (rule N9).
+
+    Args:
+        mesh: The level's row of `MeshArrays.level`.
+        words: Elements of all transfers to, or from, a child.
+        tile: Elements of one transfer where all are alike; 0 where they are not, or where words stream: these are not rounded up.
+        bits: Of an element.
+    """
+    flit_bits = mesh[PARENTS] * mesh[FLIT_BITS]
+    if tile <= 0.0:
+        return words * bits / flit_bits  # type: ignore[no-any-return]
+    return words / tile * np.ceil(tile * bits / flit_bits - 1e-9)  # type: ignore[no-any-return]
 
 
 @njit_plain
 def busiest(load: FloatArray, nodes: int) -> float:
-    """Flits of the busiest link or port, traffic to the children and from them apart."""
+    """Flits of the busiest link or port, in one direction."""
     most = 0.0
-    for way in range(2):
-        for r in range(nodes):
-            for port in range(6):
-                most = max(most, load[way, r, port])
+    for r in range(nodes):
+        for port in range(6):
+            most = max(most, load[r, port])
     return most
 
 

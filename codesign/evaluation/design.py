@@ -78,6 +78,18 @@ class SpaceWithRules(Protocol):
         """The space with the rules, each an expression over the parameters."""
 
 
+@runtime_checkable
+class SpaceWithChoices(Protocol):
+    """A space whose designs can also choose a precision, zeros and what hardware does about them."""
+
+    @property
+    def choices(self) -> Any:
+        """The `codesign.evaluation.choices.Choices` that were added; None: none."""
+
+    def with_choices(self, choices: Any) -> DesignSpace:
+        """The space with the `codesign.evaluation.choices.Choices`."""
+
+
 FILE_GROUP = "codesign.space_files"
 """Entry points of this group read spaces: `file` from a path, `definition` from what a study recorded of one."""
 

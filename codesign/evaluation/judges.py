@@ -10,20 +10,36 @@ from codesign.core.errors import UserError
 from codesign.core.goals import Objective
 from codesign.core.json_types import JsonObject
 from codesign.core.point import Point
-from codesign.evaluation.design import AS_BUILT, DesignEvaluator, DesignSpace, Evaluation, WithDramPorts
+from codesign.evaluation.choices import ZERO_SUPPORT, Choices, Chosen, choices_of, partial_bits
+from codesign.evaluation.design import (
+    AS_BUILT,
+    DesignEvaluator,
+    DesignSpace,
+    Evaluation,
+    SpaceWithChoices,
+    WithDramPorts,
+)
 from codesign.evaluation.network import EvaluationOptions, with_effort
 from codesign.evaluation.own_metrics import MetricFunction, WithOwnMetrics
 from codesign.evaluation.records import EvaluationRecord, WorkloadRecord
 from codesign.evaluation.robust import RobustEvaluator, WithTechnology, parse_ranges, workloads_of
 from codesign.evaluation.serving import ServingEvaluator
-from codesign.evaluation.specification import ANALYTICAL, EVENT, BetweenLayers, JudgeSpec, WorkloadSpec
+from codesign.evaluation.specification import (
+    ANALYTICAL,
+    EVENT,
+    PARETO,
+    BetweenLayers,
+    ChoicesSpec,
+    JudgeSpec,
+    WorkloadSpec,
+)
 from codesign.evaluation.timed import EventEvaluator
 from codesign.mappers.protocol import Mapper
 from codesign.mappers.registry import create as create_mapper
 from codesign.workloads.load import load_network
 from codesign.workloads.network import Network
 from codesign.workloads.network_json import content_hash
-from codesign.workloads.serving import read_serving
+from codesign.workloads.serving import ServingSpec, read_serving
 from codesign.workloads.workload import Workload
 
 if TYPE_CHECKING:
@@ -85,7 +101,12 @@ def make_judge(
     if workload.serving is not None and how.timing == EVENT:
         raise UserError("--timing event plays no part with --workload", hint="give networks with --network")
     make = made[how.scheduler] if workload.serving is None else _serving_judge
-    judge = make(workload, how, space, seed)
+    choices = getattr(space, "choices", None)
+    if choices is None:
+        judge = make(workload, how, space, seed, None)
+    else:
+        chosen = [choices.of(point) for point in choices.combinations()]
+        judge = _by_choice([make(workload, how, space, seed, c) for c in chosen], choices)
     if not metrics:
         return judge
     return replace(judge, evaluate=WithOwnMetrics(judge.evaluate, space, tuple(metrics)))
@@ -101,6 +122,13 @@ def _robust_judge(
     """The worst of every network alone and of what varies (docs/explanation/robust.md)."""
     if workload.serving is not None:
         raise UserError("--robust plays no part with --workload", hint="give networks with --network")
+    if getattr(space, "choices", None) is not None:
+        raise UserError("--robust plays no part with --precision, --zeros and --zero-support", hint="leave one out")
+    if getattr(space, "choices", None) is not None:
+        raise UserError(
+            f"--robust does not judge spaces whose designs choose precision or zeros, got {space.name!r}",
+            hint="leave out --robust, or take a space without choices",
+        )
     if metrics:
         raise UserError(f"--robust takes no metric of your own, got {metrics[0][0]!r}: its worst case is not known")
     ranges = parse_ranges(how.vary)
@@ -151,8 +179,11 @@ def analytical(how: JudgeSpec) -> JudgeSpec:
 # ---- layer by layer --------------------------------------------------------------------------------
 
 
-def _layer_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int) -> Judge:
-    loaded = load_workload(workload, space)
+def _layer_judge(
+    workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int, chosen: Chosen | None = None
+) -> Judge:
+    plain = load_workload(workload, space)
+    loaded = plain if chosen is None else _chosen_workload(workload, space, chosen)
     objective = Objective.EDP if how.objective is None else Objective.parse(how.objective)
     options = EvaluationOptions(
         objective=objective,
@@ -168,7 +199,7 @@ def _layer_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, see
         {
             **workload.record(),
             "names": [n.name for n in loaded.networks],
-            "hashes": [content_hash(n) for n in loaded.networks],
+            "hashes": [content_hash(n) for n in plain.networks],
             "weights": list(loaded.weights),
         },
         _mapper_record(mapper),
@@ -179,10 +210,23 @@ def _layer_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, see
     )
 
 
-def _serving_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int) -> Judge:
+def _chosen_workload(workload: WorkloadSpec, space: DesignSpace, chosen: Chosen) -> Workload:
+    choices = space.choices  # type: ignore[attr-defined]  # only a space with choices has a `Chosen`
+    wider = partial_bits(choices, chosen, space.bits, space.partial_bits)
+    return Workload.of([chosen.network(n) for n in load_networks(workload, space, wider)], workload.weights)
+
+
+def _serving_judge(
+    workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int, chosen: Chosen | None = None
+) -> Judge:
     """Requests to a language model, layer by layer: rules V1 to V6 of docs/reference/serving.md."""
     assert workload.serving is not None
     asked = read_serving(workload.serving)
+    plain = repr(asked)
+    wider = space.partial_bits
+    if chosen is not None:
+        asked = asked.at(chosen.precision, chosen.zeros)
+        wider = partial_bits(space.choices, chosen, space.bits, wider)  # type: ignore[attr-defined]
     objective = Objective.EDP if how.objective is None else Objective.parse(how.objective)
     between = how.between_layers
     options = EvaluationOptions(
@@ -190,11 +234,11 @@ def _serving_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, s
     )
     mapper = with_effort(create_mapper(how.mapper or DEFAULT_MAPPER), options.budget)
     return Judge(
-        ServingEvaluator(_with_ports(how, space), asked, mapper, options),
+        ServingEvaluator(_with_ports(how, space), asked, mapper, options, wider),
         {
             **workload.record(),
             "names": [asked.name],
-            "hashes": [hashlib.sha256(repr(asked).encode()).hexdigest()[:16]],
+            "hashes": [hashlib.sha256(plain.encode()).hexdigest()[:16]],
             "weights": [1.0],
         },
         _mapper_record(mapper),
@@ -228,10 +272,11 @@ def _with_ports(how: JudgeSpec, space: DesignSpace) -> DesignSpace:
     return space if how.dram_ports is None else WithDramPorts(space, Ports(how.dram_ports))
 
 
-def load_networks(workload: WorkloadSpec, space: DesignSpace) -> list[Network]:
-    """The networks at the widths of the hardware."""
+def load_networks(workload: WorkloadSpec, space: DesignSpace, partial_bits: int | None = None) -> list[Network]:
+    """The networks at the widths of the hardware, partial sums as wide as that or as given."""
+    partial = space.partial_bits if partial_bits is None else partial_bits
     return [
-        load_network(name, **workload.lengths_of(name), bits=space.bits, partial_bits=space.partial_bits)
+        load_network(name, **workload.lengths_of(name), bits=space.bits, partial_bits=partial)
         for name in workload.networks
     ]
 
@@ -241,10 +286,75 @@ def load_workload(workload: WorkloadSpec, space: DesignSpace) -> Workload:
     return Workload.of(load_networks(workload, space), workload.weights)
 
 
+def served_networks(asked: ServingSpec, space: DesignSpace) -> list[Network]:
+    """All that runs when requests are served: every class of prompts, and a step of decoding."""
+    prompts = [asked.prefill(n, space.bits, space.partial_bits) for n, _ in asked.prompts]
+    return [*prompts, asked.decode(space.bits, space.partial_bits)]
+
+
+def space_with_choices(spec: ChoicesSpec, workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace) -> DesignSpace:
+    """The space whose designs also choose what a specification names (rules C1 to C6 of docs/reference/study-files.md).
+
+    Raises:
+        UserError: The choices do not fit the workload, the judge or the space.
+    """
+    if spec == ChoicesSpec():
+        return space
+    if how.scheduler != "layers":
+        raise UserError(
+            f"--precision, --zeros and --zero-support are of --scheduler layers, not {how.scheduler}",
+            hint="leave them out: schedulers of whole networks have one width and count no zeros",
+        )
+    if how.per_design == PARETO:
+        raise UserError("--per-design pareto plays no part with --precision, --zeros and --zero-support")
+    if not isinstance(space, SpaceWithChoices):
+        raise UserError(
+            f"space {space.name!r} takes no precision, zeros or support for zeros",
+            hint="make it a spaces.design.DesignSpace",
+        )
+    if workload.serving is None:
+        networks = load_networks(workload, space)
+    else:
+        networks = served_networks(read_serving(workload.serving), space)
+    return space.with_choices(choices_of(spec, networks))
+
+
+@final
+@dataclass(frozen=True)
+class ByChoice:
+    """Judges designs by the workload as each chose it. Plain data, so it can be sent to other processes.
+
+    Args:
+        choices: Of the space.
+        evaluators: One for every combination that changes the workload, in the order of `Choices.combinations`.
+    """
+
+    choices: Choices
+    evaluators: tuple[Callable[[Point], Evaluation], ...]
+
+    def of(self, point: Point) -> Callable[[Point], Evaluation]:
+        """The evaluator of a design."""
+        chosen = {n: str(point[n]) for n in self.choices.parameters if n != ZERO_SUPPORT}
+        return self.evaluators[list(self.choices.combinations()).index(chosen)]
+
+    def __call__(self, point: Point) -> Evaluation:
+        """Evaluate one design."""
+        return self.of(point)(point)
+
+
+def _by_choice(judges: Sequence[Judge], choices: Choices) -> Judge:
+    """One judge of those of every combination."""
+    first = judges[0]
+    labels = ", ".join(f"{name} {' '.join(values)}" for name, values in choices.parameters.items())
+    evaluate = ByChoice(choices, tuple(judge.evaluate for judge in judges))
+    return replace(first, evaluate=evaluate, headline=f"{first.headline}; choices: {labels}")
+
+
 # ---- whole networks --------------------------------------------------------------------------------
 
 
-def _soma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int) -> Judge:
+def _soma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int, chosen: Chosen | None) -> Judge:
+    assert chosen is None  # `space_with_choices` refuses choices here
     from codesign.evaluation.scheduled import ScheduledEvaluator, TemplateSpace
     from codesign.scheduling.soma.model.load import load_graph
     from codesign.scheduling.soma.search.two_stages import SearchOptions
@@ -281,7 +391,8 @@ def _soma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed
     )
 
 
-def _cosma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int) -> Judge:
+def _cosma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int, chosen: Chosen | None) -> Judge:
+    assert chosen is None  # `space_with_choices` refuses choices here
     from codesign.evaluation.traffic import TrafficEvaluator
     from codesign.scheduling.cosma.load import load_graph
     from codesign.scheduling.cosma.solve import Effort

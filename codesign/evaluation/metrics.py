@@ -18,6 +18,29 @@ OBJECTIVES: dict[str, str] = {
 UNITS: dict[str, str] = {"latency_s": "s", "energy_j": "J", "power_w": "W", "area_mm2": "mm²", "edp_js": "J·s"}
 
 
+OWN_UNITS: dict[str, str] = {
+    "ttft_s": "s",
+    "tpot_s": "s",
+    "s_per_token": "s",
+    "tokens_per_s": "1/s",
+    "tokens_per_j": "1/J",
+}
+"""Units of metrics that only some judges give."""
+
+
+@dataclass(frozen=True)
+class JudgedMetric:
+    """A metric that only some judges give.
+
+    Args:
+        field: In the record of a trial.
+        instead: The metric to minimise in its place, where it is better the greater it is.
+    """
+
+    field: str
+    instead: str | None = None
+
+
 @dataclass(frozen=True)
 class Metrics:
     """Figures of one design on one workload.
@@ -61,7 +84,7 @@ class Metrics:
 
 def unit_of(metric: str) -> str:
     """The unit a metric is counted in; nothing for one of the user's own."""
-    return UNITS.get(metric, "")
+    return UNITS.get(metric) or OWN_UNITS.get(metric, "")
 
 
 def units_of(metrics: Iterable[str]) -> dict[str, str]:

@@ -10,16 +10,19 @@ from dataclasses import dataclass, field, replace
 from codesign.arch.architecture import Architecture, LevelKind
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
+from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import COMPUTE, Cost, Infeasible
 from codesign.evaluation.detail import LayersDetail
 from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.records import DetailRecord, LayerRecord, VectorRecord
 from codesign.mappers.protocol import Mapper, MapResult
+from codesign.mappers.ranged import RangedMapper
 from codesign.mapping.constraints import Constraints, MappingProblem
 from codesign.mapping.files import mapping_to_json
 from codesign.mapping.fit import check_fit
 from codesign.workloads.computation import Computation
+from codesign.workloads.files import computation_to_json
 from codesign.workloads.network import Network, Operator
 from codesign.workloads.traffic import (
     Activations,
@@ -117,7 +120,14 @@ class LayerResult:
             "gap": self.result.gap,
             "loopnest": cost.loop_nest,
             "mapping": mapping_to_json(self.result.mapping),
+            "widths": _widths(self.computation),
         }
+
+
+def _widths(computation: Computation) -> JsonObject:
+    """Widths, roles and densities of a layer's tensors, by which it is made again."""
+    whole = computation_to_json(computation)
+    return {key: whole[key] for key in ("bits", "partial_bits", "tensors") if key in whole}
 
 
 @dataclass(frozen=True)
@@ -303,7 +313,9 @@ def _map_layer(
     try:
         constraints = options.constraints if constraints_of is None else constraints_of(group.computation)
         problem = MappingProblem(group.computation, hardware, constraints)
-        found = mapper.map(problem, options.objective, budget=options.budget, seed=options.seed, reuse=options.reuse)
+        ranged = any(item.ranges for item in constraints.levels)
+        searcher = RangedMapper(mapper) if ranged else mapper
+        found = searcher.map(problem, options.objective, budget=options.budget, seed=options.seed, reuse=options.reuse)
     except UserError as error:
         raise error.within(f"layer {group.operator!r}") from None
     if found.cost is not None:

@@ -72,6 +72,7 @@ class LayerRecord(TypedDict):
     gap: float | None
     loopnest: str
     mapping: LoopNest
+    widths: NotRequired[dict[str, Any]]
 
 
 class VectorRecord(TypedDict):
@@ -115,6 +116,24 @@ class TrafficRecord(TypedDict):
     traffic_latency_s: float
 
 
+class PhaseLayerRecord(TypedDict):
+    """A distinct layer of a phase on one chip, without its mapping."""
+
+    name: str
+    notation: str
+    bounds: dict[str, int]
+    count: float
+    macs: int
+    latency_cycles: float
+    energy_pj: float
+    utilization: float
+    bottlenecks: list[str]
+    busy_cycles: dict[str, float]
+    dram_bytes: float
+    proof: str
+    gap: float | None
+
+
 class PhaseRecord(TypedDict):
     """A prefill or a step of decoding."""
 
@@ -128,6 +147,7 @@ class PhaseRecord(TypedDict):
     dram_bytes: float
     macs: int
     bound_by: dict[str, float]
+    layers: NotRequired[list[PhaseLayerRecord]]
 
 
 class ServingRecord(TypedDict):
@@ -198,6 +218,7 @@ class SpaceRecord(TypedDict, total=False):
     definition: dict[str, Any]
     bits: int
     space: ParametersRecord
+    choices: dict[str, Any]
 
 
 class WorkloadRecord(TypedDict, total=False):

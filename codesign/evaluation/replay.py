@@ -9,9 +9,18 @@ from dataclasses import dataclass
 from codesign.arch.architecture import Architecture, Ports
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
+from codesign.core.point import Point
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
-from codesign.evaluation.design import AS_BUILT, DesignSpace, WithDramPorts, load_design_space, space_of_record
+from codesign.evaluation.choices import Choices, partial_bits
+from codesign.evaluation.design import (
+    AS_BUILT,
+    DesignSpace,
+    SpaceWithChoices,
+    WithDramPorts,
+    load_design_space,
+    space_of_record,
+)
 from codesign.evaluation.judges import load_networks
 from codesign.evaluation.network import EvaluationOptions
 from codesign.evaluation.records import ConfigRecord, DetailRecord
@@ -62,6 +71,10 @@ def recorded_space(config: ConfigRecord, space: str | None = None) -> DesignSpac
     except UserError as error:
         hint = None if space else "give the study's own space as --space, a file or module:attribute"
         raise UserError(error.message, where=error.where, hint=hint or error.hint) from None
+    if "choices" in config["space"]:
+        if not isinstance(found, SpaceWithChoices):
+            raise UserError(f"space {name!r} takes no precision, zeros or support for zeros, the study chose them")
+        found = found.with_choices(Choices.from_json(config["space"]["choices"]))
     parameters = {p["name"] for p in config["space"]["space"]["parameters"]}
     if set(found.space.names) != parameters:
         raise UserError(
@@ -80,7 +93,7 @@ def replay_layers(space: DesignSpace, architecture: Architecture, detail: Detail
     """The layers of a design's record, evaluated again.
 
     Args:
-        space: Says how wide operands are.
+        space: Says how wide operands are where the record does not.
         architecture: Of the design.
         detail: The trial's record.
 
@@ -89,10 +102,11 @@ def replay_layers(space: DesignSpace, architecture: Architecture, detail: Detail
     """
     layers = []
     for entry in detail.get("layers", ()):
-        problem = {key: entry[key] for key in ("name", "notation", "bounds")}
-        computation = computation_from_json(
-            {**problem, "bits": space.bits, "partial_bits": space.partial_bits}, f"layer {entry['name']!r}"
-        )
+        widths = entry.get(
+            "widths", {"bits": space.bits, "partial_bits": space.partial_bits}
+        )  # former records have none
+        problem = {"name": entry["name"], "notation": entry["notation"], "bounds": entry["bounds"], **widths}
+        computation = computation_from_json(problem, f"layer {entry['name']!r}")
         mapping = mapping_from_json(entry["mapping"], f"layer {entry['name']!r}")
         cost = evaluate(computation, architecture, mapping)
         if isinstance(cost, Infeasible):
@@ -101,8 +115,8 @@ def replay_layers(space: DesignSpace, architecture: Architecture, detail: Detail
     return tuple(layers)
 
 
-def recorded_workload(config: ConfigRecord, space: DesignSpace) -> Workload:
-    """The networks of a study, loaded again.
+def recorded_workload(config: ConfigRecord, space: DesignSpace, point: Point | None = None) -> Workload:
+    """The networks of a study, loaded again; at the precision and with the zeros that a design chose.
 
     Raises:
         UserError: A network cannot be loaded, or is no longer the one that was judged.
@@ -120,6 +134,11 @@ def recorded_workload(config: ConfigRecord, space: DesignSpace) -> Workload:
     for name, network, expected in zip(recorded["networks"], networks, recorded["hashes"], strict=True):
         if content_hash(network) != expected:
             raise UserError(f"network {name!r} is not the one the study judged: its contents have changed")
+    choices = getattr(space, "choices", None)
+    if choices is not None:
+        chosen = choices.of(point or {})
+        wider = partial_bits(choices, chosen, space.bits, space.partial_bits)
+        networks = [chosen.network(n) for n in load_networks(asked, space, wider)]
     return Workload.of(networks, tuple(recorded["weights"]))
 
 

@@ -11,14 +11,25 @@ from codesign.core.point import PointValue
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import DesignSpace, Evaluation, describe_architecture
 from codesign.evaluation.detail import NoDetail, ServingDetail
-from codesign.evaluation.metrics import Metrics
-from codesign.evaluation.network import EvaluationOptions, WorkloadRun, run_workload
-from codesign.evaluation.records import PhaseRecord, ServingRecord
+from codesign.evaluation.metrics import JudgedMetric, Metrics
+from codesign.evaluation.network import EvaluationOptions, LayerResult, WorkloadRun, run_workload
+from codesign.evaluation.records import PhaseLayerRecord, PhaseRecord, ServingRecord
 from codesign.mappers.protocol import Mapper
 from codesign.workloads.network import Network
 from codesign.workloads.serving import ServingSpec
 from codesign.workloads.workload import Workload
 from codesign.workloads.zoo.language_models import decode_macs
+
+SERVING_METRICS: dict[str, JudgedMetric] = {
+    "ttft": JudgedMetric("ttft_s"),
+    "ttft_s": JudgedMetric("ttft_s"),
+    "tpot": JudgedMetric("tpot_s"),
+    "tpot_s": JudgedMetric("tpot_s"),
+    "s_per_token": JudgedMetric("s_per_token"),
+    "tokens_per_s": JudgedMetric("tokens_per_s", instead="s_per_token"),
+    "tokens_per_j": JudgedMetric("tokens_per_j", instead="energy"),
+}
+"""What a search may minimise or bound besides the metrics of every design, by name."""
 
 MOST_BATCH = 1 << 16
 """Where the search for the batch that decoding is bound by arithmetic from gives up."""
@@ -39,6 +50,7 @@ class Phase:
         dram_bytes: Of all chips.
         macs: Of all chips.
         bound_by: Share of the time by what limits it.
+        layers: Every distinct layer of one chip.
     """
 
     tokens: int
@@ -50,6 +62,7 @@ class Phase:
     dram_bytes: float
     macs: int
     bound_by: tuple[tuple[str, float], ...]
+    layers: tuple[LayerResult, ...] = ()
 
     def to_json(self) -> PhaseRecord:
         """Plain values."""
@@ -63,7 +76,27 @@ class Phase:
             "dram_bytes": self.dram_bytes,
             "macs": self.macs,
             "bound_by": dict(self.bound_by),
+            "layers": [_phase_layer(layer) for layer in self.layers],
         }
+
+
+def _phase_layer(layer: LayerResult) -> PhaseLayerRecord:
+    whole = layer.to_json()
+    return {
+        "name": whole["name"],
+        "notation": whole["notation"],
+        "bounds": whole["bounds"],
+        "count": whole["count"],
+        "macs": whole["macs"],
+        "latency_cycles": whole["latency_cycles"],
+        "energy_pj": whole["energy_pj"],
+        "utilization": whole["utilization"],
+        "bottlenecks": list(layer.bottlenecks),
+        "busy_cycles": layer.busy_cycles,
+        "dram_bytes": whole["dram_bytes"],
+        "proof": whole["proof"],
+        "gap": whole["gap"],
+    }
 
 
 @final
@@ -164,6 +197,7 @@ def serve(
         The result, or the first layer without a valid mapping.
     """
     bits = architecture.mac.bits
+    partial_bits = partial_bits if partial_bits is None else max(partial_bits, bits)
     evaluated = 0
     phases: list[Phase] = []
     plans = [(spec.prefill(n, bits, partial_bits), n, 0, 1) for n, _ in spec.prompts]
@@ -190,7 +224,7 @@ def _phase(
 ) -> Phase:
     tokens, past, batch = shape
     chips = spec.chips
-    size = spec.exchanged_bytes(batch * tokens, architecture.mac.bits)
+    size = spec.exchanged_bytes(batch * tokens, spec.widths(architecture.mac.bits)[1])
     sums = 2 * spec.model.layers
     link_s = sums * chips.all_reduce_s(size)
     cycles = sum(x.latency_cycles * x.count for x in run.layers) + run.vector.latency_cycles
@@ -207,9 +241,8 @@ def _phase(
     if link_s:
         bound["links"] = link_s / latency_s
     shares = tuple(sorted(bound.items(), key=lambda item: -item[1]))
-    return Phase(
-        tokens, past, batch, latency_s, link_s, energy_j, chips.count * moved, chips.count * network.macs, shares
-    )
+    macs = chips.count * network.macs
+    return Phase(tokens, past, batch, latency_s, link_s, energy_j, chips.count * moved, macs, shares, run.layers)
 
 
 def compute_bound_batch(spec: ServingSpec, architecture: Architecture) -> int | None:
@@ -221,14 +254,14 @@ def compute_bound_batch(spec: ServingSpec, architecture: Architecture) -> int | 
     words = dram.read_bandwidth_words_per_cycle
     if words is None:
         return 1
-    element_bytes = architecture.mac.bits / 8
+    weight_bits, _, cache_bits = spec.widths(architecture.mac.bits)
     bytes_per_cycle = words * dram.word_bits / 8 * spec.chips.count
     macs_per_cycle = architecture.mac_units * spec.chips.count
     each = decode_macs(spec.model, spec.mean_context) / macs_per_cycle
-    cache = spec.model.cache_elements(spec.mean_context + 1) * element_bytes / bytes_per_cycle
+    cache = spec.model.cache_elements(spec.mean_context + 1) * cache_bits / 8 / bytes_per_cycle
 
     def is_bound(batch: int) -> bool:
-        weights = spec.step_elements(batch) * element_bytes / bytes_per_cycle
+        weights = spec.step_elements(batch) * weight_bits / 8 / bytes_per_cycle
         return batch * each >= weights + batch * cache
 
     if not is_bound(MOST_BATCH):
@@ -252,19 +285,21 @@ class ServingEvaluator:
         spec: What is served.
         mapper: Of every distinct layer.
         options: How layers are judged.
+        partial_bits: Width of partial sums; None: as the space says.
     """
 
     space: DesignSpace
     spec: ServingSpec
     mapper: Mapper
     options: EvaluationOptions = field(default_factory=EvaluationOptions)
+    partial_bits: int | None = None
 
     def __call__(self, point: Mapping[str, PointValue]) -> Evaluation:
         """Evaluate one design."""
         started = time.perf_counter()
         architecture = self.space.build(dict(point))
         described = describe_architecture(architecture)
-        found = serve(self.spec, architecture, self.mapper, self.options, self.space.partial_bits)
+        found = serve(self.spec, architecture, self.mapper, self.options, self.partial_bits or self.space.partial_bits)
         seconds = time.perf_counter() - started
         if isinstance(found, Infeasible):
             return Evaluation(None, found, seconds, NoDetail(), described)
@@ -276,6 +311,8 @@ class ServingEvaluator:
         count = self.spec.chips.count
         own = (
             ("ttft_s", found.ttft_s),
+            ("tpot_s", found.tpot_s),
+            ("s_per_token", 1 / found.tokens_per_s),
             ("tokens_per_s", found.tokens_per_s),
             ("tokens_per_j", 1 / found.joules_per_token),
         )

@@ -12,6 +12,8 @@ from codesign.workloads.traffic import Activations, TrafficRules, Weights
 SCHEDULERS = ("layers", "soma", "cosma")
 ANALYTICAL, EVENT = "analytical", "event"
 TIMINGS = (ANALYTICAL, EVENT)
+BEST, PARETO = "best", "pareto"
+PER_DESIGN = (BEST, PARETO)
 
 
 class NetworkLengths(TypedDict):
@@ -110,6 +112,33 @@ class WorkloadSpec:
 
 @final
 @dataclass(frozen=True)
+class ChoicesSpec:
+    """What the search may choose beside the parameters of the space: several values of one kind make a parameter (rules C1 to C6).
+
+    Args:
+        precision: Widths of weights, activations and caches, each like W8A8 or W4A16KV8; MACs are built for them.
+        zeros: Where tensors have zeros, each like dense, weight=2:4 or weight=0.3,input=0.5.
+        zero_support: What hardware does about zeros, each none, compressed, gating or skipping.
+        accuracy: File (CSV, YAML) with the accuracy or error of every precision and zeros.
+    """
+
+    precision: tuple[str, ...] = ()
+    zeros: tuple[str, ...] = ()
+    zero_support: tuple[str, ...] = ()
+    accuracy: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("precision", "zeros", "zero_support"):
+            values = getattr(self, name)
+            if len(set(values)) < len(values):
+                twice = next(v for v in values if values.count(v) > 1)
+                raise UserError(f"`{name}` names {twice!r} twice")
+        if self.accuracy is not None and not (self.precision or self.zeros):
+            raise UserError("--accuracy needs --precision or --zeros, which its lines speak of")
+
+
+@final
+@dataclass(frozen=True)
 class BetweenLayers:
     """What happens to activations and weights between layers (rules E3 to E5).
 
@@ -158,6 +187,7 @@ class JudgeSpec:
         timing_table: With event: constants by name or file, default those named like the architecture.
         robust: Whether the worst case counts: of all networks, each alone, and of what varies.
         vary: With robust: ranges such as dram=0.5:2, dram_bandwidth=0.7:1, seq=128,1024.
+        per_design: best (one mapping a layer) or pareto: after the search, all compromises between latency and energy of its designs.
         between_layers: What happens to activations and weights.
     """
 
@@ -171,6 +201,7 @@ class JudgeSpec:
     timing_table: str | None = None
     robust: bool = False
     vary: tuple[str, ...] = ()
+    per_design: str = BEST
     between_layers: BetweenLayers = field(default_factory=BetweenLayers)
 
     def __post_init__(self) -> None:
@@ -179,6 +210,7 @@ class JudgeSpec:
         Budget(self.time_limit_s, self.evaluations)
         self._check_timing()
         self._check_robust()
+        self._check_per_design()
         if self.dram_ports is not None and self.dram_ports not in [p.value for p in Ports]:
             raise unknown_name("--dram-ports", self.dram_ports, [p.value for p in Ports])
         if self.dram_ports is not None and self.scheduler != "layers":
@@ -212,6 +244,19 @@ class JudgeSpec:
             raise UserError(f"--robust is used with --scheduler layers, not {self.scheduler}")
         if self.robust and self.timing == EVENT:
             raise UserError("--robust plays no part with --timing event", hint="leave out one of them")
+
+    def _check_per_design(self) -> None:
+        if self.per_design not in PER_DESIGN:
+            raise unknown_name("--per-design", self.per_design, PER_DESIGN)
+        if self.per_design == BEST:
+            return
+        if self.scheduler != "layers" or self.timing == EVENT or self.between_layers != BetweenLayers():
+            raise UserError(
+                "--per-design pareto is for designs judged layer by layer, all tensors through DRAM, by analytical figures",
+                hint="leave out --scheduler, --timing, --activations and --resident-weights",
+            )
+        if self.robust:
+            raise UserError("--per-design pareto plays no part with --robust", hint="leave out one of them")
 
     @property
     def budget(self) -> Budget:

@@ -1,7 +1,8 @@
 """Mappings judged by the event tier: the k best by the analytical model are simulated, and ranked again.
 
-Candidates are the k best that annealing meets (other mappers: what they find from several seeds), and what one exchange of
-neighbouring temporal loops makes of them: exchanges leave every tile as it is and change only what is fetched again, and when.
+Candidates are the k best that annealing meets, or the exact mapper's proven optima with whole and with halved buffers (other mappers:
+what they find from several seeds), and what one exchange of neighbouring temporal loops makes of them: exchanges leave every tile as it
+is and change only what is fetched again, and when. Of all these the k best by the analytical model are simulated.
 """
 
 import time
@@ -22,11 +23,13 @@ from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.network import LayerResult, evaluate_workload
 from codesign.evaluation.records import LayerRecord
 from codesign.mappers.annealing import AnnealingMapper
+from codesign.mappers.exact.halved_buffers import map_with_room
+from codesign.mappers.exact.mapper import ExactMapper
 from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping, Temporal
 from codesign.timing.simulate import OPERATION_LIMIT, Event, Run, simulate
-from codesign.timing.table import Timing, load_timing, timing_for
+from codesign.timing.table import Timing, load_timing, tile_buffers, timing_for
 from codesign.workloads.computation import Computation
 
 if TYPE_CHECKING:
@@ -81,6 +84,15 @@ def rank_by_events(
 ) -> list[Candidate]:
     """The k best mappings by the analytical model, best by the event tier first; mappings that do not fit are left out.
 
+    Args:
+        computation: The operator.
+        architecture: The hardware, energies filled in.
+        mappings: Nests for the two.
+        objective: What is minimised.
+        timing: The machine's constants; by default those named like the architecture.
+        candidates: How many are simulated.
+        reuse: What a buffer need not fetch again.
+
     Raises:
         UserError: `candidates` is not positive.
     """
@@ -132,10 +144,7 @@ class EventMapper:
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`; the cost stays the analytical one of the mapping that won."""
         started = time.perf_counter()
-        inner = self.inner
-        if isinstance(inner, AnnealingMapper):
-            inner = replace(inner, alternatives=self.candidates - 1)
-        results = [inner.map(problem, objective, budget=budget, seed=seed + i, reuse=reuse) for i in range(self.seeds)]
+        results = [self._search(problem, objective, budget, seed + i, reuse) for i in range(self.seeds)]
         first = results[0]
         kept = [r for r in results if r.mapping is not None and r.padding is None]
         mappings = list(dict.fromkeys(m for r in kept for m in (r.mapping, *r.alternatives) if m is not None))
@@ -165,6 +174,19 @@ class EventMapper:
             proof=first.proof if same else Proof.NONE,
             gap=first.gap if same else None,
         )
+
+    def _search(
+        self, problem: MappingProblem, objective: Objective, budget: Budget, seed: int, reuse: Reuse
+    ) -> MapResult:
+        """The inner mapper's result, with alternatives where it has a way to give them."""
+        inner, further = self.inner, self.candidates - 1
+        if isinstance(inner, ExactMapper):
+            timing = timing_for(problem.architecture) if self.timing is None else self.timing
+            buffers = tile_buffers(timing, problem.architecture)
+            return map_with_room(inner, problem, objective, buffers, further, budget=budget, seed=seed, reuse=reuse)
+        if isinstance(inner, AnnealingMapper):
+            inner = replace(inner, alternatives=further)
+        return inner.map(problem, objective, budget=budget, seed=seed, reuse=reuse)
 
 
 @dataclass(frozen=True)

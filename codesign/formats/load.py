@@ -20,7 +20,7 @@ from codesign.formats.timeloop.sparse import with_sparse_optimizations
 from codesign.formats.zigzag.architecture import architecture_from_zigzag
 from codesign.formats.zigzag.mapping import constraints_from_zigzag
 from codesign.formats.zigzag.problem import computation_from_zigzag
-from codesign.mapping.constraints import Constraints, LevelConstraints
+from codesign.mapping.constraints import Constraints, FactorRange, LevelConstraints
 from codesign.mapping.files import constraints_from_json, mapping_from_json
 from codesign.mapping.fit import check_fit
 from codesign.mapping.mapping import Mapping
@@ -90,6 +90,7 @@ def load_inputs(
     computation: Computation | None = None,
     clock_hz: float | None = None,
     technology: str | None = None,
+    imperfect: bool = False,
 ) -> Inputs:
     """Read files in any order.
 
@@ -100,6 +101,7 @@ def load_inputs(
         clock_hz: Overrides the clock of the architecture (Timeloop's files have none: 1 GHz).
         technology: Fills in energies and areas that neither the architecture nor an energy table gives; by default the one
             that the architecture names, if it does.
+        imperfect: Whether the factors of a mapping may multiply to more than the bounds.
 
     Raises:
         UserError: A file is malformed, something is described twice, or names do not fit together.
@@ -111,6 +113,7 @@ def load_inputs(
         computation=computation,
         clock_hz=clock_hz,
         technology=technology,
+        imperfect=imperfect,
     )
 
 
@@ -122,6 +125,7 @@ def read_inputs(
     computation: Computation | None = None,
     clock_hz: float | None = None,
     technology: str | None = None,
+    imperfect: bool = False,
 ) -> Inputs:
     """What documents describe; the arguments are those of `load_inputs`.
 
@@ -149,7 +153,7 @@ def read_inputs(
         if mapping_document is not None:
             mapping = read_mapping(mapping_document, computation, architecture, aliases)
             try:
-                check_mapping(computation, architecture, mapping)
+                check_mapping(computation, architecture, mapping, imperfect=imperfect)
             except UserError as error:
                 raise error.within(mapping_document.where) from None
         constraints = _all_constraints(documents, arch_document, computation, architecture, aliases, constraints)
@@ -387,7 +391,8 @@ def merge_constraints(a: Constraints, b: Constraints) -> Constraints:
     levels = dict(a.by_level)
     for item in b.levels:
         levels[item.level] = _merge_level(levels[item.level], item) if item.level in levels else item
-    return Constraints(tuple(levels.values()), a.free_bypass or b.free_bypass)
+    least = max(a.min_utilization, b.min_utilization)
+    return Constraints(tuple(levels.values()), a.free_bypass or b.free_bypass, least)
 
 
 def _merge_level(a: LevelConstraints, b: LevelConstraints) -> LevelConstraints:
@@ -413,4 +418,24 @@ def _merge_level(a: LevelConstraints, b: LevelConstraints) -> LevelConstraints:
         spatial=factors("spatial"),
         order=order,
         along_x=a.along_x if a.along_x is not None else b.along_x,
+        ranges=_merge_ranges(a, b),
     )
+
+
+def _merge_ranges(a: LevelConstraints, b: LevelConstraints) -> tuple[FactorRange, ...]:
+    """What lies in both ranges; none where the other gives an exact factor in the range."""
+    merged: dict[tuple[str, bool], FactorRange] = {}
+    for entry in (*a.ranges, *b.ranges):
+        key = (entry.dim, entry.spatial)
+        other = merged.get(key, entry)
+        most = min((m for m in (entry.most, other.most) if m is not None), default=None)
+        merged[key] = FactorRange(entry.dim, max(entry.least, other.least), most, entry.spatial)
+    for spatial, pairs in ((False, (*a.temporal, *b.temporal)), (True, (*a.spatial, *b.spatial))):
+        for dim, factor in pairs:
+            found = merged.pop((dim, spatial), None)
+            if found is not None and not found.least <= factor <= (factor if found.most is None else found.most):
+                raise UserError(
+                    f"factor {factor} of {dim!r} lies outside the range {found}",
+                    where=f"constraints of level {a.level!r}",
+                )
+    return tuple(merged.values())

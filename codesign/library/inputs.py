@@ -84,15 +84,23 @@ def as_network(value: "Network | str | Path", architecture: Architecture, *, bat
     return load_network(value, batch=batch, bits=architecture.mac.bits)
 
 
-def as_mapping(value: "Mapping | str | Path", computation: Computation, architecture: Architecture) -> Mapping:
+def as_mapping(
+    value: "Mapping | str | Path", computation: Computation, architecture: Architecture, imperfect: bool = False
+) -> Mapping:
     """A mapping that is given as a value or a file.
+
+    Args:
+        value: The mapping.
+        computation: What it maps.
+        architecture: The hardware.
+        imperfect: Whether its factors may multiply to more than the bounds.
 
     Raises:
         UserError: The file holds none, or one of something else.
     """
     if isinstance(value, Mapping):
         return value
-    return load_inputs([value], architecture=architecture, computation=computation).need_mapping()
+    return load_inputs([value], architecture=architecture, computation=computation, imperfect=imperfect).need_mapping()
 
 
 def is_layer(value: object) -> bool:

@@ -17,8 +17,9 @@ from codesign.evaluation.whole_network import LayerKey, NetworkResult, evaluate_
 from codesign.evaluation.whole_network import map_network as map_every_layer
 from codesign.library.inputs import as_computation, as_hardware, as_mapping, as_network, is_layer
 from codesign.library.results import AbstractResult
-from codesign.mappers.imperfect import ImperfectMapper
+from codesign.mappers.padded_bounds import PaddingMapper
 from codesign.mappers.protocol import Mapper, MapResult
+from codesign.mappers.ranged import RangedMapper
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, MappingProblem
 from codesign.mapping.fit import check_fit
@@ -43,7 +44,8 @@ class MapOptions:
         evaluations: Mappings scored at most, per layer.
         seed: Of every random choice.
         free_bypass: Whether the mapper may bypass levels where no constraint decides.
-        imperfect: Whether bounds padded to sizes that divide better are tried too.
+        imperfect: Whether the last iteration of a loop may be shorter (one layer; mappers anneal, random, genetic, exact).
+        pad: Whether bounds padded to sizes that divide better are tried too.
         reuse: What a buffer need not fetch again: ``timeloop``, ``walk`` or ``resident``.
         constraints: On every mapping, beside those of the architecture's file.
     """
@@ -56,6 +58,7 @@ class MapOptions:
     seed: int = 0
     free_bypass: bool = False
     imperfect: bool = False
+    pad: bool = False
     reuse: str = "timeloop"
     constraints: Constraints = field(default_factory=Constraints)
 
@@ -74,7 +77,7 @@ class MapOptions:
             UserError: No mapper has the name, or it has no such option.
         """
         made = create(self.mapper, **self.mapper_options) if isinstance(self.mapper, str) else self.mapper
-        return ImperfectMapper(made) if self.imperfect else made
+        return RangedMapper(PaddingMapper(made) if self.pad else made)
 
     def judged(self) -> EvaluationOptions:
         """The same for a whole network."""
@@ -356,7 +359,7 @@ def map_layer(
     else:
         constraints = options.constraints
     check_fit(machine, [computation])
-    problem = MappingProblem(computation, machine, _freed(constraints, options))
+    problem = MappingProblem(computation, machine, _freed(constraints, options), options.imperfect)
     judged = options.judged()
     result = options.searcher().map(
         problem, judged.objective, budget=judged.budget, seed=options.seed, reuse=judged.reuse
@@ -382,6 +385,8 @@ def map_network(
     Raises:
         UserError: An input cannot be used.
     """
+    if options.imperfect:
+        raise UserError("`imperfect` is an option of one layer", hint="take `pad`, or map the layers one by one")
     hardware, machine = as_hardware(architecture)
     loaded = as_network(network, machine, batch=batch)
     if hardware is not None and options.free_bypass:
@@ -451,8 +456,10 @@ def evaluate(
             return map_layer(workload, architecture, options)
         computation, (_, machine) = as_computation(workload), as_hardware(architecture)
         assert isinstance(mapping, Mapping | str | Path)
-        nest = as_mapping(mapping, computation, machine)
-        cost = evaluate_mapping(computation, machine, nest, reuse=Reuse[options.reuse.upper()])
+        nest = as_mapping(mapping, computation, machine, options.imperfect)
+        cost = evaluate_mapping(
+            computation, machine, nest, reuse=Reuse[options.reuse.upper()], imperfect=options.imperfect
+        )
         bad = isinstance(cost, Infeasible)
         return MappedLayer(
             computation,

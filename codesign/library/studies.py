@@ -12,6 +12,7 @@ from codesign.library.results import AbstractResult
 from codesign.optim.certificate import Certificate
 from codesign.report.compare import Comparison, comparison_json
 from codesign.report.compare import compare as compare_studies
+from codesign.study.mapping_front import MappingFront
 from codesign.study.retime import TimedDesign
 from codesign.study.study import Study, Trial
 
@@ -109,9 +110,15 @@ class Exploration(AbstractResult):
         self.study.close()
 
 
-def front_json(study: Study, certificate: Certificate | None = None, timed: Sequence[TimedDesign] = ()) -> JsonObject:
+def front_json(
+    study: Study,
+    certificate: Certificate | None = None,
+    timed: Sequence[TimedDesign] = (),
+    mappings: MappingFront | None = None,
+) -> JsonObject:
     """The front of a study as ``--format json`` prints it, and under the event tier where it was simulated."""
     front = study.front()
+    every = {} if mappings is None else {"per_design": mappings.to_json()}
     events = {"front_event_timed": [design.to_json() for design in timed]} if timed else {}
     return {
         "status": "ok" if front else "infeasible",
@@ -121,6 +128,7 @@ def front_json(study: Study, certificate: Certificate | None = None, timed: Sequ
         "front": [{"trial": t.number, "point": t.point, "metrics": t.metrics} for t in front],
         **({} if certificate is None else certificate.to_json()),
         **events,
+        **every,
     }
 
 

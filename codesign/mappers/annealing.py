@@ -7,6 +7,7 @@ accepted with probability min(1, (old / new) ** (1 / T)).
 
 import math
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
@@ -18,22 +19,12 @@ from codesign.core.jit import njit
 from codesign.core.rng import RandomState, below, make_state, uniform
 from codesign.cost.arrays import Reuse
 from codesign.cost.kernel import VALID, Kernel, score
-from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
+from codesign.mappers.driver import OBJECTIVE_CODE, Encoded, draw_valid, value_of
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import FloatArray, IntArray, Nest, decode_nest
 from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state, factor_table, outermost_state
-
-
-@njit
-def value_of(objective: int, energy: float, cycles: float) -> float:
-    """The objective's value: 0 energy, 1 latency, 2 energy-delay product."""
-    if objective == 0:
-        return energy
-    if objective == 1:
-        return cycles + energy * 1e-18  # equal latencies: the cheaper one
-    return energy * cycles
 
 
 @njit
@@ -199,6 +190,8 @@ class AnnealingMapper:
         reuse: Reuse = Reuse.TIMELOOP,
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`. Without a budget, ``runs * moves`` mappings are scored."""
+        if problem.imperfect:
+            return self._map_imperfect(problem, objective, budget, seed, reuse)
         encoded = Encoded.of(problem, reuse)
         space, table = encoded.space, factor_table(encoded.space)
         best, trial = outermost_state(space), outermost_state(space)
@@ -212,6 +205,12 @@ class AnnealingMapper:
         started = time.perf_counter()
         count = build_nest(space, best, table, encoded.nest)
         status, energy, cycles = score(encoded.kernel, encoded.nest, count)
+        first = outermost_state(space)
+        if status != VALID and space.least_units > 1:  # too few units there: any state with enough of them will do
+            draw_valid(encoded.kernel, space, first, encoded.nest, table, make_state(seed, 1), _DRAWS)
+            count = build_nest(space, first, table, encoded.nest)
+            status, energy, cycles = score(encoded.kernel, encoded.nest, count)
+            copy_state(first, best)
         if status != VALID:
             return encoded.result(None, 1, started, seed)
         first_value = best_value = value_of(code, energy, cycles)
@@ -225,8 +224,7 @@ class AnnealingMapper:
             moves = moves if wanted is None else min(moves, wanted - evaluated)
             from_best = run % 2 == 1
             state = outermost_state(space)
-            if from_best:
-                copy_state(best, state)
+            copy_state(best if from_best else first, state)
             hot = self.hot if not from_best else max(self.cold, 0.2 * self.hot)
             values = (best_value if from_best else first_value, best_value)
             _, best_value = anneal(
@@ -241,6 +239,29 @@ class AnnealingMapper:
             return encoded.result(None, evaluated, started, seed)
         found = encoded.result(best, evaluated, started, seed)
         return replace(found, alternatives=self._further(encoded, archive, table, found.mapping))
+
+    def _map_imperfect(
+        self, problem: MappingProblem, objective: Objective, budget: Budget, seed: int, reuse: Reuse
+    ) -> MapResult:
+        """A third of the budget finds a perfect mapping, the rest anneals imperfect ones from there."""
+        from codesign.mappers.imperfect.imperfect_search import search_by_annealing
+
+        parts = _split(budget)
+        before: MapResult | None = None
+        with suppress(UserError):  # a fixed factor that divides no bound: there is no perfect mapping
+            before = self.map(replace(problem, imperfect=False), objective, budget=parts[0], seed=seed, reuse=reuse)
+        after = search_by_annealing(
+            problem, objective, parts[1], seed, reuse, moves=self.moves, runs=2 * self.runs,
+            temperatures=(self.hot, self.cold), start=None if before is None else before.mapping,
+        )  # fmt: skip
+        if before is None:
+            return after
+        best = after
+        if before.cost is not None and (after.cost is None or objective.of(before.cost) < objective.of(after.cost)):
+            best = before
+        return replace(
+            best, evaluated=before.evaluated + after.evaluated, seconds=before.seconds + after.seconds, alternatives=()
+        )
 
     def _further(
         self, encoded: Encoded, archive: Archive, table: IntArray, best: Mapping | None
@@ -257,6 +278,18 @@ class AnnealingMapper:
                 found[mapping] = None
         return tuple(found)[: self.alternatives or 0]
 
+
+def _split(budget: Budget) -> tuple[Budget, Budget]:
+    """A third of a budget, and the rest."""
+    seconds, scored = budget.time_limit_s, budget.evaluations
+    third = None if scored is None else max(1, scored // 3)
+    rest = None if scored is None or third is None else max(1, scored - third)
+    times = (None, None) if seconds is None else (seconds / 3, seconds * 2 / 3)
+    return Budget(times[0], third), Budget(times[1], rest)
+
+
+_DRAWS = 200_000
+"""States drawn at most for a start that uses as many MAC units as constraints ask."""
 
 _ALIKE = 4
 """States kept for each mapping asked for: equal primes in other slots are the same mapping."""

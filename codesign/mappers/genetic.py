@@ -8,8 +8,9 @@ parallel dimension) or reorder one level. Selection and survival are pymoo's.
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -19,8 +20,7 @@ from codesign.core.jit import njit
 from codesign.core.plugins import need
 from codesign.cost.arrays import Reuse
 from codesign.cost.kernel import VALID, Kernel, score
-from codesign.mappers.annealing import value_of
-from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
+from codesign.mappers.driver import OBJECTIVE_CODE, Encoded, value_of
 from codesign.mappers.feasibility import smallest_tiles_exceed
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
@@ -77,6 +77,27 @@ def fitness(
         )
 
 
+class GenomeShape(NamedTuple):
+    """What the genes of a genome stand for.
+
+    Attributes:
+        gene_dim: ``G`` dimension whose tiling each of the first genes describes.
+        levels: L; a key for each dimension at each level follows.
+        dims: D.
+        bypasses: Free bypasses, the last genes.
+    """
+
+    gene_dim: IntArray
+    levels: int
+    dims: int
+    bypasses: int
+
+    @property
+    def size(self) -> int:
+        """Number of genes."""
+        return len(self.gene_dim) + self.levels * self.dims + self.bypasses
+
+
 @dataclass(frozen=True)
 class GeneticMapper:
     """A genetic algorithm; without a budget, ``population * generations`` mappings are scored.
@@ -110,21 +131,55 @@ class GeneticMapper:
         reuse: Reuse = Reuse.TIMELOOP,
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`. `evaluated` counts all genomes, valid or not."""
+        if problem.imperfect:
+            return self._map_imperfect(problem, objective, budget, seed, reuse)
         started = time.perf_counter()
         encoded = Encoded.of(problem, reuse)
         if smallest_tiles_exceed(encoded):
             return encoded.result(None, 1, started, seed)
-        wanted = budget.evaluations
-        if wanted is None:
-            wanted = self.population * self.generations if budget.time_limit_s is None else 1 << 62
-        deadline = math.inf if budget.time_limit_s is None else started + budget.time_limit_s
-        genome, value, evaluated = self._search(encoded, OBJECTIVE_CODE[objective], wanted, deadline, seed)
+        space, code = encoded.space, OBJECTIVE_CODE[objective]
+        state, table = outermost_state(space), factor_table(space)
+
+        def judge(genomes: FloatArray, values: FloatArray) -> None:
+            fitness(encoded.kernel, space, state, encoded.nest, table, genomes, code, values)
+
+        shape = GenomeShape(space.prime_dim, space.order.shape[0], space.order.shape[1], space.free.shape[0])
+        genome, value, evaluated = self._search(shape, judge, budget, started, seed)
         best = outermost_state(encoded.space)
         decode_genome(encoded.space, genome, best)
         return encoded.result(best if value < INVALID else None, evaluated, started, seed)
 
+    def _map_imperfect(
+        self, problem: MappingProblem, objective: Objective, budget: Budget, seed: int, reuse: Reuse
+    ) -> MapResult:
+        """The same search with a gene for the factor of every loop."""
+        from codesign.mappers.imperfect.imperfect_search import ImperfectSearch, decode_imperfect, fitness_imperfect
+        from codesign.mappers.imperfect.imperfect_space import outermost
+
+        started = time.perf_counter()
+        search = ImperfectSearch.of(problem, objective, reuse)
+        space, state, code = search.space, outermost(search.space), OBJECTIVE_CODE[objective]
+        if space.least_units <= 1 and not math.isfinite(search.value(state)):
+            return search.result(None, 1, started, seed)
+
+        def judge(genomes: FloatArray, values: FloatArray) -> None:
+            fitness_imperfect(search.kernel, space, state, search.table, search.nest, genomes, code, values)
+
+        shape = GenomeShape(
+            np.ascontiguousarray(space.open[:, 1]), space.order.shape[0], space.order.shape[1], space.free.shape[0]
+        )
+        genome, value, evaluated = self._search(shape, judge, budget, started, seed)
+        best = outermost(space)
+        decode_imperfect(space, genome, best)
+        return search.result(best if value < INVALID else None, evaluated, started, seed)
+
     def _search(
-        self, encoded: Encoded, objective: int, wanted: int, deadline: float, seed: int
+        self,
+        shape: "GenomeShape",
+        judge: Callable[[FloatArray, FloatArray], None],
+        budget: Budget,
+        started: float,
+        seed: int,
     ) -> tuple[FloatArray, float, int]:
         """The best genome, its fitness, the number scored. The first one scored has all loops as far out as they may go."""
         need("pymoo", f"mapper {self.name!r}")
@@ -132,16 +187,18 @@ class GeneticMapper:
         from pymoo.core.problem import Problem
         from pymoo.core.termination import NoTermination
 
-        space = encoded.space
+        wanted = budget.evaluations
+        if wanted is None:
+            wanted = self.population * self.generations if budget.time_limit_s is None else 1 << 62
+        deadline = math.inf if budget.time_limit_s is None else started + budget.time_limit_s
         rng = np.random.default_rng(seed)
-        state, table = outermost_state(space), factor_table(space)
-        size = space.prime.shape[0] + space.order.size + space.free.shape[0]
+        size = shape.size
         start = rng.random((self.population, size))
         start[0] = 0.0
         algorithm = GA(
             pop_size=self.population,
             sampling=start,
-            crossover=_crossover(space, self.crossover),
+            crossover=_crossover(shape, self.crossover),
             mutation=_mutation(size, self.mutation),
             eliminate_duplicates=False,
         )
@@ -152,7 +209,7 @@ class GeneticMapper:
             genomes = np.ascontiguousarray(children.get("X"), dtype=float)
             values = np.full(len(genomes), 2.0 * INVALID)
             batch = genomes[: wanted - evaluated]
-            fitness(encoded.kernel, space, state, encoded.nest, table, batch, objective, values)
+            judge(batch, values)
             evaluated += len(batch)
             i = int(np.argmin(values))
             if values[i] < best_value:
@@ -166,10 +223,10 @@ class GeneticMapper:
         return best, best_value, evaluated
 
 
-def _crossover(space: MapSpace, probability: float) -> Any:
+def _crossover(shape: "GenomeShape", probability: float) -> Any:
     from pymoo.core.crossover import Crossover
 
-    n_levels, n_dims = space.order.shape
+    n_levels, n_dims = shape.levels, shape.dims
 
     class DimensionCrossover(Crossover):  # type: ignore[misc]
         """Exchange the tilings of whole dimensions, the orders of whole levels, single bypasses."""
@@ -181,8 +238,8 @@ def _crossover(space: MapSpace, probability: float) -> Any:
             matings = X.shape[1]
             dims = random_state.random((matings, n_dims)) < 0.5
             levels = random_state.random((matings, n_levels)) < 0.5
-            free = random_state.random((matings, space.free.shape[0])) < 0.5
-            swap = np.concatenate([dims[:, space.prime_dim], np.repeat(levels, n_dims, axis=1), free], axis=1)
+            free = random_state.random((matings, shape.bypasses)) < 0.5
+            swap = np.concatenate([dims[:, shape.gene_dim], np.repeat(levels, n_dims, axis=1), free], axis=1)
             return np.where(swap[None], X[::-1], X)
 
     return DimensionCrossover()

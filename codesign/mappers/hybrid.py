@@ -18,8 +18,7 @@ from codesign.core.jit import njit
 from codesign.core.rng import RandomState, make_state
 from codesign.cost.arrays import Reuse
 from codesign.cost.kernel import VALID, Kernel, score
-from codesign.mappers.annealing import value_of
-from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
+from codesign.mappers.driver import OBJECTIVE_CODE, Encoded, value_of
 from codesign.mappers.feasibility import smallest_tiles_exceed
 from codesign.mappers.protocol import MapResult
 from codesign.mappers.resident_orders import chain_order, make_chains
@@ -139,6 +138,7 @@ class HybridMapper:
         reuse: Reuse = Reuse.TIMELOOP,
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`. `evaluated` counts valid mappings, as the papers do."""
+        problem.need_perfect(self.name)
         started = time.perf_counter()
         encoded = Encoded.of(problem, reuse)
         if smallest_tiles_exceed(encoded):

@@ -11,8 +11,7 @@ from codesign.core.jit import njit
 from codesign.core.rng import RandomState, make_state
 from codesign.cost.arrays import Reuse
 from codesign.cost.kernel import VALID, Kernel, score
-from codesign.mappers.annealing import value_of
-from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
+from codesign.mappers.driver import OBJECTIVE_CODE, Encoded, value_of
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import FloatArray, IntArray, Nest
@@ -112,6 +111,10 @@ class RandomMapper:
         reuse: Reuse = Reuse.TIMELOOP,
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`. Without a budget, 10,000 valid mappings are scored."""
+        if problem.imperfect:
+            from codesign.mappers.imperfect.imperfect_search import search_randomly
+
+            return search_randomly(problem, objective, budget, seed, reuse, self.max_draws)
         started = time.perf_counter()
         encoded = Encoded.of(problem, reuse)
         random = make_state(seed)
@@ -123,7 +126,7 @@ class RandomMapper:
         best_value = np.inf
         valid = draws = 0
         count = build_nest(encoded.space, state, table, encoded.nest)
-        if score(encoded.kernel, encoded.nest, count)[0] != VALID:
+        if encoded.space.least_units <= 1 and score(encoded.kernel, encoded.nest, count)[0] != VALID:
             return encoded.result(None, 0, started, seed)
         while (wanted is None or valid < wanted) and draws < self.max_draws:
             chunk = 2_000 if wanted is None else min(2_000, wanted - valid)

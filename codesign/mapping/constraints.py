@@ -3,6 +3,7 @@
 The same things Timeloop's constraint files say, as one value.
 """
 
+import math
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field
 from enum import Enum
@@ -22,6 +23,30 @@ class Keep(Enum):
 
 
 @dataclass(frozen=True)
+class FactorRange:
+    """A range for the factor of one dimension at one level.
+
+    Args:
+        dim: The dimension.
+        least: Least factor.
+        most: Largest factor; None: the bound.
+        spatial: Whether it holds for the spatial loops below the level, else for its temporal loops.
+    """
+
+    dim: str
+    least: int = 1
+    most: int | None = None
+    spatial: bool = False
+
+    def __post_init__(self) -> None:
+        if self.least < 1 or (self.most is not None and self.most < self.least):
+            raise UserError(f"the range of {self.dim!r} must have 1 <= least <= most, got {self}")
+
+    def __str__(self) -> str:
+        return f"{self.least}..{'' if self.most is None else self.most}"
+
+
+@dataclass(frozen=True)
 class LevelConstraints:
     """Constraints on one level. Empty or None means unconstrained.
 
@@ -33,6 +58,7 @@ class LevelConstraints:
         spatial: Pairs (dimension, factor) of spatial loops below this level; the factor is exact.
         order: Dimensions of the innermost temporal loops, innermost first (Timeloop's permutation).
         along_x: Dimensions whose spatial loops lie along X; the others along Y. None: either.
+        ranges: Ranges of factors; `codesign.mappers.ranged` makes exact ones of them.
     """
 
     level: str
@@ -42,6 +68,7 @@ class LevelConstraints:
     spatial: tuple[tuple[str, int], ...] = ()
     order: tuple[str, ...] = ()
     along_x: frozenset[str] | None = None
+    ranges: tuple[FactorRange, ...] = ()
 
     def __post_init__(self) -> None:
         both = self.keep & self.bypass
@@ -54,6 +81,9 @@ class LevelConstraints:
                 raise UserError(
                     f"factor of {dim!r} must be >= 1, got {factor}", where=f"constraints of level {self.level!r}"
                 )
+        for entry in self.ranges:
+            if entry.dim in dict(self.spatial if entry.spatial else self.temporal):
+                raise UserError(f"{entry.dim!r} has a factor and a range", where=f"constraints of level {self.level!r}")
 
 
 @dataclass(frozen=True)
@@ -64,12 +94,16 @@ class Constraints:
         levels: At most one entry a level.
         free_bypass: Whether a mapper may bypass a tensor at a level that may keep it and about which
             nothing is said. If false such tensors are kept wherever they may be.
+        min_utilization: Least share of the MAC units that the mapping gives work to.
     """
 
     levels: tuple[LevelConstraints, ...] = ()
     free_bypass: bool = False
+    min_utilization: float = 0.0
 
     def __post_init__(self) -> None:
+        if not 0.0 <= self.min_utilization <= 1.0:
+            raise UserError(f"the least utilisation must be in [0, 1], got {self.min_utilization}", where="constraints")
         names = [item.level for item in self.levels]
         if len(set(names)) != len(names):
             twice = next(n for n in names if names.count(n) > 1)
@@ -94,7 +128,12 @@ class Constraints:
             for tensor in item.keep | item.bypass:
                 if tensor not in tensors:
                     raise unknown_name("tensor", tensor, tensors, where=where)
-            named = [d for d, _ in (*item.temporal, *item.spatial)] + list(item.order) + sorted(item.along_x or ())
+            named = (
+                [d for d, _ in (*item.temporal, *item.spatial)]
+                + [r.dim for r in item.ranges]
+                + list(item.order)
+                + sorted(item.along_x or ())
+            )
             for dim in named:
                 if dim not in computation.dims:
                     raise unknown_name("dimension", dim, computation.dims, where=where)
@@ -120,11 +159,58 @@ NO_CONSTRAINTS = Constraints()
 
 @dataclass(frozen=True)
 class MappingProblem:
-    """What a mapper solves: place this computation on that hardware, obeying these constraints."""
+    """What a mapper solves: place this computation on that hardware, obeying these constraints.
+
+    Args:
+        computation: The operator.
+        architecture: The hardware.
+        constraints: What the mapping must obey.
+        imperfect: Whether the last iteration of a loop may be shorter (rules I1 to I9 of docs/reference/cost-model.md).
+    """
 
     computation: Computation
     architecture: Architecture
     constraints: Constraints = field(default_factory=Constraints)
+    imperfect: bool = False
 
     def __post_init__(self) -> None:
         self.constraints.check(self.computation, self.architecture)
+
+    @property
+    def least_units(self) -> int:
+        """MAC units that a mapping must give work to."""
+        return math.ceil(self.constraints.min_utilization * self.architecture.mac_units - 1e-9)
+
+    def need_exact_factors(self) -> None:
+        """Refuse ranges where exact factors are expected.
+
+        Raises:
+            UserError: There are ranges.
+        """
+        if any(item.ranges for item in self.constraints.levels):
+            raise UserError("ranges of factors need `codesign.mappers.ranged.RangedMapper` around the mapper")
+
+    def need_any_utilization(self, mapper: str) -> None:
+        """Refuse a least utilisation on behalf of a mapper that does not hold it.
+
+        Raises:
+            UserError: There is one.
+        """
+        if self.least_units > 1:
+            raise UserError(
+                f"the mapper {mapper!r} does not hold a least utilisation",
+                where="constraints",
+                hint="take exact, anneal, random, genetic or hybrid, or leave the directive out",
+            )
+
+    def need_perfect(self, mapper: str) -> None:
+        """Refuse imperfect factors on behalf of a mapper that does not search them.
+
+        Raises:
+            UserError: They are allowed.
+        """
+        if self.imperfect:
+            raise UserError(
+                f"the mapper {mapper!r} searches perfect factors only",
+                hint="take anneal, random, genetic or exact for imperfect ones, or leave out --imperfect",
+            )

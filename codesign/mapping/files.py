@@ -9,12 +9,13 @@ mapping:
 ```
 """
 
+import re
 from typing import Any
 
 from codesign.core.errors import UserError, closest
 from codesign.core.fields import Fields
 from codesign.core.json_types import JsonObject
-from codesign.mapping.constraints import Constraints, LevelConstraints
+from codesign.mapping.constraints import Constraints, FactorRange, LevelConstraints
 from codesign.mapping.mapping import Mapping, Node, Spatial, Storage, Temporal
 
 _FIELDS = {
@@ -84,11 +85,15 @@ def constraints_to_json(constraints: Constraints) -> JsonObject:
     for item in constraints.levels:
         entry: dict[str, Any] = {"level": item.level}
         entry |= {name: sorted(getattr(item, name)) for name in ("keep", "bypass") if getattr(item, name)}
-        entry |= {name: dict(getattr(item, name)) for name in ("temporal", "spatial") if getattr(item, name)}
+        for name, spatial in (("temporal", False), ("spatial", True)):
+            factors: dict[str, Any] = dict(getattr(item, name))
+            factors |= {r.dim: str(r) for r in item.ranges if r.spatial is spatial}
+            entry |= {name: factors} if factors else {}
         entry |= {"order": list(item.order)} if item.order else {}
         entry |= {"along_x": sorted(item.along_x)} if item.along_x is not None else {}
         levels.append(entry)
-    return {"free_bypass": constraints.free_bypass, "levels": levels}
+    least = {"min_utilization": constraints.min_utilization} if constraints.min_utilization > 0.0 else {}
+    return {"free_bypass": constraints.free_bypass, **least, "levels": levels}
 
 
 def constraints_from_json(value: Any, where: str = "constraints") -> Constraints:
@@ -103,11 +108,12 @@ def constraints_from_json(value: Any, where: str = "constraints") -> Constraints
     """
     fields = Fields({"levels": value} if isinstance(value, list) else value, f"{where}: constraints")
     free_bypass = fields.flag("free_bypass", False)
+    least = float(fields.number("min_utilization", 0, least=0))
     entries = fields.items("levels", [])
     fields.finish()
     try:
         levels = tuple(_read_level(item, f"constraints, entry {i + 1}") for i, item in enumerate(entries))
-        return Constraints(levels, free_bypass)
+        return Constraints(levels, free_bypass, least)
     except UserError as error:
         raise error.within(where) from None
 
@@ -117,18 +123,30 @@ def _read_level(value: Any, where: str) -> LevelConstraints:
     level = fields.text("level")
     fields.where = f"constraints of level {level!r}"
     along_x = fields.names("along_x", None)
+    temporal, within_time = _read_factors(fields.child("temporal"), False)
+    spatial, across = _read_factors(fields.child("spatial"), True)
     entry = LevelConstraints(
         level=level,
         keep=frozenset(fields.names("keep", [])),
         bypass=frozenset(fields.names("bypass", [])),
-        temporal=_read_factors(fields.child("temporal")),
-        spatial=_read_factors(fields.child("spatial")),
+        temporal=temporal,
+        spatial=spatial,
         order=tuple(fields.names("order", [])),
         along_x=None if along_x is None else frozenset(along_x),
+        ranges=(*within_time, *across),
     )
     fields.finish()
     return entry
 
 
-def _read_factors(fields: Fields) -> tuple[tuple[str, int], ...]:
-    return tuple((dim, fields.integer(dim, least=1)) for dim in fields.rest())
+def _read_factors(fields: Fields, spatial: bool) -> tuple[tuple[tuple[str, int], ...], tuple[FactorRange, ...]]:
+    """Exact factors, and ranges written as ``1..4`` or ``2..``."""
+    exact, ranges = [], []
+    for dim in fields.rest():
+        value = fields.raw(dim)
+        found = re.fullmatch(r"(\d+)\.\.(\d*)", value) if isinstance(value, str) else None
+        if found is None:
+            exact.append((dim, fields.integer(dim, least=1)))
+        else:
+            ranges.append(FactorRange(dim, int(found[1]), int(found[2]) if found[2] else None, spatial))
+    return tuple(exact), tuple(ranges)

@@ -115,13 +115,33 @@ class Mapping:
         return tuple(n.level for n in self.storage if n.tensor == tensor)
 
 
-def format_nest(mapping: Mapping, order: Sequence[str] = ()) -> str:
+def last_iterations(mapping: Mapping, sizes: dict[str, int]) -> tuple[int, ...]:
+    """Of every loop, its iterations in the last tile of its dimension: fewer than its factor where a remainder is left.
+
+    >>> last_iterations(Mapping((Temporal("k", 8), Temporal("k", 16))), {"k": 127})
+    (8, 15)
+    """
+    steps = {d: mapping.iterations(d) for d in sizes}
+    rest = dict(sizes)
+    found = []
+    for loop in mapping.loops:
+        steps[loop.dim] //= loop.factor
+        step = steps[loop.dim]
+        found.append(-(-rest[loop.dim] // step))
+        rest[loop.dim] -= (found[-1] - 1) * step
+    return tuple(found)
+
+
+def format_nest(mapping: Mapping, order: Sequence[str] = (), sizes: dict[str, int] | None = None) -> str:
     """The loop nest as nested `for` and `parallel for` lines with storage marked.
 
     Args:
         mapping: The nest.
         order: Tensor names in the order storage lines list them.
+        sizes: dict[str, int] of the dimensions: loops whose last pass is shorter then say so.
     """
+    last = last_iterations(mapping, sizes) if sizes else tuple(loop.factor for loop in mapping.loops)
+    seen = 0
     rank = {name: i for i, name in enumerate(order)}
     lines: list[str] = []
     depth = 0
@@ -138,9 +158,11 @@ def format_nest(mapping: Mapping, order: Sequence[str] = ()) -> str:
             index = end
             continue
         if isinstance(node, Spatial):
-            lines.append(f"{'  ' * depth}parallel for {node.dim} in 0..{node.factor - 1} ({node.level}.{node.axis})")
+            text = f"parallel for {node.dim} in 0..{node.factor - 1} ({node.level}.{node.axis})"
         else:
-            lines.append(f"{'  ' * depth}for {node.dim} in 0..{node.factor - 1}")
+            text = f"for {node.dim} in 0..{node.factor - 1}"
+        lines.append(f"{'  ' * depth}{text}{f', last pass 0..{last[seen] - 1}' if last[seen] < node.factor else ''}")
+        seen += 1
         depth += 1
         index += 1
     lines.append(f"{'  ' * depth}MAC")

@@ -13,7 +13,10 @@ from codesign.core.errors import UserError
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState, below
 from codesign.mapping.constraints import Constraints, Keep, LevelConstraints, MappingProblem
-from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, TEMPORAL, IntArray, Nest
+from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, SPATIAL_X, TEMPORAL, IntArray, Nest
+
+IMPOSSIBLE = 1 << 40
+"""Factor of the spatial loop that stands for a state which breaks a constraint."""
 
 
 class MapSpace(NamedTuple):
@@ -29,6 +32,7 @@ class MapSpace(NamedTuple):
         n_free: ``L``.
         keep: ``L x T`` 1 where a tensor is (or, if free, may be) kept.
         free: ``F x 2`` pairs (level, tensor) whose bypass is free.
+        least_units: MAC units that must have work.
     """
 
     prime: IntArray
@@ -40,6 +44,7 @@ class MapSpace(NamedTuple):
     n_free: IntArray
     keep: IntArray
     free: IntArray
+    least_units: int
 
 
 class MapState(NamedTuple):
@@ -74,16 +79,9 @@ def make_space(problem: MappingProblem) -> MapSpace:
     Raises:
         UserError: The constraints contradict each other or the bounds (a factor that does not divide).
     """
-    computation, architecture, constraints = problem.computation, problem.architecture, problem.constraints
-    n_levels, n_dims = len(architecture.levels), len(computation.dims)
-    keep = np.zeros((n_levels, len(computation.tensors)), np.int64)
-    free = []
-    for v, level in enumerate(architecture.levels):
-        for t, tensor in enumerate(computation.tensors):
-            decision = constraints.decision(architecture, level.name, tensor)
-            keep[v, t] = decision is not Keep.NO
-            if decision is Keep.FREE:
-                free.append((v, t))
+    problem.need_exact_factors()
+    computation = problem.computation
+    keep, free = kept_and_free(problem)
     primes, prime_dims, choices = [], [], []
     for d, dim in enumerate(computation.dims):
         for prime, slots in _place_dimension(problem, dim, keep):
@@ -91,13 +89,7 @@ def make_space(problem: MappingProblem) -> MapSpace:
             prime_dims.append(d)
             choices.append(slots)
     width = max((len(c) for c in choices), default=1)
-    order = np.zeros((n_levels, n_dims), np.int64)
-    n_free = np.full(n_levels, n_dims, np.int64)
-    for v, level in enumerate(architecture.levels):
-        item = constraints.by_level.get(level.name)
-        fixed = [computation.dims.index(d) for d in item.order] if item else []
-        order[v] = [d for d in range(n_dims) if d not in fixed] + fixed[::-1]
-        n_free[v] = n_dims - len(fixed)
+    order, n_free = loop_orders(problem)
     return MapSpace(
         prime=np.array(primes, np.int64),
         prime_dim=np.array(prime_dims, np.int64),
@@ -107,8 +99,37 @@ def make_space(problem: MappingProblem) -> MapSpace:
         order=order,
         n_free=n_free,
         keep=keep,
-        free=np.array(free, np.int64).reshape(-1, 2),
+        free=free,
+        least_units=problem.least_units,
     )
+
+
+def kept_and_free(problem: MappingProblem) -> tuple[IntArray, IntArray]:
+    """``L x T`` 1 where a tensor is or may be kept; ``F x 2`` pairs (level, tensor) whose bypass is free."""
+    computation, architecture = problem.computation, problem.architecture
+    keep = np.zeros((len(architecture.levels), len(computation.tensors)), np.int64)
+    free = []
+    for v, level in enumerate(architecture.levels):
+        for t, tensor in enumerate(computation.tensors):
+            decision = problem.constraints.decision(architecture, level.name, tensor)
+            keep[v, t] = decision is not Keep.NO
+            if decision is Keep.FREE:
+                free.append((v, t))
+    return keep, np.array(free, np.int64).reshape(-1, 2)
+
+
+def loop_orders(problem: MappingProblem) -> tuple[IntArray, IntArray]:
+    """``L x D`` dimensions of every level, outermost first, and how many of each row, the first, may be permuted."""
+    computation, levels = problem.computation, problem.architecture.levels
+    n_dims = len(computation.dims)
+    order = np.zeros((len(levels), n_dims), np.int64)
+    n_free = np.full(len(levels), n_dims, np.int64)
+    for v, level in enumerate(levels):
+        item = problem.constraints.by_level.get(level.name)
+        fixed = [computation.dims.index(d) for d in item.order] if item else []
+        order[v] = [d for d in range(n_dims) if d not in fixed] + fixed[::-1]
+        n_free[v] = n_dims - len(fixed)
+    return order, n_free
 
 
 def _place_dimension(problem: MappingProblem, dim: str, keep: IntArray) -> list[tuple[int, list[int]]]:
@@ -122,7 +143,7 @@ def _place_dimension(problem: MappingProblem, dim: str, keep: IntArray) -> list[
         item = constraints.by_level.get(level.name, LevelConstraints(level.name))
         temporal = dict(item.temporal).get(dim)
         spatial = dict(item.spatial).get(dim)
-        axes = _allowed_axes(constraints, level.name, dim, level.fanout.x, level.fanout.y)
+        axes = allowed_axes(constraints, level.name, dim, level.fanout.x, level.fanout.y)
         for factor, slots in ((temporal, [v]), (spatial, [len(levels) + 2 * v + a for a in axes])):
             if factor is None:
                 continue
@@ -151,7 +172,8 @@ def _place_dimension(problem: MappingProblem, dim: str, keep: IntArray) -> list[
     return placed
 
 
-def _allowed_axes(constraints: Constraints, level: str, dim: str, x: int, y: int) -> list[int]:
+def allowed_axes(constraints: Constraints, level: str, dim: str, x: int, y: int) -> list[int]:
+    """Axes of a fan-out of x by y that a dimension may lie along."""
     item = constraints.by_level.get(level)
     axes = [a for a, n in ((0, x), (1, y)) if n > 1]
     if item is not None and item.along_x is not None:
@@ -182,12 +204,35 @@ def factor_table(space: MapSpace) -> IntArray:
 
 
 @njit
+def units_of(table: IntArray, n_levels: int) -> int:
+    """MAC units that a table of factors gives work to."""
+    used = 1
+    for slot in range(n_levels, table.shape[0]):
+        for d in range(table.shape[1]):
+            used *= table[slot, d]
+    return used
+
+
+@njit
+def refused_nest(nest: Nest) -> int:
+    """Write a nest that no fan-out holds, for a state that breaks a constraint; returns its number of loops."""
+    nest.position[:] = 0
+    nest.loops[0, DIM] = 0
+    nest.loops[0, FACTOR] = IMPOSSIBLE
+    nest.loops[0, KIND] = SPATIAL_X
+    nest.loops[0, LEVEL] = 0
+    return 1
+
+
+@njit
 def build_nest(space: MapSpace, state: MapState, table: IntArray, nest: Nest) -> int:
     """Write the nest of a state; returns its number of loops. `table` is scratch space of `factor_table`."""
     n_levels, n_dims = space.order.shape
     table[:] = 1
     for p in range(space.prime.shape[0]):
         table[state.slot[p], space.prime_dim[p]] *= space.prime[p]
+    if space.least_units > 1 and units_of(table, n_levels) < space.least_units:
+        return refused_nest(nest)
     count = 0
     for v in range(n_levels):
         for t in range(space.keep.shape[1]):

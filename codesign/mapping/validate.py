@@ -12,8 +12,16 @@ from codesign.mapping.mapping import Mapping, Spatial, Storage
 from codesign.workloads.computation import Computation
 
 
-def check_mapping(computation: Computation, architecture: Architecture, mapping: Mapping) -> None:
+def check_mapping(
+    computation: Computation, architecture: Architecture, mapping: Mapping, *, imperfect: bool = False
+) -> None:
     """Check the structural rules M1-M6 of docs/reference/cost-model.md.
+
+    Args:
+        computation: The operator.
+        architecture: The hardware.
+        mapping: The nest.
+        imperfect: Whether the last iteration of a loop may be shorter: rule I1 instead of M1.
 
     Raises:
         UserError: The first rule broken, naming dimension, level or tensor.
@@ -21,12 +29,33 @@ def check_mapping(computation: Computation, architecture: Architecture, mapping:
     _check_names(computation, architecture, mapping)
     for dim, bound in computation.sizes.items():
         product = mapping.iterations(dim)
-        if product != bound:
+        if product != bound and not imperfect:
+            hint = "an imperfect mapping needs --imperfect" if product > bound else None
             raise UserError(
-                f"factors of dimension {dim!r} must multiply to its bound {bound}, got {product}", where="mapping"
+                f"factors of dimension {dim!r} must multiply to its bound {bound}, got {product}",
+                where="mapping",
+                hint=hint,
             )
+        if product != bound:
+            _check_cover(mapping, dim, bound, product)
     _check_mesh(architecture, mapping)
     _check_order(computation, architecture, mapping)
+
+
+def _check_cover(mapping: Mapping, dim: str, bound: int, product: int) -> None:
+    """The loops cover the bound, and the outermost one has no iteration without work (rule I1)."""
+    if product < bound:
+        raise UserError(
+            f"factors of dimension {dim!r} must multiply to its bound {bound} or more, got {product}", where="mapping"
+        )
+    outermost = next(n.factor for n in mapping.loops if n.dim == dim)
+    needed = -(-bound // (product // outermost))
+    if outermost != needed or needed == 1:
+        raise UserError(
+            f"the outermost loop over {dim!r} must have ceil({bound} / {product // outermost}) = {needed} iterations"
+            f"{' and may then not stand at all' if needed == 1 else ''}, got {outermost}",
+            where="mapping",
+        )
 
 
 def _check_names(computation: Computation, architecture: Architecture, mapping: Mapping) -> None:

@@ -38,6 +38,9 @@ TIES = 5e-8
 MOST_BOXES = 400_000
 """Open boxes kept at most; beyond it nothing is split until evaluations have settled some."""
 
+ROOTS = 32
+"""Boxes that the space is split into at first are bounded so many at a time, with evaluations between where there are more."""
+
 _SHARE = 0.1
 """Of what is left to prove of a box, that its sharpened bounds may be off by."""
 
@@ -109,7 +112,22 @@ class BoxProof:
         self._factor: Floats = np.zeros(0)
         self._sharp: Bools = np.zeros(0, dtype=np.bool_)
         roots = self._bounds.roots(np.zeros(d, dtype=np.int64), self._sizes - 1)
-        self._add(np.array([low for low, _ in roots]), np.array([high for _, high in roots]), None)
+        self._unseen = sorted(roots, key=lambda root: not self._holds_preset(*root))
+        if len(self._unseen) <= ROOTS:
+            self._add_roots(len(self._unseen))
+
+    def _holds_preset(self, low: Indices, high: Indices) -> bool:
+        presets = self._problem.space.presets
+        if not presets:
+            return False
+        rows = self._problem.space.to_indices(presets, "preset")
+        return bool(((low <= rows) & (rows <= high)).all(axis=1).any())
+
+    def _add_roots(self, count: int) -> None:
+        """Bound the next of the boxes that the space was split into at first; all of them can take a minute."""
+        now, self._unseen = self._unseen[:count], self._unseen[count:]
+        if now:
+            self._add(np.array([low for low, _ in now]), np.array([high for _, high in now]), None)
 
     # ---- boxes -----------------------------------------------------------------------------------
 
@@ -230,16 +248,23 @@ class BoxProof:
     def _next(self, chosen: list[Indices]) -> Indices | None:
         taken = {row.tobytes() for row in (*self._waiting, *chosen)}
         rounds = 0
-        while len(self._factor):
+        while len(self._factor) or self._unseen:
+            if self._unseen:
+                self._add_roots(ROOTS)
+                rounds += 1
+                if not len(self._factor) or (self._unseen and len(self._front) and rounds < ROUNDS):
+                    continue
             order = self._order()
             top = int(order[0])
             if (self._low[top] == self._high[top]).all():
                 for k in order:
                     if (self._low[k] == self._high[k]).all() and self._low[k].tobytes() not in taken:
                         return np.array(self._low[k])
+                if self._unseen:
+                    continue
                 return None  # what is left to evaluate is being evaluated
             if (
-                rounds >= (SLOW_ROUNDS if self._bounds.slow else ROUNDS)
+                rounds >= (SLOW_ROUNDS if self._bounds.slow and not self._unseen else ROUNDS)
                 or not len(self._front)
                 or len(self._factor) > MOST_BOXES
             ):
@@ -346,10 +371,12 @@ class BoxProof:
     @property
     def decided(self) -> bool:
         """Whether every box is settled."""
-        return not len(self._factor)
+        return not len(self._factor) and not self._unseen
 
     def outer_front(self) -> Floats:
-        """Evaluated front and bounds of what is not settled exactly: ``k x m``."""
+        """Evaluated front and bounds of what is not settled exactly: ``k x m``; empty while some boxes are not bounded yet."""
+        if self._unseen:
+            return np.zeros((0, len(self._metrics)))
         return front(np.concatenate([self._front, self._bound, self._settled_low]))
 
     def certificate(self) -> Certificate:
@@ -357,12 +384,14 @@ class BoxProof:
         gap = max(float(self._factor.max()) if len(self._factor) else 1.0, self._settled_factor) - 1.0
         if gap <= TIES:
             gap = 0.0
-        inner = outer = 0.0
+        if self._unseen:
+            gap = math.inf
+        inner, outer = 0.0, None if self.withdrawn or self._unseen else 0.0
         if len(self._front):
             inner = frame_volume(self._front, self._front)
-            outer = max(inner, frame_volume(self._front, self.outer_front()))
+            outer = None if outer is None else max(inner, frame_volume(self._front, self.outer_front()))
         count = self._problem.space.cardinality_bound
-        left = sum(_volume(a, b) for a, b in zip(self._low, self._high, strict=True))
+        left = sum(_volume(a, b) for a, b in (*zip(self._low, self._high, strict=True), *self._unseen))
         return Certificate(
             designs=count,
             evaluated=self._evaluated,
@@ -371,7 +400,7 @@ class BoxProof:
             epsilon=self._epsilon,
             epsilon_proven=None if self.withdrawn else max(gap, 0.0),
             hypervolume_inner=inner,
-            hypervolume_outer=None if self.withdrawn else outer,
+            hypervolume_outer=outer,
             withdrawn=self.withdrawn,
         )
 

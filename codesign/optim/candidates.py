@@ -75,7 +75,9 @@ def spread(space: SearchSpace, chosen: Indices, pool: Indices, count: int) -> In
     return pool[picked]
 
 
-def maximise(space: SearchSpace, score: Score, pool: Indices, known: set[bytes], starts: int = 5) -> Indices:
+def maximise(
+    space: SearchSpace, score: Score, pool: Indices, known: set[bytes], starts: int = 5, steps: int | None = None
+) -> Indices:
     """The best design found by scoring a pool and climbing from its best: ``d``, not among the known ones.
 
     Args:
@@ -84,13 +86,16 @@ def maximise(space: SearchSpace, score: Score, pool: Indices, known: set[bytes],
         pool: New valid designs: ``k x d``, at least one.
         known: Designs that must not be proposed.
         starts: How many of the pool's best to climb from; all climb together, one batch of neighbours per step.
+        steps: At most so many; None for until nothing improves.
     """
     scores = score(pool)
     order = np.argsort(-scores, kind="stable")[:starts]
     rows, values = pool[order].copy(), scores[order].copy()
     moving = np.ones(len(rows), dtype=np.bool_)
     seen: dict[bytes, float] = {row.tobytes(): float(v) for row, v in zip(pool, scores, strict=True)}
-    while moving.any():
+    taken = 0
+    while moving.any() and (steps is None or taken < steps):
+        taken += 1
         around = [space.neighbours(row) if live else rows[:0] for row, live in zip(rows, moving, strict=True)]
         fresh = unique_new(space, np.concatenate(around), known | set(seen))
         if len(fresh):

@@ -76,6 +76,8 @@ class Exact:
         bounds = bounds_for(self.problem.space, self.problem.bounds)
         if bounds is None:
             return "the space gives no bounds"
+        if reason := str(getattr(bounds, "why_not", "")):
+            return reason
         count = self.problem.space.cardinality_bound
         if count > LISTED and self._boxes is None:
             reason = (

@@ -49,11 +49,16 @@ TREND_VARIANCE = 0.25
 TYPICAL_RANGE = 2.0
 """The logarithm of largest over smallest value (a factor of 7.4) of a size that is expected to matter as the medians say."""
 
+_WHOLE = 2.0**31
+
 EQUAL = 1e-9
 """Coordinates in [0, 1] that differ by less are one value."""
 
 NUGGET = 1e-8
 """Added to the diagonal for the Cholesky factorisation, relative to unit target variance."""
+
+FIT_ITERATIONS = 100
+"""Of the maximisation of the likelihood."""
 
 _BOUND_SIGMAS = 4.0
 """Hyperparameters stay within this many prior standard deviations of their median."""
@@ -124,9 +129,13 @@ class Geometry:
         """Standardised indicators of `pairs`, scaled so that their product is a mean: ``n x f`` to ``n x q``."""
         if not self.pairs:
             return np.zeros((len(features), 0))
-        values = np.stack([np.round(np.exp(a + b * features[:, f])) for f, a, b in self.whole], axis=1)
-        columns = [((values[:, p] % values[:, q] == 0) - mean) / spread for p, q, mean, spread in self.pairs]
-        return np.stack(columns, axis=1) / math.sqrt(len(self.pairs))
+        which, intercept, slope = (np.array(v) for v in zip(*self.whole, strict=True))
+        first, second, mean, spread = (np.array(v) for v in zip(*self.pairs, strict=True))
+        values = np.round(np.exp(intercept + slope * features[:, which]))
+        if values.max(initial=0.0) < _WHOLE:  # quicker than remainders of floating-point numbers
+            values = values.astype(np.int32)
+        shares = (values[:, first] % values[:, second] == 0) - mean
+        return np.asarray(shares / spread / math.sqrt(len(self.pairs)))
 
     def sides(self, left: Floats, right: Floats) -> Floats:
         """Share of equal sizes, and product of the indicators of divisibility: ``n x f`` and ``k x f`` to ``2 x n x k``."""
@@ -180,8 +189,9 @@ class Geometry:
     def squares(self, features: Floats) -> Floats:
         """Squared norm of the centred coordinates by parameter: ``n x f`` to ``d x n``."""
         result = np.zeros((len(self.ordered), len(features)))
+        centred = self.centred(features)
         for feature, owner in enumerate(self.owners):
-            result[owner] += self.centred(features)[:, feature] ** 2
+            result[owner] += centred[:, feature] ** 2
         return result
 
 
@@ -384,7 +394,7 @@ def fit(
     prior: Prior,
     transfer: Floats | None = None,
     *,
-    max_iterations: int = 100,
+    max_iterations: int = FIT_ITERATIONS,
 ) -> GaussianProcess:
     """The model with the most probable hyperparameters.
 

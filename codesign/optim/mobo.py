@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from codesign.core.errors import UserError, unknown_name
-from codesign.optim import candidates, gp
+from codesign.optim import candidates, gp, trust_region
 from codesign.optim.acquisition import (
     Acquisition,
     ScalarisedBound,
@@ -96,13 +96,18 @@ class Mobo:
             return np.array(chosen, dtype=np.int64)
         if not _can_model(history):
             return np.array([*chosen, *self._spread(history, chosen, count - len(chosen), rng)], dtype=np.int64)
-        surrogate = fit_surrogate(self.problem, history, self.earlier, gp.Prior())
         known = {row.tobytes() for row in history.known()} | {row.tobytes() for row in chosen}
         pending = [*history.pending, *chosen]
-        pool = self._screened(surrogate, history, self._pool(history, known, rng), rng)
+        starts, steps = self.starts, None
+        if (region := self._region(history)) is not None:
+            starts, steps = min(starts, trust_region.STARTS), trust_region.STEPS
+        history, looked_at, iterations = self._looked_at(history, region, rng)
+        surrogate = fit_surrogate(self.problem, history, self.earlier, gp.Prior(), iterations)
+        pool = candidates.unique_new(self.problem.space, looked_at, known)
+        pool = self._screened(surrogate, history, pool, rng)
         while len(chosen) < count and len(pool):
             score = self._acquisition(surrogate, history, pending, rng)
-            row = candidates.maximise(self.problem.space, score, pool, known, self.starts)
+            row = candidates.maximise(self.problem.space, score, pool, known, starts, steps)
             known.add(row.tobytes())
             chosen.append(row)
             pending.append(row)
@@ -129,14 +134,29 @@ class Mobo:
             return {}
         return fit_earlier(self.problem, self.problem.warm_start, gp.Prior())
 
-    def _pool(self, history: History, known: set[bytes], rng: np.random.Generator) -> Indices:
-        """New designs to look at: everything in a small space, else random ones and the neighbours of the front."""
+    def _region(self, history: History) -> trust_region.Region | None:
+        """Where a late proposal looks; None while one model holds all designs, or where too little worked nearby."""
+        if len(history.indices) <= trust_region.MODELLED or not _can_model(history):
+            return None
+        region = trust_region.region_of(self.problem, history)
+        return region if _can_model(region.history) else None
+
+    def _looked_at(
+        self, history: History, region: trust_region.Region | None, rng: np.random.Generator
+    ) -> tuple[History, Indices, int]:
+        """What is modelled, designs to look at, and iterations of the fit.
+
+        In a small space all designs are looked at, in a larger one random ones and the neighbours of the front, late in a long search
+        those of a trust region.
+        """
         space = self.problem.space
+        if region is not None:
+            return region.history, region.candidates(self.problem, rng), trust_region.FIT_ITERATIONS
         if space.cardinality_bound <= WHOLE_SPACE:
-            return candidates.unique_new(space, space.enumerate(WHOLE_SPACE), known)
+            return history, space.enumerate(WHOLE_SPACE), gp.FIT_ITERATIONS
         best = history.indices[candidates.front_rows(self.problem, history)]
         rows = [space.sample(self.pool, rng), *(space.neighbours(row) for row in best)]
-        return candidates.unique_new(space, np.concatenate(rows), known)
+        return history, np.concatenate(rows), gp.FIT_ITERATIONS
 
     def _acquisition(
         self, surrogate: Surrogate, history: History, pending: list[Indices], rng: np.random.Generator

@@ -112,6 +112,7 @@ def fit_metric(
     values: Floats,
     earlier: MetricModel | None,
     prior: gp.Prior,
+    iterations: int = gp.FIT_ITERATIONS,
 ) -> MetricModel:
     """The model of one metric; on a log scale where all its values are positive.
 
@@ -122,11 +123,14 @@ def fit_metric(
         values: The metric: ``n``, finite.
         earlier: The same metric's model in an earlier study.
         prior: Of the hyperparameters.
+        iterations: Of the fit at most.
     """
     log = bool((values > 0).all())
     features = space.features(indices)
     scaled = np.log(values) if log else values
-    return MetricModel(gp.fit(geometry, features, scaled, prior, _transfer(earlier, features)), log, earlier)
+    return MetricModel(
+        gp.fit(geometry, features, scaled, prior, _transfer(earlier, features), max_iterations=iterations), log, earlier
+    )
 
 
 @final
@@ -178,7 +182,13 @@ class Surrogate:
         return np.stack(columns, axis=1)
 
 
-def fit_surrogate(problem: Problem, history: History, earlier: Mapping[str, MetricModel], prior: gp.Prior) -> Surrogate:
+def fit_surrogate(
+    problem: Problem,
+    history: History,
+    earlier: Mapping[str, MetricModel],
+    prior: gp.Prior,
+    iterations: int = gp.FIT_ITERATIONS,
+) -> Surrogate:
     """Models of all metrics from everything told; a failed design still teaches where designs fail, and what it gave."""
     space = problem.space
     geometry = geometry_of(space)
@@ -187,7 +197,9 @@ def fit_surrogate(problem: Problem, history: History, earlier: Mapping[str, Metr
     for name, values in zip(names, np.concatenate([history.objectives, history.outcomes], axis=1).T, strict=True):
         if name not in models:
             known: Bools = np.isfinite(values)
-            models[name] = fit_metric(space, geometry, history.indices[known], values[known], earlier.get(name), prior)
+            models[name] = fit_metric(
+                space, geometry, history.indices[known], values[known], earlier.get(name), prior, iterations
+            )
     limits = []
     for constraint in problem.constraints:
         model = models[constraint.metric]

@@ -7,7 +7,7 @@ from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
 from codesign.cost.cost import COMPUTE, Cost
 from codesign.evaluation.design import DesignSpace
-from codesign.evaluation.detail import FusedDetail, LayersDetail, TrafficDetail, detail_of
+from codesign.evaluation.detail import FusedDetail, LayersDetail, ServingDetail, TrafficDetail, detail_of
 from codesign.evaluation.records import ArchitectureRecord, DetailRecord, LayerRecord, VectorRecord
 from codesign.evaluation.replay import ReplayedLayer, recorded_space, replay_layers
 from codesign.study.study import Study, Trial
@@ -45,6 +45,9 @@ class DesignData:
             data["layers"] = layer_rows(found.layers, self._replay(trial, detail))
             data["energy"] = energy_parts(found.layers, found.vector, found.metrics)
             data["vector"] = found.vector
+            data["roofline"] = roofline(architecture)
+        elif isinstance(found, ServingDetail):
+            data["serving"] = found.serving
             data["roofline"] = roofline(architecture)
         elif isinstance(found, FusedDetail):
             data["networks"] = [{k: v for k, v in network.items() if k != "encoding"} for network in found.networks]

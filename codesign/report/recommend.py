@@ -26,6 +26,11 @@ LABELS = {
     "power_w": "power",
     "area_mm2": "area",
     "edp_js": "energy-delay product",
+    "ttft_s": "time to first token",
+    "tpot_s": "time per output token",
+    "s_per_token": "time per token of all",
+    "tokens_per_s": "tokens per second",
+    "tokens_per_j": "tokens per joule",
 }
 
 

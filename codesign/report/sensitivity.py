@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from codesign.arch.constants import Constant, scaled_architecture
+from codesign.arch.zero_support import ZeroSupport
 from codesign.core.errors import UserError
 from codesign.core.files import write_atomic
 from codesign.core.json_types import JsonObject
@@ -41,6 +42,7 @@ from codesign.report.recommend import knee_index, labels_of
 from codesign.report.summary import point_text
 from codesign.study.goals import own_metrics
 from codesign.study.study import Study, Trial
+from codesign.workloads.workload import Workload
 
 FACTORS = (0.25, 0.5, 2.0, 4.0)
 """What a constant is multiplied by, unless asked otherwise: published figures of one node differ by about that much."""
@@ -264,7 +266,8 @@ class _Again:
 
     def __init__(self, study: Study, space: str | None) -> None:
         self._space = recorded_space(study.config, space)
-        self._workload = recorded_workload(study.config, self._space)
+        self._config = study.config
+        self._workloads: dict[object, Workload] = {}
         self._options = recorded_options(study.config)
         self._mapper = recorded_mapper(study.config)
 
@@ -279,10 +282,18 @@ class _Again:
 
     def _judge(self, trial: Trial, mapper: Mapper, constant: Constant, factor: float) -> dict[str, float]:
         architecture = scaled_architecture(self._space.build(trial.point), {constant: factor})
-        result = evaluate_workload(self._workload, architecture, mapper, self._options)
+        result = evaluate_workload(self._workload(trial), architecture, mapper, self._options)
         if isinstance(result, Infeasible):
             raise UserError(f"trial {trial.number} is no longer feasible: {result}")
         return result.metrics.to_dict()
+
+    def _workload(self, trial: Trial) -> Workload:
+        """As the trial's design chose it."""
+        choices = getattr(self._space, "choices", None)
+        key = None if choices is None else replace(choices.of(trial.point), support=ZeroSupport.NONE)
+        if key not in self._workloads:
+            self._workloads[key] = recorded_workload(self._config, self._space, trial.point)
+        return self._workloads[key]
 
 
 def _remapped(found: Sensitivity, again: _Again, own: "_OwnMetrics | None", progress: Progress | None) -> Sensitivity:

@@ -75,6 +75,10 @@ def _mostly_bound_by(design: Mapping[str, Any]) -> str:
     if "layers" in design:
         name, share = _largest(time_shares(design), 1)[0]
         return f"{name}, {_percent(share)} of the time"
+    if "serving" in design:
+        bound = design["serving"]["decode"]["bound_by"]
+        name = max(bound, key=bound.__getitem__)
+        return f"{name}, {_percent(bound[name])} of a decode step"
     if "networks" in design:
         compute, channel, total = (
             sum(n["weight"] * n[key] for n in design["networks"])

@@ -3,7 +3,7 @@
 import importlib
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -11,7 +11,7 @@ from typing import Any, final
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.quantities import kind_of, read_field
 from codesign.evaluation.design import DesignSpace, SpaceWithGoals, SpaceWithRules
-from codesign.evaluation.metrics import OBJECTIVES, UNITS, metric_field
+from codesign.evaluation.metrics import OBJECTIVES, UNITS, JudgedMetric, metric_field
 from codesign.evaluation.own_metrics import MetricFunction
 from codesign.optim.outcomes import OutcomeConstraint, parse_constraints
 
@@ -39,18 +39,24 @@ class Goals:
     metrics: tuple[tuple[str, MetricFunction], ...]
 
 
-def read_goals(objectives: Sequence[str], constraints: Sequence[str], space: DesignSpace) -> Goals:
+def read_goals(
+    objectives: Sequence[str],
+    constraints: Sequence[str],
+    space: DesignSpace,
+    judged: Mapping[str, JudgedMetric] | None = None,
+) -> Goals:
     """The goals that a person named.
 
     Args:
         objectives: Metrics by short or full name, metrics of the space, or ``module:function``; empty: the space's own or `DEFAULT_OBJECTIVES`.
         constraints: ``latency<=5ms``, ``power_w<=2``, ``my_module:cost<=100``, or an expression over parameters such as ``pe_rows>=8``.
         space: What is searched.
+        judged: Further metrics that the judge gives, by what they are called.
 
     Raises:
-        UserError: An unknown name, a unit that does not fit, a function that cannot be had.
+        UserError: An unknown name, an objective that is better the greater it is, a unit that does not fit, a function that cannot be had.
     """
-    metrics = _Metrics(space)
+    metrics = _Metrics(space, judged or {})
     of_space, kept = (space.objectives, space.bounds) if isinstance(space, SpaceWithGoals) else ((), ())
     names = [metrics.field(name, "objective") for name in objectives or of_space or DEFAULT_OBJECTIVES]
     bounds: list[OutcomeConstraint] = []
@@ -74,7 +80,7 @@ def own_metrics(names: Sequence[str], space: DesignSpace) -> tuple[tuple[str, Me
     Raises:
         UserError: One is neither of the space nor a ``module:function`` that can be had.
     """
-    metrics = _Metrics(space)
+    metrics = _Metrics(space, {})
     wanted = {metrics.field(name, "metric") for name in names if name not in UNITS and name != "leakage_w"}
     return tuple((name, function) for name, function in metrics.used() if name in wanted)
 
@@ -95,11 +101,21 @@ def ruled(space: DesignSpace, rules: Sequence[str]) -> DesignSpace:
     return space.with_rules(rules)
 
 
+def _refuse_greater(name: str, instead: str | None, kind: str) -> None:
+    """Refuse to minimise what is better the greater it is."""
+    if kind == "objective" and instead is not None:
+        raise UserError(
+            f"objectives are minimised, and {name!r} is better the greater it is",
+            hint=f"minimise {instead!r}, or bound it: --constraint '{name}>=...'",
+        )
+
+
 class _Metrics:
     """The metrics that may be named, and those of the user's own that were."""
 
-    def __init__(self, space: DesignSpace) -> None:
+    def __init__(self, space: DesignSpace, judged: Mapping[str, JudgedMetric]) -> None:
         self._space = space
+        self._judged = judged
         self._own: dict[str, MetricFunction] = dict(space.metrics if isinstance(space, SpaceWithGoals) else ())
         self._loaded: dict[str, MetricFunction] = {}
 
@@ -109,13 +125,18 @@ class _Metrics:
 
     def field(self, name: str, kind: str) -> str:
         """The name of a metric in the record of a trial."""
+        if name in self._judged:
+            metric = self._judged[name]
+            _refuse_greater(name, metric.instead, kind)
+            return metric.field
         if name in self._own:
+            _refuse_greater(name, getattr(self._own[name], "instead", None), kind)
             return name
         if ":" in name:
             self._loaded.setdefault(name, load_metric(name))
             return name
         if name not in OBJECTIVES and name not in UNITS:
-            known = [*OBJECTIVES, *UNITS, *self._own]
+            known = [*OBJECTIVES, *UNITS, *self._judged, *self._own]
             error = unknown_name(kind, name, known)
             raise UserError(error.message, hint=f"{error.hint}; or module:function of your own")
         return metric_field(name, kind=kind)
@@ -129,8 +150,9 @@ class _Metrics:
             if match is None and not parameters & set(re.findall(r"[A-Za-z_]\w*", text)):
                 raise UserError(f"expected a bound such as power_w<=2 or latency<=5ms, got {text!r}")
             return None
-        if name not in OBJECTIVES and name not in UNITS and name not in self._own and ":" not in name:
-            known = [*OBJECTIVES, *UNITS, *self._own, *parameters]
+        known = [*OBJECTIVES, *UNITS, *self._judged, *self._own]
+        if name not in known and ":" not in name:
+            known = [*known, *parameters]
             raise unknown_name("metric or parameter", name, known)
         field = self.field(name, "metric")
         try:

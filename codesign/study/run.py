@@ -14,9 +14,11 @@ from codesign.core.errors import UserError
 from codesign.evaluation.design import DesignEvaluator, DesignSpace, describe_space, load_design_space
 from codesign.evaluation.executors import open_executor
 from codesign.evaluation.faults import Guarded
-from codesign.evaluation.judges import Judge, analytical, low_fidelity, make_judge
+from codesign.evaluation.judges import ByChoice, Judge, analytical, low_fidelity, make_judge, space_with_choices
+from codesign.evaluation.own_metrics import WithOwnMetrics
 from codesign.evaluation.robust import RobustEvaluator, check_goals
-from codesign.evaluation.specification import EVENT
+from codesign.evaluation.serving import SERVING_METRICS
+from codesign.evaluation.specification import EVENT, PARETO
 from codesign.optim import Optimizer
 from codesign.optim import create as create_optimizer
 from codesign.optim.certificate import Certificate
@@ -27,6 +29,7 @@ from codesign.study.explore import AskTell, explore
 from codesign.study.former_records import LOW_FIDELITY_PREFIX, LOW_FIDELITY_SUFFIX
 from codesign.study.goals import Goals, read_goals, ruled
 from codesign.study.low_fidelity_first import LowFidelityFirst
+from codesign.study.mapping_front import MappingFront, check_per_design, mapping_front, write_mapping_front
 from codesign.study.proof import GapHistory, write_proof
 from codesign.study.retime import TimedDesign, time_front, write_timed_front
 from codesign.study.specification import DEFAULT_TRIALS, PROVING, StudySpec, write_study_spec
@@ -91,11 +94,13 @@ class StudyRun:
         study: Still open.
         certificate: What is proven of its front, where that was asked for.
         timed: Its front in the event tier, where that was asked for.
+        mappings: Its front over designs and mappings, where that was asked for.
     """
 
     study: Study
     certificate: Certificate | None
     timed: tuple[TimedDesign, ...] = ()
+    mappings: MappingFront | None = None
 
 
 @final
@@ -166,12 +171,15 @@ def prepare(spec: StudySpec) -> PreparedStudy:
     Raises:
         UserError: A name is unknown, or fields do not go together.
     """
-    space = load_design_space(spec.space)
-    goals = read_goals(spec.search.objectives, spec.search.constraints, space)
+    space = space_with_choices(spec.choices, spec.workload, spec.judge, load_design_space(spec.space))
+    judged = SERVING_METRICS if spec.workload.serving is not None else {}
+    goals = read_goals(spec.search.objectives, spec.search.constraints, space, judged)
     if not 2 <= len(goals.objectives) <= 4:
         raise UserError(f"expected two to four objectives, got {len(goals.objectives)}: {' '.join(goals.objectives)}")
     space = ruled(space, goals.rules)
-    check_goals(spec.judge, (*goals.objectives, *(b.metric for b in goals.bounds)))
+    named = (*goals.objectives, *(b.metric for b in goals.bounds))
+    check_goals(spec.judge, named)
+    check_per_design(spec.judge, named)
     how = spec.judge if spec.fidelity.fidelities == "two" else analytical(spec.judge)
     judge = make_judge(spec.workload, how, space, seed=spec.search.seed, metrics=goals.metrics)
     prepared = PreparedStudy(spec, space, goals, judge)
@@ -203,6 +211,10 @@ def run_study(spec: StudySpec, listener: Listener | None = None) -> StudyRun:
         if spec.judge.timing == EVENT:
             run = replace(run, timed=time_front(study, spec.judge.timing_table))
             write_timed_front(run.timed, Path(place.out))
+        if spec.judge.per_design == PARETO:
+            mappings = mapping_front(study, prepared.judge, spec.judge.time_limit_s)
+            run = replace(run, mappings=mappings)
+            write_mapping_front(mappings, Path(place.out))
     except BaseException:
         study.close()
         raise
@@ -249,10 +261,14 @@ def _worth_a_look(trials: int) -> bool:
 
 def _lower_bounds(judge: Judge) -> LowerBounds | None:
     """What no design can be below, where the judge maps layer by layer in a way that bounds cover."""
-    from codesign.bounds.design import DesignBounds, why_not
+    from codesign.bounds.design import METRICS, DesignBounds, why_not
     from codesign.bounds.scenarios import ScenarioBounds
 
     evaluate = judge.evaluate
+    if isinstance(evaluate, WithOwnMetrics):
+        if not METRICS.isdisjoint(name for name, _ in evaluate.metrics):
+            return None  # bounds are of the figure that is replaced
+        evaluate = evaluate.evaluate
     scenarios = [e for _, e in evaluate.scenarios] if isinstance(evaluate, RobustEvaluator) else [evaluate]
     models = []
     for one in scenarios:
@@ -260,6 +276,28 @@ def _lower_bounds(judge: Judge) -> LowerBounds | None:
             return None
         models.append(DesignBounds(one.space, one.workload))
     return models[0] if len(models) == 1 else ScenarioBounds(models)
+
+
+def _choice_bounds(judge: Judge) -> LowerBounds | None:
+    """Bounds where designs choose a precision or zeros: those of every combination; None where designs choose neither."""
+    evaluate = judge.evaluate.evaluate if isinstance(judge.evaluate, WithOwnMetrics) else judge.evaluate
+    if not isinstance(evaluate, ByChoice):
+        return None
+    from codesign.bounds.choices import ChoiceBounds
+    from codesign.bounds.design import why_not
+
+    judges = [e for e in evaluate.evaluators if isinstance(e, DesignEvaluator)]
+    if len(judges) < len(evaluate.evaluators) or why_not(judges[0].options, judges[0].mapper.name) is not None:
+        return None
+    return ChoiceBounds(judges[0].space, evaluate.choices, [judge.workload for judge in judges])
+
+
+def _bounds(judge: Judge, optimizer: str) -> LowerBounds | None:
+    """What an optimiser is told beforehand."""
+    if optimizer not in BOUNDED:
+        return None
+    found = _choice_bounds(judge) if optimizer == PROVING else None
+    return _lower_bounds(judge) if found is None else found
 
 
 def _optimizer(prepared: PreparedStudy, study: Study) -> tuple[AskTell, Study | None]:
@@ -271,7 +309,7 @@ def _optimizer(prepared: PreparedStudy, study: Study) -> tuple[AskTell, Study | 
         study.objectives,
         seed=spec.search.seed,
         constraints=prepared.bounds,
-        bounds=_lower_bounds(prepared.judge) if spec.search.optimizer in BOUNDED else None,
+        bounds=_bounds(prepared.judge, spec.search.optimizer),
         options=prepared.optimizer_options,
     )
     if spec.fidelity.fidelities == "one":

@@ -12,7 +12,7 @@ from codesign.core.files import read_structured, write_atomic
 from codesign.core.json_types import JsonObject
 from codesign.core.specs import json_schema, spec_from_json, spec_to_json
 from codesign.evaluation.executors import EXECUTORS
-from codesign.evaluation.specification import JudgeSpec, WorkloadSpec
+from codesign.evaluation.specification import ChoicesSpec, JudgeSpec, WorkloadSpec
 
 FIDELITIES = ("one", "two")
 LOW_EVALUATIONS, LOW_COST = 200, 0.1
@@ -148,6 +148,7 @@ class StudySpec:
         workload: The networks.
         place: Folder and database.
         space: Hardware space by name, or your own: a file (mine.yaml) or module:attribute.
+        choices: Precision, zeros and support for zeros, beside the parameters of the space.
         search: Optimiser, trials, objectives, constraints, seed.
         judge: How a design is judged.
         fidelity: One, or low-fidelity evaluations first.
@@ -157,6 +158,7 @@ class StudySpec:
     workload: WorkloadSpec
     place: PlaceSpec
     space: str = "scratchpad"
+    choices: ChoicesSpec = field(default_factory=ChoicesSpec)
     search: SearchSpec = field(default_factory=SearchSpec)
     judge: JudgeSpec = field(default_factory=JudgeSpec)
     fidelity: FidelitySpec = field(default_factory=FidelitySpec)

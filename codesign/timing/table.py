@@ -300,6 +300,16 @@ def encode_timing(timing: Timing, architecture: Architecture) -> Machine:
     )
 
 
+def tile_buffers(timing: Timing, architecture: Architecture) -> tuple[str, ...]:
+    """Names of the buffers of finite capacity whose tiles are events."""
+    events = encode_timing(timing, architecture).level_int[:, 0]
+    return tuple(
+        level.name
+        for level, is_event in zip(architecture.levels, events, strict=True)
+        if is_event and level.capacity_bytes is not None
+    )
+
+
 def whole_cycles(cycles: float) -> int:
     """Cycles of a finished run: whole ones."""
     return math.ceil(cycles - 1e-9 * max(1.0, cycles))

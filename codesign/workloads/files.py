@@ -60,6 +60,7 @@ def _override(tensor: Tensor, tensors: Fields) -> Tensor:
     bits = fields.integer("bits", tensor.bits, least=1)
     partial_bits = fields.integer("partial_bits", max(bits, tensor.partial_bits) if tensor.is_output else bits, least=1)
     role = fields.text("role", tensor.role.value)
+    scale_bits = fields.number("scale_bits", tensor.scale_bits, least=0)
     density = tensor.density
     if fields.has("density"):
         density = density_from_json(fields.raw("density"), f"{fields.where}, `density`")
@@ -73,7 +74,9 @@ def _override(tensor: Tensor, tensors: Fields) -> Tensor:
             f"`role` of {tensor.name!r} must be {'output' if tensor.is_output else 'input or weight'}, got {describe(role)}",
             where=fields.where,
         )
-    return replace(tensor, bits=bits, partial_bits=partial_bits, role=parsed_role, density=density)
+    return replace(
+        tensor, bits=bits, partial_bits=partial_bits, role=parsed_role, density=density, scale_bits=scale_bits
+    )
 
 
 def computation_to_json(computation: Computation) -> JsonObject:
@@ -91,6 +94,8 @@ def computation_to_json(computation: Computation) -> JsonObject:
             changed["role"] = tensor.role.value
         if tensor.bits != plain.bits:
             changed["bits"] = tensor.bits
+        if tensor.scale_bits:
+            changed["scale_bits"] = tensor.scale_bits
         if tensor.density != DENSE:
             changed["density"] = tensor.density.to_json()
         if changed:

@@ -23,12 +23,14 @@ class ElementFormat:
         bits: Of an element.
         scale_bits: Of the scale that a block shares.
         block: Elements that share it.
+        floating: Whether it is a float.
     """
 
     name: str
     bits: int
     scale_bits: int = 0
     block: int = 1
+    floating: bool = False
 
     @property
     def extra_bits(self) -> float:
@@ -39,18 +41,18 @@ class ElementFormat:
 FORMATS = {
     f.name: f
     for f in (
-        ElementFormat("fp32", 32),
-        ElementFormat("fp16", 16),
-        ElementFormat("bf16", 16),
-        ElementFormat("fp8", 8),
-        ElementFormat("fp4", 4),
+        ElementFormat("fp32", 32, floating=True),
+        ElementFormat("fp16", 16, floating=True),
+        ElementFormat("bf16", 16, floating=True),
+        ElementFormat("fp8", 8, floating=True),
+        ElementFormat("fp4", 4, floating=True),
         ElementFormat("int8", 8),
         ElementFormat("int4", 4),
-        ElementFormat("mxfp8", 8, 8, 32),
-        ElementFormat("mxfp6", 6, 8, 32),
-        ElementFormat("mxfp4", 4, 8, 32),
+        ElementFormat("mxfp8", 8, 8, 32, floating=True),
+        ElementFormat("mxfp6", 6, 8, 32, floating=True),
+        ElementFormat("mxfp4", 4, 8, 32, floating=True),
         ElementFormat("mxint8", 8, 8, 32),
-        ElementFormat("nvfp4", 4, 8, 16),
+        ElementFormat("nvfp4", 4, 8, 16, floating=True),
     )
 }
 """Formats by name. `mx`: OCP Microscaling 1.0; `nvfp4`: an FP8 scale for every 16 elements (NVIDIA Blackwell)."""
@@ -130,6 +132,24 @@ class Precision:
     def of(self, operator: str) -> "Precision":
         """That of an operator."""
         return next((p for pattern, p in self.layers.items() if fnmatch.fnmatchcase(operator, pattern)), self)
+
+
+Widths = tuple[tuple[int, bool], tuple[int, bool]]
+"""(bits, whether a float) of the two operands of a MAC, the wider first."""
+
+
+def operand_widths(network: Network, precision: Precision) -> frozenset[Widths]:
+    """The pairs of operands that the MACs of a network at a precision are given; computations of two operands alone."""
+    kinds = _formats(network, precision)
+    found: set[Widths] = set()
+    for operator in network.operators:
+        if operator.computation is None or len(operator.computation.inputs) != 2:
+            continue
+        inputs = zip(operator.computation.tensors, operator.operands, strict=True)
+        pair = [kinds[name] for tensor, name in inputs if not tensor.is_output]
+        wide, narrow = sorted(((k.bits, k.floating) for k in pair), reverse=True)
+        found.add((wide, narrow))
+    return frozenset(found)
 
 
 def narrowed(computation: Computation, precision: Precision) -> Computation:

@@ -13,6 +13,8 @@ from codesign.core.files import read_structured
 from codesign.workloads.builder import NetworkBuilder
 from codesign.workloads.fuse import fuse
 from codesign.workloads.network import Network
+from codesign.workloads.network_zeros import NetworkZeros, with_zeros
+from codesign.workloads.precision import Precision, with_precision
 from codesign.workloads.zoo import normalized
 from codesign.workloads.zoo.language_models import LANGUAGE_MODELS, LanguageModel, language_model
 from codesign.workloads.zoo.routing import Routing, expected_distinct
@@ -112,6 +114,8 @@ class ServingSpec:
         batch: Sequences that are decoded together.
         chips: What each layer is split over.
         routing: Which experts a batch reaches.
+        precision: Widths of weights, activations and caches, like W4A16KV8; None: as wide as the MACs.
+        zeros: Where tensors have zeros, like weight=2:4; None: none are known.
     """
 
     name: str
@@ -120,6 +124,8 @@ class ServingSpec:
     batch: int = 1
     chips: Chips = Chips()
     routing: Routing = Routing.EXPECTED
+    precision: str | None = None
+    zeros: str | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.batch, bool) or not isinstance(self.batch, int) or self.batch < 1:
@@ -133,6 +139,23 @@ class ServingSpec:
                 where=f"model {self.name!r}",
             )
         split_model(self.model, self.chips.count)
+        if self.precision is not None:
+            Precision.parse(self.precision)
+        if self.zeros is not None:
+            NetworkZeros.parse(self.zeros)
+
+    def at(self, precision: str | None, zeros: str | None) -> "ServingSpec":
+        """The same at a precision and with zeros; None leaves what the file says."""
+        return replace(self, precision=precision or self.precision, zeros=zeros or self.zeros)
+
+    def widths(self, bits: int) -> tuple[float, float, float]:
+        """Bits of a weight, an activation and an element of the cache, scales included; `bits` where no precision is given (rule V7)."""
+        if self.precision is None:
+            return float(bits), float(bits), float(bits)
+        wanted = Precision.parse(self.precision)
+        kinds = (wanted.weights, wanted.activations, wanted.cache or wanted.activations)
+        weight, activation, cache = (kind.bits + kind.extra_bits for kind in kinds)
+        return weight, activation, cache
 
     @property
     def mean_output(self) -> float:
@@ -186,9 +209,12 @@ class ServingSpec:
     def _network(self, batch: int, tokens: int, past: int, bits: int, partial_bits: int | None) -> Network:
         part = split_model(self.model, self.chips.count)
         net = NetworkBuilder(self.name, batch, bits, partial_bits)
-        return fuse(net.build(*language_model(net, part, tokens, past, self.routing)))
+        made = fuse(net.build(*language_model(net, part, tokens, past, self.routing)))
+        if self.precision is not None:
+            made = with_precision(made, Precision.parse(self.precision))
+        return made if self.zeros is None else with_zeros(made, NetworkZeros.parse(self.zeros))
 
-    def exchanged_bytes(self, rows: int, bits: int) -> float:
+    def exchanged_bytes(self, rows: int, bits: float) -> float:
         """Size of the tensor that the chips add up after attention and after the feed-forward layer."""
         return rows * self.model.width * bits / 8
 
@@ -248,7 +274,7 @@ def split_model(model: LanguageModel, chips: int) -> LanguageModel:
 
 # ---- files -----------------------------------------------------------------------------------
 
-_KEYS = {"format", "model", "requests", "trace", "batch", "chips", "routing"}
+_KEYS = {"format", "model", "requests", "trace", "batch", "chips", "routing", "precision", "zeros"}
 _CHIP_KEYS = {"count", "link_bytes_per_s", "link_latency_s", "link_pj_per_byte", "collective"}
 
 
@@ -290,7 +316,9 @@ def serving_from_json(raw: Any, folder: Path = Path()) -> ServingSpec:
         raise unknown_name("routing", routing, [r.value for r in Routing])
     found = models[normalized(name)]
     chips = _chips(raw.get("chips", {}))
-    return ServingSpec(found, LANGUAGE_MODELS[found], requests, raw.get("batch", 1), chips, Routing(routing))
+    precision, zeros = (None if raw.get(key) is None else str(raw[key]) for key in ("precision", "zeros"))
+    batch, model = raw.get("batch", 1), LANGUAGE_MODELS[found]
+    return ServingSpec(found, model, requests, batch, chips, Routing(routing), precision, zeros)
 
 
 def _histogram(raw: Any) -> tuple[Requests, ...]:

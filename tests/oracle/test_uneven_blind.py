@@ -388,6 +388,12 @@ def test_optimum_with_imperfect_outermost_loops_is_that_of_all_nests(seed: int) 
     assert found.proven or math.isinf(found.value)
 
 
+def test_an_imperfect_loop_stands_outside_the_fan_out_above_the_outermost_buffer() -> None:
+    operator, machine, goal = problem(1014, imperfect=True)
+    found = solve(operator, machine, goal, Factors(True, True))
+    assert found.value == pytest.approx(735.0097310196635, rel=1e-12)  # of all nests: the case 14 below
+
+
 @pytest.mark.slow("oracle")
 @pytest.mark.parametrize("seed", range(10, 60))
 @pytest.mark.parametrize("imperfect", [False, True])

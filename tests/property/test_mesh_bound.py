@@ -7,16 +7,17 @@ from fractions import Fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codesign.arch.architecture import Architecture, Links
+from codesign.arch.architecture import Architecture, LevelKind, Links
 from codesign.arch.mesh import MeshLinks
 from codesign.cost.cost import Cost, evaluate
-from codesign.mapping.mapping import Mapping, Spatial, Storage
+from codesign.mapping.mapping import Mapping, Spatial, Storage, Temporal
 from codesign.timing.noc.network import reduction_steps
 from codesign.timing.simulate import Run, simulate
 from codesign.timing.table import Timing
 from codesign.workloads.computation import Computation
 from tests.property.test_kernel_against_oracle import problems
 
+Loads = dict[tuple[bool, int, int], Fraction]
 Problem = tuple[Computation, Architecture, Mapping]
 NO_LATENCIES = Timing("none")
 
@@ -76,7 +77,10 @@ def test_loads_of_links_are_those_of_sets_of_links(problem: Problem, data: st.Da
 def busiest_link(
     computation: Computation, architecture: Architecture, mapping: Mapping, m: int, cost: Cost
 ) -> Fraction | None:
-    """The busiest link by sets, where every tensor that crosses is kept by the level right below; None elsewhere."""
+    """Cycles of the mesh by sets of links, where every tensor that crosses is kept by the level right below; None elsewhere.
+
+    Tensors that fill buffers take turns, and whole tiles have whole flits; what streams to registers shares the links.
+    """
     links = architecture.levels[m].fanout.mesh
     assert links is not None
     above = {s.tensor for s in mapping.nodes if isinstance(s, Storage) and architecture.level_index[s.level] <= m}
@@ -84,7 +88,9 @@ def busiest_link(
     names = {t.name for t in computation.tensors}
     if above != names or below != names:
         return None
-    load: dict[tuple[bool, int, int], Fraction] = {}
+    shared: Loads = {}
+    cycles = {False: Fraction(0), True: Fraction(0)}
+    registers = architecture.levels[m + 1].kind is LevelKind.REGISTERS
     children = children_of(computation, architecture, mapping, m, links.width)
     inner = {t.tensor: t for t in cost.levels[m + 1].tensors}
     for tensor in computation.tensors:
@@ -96,7 +102,11 @@ def busiest_link(
         instances = cost.levels[m + 1].instances
         fills = Fraction(inner[tensor.name].fills, instances)
         bits = tensor.bits if m == 0 else tensor.partial_bits
+        load: Loads = shared if registers else {}
         part = Fraction(bits, len(links.parents) * links.flit_bits)
+        tile = inner[tensor.name].tile_words
+        if not registers and moves_whole(computation, architecture, mapping, m + 1, tensor.name):
+            part = Fraction(math.ceil(tile * part), tile)
         written = stored(computation, architecture, mapping, m, fills)
         for members in groups.values():
             for parent in links.parents:
@@ -104,7 +114,47 @@ def busiest_link(
                     down(load, links.width, parent, members[:1] if output else members, fills * part)
                 if output:
                     up(load, links.width, parent, tuple(members), written * part)
-    return max(load.values(), default=Fraction(0))
+        if not registers:
+            for way in cycles:
+                cycles[way] += max((v for (w, _, _), v in load.items() if w is way), default=Fraction(0))
+    for way in cycles:
+        cycles[way] += max((v for (w, _, _), v in shared.items() if w is way), default=Fraction(0))
+    return max(cycles.values())
+
+
+def moves_whole(computation: Computation, architecture: Architecture, mapping: Mapping, v: int, name: str) -> bool:
+    """Whether the innermost temporal loop outside a tensor's tile at level v leaves no element of it in place, or all of them."""
+    tensor = next(t for t in computation.tensors if t.name == name)
+    nodes = list(mapping.nodes)
+    place = next(
+        i
+        for i, n in enumerate(nodes)
+        if isinstance(n, Storage) and n.tensor == name and architecture.level_index[n.level] == v
+    )
+    size: dict[str, int] = {}  # extent of each dimension within the tile
+    for n in nodes[place:]:
+        if not isinstance(n, Storage):
+            size[n.dim] = size.get(n.dim, 1) * n.factor
+    step = dict(size)
+    for n in reversed(nodes[:place]):
+        if isinstance(n, Storage):
+            continue
+        if isinstance(n, Temporal):
+            tiles = []
+            for at in (0, step.get(n.dim, 1)):
+                start = {n.dim: at}
+                spans = [
+                    range(
+                        sum(k * start.get(d, 0) for d, k in axis.terms),
+                        sum(k * (start.get(d, 0) + size.get(d, 1) - 1) for d, k in axis.terms) + 1,
+                    )
+                    for axis in tensor.axes
+                ]
+                tiles.append(spans)
+            apart = any(not set(a) & set(b) for a, b in zip(*tiles, strict=True))
+            return apart or tiles[0] == tiles[1]
+        step[n.dim] = step.get(n.dim, 1) * n.factor
+    return True
 
 
 def stored(computation: Computation, architecture: Architecture, mapping: Mapping, m: int, fills: Fraction) -> Fraction:
@@ -146,9 +196,6 @@ def path(width: int, source: int, target: int) -> list[tuple[int, int]]:
         links.append((here, after))
         here = after
     return links
-
-
-Loads = dict[tuple[bool, int, int], Fraction]
 
 
 def down(load: Loads, width: int, parent: int, members: list[int], flits: Fraction) -> None:

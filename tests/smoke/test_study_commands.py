@@ -79,7 +79,10 @@ def test_bounds_take_the_names_of_objectives_and_may_be_written_otherwise_on_res
 
 
 def test_two_fidelities_keep_low_fidelity_evaluations_beside_the_study(tmp_path: Path) -> None:
+    """The high fidelity is simulated, the low one is analytical."""
     options = (
+        "--timing",
+        "event",
         "--network",
         NETWORK,
         "--evaluations",
@@ -99,6 +102,13 @@ def test_two_fidelities_keep_low_fidelity_evaluations_beside_the_study(tmp_path:
     study = Study.open(tmp_path / "f")
     assert study.config["optimizer"] == "mobo, two fidelities"
     assert study.config["evaluation"]["low_fidelity"]["evaluations"] == 20
+    assert study.config["evaluation"]["timing"] == "event"
+    timed = {row["trial"]: row for row in json.loads((tmp_path / "f" / "timing.json").read_text())["front"]}
+    for trial in study.front():
+        row, layers = timed[trial.number], study.detail(trial.number)["layers"]
+        assert row["latency_cycles"] > row["analytic_cycles"]
+        assert sum(x["event_cycles"] * x["count"] for x in layers) <= row["latency_cycles"]
+        assert trial.metrics == row["metrics"]  # the search saw the simulated cycles: nothing changes after it
 
 
 def test_whole_networks_are_scheduled_inside_the_search(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from codesign.cost.sparse.metadata import aligned
 from codesign.mapping.constraints import Keep, MappingProblem
 from codesign.mapping.nest import FloatArray
 from codesign.workloads.computation import Computation, Tensor
+from codesign.workloads.density import DENSE
 
 FIXED_POINT = 1 << 16
 """Capacities and elements of sparse problems are counted in bits over this."""
@@ -153,7 +154,9 @@ def _actions(
 def format_of(level: StorageLevel, tensor: Tensor) -> TensorFormat | None:
     """The format of a tensor at a level."""
     found = [f for f in level.sparsity.formats if may_keep(frozenset({f.tensor}), tensor)]
-    return found[0] if found else None
+    if not found or (found[0].where_zeros and tensor.density == DENSE):
+        return None
+    return found[0]
 
 
 def format_share(level: StorageLevel, tensor: Tensor, fraction: float, *, outermost: bool) -> float:

@@ -12,7 +12,7 @@ from codesign.cost.arrays import may_keep
 from codesign.cost.sparse.nest_view import Loop, NestView, Place, region
 from codesign.mapping.mapping import Spatial, Temporal
 from codesign.workloads.computation import Computation, Tensor
-from codesign.workloads.density import Actual, Extents
+from codesign.workloads.density import DENSE, Actual, Extents
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def level_formats(view: NestView) -> dict[tuple[int, str], TensorFormat]:
                         where=f"architecture {view.architecture.name!r}",
                         hint="give the format at a level that keeps the tensor",
                     )
-                if (v, tensor.name) in view.places:
+                if (v, tensor.name) in view.places and not (kept.where_zeros and tensor.density == DENSE):
                     found[v, tensor.name] = kept
     return found
 

@@ -9,14 +9,14 @@ import logging
 import re
 from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as MappingABC
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields, describe
 from codesign.formats.timeloop.added_levels import AXES, level_by_level
-from codesign.mapping.constraints import Constraints, Keep, LevelConstraints
+from codesign.mapping.constraints import Constraints, FactorRange, Keep, LevelConstraints
 from codesign.mapping.mapping import Axis, LevelMapping, Mapping
 from codesign.workloads.computation import Computation
 
@@ -45,6 +45,7 @@ class _Directive:
         keep: Tensors to keep.
         bypass: Tensors not to keep.
         where: For messages.
+        ranges: (least, most) by dimension; most is None where only the least is given.
     """
 
     level: str
@@ -55,6 +56,7 @@ class _Directive:
     keep: tuple[str, ...]
     bypass: tuple[str, ...]
     where: str
+    ranges: MappingABC[str, tuple[int, int | None]] = field(default_factory=dict)
 
 
 def mapping_from_timeloop(
@@ -81,6 +83,10 @@ def mapping_from_timeloop(
     for item in _directives(value, computation, architecture, where, aliases or {}):
         if (item.level, item.kind) in directives:
             raise UserError(f"two {item.kind} entries for level {item.level!r}", where=where)
+        if item.ranges:
+            raise UserError(
+                "`factors`: a range cannot be expressed in a mapping; give an exact factor", where=item.where
+            )
         directives[item.level, item.kind] = item
     levels = []
     for position, level in enumerate(architecture.levels):
@@ -151,6 +157,7 @@ def _directive(
         raise unknown_name("level", target, architecture.level_index, where=where)
     fields.where = where = f"{where} ({kind_name} of {target!r})"
     factors: dict[str, int] = {}
+    ranges: dict[str, tuple[int, int | None]] = {}
     permutation: tuple[str, ...] = ()
     split = None
     keep: tuple[str, ...] = ()
@@ -163,14 +170,14 @@ def _directive(
         if both:
             raise UserError(f"{sorted(both)[0]!r} is both kept and bypassed", where=where)
     else:
-        factors = _factors(fields.raw("factors", ""), computation, where)
+        factors, ranges = _factors(fields.raw("factors", ""), computation, where)
         permutation = _permutation(fields.raw("permutation", ""), computation, where)
         if kind == "spatial":
             split = fields.integer("split", None, least=0)
             if fields.flag("no_link_transfer", False):
                 _log.warning("%s: no_link_transfer is how these files are always evaluated here", where)
     fields.finish()
-    return _Directive(target, kind, factors, permutation, split, keep, bypass, where)
+    return _Directive(target, kind, factors, permutation, split, keep, bypass, where, ranges)
 
 
 def _known(names: Iterable[str], known: Sequence[str], kind: str, where: str) -> tuple[str, ...]:
@@ -183,44 +190,55 @@ def _known(names: Iterable[str], known: Sequence[str], kind: str, where: str) ->
     return result
 
 
-def _factors(value: Any, computation: Computation, where: str) -> dict[str, int]:
-    """Factor by dimension of ``R3 S1``, ``R=3,S=1``, ``[R=3, S=1]`` or ``{R: 3, S: 1}``."""
+_Factors = tuple[dict[str, int], dict[str, tuple[int, int | None]]]
+
+
+def _factors(value: Any, computation: Computation, where: str) -> _Factors:
+    """Factors and ranges by dimension of ``R3 S1``, ``R=3,S<=2``, ``[R=3, S>=2]`` or ``{R: 3, S: 1}``."""
     if isinstance(value, dict):
-        pieces = [f"{dim}={factor}" for dim, factor in value.items()]
+        pieces = [f"{dim}{'' if str(factor).startswith(('<', '>')) else '='}{factor}" for dim, factor in value.items()]
     elif isinstance(value, list):
         pieces = [str(item) for item in value]
     elif isinstance(value, str):
-        pieces = re.sub(r"\s*(<=|=)\s*", r"\1", value).replace(",", " ,").split()
+        pieces = re.sub(r"\s*(<=|>=|=)\s*", r"\1", value).replace(",", " ,").split()
     else:
         raise UserError(f"`factors` must be text or a list, got {describe(value)}", where=where)
     factors: dict[str, int] = {}
+    ranges: dict[str, tuple[int, int | None]] = {}
     for piece in pieces:
         text = piece.strip().lstrip(",").strip()
         if not text:
             continue
-        dim, factor = _factor(text, computation, where)
-        if dim in factors:
+        dim, sign, factor = _factor(text, computation, where)
+        least, most = ranges.get(dim, (1, None))
+        if dim in factors or (sign == "<=" and most is not None) or (sign == ">=" and least > 1):
             raise UserError(f"`factors` names dimension {dim!r} twice", where=where)
-        factors[dim] = factor
-    return factors
+        if sign == "=":
+            if dim in ranges:
+                raise UserError(f"`factors` names dimension {dim!r} twice", where=where)
+            factors[dim] = factor
+            continue
+        least, most = (least, factor) if sign == "<=" else (factor, most)
+        if not 1 <= least <= (least if most is None else most):
+            raise UserError(f"`factors`: the range of {dim!r} holds no factor >= 1", where=where)
+        ranges[dim] = (least, most)
+    return factors, ranges
 
 
-def _factor(text: str, computation: Computation, where: str) -> tuple[str, int]:
+def _factor(text: str, computation: Computation, where: str) -> tuple[str, str, int]:
     if text.isdigit() or re.search(r"\d,\d", text):
         raise UserError(
             f"`factors`: a remainder ({text!r}) cannot be expressed; factors must divide the bound", where=where
         )
-    if "<" in text or ">" in text:
-        raise UserError(f"`factors`: a range ({text!r}) cannot be expressed; give an exact factor or none", where=where)
-    match = re.fullmatch(r"([A-Za-z_]\w*?)\s*=?\s*(-?\d+)", text)
+    match = re.fullmatch(r"([A-Za-z_]\w*?)\s*(<=|>=|=)?\s*(-?\d+)", text)
     if match is None:
-        raise UserError(f"`factors` must be like R3 or R=3, got {text!r}", where=where)
-    dim, factor = match[1], int(match[2])
+        raise UserError(f"`factors` must be like R3, R=3, R<=3 or R>=3, got {text!r}", where=where)
+    dim, sign, factor = match[1], match[2] or "=", int(match[3])
     if dim not in computation.sizes:
         raise unknown_name("dimension", dim, computation.dims, where=where)
     if factor < 0:
         raise UserError(f"factor of {dim!r} must be >= 0, got {factor}", where=where)
-    return dim, factor
+    return dim, sign, factor
 
 
 def _permutation(value: Any, computation: Computation, where: str) -> tuple[str, ...]:
@@ -270,6 +288,7 @@ def constraints_from_timeloop(
     """
     if isinstance(value, dict) and "constraints" in value:
         value = value["constraints"]
+    value, least_use = _without_utilization(value, where)
     levels: dict[str, LevelConstraints] = {}
     seen: set[tuple[str, str]] = set()
     for item in _directives(value, computation, architecture, where, aliases or {}):
@@ -279,14 +298,38 @@ def constraints_from_timeloop(
         entry = levels.get(item.level, LevelConstraints(item.level))
         levels[item.level] = _constrain(entry, item, computation)
     ordered = sorted(levels.values(), key=lambda entry: architecture.level_index[entry.level])
-    return Constraints(tuple(ordered), free_bypass=True)
+    return Constraints(tuple(ordered), free_bypass=True, min_utilization=least_use)
+
+
+def _without_utilization(value: Any, where: str) -> tuple[Any, float]:
+    """The directives but those on utilisation, and the largest share of the MAC units that these ask for."""
+    entries = value.get("targets", value.get("nodes")) if isinstance(value, dict) else value
+    if not isinstance(entries, list):
+        return value, 0.0
+    rest, least = [], 0.0
+    for i, item in enumerate(entries):
+        if not isinstance(item, dict) or item.get("type") not in ("utilization", "parallelism"):
+            rest.append(item)
+            continue
+        fields = Fields(item, f"{where}, entry {i + 1} ({item['type']})")
+        fields.raw("type")
+        fields.raw("target", None)
+        share = fields.number("min", least=0)
+        fields.finish()
+        if share > 1:
+            raise UserError(f"`min` must be a share in [0, 1], got {share:g}", where=fields.where)
+        least = max(least, share)
+    return ({**value, "targets" if "targets" in value else "nodes": rest} if isinstance(value, dict) else rest), least
 
 
 def _constrain(entry: LevelConstraints, item: _Directive, computation: Computation) -> LevelConstraints:
     if item.kind == "bypass":
         return replace(entry, keep=frozenset(item.keep), bypass=frozenset(item.bypass))
     exact = tuple((dim, computation.sizes[dim] if factor == 0 else factor) for dim, factor in item.factors.items())
-    if item.kind == "temporal":
+    spatial = item.kind == "spatial"
+    ranges = tuple(FactorRange(dim, least, most, spatial) for dim, (least, most) in item.ranges.items())
+    entry = replace(entry, ranges=(*entry.ranges, *ranges))
+    if not spatial:
         return replace(entry, temporal=exact, order=item.permutation)
     if item.split is None:
         return replace(entry, spatial=exact)
@@ -358,19 +401,26 @@ def constraints_to_timeloop(
                 kept[decision.value].append(tensor.name)
         if kept["keep"] or kept["bypass"]:
             entries.append({"target": level.name, "type": "bypass", **kept})
-        if item.temporal or item.order:
+        within = [tuple(r for r in item.ranges if r.spatial is spatial) for spatial in (False, True)]
+        if item.temporal or item.order or within[0]:
             order = {"permutation": " ".join(item.order)} if item.order else {}
-            entries.append({"target": level.name, "type": "temporal", **_exact(item.temporal), **order})
-        if item.spatial or item.along_x is not None:
-            entry: dict[str, Any] = {"target": level.name, "type": "spatial", **_exact(item.spatial)}
+            entries.append({"target": level.name, "type": "temporal", **_exact(item.temporal, within[0]), **order})
+        if item.spatial or item.along_x is not None or within[1]:
+            entry: dict[str, Any] = {"target": level.name, "type": "spatial", **_exact(item.spatial, within[1])}
             if item.along_x is not None:
                 first = [d for d in computation.dims if d in item.along_x]
                 entry["permutation"] = " ".join([*first, *(d for d in computation.dims if d not in item.along_x)])
                 entry["split"] = len(first)
             entries.append(entry)
+    if constraints.min_utilization > 0.0:
+        entries.append({"type": "utilization", "min": constraints.min_utilization})
     return entries
 
 
-def _exact(factors: Iterable[tuple[str, int]]) -> dict[str, str]:
-    text = " ".join(f"{dim}={factor}" for dim, factor in factors)
+def _exact(factors: Iterable[tuple[str, int]], ranges: Iterable[FactorRange]) -> dict[str, str]:
+    pieces = [f"{dim}={factor}" for dim, factor in factors]
+    for entry in ranges:
+        pieces += [f"{entry.dim}>={entry.least}"] if entry.least > 1 else []
+        pieces += [f"{entry.dim}<={entry.most}"] if entry.most is not None else []
+    text = " ".join(pieces)
     return {"factors": text} if text else {}

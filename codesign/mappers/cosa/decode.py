@@ -6,8 +6,8 @@ import numpy as np
 
 from codesign.core.jit import njit
 from codesign.cost.kernel import VALID, Kernel, score
-from codesign.mappers.annealing import value_of
 from codesign.mappers.cosa.integer_program import Program
+from codesign.mappers.driver import value_of
 from codesign.mappers.resident_orders import Chain, chain_order, chain_phase
 from codesign.mapping.nest import IntArray, Nest
 from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state, outermost_state

@@ -9,7 +9,6 @@ from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible
-from codesign.mappers.annealing import value_of
 from codesign.mappers.cosa.decode import chain_orders, choose_orders
 from codesign.mappers.cosa.integer_program import PUBLISHED, Form, Settings, make_program
 from codesign.mappers.cosa.matrices import Reading
@@ -17,7 +16,7 @@ from codesign.mappers.cosa.padding import padded
 from codesign.mappers.cosa.polish import polish
 from codesign.mappers.cosa.schedules import Schedule, further_schedules, repaired, solve_program
 from codesign.mappers.cosa.solvers import Solver
-from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
+from codesign.mappers.driver import OBJECTIVE_CODE, Encoded, value_of
 from codesign.mappers.feasibility import smallest_tiles_exceed
 from codesign.mappers.protocol import MapResult, MipReport
 from codesign.mapping.constraints import MappingProblem
@@ -92,6 +91,8 @@ class CosaMapper:
         reuse: Reuse = Reuse.TIMELOOP,
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`. Nothing is random; `evaluated` counts mappings scored by the kernel."""
+        problem.need_perfect(self.name)
+        problem.need_any_utilization(self.name)
         started = time.perf_counter()
         computation, padding = padded(problem.computation, self.pad_primes_above)
         encoded = Encoded.of(replace(problem, computation=computation), reuse)

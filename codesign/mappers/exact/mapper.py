@@ -2,7 +2,7 @@
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
@@ -74,6 +74,16 @@ class ExactMapper:
                 seed=seed,
                 reuse=reuse,
             )
+        if problem.imperfect:
+            from codesign.mappers.imperfect.proof import map_imperfect_exactly
+
+            return map_imperfect_exactly(
+                lambda plain, left: self.map(plain, objective, budget=left, seed=seed, reuse=reuse),
+                problem, objective, budget=budget, seed=seed, reuse=reuse,
+            )  # fmt: skip
+        problem.need_exact_factors()
+        if problem.least_units > 1:
+            return self._map_utilized(problem, objective, budget=budget, seed=seed, reuse=reuse)
         instance = make_instance(problem, reuse)
         best = new_incumbent(
             instance, Goal(objective), started, budget, math.inf if self.effort is None else self.effort
@@ -82,6 +92,25 @@ class ExactMapper:
         if best.nest is not None and unsearched < best.value and best.evaluated < best.scored:
             best.ask(at_once=True)  # stopped: at least as good as annealing
         return to_result(instance, best, unsearched, started, seed)
+
+    def _map_utilized(
+        self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse
+    ) -> MapResult:
+        """With a least utilisation: the optimum without it if it uses enough units, else annealing, its gap to that optimum."""
+        plain = replace(problem, constraints=replace(problem.constraints, min_utilization=0.0))
+        free = self.map(plain, objective, budget=budget, seed=seed, reuse=reuse)
+        if free.mapping is None or free.cost is None or free.mapping.spatial_iterations >= problem.least_units:
+            return free
+        found = AnnealingMapper().map(problem, objective, budget=budget, seed=seed, reuse=reuse)
+        evaluated, seconds = free.evaluated + found.evaluated, free.seconds + found.seconds
+        gap = None
+        if found.cost is not None and free.gap is not None:
+            bound = objective.of(free.cost) / (1.0 + free.gap)
+            gap = objective.of(found.cost) / bound - 1.0 if bound > 0.0 else None
+        proof = Proof.NONE if gap is None else Proof.OPTIMAL if gap <= _ROUNDING else Proof.GAP
+        return replace(
+            found, evaluated=evaluated, seconds=seconds, proof=proof, gap=0.0 if proof is Proof.OPTIMAL else gap
+        )
 
 
 def new_incumbent(

@@ -13,7 +13,7 @@ from codesign.cost.zigzag.arrays import Layer
 from codesign.cost.zigzag.cost import Workspace
 from codesign.cost.zigzag.kernel import complete_order, count_words
 from codesign.cost.zigzag.latency import count_cycles
-from codesign.mappers.annealing import value_of
+from codesign.mappers.driver import value_of
 from codesign.mappers.loop_order.allocation import FITS, allocate
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.mapping.space import shuffle

@@ -10,7 +10,7 @@ import numpy as np
 
 from codesign.core.jit import njit_plain
 from codesign.cost.kernel import VALID, Kernel, score
-from codesign.mappers.annealing import value_of
+from codesign.mappers.driver import value_of
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, TEMPORAL, IntArray, Nest
 from codesign.mapping.space import MapSpace
 

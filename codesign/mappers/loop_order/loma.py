@@ -63,6 +63,8 @@ class LomaMapper:
         reuse: Reuse = Reuse.TIMELOOP,
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`: every order under each of the fullest unrollings that random filling finds."""
+        problem.need_perfect(self.name)
+        problem.need_any_utilization(self.name)
         started = time.perf_counter()
         encoded = Encoded.of(problem, reuse)
         found = EvenSearch.of(encoded)

@@ -91,6 +91,8 @@ class SalsaMapper:
         """See `codesign.mappers.protocol.Mapper`. Without a budget, ``restarts * iterations`` mappings are scored."""
         if self.engine == "exhaustive":
             raise UserError("on this architecture SALSA anneals; the exhaustive engine is the mapper 'loma'")
+        problem.need_perfect(self.name)
+        problem.need_any_utilization(self.name)
         started = time.perf_counter()
         encoded = Encoded.of(problem, reuse)
         search = EvenSearch.of(encoded)

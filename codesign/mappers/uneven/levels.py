@@ -113,9 +113,18 @@ class Case:
         self.fixed: Array = fixed
         self.watch: list[int] = [0]
         self.leak = space.machine.leak_w
-        self.levels = [m for m in range(space.n - 1, -1, -1) if m in always or any(n.level == m for n in self.nodes)]
+        with_nodes = {*always, *(n.level for n in self.nodes)}
+        if with_nodes and self._crosses_above(min(with_nodes)):
+            with_nodes.add(0)
+        self.levels = sorted(with_nodes, reverse=True)
         self.at = {m: [n for n in self.nodes if n.level == m] for m in self.levels}
         self.ready = False
+
+    def _crosses_above(self, level: int) -> bool:
+        """Whether a dimension that may leave a remainder is laid out above `level`: its loops outside are then swept too (U9)."""
+        profile = self.space.profile
+        imperfect = {*profile.relaxed, *dict(profile.tiles)}
+        return level > 0 and any(profile.factor(d, 1, level + 1) > 1 for d in imperfect)
 
     def quick(self, goal: Goal) -> float:
         """A bound from the fewest words of every node alone."""

@@ -163,6 +163,21 @@ function drawSpent(holder, layer) {
   holder.replaceChildren(legend([["busy", COLOURS.blue], ["stalled", COLOURS.orange], ["idle", COLOURS.pale]]), root);
 }
 
+// What a design does for requests to a language model: times, what binds reading a prompt and decoding, a roofline of each.
+function drawServing(design, colours) {
+  const found = design.serving, chips = found.chips === 1 ? "one chip" : found.chips + " chips", least = found.compute_bound_batch;
+  const phases = [...found.prefill.map(p => ["prompt of " + count(p.tokens) + " tokens, " + percent(p.share) + " of requests", p]), ["step of " + found.batch + " at " + count(found.mean_context) + " tokens of cache", found.decode]];
+  const bound = p => Object.entries(p.bound_by).filter(([, s]) => s >= 0.005).map(([n, s]) => n + " " + percent(s)).join(", ");
+  const figures = [["time to first token", si(found.ttft_s, "s")], ["time per output token", si(found.tpot_s, "s")], ["tokens per second", digits(found.tokens_per_s)], ["tokens per joule", digits(found.tokens_per_j)],
+    ["decoding stops being bound by memory at batch", least === null ? "none: caches alone take longer than the arithmetic" : count(least)]];
+  const table = (head, rows) => html("div", { class: "scroll" }, html("table", { class: "plain" }, html("thead", {}, html("tr", {}, ...head.map(h => html("th", {}, h)))), html("tbody", {}, ...rows.map(r => html("tr", {}, ...r.map(c => html("td", {}, String(c))))))));
+  const shown = phases.filter(([, p]) => p.layers && p.layers.length), roofs = shown.map(() => html("div", {}));
+  const nodes = [html("h3", {}, found.model + ", batch " + found.batch + " on " + chips), table(["figure", ""], figures), html("h3", {}, "What binds each phase"),
+    table(["phase", "time", "energy", "moved to and from memory", "MACs", "share of the time by what binds it"], phases.map(([name, p]) => [name, si(p.latency_s, "s"), si(p.energy_j, "J"), bytes(p.dram_bytes), count(p.macs), bound(p)])),
+    html("div", { class: "grid two" }, ...shown.map(([name], k) => html("figure", {}, html("figcaption", {}, "Roofline, " + name + " (area of a dot: share of the time)"), roofs[k])))];
+  return [nodes, () => shown.forEach(([, p], k) => drawRoofline(roofs[k], { ...design, layers: p.layers }, colours))];
+}
+
 // What stands under the figures of a design: drawing, breakdowns, layers, roofline, loop nests.
 function drawDesign(design, work) {
   const colours = partColours(design);
@@ -173,6 +188,7 @@ function drawDesign(design, work) {
   if (design.energy) breakdown(byId("energy"), design.energy, "J", colours);
   if (design.networks) work.append(...drawNetworks(design.networks, colours));
   if (design.schedules) work.append(...drawTraffic(design.schedules));
+  if (design.serving) { const [nodes, draw] = drawServing(design, colours); work.append(...nodes); draw(); }
   if (!design.layers) return;
   const latency = html("div", {}), roof = html("div", {}), energy = html("div", {});
   const note = html("div", {});

@@ -159,6 +159,13 @@ def serve(channel: Channel, bursts: Bursts, log: int, max_cycles: int) -> Served
     n_due = 0
     next_rank = 0
     refreshing = -1
+    bank_of = np.zeros(n, np.int64)
+    for i in range(n):
+        bank_of[i] = (bursts.rank[i] * groups + bursts.group[i]) * banks + bursts.bank[i]
+    # No scan is made that would find what the last one found: `wake` is the first cycle in which a queue may have a command,
+    # `searched` how many of the waiting reads, and writes, have a full queue ahead.
+    wake = 0
+    searched = np.zeros(2, np.int64)
     reads_pending = np.zeros(bursts.distinct, np.int64)
     first_reader = np.full(bursts.distinct, -1, np.int64)
     next_reader = np.full(n, -1, np.int64)
@@ -211,7 +218,8 @@ def serve(channel: Channel, bursts: Bursts, log: int, max_cycles: int) -> Served
                     refreshing = -1
             if attempt == 1 and issued_kind < 0:
                 break
-            if command < 0:
+            if command < 0 and t >= wake:
+                later = max_cycles
                 for _ in range(n_queues):
                     index += 1
                     if index == n_queues:
@@ -227,22 +235,28 @@ def serve(channel: Channel, bursts: Bursts, log: int, max_cycles: int) -> Served
                         if t >= earliest[r, g, b, PRECHARGE]:
                             command, q = PRECHARGE, index
                             break
+                        later = min(later, earliest[r, g, b, PRECHARGE])
                         continue
                     if row < 0:
-                        if t >= earliest[r, g, b, ACTIVATE] and _window_open(channel.window, activated, turn, r, t):
+                        opens = max(earliest[r, g, b, ACTIVATE], _window_opens(channel.window, activated, turn, r))
+                        if t >= opens:
                             command, q, place = ACTIVATE, index, 0
+                        later = min(later, opens)
                     else:
                         for i in range(depth[index]):
                             burst = waiting[index, i]
                             if bursts.row[burst] == row:
                                 kind = WRITE if bursts.write[burst] == 1 else READ
                                 if t < earliest[r, g, b, kind]:
+                                    later = min(later, earliest[r, g, b, kind])
                                     continue
                                 if kind == WRITE and _read_before(waiting, index, i, bursts.write, bursts.same):
                                     continue
                                 command, q, place = kind, index, i
                                 break
-                            if i == 0 and t >= earliest[r, g, b, PRECHARGE]:
+                            if i == 0 and t < earliest[r, g, b, PRECHARGE]:
+                                later = min(later, earliest[r, g, b, PRECHARGE])
+                            elif i == 0:
                                 wanted = False
                                 for j in range(depth[index]):
                                     wanted = wanted or bursts.row[waiting[index, j]] == row
@@ -251,8 +265,11 @@ def serve(channel: Channel, bursts: Bursts, log: int, max_cycles: int) -> Served
                                     break
                     if command >= 0:
                         break
+                if command < 0:
+                    wake = later
             if command < 0:
                 break
+            wake = 0
             column = command in (READ, WRITE)
             if attempt == 1 and column == (issued_kind == 1):
                 break
@@ -273,6 +290,7 @@ def serve(channel: Channel, bursts: Bursts, log: int, max_cycles: int) -> Served
                     waiting[q, j] = waiting[q, j + 1]
                 depth[q] -= 1
                 queued -= 1
+                searched[:] = 0
                 if hits[q] != 0:
                     counts[5 + command] += 1
                 hits[q] += 1
@@ -315,9 +333,9 @@ def serve(channel: Channel, bursts: Bursts, log: int, max_cycles: int) -> Served
         if draining == 0 and (held[1] >= channel.queue or (held[1] > channel.write_batch and queued == 0)):
             draining = held[1]
         side = 1 if draining > 0 else 0
-        for i in range(held[side]):
+        for i in range(searched[side], held[side]):
             burst = lists[side, i]
-            q = (bursts.rank[burst] * groups + bursts.group[burst]) * banks + bursts.bank[burst]
+            q = bank_of[burst]
             if depth[q] < channel.bank_queue:
                 if side == 1:
                     if reads_pending[bursts.same[burst]] > 0:
@@ -327,10 +345,12 @@ def serve(channel: Channel, bursts: Bursts, log: int, max_cycles: int) -> Served
                 waiting[q, depth[q]] = burst
                 depth[q] += 1
                 queued += 1
+                wake = 0
                 for j in range(i, held[side] - 1):
                     lists[side, j] = lists[side, j + 1]
                 held[side] -= 1
                 break
+            searched[side] = i + 1
         # ---- one burst in ------------------------------------------------------------------------------------------------------
         if taken < n and bursts.ready[taken] <= t:
             side = bursts.write[taken]
@@ -358,32 +378,39 @@ def serve(channel: Channel, bursts: Bursts, log: int, max_cycles: int) -> Served
                         lists[0, held[0]] = taken
                         held[0] += 1
                 taken += 1
-        # ---- the next cycle; nothing happens in a quiet stretch but refreshes --------------------------------------------------
+        # ---- the next cycle in which anything can happen -----------------------------------------------------------------------
         t += 1
-        quiet = queued == 0 and held[0] == 0 and held[1] == 0 and n_due == 0
-        if quiet and channel.open_page == 0:
-            for r in range(ranks):
-                quiet = quiet and open_banks[r] == 0
-        if quiet and taken < n and bursts.ready[taken] > t:
-            until = bursts.ready[taken]
-            if channel.refresh_interval > 0:
-                until = min(until, (t // channel.refresh_interval + 1) * channel.refresh_interval)
-                if t % channel.refresh_interval == 0:
-                    until = t
+        if n_due > 0 or t >= wake:
+            continue
+        side = 1 if draining > 0 else 0
+        drains = held[1] >= channel.queue or (held[1] > channel.write_batch and queued == 0)
+        drains = drains or (taken == n and held[0] == 0 and held[1] > 0)
+        if searched[side] < held[side] or (draining == 0 and drains):
+            continue
+        until = min(wake, max_cycles)
+        if taken < n and held[bursts.write[taken]] < channel.queue:
+            until = min(until, bursts.ready[taken])
+        if finished == n:
+            until = min(until, last)
+        if channel.refresh_interval > 0:
+            until = min(until, -(-t // channel.refresh_interval) * channel.refresh_interval)
+        if until > t:
             for r in range(ranks):
                 if open_banks[r] > 0:
-                    open_cycles += max(0, until - t)
-            t = max(t, until)
+                    open_cycles += until - t
+            t = until
     return Served(last, done, counts, open_cycles, commands[:logged], last_accept, status, accepted)
 
 
 @njit
-def _window_open(window: IntArray, activated: IntArray, turn: IntArray, r: int, t: int) -> bool:
+def _window_opens(window: IntArray, activated: IntArray, turn: IntArray, r: int) -> int:
+    """The first cycle in which a rank may have one more activate in its windows."""
+    opens = 0
     for w in range(2):
         size = window[w, 0]
-        if size > 0 and turn[r, w] >= size and t < activated[r, w, turn[r, w] % size] + window[w, 1]:
-            return False
-    return True
+        if size > 0 and turn[r, w] >= size:
+            opens = max(opens, activated[r, w, turn[r, w] % size] + window[w, 1])
+    return opens
 
 
 @njit

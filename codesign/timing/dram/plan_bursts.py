@@ -14,7 +14,7 @@ from codesign.core.jit import njit
 from codesign.cost.kernel import Kernel
 from codesign.mapping.nest import FloatArray, IntArray, Nest
 from codesign.timing.dram.controller import CUT_SHORT as DEVICE_CUT_SHORT
-from codesign.timing.dram.controller import Served, serve
+from codesign.timing.dram.controller import Bursts, Served, serve
 from codesign.timing.dram.device import DramDevice, load_device
 from codesign.timing.dram.memory import DramRun, account
 from codesign.timing.dram.transfers import Regions, entered_by, list_bursts, places, regions
@@ -28,7 +28,8 @@ BURST_WORK = 4_000_000
 """Bursts simulated in all rounds together, after which no further round begins."""
 
 ROUNDS = 6
-"""Rounds of engine and device at most; from the third on cycles are averaged with those before."""
+"""Rounds of engine and device at most."""
+_LEAST_WEIGHT = 0.2
 SETTLED = 1e-2
 """Change of the run's length, as a share, at which engine and device agree."""
 _CYCLES_A_BURST = 10_000
@@ -158,19 +159,14 @@ def with_memory(
         return plan, None, operation_limit
     where = places(computation, architecture, device, use, kernel, found)
     clocks = device.clock_ns * architecture.clock_hz * 1e-9  # cycles of the engine in one of the device
-    limit, cycles, residual = operation_limit, -1.0, np.inf
+    limit = operation_limit
     bursts = None
-    current, rounds = plan, 0
+    current = plan
     served: list[Served] = []
     order = np.zeros(0, np.int64)
-    simulated = 0
-    while rounds < ROUNDS and residual > SETTLED and simulated < BURST_WORK:
+    agreement = _Agreement()
+    while True:
         transfers, length = _timeline(current, found, limit)
-        if cycles >= 0.0:
-            residual = abs(length - cycles) / max(cycles, 1.0)
-            if residual <= SETTLED:
-                break
-        cycles = length
         same = bursts is not None and len(order) == len(transfers.step) and _same(order, transfers)
         if not same:
             order = _key(transfers)
@@ -181,14 +177,18 @@ def with_memory(
                 limit = max(1, int(transfers.row[bursts[4]]))
         assert bursts is not None
         address, write, first, elements, listed = bursts
+        if agreement.reached(length):
+            break
+        if not same:
+            decoded = device.bursts(address, write)
         start = np.ceil(transfers.start[:listed] / clocks - 1e-9).astype(np.int64)
         ready = np.repeat(start, np.diff(first))
-        served, accepted, done = _serve(device, address, write, ready)
-        simulated += len(address)
+        served, accepted, done = _serve(device, *decoded, ready)
         hold, whole = _spans(start, first, write, accepted, done)
-        spans = _Spans(hold * clocks, whole * clocks, current, 1.0 if rounds < 2 else 0.5)
+        spans = _Spans(hold * clocks, whole * clocks, current, agreement.weight)
         current = _listed(plan, found, transfers, listed, spans, least)
-        rounds += 1
+        agreement.simulated += len(address)
+    cycles = agreement.length
     names = [t.name for t in computation.tensors]
     run_cycles = int(np.ceil(cycles / clocks))
     bits = kernel.element_bits[memory]
@@ -199,11 +199,42 @@ def with_memory(
         float((elements.sum(axis=1) * bits).sum() / 8),
         device.burst_bytes,
         tuple((names[t], int(elements[t, 0]), int(elements[t, 1])) for t in range(len(names))),
-        rounds,
-        float(residual) if np.isfinite(residual) else 1.0,
+        agreement.rounds,
+        agreement.residual,
         device.clock_ns,
     )
     return current, traffic, limit
+
+
+@dataclass
+class _Agreement:
+    """How far engine and device are from agreeing, and how much of a round's cycles the next one takes over (rule A7)."""
+
+    weight: float = 1.0
+    length: float = -1.0
+    residual: float = 1.0
+    rounds: int = 0
+    simulated: int = 0
+    _last: tuple[float, float] | None = None
+
+    def reached(self, length: float) -> bool:
+        """Note a run's length; whether no further round is needed, or may be made."""
+        if self.rounds > 0:
+            self.residual = abs(length - self.length) / max(self.length, 1.0)
+            self._weigh(length)
+        self.length = length
+        if self.rounds >= ROUNDS or (self.rounds > 0 and (self.residual <= SETTLED or self.simulated >= BURST_WORK)):
+            return True
+        self.rounds += 1
+        return False
+
+    def _weigh(self, length: float) -> None:
+        """Set the weight by the secant: where a longer run makes the device's part shorter, a full step overshoots."""
+        answer = self.length + (length - self.length) / self.weight  # of the device to a run of the last length
+        if self._last is not None and self._last[0] != self.length:
+            slope = (answer - self._last[1]) / (self.length - self._last[0])
+            self.weight = min(1.0, max(_LEAST_WEIGHT, 1.0 / (1.0 - min(slope, 0.0))))
+        self._last = (self.length, answer)
 
 
 def _key(transfers: _Transfers) -> IntArray:
@@ -230,11 +261,11 @@ def _timeline(plan: Plan, found: Regions, limit: int) -> tuple[_Transfers, float
 
 
 def _serve(
-    device: DramDevice, address: IntArray, write: IntArray, ready: IntArray
+    device: DramDevice, bursts: Bursts, channel: IntArray, ready: IntArray
 ) -> tuple[list[Served], IntArray, IntArray]:
     """Serve bursts on all channels; cycle in which each is taken, and in which it is complete."""
-    bursts, channel = device.bursts(address, write, ready)
-    accepted, done = np.zeros(len(address), np.int64), np.zeros(len(address), np.int64)
+    bursts = bursts._replace(ready=ready)
+    accepted, done = np.zeros(len(ready), np.int64), np.zeros(len(ready), np.int64)
     served = []
     for c in range(device.channels):
         mine = np.flatnonzero(channel == c)

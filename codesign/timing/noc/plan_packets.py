@@ -8,7 +8,7 @@ import numpy as np
 from codesign.arch.architecture import Architecture
 from codesign.arch.mesh import MeshLinks
 from codesign.cost.kernel import FILLS, MESH, SHARE, START, STOP, TILE, Kernel, crossing
-from codesign.cost.mesh import add_loads, busiest, clear, list_children
+from codesign.cost.mesh import NODES, WIDTH, add_loads, busiest, clear, list_children, transfer_flits
 from codesign.mapping.nest import FloatArray, IntArray, Nest
 from codesign.timing.derive import EVENTS, RETAIN, Machine
 from codesign.timing.dram.transfers import child_offsets, moved_by_loop, plan_loops
@@ -175,35 +175,49 @@ def _stream(
     """Words that cross the mesh while the array works: a step takes at least as long as their busiest link (rule P9)."""
     duration, share, resource = parts
     mesh = kernel.mesh
-    clear(mesh.load, mesh.mark)
     token, n_levels = 0, nest.position.shape[0]
-    for t in range(nest.position.shape[1]):
-        outer, inner = crossing(nest.position, m, t)
-        if outer < 0 or (inner < n_levels and machine.level_int[inner, EVENTS] == 1):
-            continue
-        output = t == nest.position.shape[1] - 1
-        work = float(kernel.macs) / float(np.prod(kernel.use[:, 2]))
-        down, up = (0.0, work) if output else (work, 0.0)
-        if inner < n_levels:
-            down = float(kernel.counts[inner, t, FILLS])
-            up = down + float(kernel.use[inner, SHARE]) if output else 0.0
-        lanes = len(child_offsets(kernel, nest, len(nest.loops), t, m + 1, inner, shares))
-        down, up = down * lanes, up * lanes
-        total = list_children(
-            nest.loops, int(kernel.use[m, START]), int(kernel.use[m, STOP]), t, int(mesh.level[m, 1]), kernel.coef, mesh.unit,
-            kernel.outside, mesh.child,
-        )  # fmt: skip
-        token, _ = add_loads(
-            mesh.level[m], mesh.child, total, down, up, int(mesh.bits[m, t]), not output, mesh.load, mesh.mark, mesh.role,
-            token,
-        )  # fmt: skip
+    most = np.zeros(2)
+    for together in range(2):  # tensors that fill buffers take turns, words to registers and MACs stream side by side
+        clear(mesh.load, mesh.mark)
+        for t in range(nest.position.shape[1]):
+            outer, inner = crossing(nest.position, m, t)
+            streams = inner == n_levels or machine.level_int[inner, EVENTS] == 0
+            if outer < 0 or not streams or mesh.turns[inner] == together:
+                continue
+            down, up = _streamed_words(kernel, nest, m, t, inner, shares)
+            total = list_children(
+                nest.loops, int(kernel.use[m, START]), int(kernel.use[m, STOP]), t, int(mesh.level[m, WIDTH]), kernel.coef,
+                mesh.unit, kernel.outside, mesh.child,
+            )  # fmt: skip
+            flits = [transfer_flits(mesh.level[m], words, 0.0, int(mesh.bits[m, t])) for words in (down, up)]
+            everyone = t != nest.position.shape[1] - 1
+            token, _, _ = add_loads(
+                mesh.level[m], mesh.child, total, flits[0], flits[1], everyone, mesh.load, mesh.mark, mesh.role, token
+            )
+            if together == 0:
+                most += [busiest(load, int(mesh.level[m, NODES])) for load in mesh.load]
+                clear(mesh.load, mesh.mark)
+        if together == 1:
+            most += [busiest(load, int(mesh.level[m, NODES])) for load in mesh.load]
     steps = float(np.prod(plan.factors[0]))
     for way in range(2):
-        load = mesh.load.copy()
-        load[1 - way] = 0.0
-        cycles = float(np.ceil(busiest(load, int(mesh.level[m, 2])) / steps - 1e-9))
+        cycles = float(np.ceil(most[way] / steps - 1e-9))
         if cycles > 0.0:
             side = _free_side(resource[k])
             resource[k, side] = extra + way
             share[k, 0, :, side] = cycles
             duration[k, 0] = np.where(plan.active[k, 0] == 1, np.maximum(duration[k, 0], cycles), duration[k, 0])
+
+
+def _streamed_words(
+    kernel: Kernel, nest: Nest, m: int, t: int, inner: int, shares: tuple[bool, ...]
+) -> tuple[float, float]:
+    """Elements of a tensor that a child of level m gets, and gives, over the run."""
+    output = t == nest.position.shape[1] - 1
+    work = float(kernel.macs) / float(np.prod(kernel.use[:, 2]))
+    down, up = (0.0, work) if output else (work, 0.0)
+    if inner < nest.position.shape[0]:
+        down = float(kernel.counts[inner, t, FILLS])
+        up = down + float(kernel.use[inner, SHARE]) if output else 0.0
+    lanes = len(child_offsets(kernel, nest, len(nest.loops), t, m + 1, inner, shares))
+    return down * lanes, up * lanes

@@ -122,9 +122,9 @@ def _picked(walk: GraphState, node: Any, view: Repeated) -> list[Factors] | None
 def _joined(walk: GraphState, node: Any) -> Repeated | None:
     """A concatenation of one tensor with itself, or of tensors that repeat alike (a cache and its new part)."""
     values = [v for v in walk.inputs(node) if v is not None]
-    axis = int(attributes(node)["axis"]) % len(values[0].shape)
-    if any(v.constant for v in values):
+    if not values or any(v.constant or not v.shape for v in values):
         return None
+    axis = int(attributes(node)["axis"]) % len(values[0].shape)
     if len(values) > 1 and len({v.tensor for v in values}) == 1:
         view = walk.repeated.get(values[0].tensor) or plain(values[0])
         axes = list(view.axes)

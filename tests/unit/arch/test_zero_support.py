@@ -6,7 +6,7 @@ from codesign.arch.architecture import Architecture, Arithmetic, LevelKind, Stor
 from codesign.arch.sparsity import RankFormat, ZeroAction, ZeroKind
 from codesign.arch.technology import apply_technology
 from codesign.arch.technology_files import load_technology
-from codesign.arch.zero_support import compressed, skipping
+from codesign.arch.zero_support import compressed, zero_unit
 from codesign.core.errors import UserError
 
 PLAIN = Architecture(
@@ -24,7 +24,9 @@ PLAIN = Architecture(
 def test_a_skipping_unit_costs_area_and_energy() -> None:
     technology = load_technology("cmos-22nm")
     filled = apply_technology(PLAIN, technology)
-    unit = skipping(filled, technology.arithmetic, leaders=("weight",), followers=("input",), metadata_bits=8)
+    unit = zero_unit(
+        filled, technology.arithmetic, ZeroKind.SKIP, leaders=("weight",), followers=("input",), metadata_bits=8
+    )
     adder = technology.arithmetic.add[0]
     assert adder.bits == 8
     assert filled.mac.area_mm2 is not None
@@ -37,7 +39,9 @@ def test_a_skipping_unit_costs_area_and_energy() -> None:
     assert filled.area_mm2 is not None
     assert unit.area_mm2 > filled.area_mm2
     with pytest.raises(UserError, match="added to MACs with energy and area"):
-        skipping(PLAIN, technology.arithmetic, leaders=("weight",), followers=("input",), metadata_bits=8)
+        zero_unit(
+            PLAIN, technology.arithmetic, ZeroKind.SKIP, leaders=("weight",), followers=("input",), metadata_bits=8
+        )
 
 
 def test_formats_go_where_the_tensor_may_be() -> None:

@@ -333,7 +333,7 @@ def test_a_technology_fills_in_what_the_files_leave_open(files: dict[str, Path])
 
 def test_a_padded_mapping_is_saved_with_its_problem(tmp_path: Path) -> None:
     out = tmp_path / "padded.yaml"
-    arguments = ["--arch", "gemmini", "--layer", "gemm M=64 N=127 K=127", "--mapper", "exact", "--imperfect"]
+    arguments = ["--arch", "gemmini", "--layer", "gemm M=64 N=127 K=127", "--mapper", "exact", "--pad"]
     found = json.loads(run("map", *arguments, "--format", "json", "--out", str(out)).out)
     assert found["padding"]["bounds"] == {"N": {"bound": 127, "padded": 128}, "K": {"bound": 127, "padded": 128}}
     assert found["padding"]["proof"] == "optimal among the paddings tried"
@@ -343,6 +343,22 @@ def test_a_padded_mapping_is_saved_with_its_problem(tmp_path: Path) -> None:
     assert again["latency_cycles"] == found["latency_cycles"]
     text = run("map", *arguments).out
     assert "padded: N 127 -> 128, K 127 -> 128" in text
+
+
+def test_an_imperfect_mapping_is_found_saved_and_evaluated(tmp_path: Path) -> None:
+    out = tmp_path / "imperfect.yaml"
+    arguments = ["--arch", "gemmini", "--layer", "gemm M=64 N=127 K=127"]
+    found = run("map", *arguments, "--imperfect", "--format", "json", "--out", str(out)).json
+    assert found["latency_cycles"] == 4096
+    given = ["--arch", "gemmini", "--layer", "gemm M=64 N=127 K=127", str(out)]
+    again = run("evaluate", *given, "--imperfect", "--format", "json").json
+    assert (again["energy_pj"], again["latency_cycles"]) == (found["energy_pj"], found["latency_cycles"])
+    assert "last pass" in again["loopnest"]
+    assert "an imperfect mapping needs --imperfect" in refused(run("evaluate", *given))
+    for more in (["--pad"], ["--mapper", "cosa"], ["--reuse", "resident"]):
+        assert refused(run("map", *arguments, "--imperfect", *more))
+    proven = run("map", *arguments, "--imperfect", "--mapper", "exact", "--format", "json").json
+    assert proven["proof"] == "gap" and proven["gap"] < 0.1
 
 
 def test_a_technology_named_in_a_file_counts_from_its_folder(

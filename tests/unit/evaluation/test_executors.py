@@ -123,7 +123,7 @@ class TestRay:
         assert sorted(t.number for t in study.trials) == list(range(20))
         assert len({tuple(sorted(t.point.items())) for t in study.trials}) == 20
         assert not any(t.infeasible and t.infeasible["resource"] == "evaluation failed" for t in study.trials)
-        nodes = [study.detail(t.number)["node"] for t in study.trials]
+        nodes = [study.detail(t.number)["architecture"]["name"] for t in study.trials]
         assert len(set(nodes)) == 2 and len(set(nodes[-8:])) == 1  # both worked; after the death only one
 
     @pytest.mark.filterwarnings("ignore")
@@ -143,4 +143,4 @@ def judge_on_node(point: dict[str, Any]) -> Any:
     from tests.unit.study.study_process import judge
 
     time.sleep(0.4)
-    return replace(judge(point), detail={"node": ray.get_runtime_context().get_node_id()})
+    return replace(judge(point), architecture={"name": ray.get_runtime_context().get_node_id()})

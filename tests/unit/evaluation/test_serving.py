@@ -12,7 +12,11 @@ from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.evaluation.network import EvaluationOptions
 from codesign.evaluation.serving import ServingResult, compute_bound_batch, serve
+from codesign.evaluation.specification import ChoicesSpec, JudgeSpec, WorkloadSpec
 from codesign.mappers.registry import create
+from codesign.report.study_page import report_data
+from codesign.study.run import prepare, run_study
+from codesign.study.specification import PlaceSpec, SearchSpec, StudySpec
 from codesign.workloads.serving import (
     Chips,
     Collective,
@@ -128,6 +132,58 @@ def test_the_batch_at_which_decoding_is_bound_by_arithmetic() -> None:
     assert compute_bound_batch(long, ARCHITECTURE) is None  # caches alone keep DRAM busy for longer
 
 
+def test_a_precision_narrows_weights_caches_and_links() -> None:
+    """Rule V7: what a step reads, and what chips exchange, is as wide as the precision says."""
+    wide = ServingSpec("tiny", TINY, (Requests(32, 9),), batch=4, chips=Chips(2))
+    narrow = replace(wide, precision="W4A8KV4")
+    assert wide.widths(8) == (8, 8, 8)
+    assert narrow.widths(8) == (4, 8, 4)
+    assert replace(wide, precision="Wmxfp4A8").widths(8) == (4.25, 8, 8)
+    assert 2 * narrow.decode(8, None).weight_bytes == wide.decode(8, None).weight_bytes
+    before, after = served(wide), served(narrow)
+    assert after.decode.dram_bytes < before.decode.dram_bytes
+    assert after.decode.link_s == before.decode.link_s  # activations are as wide
+    pruned = served(replace(wide, zeros="weight=2:4")).decode  # this chip knows no zeros
+    assert (pruned.latency_s, pruned.energy_j) == (before.decode.latency_s, before.decode.energy_j)
+    short = ServingSpec("tiny", replace(TINY, width=512, head_width=64, hidden=4096), (Requests(2, 2),))
+    at_eight, at_four = (
+        compute_bound_batch(spec, ARCHITECTURE) for spec in (short, replace(short, precision="W4A8KV4"))
+    )
+    assert at_eight is not None and at_four is not None
+    assert at_four < at_eight  # weights take half as long, the arithmetic as long
+
+
+def test_searches_are_for_what_users_see(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("model: qwen3-0.6b\nrequests: [{prompt: 8, output: 4}]\nbatch: 2\n")
+    workload = WorkloadSpec(serving=str(tmp_path / "s.yaml"))
+
+    def study(*objectives: str, constraints: tuple[str, ...] = ()) -> StudySpec:
+        search = SearchSpec("random", 1, objectives=objectives, constraints=constraints)
+        judge = JudgeSpec(mapper="anneal", evaluations=10)
+        choices = ChoicesSpec(precision=("W4A8KV8",))
+        return StudySpec(workload, PlaceSpec(str(tmp_path / "out")), choices=choices, search=search, judge=judge)
+
+    with pytest.raises(UserError, match=r"'tokens_per_s' is better the greater it is.*minimise 's_per_token'"):
+        prepare(study("tpot", "tokens_per_s"))
+    run = run_study(study("tpot", "ttft", "energy", "s_per_token", constraints=("tokens_per_j>=1e-9",)))
+    try:
+        [trial] = run.study.trials
+        metrics = trial.metrics
+        assert metrics["tpot_s"] == metrics["latency_s"]
+        assert metrics["s_per_token"] == pytest.approx(1 / metrics["tokens_per_s"])
+        assert metrics["tokens_per_j"] == pytest.approx(1 / metrics["energy_j"])
+        shown = report_data(run.study)
+        design = shown["designs"]["0"]
+        assert design["roofline"]["macs_per_cycle"] > 0
+        phases = [*design["serving"]["prefill"], design["serving"]["decode"]]
+        for phase in phases:
+            assert sum(phase["bound_by"].values()) == pytest.approx(1)
+            assert sum(x["macs"] * x["count"] for x in phase["layers"]) == phase["macs"]
+        assert "of a decode step" in shown["recommended"][0]["bound"]
+    finally:
+        run.study.close()
+
+
 def test_a_trace_is_a_histogram(tmp_path: Path) -> None:
     (tmp_path / "trace.csv").write_text("prompt,output\n10,3\n20,5\n10,3\n")
     (tmp_path / "s.yaml").write_text(
@@ -159,6 +215,8 @@ def test_a_trace_is_a_histogram(tmp_path: Path) -> None:
         ({"chips": {"links": 1}}, "unknown key 'links'"),
         ({"chips": {"collective": "star"}}, "unknown collective 'star'"),
         ({"routing": "best"}, "unknown routing 'best'"),
+        ({"precision": "W4"}, "a precision is written like W4A8"),
+        ({"zeros": "weight=2"}, "a density must be a number from 0 to 1"),
     ],
 )
 def test_bad_specifications(change: dict[str, Any], message: str) -> None:

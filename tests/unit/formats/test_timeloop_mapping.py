@@ -11,7 +11,7 @@ from codesign.formats.timeloop.mapping import (
     mapping_from_timeloop,
     mapping_to_timeloop,
 )
-from codesign.mapping.constraints import Constraints, LevelConstraints
+from codesign.mapping.constraints import Constraints, FactorRange, LevelConstraints
 from codesign.mapping.mapping import LevelMapping, Mapping, Spatial, Storage, Temporal
 from codesign.mapping.validate import check_mapping
 from codesign.workloads.computation import Computation
@@ -106,8 +106,8 @@ def test_targets_may_carry_their_path_and_containers_their_alias() -> None:
         ([DRAM_LOOPS | {"factors": "M2 M4"}], "names dimension 'M' twice"),
         ([DRAM_LOOPS | {"factors": "M-2"}], "factor of 'M' must be >= 0, got -2"),
         ([DRAM_LOOPS | {"factors": "M4,2"}], "a remainder .* cannot be expressed"),
-        ([DRAM_LOOPS | {"factors": "M<=4"}], "a range .* cannot be expressed"),
-        ([DRAM_LOOPS | {"factors": "M"}], "`factors` must be like R3 or R=3, got 'M'"),
+        ([DRAM_LOOPS | {"factors": "M<=4"}], "a range cannot be expressed in a mapping"),
+        ([DRAM_LOOPS | {"factors": "M"}], "`factors` must be like R3, R=3, R<=3 or R>=3, got 'M'"),
         ([DRAM_LOOPS | {"factors": 3}], "`factors` must be text or a list, got 3"),
         ([DRAM_LOOPS | {"permutation": "MX"}], "unknown dimension 'X'"),
         ([DRAM_LOOPS | {"permutation": "MM"}], "a dimension is named twice"),
@@ -169,12 +169,30 @@ def test_constraints_of_every_kind() -> None:
     assert again.by_level["DRAM"].keep == frozenset("ABZ")  # the outermost level keeps everything
 
 
+def test_ranges_and_utilization_are_read_and_written() -> None:
+    entries = [
+        {"target": "Buffer", "type": "temporal", "factors": "M<=4 K>=2"},
+        {"target": "Buffer", "type": "spatial", "factors": ["N>=2", "N<=4"]},
+        {"type": "utilization", "min": 0.25},
+    ]
+    got = constraints_from_timeloop(entries, GEMM, MACHINE)
+    assert got.by_level["Buffer"].ranges == (
+        FactorRange("M", 1, 4), FactorRange("K", 2, None), FactorRange("N", 2, 4, spatial=True),
+    )  # fmt: skip
+    assert got.min_utilization == 0.25
+    again = constraints_from_timeloop(constraints_to_timeloop(got, GEMM, MACHINE), GEMM, MACHINE)
+    assert (again.by_level["Buffer"].ranges, again.min_utilization) == (got.by_level["Buffer"].ranges, 0.25)
+
+
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
         ({"target": "Buffer", "type": "spatial", "split": 2, "permutation": "K"}, "`split` 2 needs a `permutation`"),
-        ({"target": "Buffer", "type": "temporal", "factors": "M<=4"}, "a range .* cannot be expressed"),
-        ({"target": "Buffer", "type": "utilization", "min": 0.5}, "unknown type 'utilization'"),
+        ({"target": "Buffer", "type": "temporal", "factors": "M<=4 M<=2"}, "names dimension 'M' twice"),
+        ({"target": "Buffer", "type": "temporal", "factors": "M<=0"}, "the range of 'M' holds no factor"),
+        ({"target": "Buffer", "type": "temporal", "factors": "M<4"}, "must be like R3, R=3, R<=3 or R>=3"),
+        ({"target": "Buffer", "type": "utilization", "min": 1.5}, "`min` must be a share"),
+        ({"type": "utilization"}, "`min` is missing"),
         (
             {"target": "Buffer", "type": "spatial", "no_multicast_no_reduction": True},
             "unknown key 'no_multicast_no_reduction'",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import codesign.optim
-from codesign.optim import exact
+from codesign.optim import boxed, exact
 from codesign.optim.boxed import BoxedBounds, boxes_for
 from codesign.optim.pareto import front
 from spaces.constraints import Constraint
@@ -140,6 +140,23 @@ def test_the_gap_is_honest_at_every_moment_and_constraints_hold() -> None:
             assert all((outer <= row * (1 + 1e-9)).all(axis=1).any() for row in real)
         gaps.append(np.inf if state.epsilon_proven is None else state.epsilon_proven)
     assert gaps == sorted(gaps, reverse=True)
+
+
+def test_designs_come_before_all_boxes_are_bounded_and_nothing_is_proven_till_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(boxed, "ROOTS", 1)
+    monkeypatch.setattr(boxed, "ROUNDS", 1)
+    model = Boxes()
+    optimizer = codesign.optim.create("exact", SPACE, METRICS, bounds=Bounds(model))
+    first = optimizer.certificate()
+    assert first.epsilon_proven == np.inf and first.open == SPACE.cardinality_bound and not len(optimizer.outer_front())
+    run(optimizer, 1)
+    state = optimizer.certificate()
+    assert state.epsilon_proven == np.inf and state.hypervolume_outer is None and not state.proven
+    run(optimizer)
+    found = front(np.array([[v[m] for m in METRICS] for _, v in optimizer.front()]))
+    assert optimizer.certificate().proven and np.allclose(found, truth(METRICS))
 
 
 def test_within_epsilon_every_design_is_covered_and_a_resumed_proof_needs_no_more() -> None:

@@ -24,6 +24,7 @@ from codesign.report.sensitivity import analyse, write_sensitivity
 from codesign.report.study_page import write_report
 from codesign.study.study import Study
 from codesign.workloads.load import load_network
+from tests.command_line import run
 from tests.needed import find_browser
 
 CHROMIUM = find_browser()
@@ -356,3 +357,14 @@ def test_no_text_of_the_drawing_leaves_its_box(browser: Browser, tmp_path: Path,
         })"""
     )
     assert outside == []
+
+
+def test_a_simulated_schedule_draws_its_timeline(browser: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "schedule.html"
+    run("schedule", "--network", "alexnet", "--evaluations", 30, "--seed", 1, "--timing", "event", "--html", page)
+    browser.open(page)
+    assert "analytical ones. The busiest resource" in browser.text("#events-said")
+    assert "DRAM channel" in browser.text("#events-table")
+    assert browser.run("document.getElementById('events-view').height > 60")
+    assert browser.run("document.querySelectorAll('#events-bars .bar').length") == 4
+    assert browser.complaints() == []

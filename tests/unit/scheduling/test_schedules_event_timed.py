@@ -1,6 +1,7 @@
 """`codesign schedule --timing event`: equal to the analytical timing without latencies, longer with them."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,34 @@ def test_spilled_schedules_wait_for_their_transfers(slow: Path) -> None:
     late = schedule(*search, "--timing-table", slow, "--parameters").json
     assert late["latency_cycles"] > timed["latency_cycles"]
     assert late["waits_for"]
+
+
+def _section(page: Path) -> Any:
+    """Data of the event-timed section of a page; None where it has none."""
+    found = re.search(r'<script id="events-data" type="application/json">(.*?)</script>', page.read_text(), re.DOTALL)
+    return None if found is None else json.loads(found[1])
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        ("--scheduler", "soma", "--evaluations", 60),
+        ("--scheduler", "cosma", "--arch", "gemmini", "--capacity", "M_R", "--parameters"),
+    ],
+)
+def test_the_page_shows_both_models(slow: Path, search: tuple[object, ...]) -> None:
+    page = slow.parent / "page.html"
+    timed = schedule(*search, "--timing", "event", "--timing-table", slow, "--html", page).json
+    data = _section(page)
+    assert (data["latency_cycles"], data["analytic_cycles"]) == (timed["latency_cycles"], timed["analytic_cycles"])
+    assert (data["bound_by"], data["waits_for"]) == (timed["bound_by"], timed["waits_for"])
+    assert {r["resource"]: r["busy_cycles"] for r in data["resources"]} == {
+        name: use["busy_cycles"] for name, use in timed["timing"]["resources"].items()
+    }
+    assert len(data["events"]) == data["operations"] == timed["timing"]["instructions"]
+    assert max(end for _, _, _, end, _ in data["events"]) <= timed["latency_cycles"]
+    schedule(*search, "--html", page)
+    assert _section(page) is None
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,16 +33,18 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("postgres") / "cluster"
+def server() -> Iterator[str]:
+    with tempfile.TemporaryDirectory(prefix="codesign-postgres-", ignore_cleanup_errors=True) as parent:
+        yield from _serve(Path(parent) / "cluster")
+
+
+def _serve(folder: Path) -> Iterator[str]:
     prefix = []
     if os.geteuid() == 0:  # the server refuses to run as root
         if shutil.which("runuser") is None:
             pytest.fail("the server refuses to run as root, and runuser is missing: apt-get install util-linux")
         prefix = ["runuser", "-u", "nobody", "--"]
         folder.parent.chmod(0o777)
-        for parent in [*folder.parents][:3]:
-            parent.chmod(parent.stat().st_mode | 0o005)
     initdb, postgres = find_program("initdb"), find_program("postgres")
     assert initdb is not None and postgres is not None
     made = subprocess.run(

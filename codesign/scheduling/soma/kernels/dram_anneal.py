@@ -169,6 +169,71 @@ def propose_life(
 
 
 @njit
+def pick(by_size: FloatArray, random: RandomState) -> int:
+    """A tensor: in half of the draws by the cumulative probabilities `by_size`, else any."""
+    if uniform(random) >= 0.5:
+        return below(random, by_size.shape[0])
+    draw = uniform(random)
+    lo, hi = 0, by_size.shape[0] - 1
+    while lo < hi:
+        middle = (lo + hi) // 2
+        if by_size[middle] > draw:
+            hi = middle
+        else:
+            lo = middle + 1
+    return lo
+
+
+@njit
+def propose_rank(
+    t: int,
+    order: IntArray,
+    rank: IntArray,
+    kind: IntArray,
+    source: IntArray,
+    layer: IntArray,
+    lists: tuple[IntArray, IntArray, IntArray, IntArray],
+    random: RandomState,
+) -> int:
+    """A new place in DRAM order between the producer and the first user; the present one where there is no other."""
+    lo, hi = producer_window(t, order, rank, kind, source, layer, lists)
+    if hi - lo <= 2:
+        return int(rank[t])
+    if uniform(random) < 0.7:
+        reach = 1 + below(random, 1 + below(random, 24))
+        place = rank[t] + (reach if uniform(random) < 0.5 else -reach)
+    else:
+        place = lo + 1 + below(random, hi - lo - 1)
+    return int(place if lo < place < hi else rank[t])
+
+
+@njit
+def set_life(
+    t: int,
+    old: int,
+    new: int,
+    kind: IntArray,
+    start: IntArray,
+    end: IntArray,
+    usage: IntArray,
+    size: IntArray,
+    limit: int,
+) -> bool:
+    """Move the end of a store or the start of a load, and what the buffer holds with it; False where that does not fit."""
+    fits = True
+    grows = new > old if kind[t] == STORE else new < old
+    if grows:
+        fits = hold(usage, min(old, new), max(old, new), size[t], limit)
+    else:
+        release(usage, min(old, new), max(old, new), size[t])
+    if kind[t] == STORE:
+        end[t] = new
+    else:
+        start[t] = new
+    return fits
+
+
+@njit
 def anneal_dram(
     tile_time: IntArray, tensors: tuple[IntArray, ...], lists: tuple[IntArray, IntArray, IntArray, IntArray], state: tuple[IntArray, ...],
     best: tuple[IntArray, IntArray, IntArray], values: IntArray, usage: IntArray, limit: int, ideal: int, by_size: FloatArray,
@@ -200,55 +265,24 @@ def anneal_dram(
     D = order.shape[0]
     first_loads = 0
     for t in range(D):
-        if kind[t] != STORE and use[t] == 0:
-            first_loads += 1
+        first_loads += kind[t] != STORE and use[t] == 0
     for index in range(rounds):
         heat = temperature(begin + (stop - begin) * index / rounds, t0)
-        if uniform(random) < 0.5:
-            draw = uniform(random)
-            lo, hi = 0, D - 1
-            while lo < hi:
-                middle = (lo + hi) // 2
-                if by_size[middle] > draw:
-                    hi = middle
-                else:
-                    lo = middle + 1
-            t = lo
-        else:
-            t = below(random, D)
+        t = pick(by_size, random)
         draw = uniform(random)
         move = REORDER if draw < 0.1 else (RETIME if draw < 0.5 else BOTH)
         stats[move, 0] += 1
         old_rank, new_rank = rank[t], rank[t]
         if move != RETIME:
-            lo, hi = producer_window(t, order, rank, kind, source, layer, lists)
-            if hi - lo <= 2:
-                continue
-            if uniform(random) < 0.7:
-                reach = 1 + below(random, 1 + below(random, 24))
-                new_rank = old_rank + (reach if uniform(random) < 0.5 else -reach)
-            else:
-                new_rank = lo + 1 + below(random, hi - lo - 1)
-            if new_rank <= lo or new_rank >= hi or new_rank == old_rank:
+            new_rank = propose_rank(t, order, rank, kind, source, layer, lists, random)
+            if new_rank == old_rank:
                 continue
             shift_rank(order, rank, old_rank, new_rank)
         old_life = end[t] if kind[t] == STORE else start[t]
-        new_life = old_life
-        fits = True
+        new_life, fits = old_life, True
         if move != REORDER and (kind[t] == STORE or use[t] > 0):
             new_life = propose_life(t, kind, use, start, end, earliest, order, rank, T, uniform(random) < 0.7, random)
-            if kind[t] == STORE:
-                if new_life > old_life:
-                    fits = hold(usage, old_life, new_life, size[t], limit)
-                else:
-                    release(usage, new_life, old_life, size[t])
-                end[t] = new_life
-            else:
-                if new_life < old_life:
-                    fits = hold(usage, new_life, old_life, size[t], limit)
-                else:
-                    release(usage, old_life, new_life, size[t])
-                start[t] = new_life
+            fits = set_life(t, old_life, new_life, kind, start, end, usage, size, limit)
         latency = -1
         if fits and (new_life != old_life or new_rank != old_rank):
             latency = order_latency(tile_time, kind, use, start, end, cycles, order, first_loads, tile_end, ready)
@@ -269,16 +303,9 @@ def anneal_dram(
             continue
         if new_rank != old_rank:
             shift_rank(order, rank, new_rank, old_rank)
-        if new_life != old_life:
-            if kind[t] == STORE:
-                end[t] = old_life
-                if new_life < old_life:
-                    hold(usage, new_life, old_life, size[t], 1 << 62)
-                elif fits:
-                    release(usage, old_life, new_life, size[t])
-            else:
-                start[t] = old_life
-                if new_life > old_life:
-                    hold(usage, old_life, new_life, size[t], 1 << 62)
-                elif fits:
-                    release(usage, new_life, old_life, size[t])
+        if fits:
+            set_life(t, new_life, old_life, kind, start, end, usage, size, 1 << 62)
+        elif kind[t] == STORE:
+            end[t] = old_life
+        else:
+            start[t] = old_life

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from codesign.core.jit import njit
+from codesign.core.jit import njit, njit_inline
 from codesign.scheduling.soma.kernels.decode import (
     NO_CUT,
     NO_MAPPING,
@@ -228,6 +228,76 @@ def count_transfers(net: Arrays, scheme: Scheme, groups: Arrays, lists: Arrays) 
     return loads, stores
 
 
+@njit_inline
+def put_load(
+    score: IntArray,
+    loads: Arrays,
+    l_weight: IntArray,
+    usage: IntArray,
+    use: int,
+    size: int,
+    dep: int,
+    weight: int,
+    held: tuple[int, int],
+    bandwidth: int,
+) -> None:
+    """Append a load that the buffer holds over the positions `held`; counts, bytes and cycles go into `score`."""
+    l_use, l_size, l_cycles, l_dep = loads
+    k = score[LOADS]
+    l_use[k] = use
+    l_size[k] = size
+    l_cycles[k] = -(-size // bandwidth)
+    l_dep[k] = dep
+    l_weight[k] = weight
+    usage[held[0] + 1] += size
+    usage[held[1] + 1] -= size
+    score[CHANNEL] += l_cycles[k]
+    score[DRAM_BYTES] += size
+    score[LOADS] += 1
+
+
+@njit_inline
+def put_ofmap(
+    score: IntArray, stores: Arrays, usage: IntArray, life: IntArray, p: int, ends: bool, bandwidth: int
+) -> None:
+    """The output tile made at position `p`: how long the buffer holds it, and its store where it leaves the chip.
+
+    Args:
+        life: Row of `last_store`: last store, stored or not, hold and gap of `ofmap_life`, bytes; the last store is updated.
+        ends: The tile is the last one of the last layer of its group.
+    """
+    s_at, s_size, s_cycles, s_end = stores
+    size = life[4]
+    end = max(p + 1, life[2])
+    if life[3] > 0:
+        end = max(end, p + life[3])
+    if life[1]:
+        if not ends:
+            end = max(end, p + 2)
+        k = score[STORES]
+        s_at[k] = p
+        s_size[k] = size
+        s_cycles[k] = -(-size // bandwidth)
+        s_end[k] = end
+        score[CHANNEL] += s_cycles[k]
+        score[DRAM_BYTES] += size
+        life[0] = k
+        score[STORES] += 1
+    usage[p + 1] += size
+    usage[end + 1] -= size
+
+
+@njit_inline
+def accumulate(usage: IntArray, T: int) -> int:
+    """Turn changes of occupancy into occupancy, in place; returns the peak."""
+    peak = 0
+    for x in range(T + 1):
+        if x > 0:
+            usage[x] += usage[x - 1]
+        peak = max(peak, usage[x])
+    return peak
+
+
 @njit
 def build(
     net: Arrays,
@@ -249,20 +319,18 @@ def build(
     flg_end, lg_end, lg_of, n_tiles, step, first = groups
     in_start, in_bytes, in_place = lists
     tile_time, usage, loads, l_weight, stores, _ready, _must, _l_start, _sequence, last_store = work
-    l_use, l_size, l_cycles, l_dep = loads
-    s_at, s_size, s_cycles, s_end = stores
     bandwidth = ints[_DRAM_BW]
     usage[: T + 2] = 0
-    n = order.shape[0]
-    n_loads, n_stores, compute, channel, moved = 0, 0, 0, 0, 0
+    for part in (COMPUTE, CHANNEL, DRAM_BYTES, LOADS, STORES):
+        score[part] = 0
     joules = 0.0
     a = 0
-    while a < n:
+    while a < order.shape[0]:
         b = flg_end[a]
         count = n_tiles[a]
         for i in range(a, b):
             layer = order[i]
-            compute += count * cycles[layer]
+            score[COMPUTE] += count * cycles[layer]
             joules += count * energy[layer]
             stored, hold, gap = ofmap_life(i, order, place, flg_end, lg_end, lg_of, n_tiles, step, first, consumers)
             last_store[i, 0] = -1
@@ -277,59 +345,18 @@ def build(
                 tile_time[p] = cycles[layer]
                 weight = table[layer, _WB]
                 if t == 0 and weight > 0:
-                    l_use[n_loads] = p
-                    l_size[n_loads] = weight
-                    l_cycles[n_loads] = -(-weight // bandwidth)
-                    l_dep[n_loads] = -1
-                    l_weight[n_loads] = 1
-                    channel += l_cycles[n_loads]
-                    moved += weight
-                    usage[max(p - ahead, -1) + 1] += weight
-                    usage[min(first[i] + (count - 1) * step[i] + 1, T) + 1] -= weight
-                    n_loads += 1
+                    held = (max(p - ahead, -1), min(first[i] + (count - 1) * step[i] + 1, T))
+                    put_load(score, loads, l_weight, usage, p, weight, -1, 1, held, bandwidth)
                 for e in range(in_start[i], in_start[i + 1]):
-                    size = in_bytes[e]
-                    l_use[n_loads] = p
-                    l_size[n_loads] = size
-                    l_cycles[n_loads] = -(-size // bandwidth)
-                    l_dep[n_loads] = last_store[in_place[e], 0] if in_place[e] >= 0 else -1
-                    l_weight[n_loads] = 0
-                    channel += l_cycles[n_loads]
-                    moved += size
-                    usage[max(p - ahead, -1) + 1] += size
-                    usage[min(p + 1, T) + 1] -= size
-                    n_loads += 1
-                size = last_store[i, 4]
-                end = max(p + 1, last_store[i, 2])
-                if last_store[i, 3] > 0:
-                    end = max(end, p + last_store[i, 3])
-                if last_store[i, 1]:
-                    if not (t == count - 1 and i == lg_end[i] - 1):
-                        end = max(end, p + 2)
-                    s_at[n_stores] = p
-                    s_size[n_stores] = size
-                    s_cycles[n_stores] = -(-size // bandwidth)
-                    s_end[n_stores] = end
-                    channel += s_cycles[n_stores]
-                    moved += size
-                    last_store[i, 0] = n_stores
-                    n_stores += 1
-                usage[p + 1] += size
-                usage[end + 1] -= size
+                    dep = last_store[in_place[e], 0] if in_place[e] >= 0 else -1
+                    held = (max(p - ahead, -1), min(p + 1, T))
+                    put_load(score, loads, l_weight, usage, p, in_bytes[e], dep, 0, held, bandwidth)
+                ends = t == count - 1 and i == lg_end[i] - 1
+                put_ofmap(score, stores, usage, last_store[i], p, ends, bandwidth)
                 p += 1
         a = b
-    peak = 0
-    for x in range(T + 1):
-        if x > 0:
-            usage[x] += usage[x - 1]
-        peak = max(peak, usage[x])
-    score[COMPUTE] = compute
-    score[CHANNEL] = channel
-    score[DRAM_BYTES] = moved
-    score[LOADS] = n_loads
-    score[STORES] = n_stores
-    score[PEAK] = peak
-    return float(joules + moved * reals[_E_DRAM])
+    score[PEAK] = accumulate(usage, T)
+    return float(joules + score[DRAM_BYTES] * reals[_E_DRAM])
 
 
 @njit

@@ -1,4 +1,4 @@
-"""Imperfect factors: padded bounds are tried, named, counted as work, and never make a result worse."""
+"""Padded bounds are tried, named, counted as work, and never make a result worse."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from codesign.arch.presets import load_preset
 from codesign.core.errors import UserError
 from codesign.core.goals import OBJECTIVES, Budget, Objective, Proof
 from codesign.cost.cost import Cost, evaluate
-from codesign.mappers.imperfect import ImperfectMapper, padded_computations
+from codesign.mappers.padded_bounds import PaddingMapper, padded_computations
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, LevelConstraints, MappingProblem
 from codesign.workloads.computation import Computation
@@ -21,7 +21,7 @@ def gemm(m: int, n: int, k: int) -> Computation:
 def test_never_worse_and_evaluated_alike(objective: Objective, bounds: tuple[int, int, int]) -> None:
     problem = MappingProblem(gemm(*bounds), load_preset("gemmini"))
     plain = create("exact").map(problem, objective, budget=Budget(), seed=0)
-    result = ImperfectMapper(create("exact")).map(problem, objective, budget=Budget(), seed=0)
+    result = PaddingMapper(create("exact")).map(problem, objective, budget=Budget(), seed=0)
     assert plain.cost is not None and result.cost is not None
     assert result.mapping is not None and result.padding is not None
     assert objective.of(result.cost) <= objective.of(plain.cost) * (1.0 + 1e-12)
@@ -37,7 +37,7 @@ def test_never_worse_and_evaluated_alike(objective: Objective, bounds: tuple[int
 def test_padding_a_prime_bound_wins() -> None:
     problem = MappingProblem(gemm(64, 127, 127), load_preset("gemmini"))
     plain = create("exact").map(problem, Objective.EDP, budget=Budget(), seed=0)
-    result = ImperfectMapper(create("exact")).map(problem, Objective.EDP, budget=Budget(), seed=0)
+    result = PaddingMapper(create("exact")).map(problem, Objective.EDP, budget=Budget(), seed=0)
     assert plain.cost is not None and result.cost is not None and result.padding is not None
     assert plain.cost.compute_cycles == 127 * 127  # a prime does not split over 16 x 16: only m is spatial
     assert result.cost.compute_cycles == 64 * 128 * 128 // 256  # all elements busy
@@ -47,7 +47,7 @@ def test_padding_a_prime_bound_wins() -> None:
 
 def test_annealing_shares_its_budget() -> None:
     problem = MappingProblem(gemm(31, 61, 97), load_preset("gemmini"))
-    result = ImperfectMapper(create("anneal")).map(problem, Objective.EDP, budget=Budget(evaluations=4000), seed=3)
+    result = PaddingMapper(create("anneal")).map(problem, Objective.EDP, budget=Budget(evaluations=4000), seed=3)
     assert result.cost is not None and result.padding is not None
     assert result.evaluated <= 4000
     assert result.padding.tried == len(padded_computations(problem.computation, 24, 0.3))
@@ -56,14 +56,14 @@ def test_annealing_shares_its_budget() -> None:
 
 def test_constraints_that_only_a_padded_bound_obeys() -> None:
     fixed = Constraints((LevelConstraints("Accumulator", spatial=(("n", 16),)),))
-    result = ImperfectMapper(create("exact")).map(
+    result = PaddingMapper(create("exact")).map(
         MappingProblem(gemm(8, 15, 8), load_preset("gemmini"), fixed), Objective.EDP, budget=Budget(), seed=0
     )
     assert result.padding is not None
     assert result.padding.changed == (("n", 15, 16),)
     impossible = Constraints((LevelConstraints("Accumulator", spatial=(("n", 13),)),))
     with pytest.raises(UserError, match="13"):
-        ImperfectMapper(create("exact")).map(
+        PaddingMapper(create("exact")).map(
             MappingProblem(gemm(8, 15, 8), load_preset("gemmini"), impossible), Objective.EDP, budget=Budget(), seed=0
         )
 
@@ -71,7 +71,7 @@ def test_constraints_that_only_a_padded_bound_obeys() -> None:
 def test_infeasible_stays_a_result() -> None:
     preset = load_preset("gemmini")
     computation = Computation.parse("C[m,n] += A[m,k] * B[k,n]", m=7, n=7, k=7, bits=1 << 24)
-    result = ImperfectMapper(create("exact")).map(
+    result = PaddingMapper(create("exact")).map(
         MappingProblem(computation, preset), Objective.EDP, budget=Budget(), seed=0
     )
     assert result.mapping is None
@@ -82,7 +82,7 @@ def test_infeasible_stays_a_result() -> None:
 @pytest.mark.parametrize("options", [{"paddings": 0}, {"waste": -0.5}])
 def test_bad_options_are_named(options: dict[str, float]) -> None:
     with pytest.raises(UserError, match=f"{next(iter(options))} must be >="):
-        ImperfectMapper(create("exact"), **options)  # type: ignore[arg-type]
+        PaddingMapper(create("exact"), **options)  # type: ignore[arg-type]
 
 
 def test_padded_computations_are_in_order_of_work() -> None:

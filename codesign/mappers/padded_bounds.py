@@ -1,4 +1,4 @@
-"""Imperfect factors by padding: bounds raised to sizes that divide better, the extra iterations counted as real work.
+"""Padding: bounds raised to sizes that divide better, the extra iterations counted as real work.
 
 A bound of 7 splits into 7 or nothing; padded to 8 it splits into 2, 4 and 8, at the price of an eighth of the work. CoSA
 (section III-B) pads large primes before scheduling; here several paddings are tried and the best result is returned,
@@ -21,7 +21,7 @@ _NEAR = 1.08
 
 
 @dataclass(frozen=True)
-class ImperfectMapper:
+class PaddingMapper:
     """Maps the computation as it is and with padded bounds by another mapper; returns the best.
 
     The result is a mapping of the computation that its padding report names. Time and evaluations of the budget are shared
@@ -46,7 +46,7 @@ class ImperfectMapper:
     @property
     def name(self) -> str:
         """What the command line calls it."""
-        return f"{self.inner.name}, imperfect"
+        return f"{self.inner.name}, padded"
 
     def map(
         self,

@@ -1,0 +1,1 @@
+"""Mappings whose loops may have a shorter last iteration: the space, the searches, the bound."""

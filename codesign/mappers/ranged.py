@@ -1,0 +1,142 @@
+"""Ranges of factors (`C<=4`, `C>=2`): every choice they leave open is mapped by another mapper, the best is returned.
+
+A range on a level leaves few factors: the divisors of the bound in it, or with imperfect factors every number in it. So a problem with
+ranges is a handful of problems with exact factors, and the proofs of these are a proof of the whole.
+"""
+
+import math
+import time
+from dataclasses import dataclass, replace
+from itertools import product
+
+from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective, Proof
+from codesign.cost.arrays import Reuse
+from codesign.mappers.protocol import Mapper, MapResult
+from codesign.mapping.constraints import Constraints, FactorRange, LevelConstraints, MappingProblem
+
+MOST_CHOICES = 512
+"""Combinations of factors that are mapped at most."""
+
+
+@dataclass(frozen=True)
+class RangedMapper:
+    """Maps every combination of factors that the ranges of a problem allow; without ranges it is the mapper inside.
+
+    Args:
+        inner: The mapper.
+    """
+
+    inner: Mapper
+
+    @property
+    def name(self) -> str:
+        """What the command line calls it."""
+        return self.inner.name
+
+    def map(
+        self,
+        problem: MappingProblem,
+        objective: Objective,
+        *,
+        budget: Budget,
+        seed: int,
+        reuse: Reuse = Reuse.TIMELOOP,
+    ) -> MapResult:
+        """See `codesign.mappers.protocol.Mapper`. Budgets are shared evenly among the combinations.
+
+        Raises:
+            UserError: No combination can be mapped, or there are more than 512.
+        """
+        if not any(item.ranges for item in problem.constraints.levels):
+            return self.inner.map(problem, objective, budget=budget, seed=seed, reuse=reuse)
+        started = time.perf_counter()
+        found: list[MapResult] = []
+        refused: UserError | None = None
+        choices = exact_choices(problem)
+        for i, constraints in enumerate(choices):
+            share = _share(budget, len(choices) - i, time.perf_counter() - started, sum(r.evaluated for r in found))
+            if share is None:
+                break
+            try:
+                posed = replace(problem, constraints=constraints)
+                found.append(self.inner.map(posed, objective, budget=share, seed=seed, reuse=reuse))
+            except UserError as error:  # fixed factors that no bound takes
+                refused = refused or error
+        if not found:
+            raise refused or UserError("the budget is too small for a single choice of factors in the ranges")
+        return _best(found, objective, complete=len(found) + (refused is not None) >= len(choices), started=started)
+
+
+def _best(found: list[MapResult], objective: Objective, *, complete: bool, started: float) -> MapResult:
+    """The best result, its proof that of all of them together."""
+    values = [objective.of(r.cost) if r.cost is not None else math.inf for r in found]
+    best = found[values.index(min(values))]
+    bounds = [
+        v / (1.0 + r.gap) if r.gap is not None else 0.0 for v, r in zip(values, found, strict=True) if v < math.inf
+    ]
+    unknown = any(r.cost is None and r.proof is not Proof.OPTIMAL and r.infeasible is None for r in found)
+    bound = min(bounds, default=0.0) if complete and not unknown else 0.0
+    proof, gap = Proof.NONE, None
+    if best.cost is not None and bound >= min(values):
+        proof, gap = Proof.OPTIMAL, 0.0
+    elif best.cost is not None and bound > 0.0:
+        proof, gap = Proof.GAP, min(values) / bound - 1.0
+    return replace(
+        best, evaluated=sum(r.evaluated for r in found), seconds=time.perf_counter() - started, proof=proof, gap=gap
+    )
+
+
+def exact_choices(problem: MappingProblem) -> list[Constraints]:
+    """The constraints with an exact factor in place of every range, one for each combination.
+
+    Raises:
+        UserError: A range holds no factor of its bound, or there are too many combinations.
+    """
+    places: list[tuple[int, FactorRange]] = []
+    options: list[list[int]] = []
+    for i, item in enumerate(problem.constraints.levels):
+        for entry in item.ranges:
+            bound = problem.computation.sizes[entry.dim]
+            top = bound if entry.most is None else min(bound, entry.most)
+            allowed = [n for n in range(max(1, entry.least), top + 1) if problem.imperfect or bound % n == 0]
+            if not allowed:
+                raise UserError(
+                    f"no factor of {entry.dim!r} ({bound}) lies in the range {entry}",
+                    where=f"constraints of level {item.level!r}",
+                )
+            places.append((i, entry))
+            options.append(allowed)
+    number = math.prod(len(o) for o in options)
+    if number > MOST_CHOICES:
+        raise UserError(
+            f"the ranges leave {number} combinations of factors, at most {MOST_CHOICES} are mapped",
+            where="constraints",
+            hint="make some of the ranges narrower",
+        )
+    return [_fixed(problem.constraints, places, chosen) for chosen in product(*options)]
+
+
+def _fixed(constraints: Constraints, places: list[tuple[int, FactorRange]], chosen: tuple[int, ...]) -> Constraints:
+    levels: list[LevelConstraints] = [replace(item, ranges=()) for item in constraints.levels]
+    for (i, entry), factor in zip(places, chosen, strict=True):
+        pair = (entry.dim, factor)
+        if entry.spatial:
+            levels[i] = replace(levels[i], spatial=(*levels[i].spatial, pair))
+        else:
+            levels[i] = replace(levels[i], temporal=(*levels[i].temporal, pair))
+    return replace(constraints, levels=tuple(levels))
+
+
+def _share(budget: Budget, left: int, spent_s: float, evaluated: int) -> Budget | None:
+    """An equal share of what is left of a budget; None when nothing is."""
+    seconds, scored = budget.time_limit_s, budget.evaluations
+    if seconds is not None:
+        seconds = (seconds - spent_s) / left
+        if seconds <= 0.0:
+            return None
+    if scored is not None:
+        scored = (scored - evaluated) // left
+        if scored < 1:
+            return None
+    return Budget(seconds, scored)

@@ -1,0 +1,187 @@
+"""Where the tensors of a network have zeros: ``weight=2:4``, ``input=0.6``, ``conv1.weight=dense,weight=2:4`` (rules Z1-Z4 in docs/reference/workloads.md)."""
+
+import fnmatch
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import final
+
+from codesign.core.errors import UserError, unknown_name
+from codesign.workloads.computation import Computation, Tensor
+from codesign.workloads.density import DENSE, Banded, Density, Structured, Uniform, check_density
+from codesign.workloads.density_files import read_mask
+from codesign.workloads.network import Network, Operator
+
+NO_ZEROS = "dense"
+KINDS = ("weight", "input", "output")
+"""Parameters of matrix operators, what they read beside, what they write."""
+
+_BLOCKS = re.compile(r"(\d+):(\d+)")
+_BAND = re.compile(r"band:(\d+)")
+_MASKS = (".npy", ".txt")
+
+
+@final
+@dataclass(frozen=True)
+class TensorZeros:
+    """Zeros of the tensors of one kind.
+
+    Args:
+        operators: Pattern of the operators' names.
+        kind: One of `KINDS`.
+        amount: ``dense``, a density, ``n:m``, ``band:width`` or the file of a mask.
+    """
+
+    operators: str
+    kind: str
+    amount: str
+
+    def density(self, computation: Computation, tensor: Tensor) -> Density:
+        """The model for a tensor; blocks of n:m lie along the axis that is summed over (rule Z2).
+
+        Raises:
+            UserError: The amount is none, or does not fit the tensor.
+        """
+        if self.amount == NO_ZEROS:
+            return DENSE
+        if blocks := _BLOCKS.fullmatch(self.amount):
+            return Structured(int(blocks[1]), int(blocks[2]), _summed_axis(computation, tensor))
+        if band := _BAND.fullmatch(self.amount):
+            return Banded(int(band[1]))
+        if self.amount.endswith(_MASKS):
+            return read_mask(Path(self.amount), f"zeros of {tensor.name!r}")
+        value = float(self.amount)
+        return DENSE if value == 1 else Uniform(value)
+
+
+def _checked(amount: str) -> str:
+    """An amount as it is.
+
+    Raises:
+        UserError: It is none.
+    """
+    if amount == NO_ZEROS or amount.endswith(_MASKS) or _BAND.fullmatch(amount):
+        return amount
+    if blocks := _BLOCKS.fullmatch(amount):
+        Structured(int(blocks[1]), int(blocks[2]))
+        return amount
+    try:
+        value = float(amount)
+    except ValueError:
+        raise UserError(
+            f"zeros are written {NO_ZEROS}, as a density (0.35), as n:m (2:4), band:WIDTH or the file of a mask, got {amount!r}"
+        ) from None
+    check_density(value)
+    return amount
+
+
+@final
+@dataclass(frozen=True)
+class NetworkZeros:
+    """Zeros of a network.
+
+    Args:
+        text: As written.
+        entries: The first one that matches a tensor counts.
+    """
+
+    text: str
+    entries: tuple[TensorZeros, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> "NetworkZeros":
+        """What ``dense`` or a list ``[OPERATORS.]KIND=AMOUNT,...`` says.
+
+        Raises:
+            UserError: It says nothing that is known.
+
+        >>> NetworkZeros.parse("conv1.weight=dense,weight=2:4").entries[1].amount
+        '2:4'
+        """
+        if text.strip() == NO_ZEROS:
+            return cls(NO_ZEROS, ())
+        found = []
+        for part in (p.strip() for p in text.split(",")):
+            target, _, amount = part.partition("=")
+            pattern, _, kind = target.rpartition(".")
+            if not target or not amount:
+                raise UserError(f"zeros are written like weight=2:4 or conv1.weight=0.5,input=0.6, got {part!r}")
+            if kind not in KINDS:
+                raise unknown_name("kind of tensor", kind, KINDS, where=f"zeros {part!r}")
+            found.append(TensorZeros(pattern or "*", kind, _checked(amount.strip())))
+        return cls(text.strip(), tuple(found))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of tensors that may have zeros."""
+        return tuple(k for k in KINDS if any(e.kind == k and e.amount != NO_ZEROS for e in self.entries))
+
+    def position_bits(self, kind: str) -> int | None:
+        """Bits of a place within a block where all zeros of a kind are n:m; None otherwise (rule Z4)."""
+        amounts = [e.amount for e in self.entries if e.kind == kind and e.amount != NO_ZEROS]
+        blocks = [int(m[2]) for a in amounts if (m := _BLOCKS.fullmatch(a))]
+        if not amounts or len(blocks) < len(amounts):
+            return None
+        return max(1, (max(blocks) - 1).bit_length())
+
+
+def with_zeros(network: Network, zeros: NetworkZeros) -> Network:
+    """The network with densities on the operands of its matrix operators (rules Z1 and Z2).
+
+    Raises:
+        UserError: A pattern matches no operator with such a tensor, or an amount does not fit a tensor.
+    """
+    used: set[TensorZeros] = set()
+    operators = tuple(_with_densities(network, o, zeros, used) for o in network.operators)
+    for entry in zeros.entries:
+        if entry not in used and entry.operators != "*":
+            raise UserError(
+                f"zeros: no matrix operator called {entry.operators!r} has a tensor of kind {entry.kind!r}",
+                where=f"network {network.name!r}",
+                hint="an entry before it may cover all of them",
+            )
+    return replace(network, operators=operators)
+
+
+def _with_densities(network: Network, operator: Operator, zeros: NetworkZeros, used: set[TensorZeros]) -> Operator:
+    computation = operator.computation
+    if computation is None or not zeros.entries:
+        return operator
+    tensors = []
+    for tensor, name in zip(computation.tensors, operator.operands, strict=True):
+        kind = _kind(network, tensor, name)
+        entry = next(
+            (e for e in zeros.entries if e.kind == kind and fnmatch.fnmatchcase(operator.name, e.operators)), None
+        )
+        if entry is None:
+            tensors.append(tensor)
+            continue
+        used.add(entry)
+        tensors.append(_with_density(computation, tensor, entry, operator.name))
+    return replace(operator, computation=replace(computation, tensors=tuple(tensors)))
+
+
+def _kind(network: Network, tensor: Tensor, name: str) -> str:
+    """Parameters are weights; whatever else is read is an input, caches included (rule Z1)."""
+    if tensor.is_output:
+        return "output"
+    return "weight" if network.tensor_by_name[name].is_parameter else "input"
+
+
+def _with_density(computation: Computation, tensor: Tensor, entry: TensorZeros, operator: str) -> Tensor:
+    whole = tuple(axis.extent(computation.sizes) for axis in tensor.axes)
+    try:
+        density = entry.density(computation, tensor)
+        density.check(whole)
+    except UserError as error:
+        hint = f"leave this one dense: {operator}.{entry.kind}=dense before the others"
+        raise UserError(error.message, where=f"zeros of {operator}.{entry.kind}", hint=hint) from None
+    return replace(tensor, density=density)
+
+
+def _summed_axis(computation: Computation, tensor: Tensor) -> int:
+    """The first axis of one dimension that is summed over; the last axis where there is none."""
+    for axis, index in enumerate(tensor.axes):
+        if len(index.terms) == 1 and index.terms[0][0] in computation.reduced_dims:
+            return axis
+    return len(tensor.axes) - 1

@@ -1,0 +1,150 @@
+"""The table of docs/results/imperfect-factors.md: `python -m experiments.imperfect`.
+
+Maps layers whose bounds divide badly (primes, 7, 14, 197, 1500), or with `--network` every distinct layer of a network, by the exact
+mapper with perfect and with imperfect factors, and says what is gained and how far the result may be from the best. Writes `results.json` and
+`table.md`. Layers are mapped once before they are timed, so that compiling is not counted.
+"""
+
+import argparse
+import math
+import statistics
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from codesign.arch.presets import load_preset
+from codesign.core.goals import Budget, Objective
+from codesign.library.inputs import as_computation
+from codesign.mappers.exact import ExactMapper
+from codesign.mappers.padded_bounds import PaddingMapper
+from codesign.mappers.protocol import Mapper
+from codesign.mapping.constraints import MappingProblem
+from codesign.workloads.computation import Computation
+from codesign.workloads.load import load_network
+from experiments.mappers_common import bounds_text, markdown, save
+
+LAYERS = (
+    "gemm M=127 N=127 K=127",
+    "gemm M=197 N=64 K=197",
+    "gemm M=197 N=768 K=768",
+    "gemm M=1500 N=384 K=384",
+    "gemm M=1500 N=1500 K=64",
+    "conv K=64 C=3 P=112 Q=112 R=7 S=7 stride=2",
+    "conv K=64 C=3 P=224 Q=224 R=3 S=3",
+    "conv K=256 C=256 P=14 Q=14 R=3 S=3",
+    "conv K=1024 C=256 P=14 Q=14",
+    "conv K=512 C=512 P=7 Q=7 R=3 S=3",
+    "conv K=2048 C=512 P=7 Q=7",
+    "conv K=192 C=64 P=27 Q=27 R=5 S=5",
+)
+
+
+@dataclass(frozen=True)
+class Config:
+    """Options of the run.
+
+    Args:
+        presets: Architectures.
+        network: A zoo model or file whose layers are mapped instead of the list.
+        objective: What is minimised.
+        padded: Whether padded bounds are mapped too, which takes longest.
+        time_limit: Seconds for each mapping.
+        seed: Of annealing.
+        smoke: The first layer only.
+        out: Folder of results.
+    """
+
+    presets: tuple[str, ...] = ("simba", "eyeriss")
+    network: str | None = None
+    objective: str = "edp"
+    padded: bool = False
+    time_limit: float = 30.0
+    seed: int = 0
+    smoke: bool = False
+    out: Path = Path("results/imperfect")
+
+
+def layers(config: Config) -> list[tuple[str, Computation]]:
+    """Names and computations."""
+    if config.network is None:
+        return [(text, as_computation(text)) for text in (LAYERS[:1] if config.smoke else LAYERS)]
+    groups = load_network(config.network).distinct_layers()
+    found = [(bounds_text(g), g.computation) for g in groups]
+    return found[:1] if config.smoke else found
+
+
+def compare(name: str, computation: Computation, preset: str, config: Config) -> dict[str, Any]:
+    """One row: perfect, padded and imperfect factors."""
+    architecture, objective = load_preset(preset), Objective.parse(config.objective)
+    budget = Budget(time_limit_s=config.time_limit)
+    row: dict[str, Any] = {"layer": name, "architecture": preset}
+    plain, ragged = (MappingProblem(computation, architecture, imperfect=flag) for flag in (False, True))
+    searches: list[tuple[str, Mapper, MappingProblem]] = [("perfect", ExactMapper(), plain)]
+    searches += [("padded", PaddingMapper(ExactMapper()), plain)] if config.padded else []
+    for key, mapper, problem in (*searches, ("imperfect", ExactMapper(), ragged)):
+        started = time.process_time()
+        found = mapper.map(problem, objective, budget=budget, seed=config.seed)
+        value = math.inf if found.cost is None else objective.of(found.cost)
+        row[key] = {
+            "value": value,
+            "proof": found.proof.value,
+            "gap": found.gap,
+            "cycles": None if found.cost is None else found.cost.latency_cycles,
+            "cpu_seconds": time.process_time() - started,
+        }
+    return row
+
+
+def report(rows: list[dict[str, Any]]) -> str:
+    """The table and the means, as Markdown."""
+    head = ["layer", "architecture", "perfect", "padded / perfect", "imperfect / perfect", "gap", "CPU s"]
+    lines = []
+    for row in rows:
+        base = row["perfect"]["value"]
+        gap = row["imperfect"]["gap"]
+        ratios = [f"{row[key]['value'] / base:.3f}" if key in row else "" for key in ("padded", "imperfect")]
+        seconds = row["imperfect"]["cpu_seconds"]
+        shown = (
+            "proven" if row["imperfect"]["proof"] == "optimal" else f"{100 * gap:.1f} %" if gap is not None else "none"
+        )
+        lines.append([row["layer"], row["architecture"], f"{base:.4g}", *ratios, shown, f"{seconds:.2f}"])
+    text = markdown(head, lines)
+    for preset in dict.fromkeys(row["architecture"] for row in rows):
+        here = [row for row in rows if row["architecture"] == preset]
+        gain = statistics.geometric_mean(row["imperfect"]["value"] / row["perfect"]["value"] for row in here)
+        text += f"\n{preset}: geometric mean of imperfect / perfect {gain:.3f} over {len(here)} layers"
+    return text
+
+
+def main(config: Config) -> list[dict[str, Any]]:
+    """Run the comparison and write results."""
+    warm = as_computation("gemm M=7 N=5 K=3")
+    for preset in config.presets:
+        compare("warm", warm, preset, config)
+    rows = [
+        compare(name, computation, preset, config) for name, computation in layers(config) for preset in config.presets
+    ]
+    text = report(rows)
+    save(config.out, config, {"rows": rows}, text)
+    print(text)
+    return rows
+
+
+def parse_args(arguments: list[str] | None = None) -> Config:
+    """Options from the command line."""
+    default = Config()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--presets", nargs="+", default=default.presets)
+    parser.add_argument("--network", help="a zoo model or file instead of the list of layers")
+    parser.add_argument("--objective", default=default.objective, choices=["energy", "latency", "edp"])
+    parser.add_argument("--padded", action="store_true", help="map padded bounds too")
+    parser.add_argument("--time-limit", type=float, default=default.time_limit)
+    parser.add_argument("--seed", type=int, default=default.seed)
+    parser.add_argument("--out", type=Path, default=default.out)
+    parser.add_argument("--smoke", action="store_true", help="the first layer only")
+    return Config(**{**vars(parser.parse_args(arguments)), "presets": tuple(parser.parse_args(arguments).presets)})
+
+
+if __name__ == "__main__":
+    main(parse_args())

@@ -1,0 +1,85 @@
+"""Ranges of factors and a least utilisation are held, and the best of all they allow is found."""
+
+import math
+
+import pytest
+
+from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, StorageLevel
+from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective, Proof
+from codesign.mappers.exact import ExactMapper
+from codesign.mappers.protocol import MapResult
+from codesign.mappers.ranged import RangedMapper, exact_choices
+from codesign.mappers.registry import create
+from codesign.mapping.constraints import Constraints, FactorRange, LevelConstraints, MappingProblem
+from codesign.mapping.mapping import Spatial
+from codesign.workloads.computation import Computation
+
+PRODUCT = Computation.parse("O[m,n] += I[m,k] * W[k,n]", m=8, n=6, k=12)
+
+
+def machine() -> Architecture:
+    levels = (
+        StorageLevel("DRAM", energy=AccessEnergy(100, 100, 110), word_bits=8),
+        StorageLevel("Buffer", capacity_bytes=96, word_bits=8, energy=AccessEnergy(3, 3.5, 3.6), fanout=Fanout(4, 2)),
+        StorageLevel("Local", capacity_bytes=8, word_bits=8, energy=AccessEnergy(0.3, 0.4, 0.4)),
+    )
+    return Architecture("ranged", levels, Arithmetic(energy_pj=0.2))
+
+
+def problem(*ranges: FactorRange, least: float = 0.0, imperfect: bool = False) -> MappingProblem:
+    constraints = Constraints((LevelConstraints("Buffer", ranges=ranges),), min_utilization=least)
+    return MappingProblem(PRODUCT, machine(), constraints, imperfect)
+
+
+def across(found: MapResult, dim: str) -> int:
+    assert found.mapping is not None
+    return math.prod(x.factor for x in found.mapping.loops if isinstance(x, Spatial) and x.dim == dim)
+
+
+@pytest.mark.parametrize("name", ["exact", "anneal", "random", "genetic", "hybrid", "cosa"])
+def test_every_mapper_holds_ranges(name: str) -> None:
+    posed = problem(FactorRange("k", 2, 3, spatial=True), FactorRange("n", 1, 1, spatial=True))
+    mapper = RangedMapper(create(name))
+    found = mapper.map(posed, Objective.EDP, budget=Budget(evaluations=2000), seed=0)
+    assert across(found, "k") in (2, 3) and across(found, "n") == 1
+
+
+def test_the_best_of_a_range_is_the_least_of_its_factors() -> None:
+    found = RangedMapper(ExactMapper()).map(
+        problem(FactorRange("k", 2, 4, spatial=True)), Objective.EDP, budget=Budget(), seed=0
+    )
+    assert found.cost is not None and found.proof is Proof.OPTIMAL
+    values = []
+    for factor in (2, 3, 4):
+        fixed = Constraints((LevelConstraints("Buffer", spatial=(("k", factor),)),))
+        one = ExactMapper().map(MappingProblem(PRODUCT, machine(), fixed), Objective.EDP, budget=Budget(), seed=0)
+        values.append(one.cost.edp if one.cost is not None else math.inf)
+    assert found.cost.edp == min(values)
+
+
+def test_imperfect_factors_of_a_range_need_not_divide() -> None:
+    posed = problem(FactorRange("m", 3, 3, spatial=True), imperfect=True)
+    found = RangedMapper(create("anneal")).map(posed, Objective.EDP, budget=Budget(evaluations=600), seed=0)
+    assert across(found, "m") == 3
+
+
+@pytest.mark.parametrize("name", ["exact", "anneal", "random", "genetic", "hybrid"])
+def test_a_least_utilisation_is_held(name: str) -> None:
+    found = create(name).map(problem(least=1.0), Objective.ENERGY, budget=Budget(evaluations=3000), seed=0)
+    assert found.mapping is not None and found.mapping.spatial_iterations == 8
+    if name == "exact":
+        assert found.proof in (Proof.OPTIMAL, Proof.GAP)
+
+
+def test_impossible_ranges_say_so() -> None:
+    with pytest.raises(UserError, match=r"no factor of 'n' \(6\) lies in the range 4..5"):
+        exact_choices(problem(FactorRange("n", 4, 5)))
+    with pytest.raises(UserError, match="1 <= least <= most"):
+        FactorRange("n", 3, 2)
+    with pytest.raises(UserError, match="'n' has a factor and a range"):
+        LevelConstraints("Buffer", temporal=(("n", 2),), ranges=(FactorRange("n", 1, 2),))
+    with pytest.raises(UserError, match="does not hold a least utilisation"):
+        create("cosa").map(problem(least=0.5), Objective.EDP, budget=Budget(evaluations=10), seed=0)
+    with pytest.raises(UserError, match="ranges of factors need"):
+        ExactMapper().map(problem(FactorRange("n", 1, 2)), Objective.EDP, budget=Budget(), seed=0)
