@@ -131,6 +131,7 @@ def _fused(workload: "Workload", options: Sequence[Any], goal: "Goal", limit: fl
         "energy_j": found.energy,
         "latency_s": found.seconds,
         **_proof(found.value, found.bound),
+        "nest": found.lines(),
     }
 
 

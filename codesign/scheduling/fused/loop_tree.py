@@ -15,18 +15,8 @@ from codesign.mappers.uneven.space import divisors
 from codesign.mapping.looptree import Goal, Machine, Operator
 from codesign.scheduling.fused.operator_front import CopyFront, Limits, Loops, OperatorFront, TimeUp
 from codesign.scheduling.fused.pareto import undominated
-
-
-@dataclass(frozen=True)
-class SharedLoop:
-    """A loop over several operators: its dimension in each of them, and the tile inside."""
-
-    dims: tuple[tuple[int, str], ...]
-    tile: int
-
-    def of(self, operator: int) -> str:
-        """The dimension in one operator."""
-        return dict(self.dims)[operator]
+from codesign.scheduling.fused.shared_loops import SharedLoop
+from codesign.scheduling.fused.trace import Part, trace
 
 
 @dataclass(frozen=True)
@@ -38,12 +28,20 @@ class Schedule:
         bound: What none is below.
         energy: With leakage; none where only latency was searched.
         seconds: Latency, operators one after another.
+        parts: The tree: shared loops, what stays on the chip, order; empty where nothing stays.
     """
 
     value: float
     bound: float
     energy: float | None
     seconds: float
+    parts: tuple[Part, ...] = ()
+
+    def lines(self) -> list[str]:
+        """The tree as text."""
+        if not self.parts:
+            return ["every operator alone, nothing stays on the chip"]
+        return [line for part in self.parts for line in part.lines()]
 
     @property
     def proven(self) -> bool:
@@ -266,23 +264,30 @@ class Fusion:
         for at in range(first, last + 1):
             here = [(live, rows) for (position, live), rows in states.items() if position == at]
             for live, rows in here:
-                for end in range(at, last + 1):
-                    if depth and (at, end) == (first, last):
+                for end, grown, stay in self.next_parts(first, last, at, live, context):
+                    more = self.part(at, end, chip | grown, context)
+                    if not len(more):
                         continue
-                    for grown, stay in self._choices(first, last, at, end, live, context):
-                        if depth and end < last and not stay:
-                            continue  # nothing holds the parts together: the same as two groups
-                        more = self.part(at, end, chip | grown, context)
-                        if not len(more):
-                            continue
-                        held = sum(self.bits(t, context) for t in grown)
-                        joined = self._join(rows, more, held, first, end, depth)
-                        if len(joined):
-                            key = end + 1, stay
-                            old = states.get(key)
-                            both = joined if old is None else np.concatenate([old, joined])
-                            states[key] = both[undominated(both)]
+                    held = sum(self.bits(t, context) for t in grown)
+                    joined, _, _ = self.joined(rows, more, held, first, end, depth)
+                    if len(joined):
+                        key = end + 1, stay
+                        old = states.get(key)
+                        both = joined if old is None else np.concatenate([old, joined])
+                        states[key] = both[undominated(both)]
         return states.get((last + 1, frozenset()), np.zeros((0, depth + 3)))
+
+    def next_parts(
+        self, first: int, last: int, at: int, live: frozenset[str], context: tuple[SharedLoop, ...]
+    ) -> Iterator[tuple[int, frozenset[str], frozenset[str]]]:
+        """Parts that may follow: (last operator, tensors on the chip during it, those that stay)."""
+        for end in range(at, last + 1):
+            if context and (at, end) == (first, last):
+                continue
+            for grown, stay in self._choices(first, last, at, end, live, context):
+                if context and end < last and not stay:
+                    continue  # nothing holds the parts together: the same as two groups
+                yield end, grown, stay
 
     def _choices(
         self, first: int, last: int, at: int, end: int, live: frozenset[str], context: tuple[SharedLoop, ...]
@@ -298,15 +303,33 @@ class Fusion:
             stay = frozenset(t for t in grown if self.users[t][-1] > end)
             yield grown, stay
 
-    def _join(self, rows: Array, more: Array, held: float, first: int, end: int, depth: int) -> Array:
+    def joined(
+        self, rows: Array, more: Array, held: float, first: int, end: int, depth: int
+    ) -> tuple[Array, Array, Array]:
+        """Undominated sums of rows, and the two rows behind each."""
         n, m = len(rows), len(more)
         found = np.empty((n * m, depth + 3))
         a, b = np.repeat(np.arange(n), m), np.tile(np.arange(m), n)
         found[:, :depth] = rows[a, :depth] + more[b, :depth]
         found[:, depth] = np.maximum(rows[a, depth], more[b, depth] + held)
         found[:, depth + 1 :] = rows[a, depth + 1 :] + more[b, depth + 1 :]
-        found = found[self.prune(found, first, end)]
-        return found[undominated(found)]
+        kept = self.prune(found, first, end)
+        kept = kept[undominated(found[kept])]
+        return found[kept], a[kept], b[kept]
+
+    def among(
+        self, operator: int, chip: frozenset[str], context: tuple[SharedLoop, ...], row: Array
+    ) -> tuple[tuple[str, int], ...]:
+        """Tensors of an operator that stand among the loops, with the number of loops outside."""
+        front = self.fronts[operator]
+        if isinstance(front, CopyFront):
+            return ()
+        return front.among(chip & front.tensors, tuple((loop.of(operator), loop.tile) for loop in context), row)
+
+    @property
+    def count(self) -> int:
+        """Operators."""
+        return len(self.operators)
 
     # ------------------------------------------------------------------ search
 
@@ -344,7 +367,8 @@ class Fusion:
         values = [self.goal.of(float(e), float(s), self.leak) for e, s in rows[:, -2:]]
         best = int(np.argmin(values))
         energy, seconds = (float(v) for v in rows[best, -2:])
-        return Schedule(values[best], values[best], energy + self.leak * seconds, seconds)
+        parts = trace(self, rows[best])
+        return Schedule(values[best], values[best], energy + self.leak * seconds, seconds, parts)
 
     def separate(self) -> Schedule:
         """A schedule in which nothing stays on the chip: the operators weigh seconds against energy alike.

@@ -77,6 +77,10 @@ class _Open:
 
     def rows(self, loops: Loops) -> list[Array]:
         """Rows for every set of nodes placed inside and every depth of the others: see `OperatorFront.front`."""
+        return [row for row, _ in self.placed_rows(loops)]
+
+    def placed_rows(self, loops: Loops) -> list[tuple[Array, tuple[tuple[int, int], ...]]]:
+        """The same with the nodes that stand among the loops and the number of loops outside each."""
         cells = self.cells(loops)
         if cells is None or len(self.offsets) == 1:
             return []
@@ -101,8 +105,12 @@ class _Open:
                 row[:, depth + 2] = (
                     floor if charge.size == 1 else np.maximum(floor, (labels[:, 2:] + charge[1:]).max(axis=1))
                 )
-                found.append(row)
+                found.append((row, tuple(zip(outside, depths, strict=True))))
         return found
+
+    def tensor(self, node: int) -> str:
+        """Name of the tensor of a node of the shared level."""
+        return self.case.at[self.case.levels[-1]][node].operand.name
 
 
 class OperatorFront:
@@ -237,6 +245,14 @@ class OperatorFront:
             every = every[every[:, : len(loops) + 1].sum(axis=1) <= self.capacity]
             self._fronts[key] = every[undominated(every)]
         return self._fronts[key]
+
+    def among(self, chip: frozenset[str], loops: Loops, row: Array) -> tuple[tuple[str, int], ...]:
+        """Of the mapping behind one row of `front`: tensors among the shared loops, with the number of loops outside."""
+        for opened in self._open.get(chip, ()):
+            for rows, nodes in opened.placed_rows(loops):
+                if (rows == row).all(axis=1).any():
+                    return tuple((opened.tensor(node), depth) for node, depth in nodes)
+        raise AssertionError("no mapping of the operator makes up the row")
 
     def cheapest(self, loops: Loops) -> tuple[float, float] | None:
         """Least energy and least seconds inside the loops, whatever stays on the chip; None if nothing fits."""

@@ -1,0 +1,60 @@
+"""What the search over fused schedules and the trace of its result share."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from codesign.mappers.uneven.kernel import Array
+from codesign.mapping.looptree import Operator
+
+
+@dataclass(frozen=True)
+class SharedLoop:
+    """A loop over several operators: its dimension in each of them, and the tile inside."""
+
+    dims: tuple[tuple[int, str], ...]
+    tile: int
+
+    def of(self, operator: int) -> str:
+        """The dimension in one operator."""
+        return dict(self.dims)[operator]
+
+
+class FusedProgram(Protocol):
+    """The dynamic program of `codesign.scheduling.fused.loop_tree.Fusion`, after it found an optimum."""
+
+    operators: Sequence[Operator]
+
+    @property
+    def count(self) -> int:
+        """Operators."""
+
+    def next_parts(
+        self, first: int, last: int, at: int, live: frozenset[str], context: tuple[SharedLoop, ...]
+    ) -> Iterator[tuple[int, frozenset[str], frozenset[str]]]:
+        """Parts that may follow: (last operator, tensors on the chip during it, those that stay)."""
+
+    def part(self, first: int, last: int, chip: frozenset[str], context: tuple[SharedLoop, ...]) -> Array:
+        """Rows of operators first..last as one part."""
+
+    def sequence(self, first: int, last: int, chip: frozenset[str], context: tuple[SharedLoop, ...]) -> Array:
+        """Rows of operators first..last, part after part."""
+
+    def joined(
+        self, rows: Array, more: Array, held: float, first: int, end: int, depth: int
+    ) -> tuple[Array, Array, Array]:
+        """Undominated sums of rows, and the two rows behind each."""
+
+    def more_loops(self, first: int, last: int, context: tuple[SharedLoop, ...]) -> Iterator[tuple[SharedLoop, ...]]:
+        """Sequences of loops to add."""
+
+    def bits(self, tensor: str, context: tuple[SharedLoop, ...]) -> float:
+        """Bits of its tile inside the loops."""
+
+    def touching(self, first: int, last: int) -> list[str]:
+        """Shared tensors that operators first..last use."""
+
+    def among(
+        self, operator: int, chip: frozenset[str], context: tuple[SharedLoop, ...], row: Array
+    ) -> tuple[tuple[str, int], ...]:
+        """Tensors of an operator that stand among the loops, with the number of loops outside."""

@@ -1,0 +1,154 @@
+"""The tree of a fused schedule, read off the rows of the dynamic program: what stays on the chip, shared loops and their tiles, order.
+
+The search keeps rows, not the decisions behind them. They are found again from the outside in: each sequence and each part is joined once
+more, now with back pointers, until the row looked for is met. Every row is compared with its exact value, so the tree has the costs of the search.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.mappers.uneven.kernel import Array
+from codesign.scheduling.fused.pareto import undominated
+from codesign.scheduling.fused.shared_loops import FusedProgram, SharedLoop
+
+
+@dataclass(frozen=True)
+class Part:
+    """One operator, or several under further shared loops.
+
+    Args:
+        operators: Names, in the order they run.
+        loops: Shared loops directly around the part: (dimension, iterations, tile inside) of its first operator.
+        parts: What runs inside, one after another; empty for one operator.
+        on_chip: Tensors that the shared level holds while the part runs instead of the outermost memory.
+        among: Of one operator: its tensors that stand among the shared loops, with the number of loops outside.
+        bits: Most bits of the shared level inside the innermost of its loops.
+        energy: Of one run, leakage apart.
+        seconds: Of one run.
+    """
+
+    operators: tuple[str, ...]
+    loops: tuple[tuple[str, int, int], ...]
+    parts: tuple["Part", ...]
+    on_chip: tuple[str, ...]
+    among: tuple[tuple[str, int], ...]
+    bits: float
+    energy: float
+    seconds: float
+
+    def lines(self, depth: int = 0) -> Iterator[str]:
+        """The tree as text, outermost first."""
+        inside = depth
+        for dim, count, tile in self.loops:
+            yield f"{'  ' * inside}for {dim} in 0..{count - 1} (tiles of {tile})"
+            inside += 1
+        if self.parts:
+            for part in self.parts:
+                yield from part.lines(inside)
+            return
+        held = f", on chip: {', '.join(self.on_chip)}" if self.on_chip else ""
+        among = "".join(f", {tensor} held outside {_loops(inside - d)}" for tensor, d in self.among)
+        yield f"{'  ' * inside}{self.operators[0]}{held}{among}"
+
+
+def _loops(number: int) -> str:
+    return "the innermost shared loop" if number == 1 else f"the innermost {number} shared loops"
+
+
+@dataclass(frozen=True)
+class _Step:
+    """How a row of a sequence came about: the state before, and the part that was added."""
+
+    state: tuple[int, frozenset[str]]
+    row: int
+    end: int
+    chip: frozenset[str]
+    part: Array
+
+
+def trace(program: FusedProgram, row: Array) -> tuple[Part, ...]:
+    """The parts of the whole graph that make up a row of its outermost sequence.
+
+    Args:
+        program: The search, after it found the row.
+        row: Bits, energy, seconds.
+    """
+    return _sequence(program, 0, program.count - 1, frozenset(), (), row)
+
+
+def _sequence(
+    program: FusedProgram, first: int, last: int, chip: frozenset[str], context: tuple[SharedLoop, ...], target: Array
+) -> tuple[Part, ...]:
+    """The parts behind one row of `FusedProgram.sequence`."""
+    depth = len(context)
+    rows: dict[tuple[int, frozenset[str]], Array] = {(first, frozenset()): np.zeros((1, depth + 3))}
+    steps: dict[tuple[int, frozenset[str]], list[_Step | None]] = {(first, frozenset()): [None]}
+    for at in range(first, last + 1):
+        for state in [s for s in rows if s[0] == at]:
+            for end, grown, stay in program.next_parts(first, last, at, state[1], context):
+                more = program.part(at, end, chip | grown, context)
+                held = sum(program.bits(t, context) for t in grown)
+                joined, before, added = program.joined(rows[state], more, held, first, end, depth)
+                key = end + 1, stay
+                new: list[_Step | None] = [
+                    _Step(state, int(i), end, chip | grown, more[int(j)]) for i, j in zip(before, added, strict=True)
+                ]
+                both = np.concatenate([rows.get(key, np.zeros((0, depth + 3))), joined])
+                kept = undominated(both)
+                links = [*steps.get(key, []), *new]
+                rows[key], steps[key] = both[kept], [links[int(k)] for k in kept]
+    end_state: tuple[int, frozenset[str]] = (last + 1, frozenset())
+    found = _find(rows[end_state], target)
+    parts: list[Part] = []
+    step = steps[end_state][found]
+    while step is not None:
+        parts.append(_part(program, step.state[0], step.end, step.chip, context, step.part))
+        step = steps[step.state][step.row]
+    return tuple(reversed(parts))
+
+
+def _part(
+    program: FusedProgram, first: int, last: int, chip: frozenset[str], context: tuple[SharedLoop, ...], target: Array
+) -> Part:
+    depth = len(context)
+    on_chip = tuple(sorted(chip & frozenset(program.touching(first, last))))
+    names = tuple(program.operators[i].name for i in range(first, last + 1))
+    bits, energy, seconds = (float(v) for v in target[depth:])
+    if first == last:
+        among = program.among(first, chip, context, target)
+        return Part(names, (), (), on_chip, among, bits, energy, seconds)
+    for loops in program.more_loops(first, last, context):
+        inner = program.sequence(first, last, chip, context + loops)
+        if not len(inner):
+            continue
+        closed = np.column_stack([inner[:, :depth], inner[:, depth:-2].sum(axis=1), inner[:, -2:]])
+        match = np.flatnonzero((closed == target).all(axis=1))
+        if not len(match):
+            continue
+        parts = _sequence(program, first, last, chip, context + loops, inner[match[0]])
+        return Part(names, _written(program, first, context, loops), parts, on_chip, (), bits, energy, seconds)
+    raise AssertionError("no shared loops make up the row of a part")
+
+
+def _written(
+    program: FusedProgram, first: int, context: tuple[SharedLoop, ...], loops: tuple[SharedLoop, ...]
+) -> tuple[tuple[str, int, int], ...]:
+    """The loops as (dimension, iterations, tile) of the first operator."""
+    now = dict(program.operators[first].bounds)
+    for loop in context:
+        now[loop.of(first)] = loop.tile
+    found = []
+    for loop in loops:
+        dim = loop.of(first)
+        found.append((dim, -(-now[dim] // loop.tile), loop.tile))
+        now[dim] = loop.tile
+    return tuple(found)
+
+
+def _find(rows: Array, target: Array) -> int:
+    match = np.flatnonzero((rows == target).all(axis=1))
+    if not len(match):
+        raise AssertionError("no parts make up the row of a sequence")
+    return int(match[0])
