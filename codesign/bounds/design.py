@@ -33,7 +33,7 @@ Indices = NDArray[np.int64]
 SLACK = 1e-8
 """Relative; bounds are lowered by it, for sums are rounded in another order here than in an evaluation."""
 
-METRICS = ("latency_s", "energy_j", "area_mm2", "power_w", "edp_js", "leakage_w")
+METRICS = frozenset({"latency_s", "energy_j", "area_mm2", "power_w", "edp_js", "leakage_w"})
 
 SLOPES = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Slopes of the lines that bound trade-offs, in units of a design's own energy over latency."""

@@ -4,7 +4,7 @@ A Gaussian process over all of a thousand designs costs minutes, and far designs
 proposal takes one design of the front as the centre of a trust region, models those nearest to it, and looks for candidates there
 (after MORBO: Daulton, Eriksson, Balandat and Bakshy, Multi-objective Bayesian optimization over high-dimensional search spaces, UAI 2022).
 What differs: there is no state. Centre and radius are functions of the history, so a resumed search goes on as if it had never stopped.
-Centres visit the front evenly, by steps of the golden ratio; the radius halves when the front has not moved for a while.
+Centres visit the front evenly, by steps of the golden ratio; the radius halves when the front has not moved for a while, and is wide again after three halvings.
 """
 
 from dataclasses import dataclass, replace
@@ -28,6 +28,9 @@ _GOLDEN = 0.6180339887498949
 
 _WIDEST, _NARROWEST = 0.5, 0.06
 """Radius as a share of each parameter's choices."""
+
+_HALVINGS = 3
+"""After so many the radius is wide again: what is near has been looked at."""
 
 _CHANGED = 6.0
 """Parameters that a candidate changes on average."""
@@ -79,7 +82,8 @@ def region_of(problem: Problem, history: History) -> Region:
     told = len(history.indices) + len(history.pending)
     centre = int(order[int((told * _GOLDEN % 1.0) * len(order))])
     idle = len(history.indices) - 1 - int(best.max())
-    radius = max(_NARROWEST, _WIDEST * 0.5 ** (idle // max(4, history.indices.shape[1])))
+    halvings = idle // max(4, history.indices.shape[1]) % (_HALVINGS + 1)
+    radius = max(_NARROWEST, _WIDEST * 0.5**halvings)
     return Region(history.indices[centre], radius, _around(problem, history, centre, best))
 
 

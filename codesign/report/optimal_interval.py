@@ -213,6 +213,8 @@ class _Rivals:
     def __init__(self, study: Study, chosen: Trial, space: str | None) -> None:
         self._study, self._chosen = study, chosen
         self._space = _with_recorded_rules(recorded_space(study.config, space), study.config)
+        if "choices" in study.config["space"]:
+            raise UserError(f"{study.label} has no bounds here: its designs choose precision or zeros")
         reason = why_not(recorded_options(study.config), recorded_mapper(study.config).name)
         if reason is not None:
             raise UserError(f"{study.label} has no bounds: {reason}")

@@ -261,10 +261,14 @@ def _worth_a_look(trials: int) -> bool:
 
 def _lower_bounds(judge: Judge) -> LowerBounds | None:
     """What no design can be below, where the judge maps layer by layer in a way that bounds cover."""
-    from codesign.bounds.design import DesignBounds, why_not
+    from codesign.bounds.design import METRICS, DesignBounds, why_not
     from codesign.bounds.scenarios import ScenarioBounds
 
     evaluate = judge.evaluate
+    if isinstance(evaluate, WithOwnMetrics):
+        if not METRICS.isdisjoint(name for name, _ in evaluate.metrics):
+            return None  # bounds are of the figure that is replaced
+        evaluate = evaluate.evaluate
     scenarios = [e for _, e in evaluate.scenarios] if isinstance(evaluate, RobustEvaluator) else [evaluate]
     models = []
     for one in scenarios:
