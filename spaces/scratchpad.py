@@ -35,6 +35,7 @@ from codesign.arch.technology import (
     dma_area_mm2,
     dma_energy_pj_per_bit,
     dma_leakage_mw,
+    netlist_dma_area_mm2,
 )
 from codesign.arch.technology_files import load_technology
 from spaces.design import DesignSpace
@@ -76,15 +77,18 @@ class ScratchpadBuilder:
     @property
     def parts(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
         """Which parameters each part depends on; interconnect and DMA engine add up."""
+        logic: tuple[tuple[str, ...], ...] = (
+            ("pe_rows", "pe_cols", "links", "local_bytes", "dataflow"),
+            ("burst_beats", "bus_bits"),
+        )
+        if load_technology(self.technology).netlists is not None:  # lines and addresses are in all logic
+            logic = (("pe_rows", "pe_cols", "links", "local_bytes", "dataflow", "scratchpad_kib", "banks", "bus_bits"),)
         return {
             "DRAM": (("burst_beats", "bus_bits"),),
             "Scratchpad": (("scratchpad_kib", "banks"),),
             "Scratchpad.fanout": (("pe_rows", "pe_cols", "links", "local_bytes"),),
             "Local": (("local_bytes", "dataflow"),),
-            "extra": (
-                ("pe_rows", "pe_cols", "links", "local_bytes", "dataflow"),
-                ("burst_beats", "bus_bits"),
-            ),
+            "extra": logic,
         }
 
     def __call__(self, point: Mapping[str, Value]) -> Architecture:
@@ -130,10 +134,14 @@ def add_dma(architecture: Architecture, table: Technology, bus_bits: int, burst_
     extra = dma_energy_pj_per_bit(table) * dram.word_bits
     energy = AccessEnergy(dram.energy.read_pj + extra, dram.energy.fill_pj + extra, dram.energy.update_pj + extra)
     with_energy = architecture.with_level(dram.name, energy=energy)
+    area_mm2, leakage_mw = dma_area_mm2(table, bus_bits, burst_bytes), dma_leakage_mw(table, bus_bits, burst_bytes)
+    synthesised_mm2 = netlist_dma_area_mm2(table, architecture, bus_bits)
+    if synthesised_mm2 is not None:
+        area_mm2, leakage_mw = synthesised_mm2, synthesised_mm2 * table.registers.leakage_nw_per_um2
     return replace(
         with_energy,
-        extra_area_mm2=architecture.extra_area_mm2 + dma_area_mm2(table, bus_bits, burst_bytes),
-        extra_leakage_mw=architecture.extra_leakage_mw + dma_leakage_mw(table, bus_bits, burst_bytes),
+        extra_area_mm2=architecture.extra_area_mm2 + area_mm2,
+        extra_leakage_mw=architecture.extra_leakage_mw + leakage_mw,
     )
 
 
@@ -168,3 +176,8 @@ SCRATCHPAD = DesignSpace(
     builder=ScratchpadBuilder(),
 )
 """The space `codesign explore --space scratchpad` searches: about 1.3 million designs."""
+
+SCRATCHPAD_NETLIST = DesignSpace(
+    name="scratchpad-netlist", space=SCRATCHPAD.space, builder=ScratchpadBuilder("netlist-fitted-22nm")
+)
+"""The same designs with the logic's areas fitted to synthesised netlists (N1 to N7)."""

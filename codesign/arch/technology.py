@@ -17,6 +17,7 @@ from codesign.arch.architecture import (
 )
 from codesign.arch.dram import REFERENCE_BURST_BYTES, DramType, dram_energy_pj_per_bit
 from codesign.arch.logic import ArithmeticTable, Registers, Wires, accumulator_bits, mac_area_mm2, mac_energy_pj
+from codesign.arch.netlists import OPERAND_BITS, NetlistAreas, array_level, logic_shape
 from codesign.arch.sram import SramModel
 from codesign.core.errors import UserError, unknown_name
 
@@ -40,6 +41,7 @@ class Technology:
         wires: Interconnect.
         dram: Known types.
         default_dram: The type taken when none is asked for.
+        netlists: Areas of logic fitted to synthesised netlists; without them logic is counted by A2, W2, B1 and D4.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Technology:
     wires: Wires
     dram: tuple[DramType, ...]
     default_dram: str
+    netlists: NetlistAreas | None = None
 
     def __post_init__(self) -> None:
         self.dram_type(self.default_dram)
@@ -97,7 +100,28 @@ def apply_technology(
     except UserError as error:
         raise error.within(f"architecture {architecture.name!r}") from None
     filled = replace(architecture, levels=levels, mac=mac, technology=technology.name)
+    if technology.netlists is not None:
+        filled = _with_netlist_crossbar(architecture, filled, technology, technology.netlists)
     return _add_interconnect(filled, technology) if interconnect else filled
+
+
+def _nand2_mm2(technology: Technology, nand2: float) -> float:
+    """So many two-input NANDs at the node."""
+    return 1e-6 * nand2 * technology.registers.gate_area_um2
+
+
+def _with_netlist_crossbar(
+    given: Architecture, filled: Architecture, technology: Technology, areas: NetlistAreas
+) -> Architecture:
+    """The memory above the array with the netlists' crossbar (N3) instead of B1, where its area was left open."""
+    i = array_level(filled)
+    if i is None or given.levels[i].area_mm2 is not None:
+        return filled
+    level = filled.levels[i]
+    new = _nand2_mm2(technology, areas.part_nand2("crossbar", logic_shape(filled, i)))
+    old = crossbar_area_mm2(technology, level.word_bits, level.banks)
+    area_mm2 = (level.area_mm2 or 0.0) + (new - old) / filled.instances[i]
+    return filled.with_level(level.name, area_mm2=area_mm2)
 
 
 def _add_interconnect(architecture: Architecture, technology: Technology) -> Architecture:
@@ -115,6 +139,8 @@ def _add_interconnect(architecture: Architecture, technology: Technology) -> Arc
         levels[i] = replace(level, fanout=replace(level.fanout, hop_pj_per_bit=hop_pj))
         bits = link_bits(architecture, i)
         registers_mm2, wires_mm2 = interconnect_area_mm2(technology, level.fanout, bits, pitch_mm)
+        if technology.netlists is not None and i == array_level(architecture):
+            registers_mm2 = _nand2_mm2(technology, technology.netlists.shared_nand2(logic_shape(architecture, i)))
         extra_area += instances * (registers_mm2 + wires_mm2)
         extra_leakage += instances * registers_mm2 * technology.registers.leakage_nw_per_um2
     return replace(architecture, levels=tuple(levels), extra_area_mm2=extra_area, extra_leakage_mw=extra_leakage)
@@ -123,6 +149,9 @@ def _add_interconnect(architecture: Architecture, technology: Technology) -> Arc
 def _fill_mac(mac: Arithmetic, technology: Technology) -> Arithmetic:
     table = technology.arithmetic
     area_mm2 = mac_area_mm2(table, mac.bits)
+    if technology.netlists is not None:  # N1: the element's constant, other widths by the law of A1
+        element_mm2 = _nand2_mm2(technology, technology.netlists.nand2["element"]["element"])
+        area_mm2 *= element_mm2 / mac_area_mm2(table, OPERAND_BITS)
     return replace(
         mac,
         energy_pj=_given(mac.energy_pj, mac_energy_pj(table, mac.bits)),
@@ -239,6 +268,14 @@ def dma_area_mm2(technology: Technology, bus_bits: int, burst_bytes: int) -> flo
 def dma_leakage_mw(technology: Technology, bus_bits: int, burst_bytes: int) -> float:
     """Static power of a DMA engine: its area times the leakage of logic (D4)."""
     return dma_area_mm2(technology, bus_bits, burst_bytes) * technology.registers.leakage_nw_per_um2
+
+
+def netlist_dma_area_mm2(technology: Technology, architecture: Architecture, bus_bits: int) -> float | None:
+    """Area of both DMA engines as netlists have them (N4); None without netlists or without an array."""
+    i = array_level(architecture)
+    if technology.netlists is None or i is None:
+        return None
+    return _nand2_mm2(technology, technology.netlists.dma_nand2(logic_shape(architecture, i, bus_bits)))
 
 
 def dma_energy_pj_per_bit(technology: Technology) -> float:

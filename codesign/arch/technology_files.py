@@ -1,6 +1,7 @@
 """Technology tables as files: the built-in ones and a user's own (same fields; docs/reference/technology.md lists them)."""
 
 import importlib.metadata
+import json
 import math
 import re
 from dataclasses import fields as dataclass_fields
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 
 from codesign.arch.dram import DramType
 from codesign.arch.logic import ArithmeticPoint, ArithmeticTable, Registers, Wires
+from codesign.arch.netlists import NetlistAreas
 from codesign.arch.scaling import NODE_RANGE_NM, area_factor, energy_factor, leakage_factor, wire_energy_factor
 from codesign.arch.sram import AccessFit, AreaFit, FittedSram, LeakageFit, SramModel, SramStep, SteppedSram
 from codesign.arch.technology import Technology
@@ -22,14 +24,14 @@ _FOLDER = Path(__file__).parent / "technologies"
 GROUP = "codesign.technologies"
 """Entry points of this group are technologies of other packages: ``name = module:attribute``, a `Technology` or the path of its file."""
 
-_CMOS_NAME = re.compile(r"cmos-(\d+(?:\.\d+)?)nm")
+_CMOS_NAME = re.compile(r"(cmos|netlist-fitted)-(\d+(?:\.\d+)?)nm")
 
 Fit = TypeVar("Fit", AreaFit, AccessFit, LeakageFit)
 
 
 def technology_names() -> tuple[str, ...]:
-    """The built-in tables; ``cmos-<node>nm`` also takes any other node between 7 and 130 nm."""
-    return ("cmos-22nm", "cmos-45nm", "maestro-28nm")
+    """The built-in tables; ``cmos-<node>nm`` and ``netlist-fitted-<node>nm`` also take any other node between 7 and 130 nm."""
+    return ("cmos-22nm", "cmos-45nm", "maestro-28nm", "netlist-fitted-22nm")
 
 
 def technology_beside(name: str, folder: Path) -> str:
@@ -78,8 +80,12 @@ def _built_in(name: str) -> Technology:
     if match is None:
         return read_technology(_FOLDER / f"{name}.yaml")
     table = read_structured(_FOLDER / "cmos.yaml")["technology"]
-    table |= {"name": name, "node_nm": float(match.group(1))}
-    return technology_from_json(table, f"technology {name!r}")
+    table |= {"name": name, "node_nm": float(match.group(2))}
+    found = technology_from_json(table, f"technology {name!r}")
+    if match.group(1) == "cmos":
+        return found
+    document = json.loads((_FOLDER / "netlists.json").read_text("utf-8"))
+    return replace(found, netlists=NetlistAreas(document["source"], document["nand2"]))
 
 
 def read_technology(path: str | Path) -> Technology:

@@ -1,6 +1,7 @@
 """`codesign build`: the hardware of a design and its program, as Verilog, simulated and synthesised."""
 
 import json
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
     from codesign.hardware.execute import Job
+    from codesign.hardware.synthesis import Synthesis
     from codesign.hardware.verilog import Netlist
 
 _HARDWARE = "Hardware"
@@ -40,6 +42,9 @@ class Request:
     bus_bytes: Annotated[int | None, typer.Option(help="Bytes of a beat, for files (default 16).")] = None
     burst_bytes: Annotated[int | None, typer.Option(help="Bytes of a burst, for files (default 256).")] = None
     evaluations: Annotated[int, typer.Option(help="Mappings or programs searched for a design of --space.")] = 200
+    remap: Annotated[
+        bool, typer.Option("--remap", help="Search a mapping with sums of 32 bits instead of the recorded one.")
+    ] = False
     seed: Annotated[int, typer.Option(help="Of the operands and the search.")] = 0
 
 
@@ -85,18 +90,45 @@ def build(
         "analytic_cycles": job.analytic_cycles,
         "generate_seconds": round(time.perf_counter() - started, 2),
     }
-    failed = None
+    failed, synthesis = None, None
     if simulate:
         document["simulation"], failed = simulated(job, netlist, simulator, request.seed)
     if synthesize:
         from codesign.hardware.synthesis import synthesize as map_to_cells
 
-        document["synthesis"] = map_to_cells(job.image.parameters, netlist).to_json()
+        synthesis = map_to_cells(job.image.parameters, netlist)
+        document["synthesis"] = synthesis.to_json()
+    if request.trial is not None:
+        keep_for_report(request, job, document, synthesis, out)
     (out / "result.json").write_text(json.dumps(document, indent=1) + "\n", "utf-8")
     show(document, output_format)
     if failed is not None:
         typer.echo(f"mismatch: {failed}", err=True)
         raise typer.Exit(1)
+
+
+def keep_for_report(
+    request: Request, job: "Job", document: dict[str, Any], synthesis: "Synthesis | None", out: Path
+) -> None:
+    """Note in the study's folder what was built, so that its report shows and links it."""
+    from codesign.cli.study_location import open_study
+    from codesign.evaluation.replay import recorded_space
+    from codesign.hardware.build import diagram
+    from codesign.hardware.parts import area_rows
+    from codesign.study.built import record_built
+
+    assert request.what is not None and request.trial is not None
+    study = open_study(request.what[0])
+    trial = next(t for t in study.trials if t.number == request.trial)
+    architecture = recorded_space(study.config, request.space).build(trial.point)
+    built: dict[str, Any] = {
+        "layer": request.layer or job.computation.name or str(job.computation),
+        "folder": os.path.relpath(out.absolute(), study.folder.absolute()),
+        "diagram": diagram(job.image.parameters),
+        "areas": area_rows(job.image.parameters, architecture, synthesis),
+    }
+    built |= {k: document[k] for k in ("predicted_cycles", "analytic_cycles", "simulation") if k in document}
+    record_built(study.folder, request.trial, built)
 
 
 def make_job(request: Request) -> "tuple[Job, Netlist]":
@@ -170,15 +202,28 @@ def _of_trial(request: Request) -> "tuple[Job, Netlist]":
     if chosen not in names:
         raise unknown_name("layer", chosen, names, where=f"trial {request.trial}")
     bus, burst = _dma(dict(trial.point))
-    return _nest(names[chosen].computation, architecture, names[chosen].mapping, bus, burst)
+    found = names[chosen]
+    if request.remap:
+        from codesign.hardware.network import integer_widths
+
+        computation = integer_widths(found.computation, found.computation.output.bits)
+        return _nest(computation, architecture, _searched(request, computation, architecture), bus, burst)
+    try:
+        return _nest(found.computation, architecture, found.mapping, bus, burst)
+    except UserError as error:
+        if "sums of 32 bits" not in error.message:
+            raise
+        raise UserError(
+            error.message,
+            where=f"layer {chosen!r} of trial {request.trial}",
+            hint="--remap searches a mapping that fits",
+        ) from None
 
 
 def _of_space(request: Request) -> "tuple[Job, Netlist]":
     from codesign.cli.tensorize_search import _changes
-    from codesign.core.goals import Budget, Objective
     from codesign.evaluation.design import load_design_space
-    from codesign.mappers.registry import create
-    from codesign.mapping.constraints import MappingProblem
+    from codesign.hardware.network import integer_widths
 
     if request.layer is None:
         raise UserError("--space needs a --layer", hint='e.g. --layer "gemm M=32 N=32 K=32"')
@@ -186,19 +231,28 @@ def _of_space(request: Request) -> "tuple[Job, Netlist]":
     space: Any = load_design_space(str(request.space))
     point = dict(space.space.presets[0]) | _changes(request.design or "")
     point = space.space.to_points(space.space.to_indices([point], "--design"))[0]
-    computation = _widths(computation)
+    computation = integer_widths(computation)
     if getattr(space.builder, "core", None) is not None:
         return _core_program(request, computation, space.builder.core(point))
     architecture = space.build(point)
-    found = create("anneal").map(
-        MappingProblem(computation, architecture),
-        Objective.EDP,
-        budget=Budget(evaluations=request.evaluations),
-        seed=request.seed,
-    )
+    return _nest(computation, architecture, _searched(request, computation, architecture), *_dma(point))
+
+
+def _searched(request: Request, computation: Any, architecture: Any) -> Any:
+    """A mapping found by annealing.
+
+    Raises:
+        UserError: None fits.
+    """
+    from codesign.core.goals import Budget, Objective
+    from codesign.mappers.registry import create
+    from codesign.mapping.constraints import MappingProblem
+
+    problem, budget = MappingProblem(computation, architecture), Budget(evaluations=request.evaluations)
+    found = create("anneal").map(problem, Objective.EDP, budget=budget, seed=request.seed)
     if found.mapping is None:
         raise UserError(f"no mapping of the layer fits the design: {found.infeasible}")
-    return _nest(computation, architecture, found.mapping, *_dma(point))
+    return found.mapping
 
 
 def _core_program(request: Request, computation: Any, core: Any) -> "tuple[Job, Netlist]":
@@ -220,17 +274,6 @@ def _core_program(request: Request, computation: Any, core: Any) -> "tuple[Job, 
     p = core_parameters(core, "accelerator")
     netlist = generate(p)
     return core_job(program, searched.mapping, core, p, netlist.registers), netlist
-
-
-def _widths(computation: Any) -> Any:
-    """8-bit operands, 32-bit results and sums: what the elements compute."""
-    from dataclasses import replace
-
-    tensors = tuple(
-        replace(t, bits=32, partial_bits=32) if t.is_output else replace(t, bits=8, partial_bits=8)
-        for t in computation.tensors
-    )
-    return replace(computation, tensors=tensors)
 
 
 def simulated(job: "Job", netlist: "Netlist", name: str | None, seed: int) -> tuple[dict[str, Any], str | None]:
@@ -257,8 +300,8 @@ def simulated(job: "Job", netlist: "Netlist", name: str | None, seed: int) -> tu
     if verdict.wrong is not None:
         at, address, got, wanted = verdict.wrong
         failed = (
-            f"element {list(at)} at DRAM address {address:#x} is {got}, wanted {wanted} "
-            f"({verdict.wrong_elements} differ, seen at the end, cycle {verdict.run.cycles})"
+            f"element {list(at)} at DRAM address {address:#x}, written in cycle {verdict.wrong_cycle}, is {got}, wanted {wanted} "
+            f"({verdict.wrong_elements} differ after {verdict.run.cycles} cycles)"
         )
     elif verdict.differences:
         d = verdict.differences[0]

@@ -7,6 +7,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+
 from codesign.core.errors import CodesignError
 from codesign.hardware.image import Image
 
@@ -48,6 +51,7 @@ class Run:
         counts: What happened.
         seconds: Of the simulation alone.
         simulator: Which one.
+        written_cycle: By byte of DRAM, the cycle in which it was last written, 0 for never.
     """
 
     cycles: int
@@ -55,6 +59,7 @@ class Run:
     counts: Counts
     seconds: float
     simulator: str
+    written_cycle: npt.NDArray[np.uint32]
 
 
 class Dram:
@@ -66,7 +71,8 @@ class Dram:
         self.regions = [(x.base, x.base + x.size_bytes, x.tensor) for x in image.layouts.values()]
         self.read_at = self.read_beats = self.read_wait = 0
         self.write_at = self.write_beats = self.write_wait = 0
-        self.read_first = 0
+        self.cycles = 0
+        self.written_cycle = np.zeros(len(memory), np.uint32)
 
     def owner(self, address: int) -> str:
         """The tensor that lies there."""
@@ -83,6 +89,7 @@ class Dram:
 
     def cycle(self, seen: Mapping[str, int], given: Mapping[str, int]) -> None:
         """What the machine did in this cycle."""
+        self.cycles += 1
         self.read_wait, self.write_wait = max(0, self.read_wait - 1), max(0, self.write_wait - 1)
         if given["r_valid"]:
             self.counts.loaded[self.owner(self.read_at)] += seen["ev_loaded"]
@@ -94,6 +101,7 @@ class Dram:
             data = seen["w_data"].to_bytes(self.beat_bytes, "little")
             self.counts.stored[self.owner(self.write_at)] += count
             self.memory[self.write_at : self.write_at + count] = data[:count]
+            self.written_cycle[self.write_at : self.write_at + count] = self.cycles
             self.write_at += self.beat_bytes
             self.write_beats -= 1
         if seen["ar_valid"]:

@@ -61,6 +61,7 @@ class Verdict:
         run: What the machine did.
         output: The result as it lies in DRAM.
         wrong: The first element that differs: (position, DRAM address, got, wanted), or None.
+        wrong_cycle: The cycle in which that element was last written, 0 where it never was.
         wrong_elements: How many differ.
         differences: Accesses counted differently from the cost model; those of DRAM among them.
         cycles_error: Of the predicted cycles, as a share of the simulated ones.
@@ -72,6 +73,7 @@ class Verdict:
     wrong_elements: int
     differences: tuple[Difference, ...]
     cycles_error: float
+    wrong_cycle: int = 0
 
     @property
     def dram_differences(self) -> tuple[Difference, ...]:
@@ -138,11 +140,11 @@ def execute(job: Job, values: MappingABC[str, Array], simulator: Simulator) -> V
     layout = image.layouts["O"]
     output, wanted = layout.unpack(run.memory), wanted_result(job, values)
     bad = np.argwhere(output != wanted)
-    wrong = None
+    wrong, cycle = None, 0
     if len(bad):
         at = tuple(int(i) for i in bad[0])
         address = layout.base + sum(i * s for i, s in zip(at, layout.strides, strict=True))
-        wrong = (at, address, int(output[at]), int(wanted[at]))
+        wrong, cycle = (at, address, int(output[at]), int(wanted[at])), int(run.written_cycle[address])
     found = {key: n for key, n in accesses_of(image, run).items() if key in job.expected}
     return Verdict(
         run,
@@ -151,6 +153,7 @@ def execute(job: Job, values: MappingABC[str, Array], simulator: Simulator) -> V
         len(bad),
         differences(found, job.expected),
         job.predicted_cycles / run.cycles - 1,
+        cycle,
     )
 
 

@@ -83,4 +83,5 @@ def simulate_in_python(image: Image, memory: bytes, *, latency: int = LATENCY_CY
         simulator.add_testbench(bench)
         started = time.perf_counter()
         simulator.run()
-    return Run(result["cycles"], bytes(dram.memory), counts, time.perf_counter() - started, "amaranth")
+    seconds = time.perf_counter() - started
+    return Run(result["cycles"], bytes(dram.memory), counts, seconds, "amaranth", dram.written_cycle)

@@ -11,6 +11,8 @@ from collections import Counter
 from importlib import resources
 from pathlib import Path
 
+import numpy as np
+
 from codesign.core.errors import MissingDependencyError
 from codesign.hardware.bench import LATENCY_CYCLES, Counts, HardwareError, Run
 from codesign.hardware.image import Image
@@ -169,7 +171,9 @@ def read_output(image: Image, text: str, memory: bytes) -> Run:
     counts.loaded, counts.stored = Counter(counts.loaded), Counter(counts.stored)
     for name in ("multiplied", "begun", "written", "summed"):
         setattr(counts, name, int(numbers[name]))
-    return Run(int(numbers["cycles"]), memory, counts, float(numbers["seconds"]), "verilator")
+    size = image.dram_bytes
+    when = np.frombuffer(memory[size:], "<u4")
+    return Run(int(numbers["cycles"]), memory[:size], counts, float(numbers["seconds"]), "verilator", when)
 
 
 def _command(command: list[str], folder: Path, name: str) -> None:

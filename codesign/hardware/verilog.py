@@ -79,7 +79,7 @@ def generate(p: Parameters) -> Netlist:
         rams.append((element.memory, p.pes))
     return Netlist(
         top=p.name,
-        logic=LINT_NOTE + _plain_names(text),
+        logic=LINT_NOTE + plain_names(text),
         memories="".join(ram.verilog() for ram, _ in rams),
         black_boxes="".join(ram.black_box() for ram, _ in rams),
         registers=machine.map,
@@ -87,7 +87,7 @@ def generate(p: Parameters) -> Netlist:
     )
 
 
-def _plain_names(text: str) -> str:
+def plain_names(text: str) -> str:
     r"""Module names with dots are escaped identifiers (``\a.b ``); tools read plain ones more willingly."""
     text = re.sub(r"^/\*.*?\*/\s*$", "", text, flags=re.M)
     text = re.sub(

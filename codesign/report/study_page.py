@@ -13,6 +13,7 @@ from codesign.report.html_page import asset, build_page
 from codesign.report.importance import LEAST_TRIALS, effects
 from codesign.report.recommend import knee_design, labels_of
 from codesign.report.summary import is_finite, recommended_rows, summary
+from codesign.study.built import read_built
 from codesign.study.proof import read_proof
 from codesign.study.retime import read_timed_front
 from codesign.study.study import REPORT_FILE, Study, Trial, hypervolume_curve
@@ -52,6 +53,9 @@ def report_data(study: Study, space: str | None = None) -> dict[str, Any]:
     for design in timed:
         if design["trial"] in designs:
             designs[design["trial"]]["events"] = design
+    for number, built in read_built(study.folder).items():
+        if int(number) in designs:
+            designs[int(number)]["built"] = built
     return {
         "config": study.config,
         "versions": study.versions,

@@ -1,7 +1,8 @@
 // What stands around a machine in a simulation: a memory with a latency, and counters of what the machine does.
 // Usage: simulation INPUT OUTPUT. INPUT is written by codesign (binary, little-endian):
 //   u64 latency, limit, writes, array words, dma words, memory bytes, regions; writes as u32 address, u32 data; words as u64;
-//   regions as u64 first, u64 end; the memory. OUTPUT: the memory; counters go to the standard output.
+//   regions as u64 first, u64 end; the memory. OUTPUT: the memory, then of every byte
+//   the cycle in which it was last written (u32, 0 for never); counters go to the standard output.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -46,6 +47,7 @@ int main(int argc, char** argv) {
   auto memory = take<unsigned char>(f, head[5]);
   fclose(f);
   memory.resize(memory.size() + BUS_BYTES);
+  std::vector<uint32_t> when(memory.size());
   loaded.resize(regions.size()); stored.resize(regions.size());
 
   VerilatedContext context;
@@ -78,7 +80,9 @@ int main(int argc, char** argv) {
       unsigned char strobe[(BUS_BYTES + 7) / 8]; memcpy(strobe, &top.w_strb, sizeof strobe);
       size_t n = 0;
       while (n < BUS_BYTES && (strobe[n / 8] >> (n % 8) & 1)) n++;
-      stored[owner(wa)] += n; memcpy(&memory[wa], &top.w_data, n); wa += BUS_BYTES; wn--;
+      stored[owner(wa)] += n; memcpy(&memory[wa], &top.w_data, n);
+      for (size_t i = 0; i < n; i++) when[wa + i] = cycles + 1;
+      wa += BUS_BYTES; wn--;
     }
     if (top.ar_valid) { ra = top.ar_addr; rn = top.ar_beats; rwait = latency - 1; owner(ra); }
     if (top.aw_valid) { wa = top.aw_addr; wn = top.aw_beats; wwait = latency - 1; owner(wa); }
@@ -109,6 +113,7 @@ int main(int argc, char** argv) {
   f = fopen(argv[2], "wb");
   if (!f) return 2;
   fwrite(memory.data(), 1, memory.size() - BUS_BYTES, f);
+  fwrite(when.data(), 4, when.size() - BUS_BYTES, f);
   fclose(f);
   return 0;
 }

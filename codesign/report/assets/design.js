@@ -128,6 +128,16 @@ function drawEvents(events) {
     html("figure", {}, html("figcaption", {}, "The first " + events.timeline.events.length + " operations of " + events.timeline.layer), timeline)];
 }
 
+// Hardware that was generated of this design: cycles simulated beside predicted ones, netlist areas beside the model's, the block diagram.
+function drawBuilt(layers) {
+  const table = (heads, rows) => html("div", { class: "scroll" }, html("table", { class: "plain" }, html("thead", {}, html("tr", {}, ...heads.map((h, k) => html("th", { class: k ? null : "words" }, h)))), html("tbody", {}, ...rows.map(row => html("tr", {}, ...row.map((c, k) => html("td", { class: k ? null : "words" }, c)))))));
+  const first = layers[0], cycles = layers.map(l => [html("a", { href: l.folder + "/README.md" }, l.layer), l.simulation ? count(l.simulation.cycles) : "not simulated", count(l.predicted_cycles), count(l.analytic_cycles), l.simulation ? (l.simulation.bit_equal ? "equal" : "DIFFERENT") : "–"]);
+  const found = [html("h3", {}, "Built hardware"), html("p", { class: "note" }, "Generated as Verilog in the folders linked below. Predicted cycles follow from pipeline depths, analytical ones are the cost model's."), table(["layer", "simulated cycles", "predicted", "analytical", "results"], cycles)];
+  if (first.areas) found.push(html("p", { class: "note" }, "Logic by part at " + first.areas.technology + ": the synthesised netlist, the technology table, and the fit to netlists. Memories are not in it."), table(["part", "netlist", "table", "fit"], first.areas.parts.map(a => [a.part, ...["netlist_mm2", "table_mm2", "fitted_mm2"].map(k => a[k] === null ? "–" : (1e6 * a[k]).toFixed(0) + " µm²")])));
+  found.push(html("figure", {}, html("figcaption", {}, "Block diagram"), html("img", { alt: "block diagram", style: "max-width:100%", src: "data:image/svg+xml;utf8," + encodeURIComponent(first.diagram) })));
+  return found;
+}
+
 // Operations as bars over cycles, one row a resource.
 function drawTimeline(holder, timeline) {
   const rows = [...new Set(timeline.events.map(e => e[1]))], names = [...new Set(timeline.events.map(e => e[0]))], palette = [COLOURS.blue, COLOURS.red, COLOURS.orange, COLOURS.green, COLOURS.purple, COLOURS.sky, COLOURS.grey];
@@ -188,4 +198,5 @@ function drawDesign(design, work) {
   drawRoofline(roof, design, colours);
   drawLayerEnergy(energy, design, colours);
   if (design.events) work.append(...drawEvents(design.events));
+  if (design.built) work.append(...drawBuilt(design.built));
 }

@@ -110,6 +110,7 @@ def test_a_wrong_operand_is_found_with_its_address() -> None:
     assert verdict.wrong is not None
     assert verdict.wrong[1] == job.image.layouts["O"].base + 1
     assert verdict.wrong_elements == 1
+    assert 0 < verdict.wrong_cycle <= verdict.run.cycles
 
 
 def _even(keep: tuple[str, ...], local: tuple[str, ...]) -> Mapping:
