@@ -54,8 +54,8 @@ class End:
 
     Args:
         factor: Of the constant; the design is shown to be optimal up to it.
-        trial: The evaluated design that is better just beyond; None where none is.
-        point: The design, evaluated or not, that may be better beyond; None at the end of what was looked at.
+        trial: The evaluated design that is better just beyond, the chosen one itself where it breaks a limit there; else None.
+        point: The design, evaluated or not, that may be better or breaks a limit beyond; None at the end of what was looked at.
     """
 
     factor: float
@@ -132,18 +132,16 @@ class Stability:
             f"Trial {self.trial} is optimal over these factors of each constant: of {self.designs:,} designs none is {share}. "
             "Designs that were not evaluated count with bounds that hold for all mappings, evaluated ones with their recorded mappings."
         ]
-        return [*found, *(_sentence(i) for i in self.intervals)]
+        return [*found, *(_sentence(i, self.trial) for i in self.intervals)]
 
 
-def _sentence(interval: Interval) -> str:
+def _sentence(interval: Interval, chosen: int) -> str:
     def end(at: End) -> str:
         if at.point is None:
             return "the end of what was looked at"
-        return (
-            f"then trial {at.trial} is better"
-            if at.trial is not None
-            else "beyond it a design that was not evaluated may be better"
-        )
+        if at.trial is None:
+            return "beyond it a design that was not evaluated may be better"
+        return "then it breaks a limit" if at.trial == chosen else f"then trial {at.trial} is better"
 
     low, high = interval.low, interval.high
     return f"{interval.constant.value}: {low.factor:.3g} ({end(low)}) to {high.factor:.3g} ({end(high)})."
@@ -337,7 +335,7 @@ class _Rivals:
         if rival is None:
             return End(factor, None, None)
         if rival < 0:
-            return End(factor, None, self._chosen.point)
+            return End(factor, self._chosen.number, self._chosen.point)
         evaluated = [t for t in self._trials if t is not self._chosen]
         if rival < len(evaluated):
             return End(factor, evaluated[rival].number, evaluated[rival].point)

@@ -28,19 +28,27 @@ RULES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    folder = tmp_path_factory.mktemp("stable")
+def run_random(folder: Path, *limits: str) -> Study:
     spec = StudySpec.from_json(
         {
             "workload": {"networks": ["alexnet"]},
             "place": {"out": str(folder)},
             "space": "gemmcore",
-            "search": {"optimizer": "random", "trials": 4, "constraints": RULES, "objectives": ["edp", "area"]},
+            "search": {
+                "optimizer": "random",
+                "trials": 4,
+                "constraints": [*RULES, *limits],
+                "objectives": ["edp", "area"],
+            },
         }
     )
     run_study(spec).study.close()
     return Study.open(folder)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return run_random(tmp_path_factory.mktemp("stable"))
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +90,15 @@ def test_it_says_in_words_what_it_shows(study: Study, found: Stability) -> None:
     strict = stability(study, (Constant.DRAM,), epsilon=0.0)
     if not strict.intervals:
         assert "give --epsilon" in strict.describe()[0] and strict.gap > 0.0
+
+
+def test_an_interval_ends_where_the_design_breaks_a_limit(study: Study, found: Stability, tmp_path: Path) -> None:
+    chosen = next(t for t in study.trials if t.number == found.trial)
+    limited = run_random(tmp_path, f"energy_j<={1.05 * chosen.metrics['energy_j']}")
+    answer = stability(limited, (Constant.DRAM,), trial=chosen.number, epsilon=1.0)
+    end = answer.intervals[0].high
+    assert end.trial == chosen.number and 1.0 < end.factor < 1.5
+    assert "(then it breaks a limit)" in answer.describe()[1]
 
 
 def test_mistakes_are_named(study: Study) -> None:
