@@ -10,7 +10,7 @@ from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Reuse, encode_problem
 from codesign.cost.cost import Infeasible, evaluate
-from codesign.cost.kernel import VALID, make_kernel, score
+from codesign.cost.kernel import MESH, VALID, Kernel, make_kernel, score
 from codesign.cost.sparse.bounds import refuse_sparsity
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import FloatArray, IntArray, encode_nest
@@ -169,8 +169,25 @@ def simulate(
             operation_limit=operation_limit,
         )
     result = run_plan(plan, names, ports, timing, events=events, operation_limit=operation_limit)
+    if not waits:
+        result = _with_busiest_mesh(result, kernel, architecture, timing)
     complete = result.complete and all(use.complete for use in meshes)
     return replace(result, complete=complete, memory=memory, meshes=meshes)
+
+
+def _with_busiest_mesh(result: Run, kernel: Kernel, architecture: Architecture, timing: Timing) -> Run:
+    """A run in which nothing waits, which lasts no less than its meshes are busy (rules N9, E10)."""
+    uses, exact, bound = list(result.resources), result.exact_cycles, result.bound_by
+    for m, level in enumerate(architecture.levels):
+        if level.fanout.mesh is None:
+            continue
+        busy = float(kernel.spent[m, MESH])
+        uses.append(ResourceUse(f"mesh below {level.name}", busy, (), 0.0))
+        if busy + timing.run_cycles > exact:
+            exact, bound = busy + timing.run_cycles, uses[-1].resource
+    total = whole_cycles(exact)
+    spent = tuple(replace(use, idle_cycles=max(0.0, total - use.busy_cycles)) for use in uses)
+    return replace(result, latency_cycles=total, exact_cycles=exact, bound_by=bound, resources=spent)
 
 
 def resource_names(architecture: Architecture) -> tuple[str, ...]:

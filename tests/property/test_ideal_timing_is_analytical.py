@@ -57,8 +57,8 @@ def test_ideal_equals_analytical(problem: Problem, reuse: Reuse, data: st.DataOb
 
 
 def port_cycles(computation: Computation, architecture: Architecture, cost: Cost) -> Fraction:
-    """The slowest of compute and every port, in fractions, from the counts of a cost."""
-    worst = Fraction(cost.compute_cycles)
+    """The slowest of compute, every mesh and every port, in fractions, from the counts of a cost."""
+    worst = Fraction(max(cost.compute_cycles, *(level.mesh_cycles or 0 for level in cost.levels)))
     for level, counted in zip(architecture.levels, cost.levels, strict=True):
         ways = [Fraction(0), Fraction(0)]
         for tensor in counted.tensors:
