@@ -52,7 +52,7 @@ class RangedMapper:
             return self.inner.map(problem, objective, budget=budget, seed=seed, reuse=reuse)
         started = time.perf_counter()
         found: list[MapResult] = []
-        refused: UserError | None = None
+        refused: list[UserError] = []
         choices = exact_choices(problem)
         for i, constraints in enumerate(choices):
             share = _share(budget, len(choices) - i, time.perf_counter() - started, sum(r.evaluated for r in found))
@@ -62,10 +62,12 @@ class RangedMapper:
                 posed = replace(problem, constraints=constraints)
                 found.append(self.inner.map(posed, objective, budget=share, seed=seed, reuse=reuse))
             except UserError as error:  # fixed factors that no bound takes
-                refused = refused or error
+                refused.append(error)
         if not found:
-            raise refused or UserError("the budget is too small for a single choice of factors in the ranges")
-        return _best(found, objective, complete=len(found) + (refused is not None) >= len(choices), started=started)
+            if refused:
+                raise refused[0]
+            raise UserError("the budget is too small for a single choice of factors in the ranges")
+        return _best(found, objective, complete=len(found) + len(refused) >= len(choices), started=started)
 
 
 def _best(found: list[MapResult], objective: Objective, *, complete: bool, started: float) -> MapResult:
@@ -98,7 +100,7 @@ def exact_choices(problem: MappingProblem) -> list[Constraints]:
     for i, item in enumerate(problem.constraints.levels):
         for entry in item.ranges:
             bound = problem.computation.sizes[entry.dim]
-            top = bound if entry.most is None else min(bound, entry.most)
+            top = _largest(problem, item.level, entry)
             allowed = [n for n in range(max(1, entry.least), top + 1) if problem.imperfect or bound % n == 0]
             if not allowed:
                 raise UserError(
@@ -115,6 +117,17 @@ def exact_choices(problem: MappingProblem) -> list[Constraints]:
             hint="make some of the ranges narrower",
         )
     return [_fixed(problem.constraints, places, chosen) for chosen in product(*options)]
+
+
+def _largest(problem: MappingProblem, level: str, entry: FactorRange) -> int:
+    """The largest factor of a range: the bound at most, and no more across a fan-out than it has children."""
+    top = problem.computation.sizes[entry.dim]
+    if entry.most is not None:
+        return min(top, entry.most)
+    if entry.spatial:
+        fanout = next(v.fanout for v in problem.architecture.levels if v.name == level)
+        return min(top, max(entry.least, fanout.x * fanout.y))
+    return top
 
 
 def _fixed(constraints: Constraints, places: list[tuple[int, FactorRange]], chosen: tuple[int, ...]) -> Constraints:

@@ -88,6 +88,7 @@ def make_space(problem: MappingProblem) -> MapSpace:
             primes.append(prime)
             prime_dims.append(d)
             choices.append(slots)
+    choices = _lead_with_fitting_axes(problem, choices, primes)
     width = max((len(c) for c in choices), default=1)
     order, n_free = loop_orders(problem)
     return MapSpace(
@@ -180,6 +181,45 @@ def allowed_axes(constraints: Constraints, level: str, dim: str, x: int, y: int)
         wanted = 0 if dim in item.along_x else 1
         axes = [a for a in axes if a == wanted]
     return axes
+
+
+def fit_axes(limits: tuple[int, int], factors: list[tuple[int, list[int]]]) -> list[int] | None:
+    """An axis for each (factor, axes it may take) so that no axis takes more than its limit; the first such choice, x first.
+
+    >>> fit_axes((4, 4), [(4, [0, 1]), (4, [0, 1])])
+    [0, 1]
+    """
+    dead: set[tuple[int, int, int]] = set()  # a place in the list and what the axes had: nothing fits from there
+
+    def place(i: int, used: tuple[int, int]) -> list[int] | None:
+        if i == len(factors):
+            return []
+        if (i, *used) in dead:
+            return None
+        factor, axes = factors[i]
+        for axis in axes:
+            now = (used[0] * factor, used[1]) if axis == 0 else (used[0], used[1] * factor)
+            if now[axis] <= limits[axis] and (after := place(i + 1, now)) is not None:
+                return [axis, *after]
+        dead.add((i, *used))
+        return None
+
+    return place(0, (1, 1))
+
+
+def _lead_with_fitting_axes(problem: MappingProblem, placed: list[list[int]], primes: list[int]) -> list[list[int]]:
+    """The slots of every prime, the first of each fixed spatial factor such that all of a level fit its fan-out together."""
+    levels = problem.architecture.levels
+    placed = list(placed)
+    for v, level in enumerate(levels):
+        pair = {len(levels) + 2 * v, len(levels) + 2 * v + 1}
+        fixed = [i for i, slots in enumerate(placed) if set(slots) <= pair]
+        factors = [(primes[i], [s - len(levels) - 2 * v for s in placed[i]]) for i in fixed]
+        axes = fit_axes((level.fanout.x, level.fanout.y), factors)
+        for i, axis in zip(fixed, axes or (), strict=False):
+            first = len(levels) + 2 * v + axis
+            placed[i] = [first, *(s for s in placed[i] if s != first)]
+    return placed
 
 
 def outermost_state(space: MapSpace) -> MapState:

@@ -34,6 +34,9 @@ from codesign.mapping.nest import FloatArray, IntArray, Nest, decode_nest
 INVALID = 1e6
 """Fitness (a logarithm) of genomes whose mapping does not fit; those that fail further in are better."""
 
+_DRAWS = 200_000
+"""Random states that annealing tries at most where the smallest tiles are no start."""
+
 
 @njit
 def value_of_state(
@@ -71,6 +74,19 @@ def draw_many(
             best_value = value
             copy_imperfect(state, best)
     return best_value, valid
+
+
+@njit
+def draw_valid_imperfect(
+    kernel: ImperfectKernel, space: ImperfectSpace, state: ImperfectState, table: IntArray, nest: Nest,
+    random: RandomState, draws: int,
+) -> bool:  # fmt: skip
+    """Draw states until one is valid; whether there was one."""
+    for _ in range(draws):
+        draw_imperfect(space, state, random)
+        if value_of_state(kernel, space, state, table, nest, 0) < math.inf:
+            return True
+    return False
 
 
 @njit
@@ -135,6 +151,12 @@ class ImperfectSearch:
         return float(
             value_of_state(self.kernel, self.space, state, self.table, self.nest, OBJECTIVE_CODE[self.objective])
         )
+
+    def draw_start(self, state: ImperfectState, seed: int) -> float:
+        """Overwrite `state` with a random one that is valid; its value, infinite where none was drawn."""
+        random = make_state(seed, 1)
+        draw_valid_imperfect(self.kernel, self.space, state, self.table, self.nest, random, _DRAWS)
+        return self.value(state)
 
     def mapping(self, state: ImperfectState) -> Mapping | None:
         """The mapping of a state."""
@@ -253,6 +275,8 @@ def search_by_annealing(
     )  # fmt: skip
     started = time.perf_counter()
     value = search.value(first)
+    if not math.isfinite(value) and search.space.least_units > 1:  # the smallest tiles leave units idle; others may not
+        value = search.draw_start(first, seed)
     if not math.isfinite(value):
         return search.result(None, 1, started, seed)
     free = budget.evaluations is None and budget.time_limit_s is not None

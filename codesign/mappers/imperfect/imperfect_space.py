@@ -19,7 +19,7 @@ from codesign.cost.kernel import make_kernel
 from codesign.mapping.constraints import LevelConstraints, MappingProblem
 from codesign.mapping.mapping import Mapping, Spatial, Storage
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, TEMPORAL, IntArray, Nest
-from codesign.mapping.space import allowed_axes, kept_and_free, loop_orders, shuffle, units_of
+from codesign.mapping.space import allowed_axes, fit_axes, kept_and_free, loop_orders, shuffle, units_of
 
 _EVERY_SIZE = 64
 """Bounds up to this have every factor tried."""
@@ -103,6 +103,7 @@ def make_imperfect_space(problem: MappingProblem) -> ImperfectSpace:
     rest = np.full(n_dims, -1, np.int64)
     for d, dim in enumerate(computation.dims):
         _place(problem, d, dim, keep, fixed, open_slots, rest)
+    _place_spatial(problem, fixed)
     candidates = [factors_worth_trying(bound) for bound in computation.bounds]
     sizes = np.ones((n_dims, max(len(c) for c in candidates)), np.int64)
     for d, found in enumerate(candidates):
@@ -154,14 +155,25 @@ def _place(
             slot, limit = len(levels) + 2 * v + a, (level.fanout.x, level.fanout.y)[a]
             if spatial is None:
                 open_slots.append((slot, d, 1, min(limit, bound)))
-        if spatial is not None and spatial > 1:
-            fitting = [a for a in axes if (level.fanout.x, level.fanout.y)[a] >= spatial]
-            if not fitting:
-                raise UserError(
-                    f"factor {spatial} of dimension {dim!r} has no fan-out that takes it",
-                    where=f"constraints of level {level.name!r}",
-                )
-            fixed[len(levels) + 2 * v + fitting[0], d] = spatial
+
+
+def _place_spatial(problem: MappingProblem, fixed: IntArray) -> None:
+    """Give every fixed spatial factor an axis, all of a level together."""
+    levels, dims = problem.architecture.levels, problem.computation.dims
+    for v, level in enumerate(levels):
+        item = problem.constraints.by_level.get(level.name, LevelConstraints(level.name))
+        across = sorted((dims.index(dim), dim, n) for dim, n in dict(item.spatial).items() if n > 1)
+        x, y = level.fanout.x, level.fanout.y
+        factors = [(n, allowed_axes(problem.constraints, level.name, dim, x, y)) for _, dim, n in across]
+        axes = fit_axes((x, y), factors)
+        if axes is None:
+            asked = " and ".join(f"{n} of dimension {dim!r}" for _, dim, n in across)
+            raise UserError(
+                f"factor {asked} has no fan-out that takes it: there are {x} children along x and {y} along y",
+                where=f"constraints of level {level.name!r}",
+            )
+        for (d, _, n), axis in zip(across, axes, strict=True):
+            fixed[len(levels) + 2 * v + axis, d] = n
 
 
 def outermost(space: ImperfectSpace) -> ImperfectState:

@@ -1,6 +1,7 @@
 """Ranges of factors and a least utilisation are held, and the best of all they allow is found."""
 
 import math
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from codesign.mappers.ranged import RangedMapper, exact_choices
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, FactorRange, LevelConstraints, MappingProblem
 from codesign.mapping.mapping import Spatial
+from codesign.mapping.space import fit_axes
 from codesign.workloads.computation import Computation
 
 PRODUCT = Computation.parse("O[m,n] += I[m,k] * W[k,n]", m=8, n=6, k=12)
@@ -83,3 +85,74 @@ def test_impossible_ranges_say_so() -> None:
         create("cosa").map(problem(least=0.5), Objective.EDP, budget=Budget(evaluations=10), seed=0)
     with pytest.raises(UserError, match="ranges of factors need"):
         ExactMapper().map(problem(FactorRange("n", 1, 2)), Objective.EDP, budget=Budget(), seed=0)
+
+
+SEVENS = Computation.parse("O[m,n] += I[m,k] * W[k,n]", m=7, n=7, k=7)
+
+
+def square() -> Architecture:
+    levels = (
+        StorageLevel("DRAM", energy=AccessEnergy(60, 60, 60), word_bits=8),
+        StorageLevel("Buffer", capacity_bytes=400, word_bits=8, energy=AccessEnergy(3, 3, 3), fanout=Fanout(4, 4)),
+    )
+    return Architecture("square", levels, Arithmetic(energy_pj=0.3))
+
+
+@pytest.mark.parametrize("name", ["exact", "anneal"])
+def test_annealing_draws_a_start_where_the_smallest_tiles_leave_units_idle(name: str) -> None:
+    posed = MappingProblem(SEVENS, square(), Constraints(min_utilization=0.5), imperfect=True)
+    found = create(name).map(posed, Objective.ENERGY, budget=Budget(evaluations=500), seed=0)
+    assert found.mapping is not None and found.mapping.spatial_iterations >= 8
+
+
+@pytest.mark.parametrize("imperfect", [False, True])
+@pytest.mark.parametrize("name", ["exact", "random", "anneal"])
+def test_fixed_factors_of_a_level_share_its_axes(name: str, imperfect: bool) -> None:
+    computation = SEVENS if imperfect else Computation.parse("O[m,n] += I[m,k] * W[k,n]", m=8, n=8, k=7)
+    fixed = Constraints((LevelConstraints("Buffer", spatial=(("m", 4), ("n", 4))),))
+    posed = MappingProblem(computation, square(), fixed, imperfect)
+    found = create(name).map(posed, Objective.ENERGY, budget=Budget(evaluations=300), seed=0)
+    assert across(found, "m") == across(found, "n") == 4
+
+
+def test_imperfect_factors_that_no_axes_hold_together_are_refused() -> None:
+    fixed = Constraints((LevelConstraints("Buffer", spatial=(("m", 4), ("n", 3), ("k", 2))),))
+    with pytest.raises(UserError, match="4 of dimension 'm' and 3 of dimension 'n' and 2 of dimension 'k'"):
+        create("random").map(
+            MappingProblem(SEVENS, square(), fixed, True), Objective.EDP, budget=Budget(evaluations=9), seed=0
+        )
+
+
+def test_axes_are_shared_x_first() -> None:
+    both = [0, 1]
+    assert fit_axes((4, 4), [(2, both), (2, both)]) == [0, 0]
+    assert fit_axes((2, 8), [(2, both), (4, both), (2, both)]) == [0, 1, 1]
+    assert fit_axes((4, 4), [(3, both), (3, both), (2, both)]) is None
+
+
+def test_an_open_range_across_a_fan_out_ends_at_its_children() -> None:
+    posed = MappingProblem(
+        Computation.parse("O[m] += I[m]", m=2000),
+        machine(),
+        Constraints((LevelConstraints("Buffer", ranges=(FactorRange("m", 2, spatial=True),)),)),
+        True,
+    )
+    assert [dict(c.levels[0].spatial)["m"] for c in exact_choices(posed)] == [2, 3, 4, 5, 6, 7, 8]
+
+
+def test_the_proof_holds_where_several_choices_are_refused() -> None:
+    ranges = (FactorRange("m", 4, 8, spatial=True), FactorRange("k", 2, 12, spatial=True))
+    posed = problem(*ranges)
+    found = RangedMapper(RefusesMost()).map(posed, Objective.EDP, budget=Budget(), seed=0)
+    assert found.cost is not None and found.proof is Proof.OPTIMAL
+
+
+class RefusesMost:
+    """The exact mapper, which refuses every choice but one."""
+
+    name = "refuses"
+
+    def map(self, posed: MappingProblem, objective: Objective, **options: Any) -> MapResult:
+        if dict(posed.constraints.levels[0].spatial) != {"m": 4, "k": 2}:
+            raise UserError("refused")
+        return ExactMapper().map(posed, objective, **options)
