@@ -68,16 +68,27 @@ def parse_ranges(texts: Sequence[str]) -> Ranges:
     return Ranges(factors, lengths)
 
 
-def check_goals(how: JudgeSpec, metrics: Sequence[str]) -> None:
+def check_goals(how: JudgeSpec, metrics: Sequence[str], least: Sequence[str] = ()) -> None:
     """Refuse metrics whose worst case is not at the worst corner (rule R2).
 
+    Args:
+        how: The judge.
+        metrics: Objectives and metrics of constraints.
+        least: Metrics with a lower limit.
+
     Raises:
-        UserError: Power among them where the bandwidth varies: a quicker run of the same energy takes more power.
+        UserError: Power among them where the bandwidth varies: a quicker run of the same energy takes more power. Or a lower
+            limit: its worst case is the least figure, and the worst scenario has the largest.
     """
     if BANDWIDTH in parse_ranges(how.vary).factors and "power_w" in metrics:
         raise UserError(
             f"power_w has no worst case at the least {BANDWIDTH}: the same energy in less time is more power",
             hint=f"leave out --vary {BANDWIDTH}, or power among objectives and constraints",
+        )
+    if how.robust and least:
+        raise UserError(
+            f"--robust takes upper limits only, got {least[0]}>=...: its worst case is the least of all scenarios",
+            hint="leave the lower limit out",
         )
 
 

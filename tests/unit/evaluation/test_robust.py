@@ -160,6 +160,8 @@ def test_what_does_not_go_together_is_refused() -> None:
         make_judge(alone, JudgeSpec(robust=True, vary=("dram=1:2",)), space, metrics=[("cost", lambda _: 1.0)])
     with pytest.raises(UserError, match="power_w has no worst case at the least dram_bandwidth"):
         check_goals(JudgeSpec(robust=True, vary=("dram_bandwidth=0.5:1",)), ("latency_s", "power_w"))
+    with pytest.raises(UserError, match="--robust takes upper limits only, got energy_j>="):
+        check_goals(JudgeSpec(robust=True, vary=("dram=0.5:2",)), ("latency_s", "energy_j"), ("energy_j",))
 
 
 def test_a_robust_study_is_proven_recorded_and_resumed(tmp_path: Path) -> None:

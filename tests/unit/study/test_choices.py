@@ -15,13 +15,13 @@ from codesign.arch.zero_support import ZeroSupport
 from codesign.core.errors import UserError
 from codesign.evaluation.choices import Choices, read_accuracy
 from codesign.evaluation.design import DesignEvaluator, DesignSpace, load_design_space
-from codesign.evaluation.judges import ByChoice, load_networks, make_judge, space_with_choices
+from codesign.evaluation.judges import ByChoice, check_timing, load_networks, make_judge, space_with_choices
 from codesign.evaluation.replay import recorded_space, replay_layers
 from codesign.evaluation.specification import ChoicesSpec, JudgeSpec, WorkloadSpec
 from codesign.optim.pareto import nondominated
 from codesign.report.sensitivity import Constant, analyse
 from codesign.report.study_page import report_data
-from codesign.study.run import prepare, run_study
+from codesign.study.run import _choice_bounds, prepare, run_study
 from codesign.study.specification import PlaceSpec, SearchSpec, StudySpec
 from codesign.workloads.network_zeros import NetworkZeros, with_zeros
 from codesign.workloads.precision import Precision, with_precision
@@ -251,3 +251,24 @@ def test_mistakes_are_named(
     outcome = command("explore", "--network", NETWORK, "--seq", 16, *place, *flags, "--out", "out")
     assert outcome.code == 2, outcome.out
     assert message in " ".join(outcome.err.split())
+
+
+def test_no_bounds_where_an_own_metric_replaces_a_figure() -> None:
+    space = replace(
+        load_design_space("gemmcore"),
+        metrics=(("area_mm2", lambda d: 1e-3 * d.metrics["area_mm2"]),),  # type: ignore[call-arg]
+    )
+    workload, how = WorkloadSpec(("alexnet",)), JudgeSpec()
+    several = space_with_choices(ChoicesSpec(precision=("W8A8", "W4A8")), workload, how, space)
+    for metrics, known in ((space.metrics, False), ((), True)):  # type: ignore[attr-defined]
+        judge = make_judge(workload, how, several, metrics=metrics)
+        assert (_choice_bounds(judge) is not None) == known
+
+
+def test_zeros_are_not_simulated() -> None:
+    space = load_design_space("gemmcore")
+    workload, how = WorkloadSpec(("alexnet",)), JudgeSpec(timing="event")
+    choices = ChoicesSpec(zeros=("dense", "weight=0.5"), zero_support=("skipping",))
+    several = space_with_choices(choices, workload, how, space)
+    with pytest.raises(UserError, match="the event tier knows dense accesses only"):
+        check_timing(how, workload, several)
