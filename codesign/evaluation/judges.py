@@ -142,11 +142,6 @@ def _robust_judge(
         raise UserError("--robust plays no part with --workload", hint="give networks with --network")
     if getattr(space, "choices", None) is not None:
         raise UserError("--robust plays no part with --precision, --zeros and --zero-support", hint="leave one out")
-    if getattr(space, "choices", None) is not None:
-        raise UserError(
-            f"--robust does not judge spaces whose designs choose precision or zeros, got {space.name!r}",
-            hint="leave out --robust, or take a space without choices",
-        )
     if metrics:
         raise UserError(f"--robust takes no metric of your own, got {metrics[0][0]!r}: its worst case is not known")
     ranges = parse_ranges(how.vary)
@@ -363,7 +358,7 @@ class ByChoice:
 def _by_choice(judges: Sequence[Judge], choices: Choices) -> Judge:
     """One judge of those of every combination."""
     first = judges[0]
-    labels = ", ".join(f"{name} {' '.join(values)}" for name, values in choices.parameters.items())
+    labels = ", ".join(f"{name} {' '.join(values)}" for name, values in choices.values.items() if values)
     evaluate = ByChoice(choices, tuple(judge.evaluate for judge in judges))
     return replace(first, evaluate=evaluate, headline=f"{first.headline}; choices: {labels}")
 

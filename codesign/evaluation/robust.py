@@ -62,7 +62,7 @@ def parse_ranges(texts: Sequence[str]) -> Ranges:
         if name in factors or name in lengths:
             raise UserError(f"--vary {name} is given twice")
         if name in LENGTHS:
-            lengths[name] = _lengths(text, values)
+            lengths[name] = _lengths(text, values, least=0 if name == "past" else 1)
         else:
             factors[name] = _factors(text, values if sign else "")
     return Ranges(factors, lengths)
@@ -104,14 +104,15 @@ def _factors(text: str, values: str) -> tuple[float, float]:
     return low, high
 
 
-def _lengths(text: str, values: str) -> tuple[int, ...]:
+def _lengths(text: str, values: str, *, least: int) -> tuple[int, ...]:
     try:
         found = tuple(int(v) for v in values.split(","))
     except ValueError:
         found = ()
-    if not found or min(found) < 1:
+    if not found or min(found) < least:
         raise UserError(
-            f"--vary {text}: expected NAME=VALUE,VALUE..., whole numbers of at least 1", hint="for example seq=128,1024"
+            f"--vary {text}: expected NAME=VALUE,VALUE..., whole numbers of at least {least}",
+            hint="for example seq=128,1024",
         )
     return found
 

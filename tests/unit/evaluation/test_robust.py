@@ -135,12 +135,17 @@ def test_networks_and_lengths_are_scenarios_of_their_own() -> None:
         ("dram", "expected NAME=LOW:HIGH"),
         ("dram=1:x", "expected NAME=LOW:HIGH"),
         ("seq=0,4", "whole numbers of at least 1"),
+        ("past=-1,4", "whole numbers of at least 0"),
         ("seq=1:4", "expected NAME=VALUE,VALUE"),
     ],
 )
 def test_a_malformed_range_is_refused(text: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         parse_ranges([text])
+
+
+def test_the_cache_may_be_empty() -> None:
+    assert parse_ranges(["past=0,1024"]).lengths == {"past": (0, 1024)}
 
 
 def test_what_does_not_go_together_is_refused() -> None:
@@ -182,7 +187,11 @@ def test_a_robust_study_is_proven_recorded_and_resumed(tmp_path: Path) -> None:
     run.study.close()
     again = run_study(spec)
     assert len(again.study.trials) == trials and again.study.config["evaluation"]["vary"] == ["dram=0.5:4", "batch=1,2"]
+    from codesign.report.sensitivity import analyse
     from codesign.report.study_page import write_report
+
+    with pytest.raises(UserError, match=r"worst of several scenarios.*explore without --robust"):
+        analyse(again.study)
 
     assert write_report(again.study).exists()
     again.study.close()

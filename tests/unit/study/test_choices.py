@@ -58,6 +58,8 @@ def test_several_values_are_a_parameter_and_one_is_fixed(space: DesignSpace) -> 
     one = space_with_choices(ChoicesSpec(("W4A8",)), WORKLOAD, JUDGE, space)
     several = space_with_choices(BOTH, WORKLOAD, JUDGE, space)
     assert one.space.names == ("side",)
+    headline = make_judge(WORKLOAD, JUDGE, one).headline
+    assert headline.endswith("; choices: precision W4A8")
     assert several.space.names == ("side", "precision", "zeros", "zero_support")
     assert several.space.cardinality_bound == 2 * 3 * 2 * 2
     assert one.build({"side": 4}).mac.energy_of([8, 4]) != space.build({"side": 4}).mac.energy_pj
@@ -218,12 +220,36 @@ def test_choices_are_plain_values() -> None:
         ("precision,accuracy\nW8A8,good\n", "`accuracy` must be a number, got 'good'"),
         ("precision,error\nW8A8,-1\n", "`error` must be >= 0, got '-1'"),
         ("", "expected lines with the columns"),
+        ("precision,accuracy\nW8A8,0.7,\n", r"expected 2 fields, one a named column, got more: ''.*line 1"),
+        ("precision,accuracy\nW8A8,0.7,x,y\n", "got more: 'x', 'y'"),
+        ("precision,accuracy,\nW8A8,0.7,\n", "expected 2 fields, one a named column"),
+        ("precision,accuracy\nW8A8\n", "`accuracy` must be a number, got ''"),
+        ("precision,error\nW8A8,inf\n", "`error` must be a finite number, got 'inf'"),
+        ("precision,error\nW8A8,nan\n", "`error` must be a finite number, got 'nan'"),
     ],
 )
 def test_bad_tables(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises(UserError, match=message):
         read_accuracy(tmp_path / "t.csv")
+
+
+def test_tables_are_utf_8_with_or_without_a_mark(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("precision,accuracy\nW8A8,0.7\n", "utf-8-sig")
+    assert read_accuracy(path).rows[0].value == 0.7
+    path.write_bytes("precision,accuracy\nW8Aé,0.7\n".encode("latin-1"))
+    with pytest.raises(UserError, match=r"expected UTF-8, got byte 0xe9 at 22.*t\.csv.*save the table as UTF-8"):
+        read_accuracy(path)
+
+
+def test_the_space_s_own_precision_is_that_of_its_netlists(tmp_path: Path) -> None:
+    (tmp_path / "tiny.yaml").write_text(SPACE.replace("cmos-22nm", "netlist-fitted-22nm"))
+    plain = load_design_space(str(tmp_path / "tiny.yaml"))
+    chosen = space_with_choices(ChoicesSpec(("W8A8",)), WorkloadSpec(("alexnet",)), JUDGE, plain)
+    without, built = plain.build({"side": 8}), chosen.build({"side": 8})
+    assert built.area_mm2 == pytest.approx(without.area_mm2, rel=1e-12)
+    assert built.leakage_w == pytest.approx(without.leakage_w, rel=1e-12)
 
 
 BAD: list[tuple[tuple[str, ...], str]] = [
