@@ -7,7 +7,7 @@ from typing import final
 
 from codesign.arch.architecture import Arithmetic
 from codesign.arch.logic import ArithmeticPoint, ArithmeticTable, Registers, power_law
-from codesign.arch.technology import Technology
+from codesign.arch.technology import Technology, element_ratio
 from codesign.core.errors import UserError
 
 GUARD_BITS = 8
@@ -64,7 +64,7 @@ class OperandPair:
 
 
 def mac_for(technology: Technology, mac: Arithmetic, pairs: Iterable[OperandPair]) -> Arithmetic:
-    """The MAC that takes every one of some pairs, with its energy for each (rules A4 to A7).
+    """The MAC that takes every one of some pairs, with its energy for each (rules A4 to A7, N1).
 
     Args:
         technology: Costs of adders, multipliers and multiplexers.
@@ -90,7 +90,8 @@ def mac_for(technology: Technology, mac: Arithmetic, pairs: Iterable[OperandPair
             )
         sides = max(p.widths[0] for p in kind), max(p.widths[1] for p in kind)
         added = _sum_bits(sides, floating)
-        area_um2 += _multiplier(table, sides, floating).area_um2 + _adder(table, added, floating).area_um2
+        ratio = 1.0 if floating else element_ratio(technology)  # N1 is of integers
+        area_um2 += ratio * (_multiplier(table, sides, floating).area_um2 + _adder(table, added, floating).area_um2)
         adder_pj = _adder(table, added, floating).energy_pj
         unpack_area = 0.0
         for pair in kind:

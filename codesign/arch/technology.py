@@ -113,15 +113,22 @@ def _nand2_mm2(technology: Technology, nand2: float) -> float:
 def _with_netlist_crossbar(
     given: Architecture, filled: Architecture, technology: Technology, areas: NetlistAreas
 ) -> Architecture:
-    """The memory above the array with the netlists' crossbar (N3) instead of B1, where its area was left open."""
+    """The memory above the array with the netlists' crossbar (N3) instead of B1, where its area or leakage was left open.
+
+    B1 is wires, which have no leakage; the netlists' crossbar is gates, all of which leak.
+    """
     i = array_level(filled)
-    if i is None or given.levels[i].area_mm2 is not None:
+    if i is None:
         return filled
     level = filled.levels[i]
     new = _nand2_mm2(technology, areas.part_nand2("crossbar", logic_shape(filled, i)))
     old = crossbar_area_mm2(technology, level.word_bits, level.banks)
-    area_mm2 = (level.area_mm2 or 0.0) + (new - old) / filled.instances[i]
-    return filled.with_level(level.name, area_mm2=area_mm2)
+    area_mm2, leakage_mw = level.area_mm2, level.leakage_mw
+    if given.levels[i].area_mm2 is None:
+        area_mm2 = (area_mm2 or 0.0) + new - old
+    if given.levels[i].leakage_mw is None:
+        leakage_mw = (leakage_mw or 0.0) + new * technology.registers.leakage_nw_per_um2
+    return filled.with_level(level.name, area_mm2=area_mm2, leakage_mw=leakage_mw)
 
 
 def _add_interconnect(architecture: Architecture, technology: Technology) -> Architecture:
@@ -146,12 +153,17 @@ def _add_interconnect(architecture: Architecture, technology: Technology) -> Arc
     return replace(architecture, levels=tuple(levels), extra_area_mm2=extra_area, extra_leakage_mw=extra_leakage)
 
 
+def element_ratio(technology: Technology) -> float:
+    """Area of an integer MAC in the netlists over that of A2 (N1): one of 8 bits is the element's constant; 1 without netlists."""
+    if technology.netlists is None:
+        return 1.0
+    element_mm2 = _nand2_mm2(technology, technology.netlists.nand2["element"]["element"])
+    return element_mm2 / mac_area_mm2(technology.arithmetic, OPERAND_BITS)
+
+
 def _fill_mac(mac: Arithmetic, technology: Technology) -> Arithmetic:
     table = technology.arithmetic
-    area_mm2 = mac_area_mm2(table, mac.bits)
-    if technology.netlists is not None:  # N1: the element's constant, other widths by the law of A1
-        element_mm2 = _nand2_mm2(technology, technology.netlists.nand2["element"]["element"])
-        area_mm2 *= element_mm2 / mac_area_mm2(table, OPERAND_BITS)
+    area_mm2 = mac_area_mm2(table, mac.bits) * element_ratio(technology)
     return replace(
         mac,
         energy_pj=_given(mac.energy_pj, mac_energy_pj(table, mac.bits)),

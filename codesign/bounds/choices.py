@@ -1,4 +1,4 @@
-"""Lower bounds where designs also choose a precision, zeros and what hardware does about them (rule LB12 in docs/explanation/bounds.md)."""
+"""Lower bounds where designs also choose a precision, zeros and what hardware does about them (rule LB13 in docs/explanation/bounds.md)."""
 
 from collections.abc import Sequence
 from typing import final

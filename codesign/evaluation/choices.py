@@ -6,6 +6,7 @@ The rules are in docs/reference/study-files.md.
 import csv
 import io
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -148,7 +149,8 @@ class Choices:
     accuracy: AccuracyTable | None = None
 
     @property
-    def _values(self) -> dict[str, tuple[str, ...]]:
+    def values(self) -> dict[str, tuple[str, ...]]:
+        """Labels of every choice by name; none where nothing is said."""
         return {
             PRECISION: tuple(name for name, _ in self.precisions),
             ZEROS: self.zeros,
@@ -158,7 +160,7 @@ class Choices:
     @property
     def parameters(self) -> dict[str, tuple[str, ...]]:
         """Labels of every choice with more than one: a parameter of the search (rule C1)."""
-        return {name: labels for name, labels in self._values.items() if len(labels) > 1}
+        return {name: labels for name, labels in self.values.items() if len(labels) > 1}
 
     @property
     def metrics(self) -> tuple[tuple[str, MetricFunction], ...]:
@@ -170,7 +172,7 @@ class Choices:
 
     def of(self, point: Mapping[str, object]) -> Chosen:
         """What a design chose."""
-        labels = {name: str(point.get(name, labels[0])) for name, labels in self._values.items() if labels}
+        labels = {name: str(point.get(name, labels[0])) for name, labels in self.values.items() if labels}
         support = ZeroSupport(labels.get(ZERO_SUPPORT, ZeroSupport.NONE.value))
         return Chosen(labels.get(PRECISION), labels.get(ZEROS), support)
 
@@ -317,10 +319,7 @@ def read_accuracy(path: Path) -> AccuracyTable:
         UserError: The file cannot be read, or a line is malformed.
     """
     if path.suffix.lower() == ".csv":
-        try:
-            lines: list[Any] = list(csv.DictReader(io.StringIO(path.read_text())))
-        except OSError as error:
-            raise UserError(f"cannot read the table: {error.strerror}", where=str(path)) from None
+        lines: list[Any] = _read_csv(path)
     else:
         raw = read_structured(path)
         if isinstance(raw, dict):
@@ -335,6 +334,33 @@ def read_accuracy(path: Path) -> AccuracyTable:
     return AccuracyTable(rows, is_error=not columns[0])
 
 
+def _read_csv(path: Path) -> list[dict[str, str]]:
+    try:
+        text = path.read_text("utf-8-sig")  # spreadsheets write a byte-order mark
+    except OSError as error:
+        raise UserError(f"cannot read the table: {error.strerror}", where=str(path)) from None
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"expected UTF-8, got byte 0x{error.object[error.start]:02x} at {error.start}",
+            where=str(path),
+            hint="save the table as UTF-8",
+        ) from None
+    try:
+        lines = list(csv.DictReader(io.StringIO(text), restkey="", restval=""))
+    except csv.Error as error:
+        raise UserError(f"no table of CSV: {error}", where=str(path)) from None
+    for number, line in enumerate(lines, start=1):
+        surplus: Any = line.get("")
+        if surplus is not None:
+            fields = ", ".join(map(repr, surplus)) if isinstance(surplus, list) else repr(surplus)
+            raise UserError(
+                f"expected {len(line) - 1} fields, one a named column, got more: {fields}",
+                where=f"{path}, line {number}",
+                hint="take away the comma at the end, or name the column",
+            )
+    return lines
+
+
 def _row(line: Mapping[str, Any], where: str) -> AccuracyRow:
     for key in line:
         if key not in (PRECISION, ZEROS, ACCURACY, ERROR):
@@ -345,6 +371,8 @@ def _row(line: Mapping[str, Any], where: str) -> AccuracyRow:
         value = float(text[:-1]) / 100 if text.endswith("%") else float(text)
     except ValueError:
         raise UserError(f"`{name}` must be a number, got {text!r}", where=where) from None
+    if not math.isfinite(value):
+        raise UserError(f"`{name}` must be a finite number, got {text!r}", where=where)
     if name == ACCURACY and not 0.0 <= value <= 1.0:
         raise UserError(f"`{name}` must be from 0 to 1 or in %, got {text!r}", where=where)
     if name == ERROR and not value >= 0.0:

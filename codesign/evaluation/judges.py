@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, final
 
 from codesign.arch.architecture import Ports
+from codesign.arch.zero_support import ZeroSupport
 from codesign.core.errors import UserError
 from codesign.core.goals import Objective
 from codesign.core.json_types import JsonObject
@@ -98,8 +99,7 @@ def make_judge(
         raise UserError(
             f"--scheduler {how.scheduler} plays no part with --workload", hint="requests are judged layer by layer"
         )
-    if workload.serving is not None and how.timing == EVENT:
-        raise UserError("--timing event plays no part with --workload", hint="give networks with --network")
+    check_timing(how, workload, space)
     make = made[how.scheduler] if workload.serving is None else _serving_judge
     choices = getattr(space, "choices", None)
     if choices is None:
@@ -110,6 +110,24 @@ def make_judge(
     if not metrics:
         return judge
     return replace(judge, evaluate=WithOwnMetrics(judge.evaluate, space, tuple(metrics)))
+
+
+def check_timing(how: JudgeSpec, workload: WorkloadSpec, space: DesignSpace) -> None:
+    """Refuse what cannot be simulated, before anything is searched.
+
+    Raises:
+        UserError: Requests are served, or hardware does something about zeros.
+    """
+    if how.timing != EVENT:
+        return
+    if workload.serving is not None:
+        raise UserError("--timing event plays no part with --workload", hint="give networks with --network")
+    choices = getattr(space, "choices", None)
+    if choices is not None and any(s is not ZeroSupport.NONE for s in choices.supports):
+        raise UserError(
+            "--timing event plays no part with --zero-support: the event tier knows dense accesses only",
+            hint="leave one out",
+        )
 
 
 def _robust_judge(
@@ -124,11 +142,6 @@ def _robust_judge(
         raise UserError("--robust plays no part with --workload", hint="give networks with --network")
     if getattr(space, "choices", None) is not None:
         raise UserError("--robust plays no part with --precision, --zeros and --zero-support", hint="leave one out")
-    if getattr(space, "choices", None) is not None:
-        raise UserError(
-            f"--robust does not judge spaces whose designs choose precision or zeros, got {space.name!r}",
-            hint="leave out --robust, or take a space without choices",
-        )
     if metrics:
         raise UserError(f"--robust takes no metric of your own, got {metrics[0][0]!r}: its worst case is not known")
     ranges = parse_ranges(how.vary)
@@ -345,7 +358,7 @@ class ByChoice:
 def _by_choice(judges: Sequence[Judge], choices: Choices) -> Judge:
     """One judge of those of every combination."""
     first = judges[0]
-    labels = ", ".join(f"{name} {' '.join(values)}" for name, values in choices.parameters.items())
+    labels = ", ".join(f"{name} {' '.join(values)}" for name, values in choices.values.items() if values)
     evaluate = ByChoice(choices, tuple(judge.evaluate for judge in judges))
     return replace(first, evaluate=evaluate, headline=f"{first.headline}; choices: {labels}")
 

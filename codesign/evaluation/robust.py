@@ -62,22 +62,33 @@ def parse_ranges(texts: Sequence[str]) -> Ranges:
         if name in factors or name in lengths:
             raise UserError(f"--vary {name} is given twice")
         if name in LENGTHS:
-            lengths[name] = _lengths(text, values)
+            lengths[name] = _lengths(text, values, least=0 if name == "past" else 1)
         else:
             factors[name] = _factors(text, values if sign else "")
     return Ranges(factors, lengths)
 
 
-def check_goals(how: JudgeSpec, metrics: Sequence[str]) -> None:
+def check_goals(how: JudgeSpec, metrics: Sequence[str], least: Sequence[str] = ()) -> None:
     """Refuse metrics whose worst case is not at the worst corner (rule R2).
 
+    Args:
+        how: The judge.
+        metrics: Objectives and metrics of constraints.
+        least: Metrics with a lower limit.
+
     Raises:
-        UserError: Power among them where the bandwidth varies: a quicker run of the same energy takes more power.
+        UserError: Power among them where the bandwidth varies: a quicker run of the same energy takes more power. Or a lower
+            limit: its worst case is the least figure, and the worst scenario has the largest.
     """
     if BANDWIDTH in parse_ranges(how.vary).factors and "power_w" in metrics:
         raise UserError(
             f"power_w has no worst case at the least {BANDWIDTH}: the same energy in less time is more power",
             hint=f"leave out --vary {BANDWIDTH}, or power among objectives and constraints",
+        )
+    if how.robust and least:
+        raise UserError(
+            f"--robust takes upper limits only, got {least[0]}>=...: its worst case is the least of all scenarios",
+            hint="leave the lower limit out",
         )
 
 
@@ -93,14 +104,15 @@ def _factors(text: str, values: str) -> tuple[float, float]:
     return low, high
 
 
-def _lengths(text: str, values: str) -> tuple[int, ...]:
+def _lengths(text: str, values: str, *, least: int) -> tuple[int, ...]:
     try:
         found = tuple(int(v) for v in values.split(","))
     except ValueError:
         found = ()
-    if not found or min(found) < 1:
+    if not found or min(found) < least:
         raise UserError(
-            f"--vary {text}: expected NAME=VALUE,VALUE..., whole numbers of at least 1", hint="for example seq=128,1024"
+            f"--vary {text}: expected NAME=VALUE,VALUE..., whole numbers of at least {least}",
+            hint="for example seq=128,1024",
         )
     return found
 

@@ -88,8 +88,8 @@ class Encoded:
         if build_nest(self.space, state, factor_table(self.space), self.nest) and is_refused(self.nest):
             reason = Infeasible(
                 "MAC units in use",
-                0,
                 self.space.least_units,
+                0,
                 "units",
                 "no mapping found uses as many as constraints ask",
             )

@@ -77,7 +77,7 @@ def _best(found: list[MapResult], objective: Objective, *, complete: bool, start
     bounds = [
         v / (1.0 + r.gap) if r.gap is not None else 0.0 for v, r in zip(values, found, strict=True) if v < math.inf
     ]
-    unknown = any(r.cost is None and r.proof is not Proof.OPTIMAL and r.infeasible is None for r in found)
+    unknown = any(r.cost is None and r.proof is not Proof.OPTIMAL for r in found)  # a search that found nothing
     bound = min(bounds, default=0.0) if complete and not unknown else 0.0
     proof, gap = Proof.NONE, None
     if best.cost is not None and bound >= min(values):

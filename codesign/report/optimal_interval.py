@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.arch.constants import Constant
-from codesign.bounds.design import DesignBounds, why_not
+from codesign.bounds.design import METRICS, DesignBounds, why_not
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
 from codesign.core.point import Point
@@ -229,6 +229,11 @@ class _Rivals:
         self._space = _with_recorded_rules(recorded_space(study.config, space), study.config)
         if "choices" in study.config["space"]:
             raise UserError(f"{study.label} has no bounds here: its designs choose precision or zeros")
+        own = {*study.objectives, *(c.metric for c in study.constraints)} - METRICS
+        if own:
+            raise UserError(
+                f"{study.label} has no bounds here: nothing is known of how {', '.join(sorted(own))} moves with a constant"
+            )
         reason = why_not(recorded_options(study.config), recorded_mapper(study.config).name)
         if reason is not None:
             raise UserError(f"{study.label} has no bounds: {reason}")

@@ -22,7 +22,7 @@ from codesign.core.files import write_atomic
 from codesign.core.json_types import JsonObject
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import DesignSpace
-from codesign.evaluation.detail import LayersDetail, NoDetail, detail_of
+from codesign.evaluation.detail import LayersDetail, NoDetail, ScenariosDetail, detail_of
 from codesign.evaluation.metrics import UNITS, units_of
 from codesign.evaluation.network import evaluate_workload
 from codesign.evaluation.own_metrics import JudgedDesign, MetricFunction, value_of
@@ -165,6 +165,12 @@ def _check_recorded(study: Study, details: Mapping[int, DetailRecord], remap: bo
         detail = detail_of(record)
         if isinstance(detail, LayersDetail):
             continue
+        if isinstance(detail, ScenariosDetail):
+            raise UserError(
+                f"trial {number} is judged by the worst of several scenarios, whose energies by level are not recorded",
+                where=study.label,
+                hint="explore without --robust, or vary the constants with --robust --vary",
+            )
         if isinstance(detail, NoDetail) or detail.energy_by_level_pj is None:
             table = "it was imported from a table, or judged by whole-network schedules with an earlier version"
             hint = f"{table}; explore again, or import the study from .json"

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, final
 
 from codesign.core.errors import UserError, unknown_name
-from codesign.core.quantities import kind_of, read_field
+from codesign.core.quantities import Kind, kind_of, read_quantity
 from codesign.evaluation.design import DesignSpace, SpaceWithGoals, SpaceWithRules
-from codesign.evaluation.metrics import OBJECTIVES, UNITS, JudgedMetric, metric_field
+from codesign.evaluation.metrics import OBJECTIVES, OWN_UNITS, UNITS, JudgedMetric, metric_field
 from codesign.evaluation.own_metrics import MetricFunction
 from codesign.optim.outcomes import OutcomeConstraint, parse_constraints
 
@@ -110,6 +110,13 @@ def _refuse_greater(name: str, instead: str | None, kind: str) -> None:
         )
 
 
+def _kind(field: str) -> tuple[Kind, float] | None:
+    """What a metric measures: by its stated unit, else by its name; None where no unit may be written, as for 1/s."""
+    if field not in OWN_UNITS:
+        return kind_of(field)
+    return next(((kind, 1.0) for kind in Kind if kind.value == OWN_UNITS[field]), None)
+
+
 class _Metrics:
     """The metrics that may be named, and those of the user's own that were."""
 
@@ -161,11 +168,13 @@ class _Metrics:
             pass
         if parameters & set(re.findall(r"[A-Za-z_]\w*", match[3])):
             raise UserError(f"a bound is on metrics or on parameters, got both in {text!r}")
-        value = read_field(field, match[3])
-        if value is None:
-            unit = f" or a number with a unit ({kind_of(field)[0].value})" if kind_of(field) else ""  # type: ignore[index]
-            raise UserError(f"the bound on {name!r} must be a number{unit}, got {match[3]!r}")
-        return OutcomeConstraint(field, value, match[2].startswith("<"))
+        kind = _kind(field)
+        value = None if kind is None else read_quantity(match[3], kind[0])
+        if kind is None or value is None:
+            unit = f" or a number with a unit ({kind[0].value})" if kind else ""
+            hint = f"it is counted in {OWN_UNITS[field]}" if field in OWN_UNITS else None
+            raise UserError(f"the bound on {name!r} must be a number{unit}, got {match[3]!r}", hint=hint)
+        return OutcomeConstraint(field, float(f"{value * kind[1]:.12g}"), match[2].startswith("<"))
 
 
 def load_metric(name: str) -> MetricFunction:

@@ -12,7 +12,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.bounds.design import bounds_of
+from codesign.bounds.design import bounds_of, why_not
 from codesign.core.errors import UserError
 from codesign.core.files import write_json
 from codesign.core.goals import Budget
@@ -104,6 +104,24 @@ def check_per_design(how: JudgeSpec, metrics: Sequence[str]) -> None:
         )
 
 
+def check_judge(judge: Judge) -> DesignEvaluator:
+    """What designs are judged by, where Pareto sets over mappings can be found for it.
+
+    Raises:
+        UserError: The judge's mappings are not those that bounds hold for.
+    """
+    evaluate = judge.evaluate
+    if not isinstance(evaluate, DesignEvaluator):
+        raise UserError(
+            "--per-design pareto needs designs that are judged layer by layer by analytical figures",
+            hint="leave out --workload, whole-network schedulers, choices of precision or zeros, and metrics of your own",
+        )
+    reason = why_not(evaluate.options, evaluate.mapper.name)
+    if reason is not None:
+        raise UserError(f"--per-design pareto has no bounds: {reason}")
+    return evaluate
+
+
 def mapping_front(
     study: Study, judge: Judge, limit_s: float | None = None, progress: Progress | None = None
 ) -> MappingFront:
@@ -118,9 +136,7 @@ def mapping_front(
     Raises:
         UserError: The judge's mappings are not those that bounds hold for.
     """
-    evaluate = judge.evaluate
-    if not isinstance(evaluate, DesignEvaluator):
-        raise UserError("--per-design pareto needs designs that are judged layer by layer by analytical figures")
+    evaluate = check_judge(judge)
     bounds = bounds_of(evaluate.space, evaluate.workload, evaluate.options, evaluate.mapper.name)
     trials = [t for t in study.trials if not t.infeasible]
     rows = evaluate.space.space.to_indices([t.point for t in trials])

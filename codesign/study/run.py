@@ -14,7 +14,15 @@ from codesign.core.errors import UserError
 from codesign.evaluation.design import DesignEvaluator, DesignSpace, describe_space, load_design_space
 from codesign.evaluation.executors import open_executor
 from codesign.evaluation.faults import Guarded
-from codesign.evaluation.judges import ByChoice, Judge, analytical, low_fidelity, make_judge, space_with_choices
+from codesign.evaluation.judges import (
+    ByChoice,
+    Judge,
+    analytical,
+    check_timing,
+    low_fidelity,
+    make_judge,
+    space_with_choices,
+)
 from codesign.evaluation.own_metrics import WithOwnMetrics
 from codesign.evaluation.robust import RobustEvaluator, check_goals
 from codesign.evaluation.serving import SERVING_METRICS
@@ -29,7 +37,7 @@ from codesign.study.explore import AskTell, explore
 from codesign.study.former_records import LOW_FIDELITY_PREFIX, LOW_FIDELITY_SUFFIX
 from codesign.study.goals import Goals, read_goals, ruled
 from codesign.study.low_fidelity_first import LowFidelityFirst
-from codesign.study.mapping_front import MappingFront, check_per_design, mapping_front, write_mapping_front
+from codesign.study.mapping_front import MappingFront, check_judge, check_per_design, mapping_front, write_mapping_front
 from codesign.study.proof import GapHistory, write_proof
 from codesign.study.retime import TimedDesign, time_front, write_timed_front
 from codesign.study.specification import DEFAULT_TRIALS, PROVING, StudySpec, write_study_spec
@@ -178,10 +186,13 @@ def prepare(spec: StudySpec) -> PreparedStudy:
         raise UserError(f"expected two to four objectives, got {len(goals.objectives)}: {' '.join(goals.objectives)}")
     space = ruled(space, goals.rules)
     named = (*goals.objectives, *(b.metric for b in goals.bounds))
-    check_goals(spec.judge, named)
+    check_goals(spec.judge, named, [b.metric for b in goals.bounds if not b.upper])
     check_per_design(spec.judge, named)
+    check_timing(spec.judge, spec.workload, space)
     how = spec.judge if spec.fidelity.fidelities == "two" else analytical(spec.judge)
     judge = make_judge(spec.workload, how, space, seed=spec.search.seed, metrics=goals.metrics)
+    if spec.judge.per_design == PARETO:
+        check_judge(judge)
     prepared = PreparedStudy(spec, space, goals, judge)
     create_optimizer(  # refuses a mistake
         spec.search.optimizer, space.space, goals.objectives, seed=spec.search.seed, options=prepared.optimizer_options
@@ -259,16 +270,22 @@ def _worth_a_look(trials: int) -> bool:
     return trials <= 50 or trials % 10 == 0
 
 
-def _lower_bounds(judge: Judge) -> LowerBounds | None:
-    """What no design can be below, where the judge maps layer by layer in a way that bounds cover."""
-    from codesign.bounds.design import METRICS, DesignBounds, why_not
-    from codesign.bounds.scenarios import ScenarioBounds
+def _judge_that_bounds_know(judge: Judge) -> object:
+    """The evaluator behind metrics of one's own; None where one of them replaces a figure, which bounds then do not hold for."""
+    from codesign.bounds.design import METRICS
 
     evaluate = judge.evaluate
-    if isinstance(evaluate, WithOwnMetrics):
-        if not METRICS.isdisjoint(name for name, _ in evaluate.metrics):
-            return None  # bounds are of the figure that is replaced
-        evaluate = evaluate.evaluate
+    if not isinstance(evaluate, WithOwnMetrics):
+        return evaluate
+    return evaluate.evaluate if METRICS.isdisjoint(name for name, _ in evaluate.metrics) else None
+
+
+def _lower_bounds(judge: Judge) -> LowerBounds | None:
+    """What no design can be below, where the judge maps layer by layer in a way that bounds cover."""
+    from codesign.bounds.design import DesignBounds, why_not
+    from codesign.bounds.scenarios import ScenarioBounds
+
+    evaluate = _judge_that_bounds_know(judge)
     scenarios = [e for _, e in evaluate.scenarios] if isinstance(evaluate, RobustEvaluator) else [evaluate]
     models = []
     for one in scenarios:
@@ -280,7 +297,7 @@ def _lower_bounds(judge: Judge) -> LowerBounds | None:
 
 def _choice_bounds(judge: Judge) -> LowerBounds | None:
     """Bounds where designs choose a precision or zeros: those of every combination; None where designs choose neither."""
-    evaluate = judge.evaluate.evaluate if isinstance(judge.evaluate, WithOwnMetrics) else judge.evaluate
+    evaluate = _judge_that_bounds_know(judge)
     if not isinstance(evaluate, ByChoice):
         return None
     from codesign.bounds.choices import ChoiceBounds

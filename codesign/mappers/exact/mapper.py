@@ -10,6 +10,7 @@ from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
+from codesign.cost.imperfect import refuse_imperfect
 from codesign.cost.kernel import make_kernel
 from codesign.cost.sparse.bounds import is_rescaled, least_value
 from codesign.mappers.annealing import AnnealingMapper
@@ -65,6 +66,8 @@ class ExactMapper:
             raise UserError(
                 "the exact mapper does not search under reuse rule 'whole'", hint="use anneal, genetic or random"
             )
+        if problem.imperfect:
+            refuse_imperfect(problem.computation, problem.architecture, reuse)
         if has_mesh(problem.architecture):
             return map_on_mesh(
                 lambda plain, left: self.map(plain, objective, budget=left, seed=seed, reuse=reuse),

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from codesign.arch.architecture import Architecture, Arithmetic, Fanout, LevelKind, StorageLevel
 from codesign.arch.netlists import array_level, logic_shape
+from codesign.arch.technology import apply_technology
 from codesign.arch.technology_files import load_technology
 from codesign.core.errors import UserError
 from experiments.netlist_areas import fitted, read
@@ -55,6 +57,31 @@ def _wires(built, table):  # type: ignore[no-untyped-def]
     inner = built.mac.area_mm2
     pitch = (built.levels[2].area_mm2 + inner) ** 0.5
     return interconnect_area_mm2(table, built.levels[1].fanout, link_bits(built, 1), pitch)[1]
+
+
+def _buffer(instances: int, **given: float) -> StorageLevel:
+    levels = (
+        StorageLevel("DRAM", LevelKind.DRAM, word_bits=64, fanout=Fanout(instances)),
+        StorageLevel("Buffer", LevelKind.SRAM, 65536, word_bits=64, banks=8, fanout=Fanout(4, 4), **given),  # type: ignore[arg-type]
+        StorageLevel("Regs", LevelKind.REGISTERS, 64, word_bits=16),
+    )
+    table = load_technology("netlist-fitted-22nm")
+    return apply_technology(Architecture("a", levels, Arithmetic(bits=8)), table).level("Buffer")
+
+
+def test_area_and_leakage_of_a_crossbar_are_of_one_instance() -> None:
+    table = load_technology("netlist-fitted-22nm")
+    one, four = _buffer(1), _buffer(4)
+    assert (one.area_mm2, one.leakage_mw) == (four.area_mm2, four.leakage_mw)
+    assert one.area_mm2 is not None and one.leakage_mw is not None
+    crossbar_mm2 = one.area_mm2 - table.sram.area_mm2(65536, 64, 8)
+    gates_mw = one.leakage_mw - table.sram.leakage_mw(65536, 64, 8)
+    assert gates_mw == pytest.approx(crossbar_mm2 * table.registers.leakage_nw_per_um2) and gates_mw > 0
+
+
+def test_given_figures_of_a_buffer_stay() -> None:
+    assert _buffer(1, leakage_mw=0.5).leakage_mw == 0.5 and _buffer(1, leakage_mw=0.5).area_mm2 == _buffer(1).area_mm2
+    assert _buffer(1, area_mm2=2.0).area_mm2 == 2.0 and _buffer(1, area_mm2=2.0).leakage_mw == _buffer(1).leakage_mw
 
 
 def test_another_node_scales_the_netlists() -> None:

@@ -7,6 +7,7 @@ import pytest
 from codesign.arch.architecture import Arithmetic
 from codesign.arch.logic import mac_area_mm2, mac_energy_pj
 from codesign.arch.operand_macs import Operand, OperandPair, mac_for
+from codesign.arch.technology import Technology, element_ratio
 from codesign.arch.technology_files import load_technology
 from codesign.core.errors import UserError
 
@@ -89,3 +90,18 @@ def test_integers_and_floats_have_a_unit_each() -> None:
 def test_a_table_without_floats_is_named() -> None:
     with pytest.raises(UserError, match=r"no `float_add` and `float_multiply`.*technology 'maestro-28nm'"):
         mac_for(load_technology("maestro-28nm"), Arithmetic(), [OperandPair.of(f(8), f(8))])
+
+
+def test_netlists_scale_integers_and_leave_floats() -> None:
+    fitted, plain = load_technology("netlist-fitted-22nm"), load_technology("cmos-22nm")
+    ratio = element_ratio(fitted)
+    assert ratio != 1.0 and element_ratio(plain) == 1.0
+
+    def area(table: Technology, *operands: Operand) -> float:
+        made = mac_for(table, Arithmetic(name="unit"), [OperandPair.of(*operands)])
+        assert made.area_mm2 is not None
+        assert made.leakage_mw == pytest.approx(made.area_mm2 * table.arithmetic.leakage_nw_per_um2)
+        return made.area_mm2
+
+    assert area(fitted, i(8), i(8)) == pytest.approx(ratio * area(plain, i(8), i(8)))
+    assert area(fitted, f(16), f(16)) == area(plain, f(16), f(16))

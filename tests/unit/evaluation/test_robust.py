@@ -135,12 +135,17 @@ def test_networks_and_lengths_are_scenarios_of_their_own() -> None:
         ("dram", "expected NAME=LOW:HIGH"),
         ("dram=1:x", "expected NAME=LOW:HIGH"),
         ("seq=0,4", "whole numbers of at least 1"),
+        ("past=-1,4", "whole numbers of at least 0"),
         ("seq=1:4", "expected NAME=VALUE,VALUE"),
     ],
 )
 def test_a_malformed_range_is_refused(text: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         parse_ranges([text])
+
+
+def test_the_cache_may_be_empty() -> None:
+    assert parse_ranges(["past=0,1024"]).lengths == {"past": (0, 1024)}
 
 
 def test_what_does_not_go_together_is_refused() -> None:
@@ -160,6 +165,8 @@ def test_what_does_not_go_together_is_refused() -> None:
         make_judge(alone, JudgeSpec(robust=True, vary=("dram=1:2",)), space, metrics=[("cost", lambda _: 1.0)])
     with pytest.raises(UserError, match="power_w has no worst case at the least dram_bandwidth"):
         check_goals(JudgeSpec(robust=True, vary=("dram_bandwidth=0.5:1",)), ("latency_s", "power_w"))
+    with pytest.raises(UserError, match="--robust takes upper limits only, got energy_j>="):
+        check_goals(JudgeSpec(robust=True, vary=("dram=0.5:2",)), ("latency_s", "energy_j"), ("energy_j",))
 
 
 def test_a_robust_study_is_proven_recorded_and_resumed(tmp_path: Path) -> None:
@@ -180,7 +187,11 @@ def test_a_robust_study_is_proven_recorded_and_resumed(tmp_path: Path) -> None:
     run.study.close()
     again = run_study(spec)
     assert len(again.study.trials) == trials and again.study.config["evaluation"]["vary"] == ["dram=0.5:4", "batch=1,2"]
+    from codesign.report.sensitivity import analyse
     from codesign.report.study_page import write_report
+
+    with pytest.raises(UserError, match=r"worst of several scenarios.*explore without --robust"):
+        analyse(again.study)
 
     assert write_report(again.study).exists()
     again.study.close()

@@ -8,9 +8,10 @@ import pytest
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, StorageLevel
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
+from codesign.cost.cost import Infeasible
 from codesign.mappers.exact import ExactMapper
 from codesign.mappers.protocol import MapResult
-from codesign.mappers.ranged import RangedMapper, exact_choices
+from codesign.mappers.ranged import RangedMapper, _best, exact_choices
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, FactorRange, LevelConstraints, MappingProblem
 from codesign.mapping.mapping import Spatial
@@ -156,3 +157,12 @@ class RefusesMost:
         if dict(posed.constraints.levels[0].spatial) != {"m": 4, "k": 2}:
             raise UserError("refused")
         return ExactMapper().map(posed, objective, **options)
+
+
+def test_a_search_that_found_nothing_leaves_the_proof_open() -> None:
+    found = RangedMapper(ExactMapper()).map(problem(), Objective.ENERGY, budget=Budget(), seed=0)
+    assert found.proof is Proof.OPTIMAL
+    reason = Infeasible("MAC units in use", 8, 0, "units", "nothing found")
+    gave_up = MapResult(None, None, reason, 100, 0.1, seed=0)
+    assert gave_up.proof is Proof.NONE
+    assert _best([found, gave_up], Objective.ENERGY, complete=True, started=0.0).proof is Proof.NONE

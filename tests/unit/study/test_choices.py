@@ -15,13 +15,13 @@ from codesign.arch.zero_support import ZeroSupport
 from codesign.core.errors import UserError
 from codesign.evaluation.choices import Choices, read_accuracy
 from codesign.evaluation.design import DesignEvaluator, DesignSpace, load_design_space
-from codesign.evaluation.judges import ByChoice, load_networks, make_judge, space_with_choices
+from codesign.evaluation.judges import ByChoice, check_timing, load_networks, make_judge, space_with_choices
 from codesign.evaluation.replay import recorded_space, replay_layers
 from codesign.evaluation.specification import ChoicesSpec, JudgeSpec, WorkloadSpec
 from codesign.optim.pareto import nondominated
 from codesign.report.sensitivity import Constant, analyse
 from codesign.report.study_page import report_data
-from codesign.study.run import prepare, run_study
+from codesign.study.run import _choice_bounds, prepare, run_study
 from codesign.study.specification import PlaceSpec, SearchSpec, StudySpec
 from codesign.workloads.network_zeros import NetworkZeros, with_zeros
 from codesign.workloads.precision import Precision, with_precision
@@ -58,6 +58,8 @@ def test_several_values_are_a_parameter_and_one_is_fixed(space: DesignSpace) -> 
     one = space_with_choices(ChoicesSpec(("W4A8",)), WORKLOAD, JUDGE, space)
     several = space_with_choices(BOTH, WORKLOAD, JUDGE, space)
     assert one.space.names == ("side",)
+    headline = make_judge(WORKLOAD, JUDGE, one).headline
+    assert headline.endswith("; choices: precision W4A8")
     assert several.space.names == ("side", "precision", "zeros", "zero_support")
     assert several.space.cardinality_bound == 2 * 3 * 2 * 2
     assert one.build({"side": 4}).mac.energy_of([8, 4]) != space.build({"side": 4}).mac.energy_pj
@@ -218,12 +220,36 @@ def test_choices_are_plain_values() -> None:
         ("precision,accuracy\nW8A8,good\n", "`accuracy` must be a number, got 'good'"),
         ("precision,error\nW8A8,-1\n", "`error` must be >= 0, got '-1'"),
         ("", "expected lines with the columns"),
+        ("precision,accuracy\nW8A8,0.7,\n", r"expected 2 fields, one a named column, got more: ''.*line 1"),
+        ("precision,accuracy\nW8A8,0.7,x,y\n", "got more: 'x', 'y'"),
+        ("precision,accuracy,\nW8A8,0.7,\n", "expected 2 fields, one a named column"),
+        ("precision,accuracy\nW8A8\n", "`accuracy` must be a number, got ''"),
+        ("precision,error\nW8A8,inf\n", "`error` must be a finite number, got 'inf'"),
+        ("precision,error\nW8A8,nan\n", "`error` must be a finite number, got 'nan'"),
     ],
 )
 def test_bad_tables(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises(UserError, match=message):
         read_accuracy(tmp_path / "t.csv")
+
+
+def test_tables_are_utf_8_with_or_without_a_mark(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("precision,accuracy\nW8A8,0.7\n", "utf-8-sig")
+    assert read_accuracy(path).rows[0].value == 0.7
+    path.write_bytes("precision,accuracy\nW8Aé,0.7\n".encode("latin-1"))
+    with pytest.raises(UserError, match=r"expected UTF-8, got byte 0xe9 at 22.*t\.csv.*save the table as UTF-8"):
+        read_accuracy(path)
+
+
+def test_the_space_s_own_precision_is_that_of_its_netlists(tmp_path: Path) -> None:
+    (tmp_path / "tiny.yaml").write_text(SPACE.replace("cmos-22nm", "netlist-fitted-22nm"))
+    plain = load_design_space(str(tmp_path / "tiny.yaml"))
+    chosen = space_with_choices(ChoicesSpec(("W8A8",)), WorkloadSpec(("alexnet",)), JUDGE, plain)
+    without, built = plain.build({"side": 8}), chosen.build({"side": 8})
+    assert built.area_mm2 == pytest.approx(without.area_mm2, rel=1e-12)
+    assert built.leakage_w == pytest.approx(without.leakage_w, rel=1e-12)
 
 
 BAD: list[tuple[tuple[str, ...], str]] = [
@@ -251,3 +277,24 @@ def test_mistakes_are_named(
     outcome = command("explore", "--network", NETWORK, "--seq", 16, *place, *flags, "--out", "out")
     assert outcome.code == 2, outcome.out
     assert message in " ".join(outcome.err.split())
+
+
+def test_no_bounds_where_an_own_metric_replaces_a_figure() -> None:
+    space = replace(
+        load_design_space("gemmcore"),
+        metrics=(("area_mm2", lambda d: 1e-3 * d.metrics["area_mm2"]),),  # type: ignore[call-arg]
+    )
+    workload, how = WorkloadSpec(("alexnet",)), JudgeSpec()
+    several = space_with_choices(ChoicesSpec(precision=("W8A8", "W4A8")), workload, how, space)
+    for metrics, known in ((space.metrics, False), ((), True)):  # type: ignore[attr-defined]
+        judge = make_judge(workload, how, several, metrics=metrics)
+        assert (_choice_bounds(judge) is not None) == known
+
+
+def test_zeros_are_not_simulated() -> None:
+    space = load_design_space("gemmcore")
+    workload, how = WorkloadSpec(("alexnet",)), JudgeSpec(timing="event")
+    choices = ChoicesSpec(zeros=("dense", "weight=0.5"), zero_support=("skipping",))
+    several = space_with_choices(choices, workload, how, space)
+    with pytest.raises(UserError, match="the event tier knows dense accesses only"):
+        check_timing(how, workload, several)

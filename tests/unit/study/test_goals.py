@@ -9,7 +9,7 @@ import pytest
 from codesign.core.errors import UserError
 from codesign.evaluation.design import Evaluation
 from codesign.evaluation.detail import NoDetail
-from codesign.evaluation.metrics import Metrics, format_si, unit_of
+from codesign.evaluation.metrics import OWN_UNITS, JudgedMetric, Metrics, format_si, unit_of
 from codesign.evaluation.own_metrics import WithOwnMetrics
 from codesign.study.config import check_same
 from codesign.study.goals import own_metrics, read_goals, ruled
@@ -59,6 +59,26 @@ def test_names_short_full_and_of_the_space() -> None:
 def test_bounds_have_units(text: str, recorded: str) -> None:
     goals = read_goals([], [text], SCRATCHPAD)
     assert [str(b) for b in goals.bounds] == [recorded] and goals.rules == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "recorded"),
+    [
+        ("s_per_token<=2ms", "s_per_token<=0.002"),
+        ("ttft_s<=5ms", "ttft_s<=0.005"),
+        ("tokens_per_j>=3", "tokens_per_j>=3"),
+    ],
+)
+def test_bounds_of_serving_have_their_stated_units(text: str, recorded: str) -> None:
+    judged = {name: JudgedMetric(name) for name in OWN_UNITS}
+    assert [str(b) for b in read_goals([], [text], SCRATCHPAD, judged).bounds] == [recorded]
+
+
+@pytest.mark.parametrize(("text", "unit"), [("tokens_per_j>=1mJ", "1/J"), ("tokens_per_s>=1ms", "1/s")])
+def test_a_rate_takes_no_unit(text: str, unit: str) -> None:
+    judged = {name: JudgedMetric(name) for name in OWN_UNITS}
+    with pytest.raises(UserError, match=f"must be a number, got .*it is counted in {unit}"):
+        read_goals([], [text], SCRATCHPAD, judged)
 
 
 def test_rules_on_parameters_narrow_the_space() -> None:

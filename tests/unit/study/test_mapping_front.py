@@ -1,5 +1,6 @@
 """The front over designs and mappings: no recorded design beats it, power is refused, and mistakes are named."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from codesign.evaluation.specification import JudgeSpec
 from codesign.library.studies import front_json
 from codesign.optim.pareto import nondominated
 from codesign.study.mapping_front import MAPPING_FRONT_FILE
-from codesign.study.run import run_study
+from codesign.study.run import prepare, run_study
 from codesign.study.specification import StudySpec
 
 RULES = [
@@ -64,3 +65,6 @@ def test_what_it_does_not_decide_is_refused(tmp_path: Path) -> None:
         JudgeSpec(per_design="pareto", robust=True)
     with pytest.raises(UserError, match="judged layer by layer"):
         JudgeSpec(per_design="pareto", scheduler="soma")
+    spec = asked(tmp_path)
+    with pytest.raises(UserError, match="--per-design pareto has no bounds: mapper 'salsa'"):
+        prepare(replace(spec, judge=replace(spec.judge, mapper="salsa")))
