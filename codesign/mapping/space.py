@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.core.errors import UserError
-from codesign.core.jit import njit
+from codesign.core.jit import njit, njit_inline
 from codesign.core.rng import RandomState, below
 from codesign.mapping.constraints import Constraints, Keep, LevelConstraints, MappingProblem
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, SPATIAL_X, TEMPORAL, IntArray, Nest
@@ -264,21 +264,16 @@ def refused_nest(nest: Nest) -> int:
     return 1
 
 
-@njit
-def build_nest(space: MapSpace, state: MapState, table: IntArray, nest: Nest) -> int:
-    """Write the nest of a state; returns its number of loops. `table` is scratch space of `factor_table`."""
-    n_levels, n_dims = space.order.shape
-    table[:] = 1
-    for p in range(space.prime.shape[0]):
-        table[state.slot[p], space.prime_dim[p]] *= space.prime[p]
-    if space.least_units > 1 and units_of(table, n_levels) < space.least_units:
-        return refused_nest(nest)
+@njit_inline
+def write_nest(order: IntArray, keep: IntArray, table: IntArray, nest: Nest) -> int:
+    """Write the loops of a table of factors in the orders of its levels, and where tensors are kept; returns how many loops."""
+    n_levels, n_dims = order.shape
     count = 0
     for v in range(n_levels):
-        for t in range(space.keep.shape[1]):
-            nest.position[v, t] = count if state.keep[v, t] == 1 else BYPASSED
+        for t in range(keep.shape[1]):
+            nest.position[v, t] = count if keep[v, t] == 1 else BYPASSED
         for i in range(n_dims):
-            d = state.order[v, i]
+            d = order[v, i]
             if table[v, d] > 1:
                 nest.loops[count, DIM] = d
                 nest.loops[count, FACTOR] = table[v, d]
@@ -295,6 +290,18 @@ def build_nest(space: MapSpace, state: MapState, table: IntArray, nest: Nest) ->
                     nest.loops[count, LEVEL] = v
                     count += 1
     return count
+
+
+@njit
+def build_nest(space: MapSpace, state: MapState, table: IntArray, nest: Nest) -> int:
+    """Write the nest of a state; returns its number of loops. `table` is scratch space of `factor_table`."""
+    n_levels = space.order.shape[0]
+    table[:] = 1
+    for p in range(space.prime.shape[0]):
+        table[state.slot[p], space.prime_dim[p]] *= space.prime[p]
+    if space.least_units > 1 and units_of(table, n_levels) < space.least_units:
+        return refused_nest(nest)
+    return write_nest(state.order, state.keep, table, nest)
 
 
 @njit

@@ -18,8 +18,8 @@ from codesign.cost.imperfect import ImperfectKernel, make_imperfect, refuse_impe
 from codesign.cost.kernel import make_kernel
 from codesign.mapping.constraints import LevelConstraints, MappingProblem
 from codesign.mapping.mapping import Mapping, Spatial, Storage
-from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, TEMPORAL, IntArray, Nest
-from codesign.mapping.space import allowed_axes, fit_axes, kept_and_free, loop_orders, shuffle, units_of
+from codesign.mapping.nest import BYPASSED, IntArray, Nest
+from codesign.mapping.space import allowed_axes, fit_axes, kept_and_free, loop_orders, shuffle, units_of, write_nest
 
 _EVERY_SIZE = 64
 """Bounds up to this have every factor tried."""
@@ -263,34 +263,7 @@ def build_imperfect(space: ImperfectSpace, state: ImperfectState, table: IntArra
         return -1
     for i in range(space.open.shape[0]):
         state.factor[i] = table[space.open[i, 0], space.open[i, 1]]
-    return _write(space, state, table, nest)
-
-
-@njit
-def _write(space: ImperfectSpace, state: ImperfectState, table: IntArray, nest: Nest) -> int:
-    n_levels, n_dims = space.order.shape
-    count = 0
-    for v in range(n_levels):
-        for t in range(space.keep.shape[1]):
-            nest.position[v, t] = count if state.keep[v, t] == 1 else BYPASSED
-        for i in range(n_dims):
-            d = state.order[v, i]
-            if table[v, d] > 1:
-                nest.loops[count, DIM] = d
-                nest.loops[count, FACTOR] = table[v, d]
-                nest.loops[count, KIND] = TEMPORAL
-                nest.loops[count, LEVEL] = -1
-                count += 1
-        for axis in range(2):
-            slot = n_levels + 2 * v + axis
-            for d in range(n_dims):
-                if table[slot, d] > 1:
-                    nest.loops[count, DIM] = d
-                    nest.loops[count, FACTOR] = table[slot, d]
-                    nest.loops[count, KIND] = 1 + axis
-                    nest.loops[count, LEVEL] = v
-                    count += 1
-    return count
+    return write_nest(state.order, state.keep, table, nest)
 
 
 @njit
