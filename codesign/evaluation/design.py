@@ -4,10 +4,11 @@ import importlib
 import importlib.metadata
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, cast, final, runtime_checkable
 
 from codesign.arch.architecture import Architecture, Ports, StorageLevel
 from codesign.core.errors import UserError, unknown_name
@@ -193,16 +194,14 @@ def _checked(space: Any, where: str) -> DesignSpace:
 
 
 @dataclass(frozen=True)
-class WithDramPorts:
-    """A space whose DRAM is read as having a port each for reads and writes, or one for both (rules L2 and L4).
+class AlteredSpace(ABC):
+    """A space whose designs are built otherwise; all else is that of the space inside.
 
     Args:
         inner: The space as it is.
-        ports: How every DRAM level is read.
     """
 
     inner: DesignSpace
-    ports: Ports
 
     @property
     def name(self) -> str:
@@ -229,13 +228,30 @@ class WithDramPorts:
         """Which parameters each part of an architecture depends on, where the inner space says so (docs/explanation/bounds.md)."""
         return getattr(self.inner, "parts", None)
 
+    @abstractmethod
     def build(self, point: Mapping[str, PointValue]) -> Architecture:
         """See `DesignSpace`."""
-        return self.inner.build(point).with_dram_ports(self.ports)
 
     def to_json(self) -> dict[str, Any]:
         """See `DesignSpace`."""
         return self.inner.to_json()
+
+
+@final
+@dataclass(frozen=True)
+class WithDramPorts(AlteredSpace):
+    """A space whose DRAM is read as having a port each for reads and writes, or one for both (rules L2 and L4).
+
+    Args:
+        inner: The space as it is.
+        ports: How every DRAM level is read.
+    """
+
+    ports: Ports
+
+    def build(self, point: Mapping[str, PointValue]) -> Architecture:
+        """See `DesignSpace`."""
+        return self.inner.build(point).with_dram_ports(self.ports)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,14 @@ from codesign.evaluation.design import (
 from codesign.evaluation.network import EvaluationOptions, with_effort
 from codesign.evaluation.own_metrics import MetricFunction, WithOwnMetrics
 from codesign.evaluation.records import EvaluationRecord, WorkloadRecord
-from codesign.evaluation.robust import RobustEvaluator, WithTechnology, parse_ranges, workloads_of
+from codesign.evaluation.robust import (
+    BANDWIDTH,
+    RobustEvaluator,
+    WithTechnology,
+    need_bandwidth,
+    parse_ranges,
+    workloads_of,
+)
 from codesign.evaluation.serving import ServingEvaluator
 from codesign.evaluation.specification import (
     ANALYTICAL,
@@ -151,6 +158,8 @@ def _robust_judge(
             "--robust needs something that varies",
             hint="several --network, or --vary dram=0.5:2, --vary dram_bandwidth=0.7:1, --vary seq=128,1024",
         )
+    if BANDWIDTH in ranges.factors:
+        need_bandwidth(space)
     constants, bandwidth = ranges.worst
     worst = WithTechnology(space, tuple(constants.items()), bandwidth)
     plain = replace(how, robust=False, vary=())

@@ -10,11 +10,13 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, final
 
+import numpy as np
+
 from codesign.arch.architecture import Architecture, LevelKind
 from codesign.arch.constants import Constant, scaled_architecture
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.point import Point, PointValue
-from codesign.evaluation.design import DesignEvaluator, DesignSpace, Evaluation
+from codesign.evaluation.design import AlteredSpace, DesignEvaluator, DesignSpace, Evaluation
 from codesign.evaluation.detail import NoDetail, ScenariosDetail
 from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.records import ScenarioRecord
@@ -130,7 +132,7 @@ def workloads_of(workload: WorkloadSpec, ranges: Ranges) -> list[tuple[str, Work
 
 @final
 @dataclass(frozen=True)
-class WithTechnology:
+class WithTechnology(AlteredSpace):
     """A space whose designs have some technology constants scaled.
 
     Args:
@@ -139,43 +141,28 @@ class WithTechnology:
         bandwidth: Factor of the DRAM bandwidth.
     """
 
-    inner: DesignSpace
     constants: tuple[tuple[Constant, float], ...]
     bandwidth: float = 1.0
-
-    @property
-    def name(self) -> str:
-        """See `DesignSpace`."""
-        return self.inner.name
-
-    @property
-    def space(self) -> Any:
-        """See `DesignSpace`."""
-        return self.inner.space
-
-    @property
-    def bits(self) -> int:
-        """See `DesignSpace`."""
-        return self.inner.bits
-
-    @property
-    def partial_bits(self) -> int:
-        """See `DesignSpace`."""
-        return self.inner.partial_bits
-
-    @property
-    def parts(self) -> Any:
-        """Which parameters each part depends on: the same as without factors."""
-        return getattr(self.inner, "parts", None)
 
     def build(self, point: Mapping[str, PointValue]) -> Architecture:
         """See `DesignSpace`."""
         built = scaled_architecture(self.inner.build(point), dict(self.constants))
         return built if self.bandwidth == 1.0 else _with_bandwidth(built, self.bandwidth)
 
-    def to_json(self) -> dict[str, Any]:
-        """See `DesignSpace`."""
-        return self.inner.to_json()
+
+def need_bandwidth(space: DesignSpace) -> None:
+    """Refuse a range of the DRAM bandwidth where designs have none, so that it would change nothing.
+
+    Raises:
+        UserError: No DRAM level of a design drawn from the space has a bandwidth.
+    """
+    point = space.space.to_points(space.space.sample(1, np.random.default_rng(0)))[0]
+    levels = [v for v in space.build(point).levels if v.kind is LevelKind.DRAM]
+    if all(v.read_bandwidth_words_per_cycle is None and v.write_bandwidth_words_per_cycle is None for v in levels):
+        raise UserError(
+            f"--vary {BANDWIDTH} changes nothing: no DRAM level of space {space.name!r} has a bandwidth",
+            hint="give a level `kind: dram` and a bandwidth, or leave the range out",
+        )
 
 
 def _with_bandwidth(architecture: Architecture, factor: float) -> Architecture:

@@ -25,7 +25,7 @@ from codesign.mappers.feasibility import smallest_tiles_exceed
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import FloatArray, IntArray, Nest
-from codesign.mapping.space import MapSpace, MapState, build_nest, factor_table, outermost_state
+from codesign.mapping.space import MapSpace, MapState, build_nest, decode_keys, factor_table, outermost_state
 
 INVALID = 1e6
 """Fitness (a logarithm) of mappings that do not fit; those that fail further in are better."""
@@ -35,23 +35,10 @@ INVALID = 1e6
 def decode_genome(space: MapSpace, genome: FloatArray, state: MapState) -> None:
     """Write the state of a genome: ``P`` slots and ``L x D`` order keys and ``F`` bypasses, all in [0, 1)."""
     n_primes = space.prime.shape[0]
-    n_levels, n_dims = space.order.shape
     for p in range(n_primes):
         choice = min(int(genome[p] * space.n_choices[p]), space.n_choices[p] - 1)
         state.slot[p] = space.choices[p, choice]
-    for v in range(n_levels):
-        first = n_primes + v * n_dims
-        state.order[v] = space.order[v]
-        for i in range(1, space.n_free[v]):  # insertion sort by key
-            dim = state.order[v, i]
-            j = i
-            while j > 0 and genome[first + state.order[v, j - 1]] > genome[first + dim]:
-                state.order[v, j] = state.order[v, j - 1]
-                j -= 1
-            state.order[v, j] = dim
-    first = n_primes + n_levels * n_dims
-    for i in range(space.free.shape[0]):
-        state.keep[space.free[i, 0], space.free[i, 1]] = 1 if genome[first + i] < 0.5 else 0
+    decode_keys(genome[n_primes:], space.order, space.n_free, space.free, state.order, state.keep)
 
 
 @njit

@@ -13,7 +13,7 @@ from codesign.core.errors import UserError
 from codesign.core.jit import njit, njit_inline
 from codesign.core.rng import RandomState, below
 from codesign.mapping.constraints import Constraints, Keep, LevelConstraints, MappingProblem
-from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, SPATIAL_X, TEMPORAL, IntArray, Nest
+from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, SPATIAL_X, TEMPORAL, FloatArray, IntArray, Nest
 
 IMPOSSIBLE = 1 << 40
 """Factor of the spatial loop that stands for a state which breaks a constraint."""
@@ -302,6 +302,36 @@ def build_nest(space: MapSpace, state: MapState, table: IntArray, nest: Nest) ->
     if space.least_units > 1 and units_of(table, n_levels) < space.least_units:
         return refused_nest(nest)
     return write_nest(state.order, state.keep, table, nest)
+
+
+@njit
+def decode_keys(
+    keys: FloatArray, base: IntArray, n_free: IntArray, free: IntArray, order: IntArray, keep: IntArray
+) -> None:
+    """Write loop orders and bypasses of a genome.
+
+    Args:
+        keys: In [0, 1): one for each level and dimension, by which the free loops of a level are ordered, then one for each bypass.
+        base: ``L x D``: orders with the free loops first.
+        n_free: ``L``: how many of them there are.
+        free: Level and tensor of every bypass that is open.
+        order: ``L x D``, written.
+        keep: ``L x T``; where a bypass is open, written.
+    """
+    n_levels, n_dims = base.shape
+    for v in range(n_levels):
+        first = v * n_dims
+        order[v] = base[v]
+        for i in range(1, n_free[v]):  # insertion sort by key
+            dim = order[v, i]
+            j = i
+            while j > 0 and keys[first + order[v, j - 1]] > keys[first + dim]:
+                order[v, j] = order[v, j - 1]
+                j -= 1
+            order[v, j] = dim
+    first = n_levels * n_dims
+    for i in range(free.shape[0]):
+        keep[free[i, 0], free[i, 1]] = 1 if keys[first + i] < 0.5 else 0
 
 
 @njit

@@ -9,13 +9,11 @@ from codesign.cost.cost import COMPUTE
 from codesign.evaluation.metrics import format_si, unit_of
 from codesign.report.recommend import constant_objectives, in_words, label_of, late_finds, recommendations
 from codesign.study.proof import read_proof
+from codesign.study.specification import PROVING
 from codesign.study.study import Study, Trial
 
 _SIZES = {"kib": "KiB", "mib": "MiB", "bytes": "bytes", "bits": "bits", "mm": "mm"}
 """Endings of parameter names that are units."""
-
-PROVING = "exact"
-"""The optimiser that bounds the designs it does not try."""
 
 TRUSTED_Q2 = 0.5
 """Importance is put into words only if the model predicts at least this share of the variance of trials left out."""

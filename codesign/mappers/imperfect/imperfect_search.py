@@ -30,6 +30,7 @@ from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import FloatArray, IntArray, Nest, decode_nest
+from codesign.mapping.space import decode_keys
 
 INVALID = 1e6
 """Fitness (a logarithm) of genomes whose mapping does not fit; those that fail further in are better."""
@@ -292,7 +293,6 @@ def search_by_annealing(
 def decode_imperfect(space: ImperfectSpace, genome: FloatArray, state: ImperfectState) -> None:
     """Write the state of a genome: a gene for every open slot, ``L x D`` order keys, the bypasses, all in [0, 1)."""
     n_open = space.open.shape[0]
-    n_levels, n_dims = space.order.shape
     for i in range(n_open):
         d = space.open[i, 1]
         number = space.n_sizes[d]
@@ -302,20 +302,8 @@ def decode_imperfect(space: ImperfectSpace, genome: FloatArray, state: Imperfect
             number - 1, int(float(number + 1) ** genome[i]) - 1
         )  # small factors have as much room as large ones
         state.factor[i] = max(space.least[i], space.sizes[d, place])
-    for v in range(n_levels):
-        first = n_open + v * n_dims
-        state.order[v] = space.order[v]
-        for i in range(1, space.n_free[v]):  # insertion sort by key
-            dim = state.order[v, i]
-            j = i
-            while j > 0 and genome[first + state.order[v, j - 1]] > genome[first + dim]:
-                state.order[v, j] = state.order[v, j - 1]
-                j -= 1
-            state.order[v, j] = dim
-    first = n_open + n_levels * n_dims
     state.keep[:] = space.keep
-    for i in range(space.free.shape[0]):
-        state.keep[space.free[i, 0], space.free[i, 1]] = 1 if genome[first + i] < 0.5 else 0
+    decode_keys(genome[n_open:], space.order, space.n_free, space.free, state.order, state.keep)
 
 
 @njit

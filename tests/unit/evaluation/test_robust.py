@@ -19,6 +19,7 @@ from codesign.evaluation.robust import (
     RobustEvaluator,
     WithTechnology,
     check_goals,
+    need_bandwidth,
     parse_ranges,
     workloads_of,
     worst_of,
@@ -167,6 +168,23 @@ def test_what_does_not_go_together_is_refused() -> None:
         check_goals(JudgeSpec(robust=True, vary=("dram_bandwidth=0.5:1",)), ("latency_s", "power_w"))
     with pytest.raises(UserError, match="--robust takes upper limits only, got energy_j>="):
         check_goals(JudgeSpec(robust=True, vary=("dram=0.5:2",)), ("latency_s", "energy_j"), ("energy_j",))
+
+
+def test_a_range_that_would_change_nothing_is_refused() -> None:
+    space = CORE_SPACES["gemmcore"]
+    unlimited = replace(
+        space,
+        builder=lambda point: replace(
+            (built := space.build(point)),
+            levels=tuple(
+                replace(v, read_bandwidth_words_per_cycle=None, write_bandwidth_words_per_cycle=None)
+                for v in built.levels
+            ),
+        ),
+    )
+    need_bandwidth(space)
+    with pytest.raises(UserError, match="--vary dram_bandwidth changes nothing"):
+        make_judge(WorkloadSpec(("alexnet",)), JudgeSpec(robust=True, vary=("dram_bandwidth=0.5:1",)), unlimited)
 
 
 def test_a_robust_study_is_proven_recorded_and_resumed(tmp_path: Path) -> None:
