@@ -174,8 +174,7 @@ def _blocked(routers: Routers, traffic: TreeTraffic, packets: Packets, network: 
         for o in range(PORTS):
             if (network.input[r, i, ROUTED] >> o) & 1:
                 rows += [(network.input[r, i, PACKET], r, o, network.output[r, v, HOLDER]) for v in of_port[o]]
-    waited_for = np.flatnonzero((packets.remaining > 0) & (traffic.follower >= 0))
-    rows += [
-        (after, traffic.source[after], -1, p) for p, after in zip(waited_for, traffic.follower[waited_for], strict=True)
-    ]
+    for p in np.flatnonzero((packets.remaining > 0) & (traffic.follower >= 0)).tolist():
+        after = int(traffic.follower[p])
+        rows.append((after, int(traffic.source[after]), -1, p))
     return np.array(rows, np.int64).reshape(-1, 4)
