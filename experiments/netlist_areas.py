@@ -27,7 +27,7 @@ from codesign.hardware.parameters import Control, Parameters
 from codesign.hardware.parts import synthesize_part
 from codesign.hardware.synthesis import cell_library
 
-WANTED = {"element": 21, "network": 18, "crossbar": 9, "reader": 9, "writer": 9, "unit": 9, "loops": 5}
+WANTED = {"loops": 9, "reader": 15, "writer": 15, "crossbar": 12, "unit": 18, "element": 21, "network": 18}
 """Netlists of each part."""
 
 LEAST_TO_HOLD_OUT = 6
