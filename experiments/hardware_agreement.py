@@ -55,6 +55,9 @@ MAPPERS = ("random", "anneal", "exact")
 SIDE = 8
 """Rows and columns of the largest array drawn; the smallest of a space where that is larger."""
 
+LIMITS = {"banks": 4, "bus_bits": 128}
+"""Largest values drawn for Amaranth's simulator, which spends seconds on every wide line."""
+
 EXACT_EVALUATIONS = 20_000
 """Limit of the exact mapper: a count, not a time, so that a seed gives one table on every machine."""
 
@@ -220,7 +223,7 @@ def parse() -> Config:
         family=given.family or ("scratchpad" if given.smoke else None),
         simulator=simulator,
         per_design=given.per_design or min(4, max(1, -(-given.triples // 4))),
-        macs=600 if given.smoke else 3_000 if slow else 60_000,
+        macs=600 if given.smoke else 1_000 if slow else 60_000,
         out=given.out,
         resume=given.resume,
     )
@@ -237,13 +240,15 @@ def families(config: Config) -> Iterator[str]:
             yield name
 
 
-def draw_design(space: DesignSpace, rng: np.random.Generator, side: int) -> dict[str, Value]:
-    """A random design of a space, its array at most `side` wide and high."""
+def draw_design(space: DesignSpace, rng: np.random.Generator, side: int, limits: dict[str, int]) -> dict[str, Value]:
+    """A random design of a space, its array at most `side` wide and high, other parameters within `limits`."""
     found: dict[str, Value] = {}
     for parameter in space.space.parameters:
         choices = list(parameter.choices)
         if parameter.name in ("pe", "pe_rows", "pe_cols"):
             choices = [c for c in choices if int(c) <= side] or choices[:1]
+        if parameter.name in limits:
+            choices = [c for c in choices if int(c) <= limits[parameter.name]] or choices[:1]
         found[parameter.name] = choices[int(rng.integers(len(choices)))]
     return found
 
@@ -252,7 +257,7 @@ def design_rows(config: Config, family: str, rng: np.random.Generator, wanted: i
     """Triples of one random design."""
     side = SIDE if config.simulator == "verilator" else 4
     space = SCRATCHPAD if family == "scratchpad" else CORE_SPACES[family]
-    design = draw_design(space, rng, side)
+    design = draw_design(space, rng, side, LIMITS if config.simulator == "amaranth" else {})
     simulators: dict[Parameters, tuple[Simulator, dict[str, tuple[int, int]]]] = {}
     made = 0
     for _ in range(20 * wanted):

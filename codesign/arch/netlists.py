@@ -14,9 +14,6 @@ from codesign.core.errors import UserError
 SUM_BITS = 32
 """A partial sum on chip."""
 
-BANK_BITS = 64
-"""Width of a bank of the fitted netlists."""
-
 OPERAND_BITS = 8
 """Width of the operands that the elements of the fitted netlists multiply."""
 
@@ -55,14 +52,9 @@ class LogicShape:
         return max(1, (self.line_bits // 8 - 1).bit_length())
 
     @property
-    def row_bits(self) -> int:
-        """Bits of a line's number, one to spare."""
-        return (self.lines - 1).bit_length() + 1
-
-    @property
     def address_bits(self) -> int:
-        """Bits of a scratchpad address."""
-        return self.row_bits + self.byte_bits
+        """Bits of a scratchpad address, one to spare."""
+        return (self.lines - 1).bit_length() + 1 + self.byte_bits
 
     @property
     def local_bits(self) -> int:
@@ -111,44 +103,27 @@ def _network(s: LogicShape) -> dict[str, float]:
 
 
 def _crossbar(s: LogicShape) -> dict[str, float]:
-    """N3: lines turned by stages of two-way choices, for two ports that read and write; each bank's row may be the next one."""
-    return {
-        "scratchpad": 1,
-        "turned bit": 4 * s.line_bits * s.byte_bits,
-        "row bit": 4 * s.line_bits // BANK_BITS * s.row_bits,
-    }
+    """N3: lines turned by stages of two-way choices, for two ports that read and write."""
+    return {"scratchpad": 1, "turned bit": 4 * s.line_bits * s.byte_bits}
 
 
 def _engine(s: LogicShape) -> dict[str, float]:
-    """N4: registers and nest, addresses, the beat shifted by stages, a line put together out of beats."""
+    """N4: registers and nest, the beat shifted by stages, a line put together out of beats."""
     return {
         "engine": 1,
-        "address bit": s.address_bits,
-        "bus bit": s.bus_bits,
         "shifted bit": s.bus_bits * (s.bus_bits // 8).bit_length(),
         "line and bus bit": min(s.line_bits, 4 * s.bus_bits),
-        "line bit": s.line_bits,
     }
 
 
 def _unit(s: LogicShape) -> dict[str, float]:
-    """N5: nest, registers of addresses, lines on their way in and out; every column's sum may go to every place of a line."""
-    places = s.cols * s.sums * SUM_BITS
-    return {
-        "unit": 1,
-        "address bit": s.address_bits,
-        "kept tensor": len(s.kept),
-        "local address bit": s.local_bits,
-        "line bit": s.line_bits,
-        "chosen bit": places,
-        "added bit": places if s.links is not Links.NONE else 0,
-        "row's address bit": (s.rows if s.links is Links.SYSTOLIC else 1) * (s.address_bits + s.window_bits),
-    }
+    """N5: nest, registers and addresses; every column's sum may go to every place of a line."""
+    return {"unit": 1, "summed bit": s.cols * s.sums * SUM_BITS}
 
 
 def _loops(s: LogicShape) -> dict[str, float]:
-    """N6: loader and sequencer: nests of fixed depths, each loop with its addresses."""
-    return {"nests": 1, "address bit": s.address_bits, "local address bit": s.local_bits}
+    """N6: loader and sequencer: nests of fixed depths."""
+    return {"nests": 1}
 
 
 SIZES: Mapping[str, Callable[[LogicShape], dict[str, float]]] = {

@@ -41,7 +41,7 @@ class TilesTooLargeError(UserError):
         super().__init__(
             f"the tiles take {demand_bytes} bytes of {memory}'s {limit_bytes} with partial sums of 32 bits (rule G4)",
             where=where,
-            hint="search with sums of 32 bits: explore --partial-bits 32, or build --remap",
+            hint="search with sums of 32 bits: explore --space scratchpad-built, or build --remap",
         )
 
 
