@@ -1,6 +1,5 @@
 """Bounds of boxes of a hardware space for a workload: the tables of designs, asked for optimistic machines (rule LB12)."""
 
-import math
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Protocol, final
@@ -8,13 +7,11 @@ from typing import Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.arch.architecture import Architecture, Fanout, Links
 from codesign.bounds.boxes import BoxFigures, BuiltSpace, why_no_boxes
 from codesign.bounds.buffered import is_buffered
-from codesign.bounds.chain import ChainTables
 from codesign.bounds.layer import LayerFacts
+from codesign.bounds.machine_searches import MachineSearches
 from codesign.bounds.parts import Figures
-from codesign.bounds.searches import LayerSearches
 from codesign.bounds.vector import VectorWork
 
 Floats = NDArray[np.float64]
@@ -37,7 +34,7 @@ class Tables(Protocol):
 
     layers: list[LayerFacts]
     counts: Floats
-    chain: ChainTables
+    machines: MachineSearches
     vector: VectorWork
 
     def table_of(self, found: Sequence[Figures], area: Floats, leakage: Floats) -> Values:
@@ -60,7 +57,7 @@ class BoxBounds:
 
     def __init__(self, space: BuiltSpace, model: Tables) -> None:
         self._space, self._model = space, model
-        self._found: dict[object, list[LayerSearches]] = {}
+        self._searches = model.machines
 
     @property
     def why_not(self) -> str:
@@ -86,7 +83,7 @@ class BoxBounds:
         figures, area, leakage = self._figures.of(low, high)
         if not self.slow:
             return self._model.table_of([figures], area, leakage).values(metrics)
-        found = [self._from_searches(figures.architecture(k)) for k in range(len(low))]
+        found = [self._searches.known(figures.architecture(k)) for k in range(len(low))]
         return self._values(figures, area, leakage, found, metrics)
 
     def _values(
@@ -113,26 +110,15 @@ class BoxBounds:
         """
         figures, area, leakage = self._figures.of(low[None], high[None])
         machine = figures.architecture(0)
-        floor = self._model.chain.least_cycles(machine)
-        searches, counts = self._searches(machine), self._model.counts
         for column in (0, 1):  # energy first: its mappings are mostly as quick as any
-            slack = (
-                np.array([s.slack(machine, float(f))[column] for s, f in zip(searches, floor, strict=True)]) * counts
-            )
-            allowed = tolerance * self._from_searches(machine)[column]
-            for k in np.argsort(-slack):
-                if slack.sum() <= allowed:
-                    break
-                if slack[k] > 0.0:
-                    (searches[k].search_cycles if column else searches[k].search_energy)(machine)
-                slack[k] = 0.0
-        return np.asarray(self._values(figures, area, leakage, [self._from_searches(machine)], metrics)[0])
+            self._searches.search(machine, column, tolerance)
+        return np.asarray(self._values(figures, area, leakage, [self._searches.known(machine)], metrics)[0])
 
     def suggested(self, low: Indices, high: Indices, metrics: Sequence[str]) -> Indices | None:
         """The design of a box on which mappings found by searches are best, parameter by parameter: ``d``; None without mappings."""
         figures, _, _ = self._figures.of(low[None], high[None])
         machine = figures.architecture(0)
-        searches = self._searches(machine)
+        searches = self._searches.of(machine)
         mappings = [s.best_mapping(machine) for s in searches]
         if any(m is None for m in mappings):
             return None
@@ -158,30 +144,3 @@ class BoxBounds:
                 return None
             row = rows[int(np.argmin(scores))]
         return row
-
-    def _from_searches(self, machine: Architecture) -> tuple[float, float]:
-        """Energy in pJ and cycles of all layers from what searches showed so far."""
-        floor = self._model.chain.least_cycles(machine)
-        energy_pj = cycles = 0.0
-        for k, (searches, count) in enumerate(zip(self._searches(machine), self._model.counts, strict=True)):
-            least_pj, least = searches.known(machine, float(floor[k]))
-            energy_pj += count * least_pj
-            cycles += count * math.ceil(least * (1.0 - 1e-12) - 1e-6)
-        return energy_pj, cycles
-
-    def _searches(self, machine: Architecture) -> list[LayerSearches]:
-        """Those of each layer on machines that differ in sizes and prices alone."""
-        key = tuple(
-            (v.word_bits, v.one_element_per_word, v.keep, v.ports, v.fanout.links, _bus(v.fanout))
-            for v in machine.levels
-        )
-        if key not in self._found:
-            chain = self._model.chain
-            self._found[key] = [LayerSearches(facts, chain.counts_of) for facts in self._model.layers]
-        return self._found[key]
-
-
-def _bus(fanout: Fanout) -> tuple[int, int] | None:
-    """The sides of a bus whose words cost energy: a longer one is dearer, so machines that differ in it do not stand for each other."""
-    costs = fanout.links is not Links.SYSTOLIC and fanout.hop_pj_per_bit > 0.0
-    return (fanout.x, fanout.y) if costs else None

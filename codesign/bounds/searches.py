@@ -21,6 +21,9 @@ Floats = NDArray[np.float64]
 POOL = 24
 """Mappings that are tried on other machines, the latest ones."""
 
+NEAREST = 12
+"""Searches that are mixed, those of the nearest prices."""
+
 
 @final
 class LayerSearches:
@@ -49,10 +52,8 @@ class LayerSearches:
         counts = self._counts_of(self._facts, machine)
         least = float(counts @ prices)
         if self._energies:
-            more = prices - np.array(self._prices)
-            holds = (more >= 0.0).all(axis=1) & (np.array(self._sizes) >= sizes).all(axis=1)
-            if holds.any():
-                least = max(least, float((np.array(self._energies) + more @ counts)[holds].max()))
+            holds = (np.array(self._sizes) >= sizes).all(axis=1)
+            least = max(least, between(np.array(self._prices)[holds], np.array(self._energies)[holds], prices, counts))
         if self._cycles:
             holds = (np.array(self._quick_sizes) >= sizes).all(axis=1)
             floor = max([floor, *np.array(self._cycles)[holds].tolist()])
@@ -67,7 +68,8 @@ class LayerSearches:
 
     def search_energy(self, machine: Architecture) -> None:
         """Find the least energy on a machine."""
-        found, mapping = least_energy(self._facts.computation, with_prices(machine, prices_of(machine)))
+        plain = with_prices(machine, prices_of(machine))
+        found, mapping = least_energy(self._facts.computation, plain, self._start(plain, 0))
         self._sizes.append(_without_bandwidth(sizes_of(machine)))
         self._prices.append(prices_of(machine))
         self._energies.append(found)
@@ -75,10 +77,17 @@ class LayerSearches:
 
     def search_cycles(self, machine: Architecture) -> None:
         """Find the least latency on a machine."""
-        found, mapping = least_cycles(self._facts.computation, _without_prices(machine))
+        plain = _without_prices(machine)
+        found, mapping = least_cycles(self._facts.computation, plain, self._start(plain, 1))
         self._quick_sizes.append(sizes_of(machine))
         self._cycles.append(found)
         self._remember(mapping)
+
+    def _start(self, machine: Architecture, column: int) -> Mapping | None:
+        """The mapping known with the least energy (0) or cycles (1) on a machine; None where none fits."""
+        values = [self.score(machine, mapping)[column] for mapping in self._mappings]
+        best = min(values, default=math.inf)
+        return self._mappings[values.index(best)] if math.isfinite(best) else None
 
     def _remember(self, mapping: Mapping | None) -> None:
         """Keep a mapping to be tried elsewhere."""
@@ -98,6 +107,45 @@ class LayerSearches:
         except UserError:  # more children than the machine has
             return math.inf, math.inf
         return (math.inf, math.inf) if isinstance(cost, Infeasible) else (cost.energy_pj, float(cost.latency_cycles))
+
+
+def between(searched: Floats, energies: Floats, prices: Floats, counts: Floats) -> float:
+    """The most that one search, or a mixture of two, shows of the least energy at some prices (rule LB8).
+
+    The least energy is concave and homogeneous in prices: at a mixture of two searched vectors it is at least the mixture of what was found, and
+    what is left of the prices costs at least the least accesses.
+
+    Args:
+        searched: Prices of the searches: ``n x p``.
+        energies: Least energies found: ``n``.
+        prices: Asked for: ``p``.
+        counts: Least accesses: ``p``.
+    """
+    if not len(energies):
+        return 0.0
+    if np.isinf(energies).any():  # nothing fits a machine that can do more
+        return math.inf
+    if len(energies) > NEAREST:
+        nearest = np.argsort(np.abs(prices - searched) @ counts, kind="stable")[:NEAREST]
+        searched, energies = searched[nearest], energies[nearest]
+    slack = prices - searched
+    margin = energies - searched @ counts  # what a search adds to the least accesses
+    alone = (slack >= 0.0).all(axis=1)
+    best = float(margin[alone].max()) if alone.any() else -math.inf
+    step = searched[None] - searched[:, None]  # a share t of it is added to the first: t x step <= slack
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = slack[:, None] / step
+        most = np.where(step > 0.0, share, math.inf).min(axis=2)
+        least = np.where(step < 0.0, share, -math.inf).max(axis=2)
+    fixed = ((step != 0.0) | (slack[:, None] >= 0.0)).all(axis=2)
+    low, high = np.maximum(least, 0.0), np.minimum(most, 1.0)
+    works = fixed & (low <= high)
+    if works.any():
+        first, second = np.nonzero(works)
+        rise = margin[second] - margin[first]
+        ends = margin[first][:, None] + rise[:, None] * np.stack([low[works], high[works]], axis=1)
+        best = max(best, float(ends.max()))
+    return best + float(prices @ counts) if math.isfinite(best) else 0.0
 
 
 def sizes_of(machine: Architecture) -> Floats:
