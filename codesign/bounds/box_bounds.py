@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from codesign.bounds.boxes import BoxFigures, BuiltSpace, why_no_boxes
 from codesign.bounds.buffered import is_buffered
 from codesign.bounds.layer import LayerFacts
-from codesign.bounds.machine_searches import MachineSearches
+from codesign.bounds.machine_searches import Beside, MachineSearches
 from codesign.bounds.parts import Figures
 from codesign.bounds.vector import VectorWork
+from codesign.evaluation.metrics import OBJECTIVES
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -20,6 +21,11 @@ Indices = NDArray[np.int64]
 
 TRIED = 9
 """Choices of a parameter that are tried with known mappings."""
+
+_PRODUCT = "edp_js"
+
+_SLACK = 2e-8
+"""Relative; sums are rounded in another order here than in an evaluation."""
 
 
 class Values(Protocol):
@@ -93,14 +99,25 @@ class BoxBounds:
         leakage: Floats,
         found: Sequence[tuple[float, float]],
         metrics: Sequence[str],
+        *,
+        exactly: bool = True,
     ) -> Floats:
-        """Bounds from the energy in pJ and the cycles of all layers on some machines: ``n x m``."""
+        """Bounds from the energy in pJ and the cycles of all layers on some machines: ``n x m``; with `exactly` products from searches too."""
         cycles, energy_pj = np.array([c for _, c in found]), np.array([e for e, _ in found])
         more_cycles, more_pj = self._model.vector.on(figures)
         latency = (cycles + more_cycles) / figures.clock_hz
         zeros = np.zeros(len(found))
         table = self._model.plain_table(latency, (energy_pj + more_pj) * 1e-12, area, leakage, figures.clock_hz, zeros)
-        return table.values(metrics)
+        values = table.values(metrics)
+        for column, name in enumerate(metrics):
+            if exactly and OBJECTIVES.get(name, name) == _PRODUCT:
+                products = [
+                    self._searches.known_product(figures.architecture(k), beside)
+                    for k, beside in enumerate(self._beside(figures, leakage))
+                ]
+                shown = np.array(products) * 1e-12 / figures.clock_hz * (1.0 - _SLACK)
+                values[:, column] = np.maximum(values[:, column], shown)
+        return values
 
     def sharpened(self, low: Indices, high: Indices, metrics: Sequence[str], tolerance: float = 0.0) -> Floats:
         """Bounds of one box from exact searches of its optimistic machine, layer by layer: ``d`` twice to ``m``.
@@ -110,9 +127,19 @@ class BoxBounds:
         """
         figures, area, leakage = self._figures.of(low[None], high[None])
         machine = figures.architecture(0)
-        for column in (0, 1):  # energy first: its mappings are mostly as quick as any
-            self._searches.search(machine, column, tolerance)
+        names = [OBJECTIVES.get(m, m) for m in metrics]
+        if any(name != _PRODUCT for name in names):
+            for column in (0, 1):  # energy first: its mappings are mostly as quick as any
+                self._searches.search(machine, column, tolerance)
+        if _PRODUCT in names:
+            self._searches.search_products(machine, self._beside(figures, leakage)[0], tolerance)
         return np.asarray(self._values(figures, area, leakage, [self._searches.known(machine)], metrics)[0])
+
+    def _beside(self, figures: Figures, leakage: Floats) -> list[Beside]:
+        """What machines spend beside the mappings of their layers: ``n``."""
+        cycles, energy_pj = self._model.vector.on(figures)
+        per_cycle = leakage * 1e12 / figures.clock_hz
+        return [Beside(float(e), float(c), float(w)) for e, c, w in zip(energy_pj, cycles, per_cycle, strict=True)]
 
     def suggested(self, low: Indices, high: Indices, metrics: Sequence[str]) -> Indices | None:
         """The design of a box on which mappings found by searches are best, parameter by parameter: ``d``; None without mappings."""
@@ -131,7 +158,7 @@ class BoxBounds:
                     [s.score(figures.architecture(k), m) for s, m in zip(searches, mappings, strict=True) if m]
                 )
                 found.append(tuple(float(v) for v in self._model.counts @ each))
-            values = self._values(figures, area, leakage, [(e, c) for e, c in found], metrics)
+            values = self._values(figures, area, leakage, [(e, c) for e, c in found], metrics, exactly=False)
             return np.asarray(np.log(values).sum(axis=1))
 
         row = high.copy()

@@ -58,6 +58,17 @@ def least_cycles(
     return (0.0 if found.gap is None else float(found.cost.latency_cycles) / (1.0 + found.gap)), found.mapping
 
 
+def least_product(
+    computation: Computation, architecture: Architecture, start: Mapping | None = None
+) -> tuple[float, Mapping | None]:
+    """The least energy times latency of any even mapping, in pJ cycles, or a proven lower bound of it, and the mapping."""
+    found = _searched(computation, architecture, Objective.EDP, start)
+    if found.cost is None:
+        return math.inf if found.proof.value == "optimal" else 0.0, None
+    product = found.cost.energy_pj * float(found.cost.latency_cycles)
+    return (0.0 if found.gap is None else product / (1.0 + found.gap)), found.mapping
+
+
 def _searched(
     computation: Computation, architecture: Architecture, objective: Objective, start: Mapping | None
 ) -> MapResult:

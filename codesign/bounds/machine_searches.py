@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -15,6 +15,22 @@ from codesign.bounds.searches import LayerSearches
 from codesign.bounds.structure import prices_of, with_prices
 
 Floats = NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True)
+class Beside:
+    """What a design spends beside the mappings of its layers.
+
+    Args:
+        energy_pj: Of vector operators.
+        cycles: Of vector operators.
+        leakage_pj_per_cycle: Of everything, all the time.
+    """
+
+    energy_pj: float = 0.0
+    cycles: float = 0.0
+    leakage_pj_per_cycle: float = 0.0
 
 
 @final
@@ -51,6 +67,50 @@ class MachineSearches:
             cycles += count * math.ceil(least * (1.0 - 1e-12) - 1e-6)
         return energy_pj, cycles
 
+    def known_product(self, machine: Architecture, beside: Beside) -> float:
+        """Energy times cycles of all layers and what comes on top of them, that no choice of mappings is below (rule LB14)."""
+        each = np.array([(e, c, p) for _, e, c, p in self._each(machine)])
+        return product_of_sums(each, self._counts, beside)[0]
+
+    def search_products(self, machine: Architecture, beside: Beside, tolerance: float) -> int:
+        """Search layers until mappings known show that the product of sums can rise by no more than about the share `tolerance`.
+
+        The layer whose best mapping is furthest above its region is next: its product first, then what the region is limited by. Returns
+        how many searches were made.
+        """
+        found = self._each(machine)
+        each = np.array([(e, c, p) for _, e, c, p in found])
+        scores = [searches.scores(machine) for searches, _, _, _ in found]
+        floor = self._chain.least_cycles(machine)
+        tried: list[set[int]] = [set() for _ in found]
+        for done in range(3 * len(found)):
+            _, slope = product_of_sums(each, self._counts, beside)
+            least, points = least_sums(each, np.array([slope + beside.leakage_pj_per_cycle]))
+            weighted = np.array([min((e + slope * c + beside.leakage_pj_per_cycle * c for e, c in s), default=math.inf) for s in scores])  # fmt: skip
+            slack = self._counts * np.maximum(weighted - least[0], 0.0)
+            slack[[len(t) == 3 for t in tried]] = 0.0
+            if not 2.0 * slack.sum() > tolerance * float(self._counts @ least[0]):
+                return done
+            k = int(np.argmax(slack))
+            searches = found[k][0]
+            column = _next_search(tried[k], points[0, k], each[k], scores[k])
+            tried[k].add(column)
+            (searches.search_energy, searches.search_cycles, searches.search_product)[column](machine)
+            each[k] = self._of_layer(searches, machine, float(floor[k]))
+            scores[k] = searches.scores(machine)
+        return 3 * len(found)
+
+    def _each(self, machine: Architecture) -> list[tuple[LayerSearches, float, float, float]]:
+        """Of every layer the searches, and the energy, cycles and product they show."""
+        floor = self._chain.least_cycles(machine)
+        return [(s, *self._of_layer(s, machine, float(f))) for s, f in zip(self.of(machine), floor, strict=True)]
+
+    @staticmethod
+    def _of_layer(searches: LayerSearches, machine: Architecture, floor: float) -> tuple[float, float, float]:
+        energy_pj, cycles = searches.known(machine, floor)
+        whole = float(math.ceil(cycles * (1.0 - 1e-12) - 1e-6))
+        return energy_pj, whole, searches.known_product(machine, energy_pj, whole)
+
     def search(self, machine: Architecture, column: int, tolerance: float) -> int:
         """Search the least energy (0) or latency (1) of layers until all others may raise their sum by the share `tolerance` at most.
 
@@ -68,6 +128,67 @@ class MachineSearches:
                 done += 1
             slack[k] = 0.0
         return done
+
+
+SLOPE_STEP = 1.01
+"""Ratio of slopes between which the least weighted sum is taken as linear: it is concave, so that is a bound."""
+
+SLOPE_SPAN = 16.0
+"""Slopes looked at, over and under that of the least energy and cycles; beyond it the product is larger by as much."""
+
+
+def least_sums(each: Floats, slopes: Floats) -> tuple[Floats, Floats]:
+    """The least of energy + slope x cycles in the region of every layer, and the energy there: ``q x layers`` twice.
+
+    Args:
+        each: Least energy, cycles and product: ``layers x 3``.
+        slopes: ``q``.
+    """
+    energy, cycles, product = each.T
+    s = slopes[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        point = np.clip(np.sqrt(s * product), energy, product / cycles)  # on the curve energy x cycles = product
+        sums = point + s * product / point
+    works = np.isfinite(sums) & (product > 0.0)
+    return np.where(works, sums, energy + s * cycles), np.where(works, point, energy)
+
+
+def product_of_sums(each: Floats, counts: Floats, beside: Beside) -> tuple[float, float]:
+    """The least of (sum of energies + leakage x cycles) x (sum of cycles) where every layer keeps its three bounds, and its slope.
+
+    A layer's energy, cycles and product bound a convex region. With e + s c >= m(s) for each layer, sums have E + s C >= v(s), the sum of
+    all m. At a point of slope s = E / C that is E C >= v(s)^2 / (4 s), so the least of it over all slopes is a bound.
+
+    Args:
+        each: Least energy, cycles and product of a layer, the product at least that of the others: ``layers x 3``.
+        counts: How often each occurs: ``layers``.
+        beside: What comes on top.
+    """
+    leakage = beside.leakage_pj_per_cycle
+    least_pj, least = float(counts @ each[:, 0]) + beside.energy_pj, float(counts @ each[:, 1]) + beside.cycles
+    plain = (least_pj + leakage * least) * least
+    if not math.isfinite(plain) or least_pj <= 0.0 or least <= 0.0:
+        return plain, 1.0
+    middle = least_pj / least + leakage
+    steps = math.ceil(math.log(SLOPE_SPAN) / math.log(SLOPE_STEP))
+    slopes: Floats = middle * SLOPE_STEP ** np.arange(-steps, steps + 1, dtype=np.float64)
+    value = least_sums(each, slopes + leakage)[0] @ counts + beside.energy_pj + (slopes + leakage) * beside.cycles
+    rise = np.diff(value) / np.diff(slopes)
+    start = value[:-1] - rise * slopes[:-1]  # the chord, start + rise x slope, is below the concave value
+    with np.errstate(divide="ignore", invalid="ignore"):
+        turn = np.clip(np.where(rise > 0.0, start / rise, math.inf), slopes[:-1], slopes[1:])
+    lowest = (start + rise * turn) ** 2 / (4.0 * turn)
+    at = int(np.argmin(lowest))
+    return max(plain, min(float(lowest[at]), SLOPE_SPAN * plain)), float(turn[at])
+
+
+def _next_search(tried: set[int], point_pj: float, known: Floats, scores: Sequence[tuple[float, float]]) -> int:
+    """The product (2), then the energy (0) where the region's point spends less than the best mapping does, or cycles (1)."""
+    if 2 not in tried:
+        return 2
+    _, best_pj = min(((e * c, e) for e, c in scores), default=(math.inf, math.inf))
+    first = 0 if point_pj < best_pj or known[1] <= 0.0 else 1
+    return first if first not in tried else 1 - first
 
 
 def optimistic(machines: Sequence[Architecture], *, dear: bool = False) -> Architecture:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.arch.architecture import Architecture
-from codesign.bounds.dram import least_cycles, least_energy
+from codesign.bounds.dram import least_cycles, least_energy, least_product
 from codesign.bounds.layer import LayerFacts
 from codesign.bounds.structure import prices_of, with_prices
 from codesign.core.errors import UserError
@@ -44,6 +44,9 @@ class LayerSearches:
         self._energies: list[float] = []
         self._quick_sizes: list[Floats] = []
         self._cycles: list[float] = []
+        self._product_sizes: list[Floats] = []
+        self._product_prices: list[Floats] = []
+        self._products: list[float] = []
         self._mappings: list[Mapping] = []
 
     def known(self, machine: Architecture, floor: float) -> tuple[float, float]:
@@ -58,6 +61,22 @@ class LayerSearches:
             holds = (np.array(self._quick_sizes) >= sizes).all(axis=1)
             floor = max([floor, *np.array(self._cycles)[holds].tolist()])
         return least, floor
+
+    def known_product(self, machine: Architecture, least_pj: float, least: float) -> float:
+        """Energy times cycles that no mapping is below (rule LB14), given the least of each: pJ cycles."""
+        product = least_pj * least
+        if self._products:
+            prices, counts = prices_of(machine), self._counts_of(self._facts, machine)
+            more = prices - np.array(self._product_prices)
+            holds = (more >= 0.0).all(axis=1) & (np.array(self._product_sizes) >= sizes_of(machine)).all(axis=1)
+            if holds.any():
+                product = max(product, float((np.array(self._products) + more @ counts * least)[holds].max()))
+        return product
+
+    def scores(self, machine: Architecture) -> list[tuple[float, float]]:
+        """Energy in pJ and cycles of the mappings known that fit a machine."""
+        scored = (self.score(machine, mapping) for mapping in self._mappings)
+        return [(energy, cycles) for energy, cycles in scored if math.isfinite(energy)]
 
     def slack(self, machine: Architecture, floor: float) -> tuple[float, float]:
         """How far the best mappings known are above what is known: pJ and cycles; infinite without a mapping."""
@@ -83,9 +102,18 @@ class LayerSearches:
         self._cycles.append(found)
         self._remember(mapping)
 
+    def search_product(self, machine: Architecture) -> None:
+        """Find the least energy times latency on a machine."""
+        found, mapping = least_product(self._facts.computation, machine, self._start(machine, 2))
+        self._product_sizes.append(sizes_of(machine))
+        self._product_prices.append(prices_of(machine))
+        self._products.append(found)
+        self._remember(mapping)
+
     def _start(self, machine: Architecture, column: int) -> Mapping | None:
-        """The mapping known with the least energy (0) or cycles (1) on a machine; None where none fits."""
-        values = [self.score(machine, mapping)[column] for mapping in self._mappings]
+        """The mapping known with the least energy (0), cycles (1) or product of both (2) on a machine; None where none fits."""
+        scores = (self.score(machine, mapping) for mapping in self._mappings)
+        values = [(energy, cycles, energy * cycles)[column] for energy, cycles in scores]
         best = min(values, default=math.inf)
         return self._mappings[values.index(best)] if math.isfinite(best) else None
 
