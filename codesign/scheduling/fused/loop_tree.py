@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from codesign.cost.looptree import Loop
+from codesign.cost.looptree_graph import GraphCost, Leaf, graph_cost
 from codesign.formats.accelforge.workload import Workload
 from codesign.mappers.uneven.kernel import Array
 from codesign.mappers.uneven.search import STEPS
 from codesign.mappers.uneven.space import divisors
-from codesign.mapping.looptree import Goal, Machine, Operator
-from codesign.scheduling.fused.operator_front import CopyFront, Limits, Loops, OperatorFront, TimeUp
+from codesign.mapping.looptree import Goal, Machine, Operator, renamed
+from codesign.scheduling.fused.operator_front import CopyFront, JoinFront, Limits, Loops, Mapping, OperatorFront, TimeUp
 from codesign.scheduling.fused.pareto import undominated
 from codesign.scheduling.fused.shared_loops import SharedLoop
 from codesign.scheduling.fused.trace import Part, trace
@@ -39,9 +41,20 @@ class Schedule:
 
     def lines(self) -> list[str]:
         """The tree as text."""
-        if not self.parts:
-            return ["every operator alone, nothing stays on the chip"]
-        return [line for part in self.parts for line in part.lines()]
+        return self.tree(nests=False)
+
+    def tree(self, nests: bool) -> list[str]:
+        """The tree as text, on request with each operator's own loops and nodes."""
+        alone = (
+            [] if any(p.parts or p.on_chip for p in self.parts) else ["every operator alone, nothing stays on the chip"]
+        )
+        if alone and not nests:
+            return alone
+        return [*alone, *(line for part in self.parts for line in part.lines(nests=nests))]
+
+    def cost(self) -> GraphCost:
+        """Of the tree, counted operator by operator; operators that only move a tensor are left out."""
+        return graph_cost([p for part in self.parts for p in part.costed()])
 
     @property
     def proven(self) -> bool:
@@ -73,10 +86,7 @@ class Fusion:
         self.between = between
         self.leak = machines[0][0].leak_w
         self.users = {t: [i for i, o in enumerate(operators) if any(t == x.name for x in o.operands)] for t in between}
-        self.fronts = [
-            (CopyFront if o.copy else OperatorFront)(o, m, between, goal, self.leak)
-            for o, m in zip(operators, machines, strict=True)
-        ]
+        self.fronts = [_front_of(o)(o, m, between, goal, self.leak) for o, m in zip(operators, machines, strict=True)]
         self.capacity = self.fronts[0].capacity
         same: dict[object, tuple[float, float]] = {}
         self.least: list[tuple[float, float]] = []
@@ -87,7 +97,7 @@ class Fusion:
             self.least.append(same[key])
         self.total = (sum(e for e, _ in self.least), sum(s for _, s in self.least))
         self.limit = math.inf
-        self.stop = math.inf
+        self.stop, self.most, self.scored = math.inf, math.inf, 0
         self._loop_dims: dict[tuple[int, int], list[tuple[tuple[int, str], ...]]] = {}
         self._indexed: dict[tuple[str, tuple[SharedLoop, ...]], bool] = {}
 
@@ -256,7 +266,8 @@ class Fusion:
 
         `chip` holds what is decided outside.
         """
-        if time.process_time() > self.stop:
+        self.scored += 1
+        if self.scored > self.most or time.process_time() > self.stop:
             raise TimeUp
         depth = len(context)
         start = np.zeros((1, depth + 3))
@@ -317,14 +328,11 @@ class Fusion:
         kept = kept[undominated(found[kept])]
         return found[kept], a[kept], b[kept]
 
-    def among(
-        self, operator: int, chip: frozenset[str], context: tuple[SharedLoop, ...], row: Array
-    ) -> tuple[tuple[str, int], ...]:
-        """Tensors of an operator that stand among the loops, with the number of loops outside."""
-        front = self.fronts[operator]
-        if isinstance(front, CopyFront):
-            return ()
-        return front.among(chip & front.tensors, tuple((loop.of(operator), loop.tile) for loop in context), row)
+    def mapping(
+        self, operator: int, held: tuple[tuple[str, int], ...], context: tuple[SharedLoop, ...], row: Array
+    ) -> Mapping:
+        """What an operator does inside the loops; `held` are its tensors on the chip, with the number of loops outside."""
+        return self.fronts[operator].mapping(held, tuple((loop.of(operator), loop.tile) for loop in context), row)
 
     @property
     def count(self) -> int:
@@ -333,8 +341,14 @@ class Fusion:
 
     # ------------------------------------------------------------------ search
 
-    def solve(self, time_limit: float = math.inf) -> Schedule:
-        """The best schedule and its bound."""
+    def solve(self, time_limit: float = math.inf, sequences: float = math.inf) -> Schedule:
+        """The best schedule and its bound.
+
+        Args:
+            time_limit: CPU seconds.
+            sequences: Sequences of operators inside given loops that are joined at most.
+        """
+        self.most, self.scored = sequences, 0
         found = self._solve(time_limit)
         return replace(found, energy=None) if self.goal is Goal.LATENCY and self.leak == 0 else found
 
@@ -378,21 +392,41 @@ class Fusion:
         best = Schedule(math.inf, math.inf, math.inf, math.inf)
         weight = self.leak
         for _ in range(4 if self.goal is Goal.EDP else 1):
-            same: dict[object, tuple[float, float] | None] = {}
-            energy = seconds = 0.0
+            same: dict[object, tuple[Operator, tuple[float, float, Mapping] | None]] = {}
+            parts, energy, seconds = list[Part](), 0.0, 0.0
             for front, shape in zip(self.fronts, self.shapes, strict=True):
                 if shape not in same:
-                    same[shape] = front.alone(weight)
-                alone = same[shape]
+                    same[shape] = front.operator, front.alone(weight)
+                alike, alone = same[shape]
                 if alone is None:
                     return best
                 energy, seconds = energy + alone[0], seconds + alone[1]
+                parts.append(_alone(front.operator, alike, *alone))
             value = self.goal.of(energy, seconds, self.leak)
             if value >= best.value * (1 - 1e-12):
                 break
-            best = Schedule(value, 0.0, energy + self.leak * seconds, seconds)
+            best = Schedule(value, 0.0, energy + self.leak * seconds, seconds, tuple(parts))
             weight = 2 * self.leak + energy / seconds if seconds else self.leak
         return best
+
+
+def _front_of(operator: Operator) -> type[OperatorFront] | type[CopyFront] | type[JoinFront]:
+    if not operator.copy:
+        return OperatorFront
+    return CopyFront if len(operator.operands) == 2 and operator.operands[0].axes else JoinFront
+
+
+def _alone(operator: Operator, alike: Operator, energy: float, seconds: float, mapping: Mapping) -> Part:
+    """An operator that runs as one of the same shape does."""
+    tensors = {a.name: b.name for a, b in zip(alike.operands, operator.operands, strict=True)}
+    dims = dict(zip(alike.bounds, operator.bounds, strict=True))
+    nest = tuple(
+        replace(x, dim=dims[x.dim]) if isinstance(x, Loop) else replace(x, tensor=tensors[x.tensor])
+        for x in mapping.nest
+    )
+    leaf = Leaf(operator, renamed(mapping.machine, tensors, dims), nest, 0, ()) if nest else None
+    bits = sum(b for _, _, b in leaf.nodes()) if leaf is not None else 0.0
+    return Part((operator.name,), (), (), (), (), bits, energy, seconds, leaf)
 
 
 def _shape(operator: Operator, machines: Sequence[Machine], between: frozenset[str]) -> object:
@@ -420,7 +454,8 @@ def _shape(operator: Operator, machines: Sequence[Machine], between: frozenset[s
         tuple((m.name, m.capacity, tuple(sorted((names[t], b) for t, b in m.bits.items()))) for m in x.memories)
         for x in machines
     )
-    return tensors, tuple(operator.bounds.values()), keeps, axes, bits, operator.copy
+    rates = tuple((m.mac_energy, m.mac_seconds) for m in machines)
+    return tensors, tuple(operator.bounds.values()), keeps, axes, bits, rates, operator.copy
 
 
 def schedule(
