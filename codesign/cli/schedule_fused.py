@@ -13,7 +13,7 @@ from codesign.core.json_types import JsonObject
 from codesign.core.quantities import parse_size
 
 if TYPE_CHECKING:
-    from codesign.scheduling.fused.from_network import FusedGraph
+    from codesign.scheduling.fused.network_operators import FusedGraph
     from codesign.scheduling.protocol import ScheduleProblem, ScheduleResult
 
 SCHEDULERS: dict[str, frozenset[str]] = {

@@ -109,8 +109,10 @@ def _peak(parts: Sequence[Leaf | Group], depth: int) -> float:
             at = dict(leaf.on_chip)
             for tensor, _, bits in leaf.nodes():
                 if at.get(tensor) == depth:
-                    first, _, most = used.get(tensor, (i, i, 0.0))
-                    used[tensor] = first, i, max(most, bits)
+                    first, _, written = used.get(
+                        tensor, (i, i, bits)
+                    )  # its producer comes first; padding takes no room
+                    used[tensor] = first, i, written
     live = [sum(bits for first, last, bits in used.values() if first <= i <= last) for i in range(len(parts))]
     return max((held + _inside(part, depth) for held, part in zip(live, parts, strict=True)), default=0.0)
 

@@ -20,6 +20,15 @@ from codesign.scheduling.fused.pareto import undominated
 from codesign.scheduling.fused.shared_loops import SharedLoop
 from codesign.scheduling.fused.trace import Part, trace
 
+GOOD_SHARE = 0.3
+"""Part of the time for a first good schedule."""
+
+GOOD = ((1, 0.02), (1, 0.2), (1, 2.0), (3, 0.2), (4, 1.0))
+"""Operators under shared loops at most, and how far above its bound each operator may be, one attempt after the other."""
+
+BEAM = 64
+"""Rows of a state that a first good schedule is made from."""
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -98,6 +107,9 @@ class Fusion:
         self.total = (sum(e for e, _ in self.least), sum(s for _, s in self.least))
         self.limit = math.inf
         self.stop, self.most, self.scored = math.inf, math.inf, 0
+        self.longest, self.beam = math.inf, math.inf
+        self._of = [sorted({t.name for t in o.operands} & between) for o in operators]
+        self._touching: dict[tuple[int, int], list[str]] = {}
         self._loop_dims: dict[tuple[int, int], list[tuple[tuple[int, str], ...]]] = {}
         self._indexed: dict[tuple[str, tuple[SharedLoop, ...]], bool] = {}
 
@@ -126,7 +138,10 @@ class Fusion:
 
     def touching(self, first: int, last: int) -> list[str]:
         """Shared tensors that operators first..last use."""
-        return sorted(t for t, users in self.users.items() if any(first <= u <= last for u in users))
+        key = first, last
+        if key not in self._touching:
+            self._touching[key] = sorted({t for i in range(first, last + 1) for t in self._of[i]})
+        return self._touching[key]
 
     def axis_of(self, operator: int, tensor: str, dim: str) -> str | None:
         """Name of the axis of `tensor` that `dim` alone indexes."""
@@ -176,8 +191,8 @@ class Fusion:
             pending, good = [first], True
             while pending and good:
                 user = pending.pop()
-                for tensor in self.between:
-                    if user not in self.users[tensor] or not self.inside(tensor, first, last):
+                for tensor in self._of[user]:
+                    if not self.inside(tensor, first, last):
                         continue
                     rank = self.axis_of(user, tensor, chosen[user])
                     if rank is None:
@@ -293,7 +308,9 @@ class Fusion:
     ) -> Iterator[tuple[int, frozenset[str], frozenset[str]]]:
         """Parts that may follow: (last operator, tensors on the chip during it, those that stay)."""
         for end in range(at, last + 1):
-            if context and (at, end) == (first, last):
+            if end - at >= self.longest:
+                return
+            if (context and (at, end) == (first, last)) or (end > at and not self.loop_dims(at, end)):
                 continue
             for grown, stay in self._choices(first, last, at, end, live, context):
                 if context and end < last and not stay:
@@ -325,7 +342,11 @@ class Fusion:
         found[:, depth] = np.maximum(rows[a, depth], more[b, depth] + held)
         found[:, depth + 1 :] = rows[a, depth + 1 :] + more[b, depth + 1 :]
         kept = self.prune(found, first, end)
+        if not depth:
+            found[:, 0] = 0.0  # what fits once need not be remembered: nothing is held outside
         kept = kept[undominated(found[kept])]
+        if len(kept) > self.beam:
+            kept = kept[np.linspace(0, len(kept) - 1, int(self.beam)).astype(int)]
         return found[kept], a[kept], b[kept]
 
     def mapping(
@@ -341,21 +362,27 @@ class Fusion:
 
     # ------------------------------------------------------------------ search
 
-    def solve(self, time_limit: float = math.inf, sequences: float = math.inf) -> Schedule:
+    def solve(self, time_limit: float = math.inf, sequences: float = math.inf, anytime: bool = False) -> Schedule:
         """The best schedule and its bound.
 
         Args:
             time_limit: CPU seconds.
             sequences: Sequences of operators inside given loops that are joined at most.
+            anytime: First look for a good schedule in part of the space, for graphs that the limits may cut short.
         """
         self.most, self.scored = sequences, 0
-        found = self._solve(time_limit)
+        found = self._solve(time_limit, anytime)
         return replace(found, energy=None) if self.goal is Goal.LATENCY and self.leak == 0 else found
 
-    def _solve(self, time_limit: float) -> Schedule:
-        self.stop = time.process_time() + time_limit
+    def _solve(self, time_limit: float, anytime: bool) -> Schedule:
+        began = time.process_time()
         low = bound = self.goal.of(*self.total, self.leak)
         best = self.separate()
+        if anytime:
+            best = self._good(best, low, began + GOOD_SHARE * time_limit)
+        self.stop = began + time_limit
+        if best.value <= low * (1 + 1e-9):
+            return replace(best, bound=low)
         try:
             for step in STEPS[1:]:
                 self.limit = min(low * (1 + step), best.value * (1 + 1e-12))
@@ -369,19 +396,49 @@ class Fusion:
             return replace(best, bound=min(bound, best.value))
         return replace(best, bound=best.value)
 
+    def _good(self, best: Schedule, low: float, stop: float) -> Schedule:
+        """A schedule from part of the space: every operator within its own limit, few operators under shared loops, few rows.
+
+        Args:
+            best: A schedule that is known.
+            low: What none is below.
+            stop: CPU seconds at which to end.
+        """
+        self.stop, self.limit, self.beam = stop, math.inf, BEAM
+        try:
+            for self.longest, slack in GOOD:
+                limits = [
+                    Limits(0.0, 0.0, self.goal.of(*own, self.leak) * (1 + slack), self.leak) for own in self.least
+                ]
+                found = self._least_of(limits)
+                if found is not None and found.value < best.value:
+                    best = found
+                if best.value <= low * (1 + 1e-9):
+                    break
+        except TimeUp:
+            pass
+        self.longest, self.beam = math.inf, math.inf
+        return best
+
     def _within_limit(self) -> Schedule | None:
         """The optimum, if it is at most the limit."""
+        return self._least_of([Limits(*self.rest(i, i), self.limit, self.leak) for i in range(len(self.operators))])
+
+    def _least_of(self, limits: Sequence[Limits]) -> Schedule | None:
+        """The best schedule of operators that keep their limits."""
         self._parts: dict[object, Array] = {}
-        for i, front in enumerate(self.fronts):
-            energy, seconds = self.rest(i, i)
-            front.prepare(Limits(energy, seconds, self.limit, self.leak), self.stop)
+        for front, own in zip(self.fronts, limits, strict=True):
+            front.prepare(own, self.stop)
         rows = self.sequence(0, len(self.operators) - 1, frozenset(), ())
         if not len(rows):
             return None
+        stop, most = self.stop, self.most
+        self.stop = self.most = math.inf  # what is found is told
         values = [self.goal.of(float(e), float(s), self.leak) for e, s in rows[:, -2:]]
         best = int(np.argmin(values))
         energy, seconds = (float(v) for v in rows[best, -2:])
         parts = trace(self, rows[best])
+        self.stop, self.most = stop, most
         return Schedule(values[best], values[best], energy + self.leak * seconds, seconds, parts)
 
     def separate(self) -> Schedule:

@@ -9,8 +9,8 @@ from codesign.core.errors import UserError, unknown_name
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.cost import Infeasible
 from codesign.mapping.looptree import Goal
-from codesign.scheduling.fused.from_network import FusedGraph, graph_of
 from codesign.scheduling.fused.loop_tree import Fusion, Schedule
+from codesign.scheduling.fused.network_operators import FusedGraph, graph_of
 from codesign.scheduling.fused.trace import Part, own_lines
 from codesign.scheduling.protocol import ScheduleProblem, ScheduleResult
 from codesign.workloads.network import Network
@@ -78,7 +78,7 @@ class FusedScheduler:
         search = Fusion(graph.operators, graph.machines, graph.between, _GOALS[objective], self.loops_per_dim)
         unlimited = budget.time_limit_s is None and budget.evaluations is None
         found = search.solve(
-            TIME_LIMIT_S if unlimited else budget.time_limit_s or math.inf, budget.evaluations or math.inf
+            TIME_LIMIT_S if unlimited else budget.time_limit_s or math.inf, budget.evaluations or math.inf, True
         )
         used = time.process_time() - cpu
         return _result(graph, found, _GOALS[objective], search, time.perf_counter() - began, used, seed)
