@@ -8,13 +8,15 @@ The last line is one JSON object. `cycles_*_error` compare simulated cycles with
 """
 
 import argparse
+import csv
+import io
 import json
 import math
 import statistics
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -140,8 +142,22 @@ def main() -> None:
             "rows": [asdict(r) for r in rows],
         }
         write_atomic(config.out / "results.json", json.dumps(table, indent=1))
+        write_atomic(config.out / "triples.csv", csv_text(rows))
     print_table(rows)
     print(json.dumps(result))
+
+
+def csv_text(rows: list[Row]) -> str:
+    """The rows as a table."""
+    text = io.StringIO()
+    names = [f.name for f in fields(Row) if f.name != "differences"]
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    for row in rows:
+        design = " ".join(f"{k}={v}" for k, v in row.design.items())
+        values = (design if n == "design" else getattr(row, n) for n in names)
+        writer.writerow([int(v) if isinstance(v, bool) else v for v in values])
+    return text.getvalue()
 
 
 def tell(row: Row, config: Config) -> None:
