@@ -10,7 +10,7 @@ import numpy as np
 from codesign.core.errors import UserError
 from codesign.timing.noc.mesh import Mesh, link_flits, make_traffic, makespan_bound, multicast_tree
 from codesign.timing.noc.patterns import Load, bernoulli
-from codesign.timing.noc.router import FINISHED
+from codesign.timing.noc.state import FINISHED
 from experiments.validation.common import Comparison, Point, read_json
 
 _TOLERANCE = ((0.15, 0.01), (0.6, 0.05), (0.85, 0.15))

@@ -9,6 +9,7 @@ from codesign.core.jit import njit
 from codesign.cost.mesh import LOCAL, PORTS, neighbour, route
 from codesign.mapping.nest import IntArray
 from codesign.timing.noc.router import Delivery, Traffic, simulate_mesh
+from codesign.timing.noc.state import Routers
 
 CYCLE_LIMIT = 100_000_000
 _MOST_CHANNELS = 12
@@ -51,6 +52,14 @@ class Mesh:
         return self.width * self.height
 
     @property
+    def routers(self) -> Routers:
+        """The parameters as the compiled routers take them."""
+        return Routers(
+            self.width, self.nodes, self.channels, self.buffer_flits, self.routing_cycles, self.speculative,
+            self.credit_cycles,
+        )  # fmt: skip
+
+    @property
     def hop_cycles(self) -> int:
         """Cycles a head takes from router to router without contention: its pipeline and the link."""
         return self.routing_cycles + (1 if self.speculative else 2) + 2
@@ -80,10 +89,7 @@ class Mesh:
                 )
         if len(traffic.flits) and traffic.flits.min() < 1:
             raise UserError("a packet must have at least one flit", where="traffic")
-        return simulate_mesh(
-            self.width, self.height, traffic, self.channels, self.buffer_flits, self.routing_cycles, self.speculative,
-            self.credit_cycles, cycle_limit,
-        )  # fmt: skip
+        return simulate_mesh(self.routers, traffic, cycle_limit)
 
 
 def make_traffic(packets: "IntArray | list[tuple[int, int, int, int]]") -> Traffic:

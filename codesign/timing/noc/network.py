@@ -14,8 +14,9 @@ from codesign.core.errors import UserError
 from codesign.cost.mesh import LOCAL, neighbour, route
 from codesign.mapping.nest import IntArray
 from codesign.timing.noc.mesh import Mesh
-from codesign.timing.noc.router import FINISHED, Traffic
-from codesign.timing.noc.trees import TreeDelivery, TreeTraffic, simulate_trees
+from codesign.timing.noc.router import Traffic
+from codesign.timing.noc.state import FINISHED, TreeTraffic
+from codesign.timing.noc.trees import TreeDelivery, simulate_trees
 
 CYCLE_LIMIT = 5_000_000
 """Cycles after which the simulation of one transfer is stopped and its run reported as partial."""
@@ -47,10 +48,7 @@ class TransferTime:
 
 def run_trees(mesh: Mesh, traffic: TreeTraffic, *, cycle_limit: int = CYCLE_LIMIT) -> TreeDelivery:
     """Run packets on trees through the routers of a mesh."""
-    return simulate_trees(
-        mesh.width, mesh.nodes, traffic, mesh.channels, mesh.buffer_flits, mesh.routing_cycles, mesh.speculative,
-        mesh.credit_cycles, cycle_limit,
-    )  # fmt: skip
+    return simulate_trees(mesh.routers, traffic, cycle_limit)
 
 
 def routers(links: MeshLinks) -> Mesh:

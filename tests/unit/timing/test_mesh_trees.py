@@ -20,8 +20,7 @@ from codesign.timing.noc.network import (
     unicast_trees,
     waits_for,
 )
-from codesign.timing.noc.router import FINISHED, STUCK
-from codesign.timing.noc.trees import TreeTraffic
+from codesign.timing.noc.state import FINISHED, STUCK, TreeTraffic
 from tests.reference_data import supporting_files
 
 FOUR = MeshLinks(4, 4)
