@@ -4,17 +4,19 @@ A triple is a design, a computation and a mapping (or program). Designs are draw
 arrays of at most 8 x 8 so that a simulation is built in seconds; every other parameter takes any value of its space. Computations are layers of
 known networks, scaled down; for a core, bounds are multiples of what a call computes, since padding is accounted for in another way (Q1, Q4).
 The last line is one JSON object. `cycles_*_error` compare simulated cycles with those that follow from the pipeline depths
-(`codesign.hardware.cycles`); `analytic_median_ratio` is simulated cycles over the cost model's, which knows no latencies.
+(`codesign.hardware.timed`, `codesign.hardware.cycles`); `event_median_ratio` is simulated cycles over the event engine's, `analytic_median_ratio` is simulated cycles over the cost model's, which knows no latencies.
 """
 
 import argparse
+import csv
+import io
 import json
 import math
 import statistics
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -24,16 +26,21 @@ from codesign.core.errors import UserError
 from codesign.core.files import write_atomic
 from codesign.core.goals import Budget, Objective
 from codesign.cost.cost import Infeasible
+from codesign.hardware.bench import LATENCY_CYCLES
+from codesign.hardware.cycles import EMIT_CYCLES
 from codesign.hardware.execute import Job, Simulator, core_job, execute, nest_job, random_values
 from codesign.hardware.nest_image import parameters_of
 from codesign.hardware.parameters import Parameters
 from codesign.hardware.queue_image import core_parameters
 from codesign.hardware.simulate import simulate_in_python
+from codesign.hardware.timed import timed_run, timing_at
 from codesign.hardware.verilator import VerilatedMachine, find_verilator
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import MappingProblem
 from codesign.tensorization.core_program import program_on_core
 from codesign.tensorization.encoding import SoftwareProblem
+from codesign.timing.simulate import Run, simulate
+from codesign.timing.table import LevelTiming, Timing, load_timing
 from codesign.workloads.computation import Computation, Role
 from codesign.workloads.load import load_network
 from spaces.cores import CORE_SPACES, core_of
@@ -48,6 +55,9 @@ MAPPERS = ("random", "anneal", "exact")
 SIDE = 8
 """Rows and columns of the largest array drawn; the smallest of a space where that is larger."""
 
+LIMITS = {"banks": 4, "bus_bits": 128}
+"""Largest values drawn for Amaranth's simulator, which spends seconds on every wide line."""
+
 EXACT_EVALUATIONS = 20_000
 """Limit of the exact mapper: a count, not a time, so that a seed gives one table on every machine."""
 
@@ -55,7 +65,7 @@ CORE_NOTATIONS = {
     "gemmcore": ("L[i,j] += M[i,k] * N[k,j]", "O[k,p,q] += I[c,p+r,q+s] * W[k,c,r,s]"),
     "gemvcore": ("y[i] += M[i,k] * x[k]", "L[i,j] += M[i,k] * N[k,j]"),
     "dotcore": ("L[i,j] += M[i,k] * N[k,j]", "y[i] += M[i,k] * x[k]"),
-    "convcore": ("O[k,p,q] += I[c,p+r,q+s] * W[k,c,r,s]", "O[k,p,q] += I[c,2*p+r,2*q+s] * W[k,c,r,s]"),
+    "convcore": ("O[k,p,q] += I[c,p+r,q+s] * W[k,c,r,s]",),
 }
 
 
@@ -97,8 +107,9 @@ class Row:
         dram_equal: DRAM words equal the cost model's, by tensor.
         accesses_equal: Accesses of all memories equal the cost model's, by tensor.
         cycles: Simulated.
-        predicted_cycles: From pipeline depths.
+        predicted_cycles: From pipeline depths: those of the timing tier with the table ``generated``, or of a core's queues (K5).
         analytic_cycles: The cost model's.
+        event_cycles: Those of the timing tier's event engine with the machine's depths, None for a core. It has no rules K1 to K6.
         differences: What differs.
     """
 
@@ -113,6 +124,7 @@ class Row:
     predicted_cycles: int
     analytic_cycles: float
     differences: tuple[str, ...]
+    event_cycles: int | None = None
 
 
 def main() -> None:
@@ -140,8 +152,22 @@ def main() -> None:
             "rows": [asdict(r) for r in rows],
         }
         write_atomic(config.out / "results.json", json.dumps(table, indent=1))
+        write_atomic(config.out / "triples.csv", csv_text(rows))
     print_table(rows)
     print(json.dumps(result))
+
+
+def csv_text(rows: list[Row]) -> str:
+    """The rows as a table."""
+    text = io.StringIO()
+    names = [f.name for f in fields(Row) if f.name != "differences"]
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    for row in rows:
+        design = " ".join(f"{k}={v}" for k, v in row.design.items())
+        values = (design if n == "design" else getattr(row, n) for n in names)
+        writer.writerow([int(v) if isinstance(v, bool) else v for v in values])
+    return text.getvalue()
 
 
 def tell(row: Row, config: Config) -> None:
@@ -184,7 +210,7 @@ def parse() -> Config:
     parser.add_argument(
         "--simulator", choices=("verilator", "amaranth"), help="default: verilator where it and a C++ compiler exist"
     )
-    parser.add_argument("--per-design", type=int, help="triples drawn for one design (default 1 to 4: N / 8)")
+    parser.add_argument("--per-design", type=int, help="triples drawn for one design (default 1 to 4: N / 4)")
     parser.add_argument("--out", type=Path, help="folder of the table; one file a design while it runs")
     parser.add_argument("--resume", action="store_true", help="take up the designs that --out holds already")
     parser.add_argument("--smoke", action="store_true", help="two triples in Amaranth's simulator")
@@ -196,8 +222,8 @@ def parse() -> Config:
         seed=given.seed,
         family=given.family or ("scratchpad" if given.smoke else None),
         simulator=simulator,
-        per_design=given.per_design or min(4, max(1, -(-given.triples // 8))),
-        macs=600 if given.smoke else 3_000 if slow else 60_000,
+        per_design=given.per_design or min(4, max(1, -(-given.triples // 4))),
+        macs=600 if given.smoke else 1_000 if slow else 60_000,
         out=given.out,
         resume=given.resume,
     )
@@ -214,13 +240,15 @@ def families(config: Config) -> Iterator[str]:
             yield name
 
 
-def draw_design(space: DesignSpace, rng: np.random.Generator, side: int) -> dict[str, Value]:
-    """A random design of a space, its array at most `side` wide and high."""
+def draw_design(space: DesignSpace, rng: np.random.Generator, side: int, limits: dict[str, int]) -> dict[str, Value]:
+    """A random design of a space, its array at most `side` wide and high, other parameters within `limits`."""
     found: dict[str, Value] = {}
     for parameter in space.space.parameters:
         choices = list(parameter.choices)
         if parameter.name in ("pe", "pe_rows", "pe_cols"):
             choices = [c for c in choices if int(c) <= side] or choices[:1]
+        if parameter.name in limits:
+            choices = [c for c in choices if int(c) <= limits[parameter.name]] or choices[:1]
         found[parameter.name] = choices[int(rng.integers(len(choices)))]
     return found
 
@@ -229,7 +257,7 @@ def design_rows(config: Config, family: str, rng: np.random.Generator, wanted: i
     """Triples of one random design."""
     side = SIDE if config.simulator == "verilator" else 4
     space = SCRATCHPAD if family == "scratchpad" else CORE_SPACES[family]
-    design = draw_design(space, rng, side)
+    design = draw_design(space, rng, side, LIMITS if config.simulator == "amaranth" else {})
     simulators: dict[Parameters, tuple[Simulator, dict[str, tuple[int, int]]]] = {}
     made = 0
     for _ in range(20 * wanted):
@@ -242,7 +270,7 @@ def design_rows(config: Config, family: str, rng: np.random.Generator, wanted: i
             continue
         if drawn is None:
             continue
-        mapper, job = drawn
+        mapper, job, event_cycles = drawn
         simulator = simulators[job.image.parameters][0]
         verdict = execute(job, random_values(job.computation, rng), simulator)
         made += 1
@@ -261,6 +289,7 @@ def design_rows(config: Config, family: str, rng: np.random.Generator, wanted: i
             job.predicted_cycles,
             job.analytic_cycles,
             tuple(texts),
+            event_cycles,
         )
 
 
@@ -313,7 +342,7 @@ def with_widths(computation: Computation, result_bits: int) -> Computation:
 
 def nest_triple(
     config: Config, family: str, design: dict[str, Value], rng: np.random.Generator, machines: Machines
-) -> tuple[str, Job] | None:
+) -> tuple[str, Job, int | None] | None:
     """A random layer on a design of the scratchpad space, mapped by a mapper drawn at random."""
     known = layers()
     computation = scaled(known[int(rng.integers(len(known)))], config.macs, rng)
@@ -330,12 +359,21 @@ def nest_triple(
     bus_bytes = int(design["bus_bits"]) // 8
     p = parameters_of(architecture, computation, bus_bytes, bus_bytes * int(design["burst_beats"]), "machine")
     job = nest_job(computation, architecture, found.mapping, p, machine(config, p, machines))
-    return name, job
+    run = timed_run(computation, architecture, found.mapping, timing_at(load_timing("generated"), design))
+    events = simulate(computation, architecture, found.mapping, event_table(p))
+    assert isinstance(run, Run) and isinstance(events, Run)
+    return name, replace(job, predicted_cycles=run.latency_cycles), events.latency_cycles
+
+
+def event_table(p: Parameters) -> Timing:
+    """The event engine's table with the depths of a machine: a request a transfer, the array's pipeline a step."""
+    dram = LevelTiming("DRAM", read_startup_cycles=LATENCY_CYCLES + 1, write_startup_cycles=LATENCY_CYCLES + 1)
+    return Timing("depths", (dram,), fill_drain_cycles=EMIT_CYCLES + p.column_cycles + 1)
 
 
 def core_triple(
     config: Config, family: str, design: dict[str, Value], rng: np.random.Generator, machines: Machines
-) -> tuple[str, Job] | None:
+) -> tuple[str, Job, int | None] | None:
     """A random program on a core: bounds are one to three calls in the dimensions that the intrinsic takes, small in others."""
     core = core_of(CORE_SPACES[family], design)
     notations = CORE_NOTATIONS[family]
@@ -361,7 +399,7 @@ def core_triple(
         if isinstance(program, Infeasible):
             continue
         p = core_parameters(core, "machine")
-        return "random program", core_job(program, found.mapping, core, p, machine(config, p, machines))
+        return "random program", core_job(program, found.mapping, core, p, machine(config, p, machines)), None
     return None
 
 
@@ -375,6 +413,7 @@ def summary(rows: list[Row], seconds: float) -> dict[str, float | int]:
         "accesses_equal": sum(r.accesses_equal for r in rows),
         "cycles_median_error": statistics.median(errors) if errors else 0.0,
         "cycles_worst_error": max(errors, default=0.0),
+        "event_median_ratio": statistics.median([r.cycles / r.event_cycles for r in rows if r.event_cycles] or [0.0]),
         "analytic_median_ratio": statistics.median([r.cycles / r.analytic_cycles for r in rows]) if rows else 0.0,
         "seconds": round(seconds, 1),
     }

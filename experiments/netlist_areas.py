@@ -27,7 +27,7 @@ from codesign.hardware.parameters import Control, Parameters
 from codesign.hardware.parts import synthesize_part
 from codesign.hardware.synthesis import cell_library
 
-WANTED = {"element": 21, "network": 18, "crossbar": 9, "reader": 9, "writer": 9, "unit": 9, "loops": 5}
+WANTED = {"element": 21, "network": 18, "crossbar": 9, "reader": 12, "writer": 12, "loops": 6, "unit": 15}
 """Netlists of each part."""
 
 LEAST_TO_HOLD_OUT = 6
@@ -35,6 +35,9 @@ LEAST_TO_HOLD_OUT = 6
 
 CROSSBAR_BANKS = (1, 2, 4, 8, 3, 6, 12, 16, 5)
 """Banks of the crossbars, in turn: their cost to synthesise grows with banks log banks."""
+
+SIDES = {"network": (1, 2, 3, 4, 5, 6, 7, 8), "element": (2, 4, 8, 16), "unit": (2, 4, 8)}
+"""Rows and columns drawn, where a part hangs on them; others are taken out of small machines."""
 
 KEPT = (("B",), ("O",), ("A",), ("A", "B", "O"))
 ROLES = {"A": "input", "B": "weight", "O": "output"}
@@ -97,7 +100,7 @@ def missing(rows: list[Row], seed: int, parts: tuple[str, ...], most: int) -> It
 
 def draw(part: str, number: int, rng: np.random.Generator) -> Parameters:
     """A machine whose part is synthesised: links and dataflow in turn, everything else at random."""
-    sides = (1, 2, 3, 4, 5, 6, 7, 8) if part == "network" else (2, 4, 8, 16)
+    sides = SIDES.get(part, (2, 4))
     bus = int(rng.choice([4, 8, 16, 32, 64]))
     banks = int(rng.choice([1, 2, 4, 8, 16, 32] if part == "element" else [1, 2, 4, 8]))
     return Parameters(

@@ -181,3 +181,8 @@ SCRATCHPAD_NETLIST = DesignSpace(
     name="scratchpad-netlist", space=SCRATCHPAD.space, builder=ScratchpadBuilder("netlist-fitted-22nm")
 )
 """The same designs with the logic's areas fitted to synthesised netlists (N1 to N7)."""
+
+SCRATCHPAD_BUILT = DesignSpace(
+    name="scratchpad-built", space=SCRATCHPAD.space, builder=ScratchpadBuilder(), partial_bits=32
+)
+"""The same designs with sums of 32 bits on chip, as `codesign build` generates them: their trials are built as they stand."""

@@ -1,6 +1,5 @@
 """Bounds of boxes of a hardware space for a workload: the tables of designs, asked for optimistic machines (rule LB12)."""
 
-import math
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Protocol, final
@@ -8,14 +7,13 @@ from typing import Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.arch.architecture import Architecture, Fanout, Links
 from codesign.bounds.boxes import BoxFigures, BuiltSpace, why_no_boxes
 from codesign.bounds.buffered import is_buffered
-from codesign.bounds.chain import ChainTables
 from codesign.bounds.layer import LayerFacts
+from codesign.bounds.machine_searches import Beside, MachineSearches
 from codesign.bounds.parts import Figures
-from codesign.bounds.searches import LayerSearches
 from codesign.bounds.vector import VectorWork
+from codesign.evaluation.metrics import OBJECTIVES
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -23,6 +21,11 @@ Indices = NDArray[np.int64]
 
 TRIED = 9
 """Choices of a parameter that are tried with known mappings."""
+
+_PRODUCT = "edp_js"
+
+_SLACK = 2e-8
+"""Relative; sums are rounded in another order here than in an evaluation."""
 
 
 class Values(Protocol):
@@ -37,7 +40,7 @@ class Tables(Protocol):
 
     layers: list[LayerFacts]
     counts: Floats
-    chain: ChainTables
+    machines: MachineSearches
     vector: VectorWork
 
     def table_of(self, found: Sequence[Figures], area: Floats, leakage: Floats) -> Values:
@@ -60,7 +63,7 @@ class BoxBounds:
 
     def __init__(self, space: BuiltSpace, model: Tables) -> None:
         self._space, self._model = space, model
-        self._found: dict[object, list[LayerSearches]] = {}
+        self._searches = model.machines
 
     @property
     def why_not(self) -> str:
@@ -86,7 +89,7 @@ class BoxBounds:
         figures, area, leakage = self._figures.of(low, high)
         if not self.slow:
             return self._model.table_of([figures], area, leakage).values(metrics)
-        found = [self._from_searches(figures.architecture(k)) for k in range(len(low))]
+        found = [self._searches.known(figures.architecture(k)) for k in range(len(low))]
         return self._values(figures, area, leakage, found, metrics)
 
     def _values(
@@ -96,14 +99,25 @@ class BoxBounds:
         leakage: Floats,
         found: Sequence[tuple[float, float]],
         metrics: Sequence[str],
+        *,
+        exactly: bool = True,
     ) -> Floats:
-        """Bounds from the energy in pJ and the cycles of all layers on some machines: ``n x m``."""
+        """Bounds from the energy in pJ and the cycles of all layers on some machines: ``n x m``; with `exactly` products from searches too."""
         cycles, energy_pj = np.array([c for _, c in found]), np.array([e for e, _ in found])
         more_cycles, more_pj = self._model.vector.on(figures)
         latency = (cycles + more_cycles) / figures.clock_hz
         zeros = np.zeros(len(found))
         table = self._model.plain_table(latency, (energy_pj + more_pj) * 1e-12, area, leakage, figures.clock_hz, zeros)
-        return table.values(metrics)
+        values = table.values(metrics)
+        for column, name in enumerate(metrics):
+            if exactly and OBJECTIVES.get(name, name) == _PRODUCT:
+                products = [
+                    self._searches.known_product(figures.architecture(k), beside)
+                    for k, beside in enumerate(self._beside(figures, leakage))
+                ]
+                shown = np.array(products) * 1e-12 / figures.clock_hz * (1.0 - _SLACK)
+                values[:, column] = np.maximum(values[:, column], shown)
+        return values
 
     def sharpened(self, low: Indices, high: Indices, metrics: Sequence[str], tolerance: float = 0.0) -> Floats:
         """Bounds of one box from exact searches of its optimistic machine, layer by layer: ``d`` twice to ``m``.
@@ -113,26 +127,25 @@ class BoxBounds:
         """
         figures, area, leakage = self._figures.of(low[None], high[None])
         machine = figures.architecture(0)
-        floor = self._model.chain.least_cycles(machine)
-        searches, counts = self._searches(machine), self._model.counts
-        for column in (0, 1):  # energy first: its mappings are mostly as quick as any
-            slack = (
-                np.array([s.slack(machine, float(f))[column] for s, f in zip(searches, floor, strict=True)]) * counts
-            )
-            allowed = tolerance * self._from_searches(machine)[column]
-            for k in np.argsort(-slack):
-                if slack.sum() <= allowed:
-                    break
-                if slack[k] > 0.0:
-                    (searches[k].search_cycles if column else searches[k].search_energy)(machine)
-                slack[k] = 0.0
-        return np.asarray(self._values(figures, area, leakage, [self._from_searches(machine)], metrics)[0])
+        names = [OBJECTIVES.get(m, m) for m in metrics]
+        if any(name != _PRODUCT for name in names):
+            for column in (0, 1):  # energy first: its mappings are mostly as quick as any
+                self._searches.search(machine, column, tolerance)
+        if _PRODUCT in names:
+            self._searches.search_products(machine, self._beside(figures, leakage)[0], tolerance)
+        return np.asarray(self._values(figures, area, leakage, [self._searches.known(machine)], metrics)[0])
+
+    def _beside(self, figures: Figures, leakage: Floats) -> list[Beside]:
+        """What machines spend beside the mappings of their layers: ``n``."""
+        cycles, energy_pj = self._model.vector.on(figures)
+        per_cycle = leakage * 1e12 / figures.clock_hz
+        return [Beside(float(e), float(c), float(w)) for e, c, w in zip(energy_pj, cycles, per_cycle, strict=True)]
 
     def suggested(self, low: Indices, high: Indices, metrics: Sequence[str]) -> Indices | None:
         """The design of a box on which mappings found by searches are best, parameter by parameter: ``d``; None without mappings."""
         figures, _, _ = self._figures.of(low[None], high[None])
         machine = figures.architecture(0)
-        searches = self._searches(machine)
+        searches = self._searches.of(machine)
         mappings = [s.best_mapping(machine) for s in searches]
         if any(m is None for m in mappings):
             return None
@@ -145,7 +158,7 @@ class BoxBounds:
                     [s.score(figures.architecture(k), m) for s, m in zip(searches, mappings, strict=True) if m]
                 )
                 found.append(tuple(float(v) for v in self._model.counts @ each))
-            values = self._values(figures, area, leakage, [(e, c) for e, c in found], metrics)
+            values = self._values(figures, area, leakage, [(e, c) for e, c in found], metrics, exactly=False)
             return np.asarray(np.log(values).sum(axis=1))
 
         row = high.copy()
@@ -158,30 +171,3 @@ class BoxBounds:
                 return None
             row = rows[int(np.argmin(scores))]
         return row
-
-    def _from_searches(self, machine: Architecture) -> tuple[float, float]:
-        """Energy in pJ and cycles of all layers from what searches showed so far."""
-        floor = self._model.chain.least_cycles(machine)
-        energy_pj = cycles = 0.0
-        for k, (searches, count) in enumerate(zip(self._searches(machine), self._model.counts, strict=True)):
-            least_pj, least = searches.known(machine, float(floor[k]))
-            energy_pj += count * least_pj
-            cycles += count * math.ceil(least * (1.0 - 1e-12) - 1e-6)
-        return energy_pj, cycles
-
-    def _searches(self, machine: Architecture) -> list[LayerSearches]:
-        """Those of each layer on machines that differ in sizes and prices alone."""
-        key = tuple(
-            (v.word_bits, v.one_element_per_word, v.keep, v.ports, v.fanout.links, _bus(v.fanout))
-            for v in machine.levels
-        )
-        if key not in self._found:
-            chain = self._model.chain
-            self._found[key] = [LayerSearches(facts, chain.counts_of) for facts in self._model.layers]
-        return self._found[key]
-
-
-def _bus(fanout: Fanout) -> tuple[int, int] | None:
-    """The sides of a bus whose words cost energy: a longer one is dearer, so machines that differ in it do not stand for each other."""
-    costs = fanout.links is not Links.SYSTOLIC and fanout.hop_pj_per_bit > 0.0
-    return (fanout.x, fanout.y) if costs else None

@@ -15,6 +15,7 @@ from codesign.bounds.buffered import BufferedTables, Split, is_buffered
 from codesign.bounds.chain import ChainTables
 from codesign.bounds.dram import DramTables
 from codesign.bounds.layer import LayerFacts
+from codesign.bounds.machine_searches import MachineSearches, optimistic
 from codesign.bounds.parts import Figures, Parts, figures_of, projected
 from codesign.bounds.structure import StructureSearches, prices_of, structure_of, with_prices
 from codesign.bounds.vector import VectorWork
@@ -41,6 +42,9 @@ SLOPES = (0.25, 0.5, 1.0, 2.0, 4.0)
 WORTH_A_SEARCH = 3
 """Open designs that must share a whole machine, prices and bandwidths aside, before its least energy is searched: it takes as long as
 evaluating one of them."""
+
+LEFT = 1e-3
+"""Share of a machine's energy that layers left out of a search may still add together."""
 
 RELATIVES = 256
 """Designs that one search of a structure stands for at most."""
@@ -115,6 +119,7 @@ class DesignBounds:
         self.buffered = BufferedTables(self.layers, self.counts, self.dram)
         self.chain = ChainTables(self.layers, self.counts, self.dram)
         self.searches = StructureSearches(self.layers, self.counts)
+        self.machines = MachineSearches(self.layers, self.counts, self.chain)
         self.vector = VectorWork.of(self._workload)
 
     @property
@@ -322,7 +327,7 @@ class BoundTable:
     # ---- sharper bounds --------------------------------------------------------------------------
 
     def sharpen(self, at: Indices, peers: Indices) -> bool:
-        """Raise the energy bound of designs and of those of their structure among the peers by exact searches (rule LB8).
+        """Raise the energy bound of designs and of related ones among the peers by exact searches (rule LB8).
 
         Args:
             at: Designs to sharpen.
@@ -332,27 +337,37 @@ class BoundTable:
             Whether anything was searched: False once the sharpest bound is known.
         """
         done = False
-        for rung in (0, 1):
-            for design in at[self._sharp[at] == rung]:
-                if self._sharp[design] != rung:
-                    continue  # sharpened with another one
-                family = self._pieces[int(self._piece[design])][1] is not None
-                members = self._relatives(int(design), peers[self._sharp[peers] == rung], joint=rung == 1)
-                self._sharp[members] = rung + 1
-                if (rung == 0 and not family) or (
-                    rung == 1 and len(members) >= WORTH_A_SEARCH
-                ):  # tables of a family are as sharp
-                    self._search(members, joint=rung == 1)
-                    done = True
-            if done:
-                break
+        for design in at[self._sharp[at] == 0]:
+            if self._sharp[design]:
+                continue  # sharpened with another one
+            if self._pieces[int(self._piece[design])][1] is None:
+                self._search_layers(int(design), peers)
+                done = True
+                continue
+            members = self._relatives(int(design), peers[self._sharp[peers] == 0])
+            self._sharp[members] = 1
+            if len(members) >= WORTH_A_SEARCH:  # tables of the family are nearly as sharp
+                self._search(members)
+                done = True
         return done
 
-    def _relatives(self, design: int, peers: Indices, *, joint: bool) -> Indices:
-        """A design and at most `RELATIVES` peers whose machines differ in DRAM, and in the shared memory, at most.
+    def _relatives(self, design: int, peers: Indices) -> Indices:
+        """A design and at most `RELATIVES` peers whose machines differ in DRAM, and in prices of the shared memory, at most."""
+        figures, _ = self._pieces[int(self._piece[design])]
+        mine = int(self._within[design])
+        same = self._alike_arrays(design, peers)
+        at = self._within[same]
+        like = np.ones(len(same), dtype=np.bool_)
+        for depth in range(1, figures.depth):
+            if depth > 1 or figures.instances(1)[mine] > 1:
+                like &= figures.level[depth, at] == figures.level[depth, mine]
+            else:
+                sizes = np.array([v.capacity_bytes or np.inf for v in figures.levels[1]])
+                like &= sizes[figures.level[1, at]] == sizes[figures.level[1, mine]]
+        return np.union1d([design], same[like][:RELATIVES]).astype(np.int64)
 
-        With `joint` the shared memory has one size and differs in prices only.
-        """
+    def _alike_arrays(self, design: int, peers: Indices) -> Indices:
+        """Peers with the arrays of a design, and levels that differ in sizes and prices at most."""
         figures, _ = self._pieces[int(self._piece[design])]
         mine = int(self._within[design])
         same = peers[self._piece[peers] == self._piece[design]]
@@ -360,44 +375,53 @@ class BoundTable:
         like = np.ones(len(same), dtype=np.bool_)
         for depth in range(figures.depth):
             like &= figures.fanout[depth, at] == figures.fanout[depth, mine]
-            if depth > 1 or (depth == 1 and figures.instances(1)[mine] > 1):
-                like &= figures.level[depth, at] == figures.level[depth, mine]
-            elif depth == 1:
-                kinds = [(v.word_bits, v.keep, v.capacity_bytes if joint else None) for v in figures.levels[1]]
-                wanted = kinds[figures.level[1, mine]]
-                like &= np.array([kind == wanted for kind in kinds])[figures.level[1, at]]
-        return np.union1d([design], same[like][:RELATIVES]).astype(np.int64)
+            kinds = [(v.word_bits, v.keep, v.one_element_per_word, v.ports) for v in figures.levels[depth]]
+            wanted = kinds[figures.level[depth, mine]]
+            like &= np.array([kind == wanted for kind in kinds])[figures.level[depth, at]]
+        found: Indices = same[like]
+        return found
 
     def _architecture(self, design: int) -> Architecture:
         figures = self._pieces[int(self._piece[design])][0]
         return figures.architecture(int(self._within[design]))
 
-    @staticmethod
-    def _structure(architecture: Architecture, *, joint: bool) -> Architecture:
-        """With `joint` the whole machine, else the part inside shared memories of unlimited size."""
-        structure = structure_of(architecture)
-        if joint:
-            return structure
-        levels = tuple(
-            replace(level, capacity_bytes=None, kind=LevelKind.SRAM) if k and instances == 1 else level
-            for k, (level, instances) in enumerate(zip(structure.levels, structure.instances, strict=True))
-        )
-        return replace(structure, levels=levels)
-
-    def _search(self, members: Indices, *, joint: bool) -> None:
+    def _search(self, members: Indices) -> None:
+        """Search a whole machine at the least and the dearest prices of some designs; in between the least energy is concave."""
         model = self._model
         machines = [self._architecture(int(design)) for design in members]
-        structure = self._structure(machines[0], joint=joint)
         prices = np.array([prices_of(machine) for machine in machines])
-        inner = prices.copy()
-        if not joint:
-            inner[:, :4] = 0.0
-        chord = model.searches.chord(structure, inner.min(axis=0), inner.max(axis=0))
-        for design, machine, all_prices, own in zip(members, machines, prices, inner, strict=True):
+        chord = model.searches.chord(structure_of(machines[0]), prices.min(axis=0), prices.max(axis=0))
+        for design, machine, own in zip(members, machines, prices, strict=True):
             energy, left = chord.at(own)
-            rest, _ = model.chain.bound(with_prices(machine, left + (all_prices - own)))
-            total = (energy + rest + self.vector_pj[design]) * 1e-12
-            self.dynamic_j[design] = max(self.dynamic_j[design], total)
+            rest, _ = model.chain.bound(with_prices(machine, left))
+            self._raise(int(design), energy + rest)
+
+    def _search_layers(self, design: int, peers: Indices) -> None:
+        """Search the layers of a design's machine, and before it those of one that stands for all related open designs, where they are many.
+
+        Bandwidths do not matter, so designs that differ in them share a machine.
+        """
+        searches = self._model.machines
+        related = np.union1d([design], self._alike_arrays(design, peers)[:RELATIVES]).astype(np.int64)
+        machines: dict[Architecture, list[int]] = {}
+        for k in related:
+            architecture = self._architecture(int(k))
+            machines.setdefault(with_prices(architecture, prices_of(architecture)), []).append(int(k))
+        own = next(m for m, designs in machines.items() if design in designs)
+        if len(machines) >= WORTH_A_SEARCH:
+            for dear in (False, True):
+                searches.search(optimistic(list(machines), dear=dear), 0, LEFT)
+        searches.search(own, 0, LEFT)
+        for machine, designs in machines.items():
+            energy_pj, _ = searches.known(machine)
+            for k in designs:
+                self._raise(k, energy_pj)
+        self._sharp[machines[own]] = 1
+
+    def _raise(self, design: int, energy_pj: float) -> None:
+        """A bound on the energy of a design's layers, beside the vector operators."""
+        total = (energy_pj + self.vector_pj[design]) * 1e-12
+        self.dynamic_j[design] = max(self.dynamic_j[design], total)
 
 
 def _numbered(machine: Indices, others: Sequence[Indices]) -> Indices:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.arch.architecture import Architecture
-from codesign.bounds.dram import least_cycles, least_energy
+from codesign.bounds.dram import least_cycles, least_energy, least_product
 from codesign.bounds.layer import LayerFacts
 from codesign.bounds.structure import prices_of, with_prices
 from codesign.core.errors import UserError
@@ -20,6 +20,9 @@ Floats = NDArray[np.float64]
 
 POOL = 24
 """Mappings that are tried on other machines, the latest ones."""
+
+NEAREST = 12
+"""Searches that are mixed, those of the nearest prices."""
 
 
 @final
@@ -41,6 +44,9 @@ class LayerSearches:
         self._energies: list[float] = []
         self._quick_sizes: list[Floats] = []
         self._cycles: list[float] = []
+        self._product_sizes: list[Floats] = []
+        self._product_prices: list[Floats] = []
+        self._products: list[float] = []
         self._mappings: list[Mapping] = []
 
     def known(self, machine: Architecture, floor: float) -> tuple[float, float]:
@@ -49,14 +55,28 @@ class LayerSearches:
         counts = self._counts_of(self._facts, machine)
         least = float(counts @ prices)
         if self._energies:
-            more = prices - np.array(self._prices)
-            holds = (more >= 0.0).all(axis=1) & (np.array(self._sizes) >= sizes).all(axis=1)
-            if holds.any():
-                least = max(least, float((np.array(self._energies) + more @ counts)[holds].max()))
+            holds = (np.array(self._sizes) >= sizes).all(axis=1)
+            least = max(least, between(np.array(self._prices)[holds], np.array(self._energies)[holds], prices, counts))
         if self._cycles:
             holds = (np.array(self._quick_sizes) >= sizes).all(axis=1)
             floor = max([floor, *np.array(self._cycles)[holds].tolist()])
         return least, floor
+
+    def known_product(self, machine: Architecture, least_pj: float, least: float) -> float:
+        """Energy times cycles that no mapping is below (rule LB14), given the least of each: pJ cycles."""
+        product = least_pj * least
+        if self._products:
+            prices, counts = prices_of(machine), self._counts_of(self._facts, machine)
+            more = prices - np.array(self._product_prices)
+            holds = (more >= 0.0).all(axis=1) & (np.array(self._product_sizes) >= sizes_of(machine)).all(axis=1)
+            if holds.any():
+                product = max(product, float((np.array(self._products) + more @ counts * least)[holds].max()))
+        return product
+
+    def scores(self, machine: Architecture) -> list[tuple[float, float]]:
+        """Energy in pJ and cycles of the mappings known that fit a machine."""
+        scored = (self.score(machine, mapping) for mapping in self._mappings)
+        return [(energy, cycles) for energy, cycles in scored if math.isfinite(energy)]
 
     def slack(self, machine: Architecture, floor: float) -> tuple[float, float]:
         """How far the best mappings known are above what is known: pJ and cycles; infinite without a mapping."""
@@ -67,7 +87,8 @@ class LayerSearches:
 
     def search_energy(self, machine: Architecture) -> None:
         """Find the least energy on a machine."""
-        found, mapping = least_energy(self._facts.computation, with_prices(machine, prices_of(machine)))
+        plain = with_prices(machine, prices_of(machine))
+        found, mapping = least_energy(self._facts.computation, plain, self._start(plain, 0))
         self._sizes.append(_without_bandwidth(sizes_of(machine)))
         self._prices.append(prices_of(machine))
         self._energies.append(found)
@@ -75,10 +96,26 @@ class LayerSearches:
 
     def search_cycles(self, machine: Architecture) -> None:
         """Find the least latency on a machine."""
-        found, mapping = least_cycles(self._facts.computation, _without_prices(machine))
+        plain = _without_prices(machine)
+        found, mapping = least_cycles(self._facts.computation, plain, self._start(plain, 1))
         self._quick_sizes.append(sizes_of(machine))
         self._cycles.append(found)
         self._remember(mapping)
+
+    def search_product(self, machine: Architecture) -> None:
+        """Find the least energy times latency on a machine."""
+        found, mapping = least_product(self._facts.computation, machine, self._start(machine, 2))
+        self._product_sizes.append(sizes_of(machine))
+        self._product_prices.append(prices_of(machine))
+        self._products.append(found)
+        self._remember(mapping)
+
+    def _start(self, machine: Architecture, column: int) -> Mapping | None:
+        """The mapping known with the least energy (0), cycles (1) or product of both (2) on a machine; None where none fits."""
+        scores = (self.score(machine, mapping) for mapping in self._mappings)
+        values = [(energy, cycles, energy * cycles)[column] for energy, cycles in scores]
+        best = min(values, default=math.inf)
+        return self._mappings[values.index(best)] if math.isfinite(best) else None
 
     def _remember(self, mapping: Mapping | None) -> None:
         """Keep a mapping to be tried elsewhere."""
@@ -98,6 +135,45 @@ class LayerSearches:
         except UserError:  # more children than the machine has
             return math.inf, math.inf
         return (math.inf, math.inf) if isinstance(cost, Infeasible) else (cost.energy_pj, float(cost.latency_cycles))
+
+
+def between(searched: Floats, energies: Floats, prices: Floats, counts: Floats) -> float:
+    """The most that one search, or a mixture of two, shows of the least energy at some prices (rule LB8).
+
+    The least energy is concave and homogeneous in prices: at a mixture of two searched vectors it is at least the mixture of what was found, and
+    what is left of the prices costs at least the least accesses.
+
+    Args:
+        searched: Prices of the searches: ``n x p``.
+        energies: Least energies found: ``n``.
+        prices: Asked for: ``p``.
+        counts: Least accesses: ``p``.
+    """
+    if not len(energies):
+        return 0.0
+    if np.isinf(energies).any():  # nothing fits a machine that can do more
+        return math.inf
+    if len(energies) > NEAREST:
+        nearest = np.argsort(np.abs(prices - searched) @ counts, kind="stable")[:NEAREST]
+        searched, energies = searched[nearest], energies[nearest]
+    slack = prices - searched
+    margin = energies - searched @ counts  # what a search adds to the least accesses
+    alone = (slack >= 0.0).all(axis=1)
+    best = float(margin[alone].max()) if alone.any() else -math.inf
+    step = searched[None] - searched[:, None]  # a share t of it is added to the first: t x step <= slack
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = slack[:, None] / step
+        most = np.where(step > 0.0, share, math.inf).min(axis=2)
+        least = np.where(step < 0.0, share, -math.inf).max(axis=2)
+    fixed = ((step != 0.0) | (slack[:, None] >= 0.0)).all(axis=2)
+    low, high = np.maximum(least, 0.0), np.minimum(most, 1.0)
+    works = fixed & (low <= high)
+    if works.any():
+        first, second = np.nonzero(works)
+        rise = margin[second] - margin[first]
+        ends = margin[first][:, None] + rise[:, None] * np.stack([low[works], high[works]], axis=1)
+        best = max(best, float(ends.max()))
+    return best + float(prices @ counts) if math.isfinite(best) else 0.0
 
 
 def sizes_of(machine: Architecture) -> Floats:

@@ -216,7 +216,7 @@ def _of_trial(request: Request) -> "tuple[Job, Netlist]":
         raise UserError(
             error.message,
             where=f"layer {chosen!r} of trial {request.trial}",
-            hint="--remap searches a mapping that fits",
+            hint="--remap searches a mapping that fits; all trials of explore --space scratchpad-built do",
         ) from None
 
 

@@ -1,6 +1,6 @@
 """`codesign schedule`: how a whole network runs on one accelerator, by one of several schedulers.
 
-The schedulers come in families, one module each (`schedule_soma`, `schedule_cosma`), that say which
+The schedulers come in families, one module each (`schedule_soma`, `schedule_fused`, `schedule_cosma`), that say which
 names they answer to and which options they read. An option that the chosen scheduler would not read is refused.
 """
 
@@ -27,7 +27,7 @@ class SchedulerFamily(Protocol):
         """Schedule and print."""
 
 
-FAMILIES = ("schedule_soma", "schedule_cosma")
+FAMILIES = ("schedule_soma", "schedule_fused", "schedule_cosma")
 DEFAULT_SCHEDULER = "soma"
 """Where the options imply none."""
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
-from codesign.cli import schedule_cosma, schedule_soma
+from codesign.cli import schedule_cosma, schedule_fused, schedule_soma
 from codesign.cli.schedule_options import ScheduleOptions
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import write_json
@@ -12,6 +12,7 @@ from codesign.core.json_types import JsonObject
 
 if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture
+    from codesign.scheduling.protocol import ScheduleResult
 
 _SHARED = frozenset(
     {
@@ -71,7 +72,11 @@ def run(options: ScheduleOptions) -> None:
         UserError: A scheduler that cannot be compared, an option that only some of them read, no accelerator.
     """
     names = options.scheduler.replace(",", " ").split()
-    known = [*schedule_soma.SCHEDULERS, *(n for n in schedule_cosma.SCHEDULERS if n != "allocate")]
+    known = [
+        *schedule_soma.SCHEDULERS,
+        *schedule_fused.SCHEDULERS,
+        *(n for n in schedule_cosma.SCHEDULERS if n != "allocate"),
+    ]
     for name in names:
         if name not in known:
             raise unknown_name("scheduler", name, known)
@@ -83,10 +88,7 @@ def run(options: ScheduleOptions) -> None:
         raise UserError(
             "a comparison of schedulers needs one accelerator for all of them", hint="--arch, e.g. soma-edge"
         )
-    rows = [
-        _soma(replace(options, scheduler=n)) if n in schedule_soma.SCHEDULERS else _cosma(replace(options, scheduler=n))
-        for n in names
-    ]
+    rows = [_row(replace(options, scheduler=n)) for n in names]
     document = {"network": options.network, "architecture": options.arch, "schedules": [_to_json(row) for row in rows]}
     if options.out is not None:
         write_json(options.out, document)
@@ -94,6 +96,31 @@ def run(options: ScheduleOptions) -> None:
         print(json.dumps(document))
     else:
         _print(rows, options)
+
+
+def _row(options: ScheduleOptions) -> Row:
+    if options.scheduler in schedule_soma.SCHEDULERS:
+        return _soma(options)
+    return _fused(options) if options.scheduler in schedule_fused.SCHEDULERS else _cosma(options)
+
+
+def _fused(options: ScheduleOptions) -> Row:
+    graph, result = schedule_fused.find(options)
+    row = Row(options.scheduler, len(graph.operators), graph.macs, graph.weight_bytes)
+    if result.infeasible is not None:
+        return replace(row, reason=result.infeasible.detail)
+    return replace(
+        row,
+        dram_bytes=result.dram_bytes,
+        peak_buffer_bytes=result.peak_buffer_bytes,
+        latency_cycles=None if result.latency_cycles is None else round(result.latency_cycles),
+        energy_pj=result.energy_pj,
+        proof=_proof(result),
+    )
+
+
+def _proof(result: "ScheduleResult") -> str:
+    return result.proof.value if not result.gap else f"gap {100 * result.gap:.2f} %"
 
 
 def _soma(options: ScheduleOptions) -> Row:
@@ -109,7 +136,7 @@ def _soma(options: ScheduleOptions) -> Row:
         latency_cycles=schedule.latency_cycles,
         energy_pj=result.energy_pj,
         traffic_cycles=float(schedule.parsed.channel_cycles),
-        proof=result.found.proof,
+        proof=_proof(result),
     )
 
 
@@ -179,7 +206,8 @@ def _print(rows: list[Row], options: ScheduleOptions) -> None:
         if row.reason:
             console.print(f"{row.scheduler}: infeasible: {row.reason}", highlight=False)
     console.print(
-        "soma cuts operators into tiles and models arithmetic; cosma and its baselines hold whole tensors and model off-chip "
+        "soma cuts operators into tiles and models arithmetic, DRAM beside it; fused maps each operator under LoopTree's rules, one "
+        "after another; cosma and its baselines hold whole tensors and model off-chip "
         "traffic alone (-: not modelled). Weights cross once in all of them; biases and normalisation constants cross in cosma only.",
         highlight=False,
     )

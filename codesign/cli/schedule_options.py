@@ -19,7 +19,7 @@ class ScheduleOptions:
     scheduler: Annotated[
         str,
         typer.Option(
-            help="soma, cocco, unfused (fusion and DRAM timing); cosma (order, scratchpad, spills); allocate (addresses only). Several names, e.g. soma cosma: side by side on one --arch. "
+            help="soma, cocco, unfused (fusion and DRAM timing); fused (fusion with each operator's mapping inside, proven); cosma (order, scratchpad, spills); allocate (addresses only). Several names, e.g. soma cosma: side by side on one --arch. "
             "Default: cosma for a graph in bytes or --parameters, allocate for --buffers, else soma.",
             show_default=False,
         ),

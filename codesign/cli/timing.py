@@ -42,7 +42,8 @@ class TimingRequest:
         str | None,
         option(
             _PANEL,
-            help="Name or YAML file of the machine's timing constants; by default those named like the architecture, else no latencies.",
+            help="Name or YAML file of the machine's timing constants; by default those named like the architecture, else no latencies. "
+            "`generated`: the hardware that `codesign build` generates.",
         ),
     ] = None
     trace: Annotated[
@@ -78,15 +79,19 @@ class TimingRequest:
     ) -> "tuple[Run | Infeasible, float]":
         """Simulate a mapping, write its trace; returns the run and the seconds it took."""
         from codesign.cost.cost import Infeasible
-        from codesign.timing.simulate import simulate
+        from codesign.hardware.timed import timed_run
+        from codesign.timing.table import Overlap
         from codesign.timing.trace import EVENT_LIMIT, write_trace
 
         started = time.perf_counter()
-        run = simulate(
+        constants = self.constants(architecture)
+        if constants.overlap is Overlap.GENERATED and self.trace is not None:
+            raise UserError("--trace: a run of generated hardware has no timeline", hint="leave out --trace")
+        run = timed_run(
             computation,
             architecture,
             mapping,
-            self.constants(architecture),
+            constants,
             reuse=reuse,
             events=EVENT_LIMIT if self.trace is not None else 0,
             operation_limit=self.operation_limit,

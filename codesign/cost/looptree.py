@@ -74,20 +74,25 @@ class NestCost:
         return goal.of(self.energy, self.seconds, leak_w)
 
 
-def evaluate(operator: Operator, machine: Machine, nest: Nest) -> NestCost:
+def evaluate(operator: Operator, machine: Machine, nest: Nest, on_chip: frozenset[str] = frozenset()) -> NestCost:
     """Cost of a nest; the outermost memory holds every tensor whole, above all loops.
+
+    Args:
+        operator, machine, nest: What runs, on what, how.
+        on_chip: Intermediates that the outermost memory does not hold: nothing of them is moved outside their first node (F2).
 
     Raises:
         UserError: The nest breaks a rule; the message names it.
     """
-    check(operator, machine, nest)
+    check(operator, machine, nest, on_chip)
     n = len(machine.memories)
     reads: dict[tuple[int, str], float] = defaultdict(float)
     writes: dict[tuple[int, str], float] = defaultdict(float)
     held: dict[int, float] = defaultdict(float)
     for tensor in operator.operands:
         places = [(x.level, i) for i, x in enumerate(nest) if isinstance(x, Store) and x.tensor == tensor.name]
-        chain = [(0, -1), *places, (n, len(nest))]
+        begin = [] if tensor.name in on_chip else [(0, -1)]
+        chain = [*begin, *places, (n, len(nest))]
         for (outer, start), (inner, stop) in itertools.pairwise(chain):
             fill, back, copies = _moved(operator, machine, nest, tensor, (outer, start), (inner, stop))
             away = machine.memories[outer].width(tensor) / copies
@@ -186,8 +191,8 @@ def _used(operator: Operator, nest: Nest, level: int) -> float:
     return used
 
 
-def check(operator: Operator, machine: Machine, nest: Nest) -> None:
-    """Whether a nest keeps the rules of its form (U1, U4, U7, U9).
+def check(operator: Operator, machine: Machine, nest: Nest, on_chip: frozenset[str] = frozenset()) -> None:
+    """Whether a nest keeps the rules of its form (U1, U4, U7, U9); tensors `on_chip` are not in the outermost memory.
 
     Raises:
         UserError: It does not.
@@ -225,7 +230,7 @@ def check(operator: Operator, machine: Machine, nest: Nest) -> None:
     keeps = tuple(
         frozenset(x.tensor for x in nest if isinstance(x, Store) and x.level == m)
         if m
-        else frozenset(t.name for t in operator.operands)
+        else frozenset(t.name for t in operator.operands) - on_chip
         for m in range(n)
     )
     if keeps not in machine.keeps:

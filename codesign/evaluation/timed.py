@@ -22,13 +22,14 @@ from codesign.evaluation.detail import NoDetail
 from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.network import LayerResult, evaluate_workload
 from codesign.evaluation.records import LayerRecord
+from codesign.hardware.timed import timed_run, timing_at
 from codesign.mappers.annealing import AnnealingMapper
 from codesign.mappers.exact.halved_buffers import map_with_room
 from codesign.mappers.exact.mapper import ExactMapper
 from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping, Temporal
-from codesign.timing.simulate import OPERATION_LIMIT, Event, Run, simulate
+from codesign.timing.simulate import OPERATION_LIMIT, Event, Run
 from codesign.timing.table import Timing, load_timing, tile_buffers, timing_for
 from codesign.workloads.computation import Computation
 
@@ -108,7 +109,7 @@ def rank_by_events(
     timing = timing_for(architecture) if timing is None else timing
     found = []
     for mapping, cost in best:
-        run = simulate(computation, architecture, mapping, timing, reuse=reuse)
+        run = timed_run(computation, architecture, mapping, timing, reuse=reuse)
         if isinstance(run, Run):
             found.append(Candidate(mapping, cost, run))
     return sorted(found, key=lambda c: (c.value(objective), _analytic(c.cost, objective)))
@@ -340,7 +341,7 @@ def time_mappings(
     started = time.perf_counter()
 
     def run_of(layer: MappedLayer, events: int = 0) -> Run:
-        run = simulate(
+        run = timed_run(
             layer.computation,
             architecture,
             layer.mapping,
@@ -417,7 +418,7 @@ class EventEvaluator:
         """Evaluate one design."""
         started = time.perf_counter()
         judged, architecture = self.inner, self.inner.space.build(point)
-        timing = timing_for(architecture) if self.table is None else load_timing(self.table)
+        timing = timing_for(architecture) if self.table is None else timing_at(load_timing(self.table), point)
         described = describe_architecture(architecture)
         mapper = EventMapper(judged.mapper, timing, self.candidates)
         result = evaluate_workload(judged.workload, architecture, mapper, judged.options)

@@ -10,7 +10,7 @@ from codesign.hardware.bench import LATENCY_CYCLES
 from codesign.hardware.execute import Job, random_values
 from codesign.hardware.parameters import Control, Parameters
 from codesign.hardware.verilator import LIMIT_CYCLES, bench_flags, bench_text, input_bytes
-from codesign.hardware.verilog import Netlist
+from codesign.hardware.verilog import Netlist, bench_top
 
 PORT_TEXT = {
     "clk": "clock", "rst": "synchronous reset, high", "start": "one cycle high: begin", "busy": "high while at work",
@@ -39,6 +39,7 @@ def write_build(folder: Path, netlist: Netlist, job: Job, seed: int) -> tuple[st
     memory = image.memory(values)
     texts = {
         f"{p.name}.v": netlist.simulation,
+        "bench.v": netlist.bench,
         "black_boxes.v": netlist.black_boxes,
         "testbench.cpp": bench_text(),
         "Makefile": _makefile(p),
@@ -69,11 +70,11 @@ def _makefile(p: Parameters) -> str:
     flags = " ".join(bench_flags(p))
     return (
         "# make run: build the simulation and run it; make lint: check the Verilog.\nVERILATOR ?= verilator\n\n"
-        f"simulation: {p.name}.v testbench.cpp\n"
+        f"simulation: {p.name}.v bench.v testbench.cpp\n"
         "\t$(VERILATOR) --cc --exe --build -O3 --x-assign fast --x-initial fast --no-assert -Wno-fatal --prefix Vtop "
-        f'--top-module {p.name} -CFLAGS "-std=c++17 -O2 {flags}" '
+        f'--top-module {bench_top(p.name)} -CFLAGS "-std=c++17 -O2 {flags}" '
         '-MAKEFLAGS "CFG_CXXFLAGS_PCH_I=-include CFG_LDLIBS_THREADS=-pthread" '
-        f"-o ../simulation {p.name}.v testbench.cpp\n\n"
+        f"-o ../simulation {p.name}.v bench.v testbench.cpp\n\n"
         "run: simulation\n\t./simulation input.bin output.bin\n\n"
         f"lint:\n\t$(VERILATOR) --lint-only -Wall --top-module {p.name} {p.name}.v\n\n"
         "clean:\n\trm -rf obj_dir simulation output.bin\n\n.PHONY: run lint clean\n"

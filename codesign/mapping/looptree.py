@@ -4,7 +4,8 @@ Units are the caller's: energies in joules, times in seconds, sizes in bits; not
 """
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 
@@ -118,6 +119,7 @@ class Fanout:
         dims: Dimensions whose loops may be laid out here.
         shared: Tensors that are sent once to instances that want the same words, or summed on the way.
         min_usage: Part of the instances that must be used, or as much as can be.
+        fewest: Only as few dimensions are laid out here as reach that use.
     """
 
     name: str
@@ -125,6 +127,7 @@ class Fanout:
     dims: frozenset[str]
     shared: frozenset[str]
     min_usage: float = 0.0
+    fewest: bool = False
 
 
 @dataclass(frozen=True)
@@ -146,6 +149,27 @@ class Machine:
     mac_seconds: float
     leak_w: float
     keeps: tuple[tuple[frozenset[str], ...], ...]
+
+
+def renamed(machine: Machine, tensors: Mapping[str, str], dims: Mapping[str, str]) -> Machine:
+    """The same machine for an operator whose tensors and dimensions have other names."""
+
+    def named(names: frozenset[str]) -> frozenset[str]:
+        return frozenset(tensors[n] for n in names if n in tensors)
+
+    return replace(
+        machine,
+        memories=tuple(
+            replace(m, bits={tensors[n]: b for n, b in m.bits.items() if n in tensors}) for m in machine.memories
+        ),
+        fanouts=tuple(
+            tuple(
+                replace(a, dims=frozenset(dims[d] for d in a.dims if d in dims), shared=named(a.shared)) for a in axes
+            )
+            for axes in machine.fanouts
+        ),
+        keeps=tuple(tuple(named(level) for level in keep) for keep in machine.keeps),
+    )
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from codesign.scheduling.protocol import Scheduler
 
 _SOMA = "codesign.scheduling.soma.scheduler:SomaScheduler"
 _COSMA = "codesign.scheduling.cosma.scheduler:CosmaScheduler"
+_FUSED = "codesign.scheduling.fused.scheduler:FusedScheduler"
 _RULES = ("belady", "lru", "greedy")
 
 SCHEDULERS: dict[str, tuple[str, str]] = {
@@ -14,6 +15,7 @@ SCHEDULERS: dict[str, tuple[str, str]] = {
     "soma-paper": (_SOMA, "SoMa's search as published"),
     "cocco": (_SOMA, "fusion of whole layers (Cocco)"),
     "unfused": (_SOMA, "layer by layer, double-buffered"),
+    "fused": (_FUSED, "layer fusion with each operator's own mapping inside, proven (LoopTree's rules)"),
     "cosma": (_COSMA, "operator order, scratchpad addresses and spills, proven (COSMA)"),
     **{rule: (_COSMA, f"the order as loaded, {rule} replacement") for rule in _RULES},
     **{f"{rule}-mpmf": (_COSMA, f"the order of least peak, {rule} replacement") for rule in _RULES},

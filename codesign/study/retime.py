@@ -12,6 +12,7 @@ from codesign.evaluation.detail import LayersDetail, detail_of
 from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.replay import recorded_space, replay_layers
 from codesign.evaluation.timed import TimedNetwork, time_mappings, with_latency
+from codesign.hardware.timed import timing_at
 from codesign.optim.pareto import nondominated
 from codesign.study.study import Study, Trial
 from codesign.timing.table import load_timing, timing_for
@@ -70,7 +71,7 @@ def time_front(study: Study, table: str | None = None) -> tuple[TimedDesign, ...
 def _time_design(study: Study, trial: Trial, table: str | None) -> tuple[TimedNetwork, dict[str, float]]:
     space = recorded_space(study.config)
     architecture = space.build(trial.point)
-    timing = timing_for(architecture) if table is None else load_timing(table)
+    timing = timing_for(architecture) if table is None else timing_at(load_timing(table), trial.point)
     record = study.detail(trial.number)
     detail = detail_of(record)
     assert isinstance(detail, LayersDetail)

@@ -134,6 +134,11 @@ def simulate(
     if operation_limit < 1:
         raise UserError(f"`operation_limit` must be >= 1, got {operation_limit}")
     timing = timing_for(architecture) if timing is None else timing
+    if timing.overlap is Overlap.GENERATED:
+        raise UserError(
+            f"timing table {timing.name!r} is of generated hardware, the event engine does not run it",
+            hint="take evaluate, map or explore with --timing event",
+        )
     machine = encode_timing(timing, architecture)
     if reuse is Reuse.WHOLE:
         raise UserError("the event tier does not know the reuse rule 'whole'", hint="take timeloop, walk or resident")

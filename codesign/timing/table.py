@@ -25,10 +25,12 @@ class Overlap(Enum):
 
     EVENTS: operations wait for data, buffers and ports.
     PERFECT: nothing waits; the busiest resource alone says how long a run takes. This is the analytical model.
+    GENERATED: what generated hardware overlaps (`codesign.hardware.timed`); the event engine refuses it.
     """
 
     EVENTS = "events"
     PERFECT = "perfect"
+    GENERATED = "generated"
 
 
 class Transfers(Enum):

@@ -139,6 +139,9 @@ def blind(operators: tuple[Operator, Operator], machine: Machine, goal: Goal) ->
 def check_tree(found: Schedule, operators: tuple[Operator, Operator], capacity: float, goal: Goal, leak: float) -> None:
     """The tree has all operators in order, the cost of the schedule, and fits."""
     assert [name for part in found.parts for name in part.operators] == [o.name for o in operators]
+    cost = found.cost()  # nest by nest, without the search
+    assert goal.of(cost.energy, cost.seconds, leak) == pytest.approx(found.value, rel=1e-9)
+    assert cost.peak_bits <= capacity
     energy = sum(part.energy for part in found.parts)
     seconds = sum(part.seconds for part in found.parts)
     assert goal.of(energy, seconds, leak) == pytest.approx(found.value, rel=1e-12)
@@ -150,7 +153,7 @@ def check_tree(found: Schedule, operators: tuple[Operator, Operator], capacity: 
             tile = {**operators[0].bounds, **shared}
             assert part.bits >= tile["m"] * tile["j"]
             assert sum(leaf.energy for leaf in part.parts) == pytest.approx(part.energy)
-    text = found.lines()
+    text = found.tree(nests=True)
     assert text and all(any(o.name in line for line in text) for o in operators)
 
 

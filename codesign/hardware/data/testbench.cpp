@@ -3,6 +3,8 @@
 //   u64 latency, limit, writes, array words, dma words, memory bytes, regions; writes as u32 address, u32 data; words as u64;
 //   regions as u64 first, u64 end; the memory. OUTPUT: the memory, then of every byte
 //   the cycle in which it was last written (u32, 0 for never); counters go to the standard output.
+// The machine stands in a module that registers every input. So the next cycle's inputs are set while a cycle's outputs are read, and
+// each cycle's logic is evaluated once, after the clock's edge.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -52,26 +54,30 @@ int main(int argc, char** argv) {
 
   VerilatedContext context;
   Vtop top(&context);
-  auto edge = [&] { top.clk = 1; top.eval(); top.clk = 0; top.eval(); };
-  top.clk = 0; top.rst = 1; top.start = 0; top.cfg_we = 0; top.r_valid = 0; top.w_ready = 0;
-  top.ar_ready = 1; top.aw_ready = 1; top.eval(); edge();
+  auto step = [&] { top.clk = 0; top.eval(); top.clk = 1; top.eval(); };
+  top.rst = 1; top.start = 0; top.cfg_we = 0; top.r_valid = 0; top.w_ready = 0; top.ar_ready = 1; top.aw_ready = 1;
+  step();
   top.rst = 0; top.cfg_we = 1;
-  for (size_t i = 0; i < writes.size(); i += 2) { top.cfg_addr = writes[i]; top.cfg_data = writes[i + 1]; top.eval(); edge(); }
-  top.cfg_we = 0; top.start = 1; top.eval(); edge(); top.start = 0;
+  for (size_t i = 0; i < writes.size(); i += 2) { top.cfg_addr = writes[i]; top.cfg_data = writes[i + 1]; step(); }
+  top.cfg_we = 0; top.start = 1; step(); top.start = 0;
   uint64_t cycles = 0, multiplied = 0, begun = 0, written = 0, summed = 0;
   uint64_t ra = 0, rn = 0, rwait = 0, wa = 0, wn = 0, wwait = 0;
   size_t aq = 0, dq = 0;
   (void)aq; (void)dq;
-  auto started = std::chrono::steady_clock::now();
-  for (;;) {
-    const bool rv = rn && !rwait, wr = wn && !wwait;
+  bool rv = false, wr = false;  // what the machine sees in the cycle at hand
+  auto next = [&] {
+    rv = rn && !rwait; wr = wn && !wwait;
     top.r_valid = rv; top.w_ready = wr;
     if (rv) memcpy(&top.r_data, &memory[ra], BUS_BYTES);
 #ifdef QUEUES
     top.aq_valid = aq < array_words.size(); top.aq_word = top.aq_valid ? array_words[aq] : 0;
     top.dq_valid = dq < dma_words.size(); top.dq_word = top.dq_valid ? dma_words[dq] : 0;
 #endif
-    top.eval();
+    step();
+  };
+  auto started = std::chrono::steady_clock::now();
+  next();
+  for (;;) {
     if (!top.busy) break;
     if (rwait) rwait--;
     if (wwait) wwait--;
@@ -99,7 +105,7 @@ int main(int argc, char** argv) {
     if (top.aq_ready) aq++;
     if (top.dq_ready) dq++;
 #endif
-    edge();
+    next();
     if (++cycles > limit) { fprintf(stderr, "the machine is still busy after %llu cycles\n", (unsigned long long)limit); return 4; }
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();

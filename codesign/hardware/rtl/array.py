@@ -5,25 +5,10 @@ from amaranth.hdl import Cat, ClockSignal, Elaboratable, Instance, Module, Mux, 
 from codesign.arch.architecture import Links
 from codesign.hardware.parameters import LOCAL_WORD_BYTES, Parameters
 from codesign.hardware.rtl.memory import Ram
+from codesign.hardware.rtl.slot import adder_tree, or_tree
 
 OPERANDS = ("A", "B")
 TENSOR_CODE = {"A": 0, "B": 1, "O": 2}
-
-
-def adder_tree(terms: list[Value]) -> Value:
-    """Their sum in 32 bits, halved level by level."""
-    while len(terms) > 1:
-        pairs = [(terms[i] + terms[i + 1])[:32] for i in range(0, len(terms) - 1, 2)]
-        terms = pairs + terms[len(pairs) * 2 :]
-    return terms[0]
-
-
-def or_tree(terms: list[Value]) -> Value:
-    """Their bitwise or: at most one of them is not zero."""
-    while len(terms) > 1:
-        pairs = [terms[i] | terms[i + 1] for i in range(0, len(terms) - 1, 2)]
-        terms = pairs + terms[len(pairs) * 2 :]
-    return terms[0]
 
 
 class Wires:
@@ -47,8 +32,10 @@ class Wires:
             "line": 8 * p.line_bytes, "feed": 1, "fill": 1, "tensor": 2, "window": wide, "group": 7, "go": 1, "first": 1,
             "drain": 1, "la": p.local_bits, "lb": p.local_bits, "lo": p.local_bits, "ny": 7, "nx": 7, "nl": 7,
         }  # fmt: skip
-        self.emit, self.emit_group = Signal(name=f"{name}_emit"), Signal(7, name=f"{name}_emit_group")
-        self.fields = {k: Signal(bits, name=f"{name}_{k}") for k, bits in shapes.items()}
+        self.emit, self.emit_group = Signal(name=f"{name}_emit"), Signal(7, name=f"{name}_emit_group", reset_less=True)
+        self.fields = {
+            k: Signal(bits, name=f"{name}_{k}", reset_less=k not in ("feed", "go")) for k, bits in shapes.items()
+        }
         self.fields |= {"emit": self.emit, "emit_group": self.emit_group}
 
     def __getitem__(self, name: str) -> Signal:
@@ -65,7 +52,8 @@ def element_ports(p: Parameters) -> tuple[dict[str, Signal], dict[str, Signal]]:
     if p.links is Links.SYSTOLIC:
         inputs |= {"emit": 1, "sum_in": 32, "some_in": 1}
         outputs = {"sum_out": 32, "some_out": 1}
-    return {k: Signal(n, name=k) for k, n in inputs.items()}, {k: Signal(n, name=k) for k, n in outputs.items()}
+    made = {k: Signal(n, name=k, reset_less=k == "sum_out") for k, n in outputs.items()}
+    return {k: Signal(n, name=k) for k, n in inputs.items()}, made
 
 
 class ProcessingElement(Elaboratable):
@@ -82,9 +70,9 @@ class ProcessingElement(Elaboratable):
         through = [self.port["O"]] if "O" in self.port else []
         self.memory = Ram(p.local_bytes // LOCAL_WORD_BYTES, 32, 8, len(local), 1, through, instance) if local else None
         self.inputs, self.outputs = element_ports(p)
-        self.select = {t: Signal(p.offset_bits, name=f"select_{t}") for t in OPERANDS}
-        self.listens = {t: Signal(p.window_bits, name=f"listens_{t}") for t in OPERANDS}
-        self.head = Signal()
+        self.select = {t: Signal(p.offset_bits, name=f"select_{t}", reset_less=True) for t in OPERANDS}
+        self.listens = {t: Signal(p.window_bits, name=f"listens_{t}", reset_less=True) for t in OPERANDS}
+        self.head = Signal(reset_less=True)
 
     @property
     def ports(self) -> list[Signal]:
@@ -99,10 +87,12 @@ class ProcessingElement(Elaboratable):
         for k, t in enumerate(OPERANDS):
             with m.If(i["cfg"][k]):
                 m.d.sync += [self.select[t].eq(i["cfg_data"]), self.listens[t].eq(i["cfg_data"][8:])]
-        go1, drain1, first1, active1 = (Signal(name=n) for n in ("go1", "drain1", "first1", "active1"))
+        go1, drain1, first1, active1 = (
+            Signal(name=n, reset_less=n != "go1") for n in ("go1", "drain1", "first1", "active1")
+        )
         m.d.sync += [go1.eq(i["go"]), drain1.eq(i["drain"]), first1.eq(i["first"]), active1.eq(i["active"])]
         a, b = (self._operand(m, k, t) for k, t in enumerate(OPERANDS))
-        product = Signal(signed(16))
+        product = Signal(signed(16), reset_less=True)
         counts = Signal(name="counting")
         with m.If(go1):
             m.d.sync += counts.eq(active1)
@@ -118,24 +108,27 @@ class ProcessingElement(Elaboratable):
             self._fill(m)
         return m
 
-    def _byte(self, t: str) -> Value:
-        return self.inputs["line"].word_select(self.select[t], 8)
+    def _byte(self, m: Module, t: str) -> Signal:
+        """The byte of the line that is this element's."""
+        byte = Signal(8, name=f"line_byte_{t}")
+        m.d.comb += byte.eq(self.inputs["line"].word_select(self.select[t], 8))
+        return byte
 
     def _operand(self, m: Module, k: int, t: str) -> Signal:
         """The operand as the multiplier sees it one cycle after `go`."""
         i, operand = self.inputs, Signal(signed(8), name=f"operand_{t}")
         if t in self.port:
             assert self.memory is not None
-            address, byte = i["l" + t.lower()], Signal(2, name=f"byte_{t}")
+            address, byte = i["l" + t.lower()], Signal(2, name=f"byte_{t}", reset_less=True)
             port = self.port[t]
             m.d.comb += [self.memory.raddr[port].eq(address[2:]), self.memory.ren[port].eq(i["go"])]
             with m.If(i["go"]):
                 m.d.sync += byte.eq(address[:2])
             m.d.comb += operand.eq(Mux(i["ones"][k], 1, self.memory.rdata[port].word_select(byte, 8)))
             return operand
-        held = Signal(8, name=f"held_{t}")
+        held, byte = Signal(8, name=f"held_{t}", reset_less=True), self._byte(m, t)
         with m.If(i["feed"][k] & (i["window"] == self.listens[t])):
-            m.d.sync += held.eq(self._byte(t))
+            m.d.sync += held.eq(byte)
         m.d.comb += operand.eq(Mux(i["ones"][k], 1, held))
         return operand
 
@@ -143,8 +136,8 @@ class ProcessingElement(Elaboratable):
         """The local sum: read one cycle after `go`, written the next."""
         i, port = self.inputs, self.port["O"]
         assert self.memory is not None
-        lo1, lo2 = Signal(self.p.local_bits), Signal(self.p.local_bits)
-        write, first2 = Signal(), Signal()
+        lo1, lo2 = (Signal(self.p.local_bits, reset_less=True) for _ in range(2))
+        write, first2 = Signal(), Signal(reset_less=True)
         m.d.sync += [lo1.eq(i["lo"]), lo2.eq(lo1), write.eq(go1 & ~drain1 & active1), first2.eq(first1)]
         m.d.comb += [self.memory.raddr[port].eq(lo1[2:]), self.memory.ren[port].eq(go1)]
         m.d.comb += value.eq(self.memory.rdata[port])
@@ -168,9 +161,9 @@ class ProcessingElement(Elaboratable):
         for k, t in enumerate(OPERANDS):
             if t not in self.port:
                 continue
-            address = i["l" + t.lower()]
+            address, byte = i["l" + t.lower()], self._byte(m, t)
             with m.If(i["feed"][k] & i["fill"] & (i["window"] == self.listens[t]) & i["active"]):
-                m.d.comb += [memory.waddr[0].eq(address[2:]), memory.wdata[0].eq(self._byte(t).replicate(4))]
+                m.d.comb += [memory.waddr[0].eq(address[2:]), memory.wdata[0].eq(byte.replicate(4))]
                 m.d.comb += memory.wen[0].eq(1 << address[:2])
         if "O" in self.port:
             with m.If(i["cfg_head"]):
@@ -196,10 +189,10 @@ class Array(Elaboratable):
         self.row0 = Wires(p, "bus")
         self.cfg_pe, self.cfg_row, self.cfg_col = Signal(3), Signal(7), Signal(7)
         self.cfg_data, self.ones = Signal(32), Signal(2)
-        self.group = [Signal(7, name=f"group_{y}") for y in range(p.rows)]
-        self.column_window = [Signal(p.window_bits, name=f"column_window_{x}") for x in range(p.cols)]
-        self.slot = [Signal(6, name=f"slot_{x}") for x in range(p.cols)]
-        self.total = [Signal(32, name=f"total_{x}") for x in range(p.cols)]
+        self.group = [Signal(7, name=f"group_{y}", reset_less=True) for y in range(p.rows)]
+        self.column_window = [Signal(p.window_bits, name=f"column_window_{x}", reset_less=True) for x in range(p.cols)]
+        self.slot = [Signal(6, name=f"slot_{x}", reset_less=True) for x in range(p.cols)]
+        self.total = [Signal(32, name=f"total_{x}", reset_less=True) for x in range(p.cols)]
         self.some = Signal(p.cols)
 
     def elaborate(self, platform: object) -> Module:

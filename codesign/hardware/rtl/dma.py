@@ -187,7 +187,7 @@ class DmaWrite(_Engine):
         full = Signal(8 * p.bus_bytes)
         m.d.comb += [full.eq(joined | beat), self.data.eq(full), self.data_valid.eq(pending & ends_now)]
         m.d.comb += self.strobe.eq(_first(bytes_now, p.bus_bytes))
-        m.d.comb += taken.eq(pending & (~ends_now | self.data_ready))
+        m.d.comb += [taken.eq(pending & (~ends_now | self.data_ready)), self.scratchpad.looks[1].eq(pending)]
         with m.If(taken):
             m.d.sync += [pending.eq(0), joined.eq(Mux(ends_now, 0, full))]
         with m.FSM():

@@ -5,10 +5,10 @@ The Verilog of `memory_verilog` is what a simulator reads; a synthesis reads `bl
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Cat, ClockSignal, Elaboratable, Instance, Module, Signal
+from amaranth.hdl import Cat, ClockSignal, Const, Elaboratable, Instance, Module, Signal, Value
 from amaranth.lib.memory import Memory
 
-from codesign.hardware.rtl.shift import rotated
+from codesign.hardware.rtl.shift import Turn
 
 
 class Ram(Elaboratable):
@@ -99,26 +99,28 @@ class Ram(Elaboratable):
         return ",\n".join(lines)
 
     def verilog(self) -> str:
-        """Its behaviour."""
+        """Its behaviour: whole words are written, with what other lanes and the port before leave as it was."""
         lanes, lane = self.width // self.lane, self.lane
         body = [f"module {self.module}(\n{self.ports_verilog()});"]
         body += [f"  reg [{self.width - 1}:0] mem [0:{self.depth - 1}];"]
+        after = "mem[{at}]"  # the word at an address once the ports so far have written
+        writes = []
+        for i in range(self.writes):
+            mask = ", ".join(f"{{{lane}{{wen{i}[{b}]}}}}" for b in reversed(range(lanes)))
+            body += [f"  wire [{self.width - 1}:0] mask{i} = {{{mask}}};"]
+            word = f"(({after.format(at=f'waddr{i}')} & ~mask{i}) | (wdata{i} & mask{i}))"
+            writes += [f"    if (|wen{i}) mem[waddr{i}] <= {word};"]
+            after = f"((|wen{i} && waddr{i} == {{at}}) ? {word} : {after})"
         if self.at_once:
             body += [f"  assign rdata{i} = mem[raddr{i}];" for i in range(self.reads)]
-        for i in range(0 if self.at_once else self.reads):
+            return "\n".join([*body, "  always @(posedge clk) begin", *writes, "  end", "endmodule", ""])
+        first = "((|wen0 && waddr0 == {at}) ? ((mem[{at}] & ~mask0) | (wdata0 & mask0)) : mem[{at}])"
+        for i in range(self.reads):
             body += [f"  reg [{self.width - 1}:0] q{i};", f"  assign rdata{i} = q{i};"]
-        body += ["  always @(posedge clk) begin"]
-        for i in range(self.writes):
-            for b in range(lanes):
-                part = f"{b * lane + lane - 1}:{b * lane}"
-                body += [f"    if (wen{i}[{b}]) mem[waddr{i}][{part}] <= wdata{i}[{part}];"]
-        for i in range(0 if self.at_once else self.reads):
-            body += [f"    if (ren{i}) begin", f"      q{i} <= mem[raddr{i}];"]
-            if i in self.through:
-                for b in range(lanes):
-                    part = f"{b * lane + lane - 1}:{b * lane}"
-                    body += [f"      if (wen0[{b}] && waddr0 == raddr{i}) q{i}[{part}] <= wdata0[{part}];"]
-            body += ["    end"]
+        body += ["  always @(posedge clk) begin", *writes]
+        for i in range(self.reads):
+            seen = first if i in self.through else "mem[{at}]"
+            body += [f"    if (ren{i}) q{i} <= {seen.format(at=f'raddr{i}')};"]
         return "\n".join([*body, "  end", "endmodule", ""])
 
     def black_box(self) -> str:
@@ -135,7 +137,9 @@ class Scratchpad(Elaboratable):
 
     Attributes:
         raddr, ren, rdata: Per port: packed (line, byte), enable, the line turned so that the addressed byte is byte 0.
+        looks: Per port: `rdata` is looked at in this cycle; it is undefined where this is low.
         waddr, wen, wdata: Per port: packed (line, byte), enable for each byte, the line likewise turned.
+        turns: The turns of lines and of enables.
     """
 
     PORTS = 2
@@ -150,25 +154,30 @@ class Scratchpad(Elaboratable):
         self.waddr = [Signal(bits, name=f"waddr{p}") for p in range(self.PORTS)]
         self.wen = [Signal(self.line_bytes, name=f"wen{p}") for p in range(self.PORTS)]
         self.wdata = [Signal(8 * self.line_bytes, name=f"wdata{p}") for p in range(self.PORTS)]
+        self.looks = [Signal(name=f"looks{p}") for p in range(self.PORTS)]
         self.bank = [Ram(lines, 64, 8, self.PORTS, self.PORTS, (0,), instance) for _ in range(banks)]
+        wide, lanes = 8 * self.line_bytes, self.line_bytes
+        self.turns = {
+            kind: [Turn(width, lane, up, instance) for _ in range(self.PORTS)]
+            for kind, width, lane, up in (("read", wide, 8, False), ("write", wide, 8, True), ("lanes", lanes, 1, True))
+        }
 
     def elaborate(self, platform: object) -> Module:
         """The netlist."""
         m = Module()
-        n = self.line_bytes
         for b, ram in enumerate(self.bank):
             m.submodules[f"bank_{b}"] = ram
         for p in range(self.PORTS):
             byte = Signal(self.offset_bits, name=f"turn{p}")
             with m.If(self.ren[p]):
                 m.d.sync += byte.eq(self.raddr[p][: self.offset_bits])
-            line = Cat(*(ram.rdata[p] for ram in self.bank))
-            m.d.comb += self.rdata[p].eq(rotated(m, line, byte, 8, f"read_turn{p}"))
             at, row = self.waddr[p][: self.offset_bits], self.waddr[p][self.offset_bits :]
-            data = Signal(8 * n, name=f"turned{p}")
-            lanes = Signal(n, name=f"lanes{p}")
-            m.d.comb += data.eq(rotated(m, self.wdata[p], at, 8, f"write_turn{p}", up=True))
-            m.d.comb += lanes.eq(rotated(m, self.wen[p], at, 1, f"lane_turn{p}", up=True))
+            line = Cat(*(ram.rdata[p] for ram in self.bank))
+            self._turn(m, p, "read", line, byte, self.looks[p])
+            self._turn(m, p, "write", self.wdata[p], at, self.wen[p].any())
+            self._turn(m, p, "lanes", self.wen[p], at, Const(1))
+            m.d.comb += self.rdata[p].eq(self.turns["read"][p].result)
+            data, lanes = self.turns["write"][p].result, self.turns["lanes"][p].result
             first = self.raddr[p][3 : self.offset_bits]
             for b, ram in enumerate(self.bank):
                 next_line = (first > b) if self.banks > 1 else 0
@@ -178,3 +187,8 @@ class Scratchpad(Elaboratable):
                 m.d.comb += [ram.waddr[p].eq(row + next_row), ram.wen[p].eq(lanes[8 * b : 8 * b + 8])]
                 m.d.comb += ram.wdata[p].eq(data[64 * b : 64 * b + 64])
         return m
+
+    def _turn(self, m: Module, port: int, kind: str, value: Value, amount: Value, enable: Value) -> None:
+        turn = self.turns[kind][port]
+        m.submodules[f"{kind}_turn{port}"] = turn
+        m.d.comb += [turn.value.eq(value), turn.amount.eq(amount), turn.enable.eq(enable)]

@@ -22,9 +22,10 @@ from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value
 from codesign.arch.architecture import Links
 from codesign.hardware.parameters import Parameters
 from codesign.hardware.rtl import registers as reg
-from codesign.hardware.rtl.array import TENSOR_CODE, Array, adder_tree, or_tree
+from codesign.hardware.rtl.array import TENSOR_CODE, Array
 from codesign.hardware.rtl.memory import Ram, Scratchpad
 from codesign.hardware.rtl.nest import FlatAddress, LineAddress, LoopNest, line_sum
+from codesign.hardware.rtl.slot import SlotSum, or_tree
 
 
 class Command(IntEnum):
@@ -44,10 +45,10 @@ EMIT_CYCLES = 4
 """From the issue of `go` to the cycle in which the first row gives its values: feed, operands, product."""
 
 
-def _delay(m: Module, signal: Value, cycles: int, name: str) -> Value:
-    """The signal some cycles later."""
+def _delay(m: Module, signal: Value, cycles: int, name: str, *, data: bool = False) -> Value:
+    """The signal some cycles later; `data` are looked at only where another signal says so, and need no reset."""
     for i in range(cycles):
-        later = Signal(len(signal), name=f"{name}_{i + 1}")
+        later = Signal(len(signal), name=f"{name}_{i + 1}", reset_less=data)
         m.d.sync += later.eq(signal)
         signal = later
     return signal
@@ -77,6 +78,7 @@ class ArrayUnit(Elaboratable):
         self.local_at = {t: Signal(p.local_bits, name=f"cmd_local_{t}") for t in "ABO"}
         self.nest = LoopNest(p.run_loops, name="run")
         self.array = Array(p, instance)
+        self.slots = [SlotSum(p.cols, p.links is not Links.NONE, instance) for _ in range(p.slots)]
         self._declare()
         widths = {"A": bits, "B": bits, "O": bits, "who": 8 + p.window_bits}
         self.tables = {
@@ -206,7 +208,8 @@ class ArrayUnit(Elaboratable):
     def _issue(self, m: Module, busy: Signal, advance: Signal, go: Signal) -> None:
         """One window, or one iteration, a cycle."""
         p, k, w = self.p, self.kind_now, self.window
-        feed, turn = Signal(3), Signal()  # turn: operand B's windows of an iteration
+        feeds, turn = [Signal(name=f"feed_{t}") for t in "ABO"], Signal()  # turn: operand B's windows of an iteration
+        feed = Cat(*feeds)
         uses = {t: self.r_used[t] if t not in p.local else 0 for t in "AB"}
         may_read, may_go = ~self.stall, self.pace == 0
         last = {t: Signal(name=f"last_window_{t}") for t in "ABO"}
@@ -216,14 +219,14 @@ class ArrayUnit(Elaboratable):
             for t, command in (("A", Command.FILL_A), ("B", Command.FILL_B), ("O", Command.PRELOAD)):
                 if t in p.local:
                     with m.Case(command):
-                        m.d.comb += [feed[TENSOR_CODE[t]].eq(may_read), done.eq(may_read & last[t])]
+                        m.d.comb += [feeds[TENSOR_CODE[t]].eq(may_read), done.eq(may_read & last[t])]
             with m.Case(Command.RUN):
                 on_a, on_b, final = Signal(name="feeds_a"), Signal(name="feeds_b"), Signal(name="last_feed")
                 m.d.comb += [on_a.eq(uses["A"] & ~turn), on_b.eq(uses["B"] & ~on_a)]
                 m.d.comb += final.eq(Mux(on_a, last["A"] & ~uses["B"], Mux(on_b, last["B"], 1)))
                 free = Signal()
                 m.d.comb += free.eq((may_read | ~(on_a | on_b)) & (may_go | ~final))
-                m.d.comb += [feed[0].eq(on_a & free), feed[1].eq(on_b & free), done.eq(free & final), go.eq(done)]
+                m.d.comb += [feeds[0].eq(on_a & free), feeds[1].eq(on_b & free), done.eq(free & final), go.eq(done)]
                 with m.If(on_a & free & last["A"]):
                     m.d.sync += turn.eq(uses["B"])
                 with m.If(done):
@@ -236,7 +239,7 @@ class ArrayUnit(Elaboratable):
             m.d.sync += w.eq(Mux(ends, 0, w + 1))
         self._read(m, feed, go)
 
-    def _read(self, m: Module, feed: Signal, go: Signal) -> None:
+    def _read(self, m: Module, feed: Value, go: Signal) -> None:
         """The scratchpad read of a feed, and what goes along with its line to the bus."""
         p, w, s = self.p, self.window, self.scratchpad
         who = self._lookup("who", w)
@@ -263,8 +266,8 @@ class ArrayUnit(Elaboratable):
         for name, value in sent.items():
             issued = Signal(len(row0[name]), name=f"issue_{name}")
             m.d.comb += issued.eq(value)
-            m.d.comb += row0[name].eq(_delay(m, issued, FEED_CYCLES, f"to_bus_{name}"))
-        line = Signal(len(row0["line"]), name="line_turned")
+            m.d.comb += row0[name].eq(_delay(m, issued, FEED_CYCLES, f"to_bus_{name}", data=name not in ("feed", "go")))
+        line = Signal(len(row0["line"]), name="line_turned", reset_less=True)
         m.d.sync += line.eq(s.rdata[0])
         m.d.comb += row0["line"].eq(line)
         self.step_first = first
@@ -293,7 +296,7 @@ class ArrayUnit(Elaboratable):
         soon = Signal(EMIT_CYCLES - 1, name="emit_soon")
         m.d.sync += soon.eq(Cat(emitting, soon))
         starts = soon[-1]
-        brought = _delay(m, begin, EMIT_CYCLES - 1, "emit_brought")
+        brought = _delay(m, begin, EMIT_CYCLES - 1, "emit_brought", data=True)
         active, index, held = (
             Signal(name="emit_active"),
             Signal(p.window_bits, name="emit_index"),
@@ -324,14 +327,17 @@ class ArrayUnit(Elaboratable):
         valid, reads = token[0], token[1]
         window, at = token[2 : 2 + p.window_bits], token[2 + p.window_bits :]
         m.d.comb += self.stall.eq(valid)
-        sums, some = Signal(32 * p.slots, name="slot_sums"), Signal(p.slots, name="slot_some")
+        sums, some = Signal(32 * p.slots, name="slot_sums", reset_less=True), Signal(p.slots, name="slot_some")
+        in_line, totals = Signal(p.cols, name="in_line"), Signal(32 * p.cols, name="totals")
+        m.d.comb += totals.eq(Cat(*a.total))
+        m.d.comb += in_line.eq(Cat(*(a.some[x] & (a.column_window[x] == window) for x in range(p.cols))))
         for slot in range(p.slots):
-            hits = [a.some[x] & (a.column_window[x] == window) & (a.slot[x] == slot) for x in range(p.cols)]
-            gated = [Mux(hit, a.total[x], 0)[:32] for x, hit in enumerate(hits)]
-            joined = or_tree(gated) if p.links is Links.NONE else adder_tree(gated)
-            m.d.sync += [sums.word_select(slot, 32).eq(joined), some[slot].eq(valid & or_tree(hits))]
-        write_at, was_read = Signal(len(at), name="write_at"), Signal(name="was_read")
-        m.d.sync += [write_at.eq(at), was_read.eq(reads)]
+            hits = [in_line[x] & (a.slot[x] == slot) for x in range(p.cols)]
+            m.submodules[f"slot_{slot}"] = place = self.slots[slot]
+            m.d.comb += [place.totals.eq(totals), place.hits.eq(Cat(*hits)), place.enable.eq(valid)]
+            m.d.sync += [sums.word_select(slot, 32).eq(place.sum), some[slot].eq(valid & or_tree(hits))]
+        write_at, was_read = Signal(len(at), name="write_at", reset_less=True), Signal(name="was_read")
+        m.d.sync += [write_at.eq(at), was_read.eq(reads), s.looks[0].eq(s.ren[0])]
         m.d.comb += [
             s.raddr[0].eq(Mux(valid, at, self.feed_address)), s.ren[0].eq((valid & reads) | self.feed_read),
             s.waddr[0].eq(write_at), s.wen[0].eq(Cat(*(some[i // 4] if i // 4 < p.slots else 0 for i in range(p.line_bytes)))),

@@ -22,6 +22,7 @@ from codesign.mappers.exact.problem.charge_bases import BaseArrays
 from codesign.mappers.exact.problem.instance import Instance, make_instance
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
+from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import Nest, decode_nest, encode_nest
 
 _ROUNDING = 1e-9
@@ -39,10 +40,14 @@ class ExactMapper:
         effort: Cells of the dynamic program to fill at most, about 10^8 a second; None: no limit. Unlike a time limit it
             gives the same result on every machine.
         threads: Profiles to bound at a time in searches that take long (section D10); the optimum found is the same.
+        start: A mapping that obeys the constraints, to begin with in place of annealing; one that does not fit is left out.
+        annealed: Whether a search that takes long is helped by annealing.
     """
 
     effort: float | None = None
     threads: int = 1
+    start: Mapping | None = None
+    annealed: bool = True
     name: ClassVar[str] = "exact"
 
     def __post_init__(self) -> None:
@@ -91,6 +96,10 @@ class ExactMapper:
         best = new_incumbent(
             instance, Goal(objective), started, budget, math.inf if self.effort is None else self.effort
         )
+        if not self.annealed:
+            best.second_opinion = None
+        if self.start is not None:
+            _begin_with(self.start, instance, best)
         unsearched = search_keep_sets(instance, BaseArrays(instance), best, self.threads)
         if best.nest is not None and unsearched < best.value and best.evaluated < best.scored:
             best.ask(at_once=True)  # stopped: at least as good as annealing
@@ -124,6 +133,19 @@ def new_incumbent(
     scored = math.inf if budget.evaluations is None else budget.evaluations
     opinion = None if math.isfinite(goal.latency_limit) else partial(_annealed, instance, goal.objective, scored)
     return Incumbent(make_kernel(instance.problem, instance.most_loops), goal, deadline, effort, scored, opinion)
+
+
+def _begin_with(mapping: Mapping, instance: Instance, best: Incumbent) -> None:
+    """Offer a mapping if it fits; a good one spares annealing."""
+    source = instance.source
+    try:
+        cost = evaluate(source.computation, source.architecture, mapping, reuse=Reuse(instance.problem.reuse))
+    except UserError:  # more children than the machine has
+        return
+    if not isinstance(cost, Infeasible):
+        nest = encode_nest(source.computation, source.architecture, mapping)
+        best.offer(nest, len(nest.loops))
+        best.second_opinion = None
 
 
 def _annealed(instance: Instance, objective: Objective, scored: float) -> tuple[Nest, int, int] | None:

@@ -297,7 +297,7 @@ class Case:
         best = lo + int(np.argmin(values))
         if values[best - lo] > limit:
             return None
-        return begin[best, 1:], self._trace(steps, int(index[best]))
+        return begin[best, 1:], self.trace(steps, int(index[best]))
 
     def floor(self) -> float:
         """Seconds that neither the compute units nor the ports that are not watched can beat."""
@@ -309,7 +309,7 @@ class Case:
         seconds = float(max(floor, *row[2:], 0.0))
         return goal.of(float(row[1]), seconds, self.leak) if seconds <= self.slowest else math.inf
 
-    def _trace(self, steps: list[Step], label: int) -> list[Placed]:
+    def trace(self, steps: list[Step], label: int) -> list[Placed]:
         """The nodes of a label of the last step, outermost first."""
         placed: list[Placed] = []
         for m, (offsets, _, parent, action), index in reversed(steps):

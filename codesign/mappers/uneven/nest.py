@@ -7,16 +7,17 @@ from codesign.mappers.uneven.levels import Case, Placed
 from codesign.mapping.looptree import Machine
 
 
-def nest_of(case: Case, placed: list[Placed] | tuple[Placed, ...]) -> Nest:
+def nest_of(case: Case, placed: list[Placed] | tuple[Placed, ...], head: Nest = ()) -> Nest:
     """Loops and nodes, outermost first; nodes of one tile stand in the order in which they were placed.
 
     Args:
         case: Profile and keep sets.
         placed: Nodes, outermost first.
+        head: What stands outside all of them.
     """
     space = case.space
-    items: list[Loop | Store | Hold] = []
-    now = dict(space.operator.bounds)
+    items: list[Loop | Store | Hold] = list(head)
+    now = {**space.operator.bounds, **{x.dim: x.tile for x in head if isinstance(x, Loop)}}
 
     def temporal(target: dict[str, float], level: int, dims: list[str]) -> None:
         for d in dims:
@@ -33,7 +34,7 @@ def nest_of(case: Case, placed: list[Placed] | tuple[Placed, ...]) -> Nest:
                     items.append(Loop(d, math.ceil(now[d] / tile), tile, level, axis.name))
                     now[d] = tile
 
-    at = 0
+    at = max((x.level for x in head if isinstance(x, Store)), default=0)
     for p in placed:
         level = p.node.level
         if level > at:

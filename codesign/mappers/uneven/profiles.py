@@ -86,38 +86,19 @@ def profiles(operator: Operator, machine: Machine, factors: Factors) -> list[Pro
 
     An axis that cannot reach its least use must be used as far as it can be, one axis after the other, the innermost first.
     """
-    flat = [(v, axis) for v, axes in enumerate(machine.fanouts) for axis in axes]
     imperfect = operator.simple if factors.imperfect_spatial else frozenset[str]()
-    strict = not operator.copy
-
-    def walk(position: int, left: dict[str, int], full: bool) -> Iterator[tuple[Vector, ...]]:
-        if position < 0:
-            yield ()
-            return
-        axis = flat[position][1]
-        dims = [d for d in operator.bounds if d in axis.dims and left[d] > 1]
-        for vector in _vectors(dims, left, axis.size, imperfect):
-            used = math.prod(f for _, f in vector)
-            if full and used < axis.min_usage * axis.size - 1e-9:
-                continue
-            inside = dict(left)
-            for dim, factor in vector:
-                inside[dim] = -(-inside[dim] // factor)  # a remainder counts as a whole
-            for rest in walk(position - 1, inside, full):
-                yield (*rest, vector)
-
-    last = len(flat) - 1
-    found = list(walk(last, dict(operator.bounds), strict))
-    if not found:
-        found = list(walk(last, dict(operator.bounds), False))
-        for i in range(last, -1, -1):
-            axis = flat[i][1]
-            if axis.min_usage <= 0:
-                continue
-            used = [math.prod(f for _, f in vectors[i]) for vectors in found]
-            enough = axis.min_usage * axis.size - 1e-9
-            least = enough if max(used) >= enough else max(used)
-            found = [v for v, u in zip(found, used, strict=True) if u >= least]
+    partial: list[tuple[tuple[Vector, ...], dict[str, int]]] = [((), dict(operator.bounds))]
+    for axis in reversed([axis for axes in machine.fanouts for axis in axes]):
+        grown = []
+        for vectors, left in partial:
+            dims = [d for d in operator.bounds if d in axis.dims and left[d] > 1]
+            for vector in _vectors(dims, left, axis.size, imperfect):
+                inside = dict(left)
+                for dim, factor in vector:
+                    inside[dim] = -(-inside[dim] // factor)  # a remainder counts as a whole
+                grown.append(((vector, *vectors), inside))
+        partial = _used_enough(grown, axis) if not operator.copy else grown
+    found = [vectors for vectors, _ in partial]
     relaxed = (
         tuple(d for d in operator.bounds if d in operator.simple and operator.bounds[d] > 1)
         if factors.imperfect
@@ -130,6 +111,21 @@ def profiles(operator: Operator, machine: Machine, factors: Factors) -> list[Pro
         profile = Profile(along, machine.fanouts, relaxed=relaxed)
         unique.setdefault(profile.key(operator), profile)
     return list(unique.values())
+
+
+def _used_enough(
+    grown: list[tuple[tuple[Vector, ...], dict[str, int]]], axis: Fanout
+) -> list[tuple[tuple[Vector, ...], dict[str, int]]]:
+    """The ways that use an axis as far as it asks for or, if none does, as far as can be (U9)."""
+    if axis.min_usage > 0:
+        used = [math.prod(f for _, f in vectors[0]) for vectors, _ in grown]
+        enough = axis.min_usage * axis.size - 1e-9
+        least = min(enough, max(used))
+        grown = [way for way, u in zip(grown, used, strict=True) if u >= least]
+    if axis.fewest:
+        fewest = min(len(vectors[0]) for vectors, _ in grown)
+        grown = [way for way in grown if len(way[0][0]) == fewest]
+    return grown
 
 
 def settled(operator: Operator, profile: Profile, dim: str) -> list[Profile]:

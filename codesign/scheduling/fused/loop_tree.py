@@ -8,15 +8,26 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from codesign.cost.looptree import Loop
+from codesign.cost.looptree_graph import GraphCost, Leaf, graph_cost
 from codesign.formats.accelforge.workload import Workload
 from codesign.mappers.uneven.kernel import Array
 from codesign.mappers.uneven.search import STEPS
 from codesign.mappers.uneven.space import divisors
-from codesign.mapping.looptree import Goal, Machine, Operator
-from codesign.scheduling.fused.operator_front import CopyFront, Limits, Loops, OperatorFront, TimeUp
+from codesign.mapping.looptree import Goal, Machine, Operator, renamed
+from codesign.scheduling.fused.operator_front import CopyFront, JoinFront, Limits, Loops, Mapping, OperatorFront, TimeUp
 from codesign.scheduling.fused.pareto import undominated
 from codesign.scheduling.fused.shared_loops import SharedLoop
 from codesign.scheduling.fused.trace import Part, trace
+
+GOOD_SHARE = 0.3
+"""Part of the time for a first good schedule."""
+
+GOOD = ((1, 0.02), (1, 0.2), (1, 2.0), (3, 0.2), (4, 1.0))
+"""Operators under shared loops at most, and how far above its bound each operator may be, one attempt after the other."""
+
+BEAM = 64
+"""Rows of a state that a first good schedule is made from."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +50,20 @@ class Schedule:
 
     def lines(self) -> list[str]:
         """The tree as text."""
-        if not self.parts:
-            return ["every operator alone, nothing stays on the chip"]
-        return [line for part in self.parts for line in part.lines()]
+        return self.tree(nests=False)
+
+    def tree(self, nests: bool) -> list[str]:
+        """The tree as text, on request with each operator's own loops and nodes."""
+        alone = (
+            [] if any(p.parts or p.on_chip for p in self.parts) else ["every operator alone, nothing stays on the chip"]
+        )
+        if alone and not nests:
+            return alone
+        return [*alone, *(line for part in self.parts for line in part.lines(nests=nests))]
+
+    def cost(self) -> GraphCost:
+        """Of the tree, counted operator by operator; operators that only move a tensor are left out."""
+        return graph_cost([p for part in self.parts for p in part.costed()])
 
     @property
     def proven(self) -> bool:
@@ -73,10 +95,7 @@ class Fusion:
         self.between = between
         self.leak = machines[0][0].leak_w
         self.users = {t: [i for i, o in enumerate(operators) if any(t == x.name for x in o.operands)] for t in between}
-        self.fronts = [
-            (CopyFront if o.copy else OperatorFront)(o, m, between, goal, self.leak)
-            for o, m in zip(operators, machines, strict=True)
-        ]
+        self.fronts = [_front_of(o)(o, m, between, goal, self.leak) for o, m in zip(operators, machines, strict=True)]
         self.capacity = self.fronts[0].capacity
         same: dict[object, tuple[float, float]] = {}
         self.least: list[tuple[float, float]] = []
@@ -87,7 +106,10 @@ class Fusion:
             self.least.append(same[key])
         self.total = (sum(e for e, _ in self.least), sum(s for _, s in self.least))
         self.limit = math.inf
-        self.stop = math.inf
+        self.stop, self.most, self.scored = math.inf, math.inf, 0
+        self.longest, self.beam = math.inf, math.inf
+        self._of = [sorted({t.name for t in o.operands} & between) for o in operators]
+        self._touching: dict[tuple[int, int], list[str]] = {}
         self._loop_dims: dict[tuple[int, int], list[tuple[tuple[int, str], ...]]] = {}
         self._indexed: dict[tuple[str, tuple[SharedLoop, ...]], bool] = {}
 
@@ -116,7 +138,10 @@ class Fusion:
 
     def touching(self, first: int, last: int) -> list[str]:
         """Shared tensors that operators first..last use."""
-        return sorted(t for t, users in self.users.items() if any(first <= u <= last for u in users))
+        key = first, last
+        if key not in self._touching:
+            self._touching[key] = sorted({t for i in range(first, last + 1) for t in self._of[i]})
+        return self._touching[key]
 
     def axis_of(self, operator: int, tensor: str, dim: str) -> str | None:
         """Name of the axis of `tensor` that `dim` alone indexes."""
@@ -166,8 +191,8 @@ class Fusion:
             pending, good = [first], True
             while pending and good:
                 user = pending.pop()
-                for tensor in self.between:
-                    if user not in self.users[tensor] or not self.inside(tensor, first, last):
+                for tensor in self._of[user]:
+                    if not self.inside(tensor, first, last):
                         continue
                     rank = self.axis_of(user, tensor, chosen[user])
                     if rank is None:
@@ -256,7 +281,8 @@ class Fusion:
 
         `chip` holds what is decided outside.
         """
-        if time.process_time() > self.stop:
+        self.scored += 1
+        if self.scored > self.most or time.process_time() > self.stop:
             raise TimeUp
         depth = len(context)
         start = np.zeros((1, depth + 3))
@@ -282,7 +308,9 @@ class Fusion:
     ) -> Iterator[tuple[int, frozenset[str], frozenset[str]]]:
         """Parts that may follow: (last operator, tensors on the chip during it, those that stay)."""
         for end in range(at, last + 1):
-            if context and (at, end) == (first, last):
+            if end - at >= self.longest:
+                return
+            if (context and (at, end) == (first, last)) or (end > at and not self.loop_dims(at, end)):
                 continue
             for grown, stay in self._choices(first, last, at, end, live, context):
                 if context and end < last and not stay:
@@ -314,17 +342,18 @@ class Fusion:
         found[:, depth] = np.maximum(rows[a, depth], more[b, depth] + held)
         found[:, depth + 1 :] = rows[a, depth + 1 :] + more[b, depth + 1 :]
         kept = self.prune(found, first, end)
+        if not depth:
+            found[:, 0] = 0.0  # what fits once need not be remembered: nothing is held outside
         kept = kept[undominated(found[kept])]
+        if len(kept) > self.beam:
+            kept = kept[np.linspace(0, len(kept) - 1, int(self.beam)).astype(int)]
         return found[kept], a[kept], b[kept]
 
-    def among(
-        self, operator: int, chip: frozenset[str], context: tuple[SharedLoop, ...], row: Array
-    ) -> tuple[tuple[str, int], ...]:
-        """Tensors of an operator that stand among the loops, with the number of loops outside."""
-        front = self.fronts[operator]
-        if isinstance(front, CopyFront):
-            return ()
-        return front.among(chip & front.tensors, tuple((loop.of(operator), loop.tile) for loop in context), row)
+    def mapping(
+        self, operator: int, held: tuple[tuple[str, int], ...], context: tuple[SharedLoop, ...], row: Array
+    ) -> Mapping:
+        """What an operator does inside the loops; `held` are its tensors on the chip, with the number of loops outside."""
+        return self.fronts[operator].mapping(held, tuple((loop.of(operator), loop.tile) for loop in context), row)
 
     @property
     def count(self) -> int:
@@ -333,15 +362,27 @@ class Fusion:
 
     # ------------------------------------------------------------------ search
 
-    def solve(self, time_limit: float = math.inf) -> Schedule:
-        """The best schedule and its bound."""
-        found = self._solve(time_limit)
+    def solve(self, time_limit: float = math.inf, sequences: float = math.inf, anytime: bool = False) -> Schedule:
+        """The best schedule and its bound.
+
+        Args:
+            time_limit: CPU seconds.
+            sequences: Sequences of operators inside given loops that are joined at most.
+            anytime: First look for a good schedule in part of the space, for graphs that the limits may cut short.
+        """
+        self.most, self.scored = sequences, 0
+        found = self._solve(time_limit, anytime)
         return replace(found, energy=None) if self.goal is Goal.LATENCY and self.leak == 0 else found
 
-    def _solve(self, time_limit: float) -> Schedule:
-        self.stop = time.process_time() + time_limit
+    def _solve(self, time_limit: float, anytime: bool) -> Schedule:
+        began = time.process_time()
         low = bound = self.goal.of(*self.total, self.leak)
         best = self.separate()
+        if anytime:
+            best = self._good(best, low, began + GOOD_SHARE * time_limit)
+        self.stop = began + time_limit
+        if best.value <= low * (1 + 1e-9):
+            return replace(best, bound=low)
         try:
             for step in STEPS[1:]:
                 self.limit = min(low * (1 + step), best.value * (1 + 1e-12))
@@ -355,19 +396,49 @@ class Fusion:
             return replace(best, bound=min(bound, best.value))
         return replace(best, bound=best.value)
 
+    def _good(self, best: Schedule, low: float, stop: float) -> Schedule:
+        """A schedule from part of the space: every operator within its own limit, few operators under shared loops, few rows.
+
+        Args:
+            best: A schedule that is known.
+            low: What none is below.
+            stop: CPU seconds at which to end.
+        """
+        self.stop, self.limit, self.beam = stop, math.inf, BEAM
+        try:
+            for self.longest, slack in GOOD:
+                limits = [
+                    Limits(0.0, 0.0, self.goal.of(*own, self.leak) * (1 + slack), self.leak) for own in self.least
+                ]
+                found = self._least_of(limits)
+                if found is not None and found.value < best.value:
+                    best = found
+                if best.value <= low * (1 + 1e-9):
+                    break
+        except TimeUp:
+            pass
+        self.longest, self.beam = math.inf, math.inf
+        return best
+
     def _within_limit(self) -> Schedule | None:
         """The optimum, if it is at most the limit."""
+        return self._least_of([Limits(*self.rest(i, i), self.limit, self.leak) for i in range(len(self.operators))])
+
+    def _least_of(self, limits: Sequence[Limits]) -> Schedule | None:
+        """The best schedule of operators that keep their limits."""
         self._parts: dict[object, Array] = {}
-        for i, front in enumerate(self.fronts):
-            energy, seconds = self.rest(i, i)
-            front.prepare(Limits(energy, seconds, self.limit, self.leak), self.stop)
+        for front, own in zip(self.fronts, limits, strict=True):
+            front.prepare(own, self.stop)
         rows = self.sequence(0, len(self.operators) - 1, frozenset(), ())
         if not len(rows):
             return None
+        stop, most = self.stop, self.most
+        self.stop = self.most = math.inf  # what is found is told
         values = [self.goal.of(float(e), float(s), self.leak) for e, s in rows[:, -2:]]
         best = int(np.argmin(values))
         energy, seconds = (float(v) for v in rows[best, -2:])
         parts = trace(self, rows[best])
+        self.stop, self.most = stop, most
         return Schedule(values[best], values[best], energy + self.leak * seconds, seconds, parts)
 
     def separate(self) -> Schedule:
@@ -378,21 +449,41 @@ class Fusion:
         best = Schedule(math.inf, math.inf, math.inf, math.inf)
         weight = self.leak
         for _ in range(4 if self.goal is Goal.EDP else 1):
-            same: dict[object, tuple[float, float] | None] = {}
-            energy = seconds = 0.0
+            same: dict[object, tuple[Operator, tuple[float, float, Mapping] | None]] = {}
+            parts, energy, seconds = list[Part](), 0.0, 0.0
             for front, shape in zip(self.fronts, self.shapes, strict=True):
                 if shape not in same:
-                    same[shape] = front.alone(weight)
-                alone = same[shape]
+                    same[shape] = front.operator, front.alone(weight)
+                alike, alone = same[shape]
                 if alone is None:
                     return best
                 energy, seconds = energy + alone[0], seconds + alone[1]
+                parts.append(_alone(front.operator, alike, *alone))
             value = self.goal.of(energy, seconds, self.leak)
             if value >= best.value * (1 - 1e-12):
                 break
-            best = Schedule(value, 0.0, energy + self.leak * seconds, seconds)
+            best = Schedule(value, 0.0, energy + self.leak * seconds, seconds, tuple(parts))
             weight = 2 * self.leak + energy / seconds if seconds else self.leak
         return best
+
+
+def _front_of(operator: Operator) -> type[OperatorFront] | type[CopyFront] | type[JoinFront]:
+    if not operator.copy:
+        return OperatorFront
+    return CopyFront if len(operator.operands) == 2 and operator.operands[0].axes else JoinFront
+
+
+def _alone(operator: Operator, alike: Operator, energy: float, seconds: float, mapping: Mapping) -> Part:
+    """An operator that runs as one of the same shape does."""
+    tensors = {a.name: b.name for a, b in zip(alike.operands, operator.operands, strict=True)}
+    dims = dict(zip(alike.bounds, operator.bounds, strict=True))
+    nest = tuple(
+        replace(x, dim=dims[x.dim]) if isinstance(x, Loop) else replace(x, tensor=tensors[x.tensor])
+        for x in mapping.nest
+    )
+    leaf = Leaf(operator, renamed(mapping.machine, tensors, dims), nest, 0, ()) if nest else None
+    bits = sum(b for _, _, b in leaf.nodes()) if leaf is not None else 0.0
+    return Part((operator.name,), (), (), (), (), bits, energy, seconds, leaf)
 
 
 def _shape(operator: Operator, machines: Sequence[Machine], between: frozenset[str]) -> object:
@@ -420,7 +511,8 @@ def _shape(operator: Operator, machines: Sequence[Machine], between: frozenset[s
         tuple((m.name, m.capacity, tuple(sorted((names[t], b) for t, b in m.bits.items()))) for m in x.memories)
         for x in machines
     )
-    return tensors, tuple(operator.bounds.values()), keeps, axes, bits, operator.copy
+    rates = tuple((m.mac_energy, m.mac_seconds) for m in machines)
+    return tensors, tuple(operator.bounds.values()), keeps, axes, bits, rates, operator.copy
 
 
 def schedule(

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from codesign.core.errors import UserError
+from codesign.cost.looptree import Hold, Loop, Nest, Store
 from codesign.mappers.uneven.kernel import Array
-from codesign.mappers.uneven.levels import Case
+from codesign.mappers.uneven.levels import Case, Placed
+from codesign.mappers.uneven.nest import nest_of
 from codesign.mappers.uneven.profiles import profiles
 from codesign.mappers.uneven.search import search
 from codesign.mappers.uneven.space import Space
@@ -45,7 +47,7 @@ class _Open:
     """All labels of a case at the shared level."""
 
     def __init__(self, case: Case, goal: Goal, limits: Limits) -> None:
-        self.case = case
+        self.case, self.goal, self.limits = case, goal, limits
         offsets, labels = np.zeros(1, np.int64), np.zeros((0, 1 + len(case.watch)))
         steps, _, _, _ = case.labels(goal, limits.value, case.levels, limits.energy, limits.seconds, limits.leak)
         if len(steps) == len(case.levels):
@@ -111,6 +113,51 @@ class _Open:
     def tensor(self, node: int) -> str:
         """Name of the tensor of a node of the shared level."""
         return self.case.at[self.case.levels[-1]][node].operand.name
+
+    def placed(self, loops: Loops, row: Array) -> tuple[tuple[tuple[int, int], ...], list[Placed]] | None:
+        """The mapping behind a row: nodes among the loops with the loops outside each, then the nodes inside, outermost first."""
+        for rows, nodes in self.placed_rows(loops):
+            match = np.flatnonzero((rows == row).all(axis=1))
+            if len(match):
+                among = {node for node, _ in nodes}
+                state = next(i for s, i in self.states.items() if {n for n, o in enumerate(s) if o == 0} == among)
+                cells = self.cells(loops)
+                assert cells is not None  # it made the row
+                n_states = self.case.machine_states[self.case.levels[-1]].mask.shape[0]
+                label = int(self.offsets[cells[-1] * n_states + state]) + int(match[0])
+                case, limits = self.case, self.limits
+                steps, _, _, _ = case.labels(
+                    self.goal, limits.value, case.levels, limits.energy, limits.seconds, limits.leak
+                )
+                return nodes, case.trace(steps, label)
+        return None
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """One operator inside shared loops.
+
+    Args:
+        machine: That runs it.
+        among: Its own tensors that stand among the shared loops, with the number of loops outside.
+        nest: All its loops and nodes, the shared ones first; none for an operator that computes nothing.
+    """
+
+    machine: Machine
+    among: tuple[tuple[str, int], ...]
+    nest: Nest
+
+
+def _head(operator: Operator, loops: Loops, nodes: Sequence[tuple[str, int]]) -> Nest:
+    """Shared loops with the nodes of the shared level that stand among them."""
+    now, items = dict(operator.bounds), list[Loop | Store | Hold]()
+    for depth in range(len(loops) + 1):
+        items += [Store(1, tensor) for tensor, d in nodes if d == depth]
+        if depth < len(loops):
+            dim, tile = loops[depth]
+            items.append(Loop(dim, -(-now[dim] // tile), tile))
+            now[dim] = tile
+    return tuple(items)
 
 
 class OperatorFront:
@@ -179,8 +226,24 @@ class OperatorFront:
             case.watch = [0]
         return energy, seconds
 
-    def alone(self, leak: float) -> tuple[float, float] | None:
-        """Energy and seconds of the best mapping with every tensor in the outermost memory; None if there is none.
+    def smallest(self) -> tuple[str, float, float]:
+        """The level that the smallest tile of some mapping passes most: name, bits it needs at least, bits there are."""
+        found: list[tuple[float, str, float, float]] = []
+        for m, memory in enumerate(self.machines[0].memories[1:], start=1):
+            if math.isinf(memory.capacity):
+                continue
+            needs = []
+            for case in self.cases().get(frozenset(), []):
+                case.prepare()
+                needs.append(float(case.words[m][:, 0].sum()) if m in case.words else 0.0)
+            found.append(
+                (min(needs, default=0.0) / memory.capacity, memory.name, min(needs, default=0.0), memory.capacity)
+            )
+        _, name, demand, limit = max(found)
+        return name, demand, limit
+
+    def alone(self, leak: float) -> tuple[float, float, Mapping] | None:
+        """Energy, seconds and nest of the best mapping with every tensor in the outermost memory; None if there is none.
 
         The least energy + `leak` x seconds, or for latency the least seconds.
         """
@@ -190,7 +253,10 @@ class OperatorFront:
         found = search(cases, Goal.LATENCY if self.goal is Goal.LATENCY else Goal.ENERGY)
         for case in cases:
             case.leak, case.watch = self.leak, [0]
-        return (found.energy, found.seconds) if found.case is not None else None
+        if found.case is None:
+            return None
+        nest = nest_of(found.case, found.placed)
+        return found.energy, found.seconds, Mapping(found.case.space.machine, (), nest)
 
     def prepare(self, limits: Limits, stop: float = math.inf) -> None:
         """Sweep all cases that may be part of a mapping within the limits; earlier sweeps are dropped.
@@ -246,12 +312,20 @@ class OperatorFront:
             self._fronts[key] = every[undominated(every)]
         return self._fronts[key]
 
-    def among(self, chip: frozenset[str], loops: Loops, row: Array) -> tuple[tuple[str, int], ...]:
-        """Of the mapping behind one row of `front`: tensors among the shared loops, with the number of loops outside."""
-        for opened in self._open.get(chip, ()):
-            for rows, nodes in opened.placed_rows(loops):
-                if (rows == row).all(axis=1).any():
-                    return tuple((opened.tensor(node), depth) for node, depth in nodes)
+    def mapping(self, held: tuple[tuple[str, int], ...], loops: Loops, row: Array) -> Mapping:
+        """The mapping behind one row of `front`.
+
+        Args:
+            held: Intermediates on the chip, with the number of shared loops outside.
+            loops: The shared loops.
+            row: The row.
+        """
+        for opened in self._open.get(frozenset(t for t, _ in held), ()):
+            found = opened.placed(loops, row)
+            if found is not None:
+                among = tuple((opened.tensor(node), depth) for node, depth in found[0])
+                head = _head(self.operator, loops, (*among, *held))
+                return Mapping(opened.case.space.machine, among, nest_of(opened.case, found[1], head))
         raise AssertionError("no mapping of the operator makes up the row")
 
     def cheapest(self, loops: Loops) -> tuple[float, float] | None:
@@ -285,14 +359,22 @@ class CopyFront:
             if self.tensors - keeps[0] <= self.between & keeps[1]
         }
 
+    def smallest(self) -> tuple[str, float, float]:
+        """Nothing is held while a tensor moves."""
+        return self.machine.memories[1].name, 0.0, self.capacity
+
     def least(self) -> tuple[float, float]:
         """Energy and seconds of the cheapest way."""
         ways = [self._cost(chip) for chip in self.allowed]
         return min(e for e, _ in ways), min(s for _, s in ways)
 
-    def alone(self, leak: float) -> tuple[float, float] | None:
+    def alone(self, leak: float) -> tuple[float, float, Mapping] | None:
         """Both tensors in the outermost memory: nothing is moved."""
-        return (0.0, 0.0) if frozenset() in self.allowed else None
+        return (0.0, 0.0, Mapping(self.machine, (), ())) if frozenset() in self.allowed else None
+
+    def mapping(self, held: tuple[tuple[str, int], ...], loops: Loops, row: Array) -> Mapping:
+        """Nothing is computed."""
+        return Mapping(self.machine, (), ())
 
     def prepare(self, limits: Limits, stop: float = math.inf) -> None:
         """Nothing to do."""
@@ -326,4 +408,30 @@ class CopyFront:
             return np.zeros((0, len(loops) + 3))
         row = np.zeros((1, len(loops) + 3))
         row[0, -2:] = self._cost(chip)
+        return row
+
+
+class JoinFront(CopyFront):
+    """A concatenation in place: its producers write their parts, all of them where the whole is (G2).
+
+    Args:
+        operator, machines, between, goal, leak: As in `OperatorFront`.
+    """
+
+    def __init__(
+        self, operator: Operator, machines: Sequence[Machine], between: frozenset[str], goal: Goal, leak: float
+    ) -> None:
+        super().__init__(operator, machines, between, goal, leak)
+        self.allowed = {chip for chip in self.allowed if chip in (frozenset(), self.tensors)}
+        self.bits = sum(t.words(operator.bounds) * self.width[t.name] for t in operator.operands if t.output)
+
+    def _cost(self, chip: frozenset[str]) -> tuple[float, float]:
+        return 0.0, 0.0
+
+    def front(self, chip: frozenset[str], loops: Loops) -> Array:
+        """One row: nothing moves, and the whole takes no room beside its parts."""
+        if chip not in self.allowed or loops:
+            return np.zeros((0, len(loops) + 3))
+        row = np.zeros((1, 3))
+        row[0, 0] = -self.bits if chip else 0.0
         return row

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from codesign.mappers.uneven.kernel import Array
 from codesign.mapping.looptree import Operator
+from codesign.scheduling.fused.operator_front import Mapping
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class FusedProgram(Protocol):
     def touching(self, first: int, last: int) -> list[str]:
         """Shared tensors that operators first..last use."""
 
-    def among(
-        self, operator: int, chip: frozenset[str], context: tuple[SharedLoop, ...], row: Array
-    ) -> tuple[tuple[str, int], ...]:
-        """Tensors of an operator that stand among the loops, with the number of loops outside."""
+    def mapping(
+        self, operator: int, held: tuple[tuple[str, int], ...], context: tuple[SharedLoop, ...], row: Array
+    ) -> Mapping:
+        """What an operator does inside the loops; `held` are its tensors on the chip, with the number of loops outside."""

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from codesign.cost.looptree import Loop
+from codesign.cost.looptree_graph import Group, Leaf
 from codesign.mappers.uneven.kernel import Array
+from codesign.mappers.uneven.nest import lines as nest_lines
 from codesign.scheduling.fused.pareto import undominated
 from codesign.scheduling.fused.shared_loops import FusedProgram, SharedLoop
 
@@ -27,6 +30,7 @@ class Part:
         bits: Most bits of the shared level inside the innermost of its loops.
         energy: Of one run, leakage apart.
         seconds: Of one run.
+        leaf: Of one operator: all its loops and nodes for the cost model, the shared loops first; none if it only moves a tensor.
     """
 
     operators: tuple[str, ...]
@@ -37,20 +41,39 @@ class Part:
     bits: float
     energy: float
     seconds: float
+    leaf: Leaf | None = None
 
-    def lines(self, depth: int = 0) -> Iterator[str]:
-        """The tree as text, outermost first."""
+    def costed(self) -> Iterator[Leaf | Group]:
+        """The part for the cost model; nothing of operators that only move a tensor."""
+        if self.parts:
+            yield Group(len(self.loops), tuple(p for part in self.parts for p in part.costed()))
+        elif self.leaf is not None:
+            yield self.leaf
+
+    def lines(self, depth: int = 0, nests: bool = False) -> Iterator[str]:
+        """The tree as text, outermost first; on request with each operator's own loops and nodes."""
         inside = depth
         for dim, count, tile in self.loops:
             yield f"{'  ' * inside}for {dim} in 0..{count - 1} (tiles of {tile})"
             inside += 1
         if self.parts:
             for part in self.parts:
-                yield from part.lines(inside)
+                yield from part.lines(inside, nests)
             return
         held = f", on chip: {', '.join(self.on_chip)}" if self.on_chip else ""
         among = "".join(f", {tensor} held outside {_loops(inside - d)}" for tensor, d in self.among)
         yield f"{'  ' * inside}{self.operators[0]}{held}{among}"
+        if nests and self.leaf is not None:
+            yield from (f"{'  ' * (inside + 1)}{line}" for line in own_lines(self.leaf))
+
+
+def own_lines(leaf: Leaf) -> list[str]:
+    """An operator's loops and nodes inside the shared loops."""
+    loops, start = 0, 0
+    while loops < leaf.shared:
+        loops += isinstance(leaf.nest[start], Loop)
+        start += 1
+    return nest_lines(leaf.nest[start:], leaf.machine)
 
 
 def _loops(number: int) -> str:
@@ -75,22 +98,22 @@ def trace(program: FusedProgram, row: Array) -> tuple[Part, ...]:
         program: The search, after it found the row.
         row: Bits, energy, seconds.
     """
-    return _sequence(program, 0, program.count - 1, frozenset(), (), row)
+    return _sequence(program, 0, program.count - 1, {}, (), row)
 
 
 def _sequence(
-    program: FusedProgram, first: int, last: int, chip: frozenset[str], context: tuple[SharedLoop, ...], target: Array
+    program: FusedProgram, first: int, last: int, held: dict[str, int], context: tuple[SharedLoop, ...], target: Array
 ) -> tuple[Part, ...]:
-    """The parts behind one row of `FusedProgram.sequence`."""
-    depth = len(context)
+    """The parts behind one row of `FusedProgram.sequence`; `held` are the tensors on the chip, with the loops outside each."""
+    depth, chip = len(context), frozenset(held)
     rows: dict[tuple[int, frozenset[str]], Array] = {(first, frozenset()): np.zeros((1, depth + 3))}
     steps: dict[tuple[int, frozenset[str]], list[_Step | None]] = {(first, frozenset()): [None]}
     for at in range(first, last + 1):
         for state in [s for s in rows if s[0] == at]:
             for end, grown, stay in program.next_parts(first, last, at, state[1], context):
                 more = program.part(at, end, chip | grown, context)
-                held = sum(program.bits(t, context) for t in grown)
-                joined, before, added = program.joined(rows[state], more, held, first, end, depth)
+                bits = sum(program.bits(t, context) for t in grown)
+                joined, before, added = program.joined(rows[state], more, bits, first, end, depth)
                 key = end + 1, stay
                 new: list[_Step | None] = [
                     _Step(state, int(i), end, chip | grown, more[int(j)]) for i, j in zip(before, added, strict=True)
@@ -104,21 +127,24 @@ def _sequence(
     parts: list[Part] = []
     step = steps[end_state][found]
     while step is not None:
-        parts.append(_part(program, step.state[0], step.end, step.chip, context, step.part))
+        now = {t: held.get(t, depth) for t in sorted(step.chip)}
+        parts.append(_part(program, step.state[0], step.end, now, context, step.part))
         step = steps[step.state][step.row]
     return tuple(reversed(parts))
 
 
 def _part(
-    program: FusedProgram, first: int, last: int, chip: frozenset[str], context: tuple[SharedLoop, ...], target: Array
+    program: FusedProgram, first: int, last: int, held: dict[str, int], context: tuple[SharedLoop, ...], target: Array
 ) -> Part:
-    depth = len(context)
+    depth, chip = len(context), frozenset(held)
     on_chip = tuple(sorted(chip & frozenset(program.touching(first, last))))
     names = tuple(program.operators[i].name for i in range(first, last + 1))
     bits, energy, seconds = (float(v) for v in target[depth:])
     if first == last:
-        among = program.among(first, chip, context, target)
-        return Part(names, (), (), on_chip, among, bits, energy, seconds)
+        stays = tuple((t, held[t]) for t in on_chip)
+        mapping = program.mapping(first, stays, context, target)
+        leaf = Leaf(program.operators[first], mapping.machine, mapping.nest, depth, stays) if mapping.nest else None
+        return Part(names, (), (), on_chip, mapping.among, bits, energy, seconds, leaf)
     for loops in program.more_loops(first, last, context):
         inner = program.sequence(first, last, chip, context + loops)
         if not len(inner):
@@ -127,7 +153,7 @@ def _part(
         match = np.flatnonzero((closed == target).all(axis=1))
         if not len(match):
             continue
-        parts = _sequence(program, first, last, chip, context + loops, inner[match[0]])
+        parts = _sequence(program, first, last, held, context + loops, inner[match[0]])
         return Part(names, _written(program, first, context, loops), parts, on_chip, (), bits, energy, seconds)
     raise AssertionError("no shared loops make up the row of a part")
 

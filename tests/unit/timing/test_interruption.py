@@ -56,7 +56,7 @@ def test_an_interrupted_network_names_the_layers_it_lacks(monkeypatch: pytest.Mo
     result = map_network(network, architecture, AnnealingMapper(), options)
     assert isinstance(result, NetworkResult)
     whole = timed.time_network(result, Timing("x"))
-    monkeypatch.setattr(timed, "simulate", interrupted_at(4, timed.simulate))
+    monkeypatch.setattr(timed, "timed_run", interrupted_at(4, timed.timed_run))
     part = timed.time_network(result, Timing("x"))
     assert part.layers == whole.layers[:3]
     assert part.missing == tuple(layer.name for layer in whole.layers[3:])

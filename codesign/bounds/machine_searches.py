@@ -1,0 +1,211 @@
+"""What exact searches of single layers show of machines that differ in sizes and prices alone (rules LB8 and LB12)."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codesign.arch.architecture import Architecture, Fanout, Links
+from codesign.bounds.chain import ChainTables
+from codesign.bounds.layer import LayerFacts
+from codesign.bounds.searches import LayerSearches
+from codesign.bounds.structure import prices_of, with_prices
+
+Floats = NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True)
+class Beside:
+    """What a design spends beside the mappings of its layers.
+
+    Args:
+        energy_pj: Of vector operators.
+        cycles: Of vector operators.
+        leakage_pj_per_cycle: Of everything, all the time.
+    """
+
+    energy_pj: float = 0.0
+    cycles: float = 0.0
+    leakage_pj_per_cycle: float = 0.0
+
+
+@final
+class MachineSearches:
+    """Searches of all layers of a workload, shared by all machines they hold for.
+
+    Args:
+        layers: The computations.
+        counts: How often each occurs: ``layers``.
+        chain: Least accesses and cycles of any machine.
+    """
+
+    def __init__(self, layers: Sequence[LayerFacts], counts: Floats, chain: ChainTables) -> None:
+        self._layers, self._counts, self._chain = layers, counts, chain
+        self._found: dict[object, list[LayerSearches]] = {}
+
+    def of(self, machine: Architecture) -> list[LayerSearches]:
+        """Those of each layer on machines that differ in sizes and prices alone."""
+        key = tuple(
+            (v.word_bits, v.one_element_per_word, v.keep, v.ports, v.fanout.links, _bus(v.fanout))
+            for v in machine.levels
+        )
+        if key not in self._found:
+            self._found[key] = [LayerSearches(facts, self._chain.counts_of) for facts in self._layers]
+        return self._found[key]
+
+    def known(self, machine: Architecture) -> tuple[float, float]:
+        """Energy in pJ and cycles of all layers from what searches showed so far."""
+        floor = self._chain.least_cycles(machine)
+        energy_pj = cycles = 0.0
+        for k, (searches, count) in enumerate(zip(self.of(machine), self._counts, strict=True)):
+            least_pj, least = searches.known(machine, float(floor[k]))
+            energy_pj += count * least_pj
+            cycles += count * math.ceil(least * (1.0 - 1e-12) - 1e-6)
+        return energy_pj, cycles
+
+    def known_product(self, machine: Architecture, beside: Beside) -> float:
+        """Energy times cycles of all layers and what comes on top of them, that no choice of mappings is below (rule LB14)."""
+        each = np.array([(e, c, p) for _, e, c, p in self._each(machine)])
+        return product_of_sums(each, self._counts, beside)[0]
+
+    def search_products(self, machine: Architecture, beside: Beside, tolerance: float) -> int:
+        """Search layers until mappings known show that the product of sums can rise by no more than about the share `tolerance`.
+
+        The layer whose best mapping is furthest above its region is next: its product first, then what the region is limited by. Returns
+        how many searches were made.
+        """
+        found = self._each(machine)
+        each = np.array([(e, c, p) for _, e, c, p in found])
+        scores = [searches.scores(machine) for searches, _, _, _ in found]
+        floor = self._chain.least_cycles(machine)
+        tried: list[set[int]] = [set() for _ in found]
+        for done in range(3 * len(found)):
+            _, slope = product_of_sums(each, self._counts, beside)
+            least, points = least_sums(each, np.array([slope + beside.leakage_pj_per_cycle]))
+            weighted = np.array([min((e + slope * c + beside.leakage_pj_per_cycle * c for e, c in s), default=math.inf) for s in scores])  # fmt: skip
+            slack = self._counts * np.maximum(weighted - least[0], 0.0)
+            slack[[len(t) == 3 for t in tried]] = 0.0
+            if not 2.0 * slack.sum() > tolerance * float(self._counts @ least[0]):
+                return done
+            k = int(np.argmax(slack))
+            searches = found[k][0]
+            column = _next_search(tried[k], points[0, k], each[k], scores[k])
+            tried[k].add(column)
+            (searches.search_energy, searches.search_cycles, searches.search_product)[column](machine)
+            each[k] = self._of_layer(searches, machine, float(floor[k]))
+            scores[k] = searches.scores(machine)
+        return 3 * len(found)
+
+    def _each(self, machine: Architecture) -> list[tuple[LayerSearches, float, float, float]]:
+        """Of every layer the searches, and the energy, cycles and product they show."""
+        floor = self._chain.least_cycles(machine)
+        return [(s, *self._of_layer(s, machine, float(f))) for s, f in zip(self.of(machine), floor, strict=True)]
+
+    @staticmethod
+    def _of_layer(searches: LayerSearches, machine: Architecture, floor: float) -> tuple[float, float, float]:
+        energy_pj, cycles = searches.known(machine, floor)
+        whole = float(math.ceil(cycles * (1.0 - 1e-12) - 1e-6))
+        return energy_pj, whole, searches.known_product(machine, energy_pj, whole)
+
+    def search(self, machine: Architecture, column: int, tolerance: float) -> int:
+        """Search the least energy (0) or latency (1) of layers until all others may raise their sum by the share `tolerance` at most.
+
+        Mappings found elsewhere show what a layer may still be raised by. Returns how many layers were searched.
+        """
+        floor, searches, done = self._chain.least_cycles(machine), self.of(machine), 0
+        slack = np.array([s.slack(machine, float(f))[column] for s, f in zip(searches, floor, strict=True)])
+        slack *= self._counts
+        allowed = tolerance * self.known(machine)[column]
+        for k in np.argsort(-slack):
+            if slack.sum() <= allowed:
+                break
+            if slack[k] > 0.0:
+                (searches[k].search_cycles if column else searches[k].search_energy)(machine)
+                done += 1
+            slack[k] = 0.0
+        return done
+
+
+SLOPE_STEP = 1.01
+"""Ratio of slopes between which the least weighted sum is taken as linear: it is concave, so that is a bound."""
+
+SLOPE_SPAN = 16.0
+"""Slopes looked at, over and under that of the least energy and cycles; beyond it the product is larger by as much."""
+
+
+def least_sums(each: Floats, slopes: Floats) -> tuple[Floats, Floats]:
+    """The least of energy + slope x cycles in the region of every layer, and the energy there: ``q x layers`` twice.
+
+    Args:
+        each: Least energy, cycles and product: ``layers x 3``.
+        slopes: ``q``.
+    """
+    energy, cycles, product = each.T
+    s = slopes[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        point = np.clip(np.sqrt(s * product), energy, product / cycles)  # on the curve energy x cycles = product
+        sums = point + s * product / point
+    works = np.isfinite(sums) & (product > 0.0)
+    return np.where(works, sums, energy + s * cycles), np.where(works, point, energy)
+
+
+def product_of_sums(each: Floats, counts: Floats, beside: Beside) -> tuple[float, float]:
+    """The least of (sum of energies + leakage x cycles) x (sum of cycles) where every layer keeps its three bounds, and its slope.
+
+    A layer's energy, cycles and product bound a convex region. With e + s c >= m(s) for each layer, sums have E + s C >= v(s), the sum of
+    all m. At a point of slope s = E / C that is E C >= v(s)^2 / (4 s), so the least of it over all slopes is a bound.
+
+    Args:
+        each: Least energy, cycles and product of a layer, the product at least that of the others: ``layers x 3``.
+        counts: How often each occurs: ``layers``.
+        beside: What comes on top.
+    """
+    leakage = beside.leakage_pj_per_cycle
+    least_pj, least = float(counts @ each[:, 0]) + beside.energy_pj, float(counts @ each[:, 1]) + beside.cycles
+    plain = (least_pj + leakage * least) * least
+    if not math.isfinite(plain) or least_pj <= 0.0 or least <= 0.0:
+        return plain, 1.0
+    middle = least_pj / least + leakage
+    steps = math.ceil(math.log(SLOPE_SPAN) / math.log(SLOPE_STEP))
+    slopes: Floats = middle * SLOPE_STEP ** np.arange(-steps, steps + 1, dtype=np.float64)
+    value = least_sums(each, slopes + leakage)[0] @ counts + beside.energy_pj + (slopes + leakage) * beside.cycles
+    rise = np.diff(value) / np.diff(slopes)
+    start = value[:-1] - rise * slopes[:-1]  # the chord, start + rise x slope, is below the concave value
+    with np.errstate(divide="ignore", invalid="ignore"):
+        turn = np.clip(np.where(rise > 0.0, start / rise, math.inf), slopes[:-1], slopes[1:])
+    lowest = (start + rise * turn) ** 2 / (4.0 * turn)
+    at = int(np.argmin(lowest))
+    return max(plain, min(float(lowest[at]), SLOPE_SPAN * plain)), float(turn[at])
+
+
+def _next_search(tried: set[int], point_pj: float, known: Floats, scores: Sequence[tuple[float, float]]) -> int:
+    """The product (2), then the energy (0) where the region's point spends less than the best mapping does, or cycles (1)."""
+    if 2 not in tried:
+        return 2
+    _, best_pj = min(((e * c, e) for e, c in scores), default=(math.inf, math.inf))
+    first = 0 if point_pj < best_pj or known[1] <= 0.0 else 1
+    return first if first not in tried else 1 - first
+
+
+def optimistic(machines: Sequence[Architecture], *, dear: bool = False) -> Architecture:
+    """The machine with the largest of every capacity and bandwidth, and the least of every price; with `dear` the highest.
+
+    All have the same levels, sizes and prices aside.
+    """
+    prices = np.array([prices_of(m) for m in machines])
+    merged = with_prices(machines[0], prices.max(axis=0) if dear else prices.min(axis=0))
+    levels = []
+    for k, level in enumerate(merged.levels):
+        sizes = [m.levels[k].capacity_bytes for m in machines]
+        levels.append(replace(level, capacity_bytes=None if None in sizes else max(s for s in sizes if s is not None)))
+    return replace(merged, levels=tuple(levels))
+
+
+def _bus(fanout: Fanout) -> tuple[int, int] | None:
+    """The sides of a bus whose words cost energy: a longer one is dearer, so machines that differ in it do not stand for each other."""
+    costs = fanout.links is not Links.SYSTOLIC and fanout.hop_pj_per_bit > 0.0
+    return (fanout.x, fanout.y) if costs else None

@@ -1,0 +1,98 @@
+"""`codesign schedule --scheduler fused`: exact fusion with each operator's own mapping inside."""
+
+import json
+from typing import TYPE_CHECKING
+
+import typer
+
+from codesign.cli.inputs import parse_dims, resolve
+from codesign.cli.schedule_options import ScheduleOptions
+from codesign.core.errors import UserError
+from codesign.core.files import write_json
+from codesign.core.json_types import JsonObject
+from codesign.core.quantities import parse_size
+
+if TYPE_CHECKING:
+    from codesign.scheduling.fused.network_operators import FusedGraph
+    from codesign.scheduling.protocol import ScheduleProblem, ScheduleResult
+
+SCHEDULERS: dict[str, frozenset[str]] = {
+    "fused": frozenset(
+        {"network", "arch", "phase", "seq", "past", "dims", "batch", "capacity", "objective", "time_limit", "out"}
+    )
+}
+"""Scheduler -> options it reads."""
+
+DEFAULT_ARCH = "soma-edge"
+
+
+def _problem(options: ScheduleOptions) -> "ScheduleProblem":
+    from codesign.scheduling.protocol import ScheduleProblem
+    from codesign.workloads.load import load_network
+
+    if options.network is None:
+        raise UserError("--network is required", hint="a zoo name, an ONNX file or a network as JSON")
+    architecture = resolve([], arch=options.arch or DEFAULT_ARCH).need_architecture()
+    network = load_network(
+        options.network,
+        batch=options.batch,
+        seq=options.seq,
+        past=options.past,
+        phase=options.phase,
+        bits=architecture.mac.bits,
+        dims=parse_dims(options.dims),
+        fuse=False,
+    )
+    capacity = None if options.capacity is None else parse_size(options.capacity, "--capacity")
+    return ScheduleProblem(network, architecture, capacity)
+
+
+def find(options: ScheduleOptions) -> "tuple[FusedGraph, ScheduleResult]":
+    """The operators that are scheduled and what the scheduler finds; nothing is printed."""
+    from codesign.core.goals import Budget, Objective
+    from codesign.scheduling.fused.scheduler import FusedScheduler
+
+    scheduler, problem = FusedScheduler(), _problem(options)
+    objective = Objective.EDP if options.objective is None else Objective.parse(options.objective, exponents=True)
+    result = scheduler.schedule(problem, objective, budget=Budget(options.time_limit), seed=0)
+    return scheduler.pose(problem), result
+
+
+def counts(graph: "FusedGraph", options: ScheduleOptions) -> JsonObject:
+    """What was scheduled."""
+    return {
+        "network": graph.name,
+        "architecture": options.arch or DEFAULT_ARCH,
+        "operators": len(graph.operators),
+        "macs": graph.macs,
+        "weight_bytes": graph.weight_bytes,
+    }
+
+
+def run(options: ScheduleOptions) -> None:
+    """Schedule and print."""
+    graph, result = find(options)
+    record = {**result.to_json(), **counts(graph, options)}
+    if options.out is not None:
+        write_json(options.out, record)
+    if options.output_format == "json":
+        typer.echo(json.dumps(record))
+        return
+    for line in lines(graph, result):
+        typer.echo(line)
+
+
+def lines(graph: "FusedGraph", result: "ScheduleResult") -> list[str]:
+    """The result as text."""
+    head = f"{graph.name}: {len(graph.operators)} operators, {graph.macs:,} MACs; {int(graph.capacity_bits) // 8:,} bytes of buffer"
+    if result.infeasible is not None:
+        return [head, f"infeasible: {result.infeasible.detail}"]
+    found = result.found.schedule
+    energy = "" if result.energy_pj is None else f", {result.energy_pj:,.6g} pJ"
+    gap = "" if result.gap is None else f", gap {100 * result.gap:.3f} %"
+    return [
+        head,
+        *found.tree(nests=True),
+        f"{result.latency_cycles:,.0f} cycles{energy}; {result.detail['objective']} {found.value:.9g}",
+        f"proof: {result.proof.value}{gap}, {result.detail['cpu_seconds']:.2f} CPU s",
+    ]

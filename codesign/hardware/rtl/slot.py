@@ -1,0 +1,68 @@
+"""One place of a line of results: the sum of the columns that are meant for it."""
+
+from amaranth.hdl import Elaboratable, Instance, Module, Mux, Signal, Value
+
+
+def adder_tree(terms: list[Value]) -> Value:
+    """Their sum in 32 bits, halved level by level."""
+    while len(terms) > 1:
+        pairs = [(terms[i] + terms[i + 1])[:32] for i in range(0, len(terms) - 1, 2)]
+        terms = pairs + terms[len(pairs) * 2 :]
+    return terms[0]
+
+
+def or_tree(terms: list[Value]) -> Value:
+    """Their bitwise or: at most one of them is not zero."""
+    while len(terms) > 1:
+        pairs = [terms[i] | terms[i + 1] for i in range(0, len(terms) - 1, 2)]
+        terms = pairs + terms[len(pairs) * 2 :]
+    return terms[0]
+
+
+class SlotSum(Elaboratable):
+    """The sum of some columns' totals: with `adds` by a tree of adders, without it at most one is chosen.
+
+    It is a module of its own in a netlist, written once however many places a line has. Where `enable` is low nobody looks at the sum.
+
+    Args:
+        cols: Columns.
+        adds: Several columns may be meant for one place.
+        instance: Emit an instance instead of the behaviour.
+
+    Attributes:
+        totals: In, 32 bits a column. hits: In, by column. enable: In. sum: Out.
+    """
+
+    def __init__(self, cols: int, adds: bool, instance: bool) -> None:
+        self.cols, self.adds, self.instance = cols, adds, instance
+        self.totals, self.hits, self.enable = Signal(32 * cols), Signal(cols), Signal()
+        self.sum = Signal(32)
+
+    @property
+    def module(self) -> str:
+        """Name of its Verilog module."""
+        return f"slot_{'sum' if self.adds else 'choice'}_{self.cols}"
+
+    def elaborate(self, platform: object) -> Module:
+        """The netlist."""
+        m = Module()
+        if self.instance:
+            m.submodules.tree = Instance(
+                self.module, i_totals=self.totals, i_hits=self.hits, i_enable=self.enable, o_sum=self.sum
+            )
+            return m
+        gated = [Mux(self.hits[x], self.totals.word_select(x, 32), 0)[:32] for x in range(self.cols)]
+        m.d.comb += self.sum.eq(adder_tree(gated) if self.adds else or_tree(gated))
+        return m
+
+    def verilog(self) -> str:
+        """Its behaviour."""
+        terms = [f"(hits[{x}] ? totals[{32 * x + 31}:{32 * x}] : 32'd0)" for x in range(self.cols)]
+        sign = "+" if self.adds else "|"
+        while len(terms) > 1:
+            pairs = [f"({terms[i]} {sign} {terms[i + 1]})" for i in range(0, len(terms) - 1, 2)]
+            terms = pairs + terms[len(pairs) * 2 :]
+        return (
+            f"module {self.module}(input [{32 * self.cols - 1}:0] totals, input [{self.cols - 1}:0] hits, input enable, output reg [31:0] sum);\n"
+            f"  always @* begin\n    sum = 32'bx;\n    if (enable) sum = {terms[0]};\n  end\nendmodule\n"
+        )

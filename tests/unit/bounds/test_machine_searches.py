@@ -1,0 +1,64 @@
+"""What searches of layers show of other machines: mixtures of prices, and products of sums."""
+
+import numpy as np
+import pytest
+
+from codesign.bounds import DesignBounds
+from codesign.bounds.machine_searches import Beside, product_of_sums
+from codesign.bounds.searches import between
+from codesign.core.goals import Budget
+from codesign.cost.cost import Infeasible
+from codesign.evaluation.network import EvaluationOptions, evaluate_workload
+from codesign.mappers.exact import ExactMapper
+from spaces.dosa import DOSA
+from tests.unit.bounds.random_spaces import random_network
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_choice_in_the_layers_regions_has_a_smaller_product_of_sums(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    layers = int(rng.integers(1, 6))
+    energy, cycles = rng.uniform(1, 10, (2, layers))
+    product = energy * cycles * rng.uniform(1, 1.3, layers)
+    counts, (spent, more, leakage) = rng.integers(1, 4, layers).astype(float), rng.uniform(0, 5, 3)
+    bound, _ = product_of_sums(np.stack([energy, cycles, product], axis=1), counts, Beside(spent, more, leakage))
+    slopes = np.geomspace(1e-3, 1e3, 2001)[:, None]
+    slow = np.clip(np.sqrt(product / slopes), cycles, product / energy)
+    total = slow @ counts + more
+    best = float((((product / slow) @ counts + spent + leakage * total) * total).min())
+    assert best * (1.0 - 1e-3) <= bound <= best * (1.0 + 1e-12)
+    drawn = rng.uniform(cycles, product / energy, (500, layers))  # and of slopes that differ from layer to layer
+    total = drawn @ counts + more
+    assert bound <= float((((product / drawn) @ counts + spent + leakage * total) * total).min())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_mixture_of_searches_is_below_the_least_energy(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    mappings = rng.uniform(1, 50, (30, 6))  # accesses of every mapping there is
+    searched = rng.uniform(0.5, 4, (int(rng.integers(1, 16)), 6))
+    found = (mappings @ searched.T).min(axis=0)
+    for prices in (rng.uniform(0.5, 5, 6), searched[0], searched.mean(axis=0)):
+        shown = between(searched, found, prices, mappings.min(axis=0))
+        assert shown <= float((mappings @ prices).min()) * (1.0 + 1e-9)
+    assert between(searched, found, searched[0], mappings.min(axis=0)) == pytest.approx(found[0])
+
+
+def test_what_fits_no_larger_machine_fits_no_smaller_one() -> None:
+    assert between(np.ones((2, 3)), np.array([5.0, np.inf]), np.ones(3), np.ones(3)) == np.inf
+
+
+def test_products_are_bounded_below_evaluations_and_closely() -> None:
+    network = random_network(4)
+    boxes = DesignBounds(DOSA, network).boxes
+    low = DOSA.space.to_indices([{"pe": 3, "scratchpad_kib": 1, "accumulator_kib": 1}])[0]
+    wide = boxes.sharpened(low, low + 5, ["edp_js"])[0]
+    for row in (low, low + 5, low + np.array([2, 0, 3])):
+        found = evaluate_workload(
+            network, DOSA.build(DOSA.space.to_points(row[None])[0]), ExactMapper(), EvaluationOptions(budget=Budget(time_limit_s=20.0))
+        )  # fmt: skip
+        assert not isinstance(found, Infeasible)
+        truth = found.metrics.to_dict()["edp_js"]
+        bound = boxes.sharpened(row, row, ["edp_js"])[0]
+        assert wide <= bound * (1.0 + 1e-9)
+        assert 0.99 * truth <= bound <= truth
