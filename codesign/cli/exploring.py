@@ -16,7 +16,7 @@ from codesign.optim.certificate import Certificate
 from codesign.study.mapping_front import MAPPING_FRONT_FILE
 from codesign.study.owner import owner_label
 from codesign.study.retime import TIMING_FILE
-from codesign.study.run import PreparedStudy, StudyRun, run_study
+from codesign.study.run import PreparedStudy, StudyRun, run_study, why_no_bounds
 from codesign.study.specification import StudySpec
 from codesign.study.storage import Claim
 from codesign.study.study import REPORT_FILE, Study, Trial, hypervolume_curve
@@ -80,6 +80,8 @@ class ProgressBar:
         if certificate is not None and certificate.withdrawn:
             reason = certificate.withdrawn
             console.print(f"nothing can be proven: {reason}; designs are proposed by black-box mobo", highlight=False)
+        if reason := why_no_bounds(prepared):
+            console.print(f"no bounds: {reason}; mobo searches like a black box", highlight=False)
         self._trials = trials
         self._bar.update(self._task, total=max(trials, done), completed=done)
         self._bar.start()

@@ -14,6 +14,7 @@ from codesign.report.importance import LEAST_TRIALS, effects
 from codesign.report.recommend import knee_design, labels_of
 from codesign.report.summary import is_finite, recommended_rows, summary
 from codesign.study.built import read_built
+from codesign.study.mapping_front import read_mapping_front
 from codesign.study.proof import read_proof
 from codesign.study.retime import read_timed_front
 from codesign.study.study import REPORT_FILE, Study, Trial, hypervolume_curve
@@ -66,6 +67,7 @@ def report_data(study: Study, space: str | None = None) -> dict[str, Any]:
         "trials": [_trial_json(study, t, t.number in front) for t in study.trials],
         "curve": curve,
         "proof": read_proof(study.folder),
+        "compromises": (read_mapping_front(study.folder) or {}).get("front", []),
         "reference": None if reference is None else list(reference),
         "designs": {str(number): data for number, data in designs.items()},
         "note": maker.note,

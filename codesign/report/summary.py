@@ -8,6 +8,7 @@ from codesign.core.point import PointValue
 from codesign.cost.cost import COMPUTE
 from codesign.evaluation.metrics import format_si, unit_of
 from codesign.report.recommend import constant_objectives, in_words, label_of, late_finds, recommendations
+from codesign.study.mapping_front import read_mapping_front
 from codesign.study.proof import read_proof
 from codesign.study.specification import PROVING
 from codesign.study.study import Study, Trial
@@ -169,10 +170,27 @@ def _importance(effects: Mapping[str, Any]) -> str:
 def _trust(study: Study, knee: Trial, designs: Mapping[int, Mapping[str, Any]], space_size: int | None) -> str:
     sentences = [_proofs(designs.get(knee.number)), *_what_is_known(study, space_size)]
     sentences += constant_objectives(study)
+    mappings = read_mapping_front(study.folder)
+    if mappings is not None and mappings.get("sentence"):
+        sentences.append(f"{mappings['sentence'][:1].upper()}{mappings['sentence'][1:]}.")
+    sentences.append(_worst_cases(study, knee))
     bad = sum(not study.is_valid(t) for t in study.trials)
     if bad:
         sentences.append(f"{bad} of {len(study.trials)} designs tried cannot be built or break a constraint.")
     return " ".join(s for s in sentences if s)
+
+
+def _worst_cases(study: Study, knee: Trial) -> str:
+    """Which scenario each objective of a design judged by its worst case comes from; empty for other studies."""
+    detail = study.detail(knee.number) or {}
+    scenarios = detail.get("scenarios", [])
+    if not scenarios:
+        return ""
+    worst = [
+        f"{label_of(o)} in {max(scenarios, key=lambda s: s['metrics'].get(o, -math.inf))['name']}"
+        for o in study.objectives
+    ]
+    return f"Every figure is the worst of {len(scenarios)} scenarios: {in_words(worst)}."
 
 
 def _what_is_known(study: Study, space_size: int | None) -> list[str]:
@@ -208,6 +226,8 @@ def _proofs(design: Mapping[str, Any] | None) -> str:
         return ""
     if "networks" in design:
         gaps = [n["gap"] for n in design["networks"] if n.get("gap") is not None]
+        if all(n.get("scheduler") == "fused" for n in design["networks"]):
+            return f"No fused schedule of the recommended design is better by more than {100 * max(gaps):.1f} % under the rules of fusion."
         if len(gaps) == len(design["networks"]):
             return (
                 f"For the tiles chosen, the recommended design's DRAM schedules are within {100 * max(gaps):.1f} % of a lower "

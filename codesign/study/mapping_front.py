@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from codesign.bounds.design import bounds_of, why_not
 from codesign.core.errors import UserError
-from codesign.core.files import write_json
+from codesign.core.files import read_structured, write_json
 from codesign.core.goals import Budget
 from codesign.core.point import Point
 from codesign.cost.cost import Infeasible
@@ -75,6 +75,7 @@ class MappingFront:
     def to_json(self) -> dict[str, Any]:
         """As `MAPPING_FRONT_FILE` and ``--format json`` hold it."""
         return {
+            "sentence": self.sentence(),
             "designs": self.designs,
             "skipped": self.skipped,
             "proven": self.proven,
@@ -188,3 +189,10 @@ def write_mapping_front(found: MappingFront, folder: Path) -> Path:
     path = folder / MAPPING_FRONT_FILE
     write_json(path, found.to_json())
     return path
+
+
+def read_mapping_front(folder: Path) -> dict[str, Any] | None:
+    """What `write_mapping_front` wrote; None where there is none."""
+    path = folder / MAPPING_FRONT_FILE
+    found = read_structured(path) if path.exists() else None
+    return found if isinstance(found, dict) else None

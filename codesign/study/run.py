@@ -317,6 +317,23 @@ def _bounds(judge: Judge, optimizer: str) -> LowerBounds | None:
     return _lower_bounds(judge) if found is None else found
 
 
+def why_no_bounds(prepared: PreparedStudy) -> str:
+    """Why `mobo` searches a study like a black box; empty where it has bounds, or where another optimiser searches."""
+    from codesign.bounds.design import why_not
+
+    if prepared.spec.search.optimizer != "mobo" or _bounds(prepared.judge, "mobo") is not None:
+        return ""
+    evaluate = _judge_that_bounds_know(prepared.judge)
+    if evaluate is None:
+        return "a metric of one's own replaces a figure that bounds know"
+    if isinstance(evaluate, ByChoice):
+        return "designs choose a precision or zeros, whose bounds serve 'exact' alone"
+    scenarios = [e for _, e in evaluate.scenarios] if isinstance(evaluate, RobustEvaluator) else [evaluate]
+    plain = [one for one in scenarios if isinstance(one, DesignEvaluator)]
+    reasons = (why_not(one.options, one.mapper.name) for one in plain)
+    return next((reason for reason in reasons if reason), "designs are not judged layer by layer")
+
+
 def _optimizer(prepared: PreparedStudy, study: Study) -> tuple[AskTell, Study | None]:
     """The optimiser, and with two fidelities the study that records the low-fidelity evaluations."""
     spec, space = prepared.spec, prepared.space

@@ -16,6 +16,18 @@ function pairFront(x, y) {
   return valid.slice().sort((a, b) => a.metrics[x] - b.metrics[x] || a.metrics[y] - b.metrics[y]).filter(t => t.metrics[y] < best && ((best = t.metrics[y]), true));
 }
 
+// Designs of the front with other mappings than those they were judged by (--per-design pareto).
+const COMPROMISES = DATA.compromises || [];
+
+function drawCompromises(chart, x, y, ax, ay) {
+  for (const c of COMPROMISES) {
+    const cx = chart.x(c.metrics[x] * ax.factor), cy = chart.y(c.metrics[y] * ay.factor);
+    const ring = svg("circle", { cx, cy, r: 3, fill: "none", stroke: COLOURS.orange, "stroke-width": 1.4, class: "compromise", "data-trial": c.trial });
+    ring.addEventListener("click", () => choose(c.trial));
+    chart.plot.append(hover(ring, () => ["trial " + c.trial + " with other mappings", ...DATA.objectives.map(o => labelOf(o) + "  " + si(c.metrics[o], unitOf(o)))]));
+  }
+}
+
 const PROOF = DATA.proof && DATA.proof.outer_front && DATA.proof.outer_front.length ? DATA.proof : null;
 
 // Where two objectives alone are shown to hold no design: the corners of the outer bound, in the order of the first.
@@ -39,8 +51,8 @@ function drawPair(holder, x, y) {
   const ax = axisOf(x), ay = axisOf(y);
   const chart = frame(holder, {
     height: 400, label: labelOf(y) + " against " + labelOf(x),
-    x: { log: true, domain: padded(valid.map(t => t.metrics[x] * ax.factor), true), title: ax.title },
-    y: { log: true, domain: padded(valid.map(t => t.metrics[y] * ay.factor), true), title: ay.title },
+    x: { log: true, domain: padded([...valid, ...COMPROMISES].map(t => t.metrics[x] * ax.factor), true), title: ax.title },
+    y: { log: true, domain: padded([...valid, ...COMPROMISES].map(t => t.metrics[y] * ay.factor), true), title: ay.title },
   });
   if (PROOF) shadeOuter(chart, x, y, ax, ay);
   const place = t => [chart.x(t.metrics[x] * ax.factor), chart.y(t.metrics[y] * ay.factor)];
@@ -52,6 +64,7 @@ function drawPair(holder, x, y) {
     dot.addEventListener("click", () => choose(t.number));
     chart.plot.append(hover(dot, () => describe(t)));
   }
+  drawCompromises(chart, x, y, ax, ay);
   const t = byNumber.get(chosen);
   if (t && t.valid) { const [cx, cy] = place(t); chart.plot.append(svg("circle", { cx, cy, r: 9.5, fill: "none", stroke: COLOURS.red, "stroke-width": 2.8, "pointer-events": "none" })); }
 }
@@ -70,7 +83,7 @@ function drawFronts() {
   const box = byId("fronts"), o = DATA.objectives;
   box.replaceChildren();
   if (!valid.length) { box.append(html("p", { class: "note" }, "No design is feasible.")); return; }
-  byId("front-legend").replaceChildren(legend([["on the front", COLOURS.blue, "dot"], ["dominated", COLOURS.pale, "dot"], ["chosen", COLOURS.red, "ring"], ["front of this pair", COLOURS.blue, "dash"], ...(PROOF ? [["shown to hold no design", COLOURS.green, "bar"]] : [])]));
+  byId("front-legend").replaceChildren(legend([["on the front", COLOURS.blue, "dot"], ["dominated", COLOURS.pale, "dot"], ["chosen", COLOURS.red, "ring"], ["front of this pair", COLOURS.blue, "dash"], ...(PROOF ? [["shown to hold no design", COLOURS.green, "bar"]] : []), ...(COMPROMISES.length ? [["other mappings of a design", COLOURS.orange, "ring"]] : [])]));
   const panel = text => { const holder = html("div", {}); box.append(html("figure", {}, html("figcaption", {}, text), holder)); return holder; };
   for (let i = 0; i < o.length; i++) for (let j = i + 1; j < o.length; j++) drawPair(panel(labelOf(o[j]) + " against " + labelOf(o[i])), o[i], o[j]);
   if (o.length === 3) drawSpace(panel("All three (drag to turn)"), [o[0], o[1], o[2]]);

@@ -14,6 +14,7 @@ from codesign.report.importance import effects
 from codesign.report.recommend import knee_index, late_finds, recommendations
 from codesign.report.study_page import report_data, write_report
 from codesign.report.summary import point_text, time_shares
+from codesign.study.mapping_front import Compromise, MappingFront, write_mapping_front
 from codesign.study.study import Study
 from spaces.scratchpad import SCRATCHPAD
 from tests.recomputed_cycles import busy_cycles, is_rounded_up
@@ -69,6 +70,26 @@ def test_a_few_designs_of_many_are_not_called_settled(study_folder: Path) -> Non
     assert "settled" not in text
     study.config["optimizer"] = "exact"
     assert "certificate that the search printed bounds the others" in report_data(study)["summary"][-1]["text"]
+
+
+def test_other_mappings_of_designs_and_worst_cases_are_in_the_page(
+    study_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = Study.open(study_folder)
+    assert report_data(study)["compromises"] == []
+    best = study.front()[0]
+    slower = Compromise(best.number, best.point, {**best.metrics, "latency_s": 2 * best.metrics["latency_s"]})
+    path = write_mapping_front(MappingFront((slower,), 3, 9, proven=True), study_folder)
+    try:
+        data = report_data(study)
+    finally:
+        path.unlink()
+    assert data["compromises"] == [slower.to_json()]
+    assert "Over all mappings: 1 compromises of 1 designs" in data["summary"][-1]["text"]
+    scenarios = [{"name": "slow", "metrics": {"latency_s": 2.0}}, {"name": "hungry", "metrics": {"latency_s": 1.0}}]
+    detail = study.detail
+    monkeypatch.setattr(study, "detail", lambda number: {**detail(number), "scenarios": scenarios})
+    assert "worst of 2 scenarios: latency in slow" in report_data(study)["summary"][-1]["text"]
 
 
 def test_the_designs_to_look_at_first_are_the_balanced_one_and_the_best_by_each_objective(study_folder: Path) -> None:

@@ -21,7 +21,7 @@ from codesign.evaluation.specification import ChoicesSpec, JudgeSpec, WorkloadSp
 from codesign.optim.pareto import nondominated
 from codesign.report.sensitivity import Constant, analyse
 from codesign.report.study_page import report_data
-from codesign.study.run import _choice_bounds, prepare, run_study
+from codesign.study.run import _choice_bounds, prepare, run_study, why_no_bounds
 from codesign.study.specification import PlaceSpec, SearchSpec, StudySpec
 from codesign.workloads.network_zeros import NetworkZeros, with_zeros
 from codesign.workloads.precision import Precision, with_precision
@@ -289,6 +289,17 @@ def test_no_bounds_where_an_own_metric_replaces_a_figure() -> None:
     for metrics, known in ((space.metrics, False), ((), True)):  # type: ignore[attr-defined]
         judge = make_judge(workload, how, several, metrics=metrics)
         assert (_choice_bounds(judge) is not None) == known
+
+
+def test_a_bayesian_search_without_bounds_says_why(tmp_path: Path) -> None:
+    def reason(**more: Any) -> str:
+        given = {"workload": {"networks": ["alexnet"]}, "space": "gemmcore", "place": {"out": str(tmp_path)}, **more}
+        return why_no_bounds(prepare(StudySpec.from_json(given)))
+
+    assert reason() == ""
+    assert "whose bounds serve 'exact' alone" in reason(choices={"precision": ["W8A8", "W4A8"]})
+    assert reason(choices={"precision": ["W8A8", "W4A8"]}, search={"optimizer": "nsga2"}) == ""
+    assert "mapper 'salsa' also finds mappings" in reason(judge={"mapper": "salsa"})
 
 
 def test_zeros_are_not_simulated() -> None:
