@@ -12,6 +12,7 @@ from codesign.core.json_types import JsonObject
 
 if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture
+    from codesign.scheduling.protocol import ScheduleResult
 
 _SHARED = frozenset(
     {
@@ -114,8 +115,12 @@ def _fused(options: ScheduleOptions) -> Row:
         peak_buffer_bytes=result.peak_buffer_bytes,
         latency_cycles=None if result.latency_cycles is None else round(result.latency_cycles),
         energy_pj=result.energy_pj,
-        proof=result.proof.value,
+        proof=_proof(result),
     )
+
+
+def _proof(result: "ScheduleResult") -> str:
+    return result.proof.value if not result.gap else f"gap {100 * result.gap:.2f} %"
 
 
 def _soma(options: ScheduleOptions) -> Row:
@@ -131,7 +136,7 @@ def _soma(options: ScheduleOptions) -> Row:
         latency_cycles=schedule.latency_cycles,
         energy_pj=result.energy_pj,
         traffic_cycles=float(schedule.parsed.channel_cycles),
-        proof=result.found.proof,
+        proof=_proof(result),
     )
 
 

@@ -179,10 +179,12 @@ def _write_files(schedule: Any, record: dict[str, Any], options: ScheduleOptions
 
 
 def _evaluate(problem: Any, path: Path, options: ScheduleOptions) -> None:
+    from codesign.core.goals import Objective
     from codesign.scheduling.soma.evaluator import Schedule, evaluate
     from codesign.scheduling.soma.model.cut_layers import cut_wide_layers
     from codesign.scheduling.soma.model.notation import encodings_from_json
     from codesign.scheduling.soma.report import evaluation_json, table
+    from codesign.scheduling.soma.search.fusion_bound import fusion_bound
 
     raw = read_structured(path)
     try:
@@ -196,6 +198,7 @@ def _evaluate(problem: Any, path: Path, options: ScheduleOptions) -> None:
     for given, flag in ((options.html, "--html"), (options.out, "--out")):
         if given is not None and len(encodings) != 1:
             raise UserError(f"{flag} needs one encoding, {path} holds {len(encodings)}")
+    bound = fusion_bound(problem)
     results = []
     for encoding in encodings:
         try:
@@ -203,6 +206,8 @@ def _evaluate(problem: Any, path: Path, options: ScheduleOptions) -> None:
         except UserError as error:
             raise error.within(f"{path}: {encoding.name}") from None
         record = evaluation_json(encoding, outcome)
+        if isinstance(outcome, Schedule):
+            record["fusion_gap"] = bound.gap(Objective.EDP, outcome.energy_pj, outcome.latency_cycles)
         results.append(record)
         if isinstance(outcome, Schedule):
             _write_files(outcome, record, options)
@@ -212,6 +217,8 @@ def _evaluate(problem: Any, path: Path, options: ScheduleOptions) -> None:
     good = [(str(r["name"]), r) for r in results if r["status"] == "SUCCESS"]
     if good:
         print(table(good))
+        best = min(float(str(r["fusion_gap"])) for _, r in good)
+        print(f"fusion: the best is within {100 * best:.2f} % of an energy-delay product that no schedule beats")
     for record in results:
         if record["status"] != "SUCCESS":
             print(f"{record['name']}: {record['status']}: {record['reason']}")
@@ -282,6 +289,7 @@ def run(options: ScheduleOptions) -> None:
             write_json(options.out, record)
         return
     record = {**found_json(found, options.scheduler, result.seed), **count}
+    record |= {"fusion_bound": result.detail["fusion_bound"], "fusion_gap": result.gap}
     timed = _simulated(found.schedule, options)
     analytic = found.schedule.latency_cycles
     shown = table([(options.scheduler, record)])
@@ -294,6 +302,11 @@ def run(options: ScheduleOptions) -> None:
     print(shown)
     if timed is not None:
         print_events(timed, analytic)
+    least = record["fusion_bound"]
+    print(
+        f"fusion: {result.proof.value}, gap {100 * (result.gap or 0.0):.2f} % of what no schedule beats: "
+        f"{least['latency_cycles']:,} cycles, {least['energy_pj']:,.5g} pJ, {least['dram_bytes']:,} DRAM bytes"
+    )
     print(
         f"DRAM attributes: {found.proof}, gap {100 * found.gap:.2f} % of {found.dram_bound_cycles:,} cycles for these tiles"
     )

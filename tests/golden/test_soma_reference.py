@@ -14,6 +14,7 @@ from codesign.scheduling.soma.model.hardware import EDGE, PRESETS, SomaHardware,
 from codesign.scheduling.soma.model.layer_graph import LayerGraph, read_graph
 from codesign.scheduling.soma.model.notation import DramScheme, Encoding, encoding_from_json
 from codesign.scheduling.soma.model.rules import REFERENCE
+from codesign.scheduling.soma.search.fusion_bound import fusion_bound
 from tests.reference_data import REFERENCE as DATA_SET
 from tests.reference_data import lacks, needs_data, supporting_files
 
@@ -119,6 +120,19 @@ def test_every_hand_made_encoding_is_reproduced(path: Path) -> None:
     for want in document["results"]:
         encoding = encoding_from_json(inputs[want["name"]], problem.graph, path.name)
         _compare(problem, encoding, want)
+
+
+@pytest.mark.parametrize("path", _files("runs", "*.json"), ids=lambda p: p.stem)
+def test_no_recorded_schedule_is_below_the_bound_of_all_fusions(path: Path) -> None:
+    document = _read(path)
+    bound = fusion_bound(_problem(document))
+    stages = [document[s] for s in ("initial", "stage1", "stage2", "cocco_reconstruction") if s in document]
+    found = [s for s in stages if "real" in s and s.get("status", "SUCCESS") == "SUCCESS"]
+    assert found
+    for want in found:
+        assert want["real"]["time_cycles"] >= bound.latency_cycles
+        assert want["real"]["energy_pJ"] >= bound.energy_pj * (1 - 1e-6)
+        assert want["dram_bytes"]["total"] >= bound.dram_bytes
 
 
 @pytest.mark.parametrize("path", _files("runs", "*.json"), ids=lambda p: p.stem)

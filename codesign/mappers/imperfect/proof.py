@@ -10,12 +10,16 @@ from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
 from codesign.mappers.imperfect.bound import least_value
-from codesign.mappers.imperfect.imperfect_search import search_by_annealing
+from codesign.mappers.imperfect.imperfect_search import ImperfectSearch, deadline_of, search_by_annealing
+from codesign.mappers.imperfect.joint.joint_search import search_jointly
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 
-MOVES, RUNS = 6_000, 10
-TEMPERATURES = (0.5, 0.003)
+MOVES, FIRST_RUNS = 6_000, 3
+TEMPERATURES, COLD = (0.5, 0.003), (0.02, 0.001)
+EFFORT = 3e7
+"""Steps of the search over what fan-outs do; about half a second."""
+_WORK_OF_A_MAPPING = 3_000.0
 _ROUNDING = 1e-9
 
 
@@ -27,6 +31,7 @@ def map_imperfect_exactly(
     budget: Budget,
     seed: int,
     reuse: Reuse,
+    effort: float = EFFORT,
 ) -> MapResult:
     """The best mapping found and a proven distance from the best there is.
 
@@ -37,6 +42,7 @@ def map_imperfect_exactly(
         budget: A third of it goes to the perfect optimum.
         seed: Of annealing.
         reuse: What a buffer need not fetch again.
+        effort: Steps of the search over what fan-outs do.
     """
     started = time.perf_counter()
     first = Budget(
@@ -53,16 +59,48 @@ def map_imperfect_exactly(
     )
     start = None if before is None else before.mapping
     best = search_by_annealing(
-        problem, objective, left, seed, reuse, moves=MOVES, runs=RUNS, temperatures=TEMPERATURES, start=start
+        problem, objective, left, seed, reuse, moves=MOVES, runs=FIRST_RUNS, temperatures=TEMPERATURES, start=start
     )
     evaluated = used + best.evaluated
     if before is not None and before.cost is not None:
         best = before if best.cost is None or objective.of(before.cost) <= objective.of(best.cost) else best
-    done = replace(best, evaluated=evaluated, seed=seed, proof=Proof.NONE, gap=None)
-    if done.cost is not None:
-        value, bound = objective.of(done.cost), least_value(problem, objective)
-        if value <= bound * (1.0 + _ROUNDING):
-            done = replace(done, proof=Proof.OPTIMAL, gap=0.0)
-        elif bound > 0.0 and math.isfinite(bound):
-            done = replace(done, proof=Proof.GAP, gap=(value - bound) / bound)
+    best = replace(best, evaluated=evaluated, seed=seed, proof=Proof.NONE, gap=None)
+    done = _prove(best, before, problem, objective, budget, reuse, seed, started, effort)
     return replace(done, seconds=time.perf_counter() - started)
+
+
+def _prove(
+    best: MapResult,
+    before: MapResult | None,
+    problem: MappingProblem,
+    objective: Objective,
+    budget: Budget,
+    reuse: Reuse,
+    seed: int,
+    started: float,
+    effort: float,
+) -> MapResult:
+    """The best mapping after the search over what fan-outs do, and the bound of that search (rules IB7 to IB13)."""
+    if best.cost is None:
+        return best
+    search = ImperfectSearch.of(problem, objective, reuse)
+    value = objective.of(best.cost)
+    if budget.evaluations is not None:
+        effort = min(effort, budget.evaluations * _WORK_OF_A_MAPPING)
+    bound, found = search_jointly(search, value, effort, deadline_of(budget, started))
+    if found.state is not None and found.value < value:
+        state, _, more = search.anneal(
+            found.state, found.value, moves=MOVES, runs=1, temperatures=COLD, wanted=None, deadline=math.inf, seed=seed
+        )
+        best = replace(search.result(state, best.evaluated + more, started, seed), proof=Proof.NONE, gap=None)
+        assert best.cost is not None
+        value = objective.of(best.cost)
+    perfect = math.inf  # windows may slide on along several perfect loops, which the search does not count
+    if before is not None and before.cost is not None:
+        perfect = objective.of(before.cost) / (1.0 + before.gap) if before.gap is not None else 0.0
+    bound = max(least_value(problem, objective), min(bound, perfect))
+    if value <= bound * (1.0 + _ROUNDING):
+        return replace(best, proof=Proof.OPTIMAL, gap=0.0)
+    if bound > 0.0 and math.isfinite(bound):
+        return replace(best, proof=Proof.GAP, gap=(value - bound) / bound)
+    return best

@@ -5,6 +5,7 @@ from typing import Any
 from codesign.core.json_types import JsonObject
 from codesign.scheduling.soma.evaluator import BYTES, KIND, LAYER, SOURCE, TILE, Invalid, Problem, Schedule, TensorKind
 from codesign.scheduling.soma.model.notation import Encoding, Status
+from codesign.scheduling.soma.search.fusion_bound import FusionBound
 from codesign.scheduling.soma.search.two_stages import Found, StageOne
 
 
@@ -115,6 +116,18 @@ def found_json(found: Found, scheduler: str, seed: int) -> JsonObject:
         "seconds": found.seconds,
         "cpu_seconds": found.cpu_seconds,
         "seed": seed,
+    }
+
+
+def bound_json(bound: FusionBound) -> JsonObject:
+    """What no encoding of the network can beat, each for itself."""
+    return {
+        "fusion_bound": {
+            "dram_bytes": bound.dram_bytes,
+            "compute_cycles": bound.compute_cycles,
+            "latency_cycles": bound.latency_cycles,
+            "energy_pj": bound.energy_pj,
+        }
     }
 
 

@@ -15,7 +15,8 @@ from codesign.scheduling.soma.model.hardware import PRESETS, Platform, hardware_
 from codesign.scheduling.soma.model.load import Source, source_of
 from codesign.scheduling.soma.model.mapped_tiles import MappedPlatform
 from codesign.scheduling.soma.model.rules import MODES
-from codesign.scheduling.soma.report import schedule_json
+from codesign.scheduling.soma.report import bound_json, schedule_json
+from codesign.scheduling.soma.search.fusion_bound import fusion_bound
 from codesign.scheduling.soma.search.two_stages import (
     DEFAULT_CHAINS,
     Found,
@@ -30,6 +31,9 @@ from codesign.workloads.network import Network
 KINDS = ("soma", "soma-paper", "cocco", "unfused")
 TILE_EVALUATIONS = 2000
 """Mappings scored for each tile where a mapper prices them."""
+
+PROVEN = 1e-9
+"""Relative distance from the bound below which a schedule is optimal."""
 
 EXACT_TILE_S = 1.0
 """Seconds for each tile that the exact mapper prices."""
@@ -112,7 +116,7 @@ class SomaScheduler:
                 seed=seed,
                 found=Unscheduled(posed, found),
             )
-        return _result(found, self.kind, posed, seed)
+        return _result(found, self.kind, posed, objective, seed)
 
     def pose(self, problem: ScheduleProblem) -> Problem:
         """The problem in SoMa's own terms, no layer cut yet.
@@ -148,8 +152,11 @@ class SomaScheduler:
         return search_baseline(posed, objective, options, self.kind)
 
 
-def _result(found: Found, name: str, posed: Problem, seed: int) -> ScheduleResult:
+def _result(found: Found, name: str, posed: Problem, objective: Objective, seed: int) -> ScheduleResult:
     schedule = found.schedule
+    bound = fusion_bound(posed)
+    gap = bound.gap(objective, schedule.energy_pj, schedule.latency_cycles)
+    gap = 0.0 if gap <= PROVEN else gap
     return ScheduleResult(
         scheduler=name,
         order=tuple(posed.graph.layers[layer].name for layer in schedule.parsed.fusion.order),
@@ -159,11 +166,12 @@ def _result(found: Found, name: str, posed: Problem, seed: int) -> ScheduleResul
         latency_cycles=float(schedule.latency_cycles),
         energy_pj=float(schedule.energy_pj),
         timeline=_timeline(schedule),
-        proof=Proof.NONE,  # the bound that is known holds for these tiles alone, see `dram_bound_cycles`
+        proof=Proof.GAP if gap else Proof.OPTIMAL,
+        gap=gap,
         evaluated=found.stage1.evaluations + found.dram_evaluations,
         seconds=found.seconds,
         seed=seed,
-        detail={**schedule_json(schedule, name), "dram_bound_cycles": found.dram_bound_cycles},
+        detail={**schedule_json(schedule, name), "dram_bound_cycles": found.dram_bound_cycles, **bound_json(bound)},
         found=found,
     )
 

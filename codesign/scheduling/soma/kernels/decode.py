@@ -27,7 +27,7 @@ _CONV, _GROUP_CONV, _FC, _POOL, _TRANSPOSE, _UPSAMPLE = (
     int(nw.LayerType.TRANSPOSE),
     int(nw.LayerType.UPSAMPLE),
 )
-_HALOS, _CLAMP = model.INTERIOR_HALOS, model.CHANNEL_CLAMP
+_HALOS, _CLAMP, _WHOLE_OUTPUTS = model.INTERIOR_HALOS, model.CHANNEL_CLAMP, model.WHOLE_OUTPUTS
 _IFMAP_EDGE, _WEIGHT_EDGE, _WHOLE_EDGE = nw.IFMAP_EDGE, nw.WEIGHT_EDGE, nw.WHOLE_EDGE
 
 # Status codes shared by the compiled code; `notation.Status` names them. UNPRICED: a tile cost has to be asked for first.
@@ -210,7 +210,8 @@ def shape_group(
     """Tile shapes of every layer of the fine-grained group ``order[a:b]`` into ``shape[layer] = (b, c, h, w, cuts_h, cuts_w)``.
 
     Output layers of the group are cut; every other layer's tile is the element-wise maximum of what its consumers
-    inside the group need (halo backtracking, last layer first).
+    inside the group need (halo backtracking, last layer first). With `WHOLE_OUTPUTS` a layer that is read outside the group too
+    covers its whole output; the published rule leaves out what only those readers need.
 
     Returns:
         `OK` or `TOO_MANY_TILES`.
@@ -221,6 +222,7 @@ def shape_group(
     for i in range(b - 1, a - 1, -1):
         layer = order[i]
         tb, tc, th, tw, ch, cw = 0, 0, 0, 0, 1, 1
+        outside = False
         for e in range(cons_start[layer], cons_start[layer + 1]):
             user = cons_id[e]
             if i < place[user] < b:
@@ -239,6 +241,14 @@ def shape_group(
                 )
                 tb, tc, th, tw = max(tb, nb), max(tc, nc), max(th, nh), max(tw, nw_)
                 ch, cw = max(ch, shape[user, 4]), max(cw, shape[user, 5])
+            else:
+                outside = True
+        if tb > 0 and outside and flags & _WHOLE_OUTPUTS:
+            nb, nh, nw_, nch, ncw = split_output(table, layer, batch, tiles, keep_h, keep_w)
+            if nb == 0:
+                return TOO_MANY_TILES
+            tb, tc, th, tw = max(tb, nb), max(tc, table[layer, _K]), max(th, nh), max(tw, nw_)
+            ch, cw = max(ch, nch), max(cw, ncw)
         if tb == 0:
             tb, th, tw, ch, cw = split_output(table, layer, batch, tiles, keep_h, keep_w)
             tc = table[layer, _K]

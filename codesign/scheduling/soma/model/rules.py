@@ -18,6 +18,7 @@ INTERIOR_HALOS, CHANNEL_CLAMP, VECTOR_TRAFFIC, ATTENTION_BANDWIDTH, STRIDED_READ
 )
 # One more bit of the compiled code's flags: matrix tiles are priced outside it, by a mapper.
 MAPPED_TILES = 64
+WHOLE_OUTPUTS = 128
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class ModelOptions:
         attention_bandwidth: Attention products wait for the global buffer like every other product.
         strided_reads: A strided layer reads its input extent from the buffer, not its output extent.
         store_before_load: Data must be stored by its producer before a consumer in another group loads it.
+        whole_outputs: A layer that is read outside its fine-grained group too computes all of its output there.
         dram_channels: Independent in-order DRAM channels sharing the bandwidth equally.
     """
 
@@ -40,6 +42,7 @@ class ModelOptions:
     attention_bandwidth: bool = True
     strided_reads: bool = True
     store_before_load: bool = True
+    whole_outputs: bool = True
     dram_channels: int = 1
 
     def __post_init__(self) -> None:
@@ -56,11 +59,12 @@ class ModelOptions:
             ATTENTION_BANDWIDTH,
             STRIDED_READS,
             STORE_BEFORE_LOAD,
+            WHOLE_OUTPUTS,
         )
         names = [field.name for field in fields(self)][: len(bits)]
         return sum(bit for bit, name in zip(bits, names, strict=True) if getattr(self, name))
 
 
-REFERENCE = ModelOptions(False, False, False, False, False, False)
+REFERENCE = ModelOptions(False, False, False, False, False, False, False)
 DEFAULT = ModelOptions()
 MODES = {"reference": REFERENCE, "default": DEFAULT}

@@ -1,0 +1,84 @@
+"""What the fan-outs may do: every vector of spatial factors of each, and the profiles of all of them together (rule IB8)."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.mapping.constraints import LevelConstraints, MappingProblem
+from codesign.mapping.nest import IntArray
+from codesign.mapping.space import allowed_axes
+
+MOST_VECTORS = 20_000
+"""Vectors of one fan-out that are listed at most."""
+
+
+@dataclass(frozen=True)
+class FanOuts:
+    """The choices of every fan-out.
+
+    Args:
+        vectors: For every level ``n x D`` spatial factors, each product once.
+        fewest: For every level ``n x D`` children that work at least when the group is not split (rule IB9).
+    """
+
+    vectors: tuple[IntArray, ...]
+    fewest: tuple[IntArray, ...]
+
+    @property
+    def number(self) -> int:
+        """How many profiles there are."""
+        return math.prod(len(v) for v in self.vectors)
+
+
+def list_fan_outs(problem: MappingProblem, dims: list[int]) -> FanOuts | None:
+    """The spatial factors that each fan-out may have over the dimensions given; None where they are too many."""
+    vectors, fewest = [], []
+    for level in problem.architecture.levels:
+        found = _of_level(problem, level.name, dims)
+        if found is None:
+            return None
+        vectors.append(found)
+        both = level.fanout.x > 1 and level.fanout.y > 1
+        least = found.copy()
+        if both:
+            for i, j in zip(*np.nonzero(found > 3), strict=True):
+                least[i, j] = found[i, j] - found[i, j] // _least_prime(int(found[i, j])) + 1
+        fewest.append(least)
+    return FanOuts(tuple(vectors), tuple(fewest))
+
+
+def _least_prime(number: int) -> int:
+    return next((p for p in range(2, math.isqrt(number) + 1) if number % p == 0), number)
+
+
+def _of_level(problem: MappingProblem, name: str, dims: list[int]) -> IntArray | None:
+    """Vectors of one fan-out: a product of one along x and one along y, fixed factors kept."""
+    level = next(v for v in problem.architecture.levels if v.name == name)
+    item = problem.constraints.by_level.get(name, LevelConstraints(name))
+    computation, fixed = problem.computation, dict(item.spatial)
+    sides = []
+    for axis, children in enumerate((level.fanout.x, level.fanout.y)):
+        rows: list[tuple[tuple[int, ...], int]] = [((), 1)]
+        for d in dims:
+            dim, bound = computation.dims[d], computation.bounds[d]
+            allowed = axis in allowed_axes(problem.constraints, name, dim, level.fanout.x, level.fanout.y)
+            if dim in fixed:
+                allowed, bound = True, fixed[dim]
+            rows = [
+                ((*row, n), used * n)
+                for row, used in rows
+                for n in range(1, (min(bound, children // used) if allowed else 1) + 1)
+            ]
+            if len(rows) > MOST_VECTORS:
+                return None
+        sides.append(np.array([row for row, _ in rows], np.int64).reshape(-1, len(dims)))
+    if len(sides[0]) * len(sides[1]) > MOST_VECTORS * 20:
+        return None
+    joint = (sides[0][:, None, :] * sides[1][None, :, :]).reshape(-1, len(dims))
+    bounds = np.array([computation.bounds[d] for d in dims], np.int64)
+    joint = np.unique(np.minimum(joint, bounds), axis=0)
+    for i, d in enumerate(dims):
+        if computation.dims[d] in fixed:
+            joint = joint[joint[:, i] == fixed[computation.dims[d]]]
+    return joint if len(joint) <= MOST_VECTORS else None

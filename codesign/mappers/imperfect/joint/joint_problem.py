@@ -1,0 +1,417 @@
+"""One keep set made ready: boundaries, fan-outs, cells of every level, and the program that bounds a profile."""
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from codesign.core.goals import Objective
+from codesign.cost.arrays import Problem
+from codesign.mappers.imperfect.joint.boundaries import Boundaries, list_boundaries
+from codesign.mappers.imperfect.joint.cells import Cells, cross, list_cells, list_live
+from codesign.mappers.imperfect.joint.counts import Ceilings, ceilings
+from codesign.mappers.imperfect.joint.fan_outs import FanOuts, list_fan_outs
+from codesign.mappers.imperfect.joint.least_costs import base_of
+from codesign.mappers.imperfect.joint.list_profiles import list_profiles
+from codesign.mappers.imperfect.joint.walk_kernel import walk_level
+from codesign.mapping.constraints import MappingProblem
+from codesign.mapping.nest import FloatArray, IntArray
+
+MOST_GRID = 4_000_000
+"""Places of a grid of cells that are listed at most."""
+MOST_PROFILES = 300_000
+_KEPT_GRIDS = 300
+_SLACK = 1.0 + 1e-9
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The tables of one profile, level by level, outermost first; for reading off the nest.
+
+    Args:
+        cells: Cells of every level.
+        table: Least excess of every cell and state.
+        source: Where it came from inside a level.
+        entry: Cell of the next level in that it was entered from. All ``S x N``.
+    """
+
+    cells: list[Cells]
+    table: list[FloatArray]
+    source: list[IntArray]
+    entry: list[IntArray]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What every fan-out does, and what follows from that alone.
+
+    Args:
+        factor: ``L x D`` spatial factors.
+        fewest: ``L x D`` tiles that each needs.
+        what: Prices.
+        shared_words: ``L`` output words that the instances of a level hold at most.
+        sharing: ``T x L`` what diagonals leave of the words of a fan-out at least.
+        each: ``B`` least cost of every boundary.
+        base: Their sum and the constant.
+        inner: ``L`` names of what a level and those further in share with other profiles.
+    """
+
+    factor: IntArray
+    fewest: IntArray
+    what: FloatArray
+    shared_words: FloatArray
+    sharing: FloatArray
+    each: FloatArray
+    base: float
+    inner: tuple[bytes, ...]
+
+
+@dataclass
+class Cache:
+    """Values at the end of a level that several profiles share.
+
+    Args:
+        most: Costs that matter to any of them.
+        found: Cells, (state, cell) pairs and costs.
+    """
+
+    most: dict[bytes, FloatArray] = field(default_factory=dict)
+    found: dict[bytes, tuple[Cells, IntArray, FloatArray]] = field(default_factory=dict)
+
+    def expect(self, profile: Profile, most: FloatArray) -> None:
+        """Announce a profile."""
+        for v, name in enumerate(profile.inner):
+            self.most[name] = np.maximum(self.most[name], most[v]) if name in self.most else most[v].copy()
+
+
+@dataclass
+class JointProblem:
+    """A problem with its keep sets given.
+
+    Args:
+        problem: What is mapped.
+        arrays: The same, encoded.
+        keep: ``L x T``.
+    """
+
+    problem: MappingProblem
+    arrays: Problem
+    keep: IntArray
+    work: int = 0
+    _grids: dict[tuple[int, ...], Cells] = field(default_factory=dict)
+
+    @cached_property
+    def dims(self) -> list[int]:
+        """Dimensions with a bound above 1."""
+        return [d for d, n in enumerate(self.arrays.bounds) if n > 1] or [0]
+
+    @cached_property
+    def data(self) -> Boundaries:
+        """What crosses into every level."""
+        return list_boundaries(self.arrays, self.keep, self.dims)
+
+    @cached_property
+    def fan_outs(self) -> FanOuts | None:
+        """What every fan-out may do; None where it is too much to list."""
+        return list_fan_outs(self.problem, self.dims)
+
+    @cached_property
+    def flat(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Vectors of all fan-outs, the children that work at least, where those of each level start."""
+        assert self.fan_outs is not None
+        vectors, fewest = self.fan_outs.vectors, self.fan_outs.fewest
+        start = np.cumsum([0, *(len(v) for v in vectors)]).astype(np.int64)
+        return np.concatenate(vectors), np.concatenate(fewest), start
+
+    @cached_property
+    def constant(self) -> float:
+        """Energy of the MACs."""
+        return float(self.arrays.macs * self.arrays.mac_energy)
+
+    @cached_property
+    def output_words(self) -> float:
+        """Words of the output."""
+        return float(self.arrays.tensor_words[-1])
+
+    @cached_property
+    def energy(self) -> FloatArray:
+        """Prices that count energy."""
+        what = np.zeros(1 + 2 * len(self.keep))
+        what[0] = 1.0
+        return what
+
+    @cached_property
+    def digits(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Weight of every tensor's count in a state, open boundaries of every state, states with more open tensors first."""
+        number = np.diff(self.data.first) - 1
+        digit = np.cumprod([1, *(number[:-1] + 1)]).astype(np.int64)
+        states = int(np.prod(number + 1))
+        open_of = (np.arange(states)[:, None] // digit[None, :]) % (number + 1)[None, :]
+        order = np.argsort(-(open_of > 0).sum(axis=1), kind="stable")
+        return digit, np.ascontiguousarray(open_of.astype(np.int64)), order.astype(np.int64)
+
+    def profiles(
+        self, most_steps: float, least_cycles: float, most: float, objective: Objective
+    ) -> tuple[IntArray, FloatArray, FloatArray] | None:
+        """Profiles that may have a value of at most `most`: vectors, least cycles, least energy; None where they are too many.
+
+        Args:
+            most_steps: Steps of computing that matter.
+            least_cycles: No mapping takes fewer.
+            most: Value that matters.
+            objective: Whose value.
+        """
+        if self.fan_outs is None:
+            return None
+        flat, fewest, start = self.flat
+        nowhere = np.ones((len(self.keep), len(self.dims)), np.int64)
+        prices = np.array([self.energy, *(self.port_prices(v, w, nowhere) for v, w in self.ports)])
+        chosen, cycles, energy, complete = list_profiles(
+            self.data, prices, np.array([v for v, _ in self.ports], np.int64), flat, fewest, start,
+            self.arrays.fanout.prod(axis=1), self.output_words, self.constant, most_steps, least_cycles, most,
+            objective is not Objective.LATENCY, objective is not Objective.ENERGY, max(1, self.problem.least_units),
+            MOST_PROFILES,
+        )  # fmt: skip
+        return (chosen, cycles, energy) if complete else None
+
+    @cached_property
+    def ports(self) -> list[tuple[int, bool]]:
+        """(level, whether the write port) of every port with a limit."""
+        rates, one = self.arrays.bandwidth, self.arrays.one_port
+        return [
+            (v, bool(w))
+            for v in range(len(self.keep))
+            for w in (0, 1)
+            if rates[v, w] > 0.0 and not (w and one[v] and rates[v, 0] > 0.0)
+        ]
+
+    def factors(self, chosen: IntArray) -> tuple[IntArray, IntArray]:
+        """``L x D`` spatial factors and fewest children of a profile."""
+        flat, fewest, start = self.flat
+        rows = start[:-1] + chosen
+        return np.ascontiguousarray(flat[rows]), np.ascontiguousarray(fewest[rows])
+
+    def port_prices(self, level: int, write: bool, factor: IntArray) -> FloatArray:
+        """Cycles per word of one port at a level's busiest instance, which moves the mean of all at least."""
+        what = np.zeros(1 + 2 * len(self.keep))
+        read_rate, write_rate = (float(x) for x in self.arrays.bandwidth[level])
+        instances = float(np.prod(factor[:level]))
+        both = bool(self.arrays.one_port[level])
+        if read_rate > 0.0 and (both or not write):
+            what[1 + 2 * level] = 1.0 / read_rate / instances
+        if write_rate > 0.0 and (both or write):
+            what[2 + 2 * level] = 1.0 / write_rate / instances
+        return what
+
+    def cells(self, v: int, inside: IntArray) -> Cells | None:
+        """Cells of level v with so many children inside; None where there are too many."""
+        key = (v, *(int(n) for n in inside))
+        if key not in self._grids:
+            if len(self._grids) >= _KEPT_GRIDS:
+                self._grids.pop(next(iter(self._grids)))
+            made = self._make_cells(v, inside)
+            if made is None:
+                return None
+            self._grids[key] = made
+        return self._grids[key]
+
+    def _make_cells(self, v: int, inside: IntArray) -> Cells | None:
+        bounds = self.data.bounds
+        rows = [ceilings(int(-(-n // s))) for n, s in zip(bounds, inside, strict=True)]
+        tiles = [np.minimum(n, row.tile * s) for n, row, s in zip(bounds, rows, inside, strict=True)]
+        size = np.array([self._fitting(v, d, tile) for d, tile in enumerate(tiles)], np.int64)
+        number = math.prod(int(n) for n in size)
+        if number > MOST_GRID or number == 0:
+            return None
+        stride = np.ones(len(size), np.int64)
+        for d in range(len(size) - 2, -1, -1):
+            stride[d] = stride[d + 1] * size[d + 1]
+        cell = np.empty(number, np.int64)
+        place, count = list_cells(
+            size, np.concatenate(tiles), _starts([len(t) for t in tiles]), np.concatenate([r.number for r in rows]), stride,
+            self.keep, self.arrays.element_bits, self.arrays.capacity_bits, v, self.data, cell,
+        )  # fmt: skip
+        self.work += number
+        return Cells(place, count, stride, cell, *_joined(rows), size, *_counts(rows))
+
+    def _fitting(self, v: int, d: int, tile: IntArray) -> int:
+        """How many of the tiles of one dimension fit all levels from v outwards, the other dimensions at their least."""
+        one = [ceilings(1)] * len(self.data.bounds)
+        size = np.ones(len(one), np.int64)
+        size[d] = len(tile)
+        tiles = [np.ones(1, np.int64)] * len(one)
+        tiles[d] = tile
+        cell = np.empty(len(tile), np.int64)
+        counts = [r.number for r in one]
+        counts[d] = tile
+        place, _ = list_cells(
+            size, np.concatenate(tiles), _starts([len(t) for t in tiles]), np.concatenate(counts), size,
+            self.keep, self.arrays.element_bits, self.arrays.capacity_bits, v, self.data, cell,
+        )  # fmt: skip
+        return len(place)
+
+    def opening(self, v: int) -> int:
+        """What a state grows by when level v ends: every tensor that is kept there has one more open boundary."""
+        data, (digit, _, _) = self.data, self.digits
+        if v == len(self.keep):  # the MACs remember nothing
+            return 0
+        return sum(int(n) for t, n in enumerate(digit) if v in data.level[data.first[t] : data.first[t + 1]])
+
+    def prepare(self, chosen: IntArray, what: FloatArray, constant: float) -> "Profile":
+        """A profile under prices `what`."""
+        factor, fewest = self.factors(chosen)
+        levels, tensors = self.keep.shape
+        shared_words, sharing = np.ones(levels), np.ones((tensors, levels))
+        each = np.zeros(len(self.data.level))
+        base = constant + base_of(
+            self.data, what, factor, fewest, shared_words, sharing, self.output_words, each,
+            np.ones(levels, np.int64),
+        )  # fmt: skip
+        inner = [b"".join(x.tobytes() for x in (what, factor[v:], shared_words, sharing[:, v:])) for v in range(levels)]
+        return Profile(factor, fewest, what, shared_words, sharing, each, base, tuple(inner))
+
+    def thresholds(self, profile: "Profile", limit: float) -> FloatArray:
+        """``L x S`` cost of all closed boundaries up to which a state of a level matters: the limit less what is still to come."""
+        data, (_, open_of, _) = self.data, self.digits
+        room = (limit - profile.base) * _SLACK + abs(limit) * 1e-12
+        most = np.empty((len(self.keep), len(open_of)))
+        for v in range(len(self.keep)):
+            closed = np.zeros(len(open_of))
+            for t in range(len(data.first) - 1):
+                each = profile.each[data.first[t] + 1 : data.first[t + 1]]
+                ended = int((data.level[data.first[t] + 1 : data.first[t + 1]] > v).sum())
+                total = np.concatenate([[0.0], np.cumsum(each)])
+                closed += total[np.maximum(0, ended - open_of[:, t])]
+            most[v] = room + closed
+        return most
+
+    def least(
+        self, profile: "Profile", most: FloatArray, cache: "Cache | None", most_steps: float = math.inf
+    ) -> tuple[float, Walk | None]:
+        """Least cost of a profile, infinite if it exceeds what `most` allows (rule IB12).
+
+        A profile whose cells are too many is bounded by what it costs at least (rule IB11).
+
+        Args:
+            profile: What the fan-outs do.
+            most: ``L x S`` costs that matter.
+            cache: Inner levels that other profiles share; without one the walk is recorded, for reading off its nest.
+            most_steps: Steps of computing that matter (rule IB13).
+        """
+        levels = len(self.keep)
+        digit, open_of, order = self.digits
+        data = self.data
+        walk = Walk([], [], [], []) if cache is None else None
+        inside = np.ones(len(data.bounds), np.int64)
+        previous, live, value = self._start(), np.zeros((1, 2), np.int64), np.zeros(1)
+        first = levels - 1
+        if cache is not None:
+            for v in range(levels):
+                if profile.inner[v] in cache.found:
+                    first = v - 1
+                    inside = profile.factor[v:].prod(axis=0)
+                    previous, live, value = cache.found[profile.inner[v]]
+                    break
+            else:
+                inside = np.ones(len(data.bounds), np.int64)
+        if first < levels - 1 and not len(live):
+            return math.inf, None
+        for v in range(first, -1, -1):
+            inside = inside * profile.factor[v]
+            cells = self.cells(v, inside)
+            if cells is None:
+                return profile.base, None
+            limit = most[v] if cache is None else cache.most.get(profile.inner[v], most[v])
+            table = np.full((len(open_of), len(cells.place)), math.inf)
+            entry = np.full((len(open_of), 0 if walk is None else table.shape[1]), -1, np.int64)
+            source = entry.copy()
+            opened = self.opening(v + 1)
+            arrived = cross(
+                previous, cells, live, value, table, entry, profile.factor[v], profile.fewest[v], opened, limit,
+                self.steps(profile, v, previous) if most_steps < math.inf else _NO_STEPS, most_steps,
+            )  # fmt: skip
+            self.work += len(live)
+            if arrived:
+                ended = [(data.level[a:b] > v).sum() for a, b in zip(data.first, data.first[1:], strict=False)]
+                self.work += table.size + walk_level(
+                    cells, table, source, order, open_of, digit, data, profile.what, v, np.array(ended, np.int64),
+                    profile.factor, profile.fewest, profile.shared_words, profile.sharing, limit,
+                )  # fmt: skip
+            live, value = list_live(table, limit)
+            previous = cells
+            if cache is not None and v > 0:
+                cache.found[profile.inner[v]] = (cells, live, value)
+            if walk is not None:
+                walk.cells.insert(0, cells)
+                walk.table.insert(0, table)
+                walk.source.insert(0, source)
+                walk.entry.insert(0, entry)
+            if not arrived:
+                return math.inf, None
+        last = int(previous.cell[-1]) if len(previous.cell) else -1
+        if last < 0 or (previous.number[last] != 1).any():
+            return math.inf, None
+        at_macs = profile.base - float(profile.each[data.level < levels].sum())
+        return at_macs + float(table[0, last]), walk
+
+    def steps(self, profile: Profile, v: int, inner: Cells) -> IntArray:
+        """Fewest steps of computing along each dimension with so many tiles at the fan-out of level v: ``D x places`` (rule IB13)."""
+        inside = profile.factor[v + 1 :].prod(axis=0)
+        across = profile.factor[: v + 1].prod(axis=0)
+        found = np.ones((len(inside), int(inner.size.max())), np.int64)
+        for d, bound in enumerate(self.data.bounds):
+            for i in range(int(inner.size[d])):
+                found[d, i] = fewest_steps_with(int(bound), int(inside[d]), int(across[d]), i)
+        return found
+
+    def _start(self) -> Cells:
+        """The one cell at the MACs: no loop yet."""
+        bounds = self.data.bounds
+        rows = [ceilings(int(n)) for n in bounds]
+        ones = np.ones(len(bounds), np.int64)
+        return Cells(
+            np.zeros((1, len(bounds)), np.int64), bounds.reshape(1, -1).copy(), ones, np.zeros(1, np.int64),
+            *_joined(rows), ones, *_counts(rows),
+        )  # fmt: skip
+
+
+_NO_STEPS = np.zeros((0, 0), np.int64)
+
+
+@lru_cache(maxsize=200_000)
+def fewest_steps_with(bound: int, inside: int, across: int, place: int) -> int:
+    """Fewest steps along a dimension where a fan-out finds the tiles at `place` of the lattice (rule IB13).
+
+    `inside` children work within such a tile and `across` such tiles are worked on at a time. All passes but the last take as many steps as
+    a whole tile has; the last one at least what is left for the first child.
+    """
+    row = ceilings(-(-bound // inside))
+    first = int(row.tile[place])
+    past = int(row.tile[place + 1]) if place + 1 < len(row.tile) else first + 1
+    least = -(-bound // (inside * across))
+    best = min(
+        (passes - 1) * tile + min(tile, -(-(bound - (passes - 1) * tile * inside * across) // inside))
+        for tile in range(first, past)
+        for passes in [-(-bound // (tile * inside * across))]
+    )
+    return max(least, best)
+
+
+def _starts(lengths: list[int]) -> IntArray:
+    return np.cumsum([0, *lengths[:-1]]).astype(np.int64)
+
+
+def _counts(rows: list[Ceilings]) -> tuple[IntArray, IntArray]:
+    return np.concatenate([r.number for r in rows]), _starts([len(r.number) for r in rows])
+
+
+def _joined(rows: list[Ceilings]) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray, IntArray]:
+    return (
+        np.concatenate([r.place_of for r in rows]),
+        _starts([len(r.place_of) for r in rows]),
+        np.concatenate([r.first for r in rows]),
+        _starts([len(r.first) for r in rows]),
+        np.concatenate([r.next for r in rows]) if any(len(r.next) for r in rows) else np.zeros(1, np.int64),
+        _starts([len(r.next) for r in rows]),
+    )

@@ -1,0 +1,264 @@
+"""Best first over what the fan-outs do: the least energy, latency or product of both that no imperfect mapping is below (rule IB13)."""
+
+import heapq
+import math
+import time
+from dataclasses import dataclass, field
+from itertools import product
+
+import numpy as np
+
+from codesign.core.goals import Objective
+from codesign.cost.arrays import encode_problem
+from codesign.cost.imperfect import score_any
+from codesign.cost.kernel import CYCLES
+from codesign.mappers.imperfect.bound import least_value
+from codesign.mappers.imperfect.imperfect_search import ImperfectSearch
+from codesign.mappers.imperfect.imperfect_space import ImperfectState, build_imperfect, copy_imperfect, outermost
+from codesign.mappers.imperfect.joint.joint_problem import Cache, JointProblem, Profile
+from codesign.mappers.imperfect.joint.nest_of_walk import state_of_walk
+from codesign.mapping.nest import FloatArray, IntArray
+from codesign.mapping.space import kept_and_free
+
+MOST_KEEP_SETS = 16
+MOST_EXPECTED = 1_500
+"""Profiles announced to the cache at a time."""
+STEP = 0.004
+"""Gain of the best value after which the cache is made anew, with tighter limits."""
+NEAR = 0.0005
+"""Gap at which a search that cannot prove its optimum ends."""
+_EQUAL = 1e-9
+
+
+@dataclass(order=True, frozen=True)
+class Part:
+    """Mappings of one profile with a latency from `low` to `high`.
+
+    Args:
+        bound: No value of them is below.
+        profile: Its row.
+        low: Cycles.
+        high: Cycles.
+        energy: Least energy known.
+        final: Whether nothing can sharpen the bound.
+        opened: Whether `energy` comes from the program.
+    """
+
+    bound: float
+    profile: int
+    low: float
+    high: float
+    energy: float
+    final: bool = False
+    opened: bool = False
+
+
+@dataclass
+class Best:
+    """The best mapping known and how much work was spent.
+
+    Args:
+        value: Its value; infinite where none is known.
+        state: None until the search improves what it started from.
+        work: Steps of the program.
+        effort: Steps allowed.
+        deadline: On `time.perf_counter`.
+    """
+
+    value: float
+    effort: float
+    deadline: float
+    state: ImperfectState | None = None
+    work: int = 0
+
+    @property
+    def spent(self) -> bool:
+        """Whether the search has to stop."""
+        return self.work >= self.effort or time.perf_counter() >= self.deadline
+
+
+@dataclass
+class JointSearch:
+    """The search of one keep set."""
+
+    joint: JointProblem
+    search: ImperfectSearch
+    best: Best
+    chosen: IntArray
+    cache: Cache = field(default_factory=Cache)
+    profiles: dict[int, Profile] = field(default_factory=dict)
+    _announced_at: int = -MOST_EXPECTED
+
+    @property
+    def objective(self) -> Objective:
+        """What is minimised."""
+        return self.search.objective
+
+    def profile(self, row: int) -> Profile:
+        """A profile under energy prices."""
+        if row not in self.profiles:
+            self.profiles[row] = self.joint.prepare(self.chosen[row], self.joint.energy, self.joint.constant)
+        return self.profiles[row]
+
+    def limit(self, cycles: float) -> float:
+        """Energy up to which a mapping of at least so many cycles is better than the best."""
+        if self.objective is Objective.EDP:
+            return self.best.value / cycles
+        return self.best.value if self.objective is Objective.ENERGY else math.inf
+
+    def run(self, cycles: FloatArray, energy: FloatArray) -> float:
+        """The bound of the keep set: of all profiles and parts of them."""
+        bounds = {
+            Objective.EDP: energy * cycles,
+            Objective.ENERGY: energy,
+            Objective.LATENCY: cycles,
+        }[self.objective]
+        order = np.argsort(bounds, kind="stable")
+        heap: list[Part] = []
+        at, lowest, announced = 0, math.inf, math.inf
+        while True:
+            level = self.best.value * (1.0 - _EQUAL)
+            ahead = float(bounds[order[at]]) if at < len(order) else math.inf
+            least = min(ahead, heap[0].bound if heap else math.inf)
+            bound = min(lowest, least, self.best.value)
+            near = math.isfinite(lowest) and bound * (1.0 + NEAR) >= self.best.value
+            if least >= level or self.best.spent or near:
+                return bound
+            if self.best.value < announced * (1.0 - STEP) or at - self._announced_at >= MOST_EXPECTED:
+                announced = self.best.value
+                self._announce(order, at, heap, cycles, bounds)
+            if ahead <= least:
+                row = int(order[at])
+                heapq.heappush(heap, Part(ahead, row, float(cycles[row]), math.inf, float(energy[row])))
+                at += 1
+                continue
+            part = heapq.heappop(heap)
+            for smaller in [part] if self.objective is Objective.LATENCY else self._sharpen(part):
+                if (
+                    smaller.final or self.objective is Objective.LATENCY
+                ):  # nothing sharpens it; others may still be improved on
+                    lowest = min(lowest, smaller.bound)
+                elif smaller.bound < level:
+                    heapq.heappush(heap, smaller)
+
+    def _announce(self, order: IntArray, at: int, heap: list[Part], cycles: FloatArray, bounds: FloatArray) -> None:
+        """Tell a new cache of the profiles that may be opened."""
+        self._announced_at = at
+        self.cache = Cache()
+        if self.objective is Objective.LATENCY:
+            return
+        ahead = [int(row) for row in order[at : at + MOST_EXPECTED] if bounds[row] < self.best.value]
+        for row in {*ahead, *(part.profile for part in heap)}:
+            profile = self.profile(row)
+            self.cache.expect(profile, self.joint.thresholds(profile, self.limit(float(cycles[row]))))
+
+    def _sharpen(self, part: Part) -> list[Part]:
+        """Run the program on a part; the nest it finds divides the part by its latency."""
+        profile, joint = self.profile(part.profile), self.joint
+        whole = math.isinf(part.high)
+        before = joint.work
+        most = joint.thresholds(profile, self.limit(part.low))
+        cache = self.cache if whole else Cache()
+        energy, _ = joint.least(profile, most, cache, part.high)
+        energy = max(energy, part.energy)
+        self.best.work += joint.work - before
+        bound = max(part.bound, self.objective.score(energy, part.low))
+        if bound >= self.best.value * (1.0 - _EQUAL):
+            return []
+        found = self._follow(part, profile, energy)
+        if found is None:
+            return [Part(bound, part.profile, part.low, part.high, energy, final=True, opened=True)]
+        cycles = found
+        stuck = cycles <= part.low * (1.0 + _EQUAL) or cycles > part.high  # nothing left to divide by
+        if self.objective is not Objective.EDP or stuck:
+            return [Part(bound, part.profile, part.low, part.high, energy, final=True, opened=True)]
+        slower = Part(energy * cycles, part.profile, cycles, part.high, energy, final=True, opened=True)
+        high = min(cycles - 1.0, part.high)
+        faster = self._faster(part, profile, energy, high)
+        return [slower, faster] if faster is not None else [slower]
+
+    def _follow(self, part: Part, profile: Profile, energy: float) -> float | None:
+        """Score the nest that the program found; its cycles, None where it is no mapping."""
+        before = self.joint.work
+        limit = energy * (1.0 + 1e-9)
+        _, walk = self.joint.least(profile, self.joint.thresholds(profile, limit), None, part.high)
+        self.best.work += self.joint.work - before
+        if walk is None:
+            return None
+        state = state_of_walk(self.joint, self.search.space, self.chosen[part.profile], walk)
+        if state is None:
+            return None
+        value = self.search.value(state)
+        if not math.isfinite(value):
+            return None
+        if value < self.best.value:
+            self.best.value = value
+            self.best.state = outermost(self.search.space)
+            copy_imperfect(state, self.best.state)
+        count = build_imperfect(self.search.space, state, self.search.table, self.search.nest)
+        _, _, cycles = score_any(self.search.kernel, self.search.nest, count)
+        return float(cycles)
+
+    def _faster(self, part: Part, profile: Profile, energy: float, high: float) -> Part | None:
+        """The part of at most `high` cycles, bounded by the energy and by the port that is busy longest (B6)."""
+        if high < part.low:
+            return None
+        bound = energy * part.low
+        busy = self.search.kernel.base.spent[:, CYCLES]
+        slow = [(v, w) for v, w in self.joint.ports if busy[v] > high]
+        before = self.joint.work
+        for v, w in slow:
+            port = self.joint.port_prices(v, w, profile.factor)
+            weight = energy / high
+            prices = self.joint.energy + weight * port
+            together = self.joint.prepare(self.chosen[part.profile], prices, self.joint.constant)
+            limit = self.limit(part.low) + weight * high
+            least, _ = self.joint.least(together, self.joint.thresholds(together, limit), Cache(), high)
+            if math.isinf(least):  # whatever is as fast has more energy than matters
+                least = limit
+            ends = [c * max(energy, least - weight * c) for c in (part.low, high)]
+            bound = max(bound, min(ends))
+        self.best.work += self.joint.work - before
+        return Part(bound, part.profile, part.low, high, energy)
+
+
+def search_jointly(search: ImperfectSearch, value: float, effort: float, deadline: float) -> tuple[float, Best]:
+    """The bound of a problem and the best mapping known.
+
+    Args:
+        search: The problem.
+        value: Value of the best mapping known.
+        effort: Steps of the program.
+        deadline: On `time.perf_counter`.
+    """
+    problem, objective = search.source, search.objective
+    best = Best(value, effort, deadline)
+    keep, free = kept_and_free(problem)
+    coarse = least_value(problem, objective)
+    if 2 ** len(free) > MOST_KEEP_SETS or not math.isfinite(value) or value <= coarse * (1.0 + _EQUAL):
+        return coarse, best
+    arrays = encode_problem(problem.computation, problem.architecture, search.reuse)
+    least = math.inf
+    for choice in product((0, 1), repeat=len(free)):
+        chosen = keep.copy()
+        for (v, t), kept in zip(free, choice, strict=True):
+            chosen[v, t] = kept
+        joint = JointProblem(problem, arrays, chosen)
+        least = min(least, _of_keep_set(joint, search, best))
+    return max(coarse, min(least, best.value)), best
+
+
+def _of_keep_set(joint: JointProblem, search: ImperfectSearch, best: Best) -> float:
+    """The bound of one keep set; 0 where its profiles are too many."""
+    objective, problem = search.objective, joint.problem
+    most = math.inf
+    if objective is Objective.LATENCY:
+        most = best.value
+    elif objective is Objective.EDP:
+        floor = least_value(problem, Objective.ENERGY)
+        most = best.value / floor if floor > 0.0 else math.inf
+    listed = joint.profiles(most, least_value(problem, Objective.LATENCY), best.value, objective)
+    if listed is None:
+        return 0.0
+    chosen, cycles, energy = listed
+    return JointSearch(joint, search, best, chosen).run(cycles, energy)

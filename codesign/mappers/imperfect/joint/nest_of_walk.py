@@ -1,0 +1,91 @@
+"""The nest that a walk of the program stands for, as a state of the imperfect space."""
+
+import numpy as np
+
+from codesign.mappers.imperfect.imperfect_space import ImperfectSpace, ImperfectState, outermost
+from codesign.mappers.imperfect.joint.joint_problem import JointProblem, Walk
+from codesign.mapping.nest import IntArray
+from codesign.mapping.space import allowed_axes
+
+
+def state_of_walk(joint: JointProblem, space: ImperfectSpace, chosen: IntArray, walk: Walk) -> ImperfectState | None:
+    """The state whose loops leave the numbers of tiles of a walk; None where its fan-outs cannot be split along x and y."""
+    factor, _ = joint.factors(chosen)
+    levels, n_dims = len(walk.cells), len(joint.data.bounds)
+    table = np.ones((3 * levels, n_dims), np.int64)
+    inner_first: list[list[int]] = [[] for _ in range(levels)]
+    last = int(walk.cells[0].cell[-1])
+    cell, s = last, 0
+    for v in range(levels):
+        loops, cell, s = _loops_of_level(walk, v, cell, s)
+        for d, f in loops:  # innermost first
+            table[v, d] *= f
+            if d not in inner_first[v]:
+                inner_first[v].append(d)
+        cell = int(walk.entry[v][s, cell])
+        if v < levels - 1:
+            s -= joint.opening(v + 1)
+    for v in range(levels):
+        sides = _split(joint, v, factor[v])
+        if sides is None:
+            return None
+        table[levels + 2 * v], table[levels + 2 * v + 1] = sides
+    return _as_state(joint, space, table, inner_first)
+
+
+def _loops_of_level(walk: Walk, v: int, cell: int, s: int) -> tuple[list[tuple[int, int]], int, int]:
+    """Loops of one level, innermost first, and the cell and state at its fan-out."""
+    cells, source = walk.cells[v], walk.source[v]
+    states = source.shape[0]
+    loops: list[tuple[int, int]] = []
+    while source[s, cell] >= 0:
+        before, s_before = divmod(int(source[s, cell]), states)
+        for d in np.flatnonzero(cells.number[before] != cells.number[cell]):
+            n, left = int(cells.number[before, d]), int(cells.number[cell, d])
+            loops.append((int(d), -(-n // left) if -(-n // -(-n // left)) == left else _factor(n, left)))
+        cell, s = before, s_before
+    return loops[::-1], cell, s
+
+
+def _factor(count: int, left: int) -> int:
+    """The least factor that leaves `left` of `count` tiles."""
+    return next(f for f in range(1, count + 1) if -(-count // f) == left)
+
+
+def _split(joint: JointProblem, v: int, factor: IntArray) -> tuple[list[int], list[int]] | None:
+    """Factors along x and y of a fan-out."""
+    level = joint.problem.architecture.levels[v]
+    computation, constraints = joint.problem.computation, joint.problem.constraints
+    rows: list[tuple[list[int], int, list[int], int]] = [([], 1, [], 1)]
+    for i, d in enumerate(joint.dims):
+        wanted, dim = int(factor[i]), computation.dims[d]
+        axes = allowed_axes(constraints, level.name, dim, level.fanout.x, level.fanout.y)
+        pairs = []
+        for x in range(1, min(wanted, level.fanout.x) + 1):
+            y = -(-wanted // x)
+            exact = x * y == wanted or wanted == computation.bounds[d]
+            if exact and y <= level.fanout.y and (x == 1 or 0 in axes) and (y == 1 or 1 in axes):
+                pairs.append((x, y))
+        rows = [
+            ([*xs, x], px * x, [*ys, y], py * y)
+            for xs, px, ys, py in rows
+            for x, y in pairs
+            if px * x <= level.fanout.x and py * y <= level.fanout.y
+        ][:5000]
+    return (rows[0][0], rows[0][2]) if rows else None
+
+
+def _as_state(
+    joint: JointProblem, space: ImperfectSpace, table: IntArray, inner_first: list[list[int]]
+) -> ImperfectState:
+    state = outermost(space)
+    place = {d: i for i, d in enumerate(joint.dims)}
+    for i, (slot, d) in enumerate(space.open):
+        state.factor[i] = min(space.most[i], max(space.least[i], table[slot, place[int(d)]] if int(d) in place else 1))
+    for v, row in enumerate(inner_first):
+        pinned = [int(d) for d in space.order[v, space.n_free[v] :]]
+        inner = [joint.dims[d] for d in row[::-1] if joint.dims[d] not in pinned]
+        outer = [int(d) for d in space.order[v] if int(d) not in inner and int(d) not in pinned]
+        state.order[v] = [*outer, *inner, *pinned]
+    state.keep[:] = joint.keep
+    return state

@@ -1,0 +1,255 @@
+"""Compiled: the loops in time of one level over the numbers of tiles (rule IB12)."""
+
+import numpy as np
+
+from codesign.core.jit import njit, njit_plain
+from codesign.mappers.imperfect.joint.boundaries import Boundaries
+from codesign.mappers.imperfect.joint.cells import Cells
+from codesign.mappers.imperfect.joint.counts import at_least
+from codesign.mappers.imperfect.joint.least_costs import ROUNDED
+from codesign.mapping.nest import FloatArray, IntArray
+
+
+@njit
+def fill_times(
+    cells: Cells, data: Boundaries, v: int, factor: IntArray, fewest: IntArray, times: IntArray, along: IntArray
+) -> None:
+    """How many tiles are asked for along each dimension (rule IB9), by the place on its lattice.
+
+    Args:
+        times: ``K x D x places`` of every term, dimensions that do not index its tensor.
+        along: ``B x D x places`` of every boundary, dimensions that do.
+    """
+    dims = factor.shape[1]
+    for b in range(data.level.shape[0]):
+        inner = min(data.level[b], factor.shape[0])
+        for d in range(dims):
+            for i in range(cells.size[d]):
+                number = cells.axis_count[cells.axis_start[d] + i]
+                split = number
+                for m in range(v, inner):
+                    split = at_least(split, factor[m, d], fewest[m, d])
+                along[b, d, i] = min(split, data.bounds[d])
+                for k in range(data.start[b], data.start[b + 1]):
+                    asked = number
+                    for m in range(v, inner):
+                        if data.walked[k, m] == 1:
+                            asked = at_least(asked, factor[m, d], fewest[m, d])
+                    times[k, d, i] = asked
+
+
+@njit_plain
+def _charge(
+    b: int, c: int, v: int, place: IntArray, times: IntArray, along: IntArray, what: FloatArray, bounds: IntArray,
+    related: IntArray, terms: IntArray, first_term: IntArray, axes: IntArray, level: IntArray, tensor: IntArray,
+    start: IntArray, diagonal: IntArray, weight: FloatArray, share: IntArray, shared_words: FloatArray,
+    sharing: FloatArray,
+) -> float:  # fmt: skip
+    """`charge` of one cell, its numbers of tiles looked up."""
+    t = tensor[b]
+    words = 1.0
+    for a in range(axes[t]):
+        first, past = first_term[t, a], first_term[t, a + 1]
+        number, total = 1.0, 0.0
+        for k in range(first, past):
+            d, coefficient = terms[k, 0], terms[k, 1]
+            n = float(along[b, d, place[c, d]])
+            total = total * n + coefficient * (bounds[d] - n) * number
+            number *= n
+        words *= number + total
+    total = 0.0
+    for k in range(start[b], start[b + 1]):
+        number = words
+        for d in range(bounds.shape[0]):
+            if related[t, d] == 0:
+                number *= times[k, d, place[c, d]]
+        for m in range(v, level[b]):
+            if diagonal[k, m] == 1 and sharing[t, m] < 1.0:
+                number = np.floor(number * sharing[t, m] * ROUNDED)
+        for w in range(what.shape[0]):
+            if what[w] > 0.0 and weight[k, w] > 0.0:
+                off = shared_words[share[k, w]] if share[k, w] >= 0 else 0.0
+                total += what[w] * weight[k, w] * max(0.0, number - off)
+    return total
+
+
+@njit
+def walk_level(
+    cells: Cells, table: FloatArray, source: IntArray, order: IntArray, open_of: IntArray, digit: IntArray, data: Boundaries,
+    what: FloatArray, v: int, ended: IntArray, factor: IntArray, fewest: IntArray, shared_words: FloatArray,
+    sharing: FloatArray, most: FloatArray,
+) -> int:  # fmt: skip
+    """All loops in time of one level: free loops, closings, windows that slide (rule IB12). Returns steps taken.
+
+    Args:
+        cells: Tiles of the level.
+        table: ``S x N`` least cost, changed in place.
+        source: ``S x N`` where the value came from: cell * S + state, or -1 at the fan-out; ``S x 0`` if nobody asks.
+        order: States, more open tensors first.
+        open_of: ``S x T`` open boundaries of each tensor.
+        digit: ``T`` weight of a tensor's count in a state.
+        data: What crosses into every level.
+        what: Prices.
+        v: The level.
+        ended: ``T`` boundaries of each tensor further in than this level's node, one for the MACs included.
+        factor: ``L x D`` spatial factors.
+        fewest: ``L x D`` tiles that each fan-out needs.
+        shared_words: ``L`` output words that the instances of a level hold at most.
+        sharing: ``T x L`` what diagonals leave.
+        most: ``S`` costs that matter.
+    """
+    n_states, n = table.shape
+    dims, tensors, boundaries = data.related.shape[1], data.related.shape[0], data.level.shape[0]
+    widest = 1
+    for d in range(dims):
+        widest = max(widest, cells.size[d])
+    times = np.ones((data.weight.shape[0], dims, widest), np.int64)
+    along = np.ones((boundaries, dims, widest), np.int64)
+    fill_times(cells, data, v, factor, fewest, times, along)
+    known = np.full((boundaries, n), np.nan)
+    grid = np.zeros(n, np.int64)
+    for c in range(n):
+        for d in range(dims):
+            grid[c] += cells.place[c, d] * cells.stride[d]
+    slides = _sliding_dims(data)
+    live = np.empty(n, np.int64)
+    work = 0
+    for i in range(n_states):
+        s = order[i]
+        if list_row(table, s, most[s], live) == 0:
+            continue
+        work += _free_loops(cells, table, source, s, most[s], open_of, data.related, grid)
+        many = list_row(table, s, most[s], live)
+        for t in range(tensors):
+            if open_of[s, t] > 0:
+                work += _closings(
+                    cells, table, source, s, t, open_of, digit, data, what, v, ended, times, along, shared_words,
+                    sharing, most, known, grid, slides, live[:many],
+                )  # fmt: skip
+    return work
+
+
+@njit
+def _sliding_dims(data: Boundaries) -> IntArray:
+    """``T x D`` 1 where a loop slides a window of the tensor."""
+    slides = np.zeros(data.related.shape, np.int64)
+    for t in range(data.related.shape[0]):
+        for a in range(data.axes[t]):
+            if data.first_term[t, a + 1] - data.first_term[t, a] > 1:
+                for k in range(data.first_term[t, a], data.first_term[t, a + 1]):
+                    slides[t, data.terms[k, 0]] = 1
+    return slides
+
+
+@njit_plain
+def list_row(table: FloatArray, s: int, most: float, live: IntArray) -> int:
+    """Cells of one state whose cost matters."""
+    many = 0
+    for c in range(table.shape[1]):
+        if table[s, c] <= most:
+            live[many] = c
+            many += 1
+    return many
+
+
+@njit
+def _free_loops(
+    cells: Cells, table: FloatArray, source: IntArray, s: int, most: float, open_of: IntArray, related: IntArray,
+    grid: IntArray,
+) -> int:  # fmt: skip
+    """Loops over dimensions that index no open tensor cost nothing."""
+    n_states, n = table.shape
+    work = 0
+    for d in range(related.shape[1]):
+        free = cells.size[d] > 1
+        for t in range(related.shape[0]):
+            free = free and (open_of[s, t] == 0 or related[t, d] == 0)
+        if not free:
+            continue
+        for c in range(n):
+            value = table[s, c]
+            if value > most:
+                continue
+            at = cells.place[c, d]
+            base = grid[c] - at * cells.stride[d]
+            f0 = cells.next_start[d] + cells.first[cells.first_start[d] + at]
+            f1 = cells.next_start[d] + cells.first[cells.first_start[d] + at + 1]
+            for f in range(f0, f1):
+                to = cells.next[f]
+                if to >= cells.size[d]:
+                    break
+                work += 1
+                target = cells.cell[base + to * cells.stride[d]]
+                if target < 0:
+                    break
+                if value < table[s, target]:
+                    table[s, target] = value
+                    if source.shape[1] > 0:
+                        source[s, target] = c * n_states + s
+    return work
+
+
+@njit
+def _closings(
+    cells: Cells, table: FloatArray, source: IntArray, s: int, t: int, open_of: IntArray, digit: IntArray,
+    data: Boundaries, what: FloatArray, v: int, ended: IntArray, times: IntArray, along: IntArray,
+    shared_words: FloatArray, sharing: FloatArray, most: FloatArray, known: FloatArray, grid: IntArray, slides: IntArray,
+    live: IntArray,
+) -> int:  # fmt: skip
+    """Close a tensor where it is, or after one loop along which its window slides."""
+    n_states, tensors, dims = table.shape[0], data.related.shape[0], data.related.shape[1]
+    o = open_of[s, t]
+    into, work = s - o * digit[t], 0
+    first, past = data.first[t] + ended[t] - o, data.first[t] + ended[t]
+    for i in range(live.shape[0]):
+        c = live[i]
+        value = table[s, c]
+        work += 1
+        more = value + _closing(c, first, past, v, cells.place, times, along, what, data, shared_words, sharing, known)
+        if more <= most[into] and more < table[into, c]:
+            table[into, c] = more
+            if source.shape[1] > 0:
+                source[into, c] = c * n_states + s
+        for d in range(dims):
+            alone = slides[t, d] == 1
+            for other in range(tensors):
+                alone = alone and (other == t or open_of[s, other] == 0 or data.related[other, d] == 0)
+            if not alone:
+                continue
+            at = cells.place[c, d]
+            base = grid[c] - at * cells.stride[d]
+            f0 = cells.next_start[d] + cells.first[cells.first_start[d] + at]
+            f1 = cells.next_start[d] + cells.first[cells.first_start[d] + at + 1]
+            for f in range(f0, f1):
+                to = cells.next[f]
+                if to >= cells.size[d]:
+                    break
+                work += 1
+                target = cells.cell[base + to * cells.stride[d]]
+                if target < 0:
+                    break
+                more = value + _closing(
+                    target, first, past, v, cells.place, times, along, what, data, shared_words, sharing, known
+                )
+                if more <= most[into] and more < table[into, target]:
+                    table[into, target] = more
+                    if source.shape[1] > 0:
+                        source[into, target] = c * n_states + s
+    return work
+
+
+@njit
+def _closing(
+    c: int, first: int, past: int, v: int, place: IntArray, times: IntArray, along: IntArray, what: FloatArray,
+    data: Boundaries, shared_words: FloatArray, sharing: FloatArray, known: FloatArray,
+) -> float:  # fmt: skip
+    """What closing the boundaries from `first` on costs at a cell."""
+    total = 0.0
+    for b in range(first, past):
+        if np.isnan(known[b, c]):
+            known[b, c] = _charge(
+                b, c, v, place, times, along, what, data.bounds, data.related, data.terms, data.first_term, data.axes,
+                data.level, data.tensor, data.start, data.diagonal, data.weight, data.share, shared_words, sharing,
+            )  # fmt: skip
+        total += known[b, c]
+    return total
