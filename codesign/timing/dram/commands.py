@@ -1,6 +1,6 @@
 """Which command a DRAM channel issues next, and what follows from it (D2, D5-D8, D10 in docs/explanation/timing.md)."""
 
-from codesign.core.jit_parts import njit_inline_part, njit_part
+from codesign.core.jit_parts import njit_inline_part
 from codesign.timing.dram.channel import (
     ACTIVATE,
     NO_GAP,
@@ -229,7 +229,7 @@ def _serve_burst(
     state.pending[address, READS] = 0
 
 
-@njit_part
+@njit_inline_part
 def _hold_back(channel: Channel, state: ChannelState, command: int, q: int, t: int) -> None:
     """Set the earliest cycles of what may follow a command (D2)."""
     rank, group, bank = (
