@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from codesign.timing.engine import COMPUTE, LOAD, NOTHING, STORE, Plan
+from codesign.timing.event_plan import COMPUTE, LOAD, NOTHING, STORE, Plan
 
 _PROLOGUE = 3
 """Loads of a run that overlap with nothing."""

@@ -11,7 +11,7 @@ import numpy as np
 from codesign.core.jit import njit
 from codesign.cost.kernel import FILLS, GIVEN, INSTANCES, READS, SHARE, TILE, UPDATES, Kernel
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, TEMPORAL, FloatArray, IntArray, Nest
-from codesign.timing.engine import COMPUTE, LOAD, NOTHING, STORE, Plan
+from codesign.timing.event_plan import COMPUTE, LOAD, NOTHING, STORE, Plan
 
 EVENTS, BUFFERS, BY_STEP, RETAIN, SHARED_PORT = 0, 1, 2, 3, 4
 READ_START, WRITE_START, LATENCY, EARLY = 0, 1, 2, 3

@@ -9,7 +9,7 @@ import numpy as np
 
 from codesign.core.errors import UserError
 from codesign.mapping.nest import FloatArray
-from codesign.timing.engine import COMPUTE, LOAD, NOTHING, STORE, Plan
+from codesign.timing.event_plan import COMPUTE, LOAD, NOTHING, STORE, Plan
 
 
 class Kind(Enum):
@@ -22,7 +22,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Process:
-    """One kind of operation of a plan; the fields are those of `codesign.timing.engine.Plan`.
+    """One kind of operation of a plan; the fields are those of `codesign.timing.event_plan.Plan`.
 
     Args:
         name: Unique; the name of its row in the timeline.

@@ -17,7 +17,8 @@ from codesign.mapping.nest import FloatArray, IntArray, encode_nest
 from codesign.timing.batches import batch_bound
 from codesign.timing.derive import ARRAY, ISSUER, RETAIN, derive
 from codesign.timing.dram.plan_bursts import MemoryTraffic, with_memory
-from codesign.timing.engine import CUT_SHORT, NOTHING, STORE, Plan, run
+from codesign.timing.engine import CUT_SHORT, run
+from codesign.timing.event_plan import NOTHING, STORE, Plan
 from codesign.timing.noc.plan_packets import MeshUse, mesh_resource_names, with_mesh
 from codesign.timing.table import Overlap, Timing, encode_timing, timing_for, whole_cycles
 from codesign.workloads.computation import Computation

@@ -8,7 +8,7 @@ import itertools
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
-from codesign.timing.engine import COMPUTE, LOAD, STORE, Plan
+from codesign.timing.event_plan import COMPUTE, LOAD, STORE, Plan
 
 
 @dataclass

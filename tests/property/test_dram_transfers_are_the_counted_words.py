@@ -15,7 +15,8 @@ from codesign.mapping.nest import BYPASSED, encode_nest
 from codesign.timing.derive import EVENTS, RETAIN, derive
 from codesign.timing.dram.plan_bursts import device_of
 from codesign.timing.dram.transfers import list_bursts, outer_level, places, regions
-from codesign.timing.engine import STORE, run
+from codesign.timing.engine import run
+from codesign.timing.event_plan import STORE
 from codesign.timing.simulate import Run, simulate
 from codesign.timing.table import Timing, encode_timing
 from codesign.workloads.computation import Computation

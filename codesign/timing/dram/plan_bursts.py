@@ -18,7 +18,8 @@ from codesign.timing.dram.controller import Bursts, Served, serve
 from codesign.timing.dram.device import DramDevice, load_device
 from codesign.timing.dram.memory import DramRun, account
 from codesign.timing.dram.transfers import Regions, entered_by, list_bursts, places, regions
-from codesign.timing.engine import LOAD, NOTHING, Plan, run
+from codesign.timing.engine import run
+from codesign.timing.event_plan import LOAD, NOTHING, Plan
 from codesign.workloads.computation import Computation
 
 BURST_LIMIT = 2_000_000

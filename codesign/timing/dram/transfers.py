@@ -16,7 +16,7 @@ from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, SPATIAL_X,
 from codesign.timing.derive import ARRAY, ISSUER
 from codesign.timing.dram.device import DramDevice
 from codesign.timing.dram.layout import read_layout
-from codesign.timing.engine import LOAD, STORE, Plan
+from codesign.timing.event_plan import LOAD, STORE, Plan
 from codesign.workloads.computation import Computation
 
 _NEAREST, _STEP_SIZE = 1, 3

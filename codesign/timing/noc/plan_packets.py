@@ -12,7 +12,7 @@ from codesign.cost.mesh import NODES, WIDTH, add_loads, busiest, clear, list_chi
 from codesign.mapping.nest import FloatArray, IntArray, Nest
 from codesign.timing.derive import EVENTS, RETAIN, Machine
 from codesign.timing.dram.transfers import child_offsets, moved_by_loop, plan_loops
-from codesign.timing.engine import COMPUTE, LOAD, NOTHING, STORE, Plan
+from codesign.timing.event_plan import COMPUTE, LOAD, NOTHING, STORE, Plan
 from codesign.timing.noc.network import Groups, TransferTime, time_transfer
 
 

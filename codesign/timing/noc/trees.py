@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.core.jit import njit, njit_plain
+from codesign.core.jit import njit
+from codesign.core.jit_parts import njit_part
 from codesign.cost.mesh import PORTS
 from codesign.mapping.nest import IntArray
 from codesign.timing.noc.cycle import (
@@ -123,7 +124,7 @@ def _run(
     return FINISHED
 
 
-@njit_plain
+@njit_part
 def _run_cycle(
     routers: Routers, traffic: TreeTraffic, packets: Packets, network: Network, requests: Requests, rounds: Rounds
 ) -> None:
@@ -144,7 +145,7 @@ def _run_cycle(
             take_channels(network, requests, r)
 
 
-@njit_plain
+@njit_part
 def _next_cycle(routers: Routers, packets: Packets, network: Network, max_cycles: int) -> bool:
     """Go to the next cycle in which something can happen; False where nothing can."""
     totals = network.totals
