@@ -27,7 +27,7 @@ from codesign.hardware.parameters import Control, Parameters
 from codesign.hardware.parts import synthesize_part
 from codesign.hardware.synthesis import cell_library
 
-WANTED = {"element": 21, "network": 18, "crossbar": 9, "reader": 12, "writer": 12, "loops": 6, "unit": 15}
+WANTED = {"element": 15, "network": 15, "crossbar": 9, "reader": 9, "writer": 9, "loops": 6, "unit": 12}
 """Netlists of each part."""
 
 LEAST_TO_HOLD_OUT = 6
@@ -112,7 +112,7 @@ def draw(part: str, number: int, rng: np.random.Generator) -> Parameters:
         banks=CROSSBAR_BANKS[number % len(CROSSBAR_BANKS)] if part == "crossbar" else banks,
         scratchpad_bytes=1024 * int(rng.choice([32, 64, 128, 256, 512, 1024, 2048, 4096])),
         local_bytes=int(rng.choice([64, 128, 256, 512, 1024, 2048])),
-        local=frozenset(KEPT[number // 3 % 4]),
+        local=frozenset(KEPT[(number if part in ("loops", "unit") else number // 3) % 4]),
         bus_bytes=bus,
         burst_bytes=bus * int(rng.choice([4, 8, 16, 32, 64])),
     )

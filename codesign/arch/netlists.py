@@ -158,6 +158,9 @@ class NetlistAreas:
     def part_nand2(self, part: str, shape: LogicShape) -> float:
         """Area of one part in two-input NANDs; of one element for `element`."""
         constants = self.nand2[part]
+        missing = [name for name in SIZES[part](shape) if name not in constants]
+        if missing:
+            raise UserError(f"`netlists`, part {part!r}: the constant {missing[0]!r} is missing")
         return math.fsum(constants[name] * size for name, size in SIZES[part](shape).items())
 
     def machine_nand2(self, shape: LogicShape) -> float:

@@ -102,11 +102,14 @@ class LayerFacts:
         return float(self.splits(x, y)[:, 0].max())
 
     def splits(self, x: int, y: int) -> Floats:
-        """Children in use, and different words wanted per tensor, of the splits that may be best on x by y: ``n x (1 + T)``.
+        """Children in use, and the least and the most different words wanted per tensor, of the splits that may be best on x by y.
 
         A split gives every dimension a divisor of its bound. It fits if the product U has a divisor p with p <= x and
         U / p <= y, which every placement along the two axes has (rule LB1). Where dimensions share an axis, the different words are at
-        least 1 + sum (f - 1), the size of a sum of sets (rule LB2).
+        least 1 + sum (f - 1), the size of a sum of sets, and at most the product of all f (rule LB2).
+
+        Returns:
+            ``n x (1 + 2 T)``.
         """
         key = (min(x, y), max(x, y))
         if key not in self._splits:
@@ -123,11 +126,15 @@ class LayerFacts:
         fitting = _products_that_fit(x, y)[used.astype(np.int64)]
         grid, used = grid[fitting], used[fitting]
         wanted = [np.prod(np.where(r, grid, 1.0), axis=1) for r in spread.relevant]
+        most = np.stack(wanted, axis=1)
         for tensor, classes in spread.sliding:
             together = grid[:, list(classes)]
             wanted[tensor] = wanted[tensor] / together.prod(axis=1) * (1.0 + (together - 1.0).sum(axis=1))
-        rows = np.unique(np.stack([used, *wanted], axis=1), axis=0)
-        shares = np.hstack([1.0 / rows[:, :1], rows[:, 1:] / rows[:, :1], rows[:, :1] / rows[:, 1:]])
+        rows = np.unique(np.hstack([np.stack([used, *wanted], axis=1), most]), axis=0)
+        tensors = len(self.tensors)
+        shares = np.hstack(
+            [1.0 / rows[:, :1], rows[:, 1 : 1 + tensors] / rows[:, :1], rows[:, :1] / rows[:, 1 + tensors :]]
+        )
         from moocore import is_nondominated
 
         kept: Floats = rows[is_nondominated(shares, keep_weakly=False)] if len(rows) > 1 else rows
@@ -204,19 +211,20 @@ class LayerFacts:
 
     def _make_rows(self, x: int, y: int, shared: bool, kept: tuple[bool, ...], capacity_bits: int) -> Floats:
         splits, macs, bits = self.splits(x, y), self.macs, self.bits
-        used, wanted = splits[:, None, :1], splits[:, None, 1:]  # splits x options x tensors
+        tensors = len(self.tensors)
+        used, wanted = splits[:, None, :1], splits[:, None, 1 : 1 + tensors]  # splits x options x tensors
         sent_once = wanted if shared else np.broadcast_to(used, wanted.shape)
-        once = self.words / wanted
+        once = self.words / splits[:, None, 1 + tensors :]  # of a child: all words, by no more than so many at a time
         held = np.array(kept)
         words = np.where(held, once, macs / used)
         options = self.reuse(capacity_bits) if all(kept) else None
         if options is not None:
             words = np.maximum(once, macs / used * options[None])
-        out = len(self.tensors) - 1
-        sent = words * sent_once * bits
+        out = tensors - 1
+        sent = np.maximum(words * sent_once, np.where(held, self.words, 0.0)) * bits
         update = sent[:, :, out]
         read = sent[:, :, :out].sum(axis=2) + np.maximum(update - self.words[out] * bits[out], 0.0)
-        copies = (sent * used / sent_once).sum(axis=2)
+        copies = (words * used * bits).sum(axis=2)
         reducing = used[:, :, 0] / wanted[:, :, out]  # children that add into one word
         shape = read.shape
         local_read = np.full(shape, sum(macs * bits[t] for t in range(out) if held[t]))

@@ -173,7 +173,7 @@ class JudgeFlags:
         str | None,
         option(
             _JUDGE,
-            help="layers (each mapped alone), soma (whole network fused; --space soma-edge, soma-cloud), or cosma "
+            help="layers (each mapped alone), soma (whole network fused; --space soma-edge, soma-cloud), fused (the same proven, any space), or cosma "
             "(off-chip traffic of the best operator order and spills).",
             show_default="layers",
         ),

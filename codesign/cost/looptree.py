@@ -125,9 +125,8 @@ def _summed(
     writes: dict[tuple[int, str], float],
     held: dict[int, float],
 ) -> NestCost:
-    n = len(machine.memories)
     energy = machine.mac_energy * operator.macs
-    seconds = operator.macs / _used(operator, nest, n) * machine.mac_seconds
+    seconds = compute_seconds(operator, machine, nest)
     for level, memory in enumerate(machine.memories):
         read = sum(v for (m, _), v in reads.items() if m == level)
         write = sum(v for (m, _), v in writes.items() if m == level)
@@ -135,6 +134,11 @@ def _summed(
         for a, b in memory.ports:
             seconds = max(seconds, (read * a + write * b) / _used(operator, nest, level))
     return NestCost(energy, seconds, reads, writes, held)
+
+
+def compute_seconds(operator: Operator, machine: Machine, nest: Nest) -> float:
+    """Time of the operations alone."""
+    return operator.macs / _used(operator, nest, len(machine.memories)) * machine.mac_seconds
 
 
 def _tile(operator: Operator, nest: Nest, position: int) -> dict[str, float]:

@@ -4,9 +4,9 @@ The search computes the same numbers row by row; tests and the scheduler itself 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from codesign.cost.looptree import Loop, Nest, NestCost, Store, evaluate
+from codesign.cost.looptree import Loop, Nest, NestCost, Store, compute_seconds, evaluate
 from codesign.mapping.looptree import Machine, Operator
 
 SHARED = 1
@@ -82,12 +82,18 @@ class GraphCost:
         seconds: Latency.
         outer_bits: Bits read and written at the outermost memory.
         peak_bits: Most bits in the shared level.
+        outer_seconds: The slowest port of the outermost memory is busy.
+        compute_seconds: Of the operations alone.
+        energy_by_level: By the name of the level; the operations are `MAC`.
     """
 
     energy: float
     seconds: float
     outer_bits: float
     peak_bits: float
+    outer_seconds: float = 0.0
+    compute_seconds: float = 0.0
+    energy_by_level: dict[str, float] = field(default_factory=dict)
 
 
 def graph_cost(parts: Sequence[Leaf | Group]) -> GraphCost:
@@ -96,9 +102,22 @@ def graph_cost(parts: Sequence[Leaf | Group]) -> GraphCost:
     Raises:
         UserError: A nest breaks a rule; the message names it.
     """
-    costs = [leaf.cost() for leaf in leaves(parts)]
-    outer = sum(v for c in costs for moved in (c.reads, c.writes) for (level, _), v in moved.items() if level == 0)
-    return GraphCost(sum(c.energy for c in costs), sum(c.seconds for c in costs), outer, _peak(parts, 0))
+    every = list(leaves(parts))
+    costs = [leaf.cost() for leaf in every]
+    outer = busy = computing = 0.0
+    spent = {"MAC": 0.0}
+    for leaf, cost in zip(every, costs, strict=True):
+        computing += compute_seconds(leaf.operator, leaf.machine, leaf.nest)
+        spent["MAC"] += leaf.machine.mac_energy * leaf.operator.macs
+        for level, memory in enumerate(leaf.machine.memories):
+            read = sum(v for (m, _), v in cost.reads.items() if m == level)
+            write = sum(v for (m, _), v in cost.writes.items() if m == level)
+            spent[memory.name] = spent.get(memory.name, 0.0) + read * memory.read + write * memory.write
+            if level == 0:
+                outer += read + write
+                busy += max((read * a + write * b for a, b in memory.ports), default=0.0)
+    energy, seconds = sum(c.energy for c in costs), sum(c.seconds for c in costs)
+    return GraphCost(energy, seconds, outer, _peak(parts, 0), busy, computing, spent)
 
 
 def _peak(parts: Sequence[Leaf | Group], depth: int) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, final
 from codesign.arch.architecture import Ports
 from codesign.arch.zero_support import ZeroSupport
 from codesign.core.errors import UserError
-from codesign.core.goals import Objective
+from codesign.core.goals import Budget, Objective
 from codesign.core.json_types import JsonObject
 from codesign.core.point import Point
 from codesign.evaluation.choices import ZERO_SUPPORT, Choices, Chosen, choices_of, partial_bits
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 DEFAULT_MAPPER, LOW_FIDELITY_MAPPER = "exact", "anneal"
 
 COSMA_TIME_LIMIT_S = 10.0
+FUSED_TIME_LIMIT_S = 20.0
 """Seconds for each schedule that cannot be solved exactly."""
 
 
@@ -101,7 +102,7 @@ def make_judge(
     """
     if how.robust:
         return _robust_judge(workload, how, space, seed, metrics)
-    made = {"layers": _layer_judge, "soma": _soma_judge, "cosma": _cosma_judge}
+    made = {"layers": _layer_judge, "soma": _soma_judge, "fused": _fused_judge, "cosma": _cosma_judge}
     if workload.serving is not None and how.scheduler != "layers":
         raise UserError(
             f"--scheduler {how.scheduler} plays no part with --workload", hint="requests are judged layer by layer"
@@ -410,6 +411,34 @@ def _soma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed
         },
         f"{' + '.join(names)}: {operators} operators, {sum(s.batch * s.graph.macs for s in sources) / 1e9:.3g} GMACs, "
         f"{sum(s.graph.weight_bytes for s in sources):,} bytes of weights; fused and scheduled as a whole",
+    )
+
+
+def _fused_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int, chosen: Chosen | None) -> Judge:
+    assert chosen is None  # `space_with_choices` refuses choices here
+    from codesign.evaluation.fused_networks import FusedEvaluator
+    from codesign.workloads.load import load_network
+
+    _refuse_layer_fields(how)
+    if how.evaluations is not None:
+        raise UserError("--evaluations does not apply to --scheduler fused", hint="--time-limit bounds each schedule")
+    networks = [
+        load_network(name, bits=space.bits, partial_bits=space.partial_bits, fuse=False, **workload.lengths_of(name))
+        for name in workload.networks
+    ]
+    weights = workload.all_weights
+    objective = Objective.EDP if how.objective is None else Objective.parse(how.objective)
+    evaluator = FusedEvaluator(
+        space, tuple(zip(networks, weights, strict=True)), objective, Budget(how.time_limit_s or FUSED_TIME_LIMIT_S)
+    )
+    names = [network.name for network in networks]
+    return Judge(
+        evaluator,
+        {**workload.record(), "names": names, "hashes": [_hash(n) for n in networks], "weights": list(weights)},
+        {"name": "fused"},
+        {"scheduler": "fused", "objective": objective.value, "time_limit_s": evaluator.budget.time_limit_s},
+        f"{' + '.join(names)}: {sum(len(n.operators) for n in networks)} operators, "
+        f"{sum(n.macs for n in networks) / 1e9:.3g} GMACs; fused with every operator's own mapping, proven or with its gap",
     )
 
 

@@ -97,6 +97,11 @@ class FusedRecord(TypedDict):
     channel_cycles: int
     compute_cycles: int
     bound_cycles: int
+    utilisation: NotRequired[float]
+    lgs: NotRequired[int]
+    flgs: NotRequired[int]
+    tiles: NotRequired[int]
+    scheduler: NotRequired[str]
     encoding: NotRequired[dict[str, Any]]
 
 

@@ -9,7 +9,7 @@ from codesign.core.goals import Budget
 from codesign.evaluation.records import WorkloadRecord
 from codesign.workloads.traffic import Activations, TrafficRules, Weights
 
-SCHEDULERS = ("layers", "soma", "cosma")
+SCHEDULERS = ("layers", "soma", "fused", "cosma")
 ANALYTICAL, EVENT = "analytical", "event"
 TIMINGS = (ANALYTICAL, EVENT)
 BEST, PARETO = "best", "pareto"
@@ -177,10 +177,10 @@ class JudgeSpec:
     """How designs are judged: layer by layer, or the whole network scheduled.
 
     Args:
-        scheduler: layers (each mapped alone), soma (whole network fused) or cosma (off-chip traffic of the best operator order).
+        scheduler: layers (each mapped alone), soma (whole network fused), fused (the same with proof, under LoopTree's rules) or cosma (off-chip traffic of the best operator order).
         mapper: Search for each layer's mapping, default exact.
         objective: What each mapping or schedule minimises: energy, latency or edp (default); with cosma bytes (default), energy or latency.
-        time_limit_s: Seconds of search per layer (soma, cosma: per network).
+        time_limit_s: Seconds of search per layer (soma, fused, cosma: per network).
         evaluations: Mappings scored per layer (soma: schemes per network) at most.
         dram_ports: shared (reads and writes take turns on the DRAM channel) or separate; default: as the space says.
         timing: analytical, or event: the front is simulated after the search; with two fidelities the high one is.

@@ -128,13 +128,13 @@ def diagram(p: Parameters) -> str:
               (590, 285, 705, 200), (705, 140, 590, 75)]  # fmt: skip
     parts = [
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800 340" font-family="sans-serif" font-size="13">',
-        '<defs><marker id="a" markerWidth="8" markerHeight="8" refX="7" refY="4" orient="auto"><path d="M0 0 8 4 0 8z"/></marker></defs>',
+        '<defs><marker id="a" markerWidth="8" markerHeight="8" refX="7" refY="4" orient="auto-start-reverse"><path d="M0 0 8 4 0 8z"/></marker></defs>',
     ]
     for x, y, w, h, title, text in boxes:
         parts.append(f'<rect x="{x}" y="{y}" width="{w}" height="{h}" rx="6" fill="#eef3f8" stroke="#345"/>')
         parts.append(f'<text x="{x + w / 2}" y="{y + 26}" text-anchor="middle" font-weight="bold">{title}</text>')
         parts.append(f'<text x="{x + w / 2}" y="{y + 45}" text-anchor="middle" font-size="10">{text}</text>')
-    parts += [
-        f'<line x1="{a}" y1="{b}" x2="{c}" y2="{d}" stroke="#345" marker-end="url(#a)"/>' for a, b, c, d in arrows
-    ]
+    for k, (a, b, c, d) in enumerate(arrows):
+        both = ' marker-start="url(#a)"' if k < 2 else ""  # data go both ways between DRAM and the scratchpad
+        parts.append(f'<line x1="{a}" y1="{b}" x2="{c}" y2="{d}" stroke="#345"{both} marker-end="url(#a)"/>')
     return "\n".join([*parts, "</svg>", ""])

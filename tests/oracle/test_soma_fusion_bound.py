@@ -94,7 +94,7 @@ def check(seed: int, size: int, most: int) -> tuple[int, float]:
     return ran, least
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_no_scheme_of_a_small_graph_is_below_the_bound(seed: int) -> None:
     ran, _ = check(seed, 3, 60)
     assert ran > 20

@@ -32,10 +32,8 @@ class Wires:
             "line": 8 * p.line_bytes, "feed": 1, "fill": 1, "tensor": 2, "window": wide, "group": 7, "go": 1, "first": 1,
             "drain": 1, "la": p.local_bits, "lb": p.local_bits, "lo": p.local_bits, "ny": 7, "nx": 7, "nl": 7,
         }  # fmt: skip
-        self.emit, self.emit_group = Signal(name=f"{name}_emit"), Signal(7, name=f"{name}_emit_group", reset_less=True)
-        self.fields = {
-            k: Signal(bits, name=f"{name}_{k}", reset_less=k not in ("feed", "go")) for k, bits in shapes.items()
-        }
+        self.emit, self.emit_group = Signal(name=f"{name}_emit"), Signal(7, name=f"{name}_emit_group")
+        self.fields = {k: Signal(bits, name=f"{name}_{k}") for k, bits in shapes.items()}
         self.fields |= {"emit": self.emit, "emit_group": self.emit_group}
 
     def __getitem__(self, name: str) -> Signal:
@@ -189,10 +187,10 @@ class Array(Elaboratable):
         self.row0 = Wires(p, "bus")
         self.cfg_pe, self.cfg_row, self.cfg_col = Signal(3), Signal(7), Signal(7)
         self.cfg_data, self.ones = Signal(32), Signal(2)
-        self.group = [Signal(7, name=f"group_{y}", reset_less=True) for y in range(p.rows)]
-        self.column_window = [Signal(p.window_bits, name=f"column_window_{x}", reset_less=True) for x in range(p.cols)]
-        self.slot = [Signal(6, name=f"slot_{x}", reset_less=True) for x in range(p.cols)]
-        self.total = [Signal(32, name=f"total_{x}", reset_less=True) for x in range(p.cols)]
+        self.group = [Signal(7, name=f"group_{y}") for y in range(p.rows)]
+        self.column_window = [Signal(p.window_bits, name=f"column_window_{x}") for x in range(p.cols)]
+        self.slot = [Signal(6, name=f"slot_{x}") for x in range(p.cols)]
+        self.total = [Signal(32, name=f"total_{x}") for x in range(p.cols)]
         self.some = Signal(p.cols)
 
     def elaborate(self, platform: object) -> Module:

@@ -1,6 +1,7 @@
 """Areas fitted to synthesised netlists: the constants in use are those of the table, and designs are priced with them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,16 @@ def test_another_node_scales_the_netlists() -> None:
     small, large = load_technology("netlist-fitted-7nm"), load_technology("netlist-fitted-45nm")
     assert small.registers.gate_area_um2 < large.registers.gate_area_um2
     assert small.netlists == large.netlists
+
+
+def test_a_missing_constant_is_named() -> None:
+    table = load_technology("netlist-fitted-22nm").netlists
+    assert table is not None
+    built = SCRATCHPAD_NETLIST.build(SCRATCHPAD.space.presets[0])
+    shape = logic_shape(built, 1, 128)
+    short = replace(table, nand2={**table.nand2, "crossbar": {"scratchpad": 1.0}})
+    with pytest.raises(UserError, match="part 'crossbar': the constant 'turned bit' is missing"):
+        short.machine_nand2(shape)
 
 
 def test_an_unknown_table_names_the_fitted_one() -> None:

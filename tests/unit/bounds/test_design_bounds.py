@@ -12,7 +12,7 @@ from codesign.arch.sparsity import RankFormat
 from codesign.arch.zero_support import compressed
 from codesign.bounds import DesignBounds, bounds_of
 from codesign.bounds.design import why_not
-from codesign.bounds.layer import LayerFacts, divisors, touched_words
+from codesign.bounds.layer import COPIES, LOCAL_WRITE, SENT, LayerFacts, divisors, touched_words
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.core.point import PointValue
@@ -171,4 +171,20 @@ def test_facts_of_a_layer() -> None:
     assert divisors(12) == (1, 2, 3, 4, 6, 12)
     window = LayerFacts(Computation.parse("O[p] += I[p+r] * W[r]", p=4, r=2))
     whole = window.splits(8, 1)
-    assert [8.0, 5.0, 2.0, 4.0] in whole.tolist()  # 4 + 2 - 1 words of the window
+    assert [
+        8.0,
+        5.0,
+        2.0,
+        4.0,
+        8.0,
+        2.0,
+        4.0,
+    ] in whole.tolist()  # 4 + 2 - 1 words of the window, 8 where steps leave gaps
+
+
+def test_children_whose_windows_leave_gaps_hold_fewer_copies() -> None:
+    strided = LayerFacts(Computation.parse("O[p] += I[2*p+r] * W[r]", p=4, r=5))
+    rows = strided.array_rows(20, 1, True, (True, False, False), 0)
+    split = rows[rows[:, 0] == 1.0]  # all twenty at once: 11 words of inputs, each for 20 / 11 children on average
+    assert split[:, COPIES].min() <= (20 + 20 + 20) * 8 and split[:, SENT].min() >= 11 * 8
+    assert (rows[:, LOCAL_WRITE] <= 20 * 8).any()
