@@ -13,8 +13,9 @@ from codesign.arch.memory_device import PagePolicy
 from codesign.core.jit import njit
 from codesign.cost.kernel import Kernel
 from codesign.mapping.nest import FloatArray, IntArray, Nest
-from codesign.timing.dram.controller import CUT_SHORT as DEVICE_CUT_SHORT
-from codesign.timing.dram.controller import Bursts, Served, serve
+from codesign.timing.dram.channel import CUT_SHORT as DEVICE_CUT_SHORT
+from codesign.timing.dram.channel import Bursts, Served
+from codesign.timing.dram.controller import serve
 from codesign.timing.dram.device import DramDevice, load_device
 from codesign.timing.dram.memory import DramRun, account
 from codesign.timing.dram.transfers import Regions, entered_by, list_bursts, places, regions
