@@ -6,7 +6,7 @@ least one is best. So at most 2 sqrt(N) tiles matter, whatever the loops around 
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 
 import numpy as np
@@ -25,6 +25,7 @@ _MOST_CHILDREN = 4096
 """Fan-outs above this are taken as one factor for every class."""
 
 
+@lru_cache(maxsize=1024)
 def least_tiles(bound: int) -> tuple[tuple[int, int], ...]:
     """(steps, least tile with so many steps) of one dimension, fewest steps first.
 

@@ -28,7 +28,7 @@ class Boundaries(NamedTuple):
         walked: ``K x L`` 1 where every child of the fan-out counts.
         diagonal: ``K x L`` 1 where children on a diagonal share.
         weight: ``K x (1 + 2 L)`` pJ per word, then words of the read and of the write port of every level.
-        share: ``K x (1 + 2 L)`` level whose output words are taken off, -1 where none are.
+        share: ``K`` level whose output words are taken off, -1 where none are.
     """
 
     bounds: IntArray
@@ -61,7 +61,7 @@ def list_boundaries(arrays: Problem, keep: IntArray, dims: list[int]) -> Boundar
                 terms += [(place[int(d)], int(c)) for d, c in arrays.terms[list(span)] if int(d) in place]
         first_term[t, n_axes] = len(terms)
     level, tensor, first, start = [], [], [0], [0]
-    rows: list[tuple[list[int], list[int], list[float], list[int]]] = []
+    rows: list[tuple[list[int], list[int], list[float], int]] = []
     for t in range(tensors):
         kept = [v for v in range(levels) if keep[v, t]]
         for u, v in zip(reversed(kept), [levels, *reversed(kept)], strict=False):
@@ -87,7 +87,7 @@ def list_boundaries(arrays: Problem, keep: IntArray, dims: list[int]) -> Boundar
     )
 
 
-def _terms(arrays: Problem, u: int, v: int, t: int) -> list[tuple[list[int], list[int], list[float], list[int]]]:
+def _terms(arrays: Problem, u: int, v: int, t: int) -> list[tuple[list[int], list[int], list[float], int]]:
     """The terms of tensor t between its parent u and level v (``L``: the MACs)."""
     levels = len(arrays.fanout)
     output, at_macs = t == len(arrays.axes) - 1, v == levels
@@ -116,7 +116,7 @@ def _terms(arrays: Problem, u: int, v: int, t: int) -> list[tuple[list[int], lis
             (shared if output else plain)[0] += float(arrays.energy[v, t, 1])
             (shared if output else plain)[2 + 2 * v] += width
         if plain.any():
-            rows.append((walked, diagonal, [float(x) for x in plain], [-1] * (1 + 2 * levels)))
+            rows.append((walked, diagonal, [float(x) for x in plain], -1))
         if shared.any():
-            rows.append((walked, diagonal, [float(x) for x in shared], [share_at] * (1 + 2 * levels)))
+            rows.append((walked, diagonal, [float(x) for x in shared], share_at))
     return rows

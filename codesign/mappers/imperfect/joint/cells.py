@@ -92,9 +92,9 @@ def list_cells(
 @njit
 def cross(
     inner: Cells, outer: Cells, live: IntArray, value: FloatArray, table: FloatArray, entry: IntArray, factor: IntArray,
-    fewest: IntArray, opened: int, most: FloatArray, steps: IntArray, most_steps: float,
+    fewest: IntArray, become: IntArray, most: FloatArray, steps: IntArray, most_steps: float,
 ) -> int:  # fmt: skip
-    """Cross a fan-out outwards; states shift by `opened`. Returns how many values arrive.
+    """Cross a fan-out outwards; states turn into others. Returns how many values arrive.
 
     Args:
         inner: Cells of the level inside.
@@ -105,7 +105,7 @@ def cross(
         entry: ``S x N`` cell inside it came from, or ``S x 0`` if nobody asks.
         factor: ``D`` spatial factors.
         fewest: ``D`` tiles that the fan-out needs.
-        opened: What the state grows by: boundaries of the level inside open.
+        become: The state that each state inside becomes: the boundaries of the level inside open.
         most: ``S`` costs that matter.
         steps: ``D x places`` fewest steps of computing, or empty.
         most_steps: Steps that matter.
@@ -113,7 +113,7 @@ def cross(
     dims, arrived = factor.shape[0], 0
     before, to = -1, -1
     for i in range(live.shape[0]):
-        s, c = live[i, 0] + opened, live[i, 1]
+        s, c = become[live[i, 0]], live[i, 1]
         if value[i] > most[s]:
             continue
         if c != before:

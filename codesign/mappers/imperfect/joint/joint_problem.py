@@ -43,13 +43,32 @@ class Walk:
 
 
 @dataclass(frozen=True)
+class States:
+    """The states of one level: how many boundaries of every tensor are open.
+
+    Args:
+        ended: ``T`` boundaries further in than the level's node.
+        digit: ``T`` weight of a tensor's count in a state.
+        open_of: ``S x T`` open boundaries.
+        order: ``S`` states, more open tensors first.
+        opens: ``T`` 1 where the next level in keeps the tensor.
+    """
+
+    ended: IntArray
+    digit: IntArray
+    open_of: IntArray
+    order: IntArray
+    opens: IntArray
+
+
+@dataclass(frozen=True)
 class Profile:
     """What every fan-out does, and what follows from that alone.
 
     Args:
         factor: ``L x D`` spatial factors.
         fewest: ``L x D`` tiles that each needs.
-        what: Prices.
+        price: ``K`` prices of every term.
         shared_words: ``L`` output words that the instances of a level hold at most.
         sharing: ``T x L`` what diagonals leave of the words of a fan-out at least.
         each: ``B`` least cost of every boundary.
@@ -59,7 +78,7 @@ class Profile:
 
     factor: IntArray
     fewest: IntArray
-    what: FloatArray
+    price: FloatArray
     shared_words: FloatArray
     sharing: FloatArray
     each: FloatArray
@@ -79,7 +98,7 @@ class Cache:
     most: dict[bytes, FloatArray] = field(default_factory=dict)
     found: dict[bytes, tuple[Cells, IntArray, FloatArray]] = field(default_factory=dict)
 
-    def expect(self, profile: Profile, most: FloatArray) -> None:
+    def expect(self, profile: Profile, most: list[FloatArray]) -> None:
         """Announce a profile."""
         for v, name in enumerate(profile.inner):
             self.most[name] = np.maximum(self.most[name], most[v]) if name in self.most else most[v].copy()
@@ -93,12 +112,15 @@ class JointProblem:
         problem: What is mapped.
         arrays: The same, encoded.
         keep: ``L x T``.
+        work: Steps of the program so far.
+        looks: Bounds of profiles by themselves so far.
     """
 
     problem: MappingProblem
     arrays: Problem
     keep: IntArray
     work: int = 0
+    looks: int = 0
     _grids: dict[tuple[int, ...], Cells] = field(default_factory=dict)
 
     @cached_property
@@ -136,23 +158,32 @@ class JointProblem:
 
     @cached_property
     def energy(self) -> FloatArray:
-        """Prices that count energy."""
-        what = np.zeros(1 + 2 * len(self.keep))
-        what[0] = 1.0
-        return what
+        """``K`` energy of a word of every term."""
+        return np.ascontiguousarray(self.data.weight[:, 0])
 
     @cached_property
-    def digits(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Weight of every tensor's count in a state, open boundaries of every state, states with more open tensors first."""
-        number = np.diff(self.data.first) - 1
-        digit = np.cumprod([1, *(number[:-1] + 1)]).astype(np.int64)
-        states = int(np.prod(number + 1))
-        open_of = (np.arange(states)[:, None] // digit[None, :]) % (number + 1)[None, :]
-        order = np.argsort(-(open_of > 0).sum(axis=1), kind="stable")
-        return digit, np.ascontiguousarray(open_of.astype(np.int64)), order.astype(np.int64)
+    def states(self) -> "list[States]":
+        """The states of every level and, last, the one at the MACs."""
+        data, levels = self.data, len(self.keep)
+        found: list[States] = []
+        for v in range(levels + 1):
+            inside = [data.level[a:b] for a, b in zip(data.first, data.first[1:], strict=False)]
+            ended = np.array([((row > v) & (row < levels)).sum() for row in inside], np.int64)
+            digit = np.cumprod([1, *(ended[:-1] + 1)]).astype(np.int64)
+            open_of = (np.arange(int(np.prod(ended + 1)))[:, None] // digit[None, :]) % (ended + 1)[None, :]
+            order = np.argsort(-(open_of > 0).sum(axis=1), kind="stable").astype(np.int64)
+            opens = np.array([int((row == v + 1).any() and v + 1 < levels) for row in inside], np.int64)
+            found.append(States(ended, digit, np.ascontiguousarray(open_of.astype(np.int64)), order, opens))
+        return found
+
+    def arriving(self, v: int) -> IntArray:
+        """The state of level v that each state of the next level in becomes: the tensors kept there are open once more."""
+        here, inner = self.states[v], self.states[v + 1]
+        become: IntArray = ((inner.open_of + here.opens[None, :]) * here.digit[None, :]).sum(axis=1)
+        return become
 
     def profiles(
-        self, most_steps: float, least_cycles: float, most: float, objective: Objective
+        self, most_steps: float, least_cycles: float, most: float, objective: Objective, room: int
     ) -> tuple[IntArray, FloatArray, FloatArray] | None:
         """Profiles that may have a value of at most `most`: vectors, least cycles, least energy; None where they are too many.
 
@@ -161,18 +192,19 @@ class JointProblem:
             least_cycles: No mapping takes fewer.
             most: Value that matters.
             objective: Whose value.
+            room: Profiles listed at most.
         """
         if self.fan_outs is None:
             return None
         flat, fewest, start = self.flat
         nowhere = np.ones((len(self.keep), len(self.dims)), np.int64)
         prices = np.array([self.energy, *(self.port_prices(v, w, nowhere) for v, w in self.ports)])
-        chosen, cycles, energy, complete = list_profiles(
+        chosen, cycles, energy, complete, looks = list_profiles(
             self.data, prices, np.array([v for v, _ in self.ports], np.int64), flat, fewest, start,
             self.arrays.fanout.prod(axis=1), self.output_words, self.constant, most_steps, least_cycles, most,
-            objective is not Objective.LATENCY, objective is not Objective.ENERGY, max(1, self.problem.least_units),
-            MOST_PROFILES,
+            objective is not Objective.LATENCY, objective is not Objective.ENERGY, max(1, self.problem.least_units), room,
         )  # fmt: skip
+        self.looks += looks
         return (chosen, cycles, energy) if complete else None
 
     @cached_property
@@ -193,7 +225,7 @@ class JointProblem:
         return np.ascontiguousarray(flat[rows]), np.ascontiguousarray(fewest[rows])
 
     def port_prices(self, level: int, write: bool, factor: IntArray) -> FloatArray:
-        """Cycles per word of one port at a level's busiest instance, which moves the mean of all at least."""
+        """``K`` cycles per word of one port at a level's busiest instance, which moves the mean of all at least."""
         what = np.zeros(1 + 2 * len(self.keep))
         read_rate, write_rate = (float(x) for x in self.arrays.bandwidth[level])
         instances = float(np.prod(factor[:level]))
@@ -202,7 +234,8 @@ class JointProblem:
             what[1 + 2 * level] = 1.0 / read_rate / instances
         if write_rate > 0.0 and (both or write):
             what[2 + 2 * level] = 1.0 / write_rate / instances
-        return what
+        cycles: FloatArray = self.data.weight @ what
+        return cycles
 
     def cells(self, v: int, inside: IntArray) -> Cells | None:
         """Cells of level v with so many children inside; None where there are too many."""
@@ -251,43 +284,40 @@ class JointProblem:
         )  # fmt: skip
         return len(place)
 
-    def opening(self, v: int) -> int:
-        """What a state grows by when level v ends: every tensor that is kept there has one more open boundary."""
-        data, (digit, _, _) = self.data, self.digits
-        if v == len(self.keep):  # the MACs remember nothing
-            return 0
-        return sum(int(n) for t, n in enumerate(digit) if v in data.level[data.first[t] : data.first[t + 1]])
-
-    def prepare(self, chosen: IntArray, what: FloatArray, constant: float) -> "Profile":
-        """A profile under prices `what`."""
+    def prepare(self, chosen: IntArray, price: FloatArray, constant: float) -> "Profile":
+        """A profile under prices of every term."""
         factor, fewest = self.factors(chosen)
         levels, tensors = self.keep.shape
         shared_words, sharing = np.ones(levels), np.ones((tensors, levels))
         each = np.zeros(len(self.data.level))
         base = constant + base_of(
-            self.data, what, factor, fewest, shared_words, sharing, self.output_words, each,
+            self.data, price, factor, fewest, shared_words, sharing, self.output_words, each,
             np.ones(levels, np.int64),
         )  # fmt: skip
-        inner = [b"".join(x.tobytes() for x in (what, factor[v:], shared_words, sharing[:, v:])) for v in range(levels)]
-        return Profile(factor, fewest, what, shared_words, sharing, each, base, tuple(inner))
+        inner = [
+            b"".join(x.tobytes() for x in (price, factor[v:], shared_words, sharing[:, v:])) for v in range(levels)
+        ]
+        return Profile(factor, fewest, price, shared_words, sharing, each, base, tuple(inner))
 
-    def thresholds(self, profile: "Profile", limit: float) -> FloatArray:
-        """``L x S`` cost of all closed boundaries up to which a state of a level matters: the limit less what is still to come."""
-        data, (_, open_of, _) = self.data, self.digits
+    @cached_property
+    def closed(self) -> list[FloatArray]:
+        """By level ``S x B`` 1 where a boundary is closed in a state."""
+        data, found = self.data, []
+        for states in self.states[:-1]:
+            table = np.zeros((len(states.open_of), len(data.level)))
+            for t, ended in enumerate(states.ended):
+                for i in range(int(ended)):
+                    table[:, data.first[t] + 1 + i] = states.open_of[:, t] < ended - i
+            found.append(table)
+        return found
+
+    def thresholds(self, profile: "Profile", limit: float) -> list[FloatArray]:
+        """Costs of all closed boundaries up to which each state of a level matters: the limit less what is still to come."""
         room = (limit - profile.base) * _SLACK + abs(limit) * 1e-12
-        most = np.empty((len(self.keep), len(open_of)))
-        for v in range(len(self.keep)):
-            closed = np.zeros(len(open_of))
-            for t in range(len(data.first) - 1):
-                each = profile.each[data.first[t] + 1 : data.first[t + 1]]
-                ended = int((data.level[data.first[t] + 1 : data.first[t + 1]] > v).sum())
-                total = np.concatenate([[0.0], np.cumsum(each)])
-                closed += total[np.maximum(0, ended - open_of[:, t])]
-            most[v] = room + closed
-        return most
+        return [room + table @ profile.each for table in self.closed]
 
     def least(
-        self, profile: "Profile", most: FloatArray, cache: "Cache | None", most_steps: float = math.inf
+        self, profile: "Profile", most: list[FloatArray], cache: "Cache | None", most_steps: float = math.inf
     ) -> tuple[float, Walk | None]:
         """Least cost of a profile, infinite if it exceeds what `most` allows (rule IB12).
 
@@ -295,12 +325,11 @@ class JointProblem:
 
         Args:
             profile: What the fan-outs do.
-            most: ``L x S`` costs that matter.
+            most: Costs that matter, by level and state.
             cache: Inner levels that other profiles share; without one the walk is recorded, for reading off its nest.
             most_steps: Steps of computing that matter (rule IB13).
         """
         levels = len(self.keep)
-        digit, open_of, order = self.digits
         data = self.data
         walk = Walk([], [], [], []) if cache is None else None
         inside = np.ones(len(data.bounds), np.int64)
@@ -308,7 +337,7 @@ class JointProblem:
         first = levels - 1
         if cache is not None:
             for v in range(levels):
-                if profile.inner[v] in cache.found:
+                if profile.inner[v] in cache.found and self._shared(profile, v, most_steps):
                     first = v - 1
                     inside = profile.factor[v:].prod(axis=0)
                     previous, live, value = cache.found[profile.inner[v]]
@@ -323,24 +352,24 @@ class JointProblem:
             if cells is None:
                 return profile.base, None
             limit = most[v] if cache is None else cache.most.get(profile.inner[v], most[v])
-            table = np.full((len(open_of), len(cells.place)), math.inf)
-            entry = np.full((len(open_of), 0 if walk is None else table.shape[1]), -1, np.int64)
+            states = self.states[v]
+            table = np.full((len(states.order), len(cells.place)), math.inf)
+            entry = np.full((len(table), 0 if walk is None else table.shape[1]), -1, np.int64)
             source = entry.copy()
-            opened = self.opening(v + 1)
             arrived = cross(
-                previous, cells, live, value, table, entry, profile.factor[v], profile.fewest[v], opened, limit,
-                self.steps(profile, v, previous) if most_steps < math.inf else _NO_STEPS, most_steps,
+                previous, cells, live, value, table, entry, profile.factor[v], profile.fewest[v],
+                self.arriving(v), limit,
+                _NO_STEPS if self._shared(profile, v, most_steps) else self.steps(profile, v, previous), most_steps,
             )  # fmt: skip
             self.work += len(live)
             if arrived:
-                ended = [(data.level[a:b] > v).sum() for a, b in zip(data.first, data.first[1:], strict=False)]
                 self.work += table.size + walk_level(
-                    cells, table, source, order, open_of, digit, data, profile.what, v, np.array(ended, np.int64),
-                    profile.factor, profile.fewest, profile.shared_words, profile.sharing, limit,
+                    cells, table, source, states.order, states.open_of, states.digit, data, profile.price, v,
+                    states.ended + 1, profile.factor, profile.fewest, profile.shared_words, profile.sharing, limit,
                 )  # fmt: skip
             live, value = list_live(table, limit)
             previous = cells
-            if cache is not None and v > 0:
+            if cache is not None and v > 0 and self._shared(profile, v, most_steps):
                 cache.found[profile.inner[v]] = (cells, live, value)
             if walk is not None:
                 walk.cells.insert(0, cells)
@@ -354,6 +383,11 @@ class JointProblem:
             return math.inf, None
         at_macs = profile.base - float(profile.each[data.level < levels].sum())
         return at_macs + float(table[0, last]), walk
+
+    @staticmethod
+    def _shared(profile: Profile, v: int, most_steps: float) -> bool:
+        """Whether a limit on steps changes nothing up to level v: no fan-out is in use there."""
+        return math.isinf(most_steps) or not (profile.factor[v:] > 1).any()
 
     def steps(self, profile: Profile, v: int, inner: Cells) -> IntArray:
         """Fewest steps of computing along each dimension with so many tiles at the fan-out of level v: ``D x places`` (rule IB13)."""

@@ -15,7 +15,7 @@ from codesign.cost.kernel import CYCLES
 from codesign.mappers.imperfect.bound import least_value
 from codesign.mappers.imperfect.imperfect_search import ImperfectSearch
 from codesign.mappers.imperfect.imperfect_space import ImperfectState, build_imperfect, copy_imperfect, outermost
-from codesign.mappers.imperfect.joint.joint_problem import Cache, JointProblem, Profile
+from codesign.mappers.imperfect.joint.joint_problem import MOST_PROFILES, Cache, JointProblem, Profile
 from codesign.mappers.imperfect.joint.nest_of_walk import state_of_walk
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.mapping.space import kept_and_free
@@ -25,6 +25,7 @@ MOST_EXPECTED = 1_500
 """Profiles announced to the cache at a time."""
 STEP = 0.004
 """Gain of the best value after which the cache is made anew, with tighter limits."""
+_FEW_PROFILES, _MANY_LOOKS = 20_000, 200_000
 NEAR = 0.0005
 """Gap at which a search that cannot prove its optimum ends."""
 _EQUAL = 1e-9
@@ -155,11 +156,9 @@ class JointSearch:
     def _sharpen(self, part: Part) -> list[Part]:
         """Run the program on a part; the nest it finds divides the part by its latency."""
         profile, joint = self.profile(part.profile), self.joint
-        whole = math.isinf(part.high)
         before = joint.work
         most = joint.thresholds(profile, self.limit(part.low))
-        cache = self.cache if whole else Cache()
-        energy, _ = joint.least(profile, most, cache, part.high)
+        energy, _ = joint.least(profile, most, self.cache, part.high)
         energy = max(energy, part.energy)
         self.best.work += joint.work - before
         bound = max(part.bound, self.objective.score(energy, part.low))
@@ -257,8 +256,15 @@ def _of_keep_set(joint: JointProblem, search: ImperfectSearch, best: Best) -> fl
     elif objective is Objective.EDP:
         floor = least_value(problem, Objective.ENERGY)
         most = best.value / floor if floor > 0.0 else math.inf
-    listed = joint.profiles(most, least_value(problem, Objective.LATENCY), best.value, objective)
-    if listed is None:
-        return 0.0
-    chosen, cycles, energy = listed
-    return JointSearch(joint, search, best, chosen).run(cycles, energy)
+    cycles_floor = least_value(problem, Objective.LATENCY)
+    bound = best.value
+    for share, room in ((1.0 - NEAR, MOST_PROFILES), (1.0, _FEW_PROFILES)):
+        limit = bound = best.value * share
+        listed = joint.profiles(most, cycles_floor, limit, objective, room)
+        if listed is None:
+            return 0.0 if share < 1.0 else best.value * (1.0 - NEAR)
+        chosen, cycles, energy = listed
+        bound = JointSearch(joint, search, best, chosen).run(cycles, energy)
+        if bound < best.value * (1.0 - NEAR) * (1.0 - _EQUAL) or best.spent or joint.looks > _MANY_LOOKS:
+            return min(bound, limit)
+    return bound

@@ -38,9 +38,9 @@ def words_of(
 
 @njit_plain
 def charge(
-    b: int, count: IntArray, row: int, outer: int, what: FloatArray, bounds: IntArray, related: IntArray, terms: IntArray,
+    b: int, count: IntArray, row: int, outer: int, price: FloatArray, bounds: IntArray, related: IntArray, terms: IntArray,
     first_term: IntArray, axes: IntArray, level: IntArray, tensor: IntArray, start: IntArray, walked: IntArray,
-    diagonal: IntArray, weight: FloatArray, share: IntArray, factor: IntArray, fewest: IntArray, shared_words: FloatArray,
+    diagonal: IntArray, share: IntArray, factor: IntArray, fewest: IntArray, shared_words: FloatArray,
     sharing: FloatArray,
 ) -> float:  # fmt: skip
     """Least cost of a boundary that closes at a place with `count` tiles, the fan-outs from `outer` on being inside (rule IB9)."""
@@ -48,6 +48,8 @@ def charge(
     words = words_of(t, count, row, bounds, terms, first_term, axes, factor, fewest, v, outer)
     total = 0.0
     for k in range(start[b], start[b + 1]):
+        if price[k] == 0.0:
+            continue
         number = words
         for d in range(bounds.shape[0]):
             if related[t, d] == 0:
@@ -59,17 +61,15 @@ def charge(
         for m in range(outer, v):
             if diagonal[k, m] == 1 and sharing[t, m] < 1.0:
                 number = np.floor(number * sharing[t, m] * ROUNDED)
-        for w in range(what.shape[0]):
-            if what[w] > 0.0 and weight[k, w] > 0.0:
-                off = shared_words[share[k, w]] if share[k, w] >= 0 else 0.0
-                total += what[w] * weight[k, w] * max(0.0, number - off)
+        off = shared_words[share[k]] if share[k] >= 0 else 0.0
+        total += price[k] * max(0.0, number - off)
     return total
 
 
 @njit_plain
 def at_macs(
-    b: int, what: FloatArray, bounds: IntArray, related: IntArray, tensor: IntArray, start: IntArray, walked: IntArray,
-    diagonal: IntArray, weight: FloatArray, share: IntArray, factor: IntArray, shared_words: FloatArray, sharing: FloatArray,
+    b: int, price: FloatArray, bounds: IntArray, related: IntArray, tensor: IntArray, start: IntArray, walked: IntArray,
+    diagonal: IntArray, share: IntArray, factor: IntArray, shared_words: FloatArray, sharing: FloatArray,
     unknown: IntArray,
 ) -> float:  # fmt: skip
     """Least cost of what the MACs ask for: every step, shared by children that want the same word (rule IB10).
@@ -78,6 +78,8 @@ def at_macs(
     """
     t, total = tensor[b], 0.0
     for k in range(start[b], start[b + 1]):
+        if price[k] == 0.0:
+            continue
         number = 1.0
         for d in range(bounds.shape[0]):
             together = 1
@@ -89,10 +91,8 @@ def at_macs(
         for m in range(factor.shape[0]):
             if diagonal[k, m] == 1 and sharing[t, m] < 1.0:
                 number = np.floor(number * sharing[t, m] * ROUNDED)
-        for w in range(what.shape[0]):
-            if what[w] > 0.0 and weight[k, w] > 0.0:
-                off = shared_words[share[k, w]] if share[k, w] >= 0 else 0.0
-                total += what[w] * weight[k, w] * max(0.0, number - off)
+        off = shared_words[share[k]] if share[k] >= 0 else 0.0
+        total += price[k] * max(0.0, number - off)
     return total
 
 
@@ -137,7 +137,7 @@ def _fill_sharing(
 
 @njit
 def base_of(
-    data: Boundaries, what: FloatArray, factor: IntArray, fewest: IntArray, shared_words: FloatArray, sharing: FloatArray,
+    data: Boundaries, price: FloatArray, factor: IntArray, fewest: IntArray, shared_words: FloatArray, sharing: FloatArray,
     output_words: float, each: FloatArray, unknown: IntArray,
 ) -> float:  # fmt: skip
     """What a profile costs at least if every boundary closes last; `each` is filled with the cost of every boundary (rule IB11)."""
@@ -150,13 +150,13 @@ def base_of(
     for b in range(data.level.shape[0]):
         if data.level[b] == factor.shape[0]:
             each[b] = at_macs(
-                b, what, data.bounds, data.related, data.tensor, data.start, data.walked, data.diagonal, data.weight,
+                b, price, data.bounds, data.related, data.tensor, data.start, data.walked, data.diagonal,
                 data.share, factor, shared_words, sharing, unknown,
             )  # fmt: skip
         else:
             each[b] = charge(
-                b, ones, 0, 0, what, data.bounds, data.related, data.terms, data.first_term, data.axes, data.level,
-                data.tensor, data.start, data.walked, data.diagonal, data.weight, data.share, factor, fewest,
+                b, ones, 0, 0, price, data.bounds, data.related, data.terms, data.first_term, data.axes, data.level,
+                data.tensor, data.start, data.walked, data.diagonal, data.share, factor, fewest,
                 shared_words, sharing,
             )  # fmt: skip
         total += each[b]

@@ -13,13 +13,13 @@ def list_profiles(
     data: Boundaries, prices: FloatArray, port_level: IntArray, flat: IntArray, flat_fewest: IntArray, start: IntArray,
     children: IntArray, output_words: float, constant: float, most_steps: float, least_cycles: float, most: float,
     by_energy: bool, by_cycles: bool, least_units: int, room: int,
-) -> tuple[IntArray, FloatArray, FloatArray, bool]:  # fmt: skip
+) -> tuple[IntArray, FloatArray, FloatArray, bool, int]:  # fmt: skip
     """Profiles whose value may be at most `most`, from the outermost fan-out inwards (rule IB11).
 
     A fan-out not decided yet asks for nothing twice and shares every word among all its children.
 
     Args:
-        prices: ``1 + ports`` rows: energy, then cycles per word of every port.
+        prices: ``1 + ports`` rows of ``K``: energy of a word, then cycles of every port.
         port_level: ``ports`` its level; all of its instances work at a time.
         flat: Vectors of all fan-outs, those of level v from ``start[v]`` on.
         flat_fewest: Tiles each needs.
@@ -36,7 +36,7 @@ def list_profiles(
         room: Profiles listed at most.
 
     Returns:
-        ``n x L`` vectors of each profile, ``n`` least cycles, ``n`` least energy, whether all are listed.
+        ``n x L`` vectors of each profile, ``n`` least cycles, ``n`` least energy, whether all are listed, bounds computed.
     """
     levels, dims = start.shape[0] - 1, data.bounds.shape[0]
     left = np.ones(levels + 1)
@@ -56,7 +56,7 @@ def list_profiles(
     shared_words, sharing = np.ones(levels), np.ones((data.related.shape[0], levels))
     each = np.zeros(data.level.shape[0])
     at = start[:-1].copy()
-    v, n = 0, 0
+    v, n, looks = 0, 0, 0
     while v >= 0:
         if at[v] == start[v + 1]:
             at[v] = start[v]
@@ -79,6 +79,7 @@ def list_profiles(
         fits = steps <= most_steps * left[v + 1] and (v < levels - 1 or units >= least_units)
         energy = 0.0
         if fits and (v == levels - 1 or (left[v + 1] > 1.0 and start[v + 1] - start[v] > 1)):
+            looks += 1
             energy = constant + base_of(
                 data, prices[0], factor, fewest, shared_words, sharing, output_words, each, unknown
             )
@@ -101,10 +102,10 @@ def list_profiles(
                     break
         if fits:
             if n == room:
-                return chosen[:n], cycles[:n], energies[:n], False
+                return chosen[:n], cycles[:n], energies[:n], False, looks
             for u in range(levels):
                 chosen[n, u] = at[u] - start[u]
             cycles[n], energies[n] = slowest, energy
             n += 1
         at[v] += 1
-    return chosen[:n], cycles[:n], energies[:n], True
+    return chosen[:n], cycles[:n], energies[:n], True, looks

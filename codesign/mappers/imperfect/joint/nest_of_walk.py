@@ -24,7 +24,7 @@ def state_of_walk(joint: JointProblem, space: ImperfectSpace, chosen: IntArray, 
                 inner_first[v].append(d)
         cell = int(walk.entry[v][s, cell])
         if v < levels - 1:
-            s -= joint.opening(v + 1)
+            s = int(np.flatnonzero(joint.arriving(v) == s)[0])
     for v in range(levels):
         sides = _split(joint, v, factor[v])
         if sides is None:

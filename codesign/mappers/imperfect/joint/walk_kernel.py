@@ -38,45 +38,10 @@ def fill_times(
                     times[k, d, i] = asked
 
 
-@njit_plain
-def _charge(
-    b: int, c: int, v: int, place: IntArray, times: IntArray, along: IntArray, what: FloatArray, bounds: IntArray,
-    related: IntArray, terms: IntArray, first_term: IntArray, axes: IntArray, level: IntArray, tensor: IntArray,
-    start: IntArray, diagonal: IntArray, weight: FloatArray, share: IntArray, shared_words: FloatArray,
-    sharing: FloatArray,
-) -> float:  # fmt: skip
-    """`charge` of one cell, its numbers of tiles looked up."""
-    t = tensor[b]
-    words = 1.0
-    for a in range(axes[t]):
-        first, past = first_term[t, a], first_term[t, a + 1]
-        number, total = 1.0, 0.0
-        for k in range(first, past):
-            d, coefficient = terms[k, 0], terms[k, 1]
-            n = float(along[b, d, place[c, d]])
-            total = total * n + coefficient * (bounds[d] - n) * number
-            number *= n
-        words *= number + total
-    total = 0.0
-    for k in range(start[b], start[b + 1]):
-        number = words
-        for d in range(bounds.shape[0]):
-            if related[t, d] == 0:
-                number *= times[k, d, place[c, d]]
-        for m in range(v, level[b]):
-            if diagonal[k, m] == 1 and sharing[t, m] < 1.0:
-                number = np.floor(number * sharing[t, m] * ROUNDED)
-        for w in range(what.shape[0]):
-            if what[w] > 0.0 and weight[k, w] > 0.0:
-                off = shared_words[share[k, w]] if share[k, w] >= 0 else 0.0
-                total += what[w] * weight[k, w] * max(0.0, number - off)
-    return total
-
-
 @njit
 def walk_level(
     cells: Cells, table: FloatArray, source: IntArray, order: IntArray, open_of: IntArray, digit: IntArray, data: Boundaries,
-    what: FloatArray, v: int, ended: IntArray, factor: IntArray, fewest: IntArray, shared_words: FloatArray,
+    price: FloatArray, v: int, ended: IntArray, factor: IntArray, fewest: IntArray, shared_words: FloatArray,
     sharing: FloatArray, most: FloatArray,
 ) -> int:  # fmt: skip
     """All loops in time of one level: free loops, closings, windows that slide (rule IB12). Returns steps taken.
@@ -89,7 +54,7 @@ def walk_level(
         open_of: ``S x T`` open boundaries of each tensor.
         digit: ``T`` weight of a tensor's count in a state.
         data: What crosses into every level.
-        what: Prices.
+        price: ``K`` of every term.
         v: The level.
         ended: ``T`` boundaries of each tensor further in than this level's node, one for the MACs included.
         factor: ``L x D`` spatial factors.
@@ -122,9 +87,13 @@ def walk_level(
         many = list_row(table, s, most[s], live)
         for t in range(tensors):
             if open_of[s, t] > 0:
+                o = open_of[s, t]
+                into, first, past = s - o * digit[t], data.first[t] + ended[t] - o, data.first[t] + ended[t]
+                _fill_known(cells, data, price, v, first, past, times, along, shared_words, sharing, known)
                 work += _closings(
-                    cells, table, source, s, t, open_of, digit, data, what, v, ended, times, along, shared_words,
-                    sharing, most, known, grid, slides, live[:many],
+                    cells.place, cells.cell, cells.stride, cells.size, cells.next, cells.next_start, cells.first,
+                    cells.first_start, table, source, s, t, open_of, into, first, past, data.related, most[into], known,
+                    grid, slides, live[:many],
                 )  # fmt: skip
     return work
 
@@ -189,49 +158,50 @@ def _free_loops(
     return work
 
 
-@njit
+@njit_plain
 def _closings(
-    cells: Cells, table: FloatArray, source: IntArray, s: int, t: int, open_of: IntArray, digit: IntArray,
-    data: Boundaries, what: FloatArray, v: int, ended: IntArray, times: IntArray, along: IntArray,
-    shared_words: FloatArray, sharing: FloatArray, most: FloatArray, known: FloatArray, grid: IntArray, slides: IntArray,
+    cells_place: IntArray, cell: IntArray, stride: IntArray, size: IntArray, following: IntArray, next_start: IntArray,
+    first_next: IntArray, first_start: IntArray, table: FloatArray, source: IntArray, s: int, t: int, open_of: IntArray,
+    into: int, first: int, past: int, related: IntArray, most: float, known: FloatArray, grid: IntArray, slides: IntArray,
     live: IntArray,
 ) -> int:  # fmt: skip
-    """Close a tensor where it is, or after one loop along which its window slides."""
-    n_states, tensors, dims = table.shape[0], data.related.shape[0], data.related.shape[1]
-    o = open_of[s, t]
-    into, work = s - o * digit[t], 0
-    first, past = data.first[t] + ended[t] - o, data.first[t] + ended[t]
+    """Close a tensor where it is, or after one loop along which its window slides; `known` holds what closing costs."""
+    n_states, tensors, dims = table.shape[0], related.shape[0], related.shape[1]
+    work = 0
     for i in range(live.shape[0]):
-        c = live[i]
-        value = table[s, c]
         work += 1
-        more = value + _closing(c, first, past, v, cells.place, times, along, what, data, shared_words, sharing, known)
-        if more <= most[into] and more < table[into, c]:
+        c = live[i]
+        more = table[s, c]
+        for b in range(first, past):
+            more += known[b, c]
+        if more <= most and more < table[into, c]:
             table[into, c] = more
             if source.shape[1] > 0:
                 source[into, c] = c * n_states + s
-        for d in range(dims):
-            alone = slides[t, d] == 1
-            for other in range(tensors):
-                alone = alone and (other == t or open_of[s, other] == 0 or data.related[other, d] == 0)
-            if not alone:
-                continue
-            at = cells.place[c, d]
-            base = grid[c] - at * cells.stride[d]
-            f0 = cells.next_start[d] + cells.first[cells.first_start[d] + at]
-            f1 = cells.next_start[d] + cells.first[cells.first_start[d] + at + 1]
+    for d in range(dims):
+        alone = slides[t, d] == 1
+        for other in range(tensors):
+            alone = alone and (other == t or open_of[s, other] == 0 or related[other, d] == 0)
+        if not alone:
+            continue
+        for i in range(live.shape[0]):
+            c = live[i]
+            at = cells_place[c, d]
+            base = grid[c] - at * stride[d]
+            f0 = next_start[d] + first_next[first_start[d] + at]
+            f1 = next_start[d] + first_next[first_start[d] + at + 1]
             for f in range(f0, f1):
-                to = cells.next[f]
-                if to >= cells.size[d]:
+                to = following[f]
+                if to >= size[d]:
                     break
                 work += 1
-                target = cells.cell[base + to * cells.stride[d]]
+                target = cell[base + to * stride[d]]
                 if target < 0:
                     break
-                more = value + _closing(
-                    target, first, past, v, cells.place, times, along, what, data, shared_words, sharing, known
-                )
-                if more <= most[into] and more < table[into, target]:
+                more = table[s, c]
+                for b in range(first, past):
+                    more += known[b, target]
+                if more <= most and more < table[into, target]:
                     table[into, target] = more
                     if source.shape[1] > 0:
                         source[into, target] = c * n_states + s
@@ -239,17 +209,64 @@ def _closings(
 
 
 @njit
-def _closing(
-    c: int, first: int, past: int, v: int, place: IntArray, times: IntArray, along: IntArray, what: FloatArray,
-    data: Boundaries, shared_words: FloatArray, sharing: FloatArray, known: FloatArray,
-) -> float:  # fmt: skip
-    """What closing the boundaries from `first` on costs at a cell."""
-    total = 0.0
+def _fill_known(
+    cells: Cells, data: Boundaries, price: FloatArray, v: int, first: int, past: int, times: IntArray, along: IntArray,
+    shared_words: FloatArray, sharing: FloatArray, known: FloatArray,
+) -> None:  # fmt: skip
+    """What closing the boundaries from `first` on costs at every cell, where not known yet (rule IB9)."""
+    n = known.shape[1]
+    words = np.empty(n)
     for b in range(first, past):
-        if np.isnan(known[b, c]):
-            known[b, c] = _charge(
-                b, c, v, place, times, along, what, data.bounds, data.related, data.terms, data.first_term, data.axes,
-                data.level, data.tensor, data.start, data.diagonal, data.weight, data.share, shared_words, sharing,
+        if n == 0 or not np.isnan(known[b, 0]):
+            continue
+        t = data.tensor[b]
+        _fill_words(b, t, cells.place, along, data.bounds, data.terms, data.first_term, data.axes, words)
+        known[b] = 0.0
+        for k in range(data.start[b], data.start[b + 1]):
+            if price[k] == 0.0:
+                continue
+            off = shared_words[data.share[k]] if data.share[k] >= 0 else 0.0
+            _add_term(
+                k, b, t, v, cells.place, times, data.related, data.diagonal, sharing, min(data.level[b], sharing.shape[1]),
+                words, price[k], off, known,
             )  # fmt: skip
-        total += known[b, c]
-    return total
+
+
+@njit_plain
+def _fill_words(
+    b: int, t: int, place: IntArray, along: IntArray, bounds: IntArray, terms: IntArray, first_term: IntArray, axes: IntArray,
+    words: FloatArray,
+) -> None:  # fmt: skip
+    """Words of all tiles of a boundary's tensor, side by side, at every cell."""
+    words[:] = 1.0
+    for a in range(axes[t]):
+        first, past = first_term[t, a], first_term[t, a + 1]
+        if past - first == 1 and terms[first, 1] == 1:
+            for c in range(words.shape[0]):
+                words[c] *= bounds[terms[first, 0]]
+            continue
+        for c in range(words.shape[0]):
+            number, total = 1.0, 0.0
+            for k in range(first, past):
+                d, coefficient = terms[k, 0], terms[k, 1]
+                n = float(along[b, d, place[c, d]])
+                total = total * n + coefficient * (bounds[d] - n) * number
+                number *= n
+            words[c] *= number + total
+
+
+@njit_plain
+def _add_term(
+    k: int, b: int, t: int, v: int, place: IntArray, times: IntArray, related: IntArray, diagonal: IntArray,
+    sharing: FloatArray, inner: int, words: FloatArray, price: float, off: float, known: FloatArray,
+) -> None:  # fmt: skip
+    """Add the cost of one term at every cell."""
+    for c in range(words.shape[0]):
+        number = words[c]
+        for d in range(related.shape[1]):
+            if related[t, d] == 0:
+                number *= times[k, d, place[c, d]]
+        for m in range(v, inner):
+            if diagonal[k, m] == 1 and sharing[t, m] < 1.0:
+                number = np.floor(number * sharing[t, m] * ROUNDED)
+        known[b, c] += price * max(0.0, number - off)
