@@ -11,7 +11,7 @@ import yaml
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields
 from codesign.mapping.nest import IntArray
-from codesign.timing.dram.controller import (
+from codesign.timing.dram.channel import (
     ACTIVATE,
     NO_GAP,
     OTHER_GROUP,

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from codesign.mapping.nest import IntArray
-from codesign.timing.dram.controller import CUT_SHORT, Served, serve
+from codesign.timing.dram.channel import CUT_SHORT, Served
+from codesign.timing.dram.controller import serve
 from codesign.timing.dram.device import DramDevice
 from codesign.timing.dram.traffic import Stream
 
