@@ -371,17 +371,23 @@ def _make_level(name: str) -> Any:
 
 def _fanout_figures(architecture: Architecture, k: int) -> PartFigures:
     fanout = architecture.levels[k].fanout
-    trunk = 1.0 if fanout.links is Links.SYSTOLIC else float(fanout.x + fanout.y)
-    hops = 0.0 if fanout.size == 1 else trunk
+    hops = 0.0 if fanout.size == 1 else _trunk(fanout.links, fanout.x, fanout.y)
     least = {"size": float(fanout.size), "drive_pj": fanout.hop_pj_per_bit * hops}
-    return least, {"x": float(fanout.x), "y": float(fanout.y)}, fanout.links
+    placed = (fanout.x, fanout.y, fanout.mesh) if fanout.links is Links.MESH else None
+    return least, {"x": float(fanout.x), "y": float(fanout.y)}, (fanout.links, placed)
 
 
-def _make_fanout(figures: Mapping[str, float], links: Links) -> tuple[Fanout, float]:
+def _make_fanout(figures: Mapping[str, float], kind: Any) -> tuple[Fanout, float]:
     """The widest network, a word on it as cheap as on the cheapest: a bus is driven whole, x + y hops long (rules N1-N3)."""
+    links, placed = kind
     x, y = int(figures["x"]), int(figures["y"])
-    trunk = 1.0 if links is Links.SYSTOLIC else float(x + y)
-    return Fanout(x, y, links, figures["drive_pj"] / trunk), figures["size"]
+    mesh = None if placed is None else placed[2]
+    return Fanout(x, y, links, figures["drive_pj"] / _trunk(links, x, y), mesh), figures["size"]
+
+
+def _trunk(links: Links, x: int, y: int) -> float:
+    """Hops that a word's energy is counted by: those of a bus that is driven whole, else one."""
+    return 1.0 if links is Links.SYSTOLIC else float(x + y)
 
 
 def _mac_figures(architecture: Architecture) -> PartFigures:

@@ -95,7 +95,7 @@ def bounds_of(
     reason = why_not(options or EvaluationOptions(), mapper)
     if reason is not None:
         raise UserError(f"no bounds: {reason}")
-    return DesignBounds(space, workload)
+    return DesignBounds(space, workload, options)
 
 
 @final
@@ -105,12 +105,16 @@ class DesignBounds:
     Args:
         space: Where designs come from; one with `parts` is bounded by parts, others design by design.
         workload: What they run, every layer alone, everything between layers through DRAM.
+        options: How they are judged; constraints that name X or Y tell a machine from its quarter turn.
     """
 
     exact_metrics = frozenset({"area_mm2", "leakage_w"})
 
-    def __init__(self, space: BoundedSpace, workload: Workload | Network) -> None:
+    def __init__(
+        self, space: BoundedSpace, workload: Workload | Network, options: EvaluationOptions | None = None
+    ) -> None:
         self._space = space
+        self.turns = options is None or all(c.along_x is None for c in options.constraints.levels)
         self._workload = workload if isinstance(workload, Workload) else Workload.of([workload])
         groups = self._workload.distinct_layers()
         self.layers = [LayerFacts(g.computation) for g in groups]
@@ -230,8 +234,8 @@ class BoundTable:
         """Bounds by metric, NaN for one without: ``n x m``, or the rows `at`."""
         rows = slice(None) if at is None else at
         latency, leakage = self.latency_s[rows], self.leakage_w[rows]
-        energy = self.dynamic_j[rows] + leakage * latency
         with np.errstate(invalid="ignore"):
+            energy = np.where(np.isfinite(latency), self.dynamic_j[rows] + leakage * latency, np.inf)
             known: dict[str, Callable[[], Floats]] = {
                 "latency_s": lambda: latency * (1.0 - SLACK),
                 "energy_j": lambda: energy * (1.0 - SLACK),
@@ -312,7 +316,7 @@ class BoundTable:
             turned = []
             for depth in range(figures.depth):
                 shapes: dict[Fanout, int] = {}
-                upright = [replace(f, x=min(f.x, f.y), y=max(f.x, f.y)) for f in figures.fanouts[depth]]
+                upright = [self._upright(f) for f in figures.fanouts[depth]]
                 number = np.array([shapes.setdefault(f, len(shapes)) for f in upright], dtype=np.int64)
                 turned.append(number[figures.fanout[depth]])
             _, machine = projected([*figures.level, figures.mac, *turned])
@@ -323,6 +327,12 @@ class BoundTable:
             found[figures.rows] = offset + which
             offset += int(which.max()) + 1
         return found
+
+    def _upright(self, fanout: Fanout) -> Fanout:
+        """The same for a fan-out and its quarter turn, unless mappings or the places of routers tell them apart."""
+        if not self._model.turns or fanout.mesh is not None:
+            return fanout
+        return replace(fanout, x=min(fanout.x, fanout.y), y=max(fanout.x, fanout.y))
 
     # ---- sharper bounds --------------------------------------------------------------------------
 

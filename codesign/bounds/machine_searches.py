@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from codesign.arch.architecture import Architecture, Fanout, Links
 from codesign.bounds.chain import ChainTables
 from codesign.bounds.layer import LayerFacts
-from codesign.bounds.searches import LayerSearches
+from codesign.bounds.searches import LayerSearches, whole_cycles
 from codesign.bounds.structure import prices_of, with_prices
 
 Floats = NDArray[np.float64]
@@ -50,7 +50,7 @@ class MachineSearches:
     def of(self, machine: Architecture) -> list[LayerSearches]:
         """Those of each layer on machines that differ in sizes and prices alone."""
         key = tuple(
-            (v.word_bits, v.one_element_per_word, v.keep, v.ports, v.fanout.links, _bus(v.fanout))
+            (v.word_bits, v.one_element_per_word, v.keep, v.ports, v.fanout.links, _network(v.fanout))
             for v in machine.levels
         )
         if key not in self._found:
@@ -64,7 +64,7 @@ class MachineSearches:
         for k, (searches, count) in enumerate(zip(self.of(machine), self._counts, strict=True)):
             least_pj, least = searches.known(machine, float(floor[k]))
             energy_pj += count * least_pj
-            cycles += count * math.ceil(least * (1.0 - 1e-12) - 1e-6)
+            cycles += count * whole_cycles(least)
         return energy_pj, cycles
 
     def known_product(self, machine: Architecture, beside: Beside) -> float:
@@ -108,7 +108,7 @@ class MachineSearches:
     @staticmethod
     def _of_layer(searches: LayerSearches, machine: Architecture, floor: float) -> tuple[float, float, float]:
         energy_pj, cycles = searches.known(machine, floor)
-        whole = float(math.ceil(cycles * (1.0 - 1e-12) - 1e-6))
+        whole = whole_cycles(cycles)
         return energy_pj, whole, searches.known_product(machine, energy_pj, whole)
 
     def search(self, machine: Architecture, column: int, tolerance: float) -> int:
@@ -205,7 +205,14 @@ def optimistic(machines: Sequence[Architecture], *, dear: bool = False) -> Archi
     return replace(merged, levels=tuple(levels))
 
 
-def _bus(fanout: Fanout) -> tuple[int, int] | None:
-    """The sides of a bus whose words cost energy: a longer one is dearer, so machines that differ in it do not stand for each other."""
+def _network(fanout: Fanout) -> object:
+    """What machines must share beside the kind of links to stand for each other.
+
+    A longer bus is dearer where its words cost energy. A single child is reached without a hop. A mesh is a matter of where its nodes lie.
+    """
+    if fanout.links is Links.MESH:
+        return fanout.x, fanout.y, fanout.mesh
+    if fanout.size == 1:
+        return "single"
     costs = fanout.links is not Links.SYSTOLIC and fanout.hop_pj_per_bit > 0.0
     return (fanout.x, fanout.y) if costs else None

@@ -25,6 +25,11 @@ NEAREST = 12
 """Searches that are mixed, those of the nearest prices."""
 
 
+def whole_cycles(least: float) -> float:
+    """Cycles of a layer from a bound: whole ones, as they are counted; infinite where nothing fits."""
+    return float(math.ceil(least * (1.0 - 1e-12) - 1e-6)) if math.isfinite(least) else least
+
+
 @final
 class LayerSearches:
     """Searches of one layer on machines that differ in sizes and prices alone.
@@ -83,7 +88,7 @@ class LayerSearches:
         least_pj, least = self.known(machine, floor)
         scores = [self.score(machine, mapping) for mapping in self._mappings]
         energy_pj, cycles = min((e for e, _ in scores), default=math.inf), min((c for _, c in scores), default=math.inf)
-        return max(energy_pj - least_pj, 0.0), max(cycles - math.ceil(least * (1.0 - 1e-12) - 1e-6), 0.0)
+        return max(energy_pj - least_pj, 0.0), max(cycles - whole_cycles(least), 0.0)
 
     def search_energy(self, machine: Architecture) -> None:
         """Find the least energy on a machine."""

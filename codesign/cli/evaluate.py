@@ -104,13 +104,17 @@ def evaluate(
         _evaluate_network(files, sources, network, mappings, rule, timing, output)
         return
     network.refuse_without_network()
+    _refuse_for_a_layer(mappings, out, per_design)
+    _evaluate_layer(
+        network.narrow(sources.resolve(files, imperfect=imperfect)), rule, timing, output.as_json, imperfect
+    )
+
+
+def _refuse_for_a_layer(mappings: Path | None, out: Path | None, per_design: str) -> None:
     pareto = per_design if per_design != "best" else None
     for flag, value in (("--mappings", mappings), ("--out", out), ("--per-design", pareto)):
         if value is not None:
             raise UserError(f"{flag} is an option of --network", hint=f"leave out {flag}, or give --network")
-    _evaluate_layer(
-        network.narrow(sources.resolve(files, imperfect=imperfect)), rule, timing, output.as_json, imperfect
-    )
 
 
 def _evaluate_network(

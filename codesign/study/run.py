@@ -291,7 +291,7 @@ def _lower_bounds(judge: Judge) -> LowerBounds | None:
     for one in scenarios:
         if not isinstance(one, DesignEvaluator) or why_not(one.options, one.mapper.name) is not None:
             return None
-        models.append(DesignBounds(one.space, one.workload))
+        models.append(DesignBounds(one.space, one.workload, one.options))
     return models[0] if len(models) == 1 else ScenarioBounds(models)
 
 

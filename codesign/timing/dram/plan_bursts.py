@@ -190,14 +190,28 @@ def with_memory(
         spans = _Spans(hold * clocks, whole * clocks, current, agreement.weight)
         current = _listed(plan, found, transfers, listed, spans, least)
         agreement.simulated += len(address)
-    cycles = agreement.length
+    traffic = _memory_traffic(
+        computation, use.device, device, served, elements, kernel.element_bits[memory], agreement, clocks
+    )
+    return current, traffic, limit
+
+
+def _memory_traffic(
+    computation: Computation,
+    name: str,
+    device: DramDevice,
+    served: list[Served],
+    elements: IntArray,
+    bits: IntArray,
+    agreement: "_Agreement",
+    clocks: float,
+) -> MemoryTraffic:
+    """What all rounds left: `elements` read and written by tensor of `bits` each, in a run of the agreed length."""
     names = [t.name for t in computation.tensors]
-    run_cycles = int(np.ceil(cycles / clocks))
-    bits = kernel.element_bits[memory]
-    traffic = MemoryTraffic(
-        use.device,
+    return MemoryTraffic(
+        name,
         device.channels,
-        account(device, served, run_cycles),
+        account(device, served, int(np.ceil(agreement.length / clocks))),
         float((elements.sum(axis=1) * bits).sum() / 8),
         device.burst_bytes,
         tuple((names[t], int(elements[t, 0]), int(elements[t, 1])) for t in range(len(names))),
@@ -205,7 +219,6 @@ def with_memory(
         agreement.residual,
         device.clock_ns,
     )
-    return current, traffic, limit
 
 
 @dataclass

@@ -6,12 +6,13 @@ import pytest
 from codesign.bounds import DesignBounds
 from codesign.bounds.machine_searches import Beside, product_of_sums
 from codesign.bounds.searches import between
-from codesign.core.goals import Budget
+from codesign.core.goals import Budget, Objective
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.network import EvaluationOptions, evaluate_workload
 from codesign.mappers.exact import ExactMapper
+from codesign.mapping.constraints import MappingProblem
 from spaces.dosa import DOSA
-from tests.unit.bounds.random_spaces import random_network
+from tests.unit.bounds.random_spaces import random_network, random_space
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -62,3 +63,20 @@ def test_products_are_bounded_below_evaluations_and_closely() -> None:
         bound = boxes.sharpened(row, row, ["edp_js"])[0]
         assert wide <= bound * (1.0 + 1e-9)
         assert 0.99 * truth <= bound <= truth
+
+
+def test_a_start_of_its_own_changes_no_optimum() -> None:
+    space = random_space(3)
+    small, large = (space.build(space.space.to_points(row[None])[0]) for row in space.space.enumerate()[[0, -1]])
+    for facts in DesignBounds(space, random_network(3)).layers:
+        problem = MappingProblem(facts.computation, large)
+        plain = ExactMapper().map(problem, Objective.ENERGY, budget=Budget(), seed=0)
+        elsewhere = ExactMapper().map(
+            MappingProblem(facts.computation, small), Objective.ENERGY, budget=Budget(), seed=0
+        )
+        assert plain.cost is not None
+        for start in (None, plain.mapping, elsewhere.mapping):
+            mapper = ExactMapper(start=start, annealed=False)
+            found = mapper.map(problem, Objective.ENERGY, budget=Budget(), seed=0)
+            assert found.cost is not None and found.proof is plain.proof
+            assert found.cost.energy_pj == pytest.approx(plain.cost.energy_pj, rel=1e-9)

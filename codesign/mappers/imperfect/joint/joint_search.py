@@ -180,9 +180,9 @@ class JointSearch:
         """Score the nest that the program found; its cycles, None where it is no mapping."""
         before = self.joint.work
         limit = energy * (1.0 + 1e-9)
-        _, walk = self.joint.least(profile, self.joint.thresholds(profile, limit), None, part.high)
+        least, walk = self.joint.least(profile, self.joint.thresholds(profile, limit), None, part.high)
         self.best.work += self.joint.work - before
-        if walk is None:
+        if walk is None or math.isinf(least):
             return None
         state = state_of_walk(self.joint, self.search.space, self.chosen[part.profile], walk)
         if state is None:

@@ -15,24 +15,26 @@ def words_of(
     t: int, count: IntArray, row: int, bounds: IntArray, terms: IntArray, first_term: IntArray, axes: IntArray,
     factor: IntArray, fewest: IntArray, inner: int, outer: int,
 ) -> float:  # fmt: skip
-    """Words of all tiles of one tensor, side by side: exact in the numbers of tiles (rule IB9).
+    """Least words of all tiles of one tensor, side by side, with so many tiles or more (rule IB9).
 
     `outer` to `inner` (not included) are the fan-outs that were crossed since; windows are split by them.
     """
     product = 1.0
     for a in range(axes[t]):
         first, past = first_term[t, a], first_term[t, a + 1]
-        number, total = 1.0, 0.0
-        for k in range(first, past):
-            d, c = terms[k, 0], terms[k, 1]
-            along = count[row, d]
-            if past - first > 1 or c > 1:
+        least = np.inf
+        for corner in range(1 << (past - first)):  # linear in each number, so least where each is fewest or most
+            number, total = 1.0, 0.0
+            for k in range(first, past):
+                d, c = terms[k, 0], terms[k, 1]
+                along = count[row, d]
                 for m in range(outer, inner):
                     along = at_least(along, factor[m, d], fewest[m, d])
-                along = min(along, bounds[d])
-            total = total * along + c * float(bounds[d] - along) * number
-            number *= along
-        product *= number + total
+                along = bounds[d] if (corner >> (k - first)) & 1 else min(along, bounds[d])
+                total = total * along + c * float(bounds[d] - along) * number
+                number *= along
+            least = min(least, number + total)
+        product *= least
     return product
 
 

@@ -18,7 +18,7 @@ def fill_times(
 
     Args:
         times: ``K x D x places`` of every term, dimensions that do not index its tensor.
-        along: ``B x D x places`` of every boundary, dimensions that do.
+        along: ``B x D x 2 places`` of every boundary, dimensions that do: at least and at most.
     """
     dims = factor.shape[1]
     for b in range(data.level.shape[0]):
@@ -29,7 +29,11 @@ def fill_times(
                 split = number
                 for m in range(v, inner):
                     split = at_least(split, factor[m, d], fewest[m, d])
-                along[b, d, i] = min(split, data.bounds[d])
+                along[b, d, 2 * i] = min(split, data.bounds[d])
+                for m in range(v, inner):
+                    number *= factor[m, d]
+                along[b, d, 2 * i + 1] = min(number, data.bounds[d])
+                number = cells.axis_count[cells.axis_start[d] + i]
                 for k in range(data.start[b], data.start[b + 1]):
                     asked = number
                     for m in range(v, inner):
@@ -69,7 +73,7 @@ def walk_level(
     for d in range(dims):
         widest = max(widest, cells.size[d])
     times = np.ones((data.weight.shape[0], dims, widest), np.int64)
-    along = np.ones((boundaries, dims, widest), np.int64)
+    along = np.ones((boundaries, dims, 2 * widest), np.int64)
     fill_times(cells, data, v, factor, fewest, times, along)
     known = np.full((boundaries, n), np.nan)
     grid = np.zeros(n, np.int64)
@@ -246,13 +250,16 @@ def _fill_words(
                 words[c] *= bounds[terms[first, 0]]
             continue
         for c in range(words.shape[0]):
-            number, total = 1.0, 0.0
-            for k in range(first, past):
-                d, coefficient = terms[k, 0], terms[k, 1]
-                n = float(along[b, d, place[c, d]])
-                total = total * n + coefficient * (bounds[d] - n) * number
-                number *= n
-            words[c] *= number + total
+            least = np.inf
+            for corner in range(1 << (past - first)):  # linear in each number, so least where each is fewest or most
+                number, total = 1.0, 0.0
+                for k in range(first, past):
+                    d, coefficient = terms[k, 0], terms[k, 1]
+                    n = float(along[b, d, 2 * place[c, d] + ((corner >> (k - first)) & 1)])
+                    total = total * n + coefficient * (bounds[d] - n) * number
+                    number *= n
+                least = min(least, number + total)
+            words[c] *= least
 
 
 @njit_plain
