@@ -5,6 +5,7 @@ import pickle
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from functools import cache
+from typing import ClassVar
 
 from codesign.arch.presets import load_preset
 from codesign.core.goals import Budget, Objective, Proof
@@ -49,16 +50,25 @@ class SchedulerContract(ABC):
     def make(self) -> Scheduler:
         """The scheduler under test."""
 
+    _found: ClassVar[ScheduleResult]
+
+    def _usual(self) -> ScheduleResult:
+        """Of the usual problem, searched once for each class."""
+        here = type(self)
+        if "_found" not in here.__dict__:
+            here._found = self._schedule(problem())
+        return here._found
+
     def _schedule(self, posed: ScheduleProblem, seed: int = 1) -> ScheduleResult:
         return self.make().schedule(posed, Objective.EDP, budget=self.budget, seed=seed)
 
     def test_it_has_a_name(self) -> None:
         """What tables and the command line call it."""
-        assert self.make().name == self._schedule(problem()).scheduler
+        assert self.make().name == self._usual().scheduler
 
     def test_every_operator_runs_once_within_the_buffer(self) -> None:
         """The order names no operator twice; the buffer never holds more than it can."""
-        found = self._schedule(problem())
+        found = self._usual()
         assert found.infeasible is None, str(found.infeasible)
         assert len(set(found.order)) == len(found.order) > 0
         assert found.capacity_bytes == problem().limit_bytes
@@ -66,7 +76,7 @@ class SchedulerContract(ABC):
 
     def test_traffic_is_at_least_what_must_be_loaded(self) -> None:
         """The network's input is read and its output written."""
-        found, network = self._schedule(problem()), problem().network
+        found, network = self._usual(), problem().network
         assert isinstance(network, Network)  # of the problem above
         sizes = network.tensor_by_name
         least = sum(sizes[name].size_bytes for name in (*network.inputs, *network.outputs))
@@ -86,14 +96,15 @@ class SchedulerContract(ABC):
 
     def test_times_fit_together(self) -> None:
         """Nothing on the timeline ends after the latency, nor runs backwards."""
-        found = self._schedule(problem())
+        found = self._usual()
         for interval in found.timeline:
             assert 0 <= interval.start_cycles <= interval.end_cycles
             assert found.latency_cycles is not None and interval.end_cycles <= found.latency_cycles
 
     def test_the_same_seed_gives_the_same_schedule(self) -> None:
         """Randomness is an argument."""
-        first, second = (replace(self._schedule(problem(), seed=3), seconds=0.0, detail=None) for _ in range(2))
+        both = self._usual(), self._schedule(problem())
+        first, second = (replace(found, seconds=0.0, detail=None) for found in both)
         assert first == second
 
     def test_what_never_fits_is_infeasible_with_its_reason(self) -> None:
@@ -104,7 +115,7 @@ class SchedulerContract(ABC):
 
     def test_proofs_and_gaps_agree(self) -> None:
         """Optimal is a gap of 0; without a proof there is no gap."""
-        found = self._schedule(problem())
+        found = self._usual()
         assert (found.gap == 0.0) == (found.proof is Proof.OPTIMAL)
         assert found.proof is not Proof.NONE or found.gap is None
 
@@ -112,5 +123,5 @@ class SchedulerContract(ABC):
         """Workers receive it by pickle; its results are JSON."""
         again: Scheduler = pickle.loads(pickle.dumps(self.make()))
         found = again.schedule(problem(), Objective.EDP, budget=self.budget, seed=1)
-        assert found.order == self._schedule(problem()).order
+        assert found.order == self._usual().order
         assert json.loads(json.dumps(found.to_json()))["status"] == "ok"

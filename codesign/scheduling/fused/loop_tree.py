@@ -385,6 +385,8 @@ class Fusion:
         began = time.process_time()
         low = bound = self.goal.of(*self.total, self.leak)
         best = self.separate()
+        if math.isinf(sum(self.total)):  # some operator fits nowhere
+            return replace(best, bound=math.inf)
         if anytime:
             best = self._good(best, low, began + GOOD_SHARE * time_limit)
         self.stop = began + time_limit

@@ -116,6 +116,8 @@ def _sequence(
         for state in [s for s in rows if s[0] == at]:
             for end, grown, stay in program.next_parts(first, last, at, state[1], context):
                 more = program.part(at, end, chip | grown, context)
+                if not len(more):
+                    continue
                 bits = program.held(grown, context)
                 joined, before, added = program.joined(rows[state], more, bits, first, end, depth)
                 key = end + 1, stay
