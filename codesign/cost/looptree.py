@@ -12,6 +12,9 @@ from typing import Any
 from codesign.core.errors import UserError
 from codesign.mapping.looptree import Goal, Machine, Operand, Operator
 
+SHARED = 1
+"""The level that intermediates stay in (F2)."""
+
 
 @dataclass(frozen=True)
 class Loop:
@@ -80,6 +83,7 @@ def evaluate(operator: Operator, machine: Machine, nest: Nest, on_chip: frozense
     Args:
         operator, machine, nest: What runs, on what, how.
         on_chip: Intermediates that the outermost memory does not hold: nothing of them is moved outside their first node (F2).
+            Their room at the shared level is the whole schedule's, not this nest's (`codesign.cost.looptree_graph`).
 
     Raises:
         UserError: The nest breaks a rule; the message names it.
@@ -89,6 +93,7 @@ def evaluate(operator: Operator, machine: Machine, nest: Nest, on_chip: frozense
     reads: dict[tuple[int, str], float] = defaultdict(float)
     writes: dict[tuple[int, str], float] = defaultdict(float)
     held: dict[int, float] = defaultdict(float)
+    own: dict[int, float] = defaultdict(float)
     for tensor in operator.operands:
         places = [(x.level, i) for i, x in enumerate(nest) if isinstance(x, Store) and x.tensor == tensor.name]
         begin = [] if tensor.name in on_chip else [(0, -1)]
@@ -108,8 +113,11 @@ def evaluate(operator: Operator, machine: Machine, nest: Nest, on_chip: frozense
     for i, x in enumerate(nest):
         if isinstance(x, Hold) or (isinstance(x, Store) and x.held):
             operand = next(t for t in operator.operands if t.name == x.tensor)
-            held[x.level] += _words(operand, _tile(operator, nest, i)) * machine.memories[x.level].width(operand)
-    for level, bits in held.items():
+            bits = _words(operand, _tile(operator, nest, i)) * machine.memories[x.level].width(operand)
+            held[x.level] += bits
+            if x.level > SHARED or x.tensor not in on_chip:
+                own[x.level] += bits
+    for level, bits in own.items():
         if bits > machine.memories[level].capacity * (1 + 1e-12):
             raise UserError(
                 f"level '{machine.memories[level].name}' holds {bits:g} bits, its capacity is {machine.memories[level].capacity:g}"

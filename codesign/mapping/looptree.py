@@ -35,6 +35,7 @@ class Operand:
         output: Whether the operator writes it.
         bits: Width of an element.
         ranks: Names of the axes, by which operators that share the tensor agree.
+        of: The tensor that this is a second reading of, where an operator reads a tensor twice; empty otherwise.
     """
 
     name: str
@@ -42,6 +43,19 @@ class Operand:
     output: bool = False
     bits: float = 8
     ranks: tuple[str, ...] = ()
+    of: str = ""
+
+    @property
+    def tensor(self) -> str:
+        """Name of the tensor itself."""
+        return self.of or self.name
+
+    def axis(self, dim: str) -> str | None:
+        """Name of the axis that `dim` alone indexes."""
+        for rank, axis in zip(self.ranks, self.axes, strict=True):
+            if axis == ((dim, 1),):
+                return rank
+        return None
 
     @cached_property
     def dims(self) -> frozenset[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from codesign.cost.looptree import Loop
-from codesign.cost.looptree_graph import GraphCost, Leaf, graph_cost
+from codesign.cost.looptree_graph import GraphCost, Leaf, follows, graph_cost, parts_of
 from codesign.formats.accelforge.workload import Workload
 from codesign.mappers.uneven.kernel import Array
 from codesign.mappers.uneven.search import STEPS
@@ -95,6 +95,12 @@ class Fusion:
         self.between = between
         self.leak = machines[0][0].leak_w
         self.users = {t: [i for i, o in enumerate(operators) if any(t == x.name for x in o.operands)] for t in between}
+        self.joins = {
+            out: tuple(t.tensor for t in o.operands if not t.output)
+            for o in operators
+            if _front_of(o) is JoinFront
+            for out in (t.name for t in o.operands if t.output)
+        }
         self.fronts = [_front_of(o)(o, m, between, goal, self.leak) for o, m in zip(operators, machines, strict=True)]
         self.capacity = self.fronts[0].capacity
         same: dict[object, tuple[float, float]] = {}
@@ -145,11 +151,7 @@ class Fusion:
 
     def axis_of(self, operator: int, tensor: str, dim: str) -> str | None:
         """Name of the axis of `tensor` that `dim` alone indexes."""
-        operand = next(t for t in self.operators[operator].operands if t.name == tensor)
-        for rank, axis in zip(operand.ranks, operand.axes, strict=True):
-            if axis == ((dim, 1),):
-                return rank
-        return None
+        return next(t for t in self.operators[operator].operands if t.name == tensor).axis(dim)
 
     def dim_of(self, operator: int, tensor: str, rank: str) -> str | None:
         """Dimension that alone indexes an axis of `tensor`."""
@@ -170,6 +172,10 @@ class Fusion:
                 sizes[dims[user]] = loop.tile
         operand = next(t for t in operator.operands if t.name == tensor)
         return operand.words(sizes) * self.fronts[user].width[tensor]
+
+    def held(self, tensors: frozenset[str], context: tuple[SharedLoop, ...]) -> float:
+        """Bits of tensors on the chip inside the loops; a concatenation is its parts, each held once (G2)."""
+        return sum(self.bits(t, context) for t in sorted(parts_of(tensors, self.joins)))
 
     def indexed(self, tensor: str, context: tuple[SharedLoop, ...]) -> bool:
         """Whether every loop moves the tensor alike in all its users (nothing is computed twice)."""
@@ -205,7 +211,8 @@ class Fusion:
                             chosen[other] = match
                             pending.append(other)
             bounds = {self.operators[u].bounds[d] for u, d in chosen.items()}
-            if good and len(chosen) == last - first + 1 and len(bounds) == 1 and bounds.pop() > 1:
+            alike = good and len(chosen) == last - first + 1 and len(bounds) == 1 and bounds.pop() > 1
+            if alike and follows([(self.operators[u], d) for u, d in sorted(chosen.items())]):
                 found.append(tuple(sorted(chosen.items())))
         self._loop_dims[first, last] = found
         return found
@@ -294,7 +301,7 @@ class Fusion:
                     more = self.part(at, end, chip | grown, context)
                     if not len(more):
                         continue
-                    held = sum(self.bits(t, context) for t in grown)
+                    held = self.held(grown, context)
                     joined, _, _ = self.joined(rows, more, held, first, end, depth)
                     if len(joined):
                         key = end + 1, stay

@@ -5,7 +5,7 @@ The rules stand in docs/explanation/fused-mapping.md.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
@@ -103,7 +103,8 @@ class _Converter:
         made = [self._made(o) for o in operators]
         written = {o.outputs[0] for o in operators}
         read = {t.name for o in made for t in o.operands if not t.output}
-        between = frozenset((written & read) - {self.source(n) for n in self.network.outputs})
+        twice = {t.of for o in made for t in o.operands}  # stay in DRAM (G5)
+        between = frozenset((written & read) - {self.source(n) for n in self.network.outputs} - twice)
         machines = tuple((self._machine(o, m, between),) for o, m in zip(operators, made, strict=True))
         found = self.network
         return FusedGraph(
@@ -188,13 +189,10 @@ class _Converter:
             kept = [(tuple(t for t in a.terms if t[0] in bounds), r) for a, r in zip(axes, ranks, strict=True)]
             kept = [(a, r) for a, r in kept if a]
             whole = self.source(name)
-            unique = whole if whole not in seen else f"{whole} as {tensor.name}"
+            unique, of = (whole, "") if whole not in seen else (f"{whole} as {tensor.name}", whole)
             seen.add(whole)
-            operands.append(
-                Operand(
-                    unique, tuple(a for a, _ in kept), tensor.is_output, self._bits(name), tuple(r for _, r in kept)
-                )
-            )
+            cut, names = tuple(a for a, _ in kept), tuple(r for _, r in kept)
+            operands.append(Operand(unique, cut, tensor.is_output, self._bits(name), names, of))
             if tensor.is_output:
                 found = grouping(self.network.tensor_by_name[name].shape, extents) or ()
                 self.groups[name] = tuple(g for g in found if g)
@@ -220,10 +218,12 @@ class _Converter:
         groups = tuple(g for g in groups if not whole & set(g)) + tuple((i,) for i in whole if shape[i] > 1)
         dims = {f"d{'_'.join(map(str, g))}": g for g in groups if not whole & set(g)}
         bounds = {d: math.prod(shape[i] for i in g) for d, g in dims.items()} or {"d": 1}
-        inputs = {self.source(n): n for n in reversed(operator.inputs)}
+        inputs = list(dict.fromkeys(reversed(operator.inputs)))
         if operator.kind is OperatorKind.GATHER:
-            inputs = {w: n for w, n in inputs.items() if not self.network.tensor_by_name[n].is_parameter}
-        operands = [self._aligned(operator, n, shape, dims) for n in inputs.values()]
+            inputs = [
+                n for n in inputs if not self.network.tensor_by_name[n].is_parameter and n != self._table(operator)
+            ]
+        operands = _read_once([self._aligned(operator, n, shape, dims) for n in inputs])
         if operator.kind is OperatorKind.GATHER:
             operands.append(self._entries(operator, out, shape, dims))
         operands.append(self._aligned(operator, out, shape, dims, output=True))
@@ -261,11 +261,19 @@ class _Converter:
 
     def _entries(self, operator: NetworkOperator, out: str, shape: tuple[int, ...], dims: dict[str, Group]) -> Operand:
         """The entries of a table that a lookup reads: as many elements as it writes (rule S6)."""
-        table = next((n for n in operator.inputs if self.network.tensor_by_name[n].is_parameter), operator.inputs[0])
+        table = self._table(operator)
         like = self._aligned(operator, out, shape, dims)
         return Operand(
-            f"{table} entries", like.axes, False, self._bits(table) / self._bits(out) * like.bits, like.ranks
+            f"{table} entries",
+            like.axes,
+            False,
+            self._bits(table) / self._bits(out) * like.bits,
+            like.ranks,
+            self.source(table),
         )
+
+    def _table(self, operator: NetworkOperator) -> str:
+        return next((n for n in operator.inputs if self.network.tensor_by_name[n].is_parameter), operator.inputs[0])
 
     def _pool(self, operator: NetworkOperator) -> Operator:
         out, source = operator.outputs[0], self.network.activation_inputs(operator)[0]
@@ -317,6 +325,21 @@ class _Converter:
         extra = operator.operations * (self.architecture.mac.energy_pj or 0.0)
         partial = computation.output.partial_bits
         return matrix_machine(self.architecture, made, roles, partial, may_stay, extra, self.capacity_bits)
+
+
+def _read_once(operands: Sequence[Operand]) -> list[Operand]:
+    """Slices of one tensor as one operand that reads all their words, or as second readings where their axes differ (G5)."""
+    found: list[Operand] = []
+    for operand in operands:
+        same = [i for i, t in enumerate(found) if t.tensor == operand.name]
+        like = [i for i in same if (found[i].axes, found[i].ranks) == (operand.axes, operand.ranks)]
+        if like:
+            found[like[0]] = replace(found[like[0]], bits=found[like[0]].bits + operand.bits)
+        elif same:
+            found.append(replace(operand, name=f"{operand.name} again {len(same)}", of=operand.name))
+        else:
+            found.append(operand)
+    return found
 
 
 def made_together(join: Operator, may_stay: frozenset[str]) -> frozenset[str]:

@@ -423,15 +423,12 @@ class JoinFront(CopyFront):
     ) -> None:
         super().__init__(operator, machines, between, goal, leak)
         self.allowed = {chip for chip in self.allowed if chip in (frozenset(), self.tensors)}
-        self.bits = sum(t.words(operator.bounds) * self.width[t.name] for t in operator.operands if t.output)
 
     def _cost(self, chip: frozenset[str]) -> tuple[float, float]:
         return 0.0, 0.0
 
     def front(self, chip: frozenset[str], loops: Loops) -> Array:
-        """One row: nothing moves, and the whole takes no room beside its parts."""
+        """One row: nothing moves, and nothing is held but the parts."""
         if chip not in self.allowed or loops:
             return np.zeros((0, len(loops) + 3))
-        row = np.zeros((1, 3))
-        row[0, 0] = -self.bits if chip else 0.0
-        return row
+        return np.zeros((1, 3))

@@ -25,6 +25,7 @@ class FusedProgram(Protocol):
     """The dynamic program of `codesign.scheduling.fused.loop_tree.Fusion`, after it found an optimum."""
 
     operators: Sequence[Operator]
+    joins: dict[str, tuple[str, ...]]
 
     @property
     def count(self) -> int:
@@ -49,8 +50,8 @@ class FusedProgram(Protocol):
     def more_loops(self, first: int, last: int, context: tuple[SharedLoop, ...]) -> Iterator[tuple[SharedLoop, ...]]:
         """Sequences of loops to add."""
 
-    def bits(self, tensor: str, context: tuple[SharedLoop, ...]) -> float:
-        """Bits of its tile inside the loops."""
+    def held(self, tensors: frozenset[str], context: tuple[SharedLoop, ...]) -> float:
+        """Bits of tensors on the chip inside the loops."""
 
     def touching(self, first: int, last: int) -> list[str]:
         """Shared tensors that operators first..last use."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from codesign.cost.looptree import Loop
-from codesign.cost.looptree_graph import Group, Leaf
+from codesign.cost.looptree_graph import Group, Join, Leaf
 from codesign.mappers.uneven.kernel import Array
 from codesign.mappers.uneven.nest import lines as nest_lines
 from codesign.scheduling.fused.pareto import undominated
@@ -31,6 +31,7 @@ class Part:
         energy: Of one run, leakage apart.
         seconds: Of one run.
         leaf: Of one operator: all its loops and nodes for the cost model, the shared loops first; none if it only moves a tensor.
+        join: Of a concatenation: the whole and its parts.
     """
 
     operators: tuple[str, ...]
@@ -42,13 +43,16 @@ class Part:
     energy: float
     seconds: float
     leaf: Leaf | None = None
+    join: Join | None = None
 
-    def costed(self) -> Iterator[Leaf | Group]:
+    def costed(self) -> Iterator[Leaf | Group | Join]:
         """The part for the cost model; nothing of operators that only move a tensor."""
         if self.parts:
             yield Group(len(self.loops), tuple(p for part in self.parts for p in part.costed()))
         elif self.leaf is not None:
             yield self.leaf
+        elif self.join is not None:
+            yield self.join
 
     def lines(self, depth: int = 0, nests: bool = False) -> Iterator[str]:
         """The tree as text, outermost first; on request with each operator's own loops and nodes."""
@@ -112,7 +116,7 @@ def _sequence(
         for state in [s for s in rows if s[0] == at]:
             for end, grown, stay in program.next_parts(first, last, at, state[1], context):
                 more = program.part(at, end, chip | grown, context)
-                bits = sum(program.bits(t, context) for t in grown)
+                bits = program.held(grown, context)
                 joined, before, added = program.joined(rows[state], more, bits, first, end, depth)
                 key = end + 1, stay
                 new: list[_Step | None] = [
@@ -144,7 +148,9 @@ def _part(
         stays = tuple((t, held[t]) for t in on_chip)
         mapping = program.mapping(first, stays, context, target)
         leaf = Leaf(program.operators[first], mapping.machine, mapping.nest, depth, stays) if mapping.nest else None
-        return Part(names, (), (), on_chip, mapping.among, bits, energy, seconds, leaf)
+        whole = next((t.name for t in program.operators[first].operands if t.output and t.name in program.joins), None)
+        join = Join(whole, program.joins[whole]) if whole is not None else None
+        return Part(names, (), (), on_chip, mapping.among, bits, energy, seconds, leaf, join)
     for loops in program.more_loops(first, last, context):
         inner = program.sequence(first, last, chip, context + loops)
         if not len(inner):
