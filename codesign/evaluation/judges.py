@@ -272,8 +272,9 @@ def _serving_judge(
 
 
 def _mapper_record(mapper: Mapper) -> JsonObject:
-    """Name and options, by which `codesign.evaluation.replay` makes it again."""
-    return {"name": mapper.name, **{f.name: getattr(mapper, f.name) for f in fields(mapper)}}  # type: ignore[arg-type]
+    """Name and options, by which `codesign.evaluation.replay` makes it again; those that only code sets are left out."""
+    options = [f.name for f in fields(mapper) if f.metadata.get("recorded", True)]  # type: ignore[arg-type]
+    return {"name": mapper.name, **{name: getattr(mapper, name) for name in options}}
 
 
 def _layers_record(how: JudgeSpec, objective: Objective) -> EvaluationRecord:

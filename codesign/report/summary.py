@@ -221,7 +221,7 @@ def _what_is_known(study: Study, space_size: int | None) -> list[str]:
 
 
 def _proofs(design: Mapping[str, Any] | None) -> str:
-    """How many of the design's mappings are proven optimal."""
+    """How many of the design's mappings are proven optimal, and which proof judged the design."""
     if design is None:
         return ""
     if "networks" in design:
@@ -249,7 +249,7 @@ def _proofs(design: Mapping[str, Any] | None) -> str:
             f"None of its {len(layers)} distinct layers has a mapping proven optimal: its latency and energy are what was "
             "found, the hardware may do better."
         )
-    text = f"Of its {len(layers)} distinct layers {len(proven)} ({_percent(share)} of the matrix operators' time) have mappings proven optimal"
+    text = f"Of its {len(layers)} distinct layers {len(proven)} ({_percent(share)} of the matrix operators' time) have mappings proven optimal among even mappings with perfect factors"
     if bounded:
         worst = max(v["gap"] for v in bounded)
         text += f", {len(bounded)} are within {100 * worst:.2g} % of a bound"

@@ -2,7 +2,7 @@
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar
 
@@ -46,8 +46,8 @@ class ExactMapper:
 
     effort: float | None = None
     threads: int = 1
-    start: Mapping | None = None
-    annealed: bool = True
+    start: Mapping | None = field(default=None, metadata={"recorded": False})
+    annealed: bool = field(default=True, metadata={"recorded": False})
     name: ClassVar[str] = "exact"
 
     def __post_init__(self) -> None:

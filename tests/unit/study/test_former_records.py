@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from codesign.core.errors import UserError
+from codesign.evaluation.judges import _mapper_record
+from codesign.mappers.exact import ExactMapper
 from codesign.study.config import StudyConfig, is_low_fidelity
 from codesign.study.former_records import present_config
 from codesign.study.storage import Database, sqlite_url
@@ -48,3 +50,8 @@ def test_another_budget_is_another_study_whatever_its_spelling(tmp_path: Path) -
     other = config(PRESENT.optimizer, "low_fidelity", evaluations=30)
     with pytest.raises(UserError, match=r"low_fidelity\.evaluations: 20, asked for 30"):
         Study.create_or_resume(tmp_path, other, {}, name="study-low-fidelity")
+
+
+def test_what_only_code_sets_of_a_mapper_is_not_recorded() -> None:
+    """Else a study would not be gone on with once its mapper has one more such option."""
+    assert _mapper_record(ExactMapper(annealed=False)) == {"name": "exact", "effort": None, "threads": 1}
