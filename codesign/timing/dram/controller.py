@@ -8,6 +8,7 @@ from codesign.core.jit import njit
 from codesign.core.jit_parts import njit_inline_part
 from codesign.timing.dram.channel import CUT_SHORT, FINISHED, Bursts, Channel, Served
 from codesign.timing.dram.channel_state import (
+    BLOCKED,
     COMPLETE,
     CYCLE,
     DEPTH,
@@ -91,8 +92,20 @@ def _count_open(state: ChannelState, cycles: int) -> None:
 
 
 @njit_inline_part
-def _batch_is_due(channel: Channel, state: ChannelState) -> bool:
+def _still_blocked(bursts: Bursts, state: ChannelState) -> bool:
+    """Whether the read that a batch of writes was given up for still waits to move."""
+    for i in range(state.held[READS]):
+        if bursts.same[state.lists[READS, i]] == state.number[BLOCKED] - 1:
+            return True
+    state.number[BLOCKED] = 0
+    return False
+
+
+@njit_inline_part
+def _batch_is_due(channel: Channel, bursts: Bursts, state: ChannelState) -> bool:
     """Whether writes go first from now on: their queue is full, or enough wait and no bank has work (D4)."""
+    if state.number[BLOCKED] > 0 and _still_blocked(bursts, state):
+        return False
     writes = state.held[WRITES]
     return bool(writes >= channel.queue or (writes > channel.write_batch and state.number[QUEUED] == 0))
 
@@ -101,7 +114,7 @@ def _batch_is_due(channel: Channel, state: ChannelState) -> bool:
 def _fill_bank_queues(channel: Channel, bursts: Bursts, state: ChannelState) -> None:
     """One of the waiting reads, or of a batch of writes, goes into the queue of its bank (D4)."""
     number = state.number
-    if number[DRAINING] == 0 and _batch_is_due(channel, state):
+    if number[DRAINING] == 0 and _batch_is_due(channel, bursts, state):
         number[DRAINING] = state.held[WRITES]
     side = WRITES if number[DRAINING] > 0 else READS
     for i in range(state.searched[side], state.held[side]):
@@ -113,6 +126,8 @@ def _fill_bank_queues(channel: Channel, bursts: Bursts, state: ChannelState) -> 
         if side == WRITES:
             if state.pending[bursts.same[burst], READS] > 0:
                 number[DRAINING] = 0
+                if number[QUEUED] == 0:  # nothing else would ever move
+                    number[BLOCKED] = bursts.same[burst] + 1
                 return
             number[DRAINING] -= 1
         state.waiting[q, state.bank[q, DEPTH]] = burst
@@ -156,7 +171,7 @@ def _next_cycle(channel: Channel, bursts: Bursts, state: ChannelState, t: int, m
     if number[DUE] > 0 or t >= number[WAKE]:
         return t
     side = WRITES if number[DRAINING] > 0 else READS
-    drains = _batch_is_due(channel, state)
+    drains = _batch_is_due(channel, bursts, state)
     drains = drains or (number[TAKEN] == n and state.held[READS] == 0 and state.held[WRITES] > 0)
     if state.searched[side] < state.held[side] or (number[DRAINING] == 0 and drains):
         return t
