@@ -4,28 +4,18 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from codesign.arch.architecture import Architecture
-from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.core.point import PointValue
 from codesign.cost.looptree import Loop
 from codesign.cost.looptree_graph import GraphCost, Leaf, leaves
-from codesign.evaluation.design import Evaluation, describe_architecture
+from codesign.evaluation.design import BuildsArchitectures, Evaluation, describe_architecture, metrics_of_sums
 from codesign.evaluation.detail import FusedDetail, NoDetail
-from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.records import FusedRecord
 from codesign.scheduling.fused.scheduler import FusedScheduler
 from codesign.scheduling.protocol import ScheduleProblem, ScheduleResult
 from codesign.workloads.network import Network
-
-
-class BuildsMachines(Protocol):
-    """A hardware space, as far as this evaluator is concerned."""
-
-    def build(self, point: Mapping[str, PointValue]) -> Architecture:
-        """The architecture of a point, energies and areas filled in."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +29,7 @@ class FusedEvaluator:
         budget: Of each schedule.
     """
 
-    space: BuildsMachines
+    space: BuildsArchitectures
     networks: tuple[tuple[Network, float], ...]
     objective: Objective
     budget: Budget
@@ -63,13 +53,7 @@ class FusedEvaluator:
             for level, spent in cost.energy_by_level.items():
                 by_level[level] = by_level.get(level, 0.0) + weight * spent
             records.append(_record(result, cost, network, weight, architecture))
-        latency = cycles / architecture.clock_hz
-        area, leakage = architecture.area_mm2, architecture.leakage_w
-        if area is None:
-            raise UserError(
-                "the design has no area: its technology fills in none", where=f"architecture {architecture.name!r}"
-            )
-        metrics = Metrics(latency, picojoules * 1e-12 + leakage * latency, area, leakage)
+        metrics = metrics_of_sums(architecture, cycles, architecture.clock_hz, picojoules)
         return Evaluation(
             metrics, None, time.perf_counter() - started, FusedDetail(tuple(records), by_level), described
         )

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from typing import Protocol, cast, runtime_checkable
 
 from codesign.arch.architecture import Architecture
-from codesign.core.errors import UserError
 from codesign.core.goals import Objective
 from codesign.core.point import PointValue
 from codesign.cost.cost import Infeasible
-from codesign.evaluation.design import Evaluation, describe_architecture
+from codesign.evaluation.design import Evaluation, describe_architecture, metrics_of_sums
 from codesign.evaluation.detail import FusedDetail, NoDetail
-from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.records import FusedRecord
 from codesign.scheduling.soma.evaluator import Invalid, Problem
 from codesign.scheduling.soma.model.cut_layers import cut_wide_layers
@@ -82,13 +80,7 @@ class ScheduledEvaluator:
                 by_level[names[part]] += weight * value
             numbers = schedule_json(found.schedule, graph.name)
             networks.append(cast(FusedRecord, {"name": graph.name, "weight": weight, "gap": found.gap, **numbers}))
-        latency = cycles / CLOCK_HZ
-        area, leakage = architecture.area_mm2, architecture.leakage_w
-        if area is None:
-            raise UserError(
-                "the design has no area: its technology fills in none", where=f"architecture {architecture.name!r}"
-            )
-        metrics = Metrics(latency, picojoules * 1e-12 + leakage * latency, area, leakage)
+        metrics = metrics_of_sums(architecture, cycles, CLOCK_HZ, picojoules)
         return Evaluation(
             metrics, None, time.perf_counter() - started, FusedDetail(tuple(networks), by_level), described
         )

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from typing import final
 
 from codesign.arch.architecture import Architecture
-from codesign.core.errors import UserError
 from codesign.core.point import PointValue
 from codesign.cost.cost import Infeasible
-from codesign.evaluation.design import DesignSpace, Evaluation, describe_architecture
+from codesign.evaluation.design import DesignSpace, Evaluation, area_of, describe_architecture
 from codesign.evaluation.detail import NoDetail, ServingDetail
 from codesign.evaluation.metrics import JudgedMetric, Metrics
 from codesign.evaluation.network import EvaluationOptions, LayerResult, WorkloadRun, run_workload
@@ -303,11 +302,7 @@ class ServingEvaluator:
         seconds = time.perf_counter() - started
         if isinstance(found, Infeasible):
             return Evaluation(None, found, seconds, NoDetail(), described)
-        area = architecture.area_mm2
-        if area is None:
-            raise UserError(
-                "the design has no area: its technology fills in none", where=f"architecture {architecture.name!r}"
-            )
+        area = area_of(architecture)
         count = self.spec.chips.count
         own = (
             ("ttft_s", found.ttft_s),

@@ -8,15 +8,11 @@ hides all of it behind the transfers.
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from codesign.arch.architecture import Architecture
-from codesign.core.errors import UserError
 from codesign.core.point import PointValue
 from codesign.cost.cost import Infeasible
-from codesign.evaluation.design import Evaluation, describe_architecture
+from codesign.evaluation.design import BuildsArchitectures, Evaluation, describe_architecture, metrics_of_sums
 from codesign.evaluation.detail import NoDetail, TrafficDetail
-from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.records import TrafficRecord
 from codesign.scheduling.cosma.graph import OperatorGraph
 from codesign.scheduling.cosma.objective import (
@@ -32,13 +28,6 @@ from codesign.scheduling.cosma.solve import DEFAULT_EFFORT, Effort, schedule_cos
 from codesign.scheduling.protocol import buffer_bytes
 
 Outcome = Schedule | TooSmall | Unplaced
-
-
-class BuildsArchitectures(Protocol):
-    """A hardware space, as far as this evaluator is concerned."""
-
-    def build(self, point: Mapping[str, PointValue]) -> Architecture:
-        """The architecture of a point, energies and areas filled in."""
 
 
 @dataclass(frozen=True)
@@ -84,13 +73,7 @@ class TrafficEvaluator:
             off_chip_pj += weight * (written * dram_pj[0] + read * dram_pj[1])
             total_cycles += weight * busy
             networks.append(_network_json(found, weight, picojoules, busy / architecture.clock_hz))
-        latency = total_cycles / architecture.clock_hz
-        area, leakage = architecture.area_mm2, architecture.leakage_w
-        if area is None:
-            raise UserError(
-                "the design has no area: its technology fills in none", where=f"architecture {architecture.name!r}"
-            )
-        metrics = Metrics(latency, total_pj * 1e-12 + leakage * latency, area, leakage)
+        metrics = metrics_of_sums(architecture, total_cycles, architecture.clock_hz, total_pj)
         dram, scratchpad = architecture.levels[:2]
         detail = TrafficDetail(
             capacity, total_bytes, tuple(networks), {dram.name: off_chip_pj, scratchpad.name: total_pj - off_chip_pj}

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from codesign.cli import app as application
 from codesign.cli import study_location
 from codesign.cost.cost import Infeasible
 from codesign.report.study_page import report_data, write_report
 from codesign.study.built import record_built
 from codesign.study.study import Study
+from tests.command_line import run
 
 AREAS = {
     "technology": "cmos-22nm",
@@ -34,16 +34,6 @@ def folder(study_folder: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(study_folder, tmp_path / "study"))
 
 
-def build(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """The exit code of `codesign build`."""
-    monkeypatch.setattr("sys.argv", ["codesign", "build", *arguments])
-    try:
-        application.main()
-    except SystemExit as stopped:
-        return int(stopped.code or 0)
-    return 0
-
-
 def test_a_built_layer_stands_on_the_page_of_its_design(folder: Path) -> None:
     study = Study.open(folder)
     knee = report_data(study)["knee"]
@@ -62,21 +52,18 @@ def test_a_layer_built_again_replaces_what_was_kept(folder: Path) -> None:
     assert text.count("conv1") == 1 and "900" in text and "conv2" in text
 
 
-def test_an_infeasible_trial_is_not_built(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_infeasible_trial_is_not_built(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = Study.open(folder)
     number = study.trials[0].number
     study.trials[0] = replace(
         study.trials[0], infeasible=Infeasible("capacity of level 'Scratchpad'", 9, 8, "bytes").to_json()
     )
     monkeypatch.setattr(study_location, "open_study", lambda name: study)
-    assert build(monkeypatch, str(folder), "--trial", str(number)) == 2
-    assert f"trial {number} is infeasible: there is nothing to build" in capsys.readouterr().err
+    refused = run("build", folder, "--trial", number)
+    assert refused.code == 2
+    assert f"trial {number} is infeasible: there is nothing to build" in refused.err
 
 
-def test_a_trial_that_is_not_there_is_named(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert build(monkeypatch, str(folder), "--trial", "999") == 2
-    assert "has no trial 999" in capsys.readouterr().err
+def test_a_trial_that_is_not_there_is_named(folder: Path) -> None:
+    refused = run("build", folder, "--trial", 999)
+    assert refused.code == 2 and "has no trial 999" in refused.err
