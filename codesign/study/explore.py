@@ -90,6 +90,9 @@ def explore(
     try:
         with _beating(study):
             return loop.run(on_wait)
+    except KeyboardInterrupt:
+        study.after_interruption()
+        raise
     finally:
         try:
             loop.collect_finished()

@@ -239,6 +239,11 @@ class Database:
                 pass  # others still use it, or it is read-only: the write-ahead file stays beside it
         self._close()
 
+    def drop_session(self) -> None:
+        """Forget this thread's session: one that Ctrl-C met inside a transaction cannot be used any more."""
+        with database_errors(self.place):
+            self._storage.remove_session()
+
     # ---- studies -------------------------------------------------------------------------------
 
     def studies(self) -> list[StudySummary]:

@@ -262,6 +262,10 @@ class Study:
         if numbers:
             self._database.beat(self._id, numbers, self._owner)
 
+    def after_interruption(self) -> None:
+        """Make the database usable again where Ctrl-C may have met it at work."""
+        self._database.drop_session()
+
     def release(self) -> None:
         """Give back the trials that this process took and did not finish; the next one takes them up."""
         numbers, self._mine = list(self._mine), {}

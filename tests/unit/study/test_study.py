@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy.orm.session import SessionTransactionState
 
 import spaces
 from codesign.core.errors import UserError
@@ -139,6 +140,34 @@ def test_the_hypervolume_never_falls_and_its_reference_is_fixed(tmp_path: Path) 
     curve = hypervolume_curve(study.values(study.trials), reference)
     assert curve == sorted(curve) and curve[-1] > 0
     assert run(tmp_path, 20).reference_point() == reference
+
+
+class InterruptedPool(SerialPool[Evaluation]):
+    """Ctrl-C meets the fourth wait inside a transaction, while a design is done that nobody collected."""
+
+    def __init__(self, study: Study) -> None:
+        super().__init__(judge)
+        self._study = study
+
+    def collect(self) -> list[tuple[dict[str, Any], Evaluation]]:
+        if len(self._study.trials) == 3:
+            session = self._study._database._storage.scoped_session()
+            session.begin()
+            session.get_transaction()._state = SessionTransactionState.CLOSED
+            raise KeyboardInterrupt
+        return super().collect()
+
+    def ready(self) -> list[tuple[dict[str, Any], Evaluation]]:
+        return [] if len(self._study.trials) < 3 else super().collect()
+
+
+def test_an_interruption_inside_a_transaction_keeps_what_is_finished(tmp_path: Path) -> None:
+    study = Study.create_or_resume(tmp_path, config(), {})
+    with pytest.raises(KeyboardInterrupt):
+        explore(study, create("random", SPACE, study.objectives, seed=0), InterruptedPool(study), 9)
+    assert len(study.trials) == 4
+    study.close()
+    assert len(Study.open(tmp_path).trials) == 4
 
 
 def test_the_space_may_run_out(tmp_path: Path) -> None:
