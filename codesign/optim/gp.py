@@ -303,7 +303,7 @@ def _sides(theta: Floats, sides: Floats) -> Floats:
 
 
 def _covariance(geometry: Geometry, theta: Floats, left: Floats, right: Floats) -> tuple[Floats, Floats]:
-    """s M + r A, and the weighted norms of the right designs: ``n x f`` and ``k x f`` to ``n x k`` and ``k``."""
+    """The learned terms s M + r A, and the weighted norms of the right designs: ``n x f`` and ``k x f`` to ``n x k`` and ``k``."""
     from scipy.spatial.distance import cdist
 
     d, owners = len(geometry.ordered), np.array(geometry.owners)
