@@ -95,7 +95,7 @@ class MachineSearches:
             searches = found[k][0]
             column = _next_search(tried[k], points[0, k], each[k], scores[k])
             tried[k].add(column)
-            (searches.search_energy, searches.search_cycles, searches.search_product)[column](machine)
+            (searches.search_energy, searches.search_cycles, searches.search_product)[column](machine, _OFF * tolerance)
             each[k] = self._of_layer(searches, machine, float(floor[k]))
             scores[k] = searches.scores(machine)
         return 3 * len(found)
@@ -124,11 +124,14 @@ class MachineSearches:
             if slack.sum() <= allowed:
                 break
             if slack[k] > 0.0:
-                (searches[k].search_cycles if column else searches[k].search_energy)(machine)
+                (searches[k].search_cycles if column else searches[k].search_energy)(machine, _OFF * tolerance)
                 done += 1
             slack[k] = 0.0
         return done
 
+
+_OFF = 0.25
+"""Of the share that a sum may be below what is known, that the search of one layer may end early by."""
 
 SLOPE_STEP = 1.01
 """Ratio of slopes between which the least weighted sum is taken as linear: it is concave, so that is a bound."""

@@ -72,10 +72,9 @@ class LayerSearches:
         product = least_pj * least
         if self._products:
             prices, counts = prices_of(machine), self._counts_of(self._facts, machine)
-            more = prices - np.array(self._product_prices)
-            holds = (more >= 0.0).all(axis=1) & (np.array(self._product_sizes) >= sizes_of(machine)).all(axis=1)
-            if holds.any():
-                product = max(product, float((np.array(self._products) + more @ counts * least)[holds].max()))
+            holds = (np.array(self._product_sizes) >= sizes_of(machine)).all(axis=1)
+            searched, found = np.array(self._product_prices)[holds], np.array(self._products)[holds]
+            product = max(product, between(searched, found, prices, counts * least))  # a price counts in every cycle
         return product
 
     def scores(self, machine: Architecture) -> list[tuple[float, float]]:
@@ -90,26 +89,26 @@ class LayerSearches:
         energy_pj, cycles = min((e for e, _ in scores), default=math.inf), min((c for _, c in scores), default=math.inf)
         return max(energy_pj - least_pj, 0.0), max(cycles - whole_cycles(least), 0.0)
 
-    def search_energy(self, machine: Architecture) -> None:
-        """Find the least energy on a machine."""
+    def search_energy(self, machine: Architecture, tolerance: float = 0.0) -> None:
+        """Find the least energy on a machine, or a bound within the tolerance."""
         plain = with_prices(machine, prices_of(machine))
-        found, mapping = least_energy(self._facts.computation, plain, self._start(plain, 0))
+        found, mapping = least_energy(self._facts.computation, plain, self._start(plain, 0), tolerance)
         self._sizes.append(_without_bandwidth(sizes_of(machine)))
         self._prices.append(prices_of(machine))
         self._energies.append(found)
         self._remember(mapping)
 
-    def search_cycles(self, machine: Architecture) -> None:
-        """Find the least latency on a machine."""
+    def search_cycles(self, machine: Architecture, tolerance: float = 0.0) -> None:
+        """Find the least latency on a machine, or a bound within the tolerance."""
         plain = _without_prices(machine)
-        found, mapping = least_cycles(self._facts.computation, plain, self._start(plain, 1))
+        found, mapping = least_cycles(self._facts.computation, plain, self._start(plain, 1), tolerance)
         self._quick_sizes.append(sizes_of(machine))
         self._cycles.append(found)
         self._remember(mapping)
 
-    def search_product(self, machine: Architecture) -> None:
-        """Find the least energy times latency on a machine."""
-        found, mapping = least_product(self._facts.computation, machine, self._start(machine, 2))
+    def search_product(self, machine: Architecture, tolerance: float = 0.0) -> None:
+        """Find the least energy times latency on a machine, or a bound within the tolerance."""
+        found, mapping = least_product(self._facts.computation, machine, self._start(machine, 2), tolerance)
         self._product_sizes.append(sizes_of(machine))
         self._product_prices.append(prices_of(machine))
         self._products.append(found)

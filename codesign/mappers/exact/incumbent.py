@@ -60,6 +60,7 @@ class Incumbent:
         effort: Cells of the dynamic program to fill at most.
         scored: Mappings to score at most.
         second_opinion: Finds a good mapping quickly, and says how many it scored; asked once, when proving takes longer than it.
+        tolerance: Relative; what could be better by no more than this is left out.
     """
 
     kernel: Kernel
@@ -68,6 +69,7 @@ class Incumbent:
     effort: float = math.inf
     scored: float = math.inf
     second_opinion: Callable[[], tuple[Nest, int, int] | None] | None = None
+    tolerance: float = TOLERANCE
     value: float = math.inf
     energy: float = math.inf
     cycles: float = math.inf
@@ -104,7 +106,12 @@ class Incumbent:
 
     def beaten_by(self, bound: float) -> bool:
         """Whether something with this lower bound could still be better."""
-        return bound < self.value * (1.0 - TOLERANCE) if math.isfinite(self.value) else bound < math.inf
+        return bound < self.value * (1.0 - self.tolerance) if math.isfinite(self.value) else bound < math.inf
+
+    @property
+    def floor(self) -> float:
+        """What nothing left out as no better is below; infinite where only mappings that cannot matter were left out."""
+        return self.value * (1.0 - self.tolerance) if self.tolerance > TOLERANCE else math.inf
 
     @property
     def late(self) -> bool:

@@ -15,7 +15,7 @@ from codesign.cost.kernel import make_kernel
 from codesign.cost.sparse.bounds import is_rescaled, least_value
 from codesign.mappers.annealing import AnnealingMapper
 from codesign.mappers.driver import Encoded
-from codesign.mappers.exact.incumbent import Goal, Incumbent
+from codesign.mappers.exact.incumbent import TOLERANCE, Goal, Incumbent
 from codesign.mappers.exact.keep_set_search import search_keep_sets
 from codesign.mappers.exact.mesh import has_mesh, map_on_mesh
 from codesign.mappers.exact.problem.charge_bases import BaseArrays
@@ -42,12 +42,14 @@ class ExactMapper:
         threads: Profiles to bound at a time in searches that take long (section D10); the optimum found is the same.
         start: A mapping that obeys the constraints, to begin with in place of annealing; one that does not fit is left out.
         annealed: Whether a search that takes long is helped by annealing.
+        tolerance: Relative; the search ends when nothing can be better by more than this. The gap says so.
     """
 
     effort: float | None = None
     threads: int = 1
     start: Mapping | None = field(default=None, metadata={"recorded": False})
     annealed: bool = field(default=True, metadata={"recorded": False})
+    tolerance: float = field(default=0.0, metadata={"recorded": False})
     name: ClassVar[str] = "exact"
 
     def __post_init__(self) -> None:
@@ -55,6 +57,8 @@ class ExactMapper:
             raise UserError(f"effort must be > 0 cells, got {self.effort}")
         if self.threads < 1:
             raise UserError(f"threads must be >= 1, got {self.threads}")
+        if not 0.0 <= self.tolerance < 1.0:
+            raise UserError(f"tolerance must be at least 0 and below 1, got {self.tolerance}")
 
     def map(
         self,
@@ -98,12 +102,13 @@ class ExactMapper:
         )
         if not self.annealed:
             best.second_opinion = None
+        best.tolerance = max(self.tolerance, TOLERANCE)
         if self.start is not None:
             _begin_with(self.start, instance, best)
         unsearched = search_keep_sets(instance, BaseArrays(instance), best, self.threads)
         if best.nest is not None and unsearched < best.value and best.evaluated < best.scored:
             best.ask(at_once=True)  # stopped: at least as good as annealing
-        return to_result(instance, best, unsearched, started, seed)
+        return to_result(instance, best, min(unsearched, best.floor), started, seed)
 
     def _map_utilized(
         self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse
