@@ -70,11 +70,23 @@ def least_product(
     return (0.0 if found.gap is None else product / (1.0 + found.gap)), found.mapping
 
 
+def least_weighted(
+    computation: Computation, architecture: Architecture, cycle_pj: float, start: Mapping | None = None, tolerance: float = 0.0
+) -> tuple[float, Mapping | None]:
+    """The least of energy + cycle_pj x latency of any even mapping, or a proven lower bound of it in pJ, and the mapping."""
+    found = _searched(computation, architecture, Objective.ENERGY, start, tolerance, cycle_pj)
+    if found.cost is None:
+        return math.inf if found.proof.value == "optimal" else 0.0, None
+    both = found.cost.energy_pj + cycle_pj * float(found.cost.latency_cycles)
+    return (0.0 if found.gap is None else both / (1.0 + found.gap)), found.mapping
+
+
 def _searched(
-    computation: Computation, architecture: Architecture, objective: Objective, start: Mapping | None, tolerance: float
-) -> MapResult:
+    computation: Computation, architecture: Architecture, objective: Objective, start: Mapping | None, tolerance: float,
+    cycle_pj: float = 0.0,
+) -> MapResult:  # fmt: skip
     """Annealing, which takes a third of the time of most searches here, is left out."""
-    mapper = ExactMapper(effort=EFFORT, start=start, annealed=False, tolerance=tolerance)
+    mapper = ExactMapper(effort=EFFORT, start=start, annealed=False, tolerance=tolerance, cycle_pj=cycle_pj)
     return mapper.map(MappingProblem(computation, architecture), objective, budget=Budget(), seed=0)
 
 

@@ -28,23 +28,35 @@ class Goal:
     Args:
         objective: Energy, latency or their product.
         latency_limit: Most cycles allowed.
+        cycle_pj: With energy: what every cycle counts beside it.
     """
 
     objective: Objective
     latency_limit: float = math.inf
+    cycle_pj: float = 0.0
+
+    @property
+    def energy_alone(self) -> bool:
+        """Whether cycles do not matter."""
+        return self.objective == Objective.ENERGY and not self.cycle_pj and math.isinf(self.latency_limit)
+
+    @property
+    def trades(self) -> bool:
+        """Whether energy and cycles both count."""
+        return self.objective == Objective.EDP or self.cycle_pj > 0.0
 
     def value(self, energy: float, cycles: float) -> float:
         """The figure to minimise; infinite beyond the latency limit."""
         if cycles > self.latency_limit:
             return math.inf
         if self.objective == Objective.ENERGY:
-            return energy
+            return energy + self.cycle_pj * cycles if self.cycle_pj else energy
         return cycles if self.objective == Objective.LATENCY else energy * cycles
 
     def slowest_useful(self, energy: float, incumbent: float) -> float:
         """Cycles at which a mapping of at least this energy no longer beats the incumbent."""
         if self.objective == Objective.ENERGY:
-            return self.latency_limit
+            return min(self.latency_limit, (incumbent - energy) / self.cycle_pj) if self.cycle_pj else self.latency_limit
         limit = incumbent - 1.0 if self.objective == Objective.LATENCY else incumbent / energy
         return min(self.latency_limit, limit)
 

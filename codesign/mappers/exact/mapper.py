@@ -43,6 +43,7 @@ class ExactMapper:
         start: A mapping that obeys the constraints, to begin with in place of annealing; one that does not fit is left out.
         annealed: Whether a search that takes long is helped by annealing.
         tolerance: Relative; the search ends when nothing can be better by more than this. The gap says so.
+        cycle_pj: With objective energy: what every cycle counts beside it; the gap is that of the sum.
     """
 
     effort: float | None = None
@@ -50,6 +51,7 @@ class ExactMapper:
     start: Mapping | None = field(default=None, metadata={"recorded": False})
     annealed: bool = field(default=True, metadata={"recorded": False})
     tolerance: float = field(default=0.0, metadata={"recorded": False})
+    cycle_pj: float = field(default=0.0, metadata={"recorded": False})
     name: ClassVar[str] = "exact"
 
     def __post_init__(self) -> None:
@@ -59,6 +61,8 @@ class ExactMapper:
             raise UserError(f"threads must be >= 1, got {self.threads}")
         if not 0.0 <= self.tolerance < 1.0:
             raise UserError(f"tolerance must be at least 0 and below 1, got {self.tolerance}")
+        if self.cycle_pj < 0.0:
+            raise UserError(f"cycle_pj must be at least 0, got {self.cycle_pj}")
 
     def map(
         self,
@@ -75,6 +79,8 @@ class ExactMapper:
             raise UserError(
                 "the exact mapper does not search under reuse rule 'whole'", hint="use anneal, genetic or random"
             )
+        if self.cycle_pj:
+            self._refuse_weight(problem)
         if problem.imperfect:
             refuse_imperfect(problem.computation, problem.architecture, reuse)
         if has_mesh(problem.architecture):
@@ -97,8 +103,9 @@ class ExactMapper:
         if problem.least_units > 1:
             return self._map_utilized(problem, objective, budget=budget, seed=seed, reuse=reuse)
         instance = make_instance(problem, reuse)
+        goal = Goal(objective, cycle_pj=self.cycle_pj if objective == Objective.ENERGY else 0.0)
         best = new_incumbent(
-            instance, Goal(objective), started, budget, math.inf if self.effort is None else self.effort
+            instance, goal, started, budget, math.inf if self.effort is None else self.effort
         )
         if not self.annealed:
             best.second_opinion = None
@@ -109,6 +116,13 @@ class ExactMapper:
         if best.nest is not None and unsearched < best.value and best.evaluated < best.scored:
             best.ask(at_once=True)  # stopped: at least as good as annealing
         return to_result(instance, best, min(unsearched, best.floor), started, seed)
+
+    @staticmethod
+    def _refuse_weight(problem: MappingProblem) -> None:
+        """What is searched by way of another problem has no weight of cycles."""
+        rescaled = is_rescaled(problem.computation, problem.architecture)
+        if has_mesh(problem.architecture) or problem.imperfect or problem.least_units > 1 or rescaled:
+            raise UserError("cycle_pj: meshes, imperfect factors, zeros and a least utilization are searched without it")
 
     def _map_utilized(
         self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse
