@@ -71,7 +71,11 @@ def least_product(
 
 
 def least_weighted(
-    computation: Computation, architecture: Architecture, cycle_pj: float, start: Mapping | None = None, tolerance: float = 0.0
+    computation: Computation,
+    architecture: Architecture,
+    cycle_pj: float,
+    start: Mapping | None = None,
+    tolerance: float = 0.0,
 ) -> tuple[float, Mapping | None]:
     """The least of energy + cycle_pj x latency of any even mapping, or a proven lower bound of it in pJ, and the mapping."""
     found = _searched(computation, architecture, Objective.ENERGY, start, tolerance, cycle_pj)

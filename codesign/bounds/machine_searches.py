@@ -176,9 +176,7 @@ def least_sums(each: Floats, slopes: Floats, lines: Sequence[Floats] = ()) -> tu
     return sums, np.where(works, point, energy)
 
 
-def product_of_sums(
-    each: Floats, counts: Floats, beside: Beside, lines: Sequence[Floats] = ()
-) -> tuple[float, float]:
+def product_of_sums(each: Floats, counts: Floats, beside: Beside, lines: Sequence[Floats] = ()) -> tuple[float, float]:
     """The least of (sum of energies + leakage x cycles) x (sum of cycles) where every layer keeps its three bounds, and its slope.
 
     A layer's energy, cycles and product bound a convex region. With e + s c >= m(s) for each layer, sums have E + s C >= v(s), the sum of
@@ -198,7 +196,9 @@ def product_of_sums(
     middle = least_pj / least + leakage
     steps = math.ceil(math.log(SLOPE_SPAN) / math.log(SLOPE_STEP))
     slopes: Floats = middle * SLOPE_STEP ** np.arange(-steps, steps + 1, dtype=np.float64)
-    value = least_sums(each, slopes + leakage, lines)[0] @ counts + beside.energy_pj + (slopes + leakage) * beside.cycles
+    value = (
+        least_sums(each, slopes + leakage, lines)[0] @ counts + beside.energy_pj + (slopes + leakage) * beside.cycles
+    )
     rise = np.diff(value) / np.diff(slopes)
     start = value[:-1] - rise * slopes[:-1]  # the chord, start + rise x slope, is below the concave value
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -12,14 +12,18 @@ from codesign.arch.architecture import Architecture
 from codesign.bounds.dram import least_cycles, least_energy, least_product, least_weighted
 from codesign.bounds.layer import LayerFacts
 from codesign.bounds.structure import prices_of, with_prices
-from codesign.core.errors import UserError
-from codesign.cost.cost import Infeasible, evaluate
+from codesign.cost.arrays import encode_problem
+from codesign.cost.kernel import Kernel, make_kernel, score
 from codesign.mapping.mapping import Mapping
+from codesign.mapping.nest import Nest, encode_nest
 
 Floats = NDArray[np.float64]
 
 POOL = 24
 """Mappings that are tried on other machines, the latest ones."""
+
+MOST_LOOPS = 64
+"""Room for loops of a mapping; more is made where one has more."""
 
 NEAREST = 12
 """Searches that are mixed, those of the nearest prices."""
@@ -72,7 +76,8 @@ class LayerSearches:
     def __init__(self, facts: LayerFacts, counts_of: Callable[[LayerFacts, Architecture], Floats]) -> None:
         self._facts, self._counts_of = facts, counts_of
         self._energies, self._cycles, self._products, self._weighted = Found(), Found(), Found(), Found()
-        self._mappings: list[Mapping] = []
+        self._mappings: list[tuple[Mapping, Nest]] = []
+        self._kernel: tuple[Architecture, Kernel] | None = None
 
     def known(self, machine: Architecture, floor: float) -> tuple[float, float]:
         """Energy in pJ and cycles that no mapping is below, without a search; `floor` are cycles known otherwise."""
@@ -104,13 +109,13 @@ class LayerSearches:
 
     def scores(self, machine: Architecture) -> list[tuple[float, float]]:
         """Energy in pJ and cycles of the mappings known that fit a machine."""
-        scored = (self.score(machine, mapping) for mapping in self._mappings)
+        scored = (self.score(machine, nest) for _, nest in self._mappings)
         return [(energy, cycles) for energy, cycles in scored if math.isfinite(energy)]
 
     def slack(self, machine: Architecture, floor: float) -> tuple[float, float]:
         """How far the best mappings known are above what is known: pJ and cycles; infinite without a mapping."""
         least_pj, least = self.known(machine, floor)
-        scores = [self.score(machine, mapping) for mapping in self._mappings]
+        scores = self.scores(machine)
         energy_pj, cycles = min((e for e, _ in scores), default=math.inf), min((c for _, c in scores), default=math.inf)
         return max(energy_pj - least_pj, 0.0), max(cycles - whole_cycles(least), 0.0)
 
@@ -133,28 +138,30 @@ class LayerSearches:
             found, mapping = least_weighted(computation, machine, weight, start, tolerance)
             self._weighted.add(sizes, np.append(prices, weight), found)
         if mapping is not None:  # to be tried elsewhere
-            self._mappings = [*self._mappings[1 - POOL :], mapping]
+            nest = encode_nest(computation, machine, mapping)
+            self._mappings = [*self._mappings[1 - POOL :], (mapping, nest)]
 
     def _start(self, machine: Architecture, column: int, weight: float = 0.0) -> Mapping | None:
         """The mapping known with the least energy (0), cycles (1), product (2) or weighted sum (3) on a machine; None where none fits."""
-        scores = (self.score(machine, mapping) for mapping in self._mappings)
+        scores = (self.score(machine, nest) for _, nest in self._mappings)
         values = [(energy, cycles, energy * cycles, energy + weight * cycles)[column] for energy, cycles in scores]
         best = min(values, default=math.inf)
-        return self._mappings[values.index(best)] if math.isfinite(best) else None
+        return self._mappings[values.index(best)][0] if math.isfinite(best) else None
 
-    def best_mapping(self, machine: Architecture) -> Mapping | None:
+    def best_mapping(self, machine: Architecture) -> Nest | None:
         """Of the mappings found so far the one with the least energy-delay product on a machine."""
-        scored = [(e * c, k) for k, (e, c) in enumerate(self.score(machine, m) for m in self._mappings)]
-        least, best = min(scored, default=(math.inf, 0))
-        return self._mappings[best] if math.isfinite(least) else None
+        products = [e * c for e, c in (self.score(machine, nest) for _, nest in self._mappings)]
+        least = min(products, default=math.inf)
+        return self._mappings[products.index(least)][1] if math.isfinite(least) else None
 
-    def score(self, machine: Architecture, mapping: Mapping) -> tuple[float, float]:
+    def score(self, machine: Architecture, nest: Nest) -> tuple[float, float]:
         """Energy in pJ and cycles of a mapping on a machine; infinite where it does not fit."""
-        try:
-            cost = evaluate(self._facts.computation, machine, mapping)
-        except UserError:  # more children than the machine has
-            return math.inf, math.inf
-        return (math.inf, math.inf) if isinstance(cost, Infeasible) else (cost.energy_pj, float(cost.latency_cycles))
+        count = len(nest.loops)
+        if self._kernel is None or self._kernel[0] is not machine or len(self._kernel[1].inner) < count + 2:
+            room = max(count, MOST_LOOPS)
+            self._kernel = machine, make_kernel(encode_problem(self._facts.computation, machine), room)
+        _, energy_pj, cycles = score(self._kernel[1], nest, count)
+        return energy_pj, cycles
 
 
 def between(searched: Floats, energies: Floats, prices: Floats, counts: Floats) -> float:

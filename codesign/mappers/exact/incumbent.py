@@ -56,7 +56,9 @@ class Goal:
     def slowest_useful(self, energy: float, incumbent: float) -> float:
         """Cycles at which a mapping of at least this energy no longer beats the incumbent."""
         if self.objective == Objective.ENERGY:
-            return min(self.latency_limit, (incumbent - energy) / self.cycle_pj) if self.cycle_pj else self.latency_limit
+            return (
+                min(self.latency_limit, (incumbent - energy) / self.cycle_pj) if self.cycle_pj else self.latency_limit
+            )
         limit = incumbent - 1.0 if self.objective == Objective.LATENCY else incumbent / energy
         return min(self.latency_limit, limit)
 

@@ -104,9 +104,7 @@ class ExactMapper:
             return self._map_utilized(problem, objective, budget=budget, seed=seed, reuse=reuse)
         instance = make_instance(problem, reuse)
         goal = Goal(objective, cycle_pj=self.cycle_pj if objective == Objective.ENERGY else 0.0)
-        best = new_incumbent(
-            instance, goal, started, budget, math.inf if self.effort is None else self.effort
-        )
+        best = new_incumbent(instance, goal, started, budget, math.inf if self.effort is None else self.effort)
         if not self.annealed:
             best.second_opinion = None
         best.tolerance = max(self.tolerance, TOLERANCE)
@@ -122,7 +120,9 @@ class ExactMapper:
         """What is searched by way of another problem has no weight of cycles."""
         rescaled = is_rescaled(problem.computation, problem.architecture)
         if has_mesh(problem.architecture) or problem.imperfect or problem.least_units > 1 or rescaled:
-            raise UserError("cycle_pj: meshes, imperfect factors, zeros and a least utilization are searched without it")
+            raise UserError(
+                "cycle_pj: meshes, imperfect factors, zeros and a least utilization are searched without it"
+            )
 
     def _map_utilized(
         self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse
