@@ -44,7 +44,8 @@ def asked(folder: Path, **search: Any) -> StudySpec:
     )
 
 
-def test_every_recorded_design_is_equalled_by_a_compromise(tmp_path: Path) -> None:
+def test_every_recorded_design_is_equalled_by_a_compromise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codesign.study.mapping_front.LAYER_LIMIT_S", 600.0)  # compiling on a busy machine counts in it
     run = run_study(asked(tmp_path))
     found = run.mappings
     assert found is not None and found.proven and run.certificate is not None and run.certificate.proven
