@@ -51,8 +51,8 @@ class Config:
 
 def source(name: str, options: dict[str, Any], batch: int) -> Source:
     """A network for SoMa."""
-    given = {"phase": None, "seq": None, "past": None, **options}
-    return replace(load_graph(name, batch=batch, dims={}, **given), batch=batch)
+    given = {"phase": None, "seq": None, "past": None, "dims": None, **options}
+    return replace(load_graph(name, batch=batch, **given), batch=batch)
 
 
 def main(config: Config) -> list[dict[str, Any]]:
