@@ -90,6 +90,7 @@ def main(config: Config) -> list[dict[str, Any]]:
             }
             row["bound"] = runs[0][0].detail["fusion_bound"]
         rows.append(row)
+        print(_cells(row), flush=True)
     text = table(rows)
     save(config.out, config, {"rows": rows}, text)
     print(text)
@@ -98,16 +99,17 @@ def main(config: Config) -> list[dict[str, Any]]:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """A line for each case."""
-    lines = []
-    for row in rows:
-        cells = []
-        for start in reversed(STARTS):
-            gaps, least = row["starts"][start]["gaps"], min(row["starts"][start]["dram_bytes"])
-            shown = ", ".join(f"{100 * g:.2f} %" for g in gaps)
-            cells += [shown, f"{least / 1e6:.2f}", f"{row['starts'][start]['cpu_seconds']:.1f}"]
-        lines.append((row["network"], row["batch"], row["machine"], f"{row['bound']['dram_bytes'] / 1e6:.2f}", *cells))
     per_start = [f"{s}: {what}" for s in reversed(STARTS) for what in ("gap by seed", "DRAM MB", "CPU s")]
-    return markdown(("network", "batch", "machine", "bound, DRAM MB", *per_start), lines)
+    return markdown(("network", "batch", "machine", "bound, DRAM MB", *per_start), [_cells(row) for row in rows])
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    cells = []
+    for start in reversed(STARTS):
+        found = row["starts"][start]
+        shown = ", ".join(f"{100 * g:.2f} %" for g in found["gaps"])
+        cells += [shown, f"{min(found['dram_bytes']) / 1e6:.2f}", f"{found['cpu_seconds']:.1f}"]
+    return row["network"], str(row["batch"]), row["machine"], f"{row['bound']['dram_bytes'] / 1e6:.2f}", *cells
 
 
 def parse_args(arguments: list[str] | None = None) -> Config:
