@@ -185,7 +185,8 @@ def _closings(
     for d in range(dims):
         alone = slides[t, d] == 1
         for other in range(tensors):
-            alone = alone and (other == t or open_of[s, other] == 0 or related[other, d] == 0)
+            # a window of another tensor may slide along the same loop and close after it
+            alone = alone and (open_of[s, other] == 0 or related[other, d] == 0 or slides[other, d] == 1)
         if not alone:
             continue
         for i in range(live.shape[0]):
