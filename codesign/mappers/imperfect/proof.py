@@ -17,8 +17,8 @@ from codesign.mapping.constraints import MappingProblem
 
 MOVES, FIRST_RUNS = 6_000, 3
 TEMPERATURES, COLD = (0.5, 0.003), (0.02, 0.001)
-EFFORT = 3e7
-"""Steps of the search over what fan-outs do; about half a second."""
+EFFORT = 8e7
+"""Steps of the search over what fan-outs do; about a second."""
 _WORK_OF_A_MAPPING = 3_000.0
 _ROUNDING = 1e-9
 

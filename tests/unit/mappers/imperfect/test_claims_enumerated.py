@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from codesign.arch.architecture import Fanout
 from codesign.core.errors import UserError
 from codesign.core.goals import OBJECTIVES, Budget, Objective, Proof
 from codesign.mappers.registry import create
@@ -31,14 +32,16 @@ NOTATIONS = (
     "O[p+r] += I[p+r] * W[r]",
     "O[p,q] += I[p+q] * W[q+p]",
 )
-MOST_CHOICES = 40_000_000
-"""Factors and orders of a problem that is drawn, at most: about a second, as most of them come to the same nest."""
+MOST_CHOICES = 4_000_000
+"""Factors and orders of a problem that is drawn, at most; most of them come to the same nest."""
 
 
 def constraint(rng: random.Random, level: str, computation: Computation) -> LevelConstraints:
-    """One fixed factor or order."""
+    """One fixed factor, order or bypass."""
     dim = rng.choice(computation.dims)
-    kind = rng.randrange(3)
+    kind = rng.randrange(4)
+    if kind == 3:
+        return LevelConstraints(level, bypass=frozenset({rng.choice(computation.tensors).name}))
     if kind == 0:
         return LevelConstraints(level, temporal=((dim, rng.randint(1, 3)),))
     if kind == 1:
@@ -50,13 +53,16 @@ def draw_small(rng: random.Random) -> MappingProblem:
     """A problem whose nests can all be walked."""
     while True:
         base, notation = draw(rng), rng.choice(NOTATIONS)
-        largest = rng.choice([4, 8, 13, 25, 40])
-        dims = Computation.parse(notation, dict.fromkeys("mnkpqrs", 2)).dims
+        levels = base.architecture.levels[: rng.choice([2, 3, 3])]
+        largest = rng.choice([4, 8, 13, 25, 40] if len(levels) == 2 else [3, 5, 7])
+        dims = sorted(set(notation) & set("mnkpqrs"))
         computation = Computation.parse(notation, {d: rng.randint(2, largest) for d in dims})
-        levels = base.architecture.levels[: rng.choice([2, 2, 3])]
+        if len(levels) == 3:  # one fan-out, or too many nests
+            wide = rng.choice(levels).name
+            levels = tuple(v if v.name == wide else replace(v, fanout=Fanout()) for v in levels)
         constraints = base.constraints
-        if rng.random() < 0.4:
-            rule = constraint(rng, rng.choice(levels).name, computation)
+        if rng.random() < 0.7:
+            rule = constraint(rng, rng.choice(levels[1:]).name, computation)
             constraints = Constraints((rule,), free_bypass=constraints.free_bypass)
         machine = replace(base.architecture, levels=levels)
         problem = MappingProblem(computation, machine, constraints, imperfect=True)
