@@ -85,7 +85,11 @@ def generate(p: Parameters) -> Netlist:
         rams.append((element.memory, p.pes))
     return Netlist(
         top=p.name,
-        logic=LINT_NOTE + plain_names(text) + turns_text(machine.scratchpad) + machine.unit.slots[0].verilog(),
+        logic=LINT_NOTE
+        + plain_names(text)
+        + turns_text(machine.scratchpad)
+        + machine.unit.slots[0].verilog()
+        + machine.unit.array.verilog(),
         memories="".join(ram.verilog() for ram, _ in rams),
         black_boxes="".join(ram.black_box() for ram, _ in rams),
         registers=machine.map,
