@@ -106,7 +106,7 @@ def _inside(p: Parameters, part: str) -> tuple[str, str, tuple[str, ...]]:
 def _alone(p: Parameters, part: str) -> tuple[str, str, tuple[str, ...]]:
     from amaranth.back import verilog
 
-    from codesign.hardware.rtl.array import Array, ProcessingElement, element_ports
+    from codesign.hardware.rtl.array import Array, ProcessingElement, element_ports, row_text
     from codesign.hardware.rtl.dma import DmaRead, DmaWrite
     from codesign.hardware.rtl.memory import Scratchpad
     from codesign.hardware.rtl.registers import WriteBus
@@ -134,7 +134,7 @@ def _alone(p: Parameters, part: str) -> tuple[str, str, tuple[str, ...]]:
                 array.ones,
             ]
             ports += [*array.group, *array.column_window, *array.slot, *array.total, array.some]
-            boxes = array.verilog() + _element_box(p, *element_ports(p))
+            boxes = array.columns_verilog() + row_text(p) + _element_box(p, *element_ports(p))
         elif part == "crossbar":
             made, ports = scratchpad, [*pad[0], *pad[1]]
             boxes = turns_text(scratchpad) + scratchpad.bank[0].black_box()

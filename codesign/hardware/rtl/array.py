@@ -240,9 +240,9 @@ class Array(Elaboratable):
             m.d.sync += [self.total[x].eq(column.sum), self.some[x].eq(on.any())]
         return m
 
-    def verilog(self) -> str:
-        """The modules that it has many of, each once: a row of elements, the sum of a column."""
-        return row_text(self.p) + (self.columns[0].verilog() if self.columns else "")
+    def columns_verilog(self) -> str:
+        """The module that sums a column, where there is one."""
+        return self.columns[0].verilog() if self.columns else ""
 
     def _masks(self, m: Module, w: Wires, name: str) -> dict[str, Signal]:
         """By column: it is in use in a full row, in the last row; partial sums on the line are for it."""
