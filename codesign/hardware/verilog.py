@@ -88,7 +88,9 @@ def generate(p: Parameters) -> Netlist:
     if element.memory is not None:
         rams.append((element.memory, p.pes))
     array = machine.unit.array
-    around = plain_names(text) + turns_text(machine.scratchpad) + machine.unit.slots[0].verilog() + array.columns_verilog()
+    around = (
+        plain_names(text) + turns_text(machine.scratchpad) + machine.unit.slots[0].verilog() + array.columns_verilog()
+    )
     row = plain_names(inside) + row_text(p)
     local = "" if element.memory is None else element.memory.verilog()
     return Netlist(
