@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from codesign.cost.zigzag.accelerator import Accelerator, accelerator_from_zigzag
-from codesign.cost.zigzag.layer import UnrolledLayer, unrolling_of
+from codesign.cost.zigzag.layer import UnrolledLayer
 from codesign.formats.documents import parse_yaml
-from codesign.formats.zigzag.problem import computation_from_zigzag
+from experiments.zigzag_optimum import unrolled
 from tests.reference_data import REFERENCE, supporting_files
 
 DIRECTIONS = ("rd_out_to_low", "wr_in_by_low", "rd_out_to_high", "wr_in_by_high")
@@ -41,28 +41,10 @@ def read_accelerator(name: str) -> Accelerator:
     return accelerator_from_zigzag(value, str(path))
 
 
-def workload(recorded: dict[str, Any]) -> list[dict[str, Any]]:
-    """The workload file of a recorded layer."""
-    entry = {
-        "name": recorded["layer"],
-        "equation": recorded["equation"],
-        "dimension_relations": [f"{i}={recorded['stride']}*o{i[1]}+1*f{i[1]}" for i in ("ix", "iy")],
-        "loop_dims": list(recorded["loop_dims"]),
-        "loop_sizes": list(recorded["loop_dims"].values()),
-        "operand_precision": recorded["precision_bits"],
-    }
-    return [entry]
-
-
 def read_layer(path: Path) -> ReferenceLayer:
     """A layer file."""
     recorded = json.loads(path.read_text())
-    layer = UnrolledLayer(
-        computation_from_zigzag(workload(recorded)),
-        read_accelerator(recorded["accelerator"]),
-        unrolling_of(recorded["spatial_used"]),
-    )
-    return ReferenceLayer(layer, recorded)
+    return ReferenceLayer(unrolled(recorded, REFERENCE / "zigzag" / "inputs"), recorded)
 
 
 def loops_of(order: list[list[Any]]) -> tuple[tuple[str, int], ...]:

@@ -127,13 +127,18 @@ def _map_zigzag(
     files: list[str] | None, sources: Sources, search: MapSearch, timing: TimingRequest, output: Output
 ) -> None:
     from codesign.cli.map_zigzag import map_orders
+    from codesign.mappers.loop_order.exact_orders import ExactOrders
     from codesign.mappers.loop_order.loma import LomaMapper
     from codesign.mappers.loop_order.salsa import SalsaMapper
 
-    searcher = search.searcher(DEFAULT_MAPPER)
-    if not isinstance(searcher, (SalsaMapper, LomaMapper)):
-        raise UserError(f"--semantics zigzag needs the mapper salsa or loma, got {search.mapper or DEFAULT_MAPPER!r}")
-    unread = {f: p for f, p in given_flags(search).items() if f in ("--imperfect", "--pad", "--free-bypass", "--reuse")}
+    exact = search.mapper == "exact"
+    searcher = ExactOrders() if exact else search.searcher(DEFAULT_MAPPER)
+    if not isinstance(searcher, (ExactOrders, SalsaMapper, LomaMapper)):
+        raise UserError(
+            f"--semantics zigzag needs the mapper salsa, loma or exact, got {search.mapper or DEFAULT_MAPPER!r}"
+        )
+    without = ("--imperfect", "--pad", "--free-bypass", "--reuse", *(("--option",) if exact else ()))
+    unread = {f: p for f, p in given_flags(search).items() if f in without}
     given = {**given_flags(sources), **unread, "--timing": timing.event}
     refuse(given, "--semantics zigzag", hint="give ZigZag's files")
     map_orders(files or [], searcher, search, output)

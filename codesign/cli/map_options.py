@@ -70,7 +70,7 @@ class MapSearch:
     semantics: Annotated[
         str,
         typer.Option(
-            help="What costs mean: timeloop, zigzag (ZigZag's files; mappers salsa and loma) or accelforge (AccelForge's files; exact uneven mappings)."
+            help="What costs mean: timeloop, zigzag (ZigZag's files; mappers salsa, loma and exact) or accelforge (AccelForge's files; exact uneven mappings)."
         ),
     ] = TIMELOOP
     certificate: Annotated[

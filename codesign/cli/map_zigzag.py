@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from codesign.core.goals import Objective
     from codesign.cost.zigzag.layer import UnrolledLayer
     from codesign.formats.documents import Document, Kind
+    from codesign.mappers.loop_order.exact_orders import ExactOrders
     from codesign.mappers.loop_order.loma import LomaMapper
     from codesign.mappers.loop_order.salsa import SalsaMapper
     from codesign.mappers.loop_order.zigzag_search import OrderResult
 
 
 def map_orders(
-    files: Sequence[str], searcher: "SalsaMapper | LomaMapper", search: "MapSearch", output: "Output"
+    files: Sequence[str], searcher: "SalsaMapper | LomaMapper | ExactOrders", search: "MapSearch", output: "Output"
 ) -> None:
     """Find, print and write the best loop order."""
     goal = search.goal
@@ -123,5 +124,5 @@ def _print(result: "OrderResult") -> None:
         )
     typer.echo(
         f"{result.evaluated:,} of {result.orders:,} orders scored in {result.seconds:.2f} s ({result.engine}); "
-        f"proof: {result.proof.value}"
+        f"proof: {result.proof.value}" + (f", gap {result.gap:.3%}" if result.gap is not None else "")
     )

@@ -57,6 +57,7 @@ def report_data(study: Study, space: str | None = None) -> dict[str, Any]:
     for number, built in read_built(study.folder).items():
         if int(number) in designs:
             designs[int(number)]["built"] = built
+    mappings = read_mapping_front(study.folder)
     return {
         "config": study.config,
         "versions": study.versions,
@@ -67,7 +68,7 @@ def report_data(study: Study, space: str | None = None) -> dict[str, Any]:
         "trials": [_trial_json(study, t, t.number in front) for t in study.trials],
         "curve": curve,
         "proof": read_proof(study.folder),
-        "compromises": (read_mapping_front(study.folder) or {}).get("front", []),
+        "compromises": [] if mappings is None else [c.to_json() for c in mappings.compromises],
         "reference": None if reference is None else list(reference),
         "designs": {str(number): data for number, data in designs.items()},
         "note": maker.note,

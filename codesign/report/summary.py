@@ -171,8 +171,9 @@ def _trust(study: Study, knee: Trial, designs: Mapping[int, Mapping[str, Any]], 
     sentences = [_proofs(designs.get(knee.number)), *_what_is_known(study, space_size)]
     sentences += constant_objectives(study)
     mappings = read_mapping_front(study.folder)
-    if mappings is not None and mappings.get("sentence"):
-        sentences.append(f"{mappings['sentence'][:1].upper()}{mappings['sentence'][1:]}.")
+    if mappings is not None:
+        words = mappings.sentence()
+        sentences.append(f"{words[:1].upper()}{words[1:]}.")
     sentences.append(_worst_cases(study, knee))
     bad = sum(not study.is_valid(t) for t in study.trials)
     if bad:

@@ -54,6 +54,11 @@ class Compromise:
         """Plain values."""
         return {"trial": self.trial, "point": self.point, "metrics": self.metrics}
 
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> "Compromise":
+        """The inverse of `to_json`."""
+        return cls(value["trial"], value["point"], value["metrics"])
+
 
 @final
 @dataclass(frozen=True)
@@ -81,6 +86,12 @@ class MappingFront:
             "proven": self.proven,
             "front": [c.to_json() for c in self.compromises],
         }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> "MappingFront":
+        """The inverse of `to_json`."""
+        compromises = tuple(Compromise.from_json(c) for c in value["front"])
+        return cls(compromises, value["designs"], value["skipped"], value["proven"])
 
     def sentence(self) -> str:
         """The front in words."""
@@ -191,8 +202,18 @@ def write_mapping_front(found: MappingFront, folder: Path) -> Path:
     return path
 
 
-def read_mapping_front(folder: Path) -> dict[str, Any] | None:
-    """What `write_mapping_front` wrote; None where there is none."""
+def read_mapping_front(folder: Path) -> MappingFront | None:
+    """What `write_mapping_front` wrote; None where there is none.
+
+    Raises:
+        UserError: The file is damaged.
+    """
     path = folder / MAPPING_FRONT_FILE
-    found = read_structured(path) if path.exists() else None
-    return found if isinstance(found, dict) else None
+    if not path.exists():
+        return None
+    try:
+        return MappingFront.from_json(read_structured(path))
+    except (KeyError, TypeError) as error:
+        raise UserError(
+            "is not a front over designs and mappings", where=str(path), hint="delete it; `explore` writes it anew"
+        ) from error

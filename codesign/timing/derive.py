@@ -84,6 +84,356 @@ def _cycles(words: float, bandwidth: float, round_up: int) -> float:
     return np.ceil(cycles - _EPSILON) if round_up == 1 else cycles
 
 
+class _Steps(NamedTuple):
+    """The loops of a plan: loop 0 is the (single) phase, the others are temporal loops whose tiles are events.
+
+    Attributes:
+        of_loop: Loop of the plan that each loop of the nest is, -1 for none.
+        factors: ``1 x S`` iterations of the loops of the plan.
+        granule: Iterations of the temporal loops inside a step.
+        steps: How many there are.
+        ways: ``S + 1`` ways to enter a step: 0 the start, ``1 + l`` an advance of loop l of the plan.
+    """
+
+    of_loop: IntArray
+    factors: IntArray
+    granule: int
+    steps: int
+    ways: int
+
+
+@njit
+def _steps(kernel: Kernel, nest: Nest, count: int, machine: Machine) -> _Steps:
+    place = 0
+    for v in range(nest.position.shape[0]):
+        for t in range(nest.position.shape[1]):
+            if machine.level_int[v, EVENTS] == 1 and nest.position[v, t] != BYPASSED:
+                place = max(place, nest.position[v, t])
+    of_loop = np.full(count + 1, -1, np.int64)
+    n_loops = 1
+    granule, steps = 1, 1
+    for i in range(count):
+        if nest.loops[i, KIND] == TEMPORAL:
+            if i < place:
+                of_loop[i] = n_loops
+                n_loops += 1
+                steps *= nest.loops[i, FACTOR]
+            else:
+                granule *= nest.loops[i, FACTOR]
+    factors = np.ones((1, n_loops), np.int64)
+    for i in range(count):
+        if of_loop[i] >= 0:
+            factors[0, of_loop[i]] = nest.loops[i, FACTOR]
+    return _Steps(of_loop, factors, granule, steps, n_loops + 1)
+
+
+class _Processes(NamedTuple):
+    """The processes of a plan while they are put down, room for all: as in `Plan`, and ``role`` as `derive` returns it."""
+
+    kind: IntArray
+    resource: IntArray
+    depth: IntArray
+    by_step: IntArray
+    source: IntArray
+    early: FloatArray
+    latency: FloatArray
+    revisit: IntArray
+    active: IntArray
+    duration: FloatArray
+    share: FloatArray
+    needs: IntArray
+    role: IntArray
+
+
+@njit
+def _no_processes(n_levels: int, n_tensors: int, ways: int) -> _Processes:
+    room = 2 * n_levels * n_tensors + 2
+    sides = 2 + 2 * n_levels
+    return _Processes(
+        np.zeros(room, np.int64),
+        np.full((room, sides), NOTHING, np.int64),
+        np.full(room, 2, np.int64),
+        np.zeros(room, np.int64),
+        np.full(room, NOTHING, np.int64),
+        np.zeros(room),
+        np.zeros(room),
+        np.zeros(room, np.int64),
+        np.zeros((room, 1, ways), np.int64),
+        np.zeros((room, 1, ways)),
+        np.zeros((room, 1, ways, sides)),
+        np.zeros((room, room), np.int64),
+        np.zeros((room, 3), np.int64),
+    )
+
+
+class _Words(NamedTuple):
+    """What the ports of the levels carry.
+
+    Attributes:
+        buffers: ``L`` tiles a level holds: two where they fit, unless the table says how many.
+        streamed: ``L x 2`` words read and written (by width) that stream while the array works: all but those of events.
+        moved: Room for `moved_words`.
+    """
+
+    buffers: IntArray
+    streamed: FloatArray
+    moved: IntArray
+
+
+@njit
+def _words(kernel: Kernel, nest: Nest, count: int, machine: Machine) -> _Words:
+    n_levels, n_tensors = nest.position.shape
+    counts = kernel.counts
+    buffers = np.ones(n_levels, np.int64)
+    streamed = np.zeros((n_levels, 2))
+    for v in range(n_levels):
+        bits = 0
+        for t in range(n_tensors):
+            if nest.position[v, t] != BYPASSED:
+                bits += counts[v, t, TILE] * kernel.element_bits[v, t]
+                given = counts[v, t, GIVEN] / kernel.use[v, INSTANCES]
+                streamed[v, 0] += kernel.pair[v, t, _WIDTH] * (counts[v, t, READS] + given)
+                streamed[v, 1] += kernel.pair[v, t, _WIDTH] * (counts[v, t, UPDATES] + counts[v, t, FILLS])
+        fits = 2 * bits <= kernel.level_int[v, _CAPACITY]
+        asked = machine.level_int[v, BUFFERS]
+        buffers[v] = asked if asked > 0 else (2 if fits else 1)
+    return _Words(buffers, streamed, np.zeros(max(count, 1), np.int64))
+
+
+@njit
+def _on_entering(way: int, full: int, moved: IntArray, steps: _Steps, retained: bool) -> int:
+    """Words of a tile that move when a step is entered this way; all of them where nothing is `retained`."""
+    if way == 0:
+        return full
+    words = 0
+    for i in range(len(moved)):
+        if steps.of_loop[i] == way - 1:
+            words = moved[i] if retained else full
+    return words
+
+
+@njit
+def _every_step(p: _Processes, k: int, ways: int, cycles: float, held: float) -> None:
+    """Process k runs on entering every step, `cycles` long, and holds its own resource for `held`."""
+    for way in range(ways):
+        if way != 1:
+            p.active[k, 0, way] = 1
+            p.duration[k, 0, way] = cycles
+            p.share[k, 0, way, 0] = held
+
+
+@njit
+def _revisited(kernel: Kernel, nest: Nest, v: int, t: int, steps: _Steps) -> int:
+    """Bit set of the loops past whose first iteration level v meets sums again.
+
+    Only tiles that were here before bring partial sums: a reduction loop outside a loop that moves the tile.
+    """
+    i = kernel.outside[nest.position[v, t], _NEAREST]
+    while i >= 0 and kernel.motion[t, nest.loops[i, DIM], 0] < 0:
+        i = kernel.outside[i, _NEAREST]
+    found = 0
+    while i >= 0:
+        if kernel.motion[t, nest.loops[i, DIM], 0] < 0:
+            found |= 1 << steps.of_loop[i]
+        i = kernel.outside[i, _NEAREST]
+    return found
+
+
+@njit
+def _load(
+    p: _Processes,
+    k: int,
+    kernel: Kernel,
+    nest: Nest,
+    machine: Machine,
+    steps: _Steps,
+    words: _Words,
+    t: int,
+    outer: int,
+    v: int,
+) -> None:
+    """Put down process k: tiles of tensor t move from level `outer` to level v."""
+    is_output = t == nest.position.shape[1] - 1
+    pair, counts = kernel.pair, kernel.counts
+    full = moved_words(kernel, nest, v, t, words.moved)
+    sent = 1.0 * counts[outer, t, READS]
+    arrives = 1.0 * counts[v, t, FILLS]
+    given = counts[v, t, GIVEN] / kernel.use[v, INSTANCES]
+    p.kind[k], p.depth[k] = LOAD, words.buffers[v]
+    p.role[k, 0], p.role[k, 1], p.role[k, 2] = t, v, 1 if is_output else 0
+    p.early[k], p.latency[k] = machine.level[v, EARLY], machine.level[outer, LATENCY]
+    p.resource[k, 0], p.resource[k, 1] = 2 * outer, 2 * v + 1
+    if given > 0.0:
+        p.resource[k, 2] = 2 * v
+    if is_output:
+        p.revisit[k] = _revisited(kernel, nest, v, t, steps)
+    retained = machine.level_int[v, RETAIN] == 1 or is_output
+    start = machine.level[outer, READ_START] + machine.level[v, WRITE_START]
+    for way in range(steps.ways):
+        n = _on_entering(way, full, words.moved, steps, retained)
+        if n == 0:
+            continue
+        p.active[k, 0, way] = 1
+        per_child = sent / arrives if retained else max(1.0, sent / arrives)
+        read = _cycles(n * pair[outer, t, _WIDTH] * per_child, kernel.level[outer, _READ_BANDWIDTH], machine.round_up)
+        write = _cycles(n * pair[v, t, _WIDTH], kernel.level[v, _WRITE_BANDWIDTH], machine.round_up)
+        p.duration[k, 0, way] = max(read, write) + start
+        p.share[k, 0, way, 0] = read + start
+        p.share[k, 0, way, 1] = write
+        if given > 0.0:
+            lent = n * pair[v, t, _WIDTH] * given / arrives
+            p.share[k, 0, way, 2] = _cycles(lent, kernel.level[v, _READ_BANDWIDTH], machine.round_up)
+    words.streamed[outer, 0] -= sent * pair[outer, t, _WIDTH]
+    words.streamed[v, 0] -= given * pair[v, t, _WIDTH]
+    words.streamed[v, 1] -= arrives * pair[v, t, _WIDTH]
+
+
+@njit
+def _loads(
+    p: _Processes,
+    n: int,
+    kernel: Kernel,
+    nest: Nest,
+    machine: Machine,
+    steps: _Steps,
+    words: _Words,
+    innermost: IntArray,
+) -> int:
+    """Put down the loads of every tensor, outer levels first; returns how many processes there are then.
+
+    `innermost` receives each tensor's last load.
+    """
+    n_levels, n_tensors = nest.position.shape
+    issuer = n - 1 if n > 0 else NOTHING
+    for t in range(n_tensors):
+        outer = NOTHING
+        before = issuer
+        for v in range(n_levels):
+            if nest.position[v, t] == BYPASSED:
+                continue
+            if outer == NOTHING:
+                outer = v
+                continue
+            if machine.level_int[v, EVENTS] == 0:
+                break
+            if t < n_tensors - 1 or kernel.counts[v, t, FILLS] > 0:
+                _load(p, n, kernel, nest, machine, steps, words, t, outer, v)
+                p.source[n] = before
+                before = innermost[t] = n
+                n += 1
+            outer = v
+    return n
+
+
+@njit
+def _store(
+    p: _Processes,
+    k: int,
+    kernel: Kernel,
+    nest: Nest,
+    machine: Machine,
+    steps: _Steps,
+    words: _Words,
+    inner: int,
+    v: int,
+) -> None:
+    """Put down process k: tiles of the output move from level `inner` to level v."""
+    output = nest.position.shape[1] - 1
+    pair, counts = kernel.pair, kernel.counts
+    full = moved_words(kernel, nest, inner, output, words.moved)
+    p.kind[k], p.depth[k] = STORE, words.buffers[inner]
+    p.by_step[k] = machine.level_int[inner, BY_STEP]
+    p.role[k, 0], p.role[k, 1] = output, inner
+    p.latency[k] = machine.level[v, LATENCY]
+    p.resource[k, 0] = 2 * v + 1
+    old = 0.0
+    if counts[inner, output, FILLS] == 0 and counts[v, output, READS] > 0:
+        p.resource[k, 1] = 2 * v  # sums of several children are added up here: the old value is read
+        old = 1.0 * counts[v, output, READS]
+    start = machine.level[v, WRITE_START] + machine.level[inner, READ_START]
+    for way in range(steps.ways):
+        n = _on_entering(way, full, words.moved, steps, True)
+        if n == 0:
+            continue
+        p.active[k, 0, way] = 1
+        wide = n * pair[v, output, _WIDTH] / (counts[inner, output, FILLS] + kernel.use[inner, SHARE])
+        write = _cycles(wide * counts[v, output, UPDATES], kernel.level[v, _WRITE_BANDWIDTH], machine.round_up)
+        p.duration[k, 0, way] = write + start
+        p.share[k, 0, way, 0] = write + start
+        if old > 0.0:
+            read = _cycles(wide * old, kernel.level[v, _READ_BANDWIDTH], machine.round_up)
+            p.share[k, 0, way, 1] = read
+            p.duration[k, 0, way] = max(p.duration[k, 0, way], read + start)
+    words.streamed[v, 1] -= counts[v, output, UPDATES] * pair[v, output, _WIDTH]
+    if old > 0.0:
+        words.streamed[v, 0] -= old * pair[v, output, _WIDTH]
+
+
+@njit
+def _stores(p: _Processes, n: int, kernel: Kernel, nest: Nest, machine: Machine, steps: _Steps, words: _Words) -> int:
+    """Put down the stores of the output, inner boundaries first; returns how many processes there are then."""
+    n_levels, n_tensors = nest.position.shape
+    output = n_tensors - 1
+    limit = n_levels
+    for v in range(n_levels):  # words stream from the first level on whose tiles are no events
+        if nest.position[v, output] != BYPASSED and machine.level_int[v, EVENTS] == 0:
+            limit = min(limit, v)
+    inner, below = NOTHING, NOTHING
+    for v in range(limit - 1, -1, -1):
+        if nest.position[v, output] == BYPASSED:
+            continue
+        if inner != NOTHING:
+            _store(p, n, kernel, nest, machine, steps, words, inner, v)
+            p.source[n] = below
+            below = n
+            n += 1
+        inner = v
+    return n
+
+
+@njit
+def _array(p: _Processes, c: int, kernel: Kernel, machine: Machine, steps: _Steps, streamed: FloatArray) -> None:
+    """Put down process c, the array's step: its own cycles, or those of the ports it streams through."""
+    n_levels = len(streamed)
+    p.kind[c], p.resource[c, 0] = COMPUTE, 2 * n_levels
+    p.role[c, 0] = ARRAY
+    cycles = 1.0 * steps.granule
+    side = 1
+    for v in range(n_levels):
+        for way in range(2):
+            words = streamed[v, way] / steps.steps
+            bandwidth = kernel.level[v, way]
+            if words < _EPSILON or bandwidth <= 0.0:
+                continue
+            busy = _cycles(words, bandwidth, machine.round_up)
+            cycles = max(cycles, busy)
+            p.resource[c, side] = 2 * v + way
+            p.share[c, 0, :, side] = busy
+            side += 1
+    fill = machine.whole[FILL_DRAIN]
+    whole = machine.round_up == 1 or fill > 0.0
+    _every_step(p, c, steps.ways, cycles + fill, (cycles if whole else 1.0 * steps.granule) + fill)
+
+
+@njit
+def _share_ports(p: _Processes, n: int, machine: Machine) -> None:
+    """Reads and writes of a shared port follow each other."""
+    n_levels = len(machine.level_int)
+    sides = p.resource.shape[1]
+    for k in range(n):
+        for s in range(sides):
+            r = p.resource[k, s]
+            if r >= 0 and r < 2 * n_levels and r % 2 == 1 and machine.level_int[r // 2, SHARED_PORT] == 1:
+                p.resource[k, s] = r - 1
+        for s in range(1, sides):
+            for earlier in range(s):
+                if p.resource[k, s] >= 0 and p.resource[k, s] == p.resource[k, earlier]:
+                    for way in range(p.share.shape[2]):
+                        p.share[k, 0, way, earlier] += p.share[k, 0, way, s]
+                        p.duration[k, 0, way] = max(p.duration[k, 0, way], p.share[k, 0, way, earlier])
+                    p.resource[k, s] = NOTHING
+
+
 @njit
 def derive(kernel: Kernel, nest: Nest, count: int, machine: Machine) -> tuple[Plan, IntArray]:
     """The plan of a mapping that `score` has just found valid on `kernel`.
@@ -94,256 +444,34 @@ def derive(kernel: Kernel, nest: Nest, count: int, machine: Machine) -> tuple[Pl
         outside the innermost buffer whose tiles are events. Resources: ``2 v`` and ``2 v + 1`` the read and write port
         of level v (equal where shared), ``2 L`` the array, ``2 L + 1`` the host.
     """
-    loops, position, outside, counts = nest.loops, nest.position, kernel.outside, kernel.counts
-    n_levels, n_tensors = position.shape
-    output = n_tensors - 1
-    level_int, level, pair = machine.level_int, machine.level, kernel.pair
-    # ---- which loops are steps ----------------------------------------------------------------------------------------
-    place = 0
-    for v in range(n_levels):
-        for t in range(n_tensors):
-            if level_int[v, EVENTS] == 1 and position[v, t] != BYPASSED:
-                place = max(place, position[v, t])
-    step_loop = np.full(count + 1, -1, np.int64)  # loop of the plan that a loop of the nest is
-    n_loops = 1
-    granule, steps = 1, 1
-    for i in range(count):
-        if loops[i, KIND] == TEMPORAL:
-            if i < place:
-                step_loop[i] = n_loops
-                n_loops += 1
-                steps *= loops[i, FACTOR]
-            else:
-                granule *= loops[i, FACTOR]
-    factors = np.ones((1, n_loops), np.int64)
-    for i in range(count):
-        if step_loop[i] >= 0:
-            factors[0, step_loop[i]] = loops[i, FACTOR]
-    # ---- arrays of the plan --------------------------------------------------------------------------------------------
-    room = 2 * n_levels * n_tensors + 2
-    sides = 2 + 2 * n_levels
-    ways = n_loops + 1
-    kind = np.zeros(room, np.int64)
-    resource = np.full((room, sides), NOTHING, np.int64)
-    depth = np.full(room, 2, np.int64)
-    by_step = np.zeros(room, np.int64)
-    source = np.full(room, NOTHING, np.int64)
-    early, latency = np.zeros(room), np.zeros(room)
-    stream, revisit = np.zeros(room, np.int64), np.zeros(room, np.int64)
-    active = np.zeros((room, 1, ways), np.int64)
-    duration = np.zeros((room, 1, ways))
-    share = np.zeros((room, 1, ways, sides))
-    needs = np.zeros((room, room), np.int64)
-    role = np.zeros((room, 3), np.int64)
-    array, host = 2 * n_levels, 2 * n_levels + 1
+    n_levels, n_tensors = nest.position.shape
+    steps = _steps(kernel, nest, count, machine)
+    words = _words(kernel, nest, count, machine)
+    p = _no_processes(n_levels, n_tensors, steps.ways)
     n = 0
-    issuer = NOTHING
     if machine.whole[ISSUE] > 0.0:
-        issuer = n
-        kind[n], resource[n, 0], depth[n] = LOAD, host, machine.queue
-        role[n, 0] = ISSUER
-        for way in range(ways):
-            if way != 1:
-                active[n, 0, way] = 1
-                duration[n, 0, way] = machine.whole[ISSUE]
-                share[n, 0, way, 0] = -1.0
-        n += 1
-    # buffers: two where they fit, unless the table says how many
-    buffers = np.ones(n_levels, np.int64)
-    for v in range(n_levels):
-        bits = 0
-        for t in range(n_tensors):
-            if position[v, t] != BYPASSED:
-                bits += counts[v, t, TILE] * kernel.element_bits[v, t]
-        fits = 2 * bits <= kernel.level_int[v, _CAPACITY]
-        buffers[v] = level_int[v, BUFFERS] if level_int[v, BUFFERS] > 0 else (2 if fits else 1)
-    # words that are not moved by events stream while the array works
-    streamed = np.zeros((n_levels, 2))
-    for v in range(n_levels):
-        for t in range(n_tensors):
-            if position[v, t] != BYPASSED:
-                given = counts[v, t, GIVEN] / kernel.use[v, INSTANCES]
-                streamed[v, 0] += pair[v, t, _WIDTH] * (counts[v, t, READS] + given)
-                streamed[v, 1] += pair[v, t, _WIDTH] * (counts[v, t, UPDATES] + counts[v, t, FILLS])
-    moved = np.zeros(max(count, 1), np.int64)
+        p.kind[0], p.resource[0, 0], p.depth[0] = LOAD, 2 * n_levels + 1, machine.queue
+        p.role[0, 0] = ISSUER
+        _every_step(p, 0, steps.ways, machine.whole[ISSUE], -1.0)
+        n = 1
+    issuers = n
     innermost = np.full(n_tensors, NOTHING, np.int64)
-    # ---- loads ----------------------------------------------------------------------------------------------------------
-    for t in range(n_tensors):
-        outer = NOTHING
-        before = issuer
-        for v in range(n_levels):
-            if position[v, t] == BYPASSED:
-                continue
-            if outer == NOTHING:
-                outer = v
-                continue
-            if level_int[v, EVENTS] == 0:
-                break
-            full = moved_words(kernel, nest, v, t, moved)
-            sent = 1.0 * counts[outer, t, READS]
-            arrives = 1.0 * counts[v, t, FILLS]
-            if t == output and arrives == 0.0:
-                outer = v
-                continue
-            given = counts[v, t, GIVEN] / kernel.use[v, INSTANCES]
-            k = n
-            n += 1
-            kind[k], depth[k], source[k] = LOAD, buffers[v], before
-            role[k, 0], role[k, 1], role[k, 2] = t, v, 1 if t == output else 0
-            early[k], latency[k] = level[v, EARLY], level[outer, LATENCY]
-            resource[k, 0], resource[k, 1] = 2 * outer, 2 * v + 1
-            if given > 0.0:
-                resource[k, 2] = 2 * v
-            if t == output:
-                # only tiles that were here before bring partial sums: a reduction loop outside a loop that moves the tile
-                i = outside[position[v, t], _NEAREST]
-                while i >= 0 and kernel.motion[t, loops[i, DIM], 0] < 0:
-                    i = outside[i, _NEAREST]
-                while i >= 0:
-                    if kernel.motion[t, loops[i, DIM], 0] < 0:
-                        revisit[k] |= 1 << step_loop[i]
-                    i = outside[i, _NEAREST]
-            for way in range(ways):
-                words = 0
-                if way == 0:
-                    words = full
-                elif way > 1:
-                    for i in range(count):
-                        if step_loop[i] == way - 1:
-                            words = moved[i]
-                            if level_int[v, RETAIN] == 0 and t != output:
-                                words = full
-                if words == 0:
-                    continue
-                active[k, 0, way] = 1
-                if level_int[v, RETAIN] == 0 and t != output:
-                    read = words * pair[outer, t, _WIDTH] * max(1.0, sent / arrives)
-                    write = words * pair[v, t, _WIDTH]
-                else:
-                    read = words * pair[outer, t, _WIDTH] * sent / arrives
-                    write = words * pair[v, t, _WIDTH]
-                lent = words * pair[v, t, _WIDTH] * given / arrives
-                read_cycles = _cycles(read, kernel.level[outer, _READ_BANDWIDTH], machine.round_up)
-                write_cycles = _cycles(write, kernel.level[v, _WRITE_BANDWIDTH], machine.round_up)
-                start = level[outer, READ_START] + level[v, WRITE_START]
-                duration[k, 0, way] = max(read_cycles, write_cycles) + start
-                share[k, 0, way, 0] = read_cycles + start
-                share[k, 0, way, 1] = write_cycles
-                if given > 0.0:
-                    share[k, 0, way, 2] = _cycles(lent, kernel.level[v, _READ_BANDWIDTH], machine.round_up)
-            streamed[outer, 0] -= sent * pair[outer, t, _WIDTH]
-            streamed[v, 0] -= given * pair[v, t, _WIDTH]
-            streamed[v, 1] -= arrives * pair[v, t, _WIDTH]
-            before = k
-            innermost[t] = k
-            outer = v
-    # ---- the array -------------------------------------------------------------------------------------------------------
-    c = n
-    n += 1
-    kind[c], resource[c, 0] = COMPUTE, array
-    role[c, 0] = ARRAY
-    # ---- stores, inner boundaries first ----------------------------------------------------------------------------------
-    inner = NOTHING
-    below = NOTHING
-    first_store = NOTHING
-    limit = n_levels
-    for v in range(n_levels):  # words stream from the first level on whose tiles are no events
-        if position[v, output] != BYPASSED and level_int[v, EVENTS] == 0:
-            limit = min(limit, v)
-    for v in range(n_levels - 1, -1, -1):
-        if position[v, output] == BYPASSED or v >= limit:
-            continue
-        if inner == NOTHING:
-            inner = v
-            continue
-        words_total = counts[inner, output, FILLS] + kernel.use[inner, SHARE]
-        moved_words(kernel, nest, inner, output, moved)
-        k = n
-        n += 1
-        kind[k], depth[k], source[k] = STORE, buffers[inner], below
-        by_step[k] = level_int[inner, BY_STEP]
-        role[k, 0], role[k, 1] = output, inner
-        latency[k] = level[v, LATENCY]
-        resource[k, 0] = 2 * v + 1
-        old = 0.0
-        if counts[inner, output, FILLS] == 0 and counts[v, output, READS] > 0:
-            resource[k, 1] = 2 * v  # sums of several children are added up here: the old value is read
-            old = 1.0 * counts[v, output, READS]
-        for way in range(ways):
-            words = 0
-            if way == 0:
-                words = counts[inner, output, TILE]
-            elif way > 1:
-                for i in range(count):
-                    if step_loop[i] == way - 1:
-                        words = moved[i]
-            if words == 0:
-                continue
-            active[k, 0, way] = 1
-            wide = words * pair[v, output, _WIDTH] / words_total
-            write_cycles = _cycles(
-                wide * counts[v, output, UPDATES], kernel.level[v, _WRITE_BANDWIDTH], machine.round_up
-            )
-            start = level[v, WRITE_START] + level[inner, READ_START]
-            duration[k, 0, way] = write_cycles + start
-            share[k, 0, way, 0] = write_cycles + start
-            if old > 0.0:
-                read_cycles = _cycles(wide * old, kernel.level[v, _READ_BANDWIDTH], machine.round_up)
-                share[k, 0, way, 1] = read_cycles
-                duration[k, 0, way] = max(duration[k, 0, way], read_cycles + start)
-        streamed[v, 1] -= counts[v, output, UPDATES] * pair[v, output, _WIDTH]
-        if old > 0.0:
-            streamed[v, 0] -= old * pair[v, output, _WIDTH]
-        if first_store == NOTHING:
-            first_store = k
-        below = k
-        inner = v
-    # ---- the array's step: its own cycles, or those of the ports it streams through ------------------------------------------
-    cycles = 1.0 * granule
-    side = 1
-    for v in range(n_levels):
-        for way in range(2):
-            words = streamed[v, way] / steps
-            bandwidth = kernel.level[v, way]
-            if words < _EPSILON or bandwidth <= 0.0:
-                continue
-            busy = _cycles(words, bandwidth, machine.round_up)
-            cycles = max(cycles, busy)
-            resource[c, side] = 2 * v + way
-            for w in range(ways):
-                share[c, 0, w, side] = busy
-            side += 1
-    for way in range(ways):
-        if way != 1:
-            active[c, 0, way] = 1
-            duration[c, 0, way] = cycles + machine.whole[FILL_DRAIN]
-            share[c, 0, way, 0] = granule + machine.whole[FILL_DRAIN]
-    if machine.round_up == 1 or machine.whole[FILL_DRAIN] > 0.0:
-        for way in range(ways):
-            share[c, 0, way, 0] = duration[c, 0, way]
+    c = _loads(p, n, kernel, nest, machine, steps, words, innermost)
+    n = _stores(p, c + 1, kernel, nest, machine, steps, words)
+    _array(p, c, kernel, machine, steps, words.streamed)
     for t in range(n_tensors):
         if innermost[t] >= 0:
-            needs[c, innermost[t]] = 1
-    if first_store >= 0:
-        needs[c, first_store] = 1
-    if issuer >= 0:
-        needs[c, issuer] = 1
-    for k in range(n):
-        for s in range(sides):
-            r = resource[k, s]
-            if r >= 0 and r < array and r % 2 == 1 and level_int[r // 2, SHARED_PORT] == 1:
-                resource[k, s] = r - 1
-        for s in range(1, sides):  # reads and writes of a shared port follow each other
-            for earlier in range(s):
-                if resource[k, s] >= 0 and resource[k, s] == resource[k, earlier]:
-                    for way in range(ways):
-                        share[k, 0, way, earlier] += share[k, 0, way, s]
-                        duration[k, 0, way] = max(duration[k, 0, way], share[k, 0, way, earlier])
-                    resource[k, s] = NOTHING
+            p.needs[c, innermost[t]] = 1
+    if n > c + 1:
+        p.needs[c, c + 1] = 1
+    if issuers > 0:
+        p.needs[c, 0] = 1
+    _share_ports(p, n, machine)
     plan = Plan(
-        factors, 0, kind[:n].copy(), resource[:n].copy(), depth[:n].copy(), by_step[:n].copy(), source[:n].copy(),
-        early[:n].copy(), latency[:n].copy(), stream[:n].copy(), revisit[:n].copy(), active[:n].copy(),
-        duration[:n].copy(), share[:n].copy(), np.zeros((n, 1)), needs[:n, :n].copy(), np.full(n, NOTHING, np.int64),
-        np.zeros(0), np.zeros(0), np.zeros((n, n)), machine.in_flight, np.zeros(n, np.int64), 2 * n_levels + 2,
+        steps.factors, 0, p.kind[:n].copy(), p.resource[:n].copy(), p.depth[:n].copy(), p.by_step[:n].copy(),
+        p.source[:n].copy(), p.early[:n].copy(), p.latency[:n].copy(), np.zeros(n, np.int64), p.revisit[:n].copy(),
+        p.active[:n].copy(), p.duration[:n].copy(), p.share[:n].copy(), np.zeros((n, 1)), p.needs[:n, :n].copy(),
+        np.full(n, NOTHING, np.int64), np.zeros(0), np.zeros(0), np.zeros((n, n)), machine.in_flight,
+        np.zeros(n, np.int64), 2 * n_levels + 2,
     )  # fmt: skip
-    return plan, role[:n].copy()
+    return plan, p.role[:n].copy()

@@ -18,6 +18,7 @@ from experiments import (
     salsa_fig4,
     salsa_fig5,
     salsa_resnet34,
+    zigzag_optimum,
 )
 
 
@@ -112,6 +113,14 @@ def test_salsa_against_the_optimum_of_a_layer(tmp_path: Path) -> None:
     assert set(row["settings"]) == set(salsa_resnet34.SETTINGS)
     for setting in row["settings"].values():
         assert 0 <= setting["hits"] <= 1 and 0 <= setting["mean_excess"] <= setting["worst_excess"]
+
+
+def test_searches_of_orders_against_the_optimum_of_all_orders_and_cuts(tmp_path: Path) -> None:
+    rows = zigzag_optimum.main(zigzag_optimum.parse_args(arguments(tmp_path)))
+    assert json.loads((tmp_path / "results.json").read_text())["layers"] == rows
+    assert rows and {row["proof"] for row in rows} == {"optimal"}
+    assert all(gap >= -1e-9 for row in rows for gap in row["gaps"].values())
+    assert zigzag_optimum.summary(rows)["at_optimum"]["salsa"] == len(rows)
 
 
 def test_searches_of_orders_on_networks(tmp_path: Path) -> None:

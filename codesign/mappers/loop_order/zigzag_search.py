@@ -57,8 +57,9 @@ class OrderResult:
         seconds: Wall-clock time.
         proof: OPTIMAL when every order of the loop prime factors was scored.
         seed: Of the random choices; None when none were made.
-        engine: ``exhaustive`` or ``annealing``.
+        engine: ``exhaustive``, ``annealing`` or ``sweep``.
         orders: Different orders there are.
+        gap: What the proof leaves; None where nothing is proven.
     """
 
     layer: UnrolledLayer
@@ -71,6 +72,7 @@ class OrderResult:
     seed: int | None
     engine: str
     orders: int
+    gap: float | None = None
 
     def to_json(self) -> JsonObject:
         """The form `codesign map --semantics zigzag --format json` prints."""
@@ -78,7 +80,7 @@ class OrderResult:
             "evaluated": self.evaluated,
             "seconds": self.seconds,
             "proof": self.proof.value,
-            "gap": 0.0 if self.proof is Proof.OPTIMAL else None,
+            "gap": 0.0 if self.proof is Proof.OPTIMAL else self.gap,
             "seed": self.seed,
             "engine": self.engine,
             "orders": self.orders,

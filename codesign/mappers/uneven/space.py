@@ -92,7 +92,10 @@ class Node:
 
 
 @lru_cache(maxsize=256)
-def _graph(lines: tuple[tuple[tuple[int, ...], ...], ...]) -> tuple[Array, Array, Array, Array, Array, Array, Array]:
+def lattice_graph(
+    lines: tuple[tuple[tuple[int, ...], ...], ...],
+) -> tuple[Array, Array, Array, Array, Array, Array, Array]:
+    """Sizes, strides, first, and links inwards and outwards of the lattice of these lines (`Line.before`)."""
     shape = [len(before) for before in lines]
     strides = np.array([math.prod(shape[i + 1 :]) for i in range(len(shape))], np.int64)
     first, link_in, link_out = list[int](), [0], [0]
@@ -141,7 +144,7 @@ class Space:
     @cached_property
     def graph(self) -> tuple[Array, Array, Array, Array, Array, Array, Array]:
         """Sizes, strides, first, and links inwards and outwards for the sweeps."""
-        return _graph(tuple(self.lines[d].before for d in self.live))
+        return lattice_graph(tuple(self.lines[d].before for d in self.live))
 
     def coordinates(self, cell: int) -> dict[str, float]:
         """Temporal tile of every dimension at a cell."""

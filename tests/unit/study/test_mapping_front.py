@@ -11,7 +11,13 @@ from codesign.core.errors import UserError
 from codesign.evaluation.specification import JudgeSpec
 from codesign.library.studies import front_json
 from codesign.optim.pareto import nondominated
-from codesign.study.mapping_front import MAPPING_FRONT_FILE
+from codesign.study.mapping_front import (
+    MAPPING_FRONT_FILE,
+    Compromise,
+    MappingFront,
+    read_mapping_front,
+    write_mapping_front,
+)
 from codesign.study.run import prepare, run_study
 from codesign.study.specification import StudySpec
 
@@ -38,7 +44,8 @@ def asked(folder: Path, **search: Any) -> StudySpec:
     )
 
 
-def test_every_recorded_design_is_equalled_by_a_compromise(tmp_path: Path) -> None:
+def test_every_recorded_design_is_equalled_by_a_compromise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codesign.study.mapping_front.LAYER_LIMIT_S", 600.0)  # compiling on a busy machine counts in it
     run = run_study(asked(tmp_path))
     found = run.mappings
     assert found is not None and found.proven and run.certificate is not None and run.certificate.proven
@@ -68,3 +75,16 @@ def test_what_it_does_not_decide_is_refused(tmp_path: Path) -> None:
     spec = asked(tmp_path)
     with pytest.raises(UserError, match="--per-design pareto has no bounds: mapper 'salsa'"):
         prepare(replace(spec, judge=replace(spec.judge, mapper="salsa")))
+
+
+def test_a_written_front_is_read_back(tmp_path: Path) -> None:
+    front = MappingFront((Compromise(4, {"pe_x": 8}, {"latency_s": 1.0, "energy_j": 2.5}),), 3, 9, proven=False)
+    write_mapping_front(front, tmp_path)
+    assert read_mapping_front(tmp_path) == front
+    assert read_mapping_front(tmp_path / "elsewhere") is None
+
+
+def test_a_damaged_front_is_named(tmp_path: Path) -> None:
+    (tmp_path / MAPPING_FRONT_FILE).write_text('{"front": [{"trial": 1}]}')
+    with pytest.raises(UserError, match=MAPPING_FRONT_FILE):
+        read_mapping_front(tmp_path)

@@ -1,0 +1,161 @@
+"""The loop order and uneven allocation of least energy under the zigzag semantics, with a proof (rules Z21-Z24).
+
+LOMA and SALSA let the allocation follow from the order. Here every tensor cuts the order where it likes, as long as tiles fit, so that the
+optimum is at most theirs.
+"""
+
+import math
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from codesign.core.errors import UserError
+from codesign.core.goals import Budget, Objective, Proof
+from codesign.cost.zigzag.cost import AllocatedOrder, Loop, ZigzagCost, evaluate
+from codesign.cost.zigzag.layer import UnrolledLayer
+from codesign.mappers.loop_order.factors import count_orders, prime_loops
+from codesign.mappers.loop_order.order_lattice import SLACK, OrderAutomaton, OrderLattice, automaton_of
+from codesign.mappers.loop_order.salsa import SalsaMapper
+from codesign.mappers.loop_order.zigzag_search import OrderResult
+from codesign.mappers.uneven.kernel import ENERGY, Array, least_to_go, sweep
+
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class ExactOrders:
+    """Energy: the optimum, proven. Other objectives: the better of SALSA's mapping and the optimum's, with a certified gap.
+
+    Args:
+        restarts: Annealing runs whose best limits the sweep.
+    """
+
+    restarts: int = 3
+    name: ClassVar[str] = "exact"
+
+    def map_orders(self, layer: UnrolledLayer, objective: Objective, *, budget: Budget, seed: int) -> OrderResult:
+        """The best order and cuts of an unrolled layer.
+
+        Raises:
+            UserError: A budget is given: the sweep has none.
+        """
+        if budget.evaluations is not None or budget.time_limit_s is not None:
+            raise UserError("the sweep over loop orders takes no --evaluations and no --time-limit")
+        started = time.perf_counter()
+        salsa = SalsaMapper(restarts=self.restarts, engine="annealing")
+        first = salsa.map_orders(layer, Objective.ENERGY, budget=Budget(), seed=seed)
+        limit = math.inf if first.cost is None else first.cost.energy_pj
+        found = best_energy(layer, limit)
+        if found is None:
+            return _result(layer, None, None, first, started, Proof.NONE, None)
+        mapping = found
+        cost = evaluate(layer, mapping)
+        bound = objective.score(energy_pj=cost.energy_pj, latency_cycles=float(cost.compute_cycles))
+        if objective != Objective.ENERGY:
+            other = SalsaMapper().map_orders(layer, objective, budget=Budget(), seed=seed)
+            if (
+                other.cost is not None
+                and other.mapping is not None
+                and _score(objective, other.cost) < _score(objective, cost)
+            ):
+                mapping, cost = other.mapping, other.cost
+        gap = _score(objective, cost) / bound - 1
+        proof = Proof.OPTIMAL if gap <= _TOLERANCE else Proof.GAP
+        return _result(layer, mapping, cost, first, started, proof, 0.0 if proof is Proof.OPTIMAL else gap)
+
+
+def best_energy(layer: UnrolledLayer, limit: float = math.inf) -> AllocatedOrder | None:
+    """The order and cuts of least energy; None where no tiles fit.
+
+    Args:
+        layer: The layer.
+        limit: An energy that some mapping has.
+    """
+    lattice = OrderLattice(layer)
+    states = automaton_of(lattice)
+    sizes, strides, first, link_in, inwards, link_out, outwards = lattice.graph
+    capacity = float(lattice.arrays.capacity[lattice.shared[0]]) * SLACK if lattice.shared else math.inf
+    kinds = states.charge.shape[2]
+    after = np.full((lattice.cells, kinds), np.inf)
+    after[-1] = 0.0
+    to_go = least_to_go(
+        sizes, strides, first, link_out, outwards, states.mask, states.by_from, states.words, states.charge, states.need,
+        capacity, after,
+    )  # fmt: skip
+    start = np.ones(lattice.cells + 1, np.int64)
+    start[0] = 0
+    begin = np.zeros((1, 1 + kinds))
+    begin[0, 1] = lattice.fixed
+    highest = min(limit * (1 + _TOLERANCE), float(np.finfo(np.float64).max))
+    offsets, labels, parent, action = sweep(
+        sizes, strides, first, link_in, inwards, states.mask, states.by_to, states.words, states.charge, states.need,
+        capacity, start, begin, to_go, 0.0, 0.0, SLACK, ENERGY, 0.0, highest,
+    )  # fmt: skip
+    if offsets[-1] == offsets[-2]:
+        return None
+    best = int(offsets[-2]) + int(np.argmin(labels[offsets[-2] : offsets[-1], 1]))
+    return _trace(lattice, states, offsets, parent, action, best)
+
+
+def _trace(
+    lattice: OrderLattice, states: OrderAutomaton, offsets: Array, parent: Array, action: Array, label: int
+) -> AllocatedOrder:
+    """The loops and cuts of a label, found from the outside in."""
+    n_states = states.mask.shape[0]
+    loops: list[Loop] = []
+    cuts: dict[tuple[int, int], int] = {}
+    while label >= 0:
+        cell = (int(np.searchsorted(offsets, label, side="right")) - 1) // n_states
+        source = int(parent[label])
+        if action[label] >= 0:
+            move = states.moves[int(states.by_to[action[label], 3])]
+            if move.cut >= 0:
+                cuts[move.tensor, move.cut] = len(loops)
+        elif source >= 0:
+            inner = (int(np.searchsorted(offsets, source, side="right")) - 1) // n_states
+            loops.append(_loop_between(lattice, inner, cell))
+        label = source
+    n = len(loops)
+    levels = [int(v) for v in lattice.arrays.n_levels]
+    return AllocatedOrder(
+        tuple(reversed(loops)),
+        tuple(tuple(n - cuts.get((t, v), 0) for v in range(levels[t])) for t in range(len(levels))),
+    )
+
+
+def _loop_between(lattice: OrderLattice, inner: int, outer: int) -> Loop:
+    for d, name in enumerate(lattice.layer.computation.dims):
+        factor = round(float(lattice.tiles[d, outer] / lattice.tiles[d, inner]))
+        if factor > 1:
+            return name, factor
+    raise AssertionError("a loop leads from one tile to another")
+
+
+def _score(objective: Objective, cost: ZigzagCost) -> float:
+    return objective.score(energy_pj=cost.energy_pj, latency_cycles=cost.latency_cycles)
+
+
+def _result(
+    layer: UnrolledLayer,
+    mapping: AllocatedOrder | None,
+    cost: ZigzagCost | None,
+    first: OrderResult,
+    started: float,
+    proof: Proof,
+    gap: float | None,
+) -> OrderResult:
+    return OrderResult(
+        layer=layer,
+        mapping=mapping,
+        cost=cost,
+        infeasible=first.infeasible if mapping is None else None,
+        evaluated=first.evaluated,
+        seconds=time.perf_counter() - started,
+        proof=proof,
+        seed=first.seed,
+        engine="sweep",
+        orders=count_orders(prime_loops(layer)),
+        gap=gap,
+    )
