@@ -100,7 +100,16 @@ def compare(name: str, computation: Computation, preset: str, config: Config) ->
 
 def report(rows: list[dict[str, Any]]) -> str:
     """The table and the means, as Markdown."""
-    head = ["layer", "architecture", "perfect", "padded / perfect", "imperfect / perfect", "gap", "CPU s", "perfect, CPU s"]
+    head = [
+        "layer",
+        "architecture",
+        "perfect",
+        "padded / perfect",
+        "imperfect / perfect",
+        "gap",
+        "CPU s",
+        "perfect, CPU s",
+    ]
     lines = []
     for row in rows:
         base = row["perfect"]["value"]
