@@ -154,9 +154,8 @@ class BoxBounds:
             figures, area, leakage = self._figures.of(rows, rows)
             found = []
             for k in range(len(rows)):
-                each = np.array(
-                    [s.score(figures.architecture(k), m) for s, m in zip(searches, mappings, strict=True) if m]
-                )
+                machine = figures.architecture(k)
+                each = np.array([s.score(machine, m) for s, m in zip(searches, mappings, strict=True) if m])
                 found.append(tuple(float(v) for v in self._model.counts @ each))
             values = self._values(figures, area, leakage, [(e, c) for e, c in found], metrics, exactly=False)
             return np.asarray(np.log(values).sum(axis=1))

@@ -46,6 +46,9 @@ evaluating one of them."""
 LEFT = 1e-3
 """Share of a machine's energy that layers left out of a search may still add together."""
 
+PART = 0.1
+"""Of the share asked to be proven, that searches of layers may be off by."""
+
 RELATIVES = 256
 """Designs that one search of a structure stands for at most."""
 
@@ -336,12 +339,13 @@ class BoundTable:
 
     # ---- sharper bounds --------------------------------------------------------------------------
 
-    def sharpen(self, at: Indices, peers: Indices) -> bool:
+    def sharpen(self, at: Indices, peers: Indices, within: float = 0.0) -> bool:
         """Raise the energy bound of designs and of related ones among the peers by exact searches (rule LB8).
 
         Args:
             at: Designs to sharpen.
             peers: Designs still of interest, for which a search should hold too.
+            within: What is asked to be proven, as a share: searches of layers need be no closer than a part of it.
 
         Returns:
             Whether anything was searched: False once the sharpest bound is known.
@@ -351,7 +355,7 @@ class BoundTable:
             if self._sharp[design]:
                 continue  # sharpened with another one
             if self._pieces[int(self._piece[design])][1] is None:
-                self._search_layers(int(design), peers)
+                self._search_layers(int(design), peers, max(LEFT, PART * within))
                 done = True
                 continue
             members = self._relatives(int(design), peers[self._sharp[peers] == 0])
@@ -406,10 +410,10 @@ class BoundTable:
             rest, _ = model.chain.bound(with_prices(machine, left))
             self._raise(int(design), energy + rest)
 
-    def _search_layers(self, design: int, peers: Indices) -> None:
+    def _search_layers(self, design: int, peers: Indices, left: float) -> None:
         """Search the layers of a design's machine, and before it those of one that stands for all related open designs, where they are many.
 
-        Bandwidths do not matter, so designs that differ in them share a machine.
+        Bandwidths do not matter, so designs that differ in them share a machine. The share `left` is what the bound may be low by.
         """
         searches = self._model.machines
         related = np.union1d([design], self._alike_arrays(design, peers)[:RELATIVES]).astype(np.int64)
@@ -420,8 +424,8 @@ class BoundTable:
         own = next(m for m, designs in machines.items() if design in designs)
         if len(machines) >= WORTH_A_SEARCH:
             for dear in (False, True):
-                searches.search(optimistic(list(machines), dear=dear), 0, LEFT)
-        searches.search(own, 0, LEFT)
+                searches.search(optimistic(list(machines), dear=dear), 0, left)
+        searches.search(own, 0, left)
         for machine, designs in machines.items():
             energy_pj, _ = searches.known(machine)
             for k in designs:

@@ -33,7 +33,7 @@ def least_energy_pj(computation: Computation, architecture: Architecture) -> flo
 
 
 def least_energy(
-    computation: Computation, architecture: Architecture, start: Mapping | None = None
+    computation: Computation, architecture: Architecture, start: Mapping | None = None, tolerance: float = 0.0
 ) -> tuple[float, Mapping | None]:
     """`least_energy_pj`, and the mapping that has it (or nearly, where the proof was stopped).
 
@@ -41,39 +41,56 @@ def least_energy(
         computation: A layer.
         architecture: Its machine.
         start: A mapping that may be good, to begin with.
+        tolerance: Relative; the bound may be that much below the least.
     """
-    found = _searched(computation, architecture, Objective.ENERGY, start)
+    found = _searched(computation, architecture, Objective.ENERGY, start, tolerance)
     if found.cost is None:
         return math.inf if found.proof.value == "optimal" else 0.0, None
     return (0.0 if found.gap is None else found.cost.energy_pj / (1.0 + found.gap)), found.mapping
 
 
 def least_cycles(
-    computation: Computation, architecture: Architecture, start: Mapping | None = None
+    computation: Computation, architecture: Architecture, start: Mapping | None = None, tolerance: float = 0.0
 ) -> tuple[float, Mapping | None]:
     """The least latency of any even mapping, or a proven lower bound of it, infinite where nothing fits; and the mapping."""
-    found = _searched(computation, architecture, Objective.LATENCY, start)
+    found = _searched(computation, architecture, Objective.LATENCY, start, tolerance)
     if found.cost is None:
         return math.inf if found.proof.value == "optimal" else 0.0, None
     return (0.0 if found.gap is None else float(found.cost.latency_cycles) / (1.0 + found.gap)), found.mapping
 
 
 def least_product(
-    computation: Computation, architecture: Architecture, start: Mapping | None = None
+    computation: Computation, architecture: Architecture, start: Mapping | None = None, tolerance: float = 0.0
 ) -> tuple[float, Mapping | None]:
     """The least energy times latency of any even mapping, in pJ cycles, or a proven lower bound of it, and the mapping."""
-    found = _searched(computation, architecture, Objective.EDP, start)
+    found = _searched(computation, architecture, Objective.EDP, start, tolerance)
     if found.cost is None:
         return math.inf if found.proof.value == "optimal" else 0.0, None
     product = found.cost.energy_pj * float(found.cost.latency_cycles)
     return (0.0 if found.gap is None else product / (1.0 + found.gap)), found.mapping
 
 
+def least_weighted(
+    computation: Computation,
+    architecture: Architecture,
+    cycle_pj: float,
+    start: Mapping | None = None,
+    tolerance: float = 0.0,
+) -> tuple[float, Mapping | None]:
+    """The least of energy + cycle_pj x latency of any even mapping, or a proven lower bound of it in pJ, and the mapping."""
+    found = _searched(computation, architecture, Objective.ENERGY, start, tolerance, cycle_pj)
+    if found.cost is None:
+        return math.inf if found.proof.value == "optimal" else 0.0, None
+    both = found.cost.energy_pj + cycle_pj * float(found.cost.latency_cycles)
+    return (0.0 if found.gap is None else both / (1.0 + found.gap)), found.mapping
+
+
 def _searched(
-    computation: Computation, architecture: Architecture, objective: Objective, start: Mapping | None
-) -> MapResult:
+    computation: Computation, architecture: Architecture, objective: Objective, start: Mapping | None, tolerance: float,
+    cycle_pj: float = 0.0,
+) -> MapResult:  # fmt: skip
     """Annealing, which takes a third of the time of most searches here, is left out."""
-    mapper = ExactMapper(effort=EFFORT, start=start, annealed=False)
+    mapper = ExactMapper(effort=EFFORT, start=start, annealed=False, tolerance=tolerance, cycle_pj=cycle_pj)
     return mapper.map(MappingProblem(computation, architecture), objective, budget=Budget(), seed=0)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from codesign.arch.architecture import Architecture, Fanout, Links
 from codesign.bounds.chain import ChainTables
 from codesign.bounds.layer import LayerFacts
-from codesign.bounds.searches import LayerSearches, whole_cycles
+from codesign.bounds.searches import CYCLES, ENERGY, PRODUCT, WEIGHTED, LayerSearches, whole_cycles
 from codesign.bounds.structure import prices_of, with_prices
 
 Floats = NDArray[np.float64]
@@ -69,8 +69,10 @@ class MachineSearches:
 
     def known_product(self, machine: Architecture, beside: Beside) -> float:
         """Energy times cycles of all layers and what comes on top of them, that no choice of mappings is below (rule LB14)."""
-        each = np.array([(e, c, p) for _, e, c, p in self._each(machine)])
-        return product_of_sums(each, self._counts, beside)[0]
+        found = self._each(machine)
+        each = np.array([(e, c, p) for _, e, c, p in found])
+        lines = [searches.known_weighted(machine, cycles) for searches, _, cycles, _ in found]
+        return product_of_sums(each, self._counts, beside, lines)[0]
 
     def search_products(self, machine: Architecture, beside: Beside, tolerance: float) -> int:
         """Search layers until mappings known show that the product of sums can rise by no more than about the share `tolerance`.
@@ -80,25 +82,29 @@ class MachineSearches:
         """
         found = self._each(machine)
         each = np.array([(e, c, p) for _, e, c, p in found])
+        lines = [searches.known_weighted(machine, cycles) for searches, _, cycles, _ in found]
         scores = [searches.scores(machine) for searches, _, _, _ in found]
         floor = self._chain.least_cycles(machine)
         tried: list[set[int]] = [set() for _ in found]
-        for done in range(3 * len(found)):
-            _, slope = product_of_sums(each, self._counts, beside)
-            least, points = least_sums(each, np.array([slope + beside.leakage_pj_per_cycle]))
-            weighted = np.array([min((e + slope * c + beside.leakage_pj_per_cycle * c for e, c in s), default=math.inf) for s in scores])  # fmt: skip
+        most = _SEARCHES * len(found)
+        for done in range(most):
+            _, slope = product_of_sums(each, self._counts, beside, lines)
+            weight = slope + beside.leakage_pj_per_cycle
+            least, points = least_sums(each, np.array([weight]), lines)
+            weighted = np.array([min((e + weight * c for e, c in s), default=math.inf) for s in scores])
             slack = self._counts * np.maximum(weighted - least[0], 0.0)
-            slack[[len(t) == 3 for t in tried]] = 0.0
+            slack[[len(t) == _SEARCHES for t in tried]] = 0.0
             if not 2.0 * slack.sum() > tolerance * float(self._counts @ least[0]):
                 return done
             k = int(np.argmax(slack))
             searches = found[k][0]
             column = _next_search(tried[k], points[0, k], each[k], scores[k])
             tried[k].add(column)
-            (searches.search_energy, searches.search_cycles, searches.search_product)[column](machine)
+            searches.search(column, machine, WEIGHT_STEP ** round(math.log(weight, WEIGHT_STEP)), _OFF * tolerance)
             each[k] = self._of_layer(searches, machine, float(floor[k]))
+            lines[k] = searches.known_weighted(machine, each[k, 1])
             scores[k] = searches.scores(machine)
-        return 3 * len(found)
+        return most
 
     def _each(self, machine: Architecture) -> list[tuple[LayerSearches, float, float, float]]:
         """Of every layer the searches, and the energy, cycles and product they show."""
@@ -109,7 +115,8 @@ class MachineSearches:
     def _of_layer(searches: LayerSearches, machine: Architecture, floor: float) -> tuple[float, float, float]:
         energy_pj, cycles = searches.known(machine, floor)
         whole = whole_cycles(cycles)
-        return energy_pj, whole, searches.known_product(machine, energy_pj, whole)
+        product = searches.known_product(machine, energy_pj, whole)
+        return energy_pj if math.isfinite(product) else math.inf, whole, product
 
     def search(self, machine: Architecture, column: int, tolerance: float) -> int:
         """Search the least energy (0) or latency (1) of layers until all others may raise their sum by the share `tolerance` at most.
@@ -124,11 +131,20 @@ class MachineSearches:
             if slack.sum() <= allowed:
                 break
             if slack[k] > 0.0:
-                (searches[k].search_cycles if column else searches[k].search_energy)(machine)
+                searches[k].search(column, machine, 0.0, _OFF * tolerance)
                 done += 1
             slack[k] = 0.0
         return done
 
+
+_OFF = 0.25
+"""Of the share that a sum may be below what is known, that the search of one layer may end early by."""
+
+_SEARCHES = 4
+"""Searches of a layer on one machine at most: of its product, its weighted sum, its energy and its cycles."""
+
+WEIGHT_STEP = 1.02
+"""Weights of cycles are searched at powers of it, so that machines share them."""
 
 SLOPE_STEP = 1.01
 """Ratio of slopes between which the least weighted sum is taken as linear: it is concave, so that is a bound."""
@@ -137,12 +153,13 @@ SLOPE_SPAN = 16.0
 """Slopes looked at, over and under that of the least energy and cycles; beyond it the product is larger by as much."""
 
 
-def least_sums(each: Floats, slopes: Floats) -> tuple[Floats, Floats]:
+def least_sums(each: Floats, slopes: Floats, lines: Sequence[Floats] = ()) -> tuple[Floats, Floats]:
     """The least of energy + slope x cycles in the region of every layer, and the energy there: ``q x layers`` twice.
 
     Args:
         each: Least energy, cycles and product: ``layers x 3``.
-        slopes: ``q``.
+        slopes: ``q``, ascending.
+        lines: Of every layer, slopes at which the least is known, ascending, and that least: ``k x 2``; it is concave in the slope.
     """
     energy, cycles, product = each.T
     s = slopes[:, None]
@@ -150,10 +167,16 @@ def least_sums(each: Floats, slopes: Floats) -> tuple[Floats, Floats]:
         point = np.clip(np.sqrt(s * product), energy, product / cycles)  # on the curve energy x cycles = product
         sums = point + s * product / point
     works = np.isfinite(sums) & (product > 0.0)
-    return np.where(works, sums, energy + s * cycles), np.where(works, point, energy)
+    sums = np.where(works, sums, energy + s * cycles)
+    for k, known in enumerate(lines):
+        if len(known):
+            at, value = np.append(0.0, known[:, 0]), np.append(energy[k], known[:, 1])
+            beyond = value[-1] + np.maximum(slopes - at[-1], 0.0) * cycles[k]
+            sums[:, k] = np.maximum(sums[:, k], np.where(slopes > at[-1], beyond, np.interp(slopes, at, value)))
+    return sums, np.where(works, point, energy)
 
 
-def product_of_sums(each: Floats, counts: Floats, beside: Beside) -> tuple[float, float]:
+def product_of_sums(each: Floats, counts: Floats, beside: Beside, lines: Sequence[Floats] = ()) -> tuple[float, float]:
     """The least of (sum of energies + leakage x cycles) x (sum of cycles) where every layer keeps its three bounds, and its slope.
 
     A layer's energy, cycles and product bound a convex region. With e + s c >= m(s) for each layer, sums have E + s C >= v(s), the sum of
@@ -163,6 +186,7 @@ def product_of_sums(each: Floats, counts: Floats, beside: Beside) -> tuple[float
         each: Least energy, cycles and product of a layer, the product at least that of the others: ``layers x 3``.
         counts: How often each occurs: ``layers``.
         beside: What comes on top.
+        lines: See `least_sums`.
     """
     leakage = beside.leakage_pj_per_cycle
     least_pj, least = float(counts @ each[:, 0]) + beside.energy_pj, float(counts @ each[:, 1]) + beside.cycles
@@ -172,7 +196,9 @@ def product_of_sums(each: Floats, counts: Floats, beside: Beside) -> tuple[float
     middle = least_pj / least + leakage
     steps = math.ceil(math.log(SLOPE_SPAN) / math.log(SLOPE_STEP))
     slopes: Floats = middle * SLOPE_STEP ** np.arange(-steps, steps + 1, dtype=np.float64)
-    value = least_sums(each, slopes + leakage)[0] @ counts + beside.energy_pj + (slopes + leakage) * beside.cycles
+    value = (
+        least_sums(each, slopes + leakage, lines)[0] @ counts + beside.energy_pj + (slopes + leakage) * beside.cycles
+    )
     rise = np.diff(value) / np.diff(slopes)
     start = value[:-1] - rise * slopes[:-1]  # the chord, start + rise x slope, is below the concave value
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -183,12 +209,13 @@ def product_of_sums(each: Floats, counts: Floats, beside: Beside) -> tuple[float
 
 
 def _next_search(tried: set[int], point_pj: float, known: Floats, scores: Sequence[tuple[float, float]]) -> int:
-    """The product (2), then the energy (0) where the region's point spends less than the best mapping does, or cycles (1)."""
-    if 2 not in tried:
-        return 2
+    """The product, then the weighted sum, then the energy where the region's point spends less than the best mapping does, or cycles."""
+    for column in (PRODUCT, WEIGHTED):
+        if column not in tried:
+            return column
     _, best_pj = min(((e * c, e) for e, c in scores), default=(math.inf, math.inf))
-    first = 0 if point_pj < best_pj or known[1] <= 0.0 else 1
-    return first if first not in tried else 1 - first
+    first = ENERGY if point_pj < best_pj or known[1] <= 0.0 else CYCLES
+    return first if first not in tried else ENERGY + CYCLES - first
 
 
 def optimistic(machines: Sequence[Architecture], *, dear: bool = False) -> Architecture:

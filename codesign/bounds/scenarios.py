@@ -70,9 +70,9 @@ class ScenarioTable:
         numbers = np.stack([t.alike() for t in self._tables], axis=1)
         return np.asarray(np.unique(numbers, axis=0, return_inverse=True)[1], dtype=np.int64).reshape(-1)
 
-    def sharpen(self, at: Indices, peers: Indices) -> bool:
+    def sharpen(self, at: Indices, peers: Indices, within: float = 0.0) -> bool:
         """Raise the bounds of some designs in every scenario; False once nothing is left to do."""
-        sharpened = [t.sharpen(at, peers) for t in self._tables]
+        sharpened = [t.sharpen(at, peers, within) for t in self._tables]
         return any(sharpened)
 
 

@@ -9,25 +9,56 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.arch.architecture import Architecture
-from codesign.bounds.dram import least_cycles, least_energy, least_product
+from codesign.bounds.dram import least_cycles, least_energy, least_product, least_weighted
 from codesign.bounds.layer import LayerFacts
 from codesign.bounds.structure import prices_of, with_prices
-from codesign.core.errors import UserError
-from codesign.cost.cost import Infeasible, evaluate
+from codesign.cost.arrays import encode_problem
+from codesign.cost.kernel import Kernel, make_kernel, score
 from codesign.mapping.mapping import Mapping
+from codesign.mapping.nest import Nest, encode_nest
 
 Floats = NDArray[np.float64]
 
 POOL = 24
 """Mappings that are tried on other machines, the latest ones."""
 
+MOST_LOOPS = 64
+"""Room for loops of a mapping; more is made where one has more."""
+
 NEAREST = 12
 """Searches that are mixed, those of the nearest prices."""
+
+
+ENERGY, CYCLES, PRODUCT, WEIGHTED = range(4)
+"""What a search finds the least of."""
 
 
 def whole_cycles(least: float) -> float:
     """Cycles of a layer from a bound: whole ones, as they are counted; infinite where nothing fits."""
     return float(math.ceil(least * (1.0 - 1e-12) - 1e-6)) if math.isfinite(least) else least
+
+
+@final
+class Found:
+    """What searches of one kind found: sizes and prices of the machines, and the least."""
+
+    def __init__(self) -> None:
+        self._sizes: list[Floats] = []
+        self._prices: list[Floats] = []
+        self._least: list[float] = []
+
+    def add(self, sizes: Floats, prices: Floats, least: float) -> None:
+        """One search."""
+        self._sizes.append(sizes)
+        self._prices.append(prices)
+        self._least.append(least)
+
+    def that_hold(self, sizes: Floats) -> tuple[Floats, Floats]:
+        """Prices and least of searches of machines that can do all that one of these sizes can: ``n x p`` and ``n``."""
+        if not self._least:
+            return np.zeros((0, 0)), np.zeros(0)
+        holds = (np.array(self._sizes) >= sizes).all(axis=1)
+        return np.array(self._prices)[holds], np.array(self._least)[holds]
 
 
 @final
@@ -44,102 +75,93 @@ class LayerSearches:
 
     def __init__(self, facts: LayerFacts, counts_of: Callable[[LayerFacts, Architecture], Floats]) -> None:
         self._facts, self._counts_of = facts, counts_of
-        self._sizes: list[Floats] = []
-        self._prices: list[Floats] = []
-        self._energies: list[float] = []
-        self._quick_sizes: list[Floats] = []
-        self._cycles: list[float] = []
-        self._product_sizes: list[Floats] = []
-        self._product_prices: list[Floats] = []
-        self._products: list[float] = []
-        self._mappings: list[Mapping] = []
+        self._energies, self._cycles, self._products, self._weighted = Found(), Found(), Found(), Found()
+        self._mappings: list[tuple[Mapping, Nest]] = []
+        self._kernel: tuple[Architecture, Kernel] | None = None
 
     def known(self, machine: Architecture, floor: float) -> tuple[float, float]:
         """Energy in pJ and cycles that no mapping is below, without a search; `floor` are cycles known otherwise."""
         prices, sizes = prices_of(machine), sizes_of(machine)
         counts = self._counts_of(self._facts, machine)
         least = float(counts @ prices)
-        if self._energies:
-            holds = (np.array(self._sizes) >= sizes).all(axis=1)
-            least = max(least, between(np.array(self._prices)[holds], np.array(self._energies)[holds], prices, counts))
-        if self._cycles:
-            holds = (np.array(self._quick_sizes) >= sizes).all(axis=1)
-            floor = max([floor, *np.array(self._cycles)[holds].tolist()])
-        return least, floor
+        searched, found = self._energies.that_hold(sizes)
+        least = max(least, between(searched, found, prices, counts))
+        _, found = self._cycles.that_hold(sizes)
+        return least, max([floor, *found.tolist()])
 
     def known_product(self, machine: Architecture, least_pj: float, least: float) -> float:
         """Energy times cycles that no mapping is below (rule LB14), given the least of each: pJ cycles."""
-        product = least_pj * least
-        if self._products:
-            prices, counts = prices_of(machine), self._counts_of(self._facts, machine)
-            more = prices - np.array(self._product_prices)
-            holds = (more >= 0.0).all(axis=1) & (np.array(self._product_sizes) >= sizes_of(machine)).all(axis=1)
-            if holds.any():
-                product = max(product, float((np.array(self._products) + more @ counts * least)[holds].max()))
-        return product
+        searched, found = self._products.that_hold(sizes_of(machine))
+        counts = self._counts_of(self._facts, machine) * least  # a price is paid in every cycle
+        return max(least_pj * least, between(searched, found, prices_of(machine), counts))
+
+    def known_weighted(self, machine: Architecture, least: float) -> Floats:
+        """Energy + weight x cycles that no mapping is below, at the weights searched, ascending: ``k x 2``, weights first (rule LB15).
+
+        A weight of cycles is one more price: what is known between prices is known between weights.
+        """
+        searched, found = self._weighted.that_hold(sizes_of(machine))
+        if not len(found) or np.isinf(found).any():  # where nothing fits, the product says so
+            return np.zeros((0, 2))
+        prices, counts = prices_of(machine), np.append(self._counts_of(self._facts, machine), least)
+        weights = np.unique(searched[:, -1])
+        return np.array([(w, between(searched, found, np.append(prices, w), counts)) for w in weights])
 
     def scores(self, machine: Architecture) -> list[tuple[float, float]]:
         """Energy in pJ and cycles of the mappings known that fit a machine."""
-        scored = (self.score(machine, mapping) for mapping in self._mappings)
+        scored = (self.score(machine, nest) for _, nest in self._mappings)
         return [(energy, cycles) for energy, cycles in scored if math.isfinite(energy)]
 
     def slack(self, machine: Architecture, floor: float) -> tuple[float, float]:
         """How far the best mappings known are above what is known: pJ and cycles; infinite without a mapping."""
         least_pj, least = self.known(machine, floor)
-        scores = [self.score(machine, mapping) for mapping in self._mappings]
+        scores = self.scores(machine)
         energy_pj, cycles = min((e for e, _ in scores), default=math.inf), min((c for _, c in scores), default=math.inf)
         return max(energy_pj - least_pj, 0.0), max(cycles - whole_cycles(least), 0.0)
 
-    def search_energy(self, machine: Architecture) -> None:
-        """Find the least energy on a machine."""
-        plain = with_prices(machine, prices_of(machine))
-        found, mapping = least_energy(self._facts.computation, plain, self._start(plain, 0))
-        self._sizes.append(_without_bandwidth(sizes_of(machine)))
-        self._prices.append(prices_of(machine))
-        self._energies.append(found)
-        self._remember(mapping)
+    def search(self, what: int, machine: Architecture, weight: float = 0.0, tolerance: float = 0.0) -> None:
+        """Find the least energy, cycles, product or energy + weight x cycles on a machine, or a bound within the tolerance."""
+        computation, prices, sizes = self._facts.computation, prices_of(machine), sizes_of(machine)
+        if what == ENERGY:
+            plain = with_prices(machine, prices)
+            found, mapping = least_energy(computation, plain, self._start(plain, what), tolerance)
+            self._energies.add(_without_bandwidth(sizes), prices, found)
+        elif what == CYCLES:
+            plain = _without_prices(machine)
+            found, mapping = least_cycles(computation, plain, self._start(plain, what), tolerance)
+            self._cycles.add(sizes, prices, found)
+        elif what == PRODUCT:
+            found, mapping = least_product(computation, machine, self._start(machine, what), tolerance)
+            self._products.add(sizes, prices, found)
+        else:
+            start = self._start(machine, what, weight)
+            found, mapping = least_weighted(computation, machine, weight, start, tolerance)
+            self._weighted.add(sizes, np.append(prices, weight), found)
+        if mapping is not None:  # to be tried elsewhere
+            nest = encode_nest(computation, machine, mapping)
+            self._mappings = [*self._mappings[1 - POOL :], (mapping, nest)]
 
-    def search_cycles(self, machine: Architecture) -> None:
-        """Find the least latency on a machine."""
-        plain = _without_prices(machine)
-        found, mapping = least_cycles(self._facts.computation, plain, self._start(plain, 1))
-        self._quick_sizes.append(sizes_of(machine))
-        self._cycles.append(found)
-        self._remember(mapping)
-
-    def search_product(self, machine: Architecture) -> None:
-        """Find the least energy times latency on a machine."""
-        found, mapping = least_product(self._facts.computation, machine, self._start(machine, 2))
-        self._product_sizes.append(sizes_of(machine))
-        self._product_prices.append(prices_of(machine))
-        self._products.append(found)
-        self._remember(mapping)
-
-    def _start(self, machine: Architecture, column: int) -> Mapping | None:
-        """The mapping known with the least energy (0), cycles (1) or product of both (2) on a machine; None where none fits."""
-        scores = (self.score(machine, mapping) for mapping in self._mappings)
-        values = [(energy, cycles, energy * cycles)[column] for energy, cycles in scores]
+    def _start(self, machine: Architecture, column: int, weight: float = 0.0) -> Mapping | None:
+        """The mapping known with the least energy (0), cycles (1), product (2) or weighted sum (3) on a machine; None where none fits."""
+        scores = (self.score(machine, nest) for _, nest in self._mappings)
+        values = [(energy, cycles, energy * cycles, energy + weight * cycles)[column] for energy, cycles in scores]
         best = min(values, default=math.inf)
-        return self._mappings[values.index(best)] if math.isfinite(best) else None
+        return self._mappings[values.index(best)][0] if math.isfinite(best) else None
 
-    def _remember(self, mapping: Mapping | None) -> None:
-        """Keep a mapping to be tried elsewhere."""
-        if mapping is not None:
-            self._mappings = [*self._mappings[1 - POOL :], mapping]
-
-    def best_mapping(self, machine: Architecture) -> Mapping | None:
+    def best_mapping(self, machine: Architecture) -> Nest | None:
         """Of the mappings found so far the one with the least energy-delay product on a machine."""
-        scored = [(e * c, k) for k, (e, c) in enumerate(self.score(machine, m) for m in self._mappings)]
-        least, best = min(scored, default=(math.inf, 0))
-        return self._mappings[best] if math.isfinite(least) else None
+        products = [e * c for e, c in (self.score(machine, nest) for _, nest in self._mappings)]
+        least = min(products, default=math.inf)
+        return self._mappings[products.index(least)][1] if math.isfinite(least) else None
 
-    def score(self, machine: Architecture, mapping: Mapping) -> tuple[float, float]:
+    def score(self, machine: Architecture, nest: Nest) -> tuple[float, float]:
         """Energy in pJ and cycles of a mapping on a machine; infinite where it does not fit."""
-        try:
-            cost = evaluate(self._facts.computation, machine, mapping)
-        except UserError:  # more children than the machine has
-            return math.inf, math.inf
-        return (math.inf, math.inf) if isinstance(cost, Infeasible) else (cost.energy_pj, float(cost.latency_cycles))
+        count = len(nest.loops)
+        if self._kernel is None or self._kernel[0] is not machine or len(self._kernel[1].inner) < count + 2:
+            room = max(count, MOST_LOOPS)
+            self._kernel = machine, make_kernel(encode_problem(self._facts.computation, machine), room)
+        _, energy_pj, cycles = score(self._kernel[1], nest, count)
+        return energy_pj, cycles
 
 
 def between(searched: Floats, energies: Floats, prices: Floats, counts: Floats) -> float:

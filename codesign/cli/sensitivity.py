@@ -86,13 +86,14 @@ def register(app: typer.Typer) -> None:
 
             found = analyse(opened, chosen, tuple(factor or FACTORS), remap=remap, space=space, progress=on_design)
         stable = stability(opened, chosen, trial=design, epsilon=epsilon, space=space) if prove else None
-        paths = write_sensitivity(found, out or opened.folder)
+        shown = [] if stable is None else stable.describe()
+        paths = write_sensitivity(found, out or opened.folder, shown)
         if output_format == "json":
             proof = {} if stable is None else {"proof": stable.to_json()}
             typer.echo(json.dumps(sensitivity_json(found) | proof))
         else:
             _print(found, paths)
-            for sentence in () if stable is None else stable.describe():
+            for sentence in shown:
                 typer.echo(sentence)
 
 

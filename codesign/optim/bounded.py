@@ -23,8 +23,11 @@ class BoundedDesigns(Protocol):
     def alike(self) -> Indices:
         """Equal numbers for designs that are shown to be evaluated alike, metric for metric: ``n``."""
 
-    def sharpen(self, at: Indices, peers: Indices) -> bool:
-        """Raise the bounds of some designs, perhaps of related peers too; False once nothing is left to do."""
+    def sharpen(self, at: Indices, peers: Indices, within: float = 0.0) -> bool:
+        """Raise the bounds of some designs, perhaps of related peers too; False once nothing is left to do.
+
+        They may stay lower than they could be by a part of the share `within`.
+        """
 
 
 @final
@@ -54,7 +57,7 @@ class PlainBounds:
         """See `BoundedDesigns`: every design is its own kind."""
         return np.arange(len(self._indices))
 
-    def sharpen(self, at: Indices, peers: Indices) -> bool:
+    def sharpen(self, at: Indices, peers: Indices, within: float = 0.0) -> bool:
         """See `BoundedDesigns`: there is nothing sharper."""
         return False
 

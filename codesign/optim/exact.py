@@ -316,7 +316,7 @@ class FrontProof:
         loose = float(np.exp(min(2.0 * np.max(np.mean(self._ratios, axis=0)), 100.0))) if self._ratios else 1.0
         if self._factor[at] > (1.0 + epsilon) * loose:
             return False  # no sharper bound can be expected to settle it
-        if not len(self._front) or not self._designs.sharpen(np.array([at]), peers):
+        if not len(self._front) or not self._designs.sharpen(np.array([at]), peers, epsilon):
             return False
         fresh = np.maximum(self._designs.values(self._metrics, peers), _LEAST)
         raised = (fresh > self._bounds[peers]).any(axis=1)

@@ -414,11 +414,16 @@ def sensitivity_csv(found: Sensitivity) -> str:
     return stream.getvalue()
 
 
-def write_sensitivity(found: Sensitivity, folder: Path) -> list[Path]:
-    """Write ``sensitivity.html`` and ``sensitivity.csv`` into a folder; returns their paths."""
-    page = build_page(
-        "Sensitivity to technology constants", asset("sensitivity.html"), sensitivity_json(found), ("sensitivity.js",)
-    )
+def write_sensitivity(found: Sensitivity, folder: Path, proven: Sequence[str] = ()) -> list[Path]:
+    """Write ``sensitivity.html`` and ``sensitivity.csv`` into a folder; returns their paths.
+
+    Args:
+        found: The analysis.
+        folder: Where to.
+        proven: What is shown of one design, in sentences.
+    """
+    data = sensitivity_json(found) | {"proven": list(proven)}
+    page = build_page("Sensitivity to technology constants", asset("sensitivity.html"), data, ("sensitivity.js",))
     paths = [folder / "sensitivity.html", folder / "sensitivity.csv"]
     write_atomic(paths[0], page)
     write_atomic(paths[1], sensitivity_csv(found))

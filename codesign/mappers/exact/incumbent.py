@@ -28,23 +28,37 @@ class Goal:
     Args:
         objective: Energy, latency or their product.
         latency_limit: Most cycles allowed.
+        cycle_pj: With energy: what every cycle counts beside it.
     """
 
     objective: Objective
     latency_limit: float = math.inf
+    cycle_pj: float = 0.0
+
+    @property
+    def energy_alone(self) -> bool:
+        """Whether cycles do not matter."""
+        return self.objective == Objective.ENERGY and not self.cycle_pj and math.isinf(self.latency_limit)
+
+    @property
+    def trades(self) -> bool:
+        """Whether energy and cycles both count."""
+        return self.objective == Objective.EDP or self.cycle_pj > 0.0
 
     def value(self, energy: float, cycles: float) -> float:
         """The figure to minimise; infinite beyond the latency limit."""
         if cycles > self.latency_limit:
             return math.inf
         if self.objective == Objective.ENERGY:
-            return energy
+            return energy + self.cycle_pj * cycles if self.cycle_pj else energy
         return cycles if self.objective == Objective.LATENCY else energy * cycles
 
     def slowest_useful(self, energy: float, incumbent: float) -> float:
         """Cycles at which a mapping of at least this energy no longer beats the incumbent."""
         if self.objective == Objective.ENERGY:
-            return self.latency_limit
+            return (
+                min(self.latency_limit, (incumbent - energy) / self.cycle_pj) if self.cycle_pj else self.latency_limit
+            )
         limit = incumbent - 1.0 if self.objective == Objective.LATENCY else incumbent / energy
         return min(self.latency_limit, limit)
 
@@ -60,6 +74,7 @@ class Incumbent:
         effort: Cells of the dynamic program to fill at most.
         scored: Mappings to score at most.
         second_opinion: Finds a good mapping quickly, and says how many it scored; asked once, when proving takes longer than it.
+        tolerance: Relative; what could be better by no more than this is left out.
     """
 
     kernel: Kernel
@@ -68,6 +83,7 @@ class Incumbent:
     effort: float = math.inf
     scored: float = math.inf
     second_opinion: Callable[[], tuple[Nest, int, int] | None] | None = None
+    tolerance: float = TOLERANCE
     value: float = math.inf
     energy: float = math.inf
     cycles: float = math.inf
@@ -104,7 +120,12 @@ class Incumbent:
 
     def beaten_by(self, bound: float) -> bool:
         """Whether something with this lower bound could still be better."""
-        return bound < self.value * (1.0 - TOLERANCE) if math.isfinite(self.value) else bound < math.inf
+        return bound < self.value * (1.0 - self.tolerance) if math.isfinite(self.value) else bound < math.inf
+
+    @property
+    def floor(self) -> float:
+        """What nothing left out as no better is below; infinite where only mappings that cannot matter were left out."""
+        return self.value * (1.0 - self.tolerance) if self.tolerance > TOLERANCE else math.inf
 
     @property
     def late(self) -> bool:

@@ -15,7 +15,7 @@ from codesign.cost.kernel import make_kernel
 from codesign.cost.sparse.bounds import is_rescaled, least_value
 from codesign.mappers.annealing import AnnealingMapper
 from codesign.mappers.driver import Encoded
-from codesign.mappers.exact.incumbent import Goal, Incumbent
+from codesign.mappers.exact.incumbent import TOLERANCE, Goal, Incumbent
 from codesign.mappers.exact.keep_set_search import search_keep_sets
 from codesign.mappers.exact.mesh import has_mesh, map_on_mesh
 from codesign.mappers.exact.problem.charge_bases import BaseArrays
@@ -42,12 +42,16 @@ class ExactMapper:
         threads: Profiles to bound at a time in searches that take long (section D10); the optimum found is the same.
         start: A mapping that obeys the constraints, to begin with in place of annealing; one that does not fit is left out.
         annealed: Whether a search that takes long is helped by annealing.
+        tolerance: Relative; the search ends when nothing can be better by more than this. The gap says so.
+        cycle_pj: With objective energy: what every cycle counts beside it; the gap is that of the sum.
     """
 
     effort: float | None = None
     threads: int = 1
     start: Mapping | None = field(default=None, metadata={"recorded": False})
     annealed: bool = field(default=True, metadata={"recorded": False})
+    tolerance: float = field(default=0.0, metadata={"recorded": False})
+    cycle_pj: float = field(default=0.0, metadata={"recorded": False})
     name: ClassVar[str] = "exact"
 
     def __post_init__(self) -> None:
@@ -55,6 +59,10 @@ class ExactMapper:
             raise UserError(f"effort must be > 0 cells, got {self.effort}")
         if self.threads < 1:
             raise UserError(f"threads must be >= 1, got {self.threads}")
+        if not 0.0 <= self.tolerance < 1.0:
+            raise UserError(f"tolerance must be at least 0 and below 1, got {self.tolerance}")
+        if self.cycle_pj < 0.0:
+            raise UserError(f"cycle_pj must be at least 0, got {self.cycle_pj}")
 
     def map(
         self,
@@ -71,6 +79,8 @@ class ExactMapper:
             raise UserError(
                 "the exact mapper does not search under reuse rule 'whole'", hint="use anneal, genetic or random"
             )
+        if self.cycle_pj:
+            self._refuse_weight(problem)
         if problem.imperfect:
             refuse_imperfect(problem.computation, problem.architecture, reuse)
         if has_mesh(problem.architecture):
@@ -93,17 +103,26 @@ class ExactMapper:
         if problem.least_units > 1:
             return self._map_utilized(problem, objective, budget=budget, seed=seed, reuse=reuse)
         instance = make_instance(problem, reuse)
-        best = new_incumbent(
-            instance, Goal(objective), started, budget, math.inf if self.effort is None else self.effort
-        )
+        goal = Goal(objective, cycle_pj=self.cycle_pj if objective == Objective.ENERGY else 0.0)
+        best = new_incumbent(instance, goal, started, budget, math.inf if self.effort is None else self.effort)
         if not self.annealed:
             best.second_opinion = None
+        best.tolerance = max(self.tolerance, TOLERANCE)
         if self.start is not None:
             _begin_with(self.start, instance, best)
         unsearched = search_keep_sets(instance, BaseArrays(instance), best, self.threads)
         if best.nest is not None and unsearched < best.value and best.evaluated < best.scored:
             best.ask(at_once=True)  # stopped: at least as good as annealing
-        return to_result(instance, best, unsearched, started, seed)
+        return to_result(instance, best, min(unsearched, best.floor), started, seed)
+
+    @staticmethod
+    def _refuse_weight(problem: MappingProblem) -> None:
+        """What is searched by way of another problem has no weight of cycles."""
+        rescaled = is_rescaled(problem.computation, problem.architecture)
+        if has_mesh(problem.architecture) or problem.imperfect or problem.least_units > 1 or rescaled:
+            raise UserError(
+                "cycle_pj: meshes, imperfect factors, zeros and a least utilization are searched without it"
+            )
 
     def _map_utilized(
         self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse

@@ -8,6 +8,8 @@ const nameOf = v => v.constant === null ? "as they are" : CONSTANTS[v.constant][
 byId("title").textContent = "Sensitivity to technology constants";
 byId("lead").textContent = "Accelerators for " + DATA.names.join(" + ") + ", space “" + DATA.space + "”" + (DATA.constraints.length ? ", subject to " + DATA.constraints.join(", ") : "") + "; minimised: " + DATA.objectives.map(labelOf).join(", ") + ".";
 byId("summary").replaceChildren(html("p", { class: "answer" }, DATA.summary.join(" ")));
+byId("proven-section").hidden = !DATA.proven.length;
+byId("proven").replaceChildren(...DATA.proven.map(sentence => html("p", {}, sentence)));
 
 function designTip(design, variation) {
   const metrics = variation.metrics[design.trial];

@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 
 from codesign.bounds import DesignBounds
+from codesign.bounds.dram import least_weighted
 from codesign.bounds.machine_searches import Beside, product_of_sums
 from codesign.bounds.searches import between
 from codesign.core.goals import Budget, Objective
-from codesign.cost.cost import Infeasible
+from codesign.cost.cost import Infeasible, evaluate
 from codesign.evaluation.network import EvaluationOptions, evaluate_workload
 from codesign.mappers.exact import ExactMapper
+from codesign.mappers.exact.latency_energy_front import pareto
 from codesign.mapping.constraints import MappingProblem
 from spaces.dosa import DOSA
 from tests.unit.bounds.random_spaces import random_network, random_space
@@ -31,6 +33,47 @@ def test_no_choice_in_the_layers_regions_has_a_smaller_product_of_sums(seed: int
     drawn = rng.uniform(cycles, product / energy, (500, layers))  # and of slopes that differ from layer to layer
     total = drawn @ counts + more
     assert bound <= float((((product / drawn) @ counts + spent + leakage * total) * total).min())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_searched_weights_bound_the_product_of_sums_closely(seed: int) -> None:
+    rng = np.random.default_rng([seed, 2])
+    layers = int(rng.integers(1, 5))
+    points = rng.uniform(1, 10, (layers, 6, 2))  # energy and cycles of every mapping there is
+    counts = rng.integers(1, 4, layers).astype(float)
+    beside = Beside(*rng.uniform(0, 5, 3))
+    sums = np.array([[beside.energy_pj, beside.cycles]])
+    for count, choices in zip(counts, points, strict=True):
+        sums = (sums[:, None] + count * choices[None]).reshape(-1, 2)
+    truth = ((sums[:, 0] + beside.leakage_pj_per_cycle * sums[:, 1]) * sums[:, 1]).min()
+    best = sums[((sums[:, 0] + beside.leakage_pj_per_cycle * sums[:, 1]) * sums[:, 1]).argmin()]
+    each = np.stack([points[..., 0].min(axis=1), points[..., 1].min(axis=1), points.prod(axis=2).min(axis=1)], axis=1)
+    weights = np.sort(best[0] / best[1] * rng.uniform(0.5, 2, 3) + 2 * beside.leakage_pj_per_cycle)
+    lines = [np.array([(w, (p[:, 0] + w * p[:, 1]).min()) for w in weights]) for p in points]
+    plain, _ = product_of_sums(each, counts, beside)
+    bound, _ = product_of_sums(each, counts, beside, lines)
+    assert plain * (1.0 - 1e-12) <= bound <= truth * (1.0 + 1e-12)
+    fine = best[0] / best[1] + 2 * beside.leakage_pj_per_cycle
+    weights = fine * np.geomspace(0.01, 100, 2001)
+    lines = [np.stack([weights, (p[:, :1] + weights * p[:, 1:]).min(axis=0)], axis=1) for p in points]
+    assert product_of_sums(each, counts, beside, lines)[0] >= truth * (1.0 - 1e-3)
+
+
+@pytest.mark.parametrize(("seed", "tolerance"), [(0, 0.0), (1, 0.02), (3, 0.0)])
+def test_the_least_weighted_sum_is_a_corner_of_the_pareto_set(seed: int, tolerance: float) -> None:
+    space = random_space(seed)
+    machine = space.build(space.space.to_points(space.space.enumerate()[[7]])[0])
+    for facts in DesignBounds(space, random_network(seed)).layers:
+        problem = MappingProblem(facts.computation, machine)
+        costs = [p.cost for p in pareto(problem, budget=Budget(time_limit_s=20.0))]
+        points = np.array([(c.energy_pj, c.latency_cycles) for c in costs if c is not None])
+        for weight in points[0, 0] / points[0, 1] * np.array([0.1, 1.0, 10.0]):
+            truth = (points[:, 0] + weight * points[:, 1]).min()
+            bound, mapping = least_weighted(facts.computation, machine, float(weight), None, tolerance)
+            assert truth * (1.0 - tolerance - 1e-9) <= bound <= truth * (1.0 + 1e-9)
+            cost = evaluate(facts.computation, machine, mapping)
+            assert not isinstance(cost, Infeasible)
+            assert cost.energy_pj + weight * cost.latency_cycles <= truth * (1.0 + tolerance) * (1.0 + 1e-9)
 
 
 @pytest.mark.parametrize("seed", range(20))

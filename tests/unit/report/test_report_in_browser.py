@@ -334,7 +334,11 @@ def test_the_comparison_is_drawn(browser: Browser, study_folders: list[Path], tm
 
 
 def test_the_sensitivity_is_drawn(browser: Browser, study_folder: Path, tmp_path: Path) -> None:
-    browser.open(write_sensitivity(analyse(Study.open(study_folder)), tmp_path)[0])
+    found = analyse(Study.open(study_folder))
+    browser.open(write_sensitivity(found, tmp_path)[0])
+    assert "What is proven" not in browser.text("body")
+    browser.open(write_sensitivity(found, tmp_path, ["Trial 7 is optimal over these factors.", "dram: 0.5 to 2."])[0])
+    assert "dram: 0.5 to 2." in browser.text("#proven")
     assert "on the front stay on it" in browser.text("#summary")
     assert "constants DRAM energy × 0.25" in browser.hover("#matrix g", 1)
     assert browser.complaints() == []

@@ -187,7 +187,7 @@ class JointSearch:
             self._push(part)
             return
         restricted = self._restriction(part)
-        if self.best.goal.objective == Objective.EDP and self.problem.n_ports and self.best.beaten_by(part.value):
+        if self.best.goal.trades and self.problem.n_ports and self.best.beaten_by(part.value):
             part = self._trade(part, profile, restricted)
             if self.best.beaten_by(part.value):
                 self._run(profile, self.energy_only, restricted)
@@ -225,12 +225,14 @@ class JointSearch:
         for j in range(self.problem.n_ports) if slowest < 0 else (slowest,):
             if not self.best.beaten_by(part.value):
                 return part
-            price = part.energy / part.cycles
+            price = self.best.goal.cycle_pj or part.energy / part.cycles
             weight = self.energy_only.copy()
             weight[1 + j] = price
             both = self._run(profile, weight, restricted) * (1.0 - TOLERANCE)
             self._offer(profile)
-            if both > part.energy + price * part.cycles:
+            if self.best.goal.cycle_pj:
+                part = replace(part, value=max(part.value, both))
+            elif both > part.energy + price * part.cycles:
                 # energy + price x cycles >= both: the product is least at an end of that line
                 ends = (
                     part.energy * whole_cycles((both - part.energy) / price),

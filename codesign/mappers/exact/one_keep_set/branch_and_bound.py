@@ -47,7 +47,7 @@ def bound_values(goal: Goal, energy: FloatArray, cycles: FloatArray) -> FloatArr
     """The goal's value of bounds on energy and cycles, elementwise."""
     whole = np.ceil(cycles * (1.0 - TOLERANCE))
     if goal.objective == Objective.ENERGY:
-        values = energy
+        values = energy + goal.cycle_pj * whole if goal.cycle_pj else energy
     else:
         values = whole if goal.objective == Objective.LATENCY else energy * whole
     return np.where(whole > goal.latency_limit, np.inf, values)
@@ -186,7 +186,7 @@ def expand(profile: Profile, node: Node, fewest: FloatArray, best: Incumbent) ->
             break
         if tight:
             return _chase(profile, Node(node.least, node.most, bound), best)
-    if (goal.objective == Objective.ENERGY and math.isinf(goal.latency_limit)) or cycles <= quickest:
+    if goal.energy_alone or cycles <= quickest:
         return []
     quickest, bound = _trade(profile, node, energy, quickest, traced.words, best)
     if not best.beaten_by(bound):
@@ -223,11 +223,13 @@ def _trade(
 
     quickest = max(quickest, whole_cycles(least(terms.demand[j]) + constant))
     bound = goal.value(energy, quickest)
-    if goal.objective != Objective.EDP or not best.beaten_by(bound):
+    if not goal.trades or not best.beaten_by(bound):
         return quickest, bound
-    weight = energy / quickest
+    weight = goal.cycle_pj or energy / quickest
     both = least(terms.price + weight * terms.demand[j]) * (1.0 - TOLERANCE)
     both += float(terms.constant[0]) + weight * constant
+    if goal.cycle_pj:
+        return quickest, max(bound, both)
     if both > energy + weight * quickest:
         # energy + weight x cycles >= both: the product is least at an end of that line
         bound = min(energy * whole_cycles((both - energy) / weight), (both - weight * quickest) * quickest)

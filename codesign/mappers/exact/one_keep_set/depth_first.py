@@ -46,14 +46,14 @@ def chase(profile: Profile, charges: Charges, constant: float, quickest: float, 
     stack = compiled.make_stack(n_dims, max(1, len(fixed.boundaries)), n_levels * (n_dims + 1) + 1)
     stack, top = compiled.push_vectors(
         stack, 0, fixed.states.start, 0, n_levels - 1, 0.0, 0, 0, stack.chains[0], stack.figures[0], table, fixed.instance.lattice.grid,
-        charges, constant, mode, quickest, _limit(best),
+        charges, constant, mode, quickest, _limit(best, quickest),
     )  # fmt: skip
     rows, plan, steps = _rows(profile), _plan(fixed), 0
     nest = fixed.instance.empty_nest()
     while True:
         stack, top, count, done, scored, why = compiled.walk(
             stack, top, _STEPS_AT_ONCE, int(min(best.scored - best.evaluated, _STEPS_AT_ONCE)), table, fixed.instance.lattice.grid, fixed.machine, charges, chains, rows, fixed.states.outer,
-            constant, mode, quickest, _limit(best), best.kernel, nest, plan, best.goal.latency_limit,
+            constant, mode, quickest, _limit(best, quickest), best.kernel, nest, plan, best.goal.latency_limit,
         )  # fmt: skip
         steps += done
         best.count(_CELLS_A_STEP * done, programs=0)
@@ -67,8 +67,10 @@ def chase(profile: Profile, charges: Charges, constant: float, quickest: float, 
             return False
 
 
-def _limit(best: Incumbent) -> float:
-    return best.value * (1.0 - TOLERANCE) if math.isfinite(best.value) else math.inf
+def _limit(best: Incumbent, quickest: float) -> float:
+    """The figure to be below; cycles that count beside the energy are taken as the least there can be."""
+    beside = best.goal.cycle_pj * quickest
+    return best.value * (1.0 - TOLERANCE) - beside if math.isfinite(best.value) else math.inf
 
 
 def _rows(profile: Profile) -> compiled.Rows:
