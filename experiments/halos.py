@@ -44,6 +44,7 @@ class Case:
 
 CASES = (
     Case(lambda: convolutions(32, 16, 2), 16 << 10),
+    Case(lambda: convolutions(64, 8, 2), 12 << 10),
     Case(lambda: convolutions(56, 64, 2), 128 << 10),
     Case(lambda: convolutions(32, 16, 3), 24 << 10),
     Case(lambda: inverted(56, 24, 144, 1), 64 << 10),

@@ -1,0 +1,57 @@
+"""`--scheduler strongest`: the judge that proves most of what workload, space and budget allow (rule E9, docs/reference/evaluation.md)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from codesign.core.errors import UserError
+from codesign.evaluation.design import DesignSpace
+from codesign.evaluation.fused_networks import FusedEvaluator
+from codesign.evaluation.specification import STRONGEST, JudgeSpec
+from codesign.scheduling.fused.network_operators import graph_of
+
+if TYPE_CHECKING:
+    from codesign.evaluation.judges import Judge
+
+ORDER = ("fused", "soma", "layers")
+"""Schedulers of whole networks before layers alone; proven ones before those that are searched."""
+
+SAMPLES = 4
+"""Designs on which the rules of the fused scheduler are tried."""
+
+
+def strongest(makers: "Mapping[str, Callable[[JudgeSpec], Judge]]", how: JudgeSpec, space: DesignSpace) -> "Judge":
+    """The first judge of `ORDER` that takes the workload on the space within the budget; the record says why those before it do not.
+
+    Raises:
+        UserError: Not even layer by layer.
+    """
+    passed: list[str] = []
+    for name in ORDER:
+        try:
+            judge = makers[name](replace(how, scheduler=name))
+            if isinstance(judge.evaluate, FusedEvaluator):
+                _check_rules(judge.evaluate, space)
+        except UserError as error:
+            if name == ORDER[-1]:
+                raise
+            passed.append(f"{name}: {error.args[0]}")
+            continue
+        reasons = "".join(f"; not {reason}" for reason in passed)
+        return replace(
+            judge,
+            evaluation={**judge.evaluation, "asked": STRONGEST, "passed_over": passed},
+            headline=f"{judge.headline}\nstrongest scheduler: {name}{reasons}",
+        )
+    raise AssertionError("the last judge is returned or refused")
+
+
+def _check_rules(evaluator: FusedEvaluator, space: DesignSpace) -> None:
+    """Refuse networks and designs that the rules of fusion do not have (G1, G2)."""
+    rows = space.space.sample(SAMPLES, np.random.default_rng(0))
+    for point in space.space.to_points(rows):
+        architecture = space.build(point)
+        for network, _ in evaluator.networks:
+            graph_of(network, architecture)
