@@ -116,7 +116,13 @@ def make_judge(
     check_timing(how, workload, space)
     if how.scheduler == STRONGEST:
         makers = {name: partial(_judge_by, make, workload, space, seed) for name, make in made.items()}
-        judge = strongest(makers, how, space)
+        name, judge, passed = strongest(makers, how, space)
+        reasons = "".join(f"; not {reason}" for reason in passed)
+        judge = replace(
+            judge,
+            evaluation={**judge.evaluation, "asked": STRONGEST, "passed_over": passed},
+            headline=f"{judge.headline}\nstrongest scheduler: {name}{reasons}",
+        )
         return judge if not metrics else replace(judge, evaluate=WithOwnMetrics(judge.evaluate, space, tuple(metrics)))
     make = made[how.scheduler] if workload.serving is None else _serving_judge
     choices = getattr(space, "choices", None)

@@ -2,18 +2,26 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from codesign.core.errors import UserError
 from codesign.evaluation.design import DesignSpace
 from codesign.evaluation.fused_networks import FusedEvaluator
-from codesign.evaluation.specification import STRONGEST, JudgeSpec
+from codesign.evaluation.specification import JudgeSpec
 from codesign.scheduling.fused.network_operators import graph_of
 
-if TYPE_CHECKING:
-    from codesign.evaluation.judges import Judge
+
+class Judging(Protocol):
+    """A judge, as far as is asked here."""
+
+    @property
+    def evaluate(self) -> object:
+        """From a design to its metrics."""
+
+
+J = TypeVar("J", bound=Judging)
 
 ORDER = ("fused", "soma", "layers")
 """Schedulers of whole networks before layers alone; proven ones before those that are searched."""
@@ -22,30 +30,25 @@ SAMPLES = 4
 """Designs on which the rules of the fused scheduler are tried."""
 
 
-def strongest(makers: "Mapping[str, Callable[[JudgeSpec], Judge]]", how: JudgeSpec, space: DesignSpace) -> "Judge":
-    """The first judge of `ORDER` that takes the workload on the space within the budget; the record says why those before it do not.
+def strongest(
+    makers: Mapping[str, Callable[[JudgeSpec], J]], how: JudgeSpec, space: DesignSpace
+) -> tuple[str, J, list[str]]:
+    """The first judge of `ORDER` that takes the workload on the space within the budget: its name, itself, why those before it do not.
 
     Raises:
         UserError: Not even layer by layer.
     """
     passed: list[str] = []
-    for name in ORDER:
+    for name in ORDER[:-1]:
         try:
             judge = makers[name](replace(how, scheduler=name))
             if isinstance(judge.evaluate, FusedEvaluator):
                 _check_rules(judge.evaluate, space)
         except UserError as error:
-            if name == ORDER[-1]:
-                raise
             passed.append(f"{name}: {error.args[0]}")
-            continue
-        reasons = "".join(f"; not {reason}" for reason in passed)
-        return replace(
-            judge,
-            evaluation={**judge.evaluation, "asked": STRONGEST, "passed_over": passed},
-            headline=f"{judge.headline}\nstrongest scheduler: {name}{reasons}",
-        )
-    raise AssertionError("the last judge is returned or refused")
+        else:
+            return name, judge, passed
+    return ORDER[-1], makers[ORDER[-1]](replace(how, scheduler=ORDER[-1])), passed
 
 
 def _check_rules(evaluator: FusedEvaluator, space: DesignSpace) -> None:
