@@ -112,11 +112,18 @@ def _crossbar(s: LogicShape) -> dict[str, float]:
     return {"scratchpad": 1, "turned bit": 4 * s.line_bits * s.byte_bits}
 
 
+def _shift_choices(bits: int, kept: int) -> int:
+    """Two-way choices of a shift by bytes in stages, of which the lowest `kept` bits are used: a stage has what later ones reach."""
+    stages = (bits // 8).bit_length()
+    return sum(min(bits, kept + 8 * (2**stages - 2 ** (k + 1))) for k in range(stages))
+
+
 def _engine(s: LogicShape) -> dict[str, float]:
-    """N4: registers and nest, the beat shifted by stages, a line put together out of beats."""
+    """N4: registers and nest, addresses, the beat shifted by stages, a line put together out of beats."""
     return {
         "engine": 1,
-        "shifted bit": s.bus_bits * (s.bus_bits // 8).bit_length(),
+        "address bit": s.address_bits,
+        "shifted bit": _shift_choices(s.bus_bits, min(s.bus_bits, s.line_bits)),
         "line and bus bit": min(s.line_bits, 4 * s.bus_bits),
     }
 
@@ -127,11 +134,8 @@ def _unit(s: LogicShape) -> dict[str, float]:
     shares = s.links is not Links.NONE
     return {
         "unit": 1,
-        "address bit": s.address_bits,
         "local address bit": s.local_bits,
         "line bit": s.line_bits,
-        "setting bit": GROUP_BITS * s.rows + (6 + s.window_bits) * s.cols,
-        "token bit": (s.rows if s.links is Links.SYSTOLIC else 1) * (s.address_bits + s.window_bits),
         "summed bit": gathered if shares else 0,
         "chosen bit": 0 if shares else gathered,
     }
