@@ -99,6 +99,13 @@ def compare(name: str, computation: Computation, count: int, preset: str, config
     return row
 
 
+def _percent(gap: float | None) -> str:
+    """A gap as text."""
+    if gap is None:
+        return "none"
+    return "< 0.01 %" if gap < 1e-4 else f"{100 * gap:.2g} %"
+
+
 def report(rows: list[dict[str, Any]]) -> str:
     """The table and the means, as Markdown."""
     head = [
@@ -117,9 +124,7 @@ def report(rows: list[dict[str, Any]]) -> str:
         gap = row["imperfect"]["gap"]
         ratios = [f"{row[key]['value'] / base:.3f}" if key in row else "" for key in ("padded", "imperfect")]
         seconds = [f"{row[key]['cpu_seconds']:.2f}" for key in ("imperfect", "perfect")]
-        shown = (
-            "proven" if row["imperfect"]["proof"] == "optimal" else f"{100 * gap:.2g} %" if gap is not None else "none"
-        )
+        shown = "proven" if row["imperfect"]["proof"] == "optimal" else _percent(gap)
         lines.append([row["layer"], row["architecture"], f"{base:.4g}", *ratios, shown, *seconds])
     text = markdown(head, lines)
     for preset in dict.fromkeys(row["architecture"] for row in rows):
