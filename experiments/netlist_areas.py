@@ -27,7 +27,7 @@ from codesign.hardware.parameters import Control, Parameters
 from codesign.hardware.parts import synthesize_part
 from codesign.hardware.synthesis import cell_library
 
-WANTED = {"element": 15, "network": 15, "crossbar": 9, "reader": 9, "writer": 9, "loops": 6, "unit": 12}
+WANTED = {"element": 15, "network": 24, "crossbar": 9, "reader": 9, "writer": 9, "loops": 6, "unit": 12}
 """Netlists of each part."""
 
 LEAST_TO_HOLD_OUT = 6
@@ -36,7 +36,7 @@ LEAST_TO_HOLD_OUT = 6
 CROSSBAR_BANKS = (1, 2, 4, 8, 3, 6, 12, 16, 5)
 """Banks of the crossbars, in turn: their cost to synthesise grows with banks log banks."""
 
-SIDES = {"network": (1, 2, 3, 4, 5, 6, 7, 8), "element": (2, 4, 8, 16), "unit": (2, 4, 8)}
+SIDES = {"network": (1, 2, 3, 4, 6, 8, 12, 16), "element": (2, 4, 8, 16), "unit": (2, 4, 8, 16)}
 """Rows and columns drawn, where a part hangs on them; others are taken out of small machines."""
 
 KEPT = (("B",), ("O",), ("A",), ("A", "B", "O"))

@@ -31,8 +31,10 @@ def part_of(module: str, top: str) -> str:
         return "crossbar"
     if module.startswith("slot_"):
         return "unit"
+    if module.startswith("column_"):
+        return "network"
     inside = module.removeprefix(top).lstrip("_")
-    for prefix, part in (("pe", "element"), ("unit_array", "network"), ("unit", "unit"), ("scratchpad", "crossbar"), ("reader", "reader"), ("writer", "writer")):  # fmt: skip
+    for prefix, part in (("pe", "element"), ("row", "network"), ("unit_array", "network"), ("unit", "unit"), ("scratchpad", "crossbar"), ("reader", "reader"), ("writer", "writer")):  # fmt: skip
         if inside == prefix or inside.startswith(f"{prefix}_"):
             return part
     return "loops"
@@ -97,14 +99,14 @@ def _inside(p: Parameters, part: str) -> tuple[str, str, tuple[str, ...]]:
     text = netlist.logic + netlist.black_boxes
     if part == "unit":
         return text, f"{netlist.top}_unit", (f"{netlist.top}_unit_array", f"{netlist.top}_pe")
-    boxes = ("scratchpad", "reader", "writer", "unit", "pe")
+    boxes = ("scratchpad", "reader", "writer", "unit", "row", "pe")
     return text, netlist.top, tuple(f"{netlist.top}_{b}" for b in boxes)
 
 
 def _alone(p: Parameters, part: str) -> tuple[str, str, tuple[str, ...]]:
     from amaranth.back import verilog
 
-    from codesign.hardware.rtl.array import Array, ProcessingElement, element_ports
+    from codesign.hardware.rtl.array import Array, ProcessingElement, element_ports, row_text
     from codesign.hardware.rtl.dma import DmaRead, DmaWrite
     from codesign.hardware.rtl.memory import Scratchpad
     from codesign.hardware.rtl.registers import WriteBus
@@ -132,7 +134,7 @@ def _alone(p: Parameters, part: str) -> tuple[str, str, tuple[str, ...]]:
                 array.ones,
             ]
             ports += [*array.group, *array.column_window, *array.slot, *array.total, array.some]
-            boxes = _element_box(p, *element_ports(p))
+            boxes = array.columns_verilog() + row_text(p) + _element_box(p, *element_ports(p))
         elif part == "crossbar":
             made, ports = scratchpad, [*pad[0], *pad[1]]
             boxes = turns_text(scratchpad) + scratchpad.bank[0].black_box()

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
@@ -21,6 +22,9 @@ from codesign.hardware.parameters import Control, Parameters
 from codesign.hardware.verilog import Netlist, bench_top, generate
 
 LIMIT_CYCLES = 500_000_000
+
+ROWS_APART = 512
+"""Elements from which on the C++ of one row serves all rows: compiling then grows with the columns alone, cycles take twice as long."""
 
 
 def find_verilator() -> list[str] | None:
@@ -92,11 +96,11 @@ def bench_text() -> str:
     return resources.files("codesign.hardware").joinpath("data/testbench.cpp").read_text("utf-8")
 
 
-def verilate_flags(p: Parameters) -> list[str]:
-    """Options of Verilator for a machine."""
+def verilate_flags(prefix: str, top: str) -> list[str]:
+    """Options of Verilator for a module and its C++ class."""
     return [
         "--cc", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert", "-Wno-fatal", "-Wno-lint", "--output-split", "20000",
-        "--output-split-cfuncs", "4000", "--prefix", "Vtop", "--top-module", bench_top(p.name),
+        "--output-split-cfuncs", "4000", "--prefix", prefix, "--top-module", top,
     ]  # fmt: skip
 
 
@@ -114,6 +118,34 @@ def cache_folder() -> Path:
     return Path(tempfile.gettempdir()) / f"codesign-hardware-{os.getuid()}"
 
 
+@dataclass(frozen=True)
+class VerilatedPart:
+    """Verilog that becomes C++ by one run of Verilator.
+
+    Args:
+        name: Of its file and folder.
+        text: Verilog.
+        flags: Of Verilator.
+    """
+
+    name: str
+    text: str
+    flags: tuple[str, ...]
+
+
+def verilated_parts(netlist: Netlist, rows_apart: bool) -> tuple[VerilatedPart, ...]:
+    """The whole simulation, or a row of elements as a library before what stands around it."""
+    flags = verilate_flags("Vtop", bench_top(netlist.top))
+    if not rows_apart:
+        return (VerilatedPart("made", netlist.simulation + netlist.bench, tuple(flags)),)
+    row = f"{netlist.top}_row"
+    row_flags = [*verilate_flags("Vrow", row), "--lib-create", row]
+    return (
+        VerilatedPart("row", netlist.row, tuple(row_flags)),
+        VerilatedPart("made", netlist.around + netlist.bench, (*flags, f"row/{row}.sv")),
+    )
+
+
 class VerilatedMachine:
     """A built simulation.
 
@@ -121,27 +153,32 @@ class VerilatedMachine:
         p: Parameters of the machine.
         netlist: Of that machine, if there is one already.
         quick: Compile without optimisation: built in a quarter of the time, for short runs.
+        rows_apart: Compile one row of elements for all; by default from `ROWS_APART` elements on.
     """
 
-    def __init__(self, p: Parameters, netlist: Netlist | None = None, *, quick: bool = False) -> None:
+    def __init__(
+        self, p: Parameters, netlist: Netlist | None = None, *, quick: bool = False, rows_apart: bool | None = None
+    ) -> None:
         command = need_verilator()
         self.p, self.netlist = p, netlist or generate(p)
-        text, bench, level = self.netlist.simulation + self.netlist.bench, bench_text(), "-O0" if quick else "-O1"
-        key = hashlib.sha256("".join([text, bench, *verilate_flags(p), *bench_flags(p), level]).encode()).hexdigest()[
-            :16
-        ]
+        apart = p.pes >= ROWS_APART if rows_apart is None else rows_apart
+        level = "-O0" if quick else "-O1"
+        parts = verilated_parts(self.netlist, apart)
+        told = [text for part in parts for text in (part.text, *part.flags)]
+        key = hashlib.sha256("".join([*told, bench_text(), *bench_flags(p), level]).encode()).hexdigest()[:16]
         folder = cache_folder() / key
         self.program = folder / "simulation"
         if self.program.exists():
             return
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "design.v").write_text(text, "utf-8")
-        (folder / "testbench.cpp").write_text(bench, "utf-8")
-        _command([*command, *verilate_flags(p), "-Mdir", "made", "design.v"], folder, p.name)
+        (folder / "testbench.cpp").write_text(bench_text(), "utf-8")
+        for part in parts:
+            (folder / f"{part.name}.v").write_text(part.text, "utf-8")
+            _command([*command, *part.flags, "-Mdir", part.name, f"{part.name}.v"], folder, p.name)
         compiler, include = _compiler(), _include(command)
-        flags = ["-std=c++17", "-Imade", f"-I{include}", f"-I{include}/vltstd", *bench_flags(p)]
-        runtime = [str(_runtime(compiler, include, name)) for name in ("verilated", "verilated_threads")]
-        sources = [*sorted(f"made/{f.name}" for f in (folder / "made").glob("*.cpp")), "testbench.cpp"]
+        flags = ["-std=c++17", *(f"-I{part.name}" for part in parts), f"-I{include}", f"-I{include}/vltstd", *bench_flags(p)]  # fmt: skip
+        runtime = ["verilated", "verilated_threads", *(["verilated_dpi"] if apart else [])]
+        sources = [f"{part.name}/{f.name}" for part in parts for f in sorted((folder / part.name).glob("*.cpp"))]
 
         def compiled(source: str) -> str:
             done = source.replace(".cpp", ".o")
@@ -150,9 +187,11 @@ class VerilatedMachine:
             return done
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            objects = list(pool.map(compiled, sources))
-        _command([compiler, *objects, *runtime, "-pthread", "-o", "building"], folder, p.name)
-        shutil.rmtree(folder / "made")
+            objects = list(pool.map(compiled, [*sources, "testbench.cpp"]))
+        objects += [str(_runtime(compiler, include, name)) for name in runtime]
+        _command([compiler, *objects, "-pthread", "-o", "building"], folder, p.name)
+        for part in parts:
+            shutil.rmtree(folder / part.name)
         (folder / "building").rename(self.program)
 
     def run(self, image: Image, memory: bytes, *, latency: int = LATENCY_CYCLES, limit: int = LIMIT_CYCLES) -> Run:

@@ -38,6 +38,8 @@ class Netlist:
         registers: Register name -> (address, bits).
         bench: The module around the machine in a simulation, which registers every input.
         shapes: By memory module: (words, bits of a word, how many of them the machine has).
+        row: A row of elements with all that is in it, for simulators that take it as a part of its own.
+        around: Everything else.
     """
 
     top: str
@@ -47,6 +49,8 @@ class Netlist:
     registers: dict[str, tuple[int, int]]
     bench: str
     shapes: dict[str, tuple[int, int, int]]
+    row: str
+    around: str
 
     @property
     def simulation(self) -> str:
@@ -66,14 +70,14 @@ def generate(p: Parameters) -> Netlist:
         raise MissingDependencyError(
             "generating hardware needs the package 'amaranth'", hint="pip install 'accel-codesign[hardware]'"
         ) from None
-    from codesign.hardware.rtl.array import ProcessingElement
+    from codesign.hardware.rtl.array import ProcessingElement, row_text
     from codesign.hardware.rtl.machine import Machine
 
     with warnings.catch_warnings(), _without_collector():
         warnings.simplefilter("ignore")
         machine, element = Machine(p, instance=True), ProcessingElement(p, instance=True)
         text = verilog.convert(machine, name=p.name, ports=machine.ports, emit_src=False, strip_internal_attrs=True)
-        text += verilog.convert(
+        inside = verilog.convert(
             element, name=f"{p.name}_pe", ports=element.ports, emit_src=False, strip_internal_attrs=True
         )
     rams = [(machine.scratchpad.bank[0], p.banks)]
@@ -83,14 +87,22 @@ def generate(p: Parameters) -> Netlist:
     rams += tables.values()
     if element.memory is not None:
         rams.append((element.memory, p.pes))
+    array = machine.unit.array
+    around = (
+        plain_names(text) + turns_text(machine.scratchpad) + machine.unit.slots[0].verilog() + array.columns_verilog()
+    )
+    row = plain_names(inside) + row_text(p)
+    local = "" if element.memory is None else element.memory.verilog()
     return Netlist(
         top=p.name,
-        logic=LINT_NOTE + plain_names(text) + turns_text(machine.scratchpad) + machine.unit.slots[0].verilog(),
+        logic=LINT_NOTE + around + row,
         memories="".join(ram.verilog() for ram, _ in rams),
         black_boxes="".join(ram.black_box() for ram, _ in rams),
         registers=machine.map,
         bench=bench_text(p.name, machine),
         shapes={ram.module: (ram.depth, ram.width, n) for ram, n in rams},
+        row=LINT_NOTE + row + local,
+        around=LINT_NOTE + around + "".join(ram.verilog() for ram, _ in rams if ram is not element.memory),
     )
 
 

@@ -199,43 +199,35 @@ Pieces = tuple[Floats, Floats, Floats, Floats, Floats, Floats]
 
 
 @njit
-def _gram(theta: Floats, distances: Floats, products: Floats, left: Floats, right: Floats) -> Pieces:
+def _gram(
+    signal: float, rectified: float, squared: Floats, product: Floats, norm_left: Floats, norm_right: Floats
+) -> Pieces:
     """The learned part of the covariance and the pieces of its gradient, each ``n x k``.
 
     Args:
-        theta: Log hyperparameters: ``2 d + 5``.
-        distances: ``d x n x k``.
-        products: ``d x n x k``.
-        left: Squared norms: ``d x n``.
-        right: Squared norms: ``d x k``.
+        signal: s.
+        rectified: r.
+        squared: Scaled squared distances: ``n x k``.
+        product: Weighted inner products, 1 included: ``n x k``.
+        norm_left: Weighted norms, 1 included: ``n``.
+        norm_right: Likewise: ``k``.
 
     Returns:
         s M, minus twice the derivative of s M by its squared distance, r A, and the derivatives of r A by the inner product
         and by the two squared norms.
     """
-    d, n, k = distances.shape
-    signal, rectified = math.exp(theta[0]), math.exp(theta[d + 1])
-    inverse, weights = np.exp(-2.0 * theta[1 : d + 1]), np.exp(theta[d + 2 : 2 * d + 2])
+    n, k = squared.shape
     matern, slope, arc = np.empty((n, k)), np.empty((n, k)), np.empty((n, k))
     by_product, by_left, by_right = np.empty((n, k)), np.empty((n, k)), np.empty((n, k))
-    norm_left, norm_right = np.ones(n), np.ones(k)
-    for p in range(d):
-        norm_left += weights[p] * left[p]
-        norm_right += weights[p] * right[p]
-    norm_left, norm_right = np.sqrt(norm_left), np.sqrt(norm_right)
     root5 = math.sqrt(5.0)
     for i in range(n):
         for j in range(k):
-            squared, product = 0.0, 1.0
-            for p in range(d):
-                squared += distances[p, i, j] * inverse[p]
-                product += weights[p] * products[p, i, j]
-            r = root5 * math.sqrt(squared)
+            r = root5 * math.sqrt(squared[i, j])
             decay = math.exp(-r)
             matern[i, j] = signal * (1.0 + r + r * r / 3.0) * decay
             slope[i, j] = signal * (5.0 / 3.0) * (1.0 + r) * decay
             norms = norm_left[i] * norm_right[j]
-            cosine = min(1.0, max(-1.0, product / norms))
+            cosine = min(1.0, max(-1.0, product[i, j] / norms))
             angle, sine = math.acos(cosine), math.sqrt(max(0.0, 1.0 - cosine * cosine))
             arc[i, j] = rectified * norms * (sine + (math.pi - angle) * cosine) / math.pi
             by_product[i, j] = rectified * (math.pi - angle) / math.pi
@@ -258,7 +250,13 @@ def _negative_log_posterior(
 ) -> tuple[Any, Floats]:
     """Minus the log marginal likelihood and log prior, and the gradient (``2 d + 5``)."""
     d, n, _ = distances.shape
-    matern, slope, arc, by_product, by_left, by_right = _gram(theta, distances, products, squares, squares)
+    scales, weights = np.exp(-2.0 * theta[1 : d + 1]), np.exp(theta[d + 2 : 2 * d + 2])
+    squared = (scales @ distances.reshape(d, n * n)).reshape(n, n)
+    product = 1.0 + (weights @ products.reshape(d, n * n)).reshape(n, n)
+    norm = np.sqrt(1.0 + weights @ squares)
+    matern, slope, arc, by_product, by_left, by_right = _gram(
+        math.exp(theta[0]), math.exp(theta[d + 1]), squared, product, norm, norm
+    )
     level, divides, noise = math.exp(theta[2 * d + 2]), math.exp(theta[2 * d + 3]), math.exp(theta[2 * d + 4])
     gram = base + matern + arc + level * sides[0] + divides * sides[1]
     for i in range(n):
@@ -271,19 +269,22 @@ def _negative_log_posterior(
     for i in range(n):
         value += math.log(chol[i, i])
     gradient = np.zeros(2 * d + 5)
-    scales, weights = np.exp(-2.0 * theta[1 : d + 1]), np.exp(theta[d + 2 : 2 * d + 2])
+    shares = 0.5 * (inverse - np.outer(alpha, alpha))
+    norms = np.zeros(n)
     for i in range(n):
+        gradient[2 * d + 4] += shares[i, i] * noise
         for j in range(n):
-            share = 0.5 * (inverse[i, j] - alpha[i] * alpha[j])
+            share = shares[i, j]
             gradient[0] += share * matern[i, j]
             gradient[d + 1] += share * arc[i, j]
             gradient[2 * d + 2] += share * level * sides[0, i, j]
             gradient[2 * d + 3] += share * divides * sides[1, i, j]
-            for p in range(d):
-                gradient[1 + p] += share * slope[i, j] * distances[p, i, j] * scales[p]
-                norms = by_left[i, j] * squares[p, i] + by_right[i, j] * squares[p, j]
-                gradient[d + 2 + p] += share * weights[p] * (by_product[i, j] * products[p, i, j] + norms)
-        gradient[2 * d + 4] += 0.5 * (inverse[i, i] - alpha[i] * alpha[i]) * noise
+            norms[i] += share * by_left[i, j]
+            norms[j] += share * by_right[i, j]
+    slopes = distances.reshape(d, n * n) @ (shares * slope).ravel()
+    angles = products.reshape(d, n * n) @ (shares * by_product).ravel()
+    gradient[1 : d + 1] = scales * slopes
+    gradient[d + 2 : 2 * d + 2] = weights * (angles + squares @ norms)
     for q in range(2 * d + 5):
         z = (theta[q] - mean[q]) / sigma[q]
         value += 0.5 * z * z
@@ -299,6 +300,21 @@ def _base(left: Floats, right: Floats) -> Floats:
 def _sides(theta: Floats, sides: Floats) -> Floats:
     """The terms of `Geometry.sides` with their variances: ``2 x n x k`` to ``n x k``."""
     return np.asarray(math.exp(theta[-3]) * sides[0] + math.exp(theta[-2]) * sides[1])
+
+
+def _covariance(geometry: Geometry, theta: Floats, left: Floats, right: Floats) -> tuple[Floats, Floats]:
+    """The learned terms s M + r A, and the weighted norms of the right designs: ``n x f`` and ``k x f`` to ``n x k`` and ``k``."""
+    from scipy.spatial.distance import cdist
+
+    d, owners = len(geometry.ordered), np.array(geometry.owners)
+    scales = np.exp(-theta[1 : d + 1])[owners] * np.where(np.array(geometry.ordered)[owners], 1.0, math.sqrt(0.5))
+    weights = np.exp(theta[d + 2 : 2 * d + 2])[owners]
+    a, b = geometry.centred(left), geometry.centred(right)
+    norm_left, norm_right = np.sqrt(1.0 + a**2 @ weights), np.sqrt(1.0 + b**2 @ weights)
+    squared = cdist(left * scales, right * scales, "sqeuclidean")
+    product = np.ascontiguousarray(1.0 + (a * weights) @ b.T)
+    pieces = _gram(math.exp(theta[0]), math.exp(theta[d + 1]), squared, product, norm_left, norm_right)
+    return pieces[0] + pieces[2], norm_right
 
 
 @final
@@ -339,17 +355,14 @@ class GaussianProcess:
 
         known = np.zeros((len(features), 0)) if transfer is None else transfer
         geometry = self.geometry
-        squares = geometry.squares(features)
-        distances, products = geometry.distances(self.features, features), geometry.products(self.features, features)
-        pieces = _gram(self.theta, distances, products, geometry.squares(self.features), squares)
+        learned, norms = _covariance(geometry, self.theta, self.features, features)
         linear = geometry.linear(features, known)
-        cross = _base(geometry.linear(self.features, self.transfer), linear) + pieces[0] + pieces[2]
+        cross = _base(geometry.linear(self.features, self.transfer), linear) + learned
         cross = cross + _sides(self.theta, geometry.sides(self.features, features))
         half = solve_triangular(self.chol, cross, lower=True, check_finite=False)
         d = len(geometry.ordered)
-        weights = np.exp(self.theta[d + 2 : 2 * d + 2])
         prior = CONSTANT_VARIANCE + (linear**2).sum(axis=1) + math.exp(self.theta[0])
-        prior = prior + math.exp(self.theta[d + 1]) * (1.0 + weights @ squares)
+        prior = prior + math.exp(self.theta[d + 1]) * norms**2
         prior = prior + math.exp(self.theta[-2]) * (geometry.divides(features) ** 2).sum(axis=1)
         prior = prior + (math.exp(self.theta[-3]) if geometry.sizes else 0.0)
         variance = np.maximum(prior - (half**2).sum(axis=0), 1e-12)
@@ -369,10 +382,9 @@ class GaussianProcess:
 
 def _factorised(model: GaussianProcess) -> GaussianProcess:
     geometry, x = model.geometry, model.features
-    squares = geometry.squares(x)
-    pieces = _gram(model.theta, geometry.distances(x, x), geometry.products(x, x), squares, squares)
+    learned, _ = _covariance(geometry, model.theta, x, x)
     linear = geometry.linear(x, model.transfer)
-    gram = _base(linear, linear) + pieces[0] + pieces[2] + _sides(model.theta, geometry.sides(x, x))
+    gram = _base(linear, linear) + learned + _sides(model.theta, geometry.sides(x, x))
     gram[np.diag_indices_from(gram)] += model.noise
     chol: Floats = np.asarray(np.linalg.cholesky(gram), dtype=np.float64)
     alpha = np.linalg.solve(chol.T, np.linalg.solve(chol, model.targets))

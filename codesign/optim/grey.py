@@ -1,10 +1,12 @@
 """Proposals where every design has bounds: what is known is computed, only the ratio of a metric to its bound is learned.
 
-Log metric = log bound + log ratio, the ratio at least 1. A metric whose bound is its value (area) is not modelled. The next design is the one
+Log metric = log bound + log ratio, the ratio at least 1. A metric whose bound is its value (area) is not modelled. The ratio is a function of the
+parameters and of the bounds themselves: designs that different parameters make equally fast by their bounds are often alike in what is left. The next design is the one
 whose expected metrics add most hypervolume; designs whose bound is dominated by an evaluated one are never proposed. Without any
 evaluation the bounds alone choose, so there is no initial design.
 """
 
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import final
 
@@ -15,7 +17,7 @@ from codesign.optim.bounded import BoundedDesigns, designs_of
 from codesign.optim.hypervolume import MARGIN
 from codesign.optim.optimizer import satisfied
 from codesign.optim.pareto import front, nondominated
-from codesign.optim.protocols import Floats, History, Indices, LowerBounds, Problem
+from codesign.optim.protocols import Floats, History, Indices, LowerBounds, Problem, SearchSpace
 from codesign.optim.surrogate import LABEL_PRIOR, fit_surrogate, geometry_of
 
 LISTED = 200_000
@@ -109,7 +111,7 @@ class GreyBox:
         positions = self._candidates(seen, known)
         if not len(positions):
             return None
-        expected = self._log_bounds[positions] + models.at(self._rows[positions])
+        expected = self._log_bounds[positions] + models.at(self._rows[positions], self._log_bounds[positions])
         low, span = self._frame(seen, expected)
         grid, cells = ehvi.boxes(_inside(seen, low, span), np.full(len(low), 1.0 + MARGIN))
 
@@ -145,7 +147,7 @@ class GreyBox:
     def _expected(self, rows: Indices, models: "Ratios") -> Floats:
         """Logarithms of the metrics expected of some designs: ``k x d`` to ``k x m``."""
         known = np.log(self._bounds.lower_bounds(rows, self._problem.objectives))
-        return np.asarray(known + models.at(rows))
+        return np.asarray(known + models.at(rows, known))
 
     def _frame(self, seen: Floats, expected: Floats) -> tuple[Floats, Floats]:
         """Where hypervolume is measured: the range of the front that is expected."""
@@ -162,12 +164,41 @@ class GreyBox:
     def _models(self, history: History) -> "Ratios":
         known = np.isfinite(history.objectives).all(axis=1)
         rows = history.indices[known]
-        ratios = np.zeros((len(rows), len(self._exact)))
+        bounds = np.zeros((len(rows), len(self._exact)))
         if len(rows):
-            ratios = np.log(history.objectives[known]) - np.log(
-                self._bounds.lower_bounds(rows, self._problem.objectives)
-            )
-        return Ratios(self._problem, self._exact, rows, ratios, history)
+            bounds = np.log(self._bounds.lower_bounds(rows, self._problem.objectives))
+        possible = self._log_bounds[self._possible]
+        low, high = (possible.min(axis=0), possible.max(axis=0)) if len(possible) else (bounds[:0].sum(axis=0),) * 2
+        scale = BoundScale(low, np.where(high > low, high - low, 1.0))
+        return Ratios(self._problem, self._exact, rows, bounds, scale, history)
+
+
+@final
+@dataclass(frozen=True)
+class BoundScale:
+    """Where bounds lie in the space, so that they can be coordinates beside the parameters.
+
+    Args:
+        low: Least logarithms: ``m``.
+        span: Their ranges: ``m``.
+    """
+
+    low: Floats
+    span: Floats
+
+    def features(self, space: SearchSpace, rows: Indices, bounds: Floats) -> Floats:
+        """Features of some designs and their bounds: ``n x d`` and ``n x m`` to ``n x (f + m)``."""
+        return np.concatenate([space.features(rows), (bounds - self.low) / self.span], axis=1)
+
+    def geometry(self, plain: gp.Geometry) -> gp.Geometry:
+        """The geometry of parameters and bounds, each bound a parameter with an order."""
+        d, m = len(plain.ordered), len(self.low)
+        return replace(
+            plain,
+            owners=(*plain.owners, *range(d, d + m)),
+            ordered=(*plain.ordered, *(True,) * m),
+            ranges=(*plain.ranges, *(0.0,) * m),
+        )
 
 
 @final
@@ -178,16 +209,25 @@ class Ratios:
         problem: What is searched.
         exact: Which objectives are their bounds: ``m``.
         rows: Designs evaluated: ``n x d``.
-        ratios: Logarithms: ``n x m``.
+        bounds: Logarithms of their bounds: ``n x m``.
+        scale: Where bounds lie in the space.
         history: Everything told.
     """
 
     def __init__(
-        self, problem: Problem, exact: tuple[bool, ...], rows: Indices, ratios: Floats, history: History
+        self,
+        problem: Problem,
+        exact: tuple[bool, ...],
+        rows: Indices,
+        bounds: Floats,
+        scale: BoundScale,
+        history: History,
     ) -> None:
-        self._space = problem.space
+        self._space, self._scale = problem.space, scale
         self._models: list[gp.GaussianProcess | float] = []
         geometry = geometry_of(problem.space)
+        told = history.objectives[np.isfinite(history.objectives).all(axis=1)]
+        ratios = np.log(told) - bounds
         for column, known in enumerate(exact):
             values = ratios[:, column]
             if known or not len(values):
@@ -195,7 +235,8 @@ class Ratios:
             elif len(values) < 3 or values.std() < 1e-9:
                 self._models.append(float(values.mean()))
             else:
-                self._models.append(gp.fit(geometry, self._space.features(rows), values, RATIO_PRIOR))
+                features = scale.features(self._space, rows, bounds)
+                self._models.append(gp.fit(scale.geometry(geometry), features, values, RATIO_PRIOR))
         self._labels = None
         if not history.valid.all():
             signs = np.where(history.valid, 1.0, -1.0)
@@ -203,9 +244,9 @@ class Ratios:
         limited = problem.constraints and len(rows) >= 2
         self._surrogate = fit_surrogate(problem, history, {}, gp.Prior()) if limited else None
 
-    def at(self, rows: Indices) -> Floats:
-        """Expected logarithms of the ratios, at least 0: ``k x d`` to ``k x m``."""
-        features = self._space.features(rows)
+    def at(self, rows: Indices, bounds: Floats) -> Floats:
+        """Expected logarithms of the ratios, at least 0, given those of the bounds: ``k x d`` and ``k x m`` to ``k x m``."""
+        features = self._scale.features(self._space, rows, bounds)
         columns = [
             np.full(len(rows), m) if isinstance(m, float) else np.maximum(m.predict(features)[0], 0.0)
             for m in self._models

@@ -1,11 +1,23 @@
 """The array: processing elements, the way operands reach them and the way partial sums leave them."""
 
-from amaranth.hdl import Cat, ClockSignal, Elaboratable, Instance, Module, Mux, ResetSignal, Signal, Value, signed
+from amaranth.hdl import (
+    Cat,
+    ClockSignal,
+    Const,
+    Elaboratable,
+    Instance,
+    Module,
+    Mux,
+    ResetSignal,
+    Signal,
+    Value,
+    signed,
+)
 
 from codesign.arch.architecture import Links
 from codesign.hardware.parameters import LOCAL_WORD_BYTES, Parameters
 from codesign.hardware.rtl.memory import Ram
-from codesign.hardware.rtl.slot import adder_tree, or_tree
+from codesign.hardware.rtl.slot import SlotSum
 
 OPERANDS = ("A", "B")
 TENSOR_CODE = {"A": 0, "B": 1, "O": 2}
@@ -43,7 +55,7 @@ class Wires:
 def element_ports(p: Parameters) -> tuple[dict[str, Signal], dict[str, Signal]]:
     """Inputs and outputs of a processing element, clock and reset aside."""
     inputs = {
-        "cfg": 2, "cfg_head": 1, "cfg_data": 32, "line": 8 * p.line_bytes, "feed": 3, "fill": 1, "window": p.window_bits, "go": 1,
+        "cfg_a": 1, "cfg_b": 1, "cfg_head": 1, "cfg_data": 32, "line": 8 * p.line_bytes, "feed_a": 1, "feed_b": 1, "feed_o": 1, "fill": 1, "window": p.window_bits, "go": 1,
         "first": 1, "drain": 1, "la": p.local_bits, "lb": p.local_bits, "lo": p.local_bits, "active": 1, "slot": 6, "ones": 2,
     }  # fmt: skip
     outputs = {"value": 32, "counts": 1}
@@ -82,8 +94,8 @@ class ProcessingElement(Elaboratable):
         m, i = Module(), self.inputs
         if self.memory is not None:
             m.submodules.local_memory = self.memory
-        for k, t in enumerate(OPERANDS):
-            with m.If(i["cfg"][k]):
+        for t in OPERANDS:
+            with m.If(i[f"cfg_{t.lower()}"]):
                 m.d.sync += [self.select[t].eq(i["cfg_data"]), self.listens[t].eq(i["cfg_data"][8:])]
         go1, drain1, first1, active1 = (
             Signal(name=n, reset_less=n != "go1") for n in ("go1", "drain1", "first1", "active1")
@@ -125,7 +137,7 @@ class ProcessingElement(Elaboratable):
             m.d.comb += operand.eq(Mux(i["ones"][k], 1, self.memory.rdata[port].word_select(byte, 8)))
             return operand
         held, byte = Signal(8, name=f"held_{t}", reset_less=True), self._byte(m, t)
-        with m.If(i["feed"][k] & (i["window"] == self.listens[t])):
+        with m.If(i["feed_" + t.lower()] & (i["window"] == self.listens[t])):
             m.d.sync += held.eq(byte)
         m.d.comb += operand.eq(Mux(i["ones"][k], 1, held))
         return operand
@@ -156,17 +168,17 @@ class ProcessingElement(Elaboratable):
         """What the local memory takes from the line; partial sums enter the head of a group, the others start at zero."""
         i, memory = self.inputs, self.memory
         assert memory is not None
-        for k, t in enumerate(OPERANDS):
+        for t in OPERANDS:
             if t not in self.port:
                 continue
             address, byte = i["l" + t.lower()], self._byte(m, t)
-            with m.If(i["feed"][k] & i["fill"] & (i["window"] == self.listens[t]) & i["active"]):
+            with m.If(i["feed_" + t.lower()] & i["fill"] & (i["window"] == self.listens[t]) & i["active"]):
                 m.d.comb += [memory.waddr[0].eq(address[2:]), memory.wdata[0].eq(byte.replicate(4))]
                 m.d.comb += memory.wen[0].eq(1 << address[:2])
         if "O" in self.port:
             with m.If(i["cfg_head"]):
                 m.d.sync += self.head.eq(i["cfg_data"])
-            with m.If(i["feed"][2] & i["fill"] & i["active"]):
+            with m.If(i["feed_o"] & i["fill"] & i["active"]):
                 word = i["line"].word_select(i["slot"], 32)
                 m.d.comb += [memory.waddr[0].eq(i["lo"][2:]), memory.wdata[0].eq(Mux(self.head, word, 0))]
                 m.d.comb += memory.wen[0].eq(15)
@@ -179,6 +191,7 @@ class Array(Elaboratable):
         row0: What the first row hears.
         cfg_pe: Write enables of an element's settings (A, B, head); `cfg_row`, `cfg_col` and `cfg_data` say whose and what.
         group: By row, its row group. column_window, slot: By column.
+        columns: Sums of columns, where no row hands sums on.
         total, some: By column, the sum of what its elements gave `Parameters.column_cycles` before, and whether any did.
     """
 
@@ -192,69 +205,118 @@ class Array(Elaboratable):
         self.slot = [Signal(6, name=f"slot_{x}") for x in range(p.cols)]
         self.total = [Signal(32, name=f"total_{x}") for x in range(p.cols)]
         self.some = Signal(p.cols)
+        kinds = 0 if p.links is Links.SYSTOLIC else p.cols
+        self.columns = [SlotSum(p.rows, p.links is Links.MULTICAST, instance, "column") for _ in range(kinds)]
 
     def elaborate(self, platform: object) -> Module:
         """The netlist."""
         m, p = Module(), self.p
-        wires = self.row0
-        above: list[tuple[Value, Value]] = [(Value.cast(0), Value.cast(0))] * p.cols
-        columns: list[list[tuple[Signal, Signal]]] = [[] for _ in range(p.cols)]
+        self.cfg_at = Signal(p.cols)
+        m.d.comb += self.cfg_at.eq(Cat(*(self.cfg_col == x for x in range(p.cols))))
+        wires, masks = self.row0, self._masks(m, self.row0, "bus")
+        above: tuple[Value, Value] = (Const(0, 32 * p.cols), Const(0, p.cols))
+        rows: list[tuple[Value, Value]] = []
         for y in range(p.rows):
             if y and p.row_hops:
                 handed = Wires(p, f"row{y}")
                 m.d.sync += [handed[k].eq(wires[k]) for k in wires.fields]
-                wires = handed
-            below = []
-            for x in range(p.cols):
-                outputs = self._element(m, y, x, wires, above[x])
-                below.append((outputs[0], outputs[1]))
-                emits = Signal(name=f"emits_{y}_{x}")
-                m.d.comb += emits.eq(wires.emit & (wires.emit_group == self.group[y]))
-                columns[x].append((outputs[0], outputs[1] & emits))
-            above = [(a, b) for a, b in below]
+                wires, masks = handed, self._masks(m, handed, f"row{y}")
+            above = self._row(m, y, wires, masks, above)
+            emits = Signal(p.cols, name=f"emits_{y}")
+            m.d.comb += emits.eq(Mux(wires.emit & (wires.emit_group == self.group[y]), above[1], 0))
+            rows.append((above[0], emits))
         for x in range(p.cols):
+            at = slice(32 * x, 32 * x + 32)
             if p.links is Links.SYSTOLIC:
-                m.d.comb += [self.total[x].eq(above[x][0]), self.some[x].eq(above[x][1])]
+                m.d.comb += [self.total[x].eq(above[0][at]), self.some[x].eq(above[1][x])]
                 continue
-            gate = [Mux(on, value, 0)[:32] for value, on in columns[x]]
-            joined = adder_tree(gate) if p.links is Links.MULTICAST else or_tree(gate)
-            m.d.sync += [self.total[x].eq(joined), self.some[x].eq(or_tree([on for _, on in columns[x]]))]
+            m.submodules[f"column_{x}"] = column = self.columns[x]
+            on = Cat(*(emits[x] for _, emits in rows))
+            m.d.comb += [
+                column.totals.eq(Cat(*(v[at] for v, _ in rows))),
+                column.hits.eq(on),
+                column.enable.eq(wires.emit),
+            ]
+            m.d.sync += [self.total[x].eq(column.sum), self.some[x].eq(on.any())]
         return m
 
-    def _element(self, m: Module, y: int, x: int, w: Wires, above: tuple[Value, Value]) -> list[Signal]:
-        """One processing element and its share of the wires."""
-        p = self.p
-        inputs, results = element_ports(p)
-        active, mine, at = (Signal(name=f"{n}_{y}_{x}") for n in ("active", "mine", "at"))
+    def columns_verilog(self) -> str:
+        """The module that sums a column, where there is one."""
+        return self.columns[0].verilog() if self.columns else ""
+
+    def _masks(self, m: Module, w: Wires, name: str) -> dict[str, Signal]:
+        """By column: it is in use in a full row, in the last row; partial sums on the line are for it."""
+        p, made = self.p, {k: Signal(self.p.cols, name=f"{k}_{name}") for k in ("used", "used_last", "meant")}
         m.d.comb += [
-            active.eq(((w["ny"] > y) & (w["nx"] > x)) | ((w["ny"] == y) & (w["nl"] > x))),
-            mine.eq((w["group"] == self.group[y]) & (w["window"] == self.column_window[x])),
-            at.eq((self.cfg_row == y) & (self.cfg_col == x)),
+            made["used"].eq(Cat(*(w["nx"] > x for x in range(p.cols)))),
+            made["used_last"].eq(Cat(*(w["nl"] > x for x in range(p.cols)))),
+            made["meant"].eq(Cat(*(w["window"] == at for at in self.column_window))),
         ]
-        feed = Cat(
-            w["feed"] & (w["tensor"] == 0), w["feed"] & (w["tensor"] == 1), w["feed"] & (w["tensor"] == 2) & mine
-        )
+        return made
+
+    def _row(self, m: Module, y: int, w: Wires, masks: dict[str, Signal], above: tuple[Value, Value]) -> tuple[Value, Value]:  # fmt: skip
+        """The elements of one row; what they give to their columns, side by side."""
+        p = self.p
+        at, active, feed_o = (Signal(p.cols, name=f"{n}_{y}") for n in ("at", "active", "feed_o"))
+        feeds = w["feed"] & (w["tensor"] == TENSOR_CODE["O"]) & (w["group"] == self.group[y])
+        m.d.comb += [
+            at.eq(Mux(self.cfg_row == y, self.cfg_at, 0)),
+            active.eq(Mux(w["ny"] > y, masks["used"], 0) | Mux(w["ny"] == y, masks["used_last"], 0)),
+            feed_o.eq(Mux(feeds, masks["meant"], 0)),
+        ]
         given: dict[str, Value] = {
-            "cfg": Mux(at, self.cfg_pe[:2], 0), "cfg_head": at & self.cfg_pe[2], "cfg_data": self.cfg_data,
-            "feed": feed, "active": active, "slot": self.slot[x], "ones": self.ones,
-        }  # fmt: skip
-        given |= {k: w[k] for k in ("line", "fill", "window", "go", "first", "drain", "la", "lb", "lo")}
+            k: w[k] for k in ("line", "fill", "window", "go", "first", "drain", "la", "lb", "lo")
+        }
+        given |= {
+            "feed_o": feed_o,
+            "active": active,
+            "cfg_data": self.cfg_data,
+            "ones": self.ones,
+            "slot": Cat(*self.slot),
+        }
+        given |= {f"cfg_{t}": Mux(self.cfg_pe[i], at, 0) for i, t in enumerate(("a", "b", "head"))}
+        given |= {f"feed_{t.lower()}": w["feed"] & (w["tensor"] == TENSOR_CODE[t]) for t in OPERANDS}
         if p.links is Links.SYSTOLIC:
-            given |= {"emit": w.emit & (w.emit_group == self.group[y]), "sum_in": above[0], "some_in": above[1]}
-        outputs = [Signal(len(s), name=f"{name}_{y}_{x}") for name, s in results.items()]
-        if self.instance:
+            emit = w.emit & (w.emit_group == self.group[y])
+            given |= {"emit": emit, "sum_in": above[0], "some_in": above[1]}
+        inputs, results = element_ports(p)
+        outputs = {k: Signal(len(s) * p.cols, name=f"{k}_{y}") for k, s in results.items()}
+        if not self.instance:
+            for x in range(p.cols):
+                m.submodules[f"pe_{y}_{x}"] = pe = ProcessingElement(p, self.instance)
+                for k, s in pe.inputs.items():
+                    m.d.comb += s.eq(given[k][len(s) * x : len(s) * (x + 1)] if k in OWN else given[k])
+                m.d.comb += [outputs[k][len(s) * x : len(s) * (x + 1)].eq(s) for k, s in pe.outputs.items()]
+        else:
             ports: dict[str, object] = {"i_clk": ClockSignal(), "i_rst": ResetSignal()}
-            for name, value in given.items():
-                if isinstance(value, Signal) and len(value) == len(inputs[name]):
-                    ports[f"i_{name}"] = value  # a bus all rows hear stays one wire
-                    continue
-                wire = Signal(len(inputs[name]), name=f"{name}_{y}_{x}_i")
-                m.d.comb += wire.eq(value)
-                ports[f"i_{name}"] = wire
-            ports |= {f"o_{name}": s for name, s in zip(results, outputs, strict=True)}
-            m.submodules[f"pe_{y}_{x}"] = Instance(f"{p.name}_pe", **ports)
-            return outputs
-        m.submodules[f"pe_{y}_{x}"] = pe = ProcessingElement(p, self.instance)
-        m.d.comb += [pe.inputs[name].eq(value) for name, value in given.items()]
-        m.d.comb += [o.eq(s) for o, s in zip(outputs, pe.outputs.values(), strict=True)]
-        return outputs
+            for k, s in inputs.items():
+                wire = Signal(len(s) * (p.cols if k in OWN else 1), name=f"{k}_{y}_i")
+                m.d.comb += wire.eq(given[k])
+                ports[f"i_{k}"] = wire
+            m.submodules[f"row_{y}"] = Instance(f"{p.name}_row", **ports, **{f"o_{k}": s for k, s in outputs.items()})
+        value, counts = outputs.values()
+        return value, counts
+
+
+OWN = frozenset({"cfg_a", "cfg_b", "cfg_head", "feed_o", "active", "slot", "sum_in", "some_in"})
+"""Inputs that differ from element to element of a row."""
+
+
+def row_text(p: Parameters) -> str:
+    """The module of a row: elements side by side, written once however many rows there are.
+
+    A line of the scratchpad so enters the array's module once a row and not once an element: Amaranth works on each of its bits.
+    """
+    inputs, outputs = element_ports(p)
+    ports, joined = ["input clk", "input rst"], [".clk(clk)", ".rst(rst)"]
+    for direction, signals in (("input", inputs), ("output", outputs)):
+        for name, signal in signals.items():
+            n = len(signal)
+            own = name in OWN or direction == "output"
+            ports.append(f"{direction} [{n * (p.cols if own else 1) - 1}:0] {name}")
+            joined.append(f".{name}({name}[{n} * x +: {n}])" if own else f".{name}({name})")
+    return (
+        f"module {p.name}_row({', '.join(ports)});\n  genvar x;\n"
+        f"  generate for (x = 0; x < {p.cols}; x = x + 1) begin : element\n"
+        f"    {p.name}_pe pe({', '.join(joined)});\n  end endgenerate\nendmodule\n"
+    )

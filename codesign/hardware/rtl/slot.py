@@ -1,4 +1,4 @@
-"""One place of a line of results: the sum of the columns that are meant for it."""
+"""Sums of those of many values that are meant: of columns for one place of a line of results, of the elements of a column."""
 
 from amaranth.hdl import Elaboratable, Instance, Module, Mux, Signal, Value
 
@@ -20,28 +20,29 @@ def or_tree(terms: list[Value]) -> Value:
 
 
 class SlotSum(Elaboratable):
-    """The sum of some columns' totals: with `adds` by a tree of adders, without it at most one is chosen.
+    """The sum of some of many values: with `adds` by a tree of adders, without it at most one is chosen.
 
-    It is a module of its own in a netlist, written once however many places a line has. Where `enable` is low nobody looks at the sum.
+    It is a module of its own in a netlist, written once however many places a line or columns an array has. Where `enable` is low nobody looks at the sum.
 
     Args:
-        cols: Columns.
-        adds: Several columns may be meant for one place.
+        cols: Values: columns for a place of a line, rows for a column.
+        adds: Several may be meant.
         instance: Emit an instance instead of the behaviour.
+        kind: First word of its module's name.
 
     Attributes:
-        totals: In, 32 bits a column. hits: In, by column. enable: In. sum: Out.
+        totals: In, 32 bits a value. hits: In, by value. enable: In. sum: Out.
     """
 
-    def __init__(self, cols: int, adds: bool, instance: bool) -> None:
-        self.cols, self.adds, self.instance = cols, adds, instance
+    def __init__(self, cols: int, adds: bool, instance: bool, kind: str = "slot") -> None:
+        self.cols, self.adds, self.instance, self.kind = cols, adds, instance, kind
         self.totals, self.hits, self.enable = Signal(32 * cols), Signal(cols), Signal()
         self.sum = Signal(32)
 
     @property
     def module(self) -> str:
         """Name of its Verilog module."""
-        return f"slot_{'sum' if self.adds else 'choice'}_{self.cols}"
+        return f"{self.kind}_{'sum' if self.adds else 'choice'}_{self.cols}"
 
     def elaborate(self, platform: object) -> Module:
         """The netlist."""

@@ -25,7 +25,7 @@ from codesign.hardware.rtl import registers as reg
 from codesign.hardware.rtl.array import TENSOR_CODE, Array
 from codesign.hardware.rtl.memory import Ram, Scratchpad
 from codesign.hardware.rtl.nest import FlatAddress, LineAddress, LoopNest, line_sum
-from codesign.hardware.rtl.slot import SlotSum, or_tree
+from codesign.hardware.rtl.slot import SlotSum
 
 
 class Command(IntEnum):
@@ -331,11 +331,13 @@ class ArrayUnit(Elaboratable):
         in_line, totals = Signal(p.cols, name="in_line"), Signal(32 * p.cols, name="totals")
         m.d.comb += totals.eq(Cat(*a.total))
         m.d.comb += in_line.eq(Cat(*(a.some[x] & (a.column_window[x] == window) for x in range(p.cols))))
+        places = [Signal(p.slots, name=f"places_{x}") for x in range(p.cols)]  # of a column in the line: one bit
+        m.d.comb += [places[x].eq(in_line[x] << a.slot[x]) for x in range(p.cols)]
         for slot in range(p.slots):
-            hits = [in_line[x] & (a.slot[x] == slot) for x in range(p.cols)]
+            hits = Cat(*(places[x][slot] for x in range(p.cols)))
             m.submodules[f"slot_{slot}"] = place = self.slots[slot]
-            m.d.comb += [place.totals.eq(totals), place.hits.eq(Cat(*hits)), place.enable.eq(valid)]
-            m.d.sync += [sums.word_select(slot, 32).eq(place.sum), some[slot].eq(valid & or_tree(hits))]
+            m.d.comb += [place.totals.eq(totals), place.hits.eq(hits), place.enable.eq(valid)]
+            m.d.sync += [sums.word_select(slot, 32).eq(place.sum), some[slot].eq(valid & hits.any())]
         write_at, was_read = Signal(len(at), name="write_at", reset_less=True), Signal(name="was_read")
         m.d.sync += [write_at.eq(at), was_read.eq(reads), s.looks[0].eq(s.ren[0])]
         m.d.comb += [

@@ -45,7 +45,7 @@ def test_a_missing_yosys_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_design_too_large_to_synthesise_is_refused() -> None:
     with pytest.raises(UserError, match="64 x 64 elements are too many to synthesise here: at most 1024"):
-        synthesize(LARGE, Netlist("machine", "", "", "", {}, "", {}))
+        synthesize(LARGE, Netlist("machine", "", "", "", {}, "", {}, "", ""))
 
 
 def test_an_unknown_simulator_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path) -> None:  # type: ignore[no-untyped-def]  # fmt: skip
