@@ -7,6 +7,7 @@ mapper with perfect and with imperfect factors, and says what is gained and how 
 
 import argparse
 import math
+import resource
 import statistics
 import time
 from dataclasses import dataclass
@@ -49,7 +50,7 @@ class Config:
         network: A zoo model or file whose layers are mapped instead of the list.
         objective: What is minimised.
         padded: Whether padded bounds are mapped too, which takes longest.
-        time_limit: Seconds for each mapping.
+        time_limit: Seconds for each mapping; None: the effort that the mapper has by itself.
         seed: Of annealing.
         smoke: The first layer only.
         out: Folder of results.
@@ -59,7 +60,7 @@ class Config:
     network: str | None = None
     objective: str = "edp"
     padded: bool = False
-    time_limit: float = 30.0
+    time_limit: float | None = None
     seed: int = 0
     smoke: bool = False
     out: Path = Path("results/imperfect")
@@ -93,27 +94,46 @@ def compare(name: str, computation: Computation, preset: str, config: Config) ->
             "cycles": None if found.cost is None else found.cost.latency_cycles,
             "cpu_seconds": time.process_time() - started,
         }
+    row["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return row
 
 
 def report(rows: list[dict[str, Any]]) -> str:
     """The table and the means, as Markdown."""
-    head = ["layer", "architecture", "perfect", "padded / perfect", "imperfect / perfect", "gap", "CPU s"]
+    head = [
+        "layer",
+        "architecture",
+        "perfect",
+        "padded / perfect",
+        "imperfect / perfect",
+        "gap",
+        "CPU s",
+        "perfect, CPU s",
+    ]
     lines = []
     for row in rows:
         base = row["perfect"]["value"]
         gap = row["imperfect"]["gap"]
         ratios = [f"{row[key]['value'] / base:.3f}" if key in row else "" for key in ("padded", "imperfect")]
-        seconds = row["imperfect"]["cpu_seconds"]
+        seconds = [f"{row[key]['cpu_seconds']:.2f}" for key in ("imperfect", "perfect")]
         shown = (
-            "proven" if row["imperfect"]["proof"] == "optimal" else f"{100 * gap:.1f} %" if gap is not None else "none"
+            "proven" if row["imperfect"]["proof"] == "optimal" else f"{100 * gap:.2g} %" if gap is not None else "none"
         )
-        lines.append([row["layer"], row["architecture"], f"{base:.4g}", *ratios, shown, f"{seconds:.2f}"])
+        lines.append([row["layer"], row["architecture"], f"{base:.4g}", *ratios, shown, *seconds])
     text = markdown(head, lines)
     for preset in dict.fromkeys(row["architecture"] for row in rows):
         here = [row for row in rows if row["architecture"] == preset]
         gain = statistics.geometric_mean(row["imperfect"]["value"] / row["perfect"]["value"] for row in here)
-        text += f"\n{preset}: geometric mean of imperfect / perfect {gain:.3f} over {len(here)} layers"
+        found = [row["imperfect"] for row in here]
+        proven = sum(f["proof"] == "optimal" for f in found)
+        close = sum(f["gap"] is not None and f["gap"] < 0.01 for f in found)
+        spent = sorted(f["cpu_seconds"] for f in found)
+        text += (
+            f"\n{preset}: geometric mean of imperfect / perfect {gain:.3f} over {len(here)} layers, {proven} proven, "
+            f"{close} within 1 %; CPU s median {statistics.median(spent):.2f}, worst {spent[-1]:.2f}"
+        )
+    if rows:
+        text += f"\npeak memory of the whole run {max(row['peak_mib'] for row in rows):.0f} MiB"
     return text
 
 

@@ -17,8 +17,8 @@ from codesign.mapping.constraints import MappingProblem
 
 MOVES, FIRST_RUNS = 6_000, 3
 TEMPERATURES, COLD = (0.5, 0.003), (0.02, 0.001)
-EFFORT = 3e7
-"""Steps of the search over what fan-outs do; about half a second."""
+EFFORT = 8e7
+"""Steps of the search over what fan-outs do; about a second."""
 _WORK_OF_A_MAPPING = 3_000.0
 _ROUNDING = 1e-9
 
@@ -95,12 +95,18 @@ def _prove(
         best = replace(search.result(state, best.evaluated + more, started, seed), proof=Proof.NONE, gap=None)
         assert best.cost is not None
         value = objective.of(best.cost)
-    perfect = math.inf  # windows may slide on along several perfect loops, which the search does not count
-    if before is not None and before.cost is not None:
-        perfect = objective.of(before.cost) / (1.0 + before.gap) if before.gap is not None else 0.0
-    bound = max(least_value(problem, objective), min(bound, perfect))
+    bound = max(least_value(problem, objective), min(bound, _least_of_perfect(before, objective)))
     if value <= bound * (1.0 + _ROUNDING):
         return replace(best, proof=Proof.OPTIMAL, gap=0.0)
     if bound > 0.0 and math.isfinite(bound):
         return replace(best, proof=Proof.GAP, gap=(value - bound) / bound)
     return best
+
+
+def _least_of_perfect(before: MapResult | None, objective: Objective) -> float:
+    """A value that no perfect mapping is below: their windows may slide on along several loops (rule IB14)."""
+    if before is None or (before.cost is None and before.proof is Proof.OPTIMAL):  # there is none
+        return math.inf
+    if before.cost is None or before.gap is None:
+        return 0.0
+    return objective.of(before.cost) / (1.0 + before.gap)

@@ -67,3 +67,14 @@ def at_least(count: int, factor: int, fewest: int) -> int:
     if factor == 1:
         return count
     return fewest if count == 1 else (count - 1) * factor + 1
+
+
+@njit_plain
+def next_ceiling(number: int, bound: int) -> int:
+    """The least number of tiles from `number` on that loops can leave of `bound` (rule IB9)."""
+    if number <= 1:
+        return number
+    if number >= bound:
+        return bound
+    largest = (bound - 1) // (number - 1)  # tile with so many tiles or more
+    return (bound + largest - 1) // largest

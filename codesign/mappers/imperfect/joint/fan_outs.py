@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from codesign.mappers.imperfect.joint.counts import next_ceiling
 from codesign.mapping.constraints import LevelConstraints, MappingProblem
 from codesign.mapping.nest import IntArray
 from codesign.mapping.space import allowed_axes
@@ -39,17 +40,20 @@ def list_fan_outs(problem: MappingProblem, dims: list[int]) -> FanOuts | None:
         if found is None:
             return None
         vectors.append(found)
-        both = level.fanout.x > 1 and level.fanout.y > 1
         least = found.copy()
-        if both:
-            for i, j in zip(*np.nonzero(found > 3), strict=True):
-                least[i, j] = found[i, j] - found[i, j] // _least_prime(int(found[i, j])) + 1
+        for i, d in enumerate(dims):
+            bound = problem.computation.bounds[d]
+            for n in np.unique(found[:, i]):
+                least[found[:, i] == n, i] = _fewest(int(n), bound, level.fanout.x, level.fanout.y)
         fewest.append(least)
     return FanOuts(tuple(vectors), tuple(fewest))
 
 
-def _least_prime(number: int) -> int:
-    return next((p for p in range(2, math.isqrt(number) + 1) if number % p == 0), number)
+def _fewest(factor: int, bound: int, x: int, y: int) -> int:
+    """Fewest tiles with which a factor along both axes is not cut: all groups along x but the last are full (rule IB9)."""
+    pairs = [(factor // j, j) for j in range(1, min(factor, y) + 1) if factor % j == 0 and factor // j <= x]
+    few = [j * (i - 1) + 1 if i > 1 else factor for i, j in pairs]
+    return next_ceiling(min(few, default=factor), bound)
 
 
 def _of_level(problem: MappingProblem, name: str, dims: list[int]) -> IntArray | None:

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from codesign.mapping.nest import FloatArray, IntArray
 MOST_GRID = 4_000_000
 """Places of a grid of cells that are listed at most."""
 MOST_PROFILES = 300_000
+_WORK_OF_A_CALL = 30_000
+"""Steps that the program could take in the time that getting ready takes."""
 _KEPT_GRIDS = 300
 _SLACK = 1.0 + 1e-9
 
@@ -84,6 +87,22 @@ class Profile:
     each: FloatArray
     base: float
     inner: tuple[bytes, ...]
+
+
+class Cut(NamedTuple):
+    """A condition on the mappings of a part (rule IB15).
+
+    Args:
+        level: Whose tile it is about.
+        dim: Along which dimension.
+        number: Tiles of the level along it, outside.
+        equal: Whether there are so many, or any other number.
+    """
+
+    level: int
+    dim: int
+    number: int
+    equal: bool
 
 
 @dataclass
@@ -317,7 +336,12 @@ class JointProblem:
         return [room + table @ profile.each for table in self.closed]
 
     def least(
-        self, profile: "Profile", most: list[FloatArray], cache: "Cache | None", most_steps: float = math.inf
+        self,
+        profile: "Profile",
+        most: list[FloatArray],
+        cache: "Cache | None",
+        most_steps: float = math.inf,
+        cuts: tuple[Cut, ...] = (),
     ) -> tuple[float, Walk | None]:
         """Least cost of a profile, infinite if it exceeds what `most` allows (rule IB12).
 
@@ -328,22 +352,24 @@ class JointProblem:
             most: Costs that matter, by level and state.
             cache: Inner levels that other profiles share; without one the walk is recorded, for reading off its nest.
             most_steps: Steps of computing that matter (rule IB13).
+            cuts: Conditions on the tiles (rule IB15).
         """
         levels = len(self.keep)
         data = self.data
+        self.work += _WORK_OF_A_CALL
+        deepest = max((cut.level for cut in cuts), default=0)  # tables of levels further in do not know the cuts
         walk = Walk([], [], [], []) if cache is None else None
         inside = np.ones(len(data.bounds), np.int64)
         previous, live, value = self._start(), np.zeros((1, 2), np.int64), np.zeros(1)
         first = levels - 1
         if cache is not None:
-            for v in range(levels):
+            for v in range(deepest, levels):
                 if profile.inner[v] in cache.found and self._shared(profile, v, most_steps):
                     first = v - 1
                     inside = profile.factor[v:].prod(axis=0)
                     previous, live, value = cache.found[profile.inner[v]]
+                    inside, live, value = self._cut(v, cuts, inside, previous, live, value)
                     break
-            else:
-                inside = np.ones(len(data.bounds), np.int64)
         if first < levels - 1 and not len(live):
             return math.inf, None
         for v in range(first, -1, -1):
@@ -369,8 +395,9 @@ class JointProblem:
                 )  # fmt: skip
             live, value = list_live(table, limit)
             previous = cells
-            if cache is not None and v > 0 and self._shared(profile, v, most_steps):
+            if cache is not None and v > 0 and v >= deepest and self._shared(profile, v, most_steps):
                 cache.found[profile.inner[v]] = (cells, live, value)
+            inside, live, value = self._cut(v, cuts, inside, cells, live, value)
             if walk is not None:
                 walk.cells.insert(0, cells)
                 walk.table.insert(0, table)
@@ -384,6 +411,21 @@ class JointProblem:
         at_macs = profile.base - float(profile.each[data.level < levels].sum())
         return at_macs + float(table[0, last]), walk
 
+    def _cut(
+        self, v: int, cuts: tuple[Cut, ...], inside: IntArray, cells: Cells, live: IntArray, value: FloatArray
+    ) -> tuple[IntArray, IntArray, FloatArray]:
+        """What is inside the levels further out, and the values at the end of level v that obey the cuts (rule IB15)."""
+        for cut in cuts:
+            if cut.level != v:
+                continue
+            obeys = (cells.number[live[:, 1], cut.dim] == cut.number) == cut.equal
+            live, value = live[obeys], value[obeys]
+            if cut.equal:
+                row = ceilings(-(-int(self.data.bounds[cut.dim]) // int(inside[cut.dim])))
+                inside = inside.copy()
+                inside[cut.dim] *= int(row.tile[row.place_of[cut.number]])
+        return inside, live, value
+
     @staticmethod
     def _shared(profile: Profile, v: int, most_steps: float) -> bool:
         """Whether a limit on steps changes nothing up to level v: no fan-out is in use there."""
@@ -395,8 +437,10 @@ class JointProblem:
         across = profile.factor[: v + 1].prod(axis=0)
         found = np.ones((len(inside), int(inner.size.max())), np.int64)
         for d, bound in enumerate(self.data.bounds):
+            row = ceilings(-(-int(bound) // int(inside[d])))
             for i in range(int(inner.size[d])):
-                found[d, i] = fewest_steps_with(int(bound), int(inside[d]), int(across[d]), i)
+                place = int(row.place_of[inner.axis_count[inner.axis_start[d] + i]])
+                found[d, i] = fewest_steps_with(int(bound), int(inside[d]), int(across[d]), place)
         return found
 
     def _start(self) -> Cells:

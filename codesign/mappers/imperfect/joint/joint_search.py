@@ -3,7 +3,7 @@
 import heapq
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 import numpy as np
@@ -15,8 +15,8 @@ from codesign.cost.kernel import CYCLES
 from codesign.mappers.imperfect.bound import least_value
 from codesign.mappers.imperfect.imperfect_search import ImperfectSearch
 from codesign.mappers.imperfect.imperfect_space import ImperfectState, build_imperfect, copy_imperfect, outermost
-from codesign.mappers.imperfect.joint.joint_problem import MOST_PROFILES, Cache, JointProblem, Profile
-from codesign.mappers.imperfect.joint.nest_of_walk import state_of_walk
+from codesign.mappers.imperfect.joint.joint_problem import MOST_PROFILES, Cache, Cut, JointProblem, Profile
+from codesign.mappers.imperfect.joint.nest_of_walk import cut_of_walk, state_of_walk
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.mapping.space import kept_and_free
 
@@ -43,6 +43,7 @@ class Part:
         energy: Least energy known.
         final: Whether nothing can sharpen the bound.
         opened: Whether `energy` comes from the program.
+        cuts: Conditions on the tiles (rule IB15).
     """
 
     bound: float
@@ -52,6 +53,7 @@ class Part:
     energy: float
     final: bool = False
     opened: bool = False
+    cuts: tuple[Cut, ...] = ()
 
 
 @dataclass
@@ -158,50 +160,51 @@ class JointSearch:
         profile, joint = self.profile(part.profile), self.joint
         before = joint.work
         most = joint.thresholds(profile, self.limit(part.low))
-        energy, _ = joint.least(profile, most, self.cache, part.high)
+        energy, _ = joint.least(profile, most, self.cache, part.high, part.cuts)
         energy = max(energy, part.energy)
         self.best.work += joint.work - before
         bound = max(part.bound, self.objective.score(energy, part.low))
         if bound >= self.best.value * (1.0 - _EQUAL):
             return []
-        found = self._follow(part, profile, energy)
-        if found is None:
-            return [Part(bound, part.profile, part.low, part.high, energy, final=True, opened=True)]
-        cycles = found
+        known = replace(part, bound=bound, energy=energy, opened=True)
+        cycles, cut = self._follow(known, profile)
+        if cut is not None:
+            return [replace(known, cuts=(*part.cuts, c)) for c in (cut, cut._replace(equal=False))]
         stuck = cycles <= part.low * (1.0 + _EQUAL) or cycles > part.high  # nothing left to divide by
         if self.objective is not Objective.EDP or stuck:
-            return [Part(bound, part.profile, part.low, part.high, energy, final=True, opened=True)]
-        slower = Part(energy * cycles, part.profile, cycles, part.high, energy, final=True, opened=True)
-        high = min(cycles - 1.0, part.high)
-        faster = self._faster(part, profile, energy, high)
+            return [replace(known, final=True)]
+        slower = replace(known, bound=energy * cycles, low=cycles, final=True)
+        faster = self._faster(known, profile, min(cycles - 1.0, part.high))
         return [slower, faster] if faster is not None else [slower]
 
-    def _follow(self, part: Part, profile: Profile, energy: float) -> float | None:
-        """Score the nest that the program found; its cycles, None where it is no mapping."""
+    def _follow(self, part: Part, profile: Profile) -> tuple[float, Cut | None]:
+        """Score the nest that the program found; its cycles, infinite where it is no mapping, and the tile that is why."""
         before = self.joint.work
-        limit = energy * (1.0 + 1e-9)
-        least, walk = self.joint.least(profile, self.joint.thresholds(profile, limit), None, part.high)
+        most = self.joint.thresholds(profile, part.energy * (1.0 + 1e-9))
+        least, walk = self.joint.least(profile, most, None, part.high, part.cuts)
         self.best.work += self.joint.work - before
         if walk is None or math.isinf(least):
-            return None
-        state = state_of_walk(self.joint, self.search.space, self.chosen[part.profile], walk)
+            return math.inf, None
+        chosen = self.chosen[part.profile]
+        state = state_of_walk(self.joint, self.search.space, chosen, walk)
         if state is None:
-            return None
+            return math.inf, None
         value = self.search.value(state)
         if not math.isfinite(value):
-            return None
+            return math.inf, cut_of_walk(self.joint, chosen, walk, part.cuts)
         if value < self.best.value:
             self.best.value = value
             self.best.state = outermost(self.search.space)
             copy_imperfect(state, self.best.state)
         count = build_imperfect(self.search.space, state, self.search.table, self.search.nest)
         _, _, cycles = score_any(self.search.kernel, self.search.nest, count)
-        return float(cycles)
+        return float(cycles), None
 
-    def _faster(self, part: Part, profile: Profile, energy: float, high: float) -> Part | None:
+    def _faster(self, part: Part, profile: Profile, high: float) -> Part | None:
         """The part of at most `high` cycles, bounded by the energy and by the port that is busy longest (B6)."""
         if high < part.low:
             return None
+        energy = part.energy
         bound = energy * part.low
         busy = self.search.kernel.base.spent[:, CYCLES]
         slow = [(v, w) for v, w in self.joint.ports if busy[v] > high]
@@ -212,13 +215,14 @@ class JointSearch:
             prices = self.joint.energy + weight * port
             together = self.joint.prepare(self.chosen[part.profile], prices, self.joint.constant)
             limit = self.limit(part.low) + weight * high
-            least, _ = self.joint.least(together, self.joint.thresholds(together, limit), Cache(), high)
+            most = self.joint.thresholds(together, limit)
+            least, _ = self.joint.least(together, most, Cache(), high, part.cuts)
             if math.isinf(least):  # whatever is as fast has more energy than matters
                 least = limit
             ends = [c * max(energy, least - weight * c) for c in (part.low, high)]
             bound = max(bound, min(ends))
         self.best.work += self.joint.work - before
-        return Part(bound, part.profile, part.low, high, energy)
+        return replace(part, bound=bound, high=high, opened=False)
 
 
 def search_jointly(search: ImperfectSearch, value: float, effort: float, deadline: float) -> tuple[float, Best]:

@@ -4,7 +4,7 @@ import numpy as np
 
 from codesign.core.jit import njit, njit_plain
 from codesign.mappers.imperfect.joint.boundaries import Boundaries
-from codesign.mappers.imperfect.joint.counts import at_least
+from codesign.mappers.imperfect.joint.counts import at_least, next_ceiling
 from codesign.mapping.nest import FloatArray, IntArray
 
 ROUNDED = 1.0 - 1e-12
@@ -29,7 +29,7 @@ def words_of(
                 d, c = terms[k, 0], terms[k, 1]
                 along = count[row, d]
                 for m in range(outer, inner):
-                    along = at_least(along, factor[m, d], fewest[m, d])
+                    along = next_ceiling(at_least(along, factor[m, d], fewest[m, d]), bounds[d])
                 along = bounds[d] if (corner >> (k - first)) & 1 else min(along, bounds[d])
                 total = total * along + c * float(bounds[d] - along) * number
                 number *= along
@@ -55,10 +55,14 @@ def charge(
         number = words
         for d in range(bounds.shape[0]):
             if related[t, d] == 0:
-                times = count[row, d]
+                times, every = count[row, d], outer == 0
                 for m in range(outer, v):
                     if walked[k, m] == 1:
                         times = at_least(times, factor[m, d], fewest[m, d])
+                        if every:
+                            times = next_ceiling(times, bounds[d])
+                    elif factor[m, d] > 1:
+                        every = False
                 number *= times
         for m in range(outer, v):
             if diagonal[k, m] == 1 and sharing[t, m] < 1.0:

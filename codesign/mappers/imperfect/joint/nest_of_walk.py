@@ -3,7 +3,8 @@
 import numpy as np
 
 from codesign.mappers.imperfect.imperfect_space import ImperfectSpace, ImperfectState, outermost
-from codesign.mappers.imperfect.joint.joint_problem import JointProblem, Walk
+from codesign.mappers.imperfect.joint.counts import ceilings
+from codesign.mappers.imperfect.joint.joint_problem import Cut, JointProblem, Walk
 from codesign.mapping.nest import IntArray
 from codesign.mapping.space import allowed_axes
 
@@ -31,6 +32,34 @@ def state_of_walk(joint: JointProblem, space: ImperfectSpace, chosen: IntArray, 
             return None
         table[levels + 2 * v], table[levels + 2 * v + 1] = sides
     return _as_state(joint, space, table, inner_first)
+
+
+def cut_of_walk(joint: JointProblem, chosen: IntArray, walk: Walk, cuts: tuple[Cut, ...]) -> Cut | None:
+    """The tile by which the nest of a walk exceeds most what the walk took it for (rule IB15); None where no tile does."""
+    factor, _ = joint.factors(chosen)
+    levels, bounds = len(walk.cells), joint.data.bounds
+    ends = np.zeros((levels, len(bounds)), np.int64)
+    temporal = np.ones((levels, len(bounds)), np.int64)
+    cell, s = int(walk.cells[0].cell[-1]), 0
+    for v in range(levels):
+        ends[v] = walk.cells[v].number[cell]
+        loops, cell, s = _loops_of_level(walk, v, cell, s)
+        for d, f in loops:
+            temporal[v, d] *= f
+        cell = int(walk.entry[v][s, cell])
+        if v < levels - 1:
+            s = int(np.flatnonzero(joint.arriving(v) == s)[0])
+    decided = {(cut.level, cut.dim) for cut in cuts if cut.equal}
+    best, found = 1.0, None
+    for v in range(1, levels):
+        for d, bound in enumerate(bounds):
+            across, inner = int(factor[v:, d].prod()), int(temporal[v:, d].prod())
+            row = ceilings(-(-int(bound) // across))
+            excess = inner / float(row.tile[row.place_of[ends[v, d]]])
+            inside = [w for w in range(v + 1, levels) if temporal[w, d] > 1 and (w, d) not in decided]
+            if excess > best and inside:
+                best, found = excess, Cut(inside[0], d, int(ends[inside[0], d]), True)
+    return found
 
 
 def _loops_of_level(walk: Walk, v: int, cell: int, s: int) -> tuple[list[tuple[int, int]], int, int]:

@@ -5,7 +5,7 @@ import numpy as np
 from codesign.core.jit import njit, njit_plain
 from codesign.mappers.imperfect.joint.boundaries import Boundaries
 from codesign.mappers.imperfect.joint.cells import Cells
-from codesign.mappers.imperfect.joint.counts import at_least
+from codesign.mappers.imperfect.joint.counts import at_least, next_ceiling
 from codesign.mappers.imperfect.joint.least_costs import ROUNDED
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -28,17 +28,26 @@ def fill_times(
                 number = cells.axis_count[cells.axis_start[d] + i]
                 split = number
                 for m in range(v, inner):
-                    split = at_least(split, factor[m, d], fewest[m, d])
+                    split = next_ceiling(at_least(split, factor[m, d], fewest[m, d]), data.bounds[d])
                 along[b, d, 2 * i] = min(split, data.bounds[d])
                 for m in range(v, inner):
                     number *= factor[m, d]
                 along[b, d, 2 * i + 1] = min(number, data.bounds[d])
                 number = cells.axis_count[cells.axis_start[d] + i]
                 for k in range(data.start[b], data.start[b + 1]):
-                    asked = number
+                    together = 1  # children further out that are served at once
+                    for m in range(v):
+                        if data.walked[k, m] == 0:
+                            together *= factor[m, d]
+                    asked = (number + together - 1) // together
+                    every = together == 1  # whether these are all tiles there are
                     for m in range(v, inner):
                         if data.walked[k, m] == 1:
                             asked = at_least(asked, factor[m, d], fewest[m, d])
+                            if every:
+                                asked = next_ceiling(asked, data.bounds[d])
+                        elif factor[m, d] > 1:
+                            every = False
                     times[k, d, i] = asked
 
 
@@ -93,7 +102,7 @@ def walk_level(
             if open_of[s, t] > 0:
                 o = open_of[s, t]
                 into, first, past = s - o * digit[t], data.first[t] + ended[t] - o, data.first[t] + ended[t]
-                _fill_known(cells, data, price, v, first, past, times, along, shared_words, sharing, known)
+                _fill_known(cells, data, price, first, past, times, along, shared_words, sharing, known)
                 work += _closings(
                     cells.place, cells.cell, cells.stride, cells.size, cells.next, cells.next_start, cells.first,
                     cells.first_start, table, source, s, t, open_of, into, first, past, data.related, most[into], known,
@@ -185,7 +194,8 @@ def _closings(
     for d in range(dims):
         alone = slides[t, d] == 1
         for other in range(tensors):
-            alone = alone and (other == t or open_of[s, other] == 0 or related[other, d] == 0)
+            # a window of another tensor may slide along the same loop and close after it
+            alone = alone and (open_of[s, other] == 0 or related[other, d] == 0 or slides[other, d] == 1)
         if not alone:
             continue
         for i in range(live.shape[0]):
@@ -214,7 +224,7 @@ def _closings(
 
 @njit
 def _fill_known(
-    cells: Cells, data: Boundaries, price: FloatArray, v: int, first: int, past: int, times: IntArray, along: IntArray,
+    cells: Cells, data: Boundaries, price: FloatArray, first: int, past: int, times: IntArray, along: IntArray,
     shared_words: FloatArray, sharing: FloatArray, known: FloatArray,
 ) -> None:  # fmt: skip
     """What closing the boundaries from `first` on costs at every cell, where not known yet (rule IB9)."""
@@ -231,7 +241,7 @@ def _fill_known(
                 continue
             off = shared_words[data.share[k]] if data.share[k] >= 0 else 0.0
             _add_term(
-                k, b, t, v, cells.place, times, data.related, data.diagonal, sharing, min(data.level[b], sharing.shape[1]),
+                k, b, t, cells.place, times, data.related, data.diagonal, sharing, min(data.level[b], sharing.shape[1]),
                 words, price[k], off, known,
             )  # fmt: skip
 
@@ -264,7 +274,7 @@ def _fill_words(
 
 @njit_plain
 def _add_term(
-    k: int, b: int, t: int, v: int, place: IntArray, times: IntArray, related: IntArray, diagonal: IntArray,
+    k: int, b: int, t: int, place: IntArray, times: IntArray, related: IntArray, diagonal: IntArray,
     sharing: FloatArray, inner: int, words: FloatArray, price: float, off: float, known: FloatArray,
 ) -> None:  # fmt: skip
     """Add the cost of one term at every cell."""
@@ -273,7 +283,7 @@ def _add_term(
         for d in range(related.shape[1]):
             if related[t, d] == 0:
                 number *= times[k, d, place[c, d]]
-        for m in range(v, inner):
+        for m in range(inner):
             if diagonal[k, m] == 1 and sharing[t, m] < 1.0:
                 number = np.floor(number * sharing[t, m] * ROUNDED)
         known[b, c] += price * max(0.0, number - off)

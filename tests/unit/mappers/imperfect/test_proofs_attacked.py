@@ -1,11 +1,16 @@
 """No mapper, whatever its luck, beats what the exact mapper claims of imperfect factors on random machines."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, Links, Ports, StorageLevel
-from codesign.core.goals import OBJECTIVES, Budget, Proof
+from codesign.arch.presets import load_preset
+from codesign.core.goals import OBJECTIVES, Budget, Objective, Proof
+from codesign.cost.arrays import Reuse
+from codesign.library.inputs import as_computation
+from codesign.mappers.imperfect.imperfect_search import search_by_annealing
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, MappingProblem
 from codesign.workloads.computation import Computation
@@ -67,3 +72,37 @@ def test_claims_of_imperfect_factors_hold() -> None:
 def test_claims_of_imperfect_factors_hold_on_many_machines() -> None:
     for seed in range(2, 120):
         attack(seed, 30_000)
+
+
+def attack_layer(layer: str, preset: str, evaluations: int) -> None:
+    """A layer of a real size: annealing goes on from what the exact mapper found."""
+    problem = MappingProblem(as_computation(layer), load_preset(preset), imperfect=True)
+    claimed = create("exact").map(problem, Objective.EDP, budget=Budget(), seed=0)
+    assert claimed.mapping is not None and claimed.cost is not None and claimed.gap is not None
+    bound = Objective.EDP.of(claimed.cost) / (1.0 + claimed.gap)
+    perfect = create("exact").map(replace(problem, imperfect=False), Objective.EDP, budget=Budget(), seed=0)
+    for start in (perfect.mapping, claimed.mapping):
+        found = search_by_annealing(
+            problem, Objective.EDP, Budget(evaluations=evaluations), 0, Reuse.TIMELOOP,
+            moves=6000, runs=40, temperatures=(0.5, 0.003), start=start,
+        )  # fmt: skip
+        assert found.cost is not None
+        assert Objective.EDP.of(found.cost) >= bound * (1 - 1e-9), (layer, preset)
+
+
+def test_words_sent_to_many_children_at_once_are_not_counted_for_each() -> None:
+    attack_layer("gemm M=197 N=64 K=197", "eyeriss", 180_000)
+
+
+@pytest.mark.slow("oracle")
+@pytest.mark.parametrize("preset", ["simba", "eyeriss"])
+def test_claims_of_imperfect_factors_hold_on_layers_of_real_sizes(preset: str) -> None:
+    for layer in (
+        "gemm M=127 N=127 K=127",
+        "gemm M=197 N=64 K=197",
+        "gemm M=197 N=768 K=768",
+        "gemm M=1500 N=1500 K=64",
+        "conv K=1024 C=256 P=14 Q=14",
+        "conv K=192 C=64 P=27 Q=27 R=5 S=5",
+    ):
+        attack_layer(layer, preset, 600_000)
