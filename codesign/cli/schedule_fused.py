@@ -18,7 +18,20 @@ if TYPE_CHECKING:
 
 SCHEDULERS: dict[str, frozenset[str]] = {
     "fused": frozenset(
-        {"network", "arch", "phase", "seq", "past", "dims", "batch", "capacity", "objective", "time_limit", "out"}
+        {
+            "network",
+            "arch",
+            "phase",
+            "seq",
+            "past",
+            "dims",
+            "batch",
+            "capacity",
+            "objective",
+            "time_limit",
+            "halos",
+            "out",
+        }
     )
 }
 """Scheduler -> options it reads."""
@@ -52,7 +65,7 @@ def find(options: ScheduleOptions) -> "tuple[FusedGraph, ScheduleResult]":
     from codesign.core.goals import Budget, Objective
     from codesign.scheduling.fused.scheduler import FusedScheduler
 
-    scheduler, problem = FusedScheduler(), _problem(options)
+    scheduler, problem = FusedScheduler(halos=bool(options.halos)), _problem(options)
     objective = Objective.EDP if options.objective is None else Objective.parse(options.objective, exponents=True)
     result = scheduler.schedule(problem, objective, budget=Budget(options.time_limit), seed=0)
     return scheduler.pose(problem), result
@@ -90,8 +103,10 @@ def lines(graph: "FusedGraph", result: "ScheduleResult") -> list[str]:
     found = result.found.schedule
     energy = "" if result.energy_pj is None else f", {result.energy_pj:,.6g} pJ"
     gap = "" if result.gap is None else f", gap {100 * result.gap:.3f} %"
+    halos = [] if result.found.halos is None else [result.found.halos.text(graph)]
     return [
         head,
+        *halos,
         *found.tree(nests=True),
         f"{result.latency_cycles:,.0f} cycles{energy}; {result.detail['objective']} {found.value:.9g}",
         f"proof: {result.proof.value}{gap}, {result.detail['cpu_seconds']:.2f} CPU s",

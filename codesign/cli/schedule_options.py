@@ -65,6 +65,14 @@ class ScheduleOptions:
             help="Seconds of constraint programming: improve the schedule's DRAM attributes or prove its gap."
         ),
     ] = None
+    halos: Annotated[
+        bool | None,
+        typer.Option("--halos", help="Let windows share loops (fused): halos computed again or kept, what is better."),
+    ] = None
+    start: Annotated[
+        str | None,
+        typer.Option(help="bound (soma also starts from the fusion of its bound, default) or greedy (it does not)."),
+    ] = None
     chains: Annotated[int | None, typer.Option(help="Independent annealing chains.")] = None
     workers: Annotated[int | None, typer.Option(help="Processes.")] = None
     seed: Annotated[int | None, typer.Option(help="Seed of every random choice.")] = None

@@ -53,7 +53,7 @@ _COMMON = frozenset(
 )
 _SEARCH = _COMMON | {"objective", "time_limit", "evaluations", "prove"}
 SCHEDULERS: dict[str, frozenset[str]] = {
-    "soma": _SEARCH | {"chains", "workers"},
+    "soma": _SEARCH | {"chains", "workers", "start"},
     "soma-paper": _SEARCH,
     "cocco": _SEARCH,
     "unfused": _SEARCH,
@@ -92,6 +92,7 @@ def _posed(options: ScheduleOptions) -> "tuple[SomaScheduler, ScheduleProblem]":
         "workers": options.workers,
         "mode": options.mode,
         "prove_s": options.prove,
+        "start": options.start,
         "platform": machine.platform,
         "tile_mapper": machine.tile_mapper,
     }

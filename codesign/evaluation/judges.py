@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, final
 
 from codesign.arch.architecture import Ports
@@ -36,11 +37,13 @@ from codesign.evaluation.specification import (
     ANALYTICAL,
     EVENT,
     PARETO,
+    STRONGEST,
     BetweenLayers,
     ChoicesSpec,
     JudgeSpec,
     WorkloadSpec,
 )
+from codesign.evaluation.strongest import strongest
 from codesign.evaluation.timed import EventEvaluator
 from codesign.mappers.protocol import Mapper
 from codesign.mappers.registry import create as create_mapper
@@ -80,6 +83,9 @@ class Judge:
     headline: str
 
 
+_Maker = Callable[[WorkloadSpec, JudgeSpec, DesignSpace, int, Chosen | None], Judge]
+
+
 def make_judge(
     workload: WorkloadSpec,
     how: JudgeSpec,
@@ -108,6 +114,16 @@ def make_judge(
             f"--scheduler {how.scheduler} plays no part with --workload", hint="requests are judged layer by layer"
         )
     check_timing(how, workload, space)
+    if how.scheduler == STRONGEST:
+        makers = {name: partial(_judge_by, make, workload, space, seed) for name, make in made.items()}
+        name, judge, passed = strongest(makers, how, space)
+        reasons = "".join(f"; not {reason}" for reason in passed)
+        judge = replace(
+            judge,
+            evaluation={**judge.evaluation, "asked": STRONGEST, "passed_over": passed},
+            headline=f"{judge.headline}\nstrongest scheduler: {name}{reasons}",
+        )
+        return judge if not metrics else replace(judge, evaluate=WithOwnMetrics(judge.evaluate, space, tuple(metrics)))
     make = made[how.scheduler] if workload.serving is None else _serving_judge
     choices = getattr(space, "choices", None)
     if choices is None:
@@ -118,6 +134,10 @@ def make_judge(
     if not metrics:
         return judge
     return replace(judge, evaluate=WithOwnMetrics(judge.evaluate, space, tuple(metrics)))
+
+
+def _judge_by(make: "_Maker", workload: WorkloadSpec, space: DesignSpace, seed: int, how: JudgeSpec) -> Judge:
+    return make(workload, how, space, seed, None)
 
 
 def check_timing(how: JudgeSpec, workload: WorkloadSpec, space: DesignSpace) -> None:

@@ -253,6 +253,8 @@ class EvaluationRecord(TypedDict, total=False):
     """How designs were judged."""
 
     scheduler: str
+    asked: str
+    passed_over: list[str]
     objective: str
     time_limit_s: float | None
     evaluations: int | None

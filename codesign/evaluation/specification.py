@@ -9,7 +9,8 @@ from codesign.core.goals import Budget
 from codesign.evaluation.records import WorkloadRecord
 from codesign.workloads.traffic import Activations, TrafficRules, Weights
 
-SCHEDULERS = ("layers", "soma", "fused", "cosma")
+STRONGEST = "strongest"
+SCHEDULERS = ("layers", "soma", "fused", "cosma", STRONGEST)
 ANALYTICAL, EVENT = "analytical", "event"
 TIMINGS = (ANALYTICAL, EVENT)
 BEST, PARETO = "best", "pareto"
@@ -177,7 +178,7 @@ class JudgeSpec:
     """How designs are judged: layer by layer, or the whole network scheduled.
 
     Args:
-        scheduler: layers (each mapped alone), soma (whole network fused), fused (the same with proof, under LoopTree's rules) or cosma (off-chip traffic of the best operator order).
+        scheduler: layers (each mapped alone), soma (whole network fused), fused (the same with proof, under LoopTree's rules), cosma (off-chip traffic of the best operator order) or strongest (fused, soma or layers, the first that workload, space and budget allow).
         mapper: Search for each layer's mapping, default exact.
         objective: What each mapping or schedule minimises: energy, latency or edp (default); with cosma bytes (default), energy or latency.
         time_limit_s: Seconds of search per layer (soma, fused, cosma: per network).

@@ -15,7 +15,7 @@ DATA = Path(__file__).parents[1] / "data" / "soma"
 TOY = str(DATA / "networks" / "toy_903.json")
 
 
-@pytest.mark.parametrize("name", ["soma_fig6", "soma_fig7", "soma_decode", "soma_reference"])
+@pytest.mark.parametrize("name", ["soma_fig6", "soma_fig7", "soma_decode", "soma_reference", "soma_start"])
 def test_experiments_run_small_and_write_results(name: str, tmp_path: Path, capsys: Any) -> None:
     import importlib
 

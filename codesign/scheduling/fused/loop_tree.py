@@ -80,6 +80,7 @@ class Fusion:
         between: Tensors that one writes and another reads.
         goal: Objective.
         loops_per_dim, loops: Most shared loops over one dimension of an operator, and in all.
+        single: Dimensions whose shared loops have tiles of 1.
     """
 
     def __init__(
@@ -90,7 +91,9 @@ class Fusion:
         goal: Goal,
         loops_per_dim: int = 1,
         loops: float = math.inf,
+        single: frozenset[str] = frozenset(),
     ) -> None:
+        self.single = single
         self.operators, self.goal, self.loops_per_dim, self.loops = operators, goal, loops_per_dim, loops
         self.between = between
         self.leak = machines[0][0].leak_w
@@ -231,7 +234,7 @@ class Fusion:
                 if len(own) >= self.loops_per_dim:
                     continue
                 outer = own[-1].tile if own else self.operators[user].bounds[dim]
-                for tile in divisors(outer)[:-1]:
+                for tile in [1] if dim in self.single else divisors(outer)[:-1]:
                     grown = (*now, SharedLoop(dims, tile))
                     if not self.viable(first, last, grown):
                         continue

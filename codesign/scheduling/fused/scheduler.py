@@ -2,14 +2,15 @@
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.cost import Infeasible
 from codesign.mapping.looptree import Goal
-from codesign.scheduling.fused.loop_tree import Fusion, Schedule
+from codesign.scheduling.fused.halos import HaloTiling, single_steps, tiled, tilings
+from codesign.scheduling.fused.loop_tree import GOOD_SHARE, Fusion, Schedule
 from codesign.scheduling.fused.network_operators import FusedGraph, graph_of
 from codesign.scheduling.fused.trace import Part, own_lines
 from codesign.scheduling.protocol import ScheduleProblem, ScheduleResult
@@ -31,11 +32,17 @@ class FusedFound:
         graph: The operators it ran on.
         schedule: The best schedule; its energy is picojoules, its time cycles.
         cpu_seconds: Of the search.
+        halos: The run whose windows share loops, and what becomes of its halos; none where no window does.
+        tilings: Ways of cutting a run that were searched or shown to be no better.
+        aside_bits: Of kept halos, in the shared level all the time.
     """
 
     graph: FusedGraph
     schedule: Schedule
     cpu_seconds: float
+    halos: HaloTiling | None = None
+    tilings: int = 0
+    aside_bits: float = 0.0
 
 
 @final
@@ -46,10 +53,12 @@ class FusedScheduler:
     Args:
         kind: ``fused``.
         loops_per_dim: Most shared loops over one dimension of an operator.
+        halos: Whether windows may share loops, halos being computed again or kept (H1-H6).
     """
 
     kind: str = NAME
     loops_per_dim: int = 1
+    halos: bool = False
 
     def __post_init__(self) -> None:
         if self.kind != NAME:
@@ -74,14 +83,15 @@ class FusedScheduler:
                 hint="soma minimises other products",
             )
         graph = self.pose(problem)
+        goal = _GOALS[objective]
         began, cpu = time.perf_counter(), time.process_time()
-        search = Fusion(graph.operators, graph.machines, graph.between, _GOALS[objective], self.loops_per_dim)
         unlimited = budget.time_limit_s is None and budget.evaluations is None
-        found = search.solve(
-            TIME_LIMIT_S if unlimited else budget.time_limit_s or math.inf, budget.evaluations or math.inf, True
+        limit = TIME_LIMIT_S if unlimited else budget.time_limit_s or math.inf
+        found = best_with_halos(
+            graph, goal, self.loops_per_dim, limit, budget.evaluations or math.inf, halos=self.halos
         )
-        used = time.process_time() - cpu
-        return _result(graph, found, _GOALS[objective], search, time.perf_counter() - began, used, seed)
+        found = replace(found, cpu_seconds=time.process_time() - cpu)
+        return _result(found, goal, time.perf_counter() - began, seed)
 
     def pose(self, problem: ScheduleProblem) -> FusedGraph:
         """The operators and machines of a problem.
@@ -96,12 +106,60 @@ class FusedScheduler:
         return graph_of(problem.network, problem.machine("scheduler 'fused'"), problem.capacity_bytes)
 
 
-def _result(
-    graph: FusedGraph, found: Schedule, goal: Goal, search: Fusion, seconds: float, cpu_seconds: float, seed: int
-) -> ScheduleResult:
-    capacity = int(graph.capacity_bits) // 8
+def best_with_halos(
+    graph: FusedGraph,
+    goal: Goal,
+    loops_per_dim: int = 1,
+    time_limit: float = math.inf,
+    sequences: float = math.inf,
+    *,
+    halos: bool = True,
+) -> FusedFound:
+    """The best schedule; with `halos` at most one run is cut along a window's axis (H6).
+
+    Args:
+        graph: The operators.
+        goal: What is minimised.
+        loops_per_dim: As of `Fusion`.
+        time_limit: CPU seconds.
+        sequences: Sequences of operators that each search joins at most.
+        halos: Whether windows may share loops.
+    """
+    stop = time.process_time() + time_limit
+    share = GOOD_SHARE if halos else 1.0
+    plain = Fusion(graph.operators, graph.machines, graph.between, goal, loops_per_dim)
+    best = FusedFound(graph, plain.solve(share * time_limit, sequences, True), 0.0)
+    bound = best.schedule.bound
+    if not halos:
+        return best
+    waiting: list[tuple[float, int, HaloTiling, FusedGraph, Fusion]] = []
+    for tiling in tilings(graph):
+        cut = tiled(graph, tiling)
+        if cut is not None:
+            search = Fusion(cut.operators, cut.machines, cut.between, goal, loops_per_dim, single=single_steps(tiling))
+            waiting.append((goal.of(*search.total, search.leak), len(waiting), tiling, cut, search))
+    waiting.sort(key=lambda entry: entry[:2])
+    for number, (low, _, tiling, cut, search) in enumerate(waiting):
+        if low >= best.schedule.value * (1 - 1e-12):
+            bound = min(bound, low)
+            break
+        left = stop - time.process_time()
+        if left <= 0:
+            bound = min(bound, low)
+            break
+        found = search.solve(max(left / (len(waiting) - number), left / 8), sequences, True)
+        bound = min(bound, found.bound)
+        if found.value < best.schedule.value:
+            best = FusedFound(cut, found, 0.0, tiling, aside_bits=graph.capacity_bits - cut.capacity_bits)
+    schedule = replace(best.schedule, bound=min(bound, best.schedule.value))
+    return replace(best, schedule=schedule, tilings=len(waiting))
+
+
+def _result(made: FusedFound, goal: Goal, seconds: float, seed: int) -> ScheduleResult:
+    graph, found = made.graph, made.schedule
+    capacity = int(graph.capacity_bits + made.aside_bits) // 8
     if math.isinf(found.value):
-        reason = _too_small(search) or Infeasible(
+        reason = _too_small(graph, goal) or Infeasible(
             "search", math.inf, 0.0, "schedules", "the time limit came before any schedule was found"
         )
         return ScheduleResult(NAME, (), None, None, capacity, infeasible=reason, seconds=seconds, seed=seed)
@@ -112,7 +170,7 @@ def _result(
         scheduler=NAME,
         order=tuple(o.name for o in graph.operators),
         dram_bytes=math.ceil(cost.outer_bits / 8 - 1e-6),
-        peak_buffer_bytes=math.ceil(cost.peak_bits / 8 - 1e-6),
+        peak_buffer_bytes=math.ceil((cost.peak_bits + made.aside_bits) / 8 - 1e-6),
         capacity_bytes=capacity,
         latency_cycles=cost.seconds,
         energy_pj=cost.energy,
@@ -124,11 +182,28 @@ def _result(
             "objective": goal.value,
             "value": found.value,
             "bound": found.bound,
-            "cpu_seconds": cpu_seconds,
+            "cpu_seconds": made.cpu_seconds,
             "tree": [part_json(p) for p in found.parts],
+            **halos_json(made),
         },
-        found=FusedFound(graph, found, cpu_seconds),
+        found=made,
     )
+
+
+def halos_json(found: FusedFound) -> dict[str, object]:
+    """The run that is cut along a window's axis, as plain values."""
+    if found.halos is None:
+        return {"halo_tilings": found.tilings}
+    run, links = found.halos.run, found.halos.run.links
+    return {
+        "halo_tilings": found.tilings,
+        "halos": {
+            "operators": [o.name for o in found.graph.operators[run.first : run.last + 1]],
+            "dim": run.last_dim,
+            "steps": found.halos.steps,
+            "kept": {x.tensor: kept for x, kept in zip(links, found.halos.kept, strict=True) if x.span > x.stride},
+        },
+    }
 
 
 def part_json(part: Part) -> dict[str, object]:
@@ -147,9 +222,9 @@ def part_json(part: Part) -> dict[str, object]:
     return {**record, "among_shared_loops": [{"tensor": t, "loops_outside": d} for t, d in part.among], "nest": nest}
 
 
-def _too_small(search: Fusion) -> Infeasible | None:
+def _too_small(graph: FusedGraph, goal: Goal) -> Infeasible | None:
     """The first operator whose smallest tile does not fit, with the level that it passes most."""
-    for front in search.fronts:
+    for front in Fusion(graph.operators, graph.machines, graph.between, goal).fronts:
         if front.alone(0.0) is None:
             level, demand, limit = front.smallest()
             detail = f"the smallest tile of operator {front.operator.name!r} takes {demand / 8:,g} bytes of level {level!r}, there are {limit / 8:,g}"

@@ -19,6 +19,7 @@ from codesign.scheduling.soma.report import bound_json, schedule_json
 from codesign.scheduling.soma.search.fusion_bound import fusion_bound
 from codesign.scheduling.soma.search.two_stages import (
     DEFAULT_CHAINS,
+    STARTS,
     Found,
     SearchOptions,
     prove,
@@ -68,6 +69,7 @@ class SomaScheduler:
         platform: The machine and what a tile costs on it, instead of the problem's architecture.
         mode: ``default``, or ``reference``: the published model with its defects.
         prove_s: Seconds of constraint programming that improve the DRAM attributes or prove their gap; None for none.
+        start: ``bound`` or ``greedy``: whether ``soma`` tries the bound's fusion as a start (`SearchOptions`).
     """
 
     kind: str = "soma"
@@ -77,6 +79,7 @@ class SomaScheduler:
     platform: Platform | None = None
     mode: str = "default"
     prove_s: float | None = None
+    start: str = STARTS[0]
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -85,6 +88,10 @@ class SomaScheduler:
             raise unknown_name("mode", self.mode, MODES)
         if self.prove_s is not None and not self.prove_s > 0:
             raise UserError(f"--prove must be > 0 seconds, got {self.prove_s:g}")
+        if self.start not in STARTS:
+            raise unknown_name("start", self.start, STARTS)
+        if self.kind != "soma" and self.start != STARTS[0]:
+            raise UserError(f"--start plays no part with scheduler {self.kind!r}")
 
     @property
     def name(self) -> str:
@@ -98,7 +105,7 @@ class SomaScheduler:
         posed = self.pose(problem)
         if self.mode != "reference":  # the published model has no such layers
             posed = replace(posed, graph=cut_wide_layers(posed.graph, posed.limit_bytes))
-        options = SearchOptions(budget, seed, self.chains, self.workers)
+        options = SearchOptions(budget, seed, self.chains, self.workers, self.start)
         found = self._search(posed, objective, options)
         if self.prove_s is not None and isinstance(found, Found):
             found = prove(found, self.prove_s, options)

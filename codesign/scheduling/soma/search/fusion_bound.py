@@ -51,6 +51,14 @@ def fusion_bound(problem: Problem) -> FusionBound:
     return _Bound(problem).result()
 
 
+def leaving_edges(problem: Problem) -> frozenset[tuple[int, int]]:
+    """Pairs (producer, reader) whose data the bound sends through DRAM, because no group holds both (B1)."""
+    bound = _Bound(problem)
+    return frozenset(
+        (i, user) for i in range(len(bound.layers)) for user, _ in bound.consumers[i] if not bound.may_stay(i, user)
+    )
+
+
 @dataclass
 class _Bound:
     problem: Problem
@@ -156,7 +164,7 @@ class _Bound:
             if not self.consumers[i]:
                 total += self._volume(i)
                 continue
-            leaving = [(user, edge) for user, edge in self.consumers[i] if not self._may_stay(i, user)]
+            leaving = [(user, edge) for user, edge in self.consumers[i] if not self.may_stay(i, user)]
             if leaving:
                 total += self._volume(i)
             for user, edge in leaving:
@@ -164,7 +172,7 @@ class _Bound:
                 total += batch * self.layers[i].K * h * w
         return total
 
-    def _may_stay(self, source: int, user: int) -> bool:
+    def may_stay(self, source: int, user: int) -> bool:
         """Whether the data between two layers fits the buffer in some group: tile by tile, or whole (B1)."""
         table, limit = self.problem.graph.table, self.problem.limit_bytes
         first, second = int(table[source, WEIGHT_BYTES]), int(table[user, WEIGHT_BYTES])

@@ -6,12 +6,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from codesign.core.errors import UserError
+from codesign.core.errors import UserError, unknown_name
 from codesign.core.goals import Budget, Objective
 from codesign.scheduling.soma.evaluator import Invalid, Problem, Schedule, evaluate, parse
 from codesign.scheduling.soma.kernels import score_scheme as ks
 from codesign.scheduling.soma.model.notation import Encoding, FusionScheme, Status
 from codesign.scheduling.soma.search import baselines as bl
+from codesign.scheduling.soma.search.bound_start import bound_start
 from codesign.scheduling.soma.search.budget import run_budget
 from codesign.scheduling.soma.search.dram_exact import solve_dram
 from codesign.scheduling.soma.search.dram_search import DramChain, DramResult, greedy
@@ -24,6 +25,7 @@ MERGE_SHARE = 0.10
 HOT_TEMPERATURE, WARM_TEMPERATURE, REFINE_TEMPERATURE = 0.1, 0.03, 0.02
 FINALISTS = 3
 DEFAULT_CHAINS = 4
+STARTS = ("bound", "greedy")
 MOST_ROUNDS = 120_000
 
 
@@ -36,12 +38,14 @@ class SearchOptions:
         seed: Seed of every random choice.
         chains: Independent fusion chains.
         workers: Threads they run on.
+        start: ``bound``: the bound's fusion is a start where it is better than greedy fusion; ``greedy``: it is not tried.
     """
 
     budget: Budget = field(default_factory=Budget)
     seed: int = 0
     chains: int = DEFAULT_CHAINS
     workers: int = 1
+    start: str = STARTS[0]
 
     def __post_init__(self) -> None:
         for name, value in (("chains", self.chains), ("workers", self.workers)):
@@ -49,6 +53,8 @@ class SearchOptions:
                 raise UserError(f"`{name}` must be >= 1, got {value}")
         if self.seed < 0:
             raise UserError(f"`seed` must be >= 0, got {self.seed}")
+        if self.start not in STARTS:
+            raise unknown_name("start", self.start, STARTS)
 
 
 @dataclass(frozen=True)
@@ -186,8 +192,8 @@ def search(problem: Problem, objective: Objective, options: SearchOptions) -> Fo
     """SoMa with prefetching inside the fusion search.
 
     Fusion schemes are scored with the greedy prefetch rule under the whole buffer, so the two stages do not compete for it
-    and no allocator is needed. Several chains start from both ends (no fusion, everything fused); the best ones are refined at a low
-    temperature; the DRAM attributes of the finalists are then annealed from the greedy ones.
+    and no allocator is needed. Several chains start from both ends (no fusion, everything fused) and from the bound's fusion where that
+    is better than greedy fusion; the best ones are refined at a low temperature; the DRAM attributes of the finalists are then annealed from the greedy ones.
 
     Returns:
         The best schedule found, or why the network cannot run on this buffer.
@@ -204,7 +210,11 @@ def search(problem: Problem, objective: Objective, options: SearchOptions) -> Fo
     late = bl.reordered(start, problem.graph.latest_order)
     half = None if deadline is None else (began + deadline) / 2
     merged = [bl.merged_start(problem, s, objective, space, limit) for s, limit in ((start, half), (late, deadline))]
+    if options.start == "bound":
+        fused = bound_start(problem, start, objective, space, deadline)
+        merged.append(bl.merged_start(problem, fused, objective, space, deadline))
     merged.sort(key=lambda scheme: bl.scheme_value(problem, scheme, objective, space))
+    merged = merged[:2]
     starts = [(scheme, WARM_TEMPERATURE) for scheme in merged]
     starts += [(scheme, HOT_TEMPERATURE) for scheme in (*bl.fused_starts(problem), start)]
     explored = _explore(problem, objective, options, starts)

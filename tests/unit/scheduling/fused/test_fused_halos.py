@@ -1,0 +1,84 @@
+"""`--halos`: windows under shared loops, halos computed again or kept."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from codesign.arch.presets import load_preset
+from codesign.core.goals import Budget, Objective, Proof
+from codesign.scheduling.fused.halos import rows_of, tiled, tilings
+from codesign.scheduling.fused.network_operators import graph_of
+from codesign.scheduling.fused.scheduler import FusedScheduler
+from codesign.scheduling.protocol import ScheduleProblem, ScheduleResult
+from codesign.workloads.builder import NetworkBuilder
+from codesign.workloads.network import Network
+from codesign.workloads.network_json import network_to_json
+from tests.command_line import run
+
+
+def chain(rows: int, channels: int, layers: int, stride: int = 1) -> Network:
+    builder = NetworkBuilder("chain")
+    x = builder.input("x", (1, channels, rows, rows))
+    for i in range(layers):
+        x = builder.conv(x, channels, 3, stride=stride if i == layers - 1 else 1)
+    return builder.build(x)
+
+
+def schedule(network: Network, capacity: int, halos: bool) -> ScheduleResult:
+    problem = ScheduleProblem(network, load_preset("soma-edge"), capacity)
+    return FusedScheduler(halos=halos).schedule(problem, Objective.EDP, budget=Budget(time_limit_s=60), seed=0)
+
+
+def test_two_convolutions_run_step_by_step_where_the_whole_between_them_does_not_fit() -> None:
+    network = chain(32, 16, 2)
+    plain, found = (schedule(network, 16384, halos) for halos in (False, True))
+    assert plain.proof is found.proof is Proof.OPTIMAL
+    assert "halos" not in plain.detail and found.detail["halos"]["kept"] == {"conv": True}
+    assert found.detail["value"] < 0.6 * plain.detail["value"]
+    assert plain.dram_bytes is not None and found.dram_bytes is not None and found.dram_bytes < 0.6 * plain.dram_bytes
+    assert found.peak_buffer_bytes is not None and found.peak_buffer_bytes <= found.capacity_bytes == 16384
+    cost = found.found.schedule.cost()
+    assert cost.energy == pytest.approx(found.energy_pj, rel=1e-12)
+
+
+def test_rows_of_a_step_are_those_of_the_windows_or_a_share() -> None:
+    graph = graph_of(chain(32, 4, 3), load_preset("soma-edge"))
+    whole = [
+        t for t in tilings(graph) if t.run.first == 0 and t.run.last == 2 and t.run.last_dim == "P" and t.steps == 8
+    ]
+    rows = {t.kept: [r.made for r in rows_of(t, 32)] for t in whole}
+    assert rows == {
+        (False, False): [4, 6, 8],
+        (True, True): [4, 4, 4],
+        (True, False): [4, 6, 4],
+        (False, True): [4, 4, 6],
+    }
+    again = next(t for t in whole if not any(t.kept))
+    cut = tiled(graph, again)
+    assert cut is not None
+    assert [o.macs for o in cut.operators] == [4 * 4 * 9 * 32 * r * 8 for r in (8, 6, 4)]
+    kept = next(t for t in whole if all(t.kept))
+    cut = tiled(graph, kept)
+    assert cut is not None
+    assert [o.macs for o in cut.operators] == [o.macs for o in graph.operators]  # nothing is computed twice
+    assert cut.capacity_bits < graph.capacity_bits
+
+
+def test_a_result_that_two_read_is_not_cut() -> None:
+    builder = NetworkBuilder("residual")
+    x = builder.conv(builder.input("x", (1, 8, 8, 8)), 8, 3)
+    graph = graph_of(builder.build(builder.residual(builder.conv(x, 8, 3), x)), load_preset("soma-edge"))
+    shared = {link.tensor for t in tilings(graph) for link in t.run.links}
+    assert x not in shared
+
+
+def test_the_command_says_what_becomes_of_halos(tmp_path: Path) -> None:
+    path = tmp_path / "chain.json"
+    path.write_text(json.dumps(network_to_json(chain(32, 16, 2))))
+    common = ("schedule", "--network", path, "--scheduler", "fused", "--arch", "soma-edge", "--capacity", "16KiB")
+    shown = run(*common, "--halos")
+    assert shown.code == 0, shown.err
+    assert "steps along" in shown.out and "halos: conv kept" in shown.out
+    refused = run("schedule", "--network", path, "--scheduler", "soma", "--halos")
+    assert refused.code == 2 and "--halos" in refused.err
