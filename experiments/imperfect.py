@@ -66,7 +66,7 @@ class Config:
     out: Path = Path("results/imperfect")
 
 
-def layers(config: Config) -> list[tuple[str, Computation, int]]:
+def layers(config: Config) -> list[tuple[str, Computation, float]]:
     """Names, computations and how often each occurs."""
     if config.network is None:
         return [(text, as_computation(text), 1) for text in (LAYERS[:1] if config.smoke else LAYERS)]
@@ -75,7 +75,7 @@ def layers(config: Config) -> list[tuple[str, Computation, int]]:
     return found[:1] if config.smoke else found
 
 
-def compare(name: str, computation: Computation, count: int, preset: str, config: Config) -> dict[str, Any]:
+def compare(name: str, computation: Computation, count: float, preset: str, config: Config) -> dict[str, Any]:
     """One row: perfect, padded and imperfect factors."""
     architecture, objective = load_preset(preset), Objective.parse(config.objective)
     budget = Budget(time_limit_s=config.time_limit)
