@@ -141,8 +141,11 @@ class BoxBounds:
         per_cycle = leakage * 1e12 / figures.clock_hz
         return [Beside(float(e), float(c), float(w)) for e, c, w in zip(energy_pj, cycles, per_cycle, strict=True)]
 
-    def suggested(self, low: Indices, high: Indices, metrics: Sequence[str]) -> Indices | None:
-        """The design of a box on which mappings found by searches are best, parameter by parameter: ``d``; None without mappings."""
+    def suggested(self, low: Indices, high: Indices, metrics: Sequence[str]) -> tuple[Indices, Floats] | None:
+        """The design of a box on which mappings found by searches are best, parameter by parameter, and its metrics with them.
+
+        ``d`` and ``m``; None without mappings.
+        """
         figures, _, _ = self._figures.of(low[None], high[None])
         machine = figures.architecture(0)
         searches = self._searches.of(machine)
@@ -158,15 +161,16 @@ class BoxBounds:
                 each = np.array([s.score(machine, m) for s, m in zip(searches, mappings, strict=True) if m])
                 found.append(tuple(float(v) for v in self._model.counts @ each))
             values = self._values(figures, area, leakage, [(e, c) for e, c in found], metrics, exactly=False)
-            return np.asarray(np.log(values).sum(axis=1))
+            return np.asarray(values)
 
-        row = high.copy()
+        row, best = high.copy(), np.full(len(metrics), np.inf)
         for column in np.flatnonzero(high > low).tolist() * 2:
             choices = np.unique(np.round(np.linspace(low[column], high[column], TRIED)).astype(np.int64))
             rows = np.repeat(row[None], len(choices), axis=0)
             rows[:, column] = choices
-            scores = score(rows)
-            if not np.isfinite(scores).any():
+            values = score(rows)
+            sums = np.log(values).sum(axis=1)
+            if not np.isfinite(sums).any():
                 return None
-            row = rows[int(np.argmin(scores))]
-        return row
+            row, best = rows[int(np.argmin(sums))], values[int(np.argmin(sums))]
+        return row, best

@@ -109,9 +109,9 @@ class ScenarioBoxes:
         """The sharpest bounds there are of one box: ``d`` twice to ``m``."""
         return _largest([b.sharpened(low, high, metrics, tolerance) for b in self._boxes])
 
-    def suggested(self, low: Indices, high: Indices, metrics: Sequence[str]) -> Indices | None:
-        """A promising design of a box, by the first scenario that has an idea: ``d``."""
-        return next((row for b in self._boxes if (row := b.suggested(low, high, metrics)) is not None), None)
+    def suggested(self, low: Indices, high: Indices, metrics: Sequence[str]) -> tuple[Indices, Floats] | None:
+        """A promising design of a box, by the first scenario that has an idea, and what it is expected to be there."""
+        return next((found for b in self._boxes if (found := b.suggested(low, high, metrics)) is not None), None)
 
 
 def _largest(found: Sequence[Floats]) -> Floats:

@@ -26,6 +26,9 @@ ROUNDS = 6
 SLOW_ROUNDS = 16
 """The same where bounds are slow: most rounds are a search each."""
 
+PATIENCE = 3
+"""Times that no design is evaluated because none promising is expected to add anything, one after another."""
+
 LOOKED_AT = 48
 """Designs of a box among which the one to evaluate is chosen."""
 
@@ -69,8 +72,8 @@ class BoxedBounds(Protocol):
     def sharpened(self, low: Indices, high: Indices, metrics: Sequence[str], tolerance: float = 0.0) -> Floats:
         """The sharpest bounds there are of one box, or as sharp within a share: ``d`` twice to ``m``."""
 
-    def suggested(self, low: Indices, high: Indices, metrics: Sequence[str]) -> Indices | None:
-        """A promising design of a box where bounds are slow: ``d``; None without an idea."""
+    def suggested(self, low: Indices, high: Indices, metrics: Sequence[str]) -> tuple[Indices, Floats] | None:
+        """A promising design of a box where bounds are slow, and what it is expected to be: ``d`` and ``m``; None without an idea."""
 
 
 def boxes_for(bounds: object) -> BoxedBounds | None:
@@ -97,7 +100,7 @@ class BoxProof:
         self._start()
 
     def _start(self) -> None:
-        self.withdrawn = ""
+        self.withdrawn, self._vain = "", 0
         d, m = len(self._sizes), len(self._metrics)
         self._told: Indices = np.zeros((0, d), dtype=np.int64)
         self._done: dict[bytes, Floats] = {}
@@ -268,9 +271,10 @@ class BoxProof:
                 or not len(self._front)
                 or len(self._factor) > MOST_BOXES
             ):
-                found = self._inside(top, taken)
-                if found is not None:
+                found, expected = self._inside(top, taken)
+                if found is not None and not self._spare(expected):
                     return found
+                rounds = 0 if found is not None else rounds
             self._refine(order)
             rounds += 1
         return None
@@ -334,20 +338,27 @@ class BoxProof:
         pair = np.concatenate([first, first + len(box)])
         return lows[pair], highs[pair], values[pair]
 
-    def _inside(self, k: int, taken: set[bytes]) -> Indices | None:
-        """The design of a box that may cover most of it: expected metrics nearest to the box's bound."""
+    def _spare(self, expected: Floats | None) -> bool:
+        """Whether a design need not be evaluated now: it is expected to add nothing, and that was not so too often."""
+        vain = expected is not None and bool((self._front <= expected).all(axis=1).any())
+        vain = vain and self._vain < PATIENCE and len(self._factor) <= MOST_BOXES
+        self._vain = self._vain + 1 if vain else 0
+        return vain
+
+    def _inside(self, k: int, taken: set[bytes]) -> tuple[Indices | None, Floats | None]:
+        """The design of a box that may cover most of it, expected metrics nearest to the box's bound, and those where mappings tell them."""
         rng = np.random.default_rng([self._problem.seed, self._evaluated, len(taken)])
         low, high = self._low[k], self._high[k]
         if self._bounds.slow:
-            row = self._bounds.suggested(low, high, self._metrics)
-            if row is not None and self._fresh(row[None], taken)[0]:
-                return row
+            found = self._bounds.suggested(low, high, self._metrics)
+            if found is not None and self._fresh(found[0][None], taken)[0]:
+                return found
         count = LOOKED_AT // 2 if self._bounds.slow else LOOKED_AT
         rows = np.concatenate([rng.integers(low, high + 1, (16 * count, len(low))), [low, high, (low + high) // 2]])
         rows = np.unique(self._problem.space.canonical(rows), axis=0)
         rows = rows[self._fresh(rows, taken)]
         if not len(rows):
-            return None
+            return None, None
         rows = rows[rng.permutation(len(rows))[:count]]
         values = self._bounds.lower_bounds(rows, rows, self._metrics)
         if self._ratios:
@@ -356,9 +367,9 @@ class BoxProof:
         for metric, limit in self._limits.items():
             works &= ~(self._bounds.lower_bounds(rows, rows, [metric])[:, 0] > limit)
         if not works.any():
-            return None
+            return None, None
         far = np.log(values / self._bound[k]).max(axis=1)
-        return np.asarray(rows[int(np.argmin(np.where(works, far, np.inf)))])
+        return np.asarray(rows[int(np.argmin(np.where(works, far, np.inf)))]), None
 
     def _fresh(self, rows: Indices, taken: set[bytes]) -> Bools:
         """Valid designs, in canonical form, that are neither evaluated nor waiting: ``n``."""

@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+from experiments.hasco_common import Sweep, convolutions
+from experiments.hasco_table3 import SCENARIOS, best_of_all, space_of
+from spaces.cores import restrict
+
 NAMES = ("hasco_fig2", "hasco_fig7", "hasco_fig8", "hasco_fig11", "hasco_table2", "hasco_table3")
 
 
@@ -79,3 +83,15 @@ def test_designing_together_is_not_slower(results: dict[str, dict[str, Any]]) ->
     assert row["speedup"] >= 1
     assert row["gemm"]["power_w"] <= 2 and row["conv2d"]["power_w"] <= 2
     assert row["conv2d"]["point"]["pe_rows"] * row["conv2d"]["point"]["pe_cols"] <= 144
+
+
+def test_the_best_of_all_is_the_fastest_within_the_power_limit() -> None:
+    space = space_of(SCENARIOS["edge"], "gemm")
+    for name, value in {"scratchpad_kib": 256, "local_bytes": 128, "banks": 4}.items():
+        space = restrict(space, name, [value])
+    sweep = Sweep(space, convolutions("mobilenet_v2")[:1], 20, 0)
+    costs = [sweep.judge(point) for point in space.space.to_points(space.space.enumerate())]
+    pairs = sorted((c.latency_s, c.power_w) for c in costs if c is not None)
+    assert len(costs) == 2
+    assert best_of_all(sweep, 2.0) == (1e3 * pairs[0][0], 2)
+    assert best_of_all(sweep, min(p for _, p in pairs))[0] == 1e3 * min(pairs, key=lambda pair: pair[1])[0]

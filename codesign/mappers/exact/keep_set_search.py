@@ -14,6 +14,9 @@ from codesign.mapping.constraints import Keep
 _PROFILES_ALONE = 8
 """Profiles of a single keep set that are searched before the program over all tiles of single profiles takes over."""
 
+_PROFILES_STARTED = 64
+"""The same where a search begins with a mapping: mostly the best one, so that few profiles are opened."""
+
 
 def keep_sets(instance: Instance) -> list[tuple[Chain, ...]]:
     """Every assignment of the free decisions, as one chain (kept per level) for each tensor."""
@@ -36,8 +39,9 @@ def search_keep_sets(instance: Instance, bases: BaseArrays, best: Incumbent, thr
         fixed = FixedKeep(instance, by_level(sets[0]), bases)
         if not can_search(instance, best.goal) or fixed.n_profiles == 0:
             return search_fixed(fixed, best)
+        alone = _PROFILES_ALONE if best.nest is None else _PROFILES_STARTED
         search = profile_search(fixed, best)
-        unsearched = search.run(_PROFILES_ALONE)
+        unsearched = search.run(alone)
         if best.late or not best.beaten_by(search.bound):
             return min(unsearched, search.bound) if best.beaten_by(search.bound) else unsearched
         free = FreeKeep(instance, sets, bases, best)
