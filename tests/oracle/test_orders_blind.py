@@ -4,6 +4,7 @@ import itertools
 import math
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -160,6 +161,15 @@ def compare(seed: int, most: int) -> bool:
 
 def test_the_sweep_finds_the_least_energy_of_all_orders_and_cuts() -> None:
     assert sum(compare(seed, most=2_000) for seed in range(60)) >= 15
+
+
+def test_where_nothing_costs_energy_any_order_is_proven() -> None:
+    case = layer(random.Random(3))
+    free = [replace(m, read_energy=0.0, write_energy=0.0) for m in case.accelerator.memories]
+    machine = replace(case.accelerator, memories=tuple(free), mac_energy=0.0)
+    found = ExactOrders().map_orders(replace(case, accelerator=machine), Objective.ENERGY, budget=Budget(), seed=0)
+    assert found.cost is not None and found.cost.energy_pj == 0.0
+    assert found.proof is Proof.OPTIMAL and found.gap == 0.0
 
 
 @pytest.mark.slow("oracle")

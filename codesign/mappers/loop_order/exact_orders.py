@@ -61,9 +61,10 @@ class ExactOrders:
                 and _score(objective, other.cost) < _score(objective, cost)
             ):
                 mapping, cost = other.mapping, other.cost
-        gap = _score(objective, cost) / bound - 1
-        proof = Proof.OPTIMAL if gap <= _TOLERANCE else Proof.GAP
-        return _result(layer, mapping, cost, first, started, proof, 0.0 if proof is Proof.OPTIMAL else gap)
+        value = _score(objective, cost)
+        gap = 0.0 if value <= bound * (1 + _TOLERANCE) else value / bound - 1
+        proof = Proof.OPTIMAL if gap == 0.0 else Proof.GAP
+        return _result(layer, mapping, cost, first, started, proof, gap)
 
 
 def best_energy(layer: UnrolledLayer, limit: float = math.inf) -> AllocatedOrder | None:
