@@ -66,20 +66,20 @@ class Config:
     out: Path = Path("results/imperfect")
 
 
-def layers(config: Config) -> list[tuple[str, Computation]]:
-    """Names and computations."""
+def layers(config: Config) -> list[tuple[str, Computation, float]]:
+    """Names, computations and how often each occurs."""
     if config.network is None:
-        return [(text, as_computation(text)) for text in (LAYERS[:1] if config.smoke else LAYERS)]
+        return [(text, as_computation(text), 1) for text in (LAYERS[:1] if config.smoke else LAYERS)]
     groups = load_network(config.network).distinct_layers()
-    found = [(bounds_text(g), g.computation) for g in groups]
+    found = [(bounds_text(g), g.computation, g.count) for g in groups]
     return found[:1] if config.smoke else found
 
 
-def compare(name: str, computation: Computation, preset: str, config: Config) -> dict[str, Any]:
+def compare(name: str, computation: Computation, count: float, preset: str, config: Config) -> dict[str, Any]:
     """One row: perfect, padded and imperfect factors."""
     architecture, objective = load_preset(preset), Objective.parse(config.objective)
     budget = Budget(time_limit_s=config.time_limit)
-    row: dict[str, Any] = {"layer": name, "architecture": preset}
+    row: dict[str, Any] = {"layer": name, "architecture": preset, "count": count}
     plain, ragged = (MappingProblem(computation, architecture, imperfect=flag) for flag in (False, True))
     searches: list[tuple[str, Mapper, MappingProblem]] = [("perfect", ExactMapper(), plain)]
     searches += [("padded", PaddingMapper(ExactMapper()), plain)] if config.padded else []
@@ -91,11 +91,19 @@ def compare(name: str, computation: Computation, preset: str, config: Config) ->
             "value": value,
             "proof": found.proof.value,
             "gap": found.gap,
-            "cycles": None if found.cost is None else found.cost.latency_cycles,
+            "cycles": math.inf if found.cost is None else found.cost.latency_cycles,
+            "energy_pj": math.inf if found.cost is None else found.cost.energy_pj,
             "cpu_seconds": time.process_time() - started,
         }
     row["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return row
+
+
+def _percent(gap: float | None) -> str:
+    """A gap as text."""
+    if gap is None:
+        return "none"
+    return "< 0.01 %" if gap < 1e-4 else f"{100 * gap:.2g} %"
 
 
 def report(rows: list[dict[str, Any]]) -> str:
@@ -116,9 +124,7 @@ def report(rows: list[dict[str, Any]]) -> str:
         gap = row["imperfect"]["gap"]
         ratios = [f"{row[key]['value'] / base:.3f}" if key in row else "" for key in ("padded", "imperfect")]
         seconds = [f"{row[key]['cpu_seconds']:.2f}" for key in ("imperfect", "perfect")]
-        shown = (
-            "proven" if row["imperfect"]["proof"] == "optimal" else f"{100 * gap:.2g} %" if gap is not None else "none"
-        )
+        shown = "proven" if row["imperfect"]["proof"] == "optimal" else _percent(gap)
         lines.append([row["layer"], row["architecture"], f"{base:.4g}", *ratios, shown, *seconds])
     text = markdown(head, lines)
     for preset in dict.fromkeys(row["architecture"] for row in rows):
@@ -132,19 +138,33 @@ def report(rows: list[dict[str, Any]]) -> str:
             f"\n{preset}: geometric mean of imperfect / perfect {gain:.3f} over {len(here)} layers, {proven} proven, "
             f"{close} within 1 %; CPU s median {statistics.median(spent):.2f}, worst {spent[-1]:.2f}"
         )
+        gains = ", ".join(f"{name} {gain:.3f}" for name, gain in _of_network(here).items())
+        text += f"\n{preset}: all layers one after another, imperfect / perfect: {gains}"
     if rows:
         text += f"\npeak memory of the whole run {max(row['peak_mib'] for row in rows):.0f} MiB"
     return text
+
+
+def _of_network(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Energy, cycles and their product of all layers with imperfect factors, each as often as it occurs, over those with perfect ones."""
+    total = {
+        key: {what: sum(row["count"] * row[key][what] for row in rows) for what in ("energy_pj", "cycles")}
+        for key in ("perfect", "imperfect")
+    }
+    ratio = {what: total["imperfect"][what] / total["perfect"][what] for what in ("energy_pj", "cycles")}
+    return {"energy": ratio["energy_pj"], "latency": ratio["cycles"], "EDP": ratio["energy_pj"] * ratio["cycles"]}
 
 
 def main(config: Config) -> list[dict[str, Any]]:
     """Run the comparison and write results."""
     warm = as_computation("gemm M=7 N=5 K=3")
     for preset in config.presets:
-        compare("warm", warm, preset, config)
-    rows = [
-        compare(name, computation, preset, config) for name, computation in layers(config) for preset in config.presets
-    ]
+        compare("warm", warm, 1, preset, config)
+    rows = []
+    for name, computation, count in layers(config):
+        for preset in config.presets:
+            rows.append(compare(name, computation, count, preset, config))
+            print(report(rows[-1:]).splitlines()[2], flush=True)
     text = report(rows)
     save(config.out, config, {"rows": rows}, text)
     print(text)

@@ -91,8 +91,8 @@ def evaluate(
     rule, output = parse_reuse(reuse), Output(output_format == "json", out)
     if per_design not in PER_DESIGN:
         raise unknown_name("--per-design", per_design, PER_DESIGN)
-    if network.network is not None or timing.event:
-        refuse({"--imperfect": imperfect}, "--network or --timing event")
+    if timing.event or (network.network is not None and per_design == "pareto"):
+        refuse({"--imperfect": imperfect}, "--timing event and --per-design pareto")
     if network.network is not None and per_design == "pareto":
         refuse(
             {"--mappings": mappings is not None, "--out": out is not None, "--timing": timing.event},
@@ -101,7 +101,7 @@ def evaluate(
         _show_trade_offs(files, sources, network, output.as_json)
         return
     if network.network is not None:
-        _evaluate_network(files, sources, network, mappings, rule, timing, output)
+        _evaluate_network(files, sources, network, mappings, rule, timing, output, imperfect)
         return
     network.refuse_without_network()
     _refuse_for_a_layer(mappings, out, per_design)
@@ -125,12 +125,13 @@ def _evaluate_network(
     rule: "Reuse",
     timing: TimingRequest,
     output: Output,
+    imperfect: bool,
 ) -> None:
     from codesign.evaluation.network import EvaluationOptions
 
     refuse({"--layer": sources.layer is not None, "--trace": timing.trace is not None}, "--network")
     hardware, architecture = sources.hardware(files)
-    options = EvaluationOptions(reuse=rule)
+    options = EvaluationOptions(reuse=rule, imperfect=imperfect)
     if mappings is None:
         run_map(network, hardware, None, options, output, timing)
     else:

@@ -88,13 +88,14 @@ def _map_network(
 
     unread = {
         "--layer": sources.layer is not None,
-        "--imperfect": search.imperfect,
         "--pad": search.pad,
         f"--semantics {search.semantics}": search.semantics != MapSearch.semantics,
         "--trace": timing.trace is not None,
     }
     refuse(unread, "--network")
-    options = EvaluationOptions(search.goal, search.budget, search.seed, search.rule)
+    if search.imperfect:
+        refuse({"--timing event": timing.event}, "--imperfect")
+    options = EvaluationOptions(search.goal, search.budget, search.seed, search.rule, imperfect=search.imperfect)
     hardware, architecture = sources.hardware(files)
     hardware = hardware.with_free_bypass() if search.free_bypass else hardware
     searcher = _with_events(search.searcher(DEFAULT_OF_NETWORKS), timing, architecture, search.candidates)

@@ -204,7 +204,9 @@ def run_evaluate(
     from codesign.evaluation.whole_network import evaluate_network
 
     network = request.load(architecture)
-    result = evaluate_network(network, architecture, read_mappings(mappings, architecture), request.judged(options))
+    result = evaluate_network(
+        network, architecture, read_mappings(mappings, architecture, options.imperfect), request.judged(options)
+    )
     show(result, network, output, timed)
 
 

@@ -67,7 +67,7 @@ def write_network_files(result: NetworkResult, folder: Path) -> list[Path]:
     return [folder / name for name in (*texts, RESULT_FILE)]
 
 
-def read_mappings(folder: Path, architecture: Architecture) -> dict[LayerKey, Mapping]:
+def read_mappings(folder: Path, architecture: Architecture, imperfect: bool = False) -> dict[LayerKey, Mapping]:
     """The mappings below a folder: files with a problem and its mapping, or folders with one file of each.
 
     What `write_network_files` and `codesign report --export` write, and Timeloop's problem and mapping files side by side.
@@ -75,6 +75,7 @@ def read_mappings(folder: Path, architecture: Architecture) -> dict[LayerKey, Ma
     Args:
         folder: Searched with its subfolders for ``.yaml`` and ``.yml``.
         architecture: Whose levels the mappings name.
+        imperfect: Whether the factors of a mapping may multiply to more than the bounds.
 
     Raises:
         UserError: There is no such folder, no mapping in it, a mapping without its problem, or two for one layer.
@@ -86,7 +87,7 @@ def read_mappings(folder: Path, architecture: Architecture) -> dict[LayerKey, Ma
         computation = read_computation(problem)
         mapping = read_mapping(document, computation, architecture, {})
         try:
-            check_mapping(computation, architecture, mapping)
+            check_mapping(computation, architecture, mapping, imperfect=imperfect)
         except UserError as error:
             raise error.within(document.where) from None
         key = layer_key(computation)

@@ -47,6 +47,7 @@ class EvaluationOptions:
         rules: What happens to activations and weights between layers.
         activation_bytes: On-chip memory set aside for activations when they are kept.
         constraints: On every layer's mapping.
+        imperfect: Whether the last iteration of a loop may be shorter.
     """
 
     objective: Objective = Objective.EDP
@@ -56,6 +57,7 @@ class EvaluationOptions:
     rules: TrafficRules = field(default_factory=TrafficRules)
     activation_bytes: int = 0
     constraints: Constraints = field(default_factory=Constraints)
+    imperfect: bool = False
 
 
 @dataclass(frozen=True)
@@ -312,7 +314,7 @@ def _map_layer(
 ) -> MapResult | Infeasible:
     try:
         constraints = options.constraints if constraints_of is None else constraints_of(group.computation)
-        problem = MappingProblem(group.computation, hardware, constraints)
+        problem = MappingProblem(group.computation, hardware, constraints, options.imperfect)
         ranged = any(item.ranges for item in constraints.levels)
         searcher = RangedMapper(mapper) if ranged else mapper
         found = searcher.map(problem, options.objective, budget=options.budget, seed=options.seed, reuse=options.reuse)

@@ -264,7 +264,7 @@ class GivenMappings:
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`."""
         mapping = self.mappings[layer_key(problem.computation)]
-        cost = evaluate(problem.computation, problem.architecture, mapping, reuse=reuse)
+        cost = evaluate(problem.computation, problem.architecture, mapping, reuse=reuse, imperfect=problem.imperfect)
         if isinstance(cost, Infeasible):
             return MapResult(None, None, cost, 1, 0.0)
         return MapResult(mapping, cost, None, 1, 0.0)

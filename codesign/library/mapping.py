@@ -44,7 +44,7 @@ class MapOptions:
         evaluations: Mappings scored at most, per layer.
         seed: Of every random choice.
         free_bypass: Whether the mapper may bypass levels where no constraint decides.
-        imperfect: Whether the last iteration of a loop may be shorter (one layer; mappers anneal, random, genetic, exact).
+        imperfect: Whether the last iteration of a loop may be shorter (mappers anneal, random, genetic, exact).
         pad: Whether bounds padded to sizes that divide better are tried too.
         reuse: What a buffer need not fetch again: ``timeloop``, ``walk`` or ``resident``.
         constraints: On every mapping, beside those of the architecture's file.
@@ -87,6 +87,7 @@ class MapOptions:
             self.seed,
             Reuse[self.reuse.upper()],
             constraints=self.constraints,
+            imperfect=self.imperfect,
         )
 
 
@@ -385,8 +386,6 @@ def map_network(
     Raises:
         UserError: An input cannot be used.
     """
-    if options.imperfect:
-        raise UserError("`imperfect` is an option of one layer", hint="take `pad`, or map the layers one by one")
     hardware, machine = as_hardware(architecture)
     loaded = as_network(network, machine, batch=batch)
     if hardware is not None and options.free_bypass:
@@ -474,7 +473,7 @@ def evaluate(
     if isinstance(mapping, str | Path):
         from codesign.evaluation.mapping_files import read_mappings
 
-        mapping = read_mappings(Path(mapping), machine)
+        mapping = read_mappings(Path(mapping), machine, options.imperfect)
     assert not isinstance(mapping, Mapping)
     return MappedNetwork(evaluate_network(network, machine, mapping, options.judged()), network, machine)
 

@@ -95,7 +95,7 @@ def test_evaluate_and_convert_take_arch_and_layer(own: tuple[Path, Path], tmp_pa
     ("arguments", "message"),
     [
         (("--layer", "gemm M=4 N=4 K=4"), "--layer plays no part with --network"),
-        (("--imperfect",), "--imperfect plays no part with --network"),
+        (("--imperfect", "--timing", "event"), "--timing event plays no part with --imperfect"),
         (("--semantics", "zigzag"), "--semantics zigzag plays no part with --network"),
         (("--mapper", "exakt"), "did you mean 'exact'"),
         (("gemm M=4 N=4 K=4",), "--network and the layer"),
@@ -107,6 +107,20 @@ def test_options_that_play_no_part_are_refused(
 ) -> None:
     outcome = run("map", "--network", own[0], "--arch", own[1], *arguments)
     assert outcome.code == 2 and message in outcome.err
+
+
+def test_imperfect_factors_of_a_network_are_found_written_and_evaluated(own: tuple[Path, Path], tmp_path: Path) -> None:
+    folder = tmp_path / "mapped"
+    plain = run("map", "--network", own[0], "--arch", own[1], "--format", "json")
+    done = run("map", "--network", own[0], "--arch", own[1], "--imperfect", "--out", folder, "--format", "json")
+    assert plain.code == done.code == 0, done.err
+    found, perfect = json.loads(done.out), json.loads(plain.out)
+    assert found["metrics"]["edp_js"] <= perfect["metrics"]["edp_js"] * (1 + 1e-9)
+    again = run(
+        "evaluate", "--network", own[0], "--arch", own[1], "--mappings", folder, "--imperfect", "--format", "json"
+    )
+    assert again.code == 0, again.err
+    assert json.loads(again.out)["metrics"] == found["metrics"]
 
 
 def test_network_options_without_a_network_are_refused(own: tuple[Path, Path]) -> None:
