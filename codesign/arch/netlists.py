@@ -14,6 +14,9 @@ from codesign.core.errors import UserError
 SUM_BITS = 32
 """A partial sum on chip."""
 
+GROUP_BITS = 7
+"""Number of a group of rows."""
+
 OPERAND_BITS = 8
 """Width of the operands that the elements of the fitted netlists multiply."""
 
@@ -88,17 +91,19 @@ def _element(s: LogicShape) -> dict[str, float]:
 
 
 def _network(s: LogicShape) -> dict[str, float]:
-    """N2: each element's comparisons, settings of rows and columns, registers from row to row, sums of columns."""
-    bus = s.line_bits + s.window_bits + 3 * (s.local_bits // max(1, len(s.kept))) + 42
+    """N2: who is meant: comparisons by row and column, in a systolic array by element; registers from row to row; sums of columns."""
+    systolic = s.links is Links.SYSTOLIC
+    bus = s.line_bits + s.window_bits + 3 * (s.local_bits // max(1, len(s.kept))) + 43
+    heard = s.elements if systolic else s.cols
     between = s.cols * (s.rows - 1) * SUM_BITS
     return {
-        "element": s.elements,
-        "element's window bit": s.elements * s.window_bits,
-        "setting bit": 7 * s.rows + (6 + s.window_bits) * s.cols,
-        "row register bit": (s.rows - 1) * bus if s.links is Links.SYSTOLIC else 0,
+        "row": s.rows,
+        "column heard": heard,
+        "compared bit": 2 * GROUP_BITS * s.rows + s.window_bits * heard,
+        "row register bit": (s.rows - 1) * bus if systolic else 0,
+        "column register bit": 0 if systolic else s.cols * (SUM_BITS + 1),
         "adder bit": between if s.links is Links.MULTICAST else 0,
-        "gate bit": between if s.links is Links.NONE else 0,
-        "column register bit": 0 if s.links is Links.SYSTOLIC else s.cols * SUM_BITS,
+        "joined bit": between if s.links is Links.NONE else 0,
     }
 
 
@@ -107,23 +112,38 @@ def _crossbar(s: LogicShape) -> dict[str, float]:
     return {"scratchpad": 1, "turned bit": 4 * s.line_bits * s.byte_bits}
 
 
+def _shift_choices(bits: int, kept: int) -> int:
+    """Two-way choices of a shift by bytes in stages, of which the lowest `kept` bits are used: a stage has what later ones reach."""
+    stages = (bits // 8).bit_length()
+    return sum(min(bits, kept + 8 * (2**stages - 2 ** (k + 1))) for k in range(stages))
+
+
 def _engine(s: LogicShape) -> dict[str, float]:
-    """N4: registers and nest, the beat shifted by stages, a line put together out of beats."""
+    """N4: registers and nest, addresses, the beat shifted by stages, a line put together out of beats."""
     return {
         "engine": 1,
-        "shifted bit": s.bus_bits * (s.bus_bits // 8).bit_length(),
+        "address bit": s.address_bits,
+        "shifted bit": _shift_choices(s.bus_bits, min(s.bus_bits, s.line_bits)),
         "line and bus bit": min(s.line_bits, 4 * s.bus_bits),
     }
 
 
 def _unit(s: LogicShape) -> dict[str, float]:
-    """N5: nest, registers and addresses; every column's sum may go to every place of a line."""
-    return {"unit": 1, "summed bit": s.cols * s.sums * SUM_BITS}
+    """N5: nest, registers, addresses; the collector: every column's sum may go to every place of a line, where old sums are added."""
+    gathered = s.cols * s.sums * SUM_BITS
+    shares = s.links is not Links.NONE
+    return {
+        "unit": 1,
+        "local address bit": s.local_bits,
+        "line bit": s.line_bits,
+        "summed bit": gathered if shares else 0,
+        "chosen bit": 0 if shares else gathered,
+    }
 
 
 def _loops(s: LogicShape) -> dict[str, float]:
-    """N6: loader and sequencer: nests of fixed depths."""
-    return {"nests": 1}
+    """N6: loader and sequencer: nests of fixed depths, addresses of the scratchpad and of local memories."""
+    return {"nests": 1, "address bit": s.address_bits, "local address bit": s.local_bits}
 
 
 SIZES: Mapping[str, Callable[[LogicShape], dict[str, float]]] = {

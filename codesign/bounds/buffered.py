@@ -222,8 +222,9 @@ def _rows_of(facts: LayerFacts, fanout: Fanout, local: StorageLevel) -> Floats:
 
 def _prices(fanout: Fanout, buffer: StorageLevel, local: StorageLevel) -> Floats:
     """PJ of a bit read and updated at the buffer, copied and sent over the links, read and written at a child."""
-    # a mesh counts the links of its trees: 0 is a bound whatever the trees
-    systolic, hop = fanout.links is Links.SYSTOLIC, 0.0 if fanout.links is Links.MESH else fanout.hop_pj_per_bit
+    # a mesh counts the links of its trees: 0 is a bound whatever the trees; a single child is reached without a hop
+    free = fanout.links is Links.MESH or fanout.size == 1
+    systolic, hop = fanout.links is Links.SYSTOLIC, 0.0 if free else fanout.hop_pj_per_bit
     bus = 0.0 if systolic else hop * (fanout.x + fanout.y) / (2.0 if fanout.links is Links.NONE else 1.0)
     outer, inner = _energy(buffer), _energy(local)
     return np.array(

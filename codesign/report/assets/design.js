@@ -131,9 +131,13 @@ function drawEvents(events) {
 // Hardware that was generated of this design: cycles simulated beside predicted ones, netlist areas beside the model's, the block diagram.
 function drawBuilt(layers) {
   const table = (heads, rows) => html("div", { class: "scroll" }, html("table", { class: "plain" }, html("thead", {}, html("tr", {}, ...heads.map((h, k) => html("th", { class: k ? null : "words" }, h)))), html("tbody", {}, ...rows.map(row => html("tr", {}, ...row.map((c, k) => html("td", { class: k ? null : "words" }, c)))))));
-  const first = layers[0], cycles = layers.map(l => [html("a", { href: l.folder + "/README.md" }, l.layer), l.simulation ? count(l.simulation.cycles) : "not simulated", count(l.predicted_cycles), count(l.analytic_cycles), l.simulation ? (l.simulation.bit_equal ? "equal" : "DIFFERENT") : "–"]);
+  const first = layers.find(l => l.areas && l.areas.parts.every(a => a.netlist_mm2 !== null)) || layers[0], cycles = layers.map(l => [html("a", { href: l.folder + "/README.md" }, l.layer), l.simulation ? count(l.simulation.cycles) : "not simulated", count(l.predicted_cycles), count(l.analytic_cycles), l.simulation ? (l.simulation.bit_equal ? "equal" : "DIFFERENT") : "–"]);
   const found = [html("h3", {}, "Built hardware"), html("p", { class: "note" }, "Generated as Verilog in the folders linked below. Predicted cycles follow from pipeline depths, analytical ones are the cost model's."), table(["layer", "simulated cycles", "predicted", "analytical", "results"], cycles)];
-  if (first.areas) found.push(html("p", { class: "note" }, "Logic by part at " + first.areas.technology + ": the synthesised netlist, the technology table, and the fit to netlists. Memories are not in it."), table(["part", "netlist", "table", "fit"], first.areas.parts.map(a => [a.part, ...["netlist_mm2", "table_mm2", "fitted_mm2"].map(k => a[k] === null ? "–" : (1e6 * a[k]).toFixed(0) + " µm²")])));
+  if (first.areas) {
+    const columns = ["netlist_mm2", "table_mm2", "fitted_mm2"], parts = first.areas.parts, all = { part: "all logic" };
+    for (const k of columns) all[k] = parts.every(a => a[k] !== null) ? parts.reduce((sum, a) => sum + a[k], 0) : null;
+    found.push(html("p", { class: "note" }, "Logic by part at " + first.areas.technology + ": the synthesised netlist, the technology table, and the fit to netlists. Memories are not in it."), table(["part", "netlist", "table", "fit"], [...parts, all].map(a => [a.part, ...columns.map(k => a[k] === null ? "–" : count(Math.round(1e6 * a[k])) + " µm²")])));
+  }
   found.push(html("figure", {}, html("figcaption", {}, "Block diagram"), html("img", { alt: "block diagram", style: "max-width:100%", src: "data:image/svg+xml;utf8," + encodeURIComponent(first.diagram) })));
   return found;
 }

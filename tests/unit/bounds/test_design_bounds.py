@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 import pytest
 
-from codesign.arch.architecture import Architecture
+from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, LevelKind, Links, StorageLevel
 from codesign.arch.sparsity import RankFormat
 from codesign.arch.zero_support import compressed
 from codesign.bounds import DesignBounds, bounds_of
@@ -27,7 +27,9 @@ from experiments.exhaustive import TABLES, cases, read_table
 from spaces.cores import CORE_SPACES
 from spaces.design import DesignSpace
 from spaces.eyeriss import EYERISS
+from spaces.parameters import Ordinal
 from spaces.scratchpad import SCRATCHPAD
+from spaces.space import Space
 
 FIELDS = ("latency_s", "energy_j", "area_mm2")
 
@@ -188,3 +190,29 @@ def test_children_whose_windows_leave_gaps_hold_fewer_copies() -> None:
     split = rows[rows[:, 0] == 1.0]  # all twenty at once: 11 words of inputs, each for 20 / 11 children on average
     assert split[:, COPIES].min() <= (20 + 20 + 20) * 8 and split[:, SENT].min() >= 11 * 8
     assert (rows[:, LOCAL_WRITE] <= 20 * 8).any()
+
+
+@pytest.mark.parametrize("links", [Links.SYSTOLIC, Links.MULTICAST, Links.NONE])
+def test_a_single_child_is_reached_without_a_hop(links: Links) -> None:
+    """The words of a design with one child cost nothing on its links, so no bound may count them."""
+    energy, everything = AccessEnergy(1.0, 1.0, 1.0), frozenset({"input", "weight", "output"})
+
+    def build(point: Mapping[str, PointValue]) -> Architecture:
+        levels = (
+            StorageLevel("DRAM", LevelKind.DRAM, word_bits=8, keep=everything, energy=energy),
+            StorageLevel("Buffer", capacity_bytes=1024.0, word_bits=32, keep=everything, energy=energy, area_mm2=0.1, fanout=Fanout(int(point["x"]), 1, links, 0.4)),
+            StorageLevel("Local", capacity_bytes=24.0, word_bits=64, keep=frozenset({"weight", "output"}), energy=energy, area_mm2=0.1),
+        )  # fmt: skip
+        return Architecture("single", levels, Arithmetic(8, 0.5, 1e-3, 0.0), 1e9)
+
+    space = DesignSpace("single", Space([Ordinal("x", [1, 2])]), build, bits=8, partial_bits=24)
+    builder = NetworkBuilder("small", bits=8, partial_bits=24)
+    network = builder.build(builder.linear(builder.input("x", (1, 3, 7)), 5))
+    rows = space.space.enumerate()
+    bounds = DesignBounds(space, network).lower_bounds(rows, ["energy_j"])[:, 0]
+    for bound, point in zip(bounds, space.space.to_points(rows), strict=True):
+        options = EvaluationOptions(objective=Objective.ENERGY, budget=Budget())
+        found = evaluate_workload(network, space.build(point), ExactMapper(), options)
+        assert not isinstance(found, Infeasible)
+        truth = found.metrics.to_dict()["energy_j"]
+        assert 0.5 * truth <= bound <= truth

@@ -8,6 +8,9 @@ import pytest
 
 import codesign.optim
 from codesign.bounds import DesignBounds
+from codesign.optim import gp
+from codesign.optim.grey import RATIO_PRIOR, BoundScale
+from codesign.optim.surrogate import geometry_of
 from experiments.exhaustive import cases
 from experiments.outer_loop import curve
 from experiments.synthetic_box import boxes
@@ -43,6 +46,32 @@ def test_the_same_history_gives_the_same_proposals() -> None:
     first, second = (drive("mobo", 10, Bounds()) for _ in range(2))
     assert np.array_equal(first.history().indices, second.history().indices)
     assert first.ask(2) == second.ask(2)
+
+
+def test_in_a_listed_space_nothing_depends_on_the_seed() -> None:
+    first, second = (drive("mobo", 8, Bounds(), seed=seed) for seed in (0, 1))
+    assert np.array_equal(first.history().indices, second.history().indices)
+
+
+def test_the_ratio_is_learned_from_where_the_bounds_lie() -> None:
+    space = BOX.space
+    rows = np.unique(space.sample(40, np.random.default_rng(3)), axis=0)
+    bounds = np.log(Bounds().lower_bounds(rows, METRICS))
+    scale = BoundScale(bounds.min(axis=0), np.ptp(bounds, axis=0))
+    features = scale.features(space, rows, bounds)
+    assert features.shape[1] == space.features(rows).shape[1] + 3
+    assert np.allclose(features[:, -3:].min(axis=0), 0.0) and np.allclose(features[:, -3:].max(axis=0), 1.0)
+    ratio = 0.05 * features[:, -3] ** 2  # a function of the latency bound alone
+    told, left = slice(0, 24), slice(24, None)
+    plain = geometry_of(space)
+    errors = {}
+    for name, geometry, columns in (
+        ("parameters", plain, features[:, :-3]),
+        ("bounds too", scale.geometry(plain), features),
+    ):
+        model = gp.fit(geometry, columns[told], ratio[told], RATIO_PRIOR)
+        errors[name] = float(np.abs(model.predict(columns[left])[0] - ratio[left]).mean())
+    assert errors["bounds too"] < 0.5 * errors["parameters"]
 
 
 def test_designs_whose_bound_is_dominated_are_not_proposed() -> None:
