@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -55,11 +55,13 @@ class OrderResult:
         infeasible: Why there is none.
         evaluated: Orders scored.
         seconds: Wall-clock time.
-        proof: OPTIMAL when every order of the loop prime factors was scored.
+        proof: Of `codesign.mappers.loop_order.exact_orders`; NONE otherwise.
         seed: Of the random choices; None when none were made.
         engine: ``exhaustive``, ``annealing`` or ``sweep``.
         orders: Different orders there are.
         gap: What the proof leaves; None where nothing is proven.
+        complete: Whether every order of the prime factors was scored, each with the cuts of rule Z4. Other cuts may be
+            better, so this is no proof.
     """
 
     layer: UnrolledLayer
@@ -73,6 +75,7 @@ class OrderResult:
     engine: str
     orders: int
     gap: float | None = None
+    complete: bool = False
 
     def to_json(self) -> JsonObject:
         """The form `codesign map --semantics zigzag --format json` prints."""
@@ -84,6 +87,7 @@ class OrderResult:
             "seed": self.seed,
             "engine": self.engine,
             "orders": self.orders,
+            "complete": self.complete,
         }
         mapping = None if self.mapping is None else self.mapping_json(self.mapping)
         return result_json(self.cost, mapping, self.infeasible, tail)
@@ -148,7 +152,7 @@ def search_exhaustively(
         objective: What is minimised.
         budget: Stops the search early.
         even: See `allocate`.
-        whole_space: Whether the loops are prime, so that the best of all orders is the optimum.
+        whole_space: Whether the loops are prime.
     """
     started = time.perf_counter()
     search = OrderSearch.of(layer, loops)
@@ -171,8 +175,8 @@ def search_exhaustively(
         evaluated += scored
         if _is_spent(budget, started, evaluated):
             break
-    proof = Proof.OPTIMAL if start < 0 and whole_space and np.isfinite(value) else Proof.NONE
-    return _result(search, best, evaluated, started, even, proof, None, "exhaustive")
+    found = _result(search, best, evaluated, started, even, None, "exhaustive")
+    return replace(found, complete=start < 0 and whole_space)
 
 
 def search_by_annealing(
@@ -202,7 +206,7 @@ def search_by_annealing(
         run += 1
         if _is_spent(budget, started, evaluated):
             break
-    return _result(search, best, evaluated, started, even, Proof.NONE, seed, "annealing")
+    return _result(search, best, evaluated, started, even, seed, "annealing")
 
 
 def visited_values(
@@ -257,7 +261,6 @@ def _result(
     evaluated: int,
     started: float,
     even: bool,
-    proof: Proof,
     seed: int | None,
     engine: str,
 ) -> OrderResult:
@@ -272,4 +275,4 @@ def _result(
         infeasible = does_not_fit(search.layer, search.arrays, search.work, memory)
     seconds = time.perf_counter() - started
     orders = count_orders(search.loops(search.symbols))
-    return OrderResult(search.layer, mapping, cost, infeasible, evaluated, seconds, proof, seed, engine, orders)
+    return OrderResult(search.layer, mapping, cost, infeasible, evaluated, seconds, Proof.NONE, seed, engine, orders)
