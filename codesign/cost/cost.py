@@ -6,22 +6,9 @@ from dataclasses import asdict, dataclass, replace
 from codesign.arch.architecture import Architecture
 from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Problem, Reuse, encode_problem
+from codesign.cost.columns import CYCLES, FILLS, INSTANCES, MESH, NETWORK, READS, TILE, UPDATES
 from codesign.cost.imperfect import compute_steps, make_imperfect, refuse_imperfect, score_imperfect
-from codesign.cost.kernel import (
-    CYCLES,
-    FILLS,
-    INSTANCES,
-    MESH,
-    NETWORK,
-    OVER_CAPACITY,
-    READS,
-    TILE,
-    UPDATES,
-    VALID,
-    Kernel,
-    make_kernel,
-    score,
-)
+from codesign.cost.kernel import OVER_CAPACITY, VALID, Kernel, make_kernel, score
 from codesign.cost.sparse.bounds import FIXED_POINT, is_rescaled, is_sparse, rescale
 from codesign.cost.sparse.expectation import SparseTraffic, expect, shares_of
 from codesign.mapping.mapping import Mapping, format_nest

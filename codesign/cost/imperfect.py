@@ -14,36 +14,43 @@ from codesign.arch.architecture import Architecture, Links
 from codesign.core.errors import UserError
 from codesign.core.jit import njit_plain
 from codesign.cost.arrays import Reuse
-from codesign.cost.kernel import (
+from codesign.cost.columns import (
+    AXES,
+    AXIS,
+    CAPACITY,
     CHILDREN,
     CYCLES,
+    FAN_X,
+    FAN_Y,
+    FILL,
     FILLS,
+    HOP,
+    HOPS,
+    HOPS_PER_COPY,
     INSTANCES,
+    NEAREST,
     NETWORK,
-    OVER_CAPACITY,
-    OVER_MESH,
+    ONE_PORT,
+    READ,
+    READ_BANDWIDTH,
     READS,
+    ROUNDED,
+    SHARES,
     START,
+    STEP,
+    STEP_SIZE,
     STOP,
     TILE,
+    UPDATE,
     UPDATES,
-    VALID,
-    Kernel,
-    score,
+    WORD_WIDTH,
+    WRITE_BANDWIDTH,
 )
+from codesign.cost.kernel import OVER_CAPACITY, OVER_MESH, VALID, Kernel, score
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, SPATIAL_X, TEMPORAL, FloatArray, IntArray, Nest
 from codesign.workloads.computation import Computation
 
-# columns of the packed arrays of `codesign.cost.kernel.Kernel`
-_AXIS, _STEP = 0, 1
-_AXES = 0
-_READ, _FILL, _UPDATE, _WIDTH, _HOP = 0, 1, 2, 3, 4
-_CAPACITY, _FAN_X, _FAN_Y, _SHARES, _ONE_PORT = 0, 1, 2, 3, 5
-_READ_BANDWIDTH, _WRITE_BANDWIDTH, _HOPS, _HOPS_PER_COPY = 0, 1, 2, 3
-_NEAREST, _STEP_SIZE = 1, 3
 _WHOLE_TILES = 3
-
-_ROUNDED = 1.0 - 1e-12
 
 
 class ImperfectKernel(NamedTuple):
@@ -113,7 +120,7 @@ def _scan(
         use[v, STOP] = 0
     latest = -1
     for i in range(count):
-        outside[i, _NEAREST] = latest
+        outside[i, NEAREST] = latest
         if loops[i, KIND] == TEMPORAL:
             latest = i
         else:
@@ -121,7 +128,7 @@ def _scan(
             if use[v, STOP] == 0:
                 use[v, START] = i
             use[v, STOP] = i + 1
-    outside[count, _NEAREST] = latest
+    outside[count, NEAREST] = latest
     instances = 1
     for v in range(use.shape[0]):
         use[v, INSTANCES] = instances
@@ -131,7 +138,7 @@ def _scan(
                 used_x *= loops[i, FACTOR]
             else:
                 used_y *= loops[i, FACTOR]
-        if used_x > level_int[v, _FAN_X] or used_y > level_int[v, _FAN_Y]:
+        if used_x > level_int[v, FAN_X] or used_y > level_int[v, FAN_Y]:
             return OVER_MESH + 4 * v
         use[v, CHILDREN] = used_x * used_y
         instances *= used_x * used_y
@@ -140,7 +147,7 @@ def _scan(
         inner[count, d] = 1
     for i in range(count - 1, -1, -1):
         d = loops[i, DIM]
-        outside[i, _STEP_SIZE] = covered[d]
+        outside[i, STEP_SIZE] = covered[d]
         covered[d] *= loops[i, FACTOR]
         for e in range(bounds.shape[0]):
             inner[i, e] = min(covered[e], bounds[e])
@@ -160,14 +167,14 @@ def _fill_tiles(
             if place == BYPASSED:
                 continue
             words = 1
-            for a in range(tensor[t, _AXES]):
+            for a in range(tensor[t, AXES]):
                 length = 1
                 for k in range(first_term[t, a], first_term[t, a + 1]):
                     length += terms[k, 1] * (inner[place, terms[k, 0]] - 1)
                 words *= length
             counts[v, t, TILE] = words
             bits += words * element_bits[v, t]
-        if bits > level_int[v, _CAPACITY]:
+        if bits > level_int[v, CAPACITY]:
             return OVER_CAPACITY + 4 * v
     return VALID
 
@@ -188,16 +195,16 @@ def _tiles(
     """
     before, rest = 0, bound
     zeros, zero_last = 0, 1
-    nearest = outside[place, _NEAREST]
+    nearest = outside[place, NEAREST]
     for i in range(place):
         if loops[i, DIM] != d:
             continue
-        step, factor = outside[i, _STEP_SIZE], loops[i, FACTOR]
+        step, factor = outside[i, STEP_SIZE], loops[i, FACTOR]
         if loops[i, KIND] == TEMPORAL:
             walked = i <= last
         else:
             m = loops[i, LEVEL]
-            walked = m >= first_level and not (m >= sharing and level_int[m, _SHARES] == 1)
+            walked = m >= first_level and not (m >= sharing and level_int[m, SHARES] == 1)
         if not walked:
             rest = min(rest, step)
             continue
@@ -240,7 +247,7 @@ def _new_along(
         whole_sum = whole_sum * number + c * (total - number) * whole_n
         whole_n *= number
     words = whole_n + whole_sum
-    travel = coefficient * outside[outside[place, _NEAREST], _STEP_SIZE]
+    travel = coefficient * outside[outside[place, NEAREST], STEP_SIZE]
     for mask in range(1 << (past - first)):
         weight, base, skip = 1, 1, False
         for k in range(first, past):
@@ -270,9 +277,9 @@ def _moved(
 ) -> int:  # fmt: skip
     """Product over the axes of the words that enter, summed over all tiles, before tensors wait or are shared (rules I4, I5)."""
     product = 1
-    nearest = outside[place, _NEAREST]
-    sliding = motion[t, loops[nearest, DIM], _AXIS] if nearest >= 0 and keeps else -1
-    for a in range(tensor[t, _AXES]):
+    nearest = outside[place, NEAREST]
+    sliding = motion[t, loops[nearest, DIM], AXIS] if nearest >= 0 and keeps else -1
+    for a in range(tensor[t, AXES]):
         if a == sliding:
             product *= _new_along(
                 loops, place, t, a, loops[nearest, DIM], bounds, terms, first_term, outside, level_int, inner, last,
@@ -300,7 +307,7 @@ def _visits(
     """How often each tile is asked for: iterations of the loops over dimensions that do not index the tensor."""
     product = 1
     for d in range(bounds.shape[0]):
-        if motion[t, d, _AXIS] < 0:
+        if motion[t, d, AXIS] < 0:
             before, _, _, _ = _tiles(loops, place, d, bounds[d], outside, level_int, last, first_level, sharing)
             product *= before + 1
     return product
@@ -313,7 +320,7 @@ def _diagonal(
     """Children of a fan-out that differ along its diagonals, and all of them: two dimensions without a remainder on one axis (rule I7)."""
     distinct, every = 1, 1
     for i in range(use[m, START], use[m, STOP]):
-        d1, axis = loops[i, DIM], motion[t, loops[i, DIM], _AXIS]
+        d1, axis = loops[i, DIM], motion[t, loops[i, DIM], AXIS]
         if axis < 0:
             continue
         seen, d2, more = False, -1, False
@@ -321,18 +328,18 @@ def _diagonal(
         f1, f2, step1, step2 = 1, 1, 1, 1
         for j in range(use[m, START], use[m, STOP]):
             d = loops[j, DIM]
-            if motion[t, d, _AXIS] != axis:
+            if motion[t, d, AXIS] != axis:
                 continue
             seen = seen or j < i
             perfect = perfect and covered[d] == bounds[d]
             if d == d1:
                 f1 *= loops[j, FACTOR]
-                step1 = motion[t, d, _STEP] * outside[j, _STEP_SIZE]
+                step1 = motion[t, d, STEP] * outside[j, STEP_SIZE]
             else:
                 more = more or (d2 >= 0 and d != d2)
                 d2 = d
                 f2 *= loops[j, FACTOR]
-                step2 = motion[t, d, _STEP] * outside[j, _STEP_SIZE]
+                step2 = motion[t, d, STEP] * outside[j, STEP_SIZE]
         if seen or d2 < 0 or more or not perfect:
             continue
         a, b = step1, step2
@@ -365,7 +372,7 @@ def _count_tensor(
         last = count if at_macs else -1
         if not at_macs:
             for i in range(place):
-                if loops[i, KIND] == TEMPORAL and motion[t, loops[i, DIM], _AXIS] >= 0:
+                if loops[i, KIND] == TEMPORAL and motion[t, loops[i, DIM], AXIS] >= 0:
                     last = i
         keeps = not at_macs and reuse != _WHOLE_TILES
         moved = _moved(
@@ -374,8 +381,8 @@ def _count_tensor(
         received = moved * _visits(loops, place, t, bounds, motion, outside, level_int, last, 0, n_levels)
         if not at_macs:
             counts[v, t, FILLS] = received - share
-            energy += counts[v, t, FILLS] * pair[v, t, _FILL]
-            if level[v, _WRITE_BANDWIDTH] > 0.0:
+            energy += counts[v, t, FILLS] * pair[v, t, FILL]
+            if level[v, WRITE_BANDWIDTH] > 0.0:
                 one = _moved(
                     loops,
                     place,
@@ -392,18 +399,18 @@ def _count_tensor(
                     last,
                     v,
                 ) * _visits(loops, place, t, bounds, motion, outside, level_int, last, v, n_levels)
-                busy[v, 1] += pair[v, t, _WIDTH] * (one - share_one)
+                busy[v, 1] += pair[v, t, WORD_WIDTH] * (one - share_one)
         distinct, every = 1, 1
         for m in range(v - 1, u - 1, -1):
             sent = received
             if use[m, CHILDREN] > 1:
-                if level_int[m, _SHARES] == 1:
+                if level_int[m, SHARES] == 1:
                     some, all_of_them = _diagonal(loops, m, t, bounds, motion, outside, use, covered)
                     distinct, every = distinct * some, every * all_of_them
                 sent = moved * _visits(loops, place, t, bounds, motion, outside, level_int, last, 0, m)
                 sent = sent // every * distinct
-            if pair[m, t, _HOP] > 0.0:
-                network = (sent * level[m, _HOPS] + received * level[m, _HOPS_PER_COPY]) * pair[m, t, _HOP]
+            if pair[m, t, HOP] > 0.0:
+                network = (sent * level[m, HOPS] + received * level[m, HOPS_PER_COPY]) * pair[m, t, HOP]
                 spent[m, NETWORK] += network
                 energy += network
             received = sent
@@ -412,14 +419,14 @@ def _count_tensor(
         counts[u, t, READS] = received - share
         counts[u, t, UPDATES] = received if is_output else 0
         counts[u, t, FILLS] = 0
-        energy += counts[u, t, READS] * pair[u, t, _READ] + counts[u, t, UPDATES] * pair[u, t, _UPDATE]
-        if level[u, _READ_BANDWIDTH] > 0.0 or level[u, _WRITE_BANDWIDTH] > 0.0:
+        energy += counts[u, t, READS] * pair[u, t, READ] + counts[u, t, UPDATES] * pair[u, t, UPDATE]
+        if level[u, READ_BANDWIDTH] > 0.0 or level[u, WRITE_BANDWIDTH] > 0.0:
             one = _moved(
                 loops, place, t, keeps, bounds, terms, first_term, motion, tensor, outside, level_int, inner, last, u
             ) * _visits(loops, place, t, bounds, motion, outside, level_int, last, u, u)
             one = one // every * distinct
-            busy[u, 0] += pair[u, t, _WIDTH] * (one - share_one)
-            busy[u, 1] += pair[u, t, _WIDTH] * (one if is_output else 0)
+            busy[u, 0] += pair[u, t, WORD_WIDTH] * (one - share_one)
+            busy[u, 1] += pair[u, t, WORD_WIDTH] * (one if is_output else 0)
         v = u
         u -= 1
         while u >= 0 and position[u, t] == BYPASSED:
@@ -436,7 +443,7 @@ def _share(
     total = _visits(loops, place, t, bounds, motion, outside, level_int, -1, 0, level_int.shape[0])
     one = 1
     for d in range(bounds.shape[0]):
-        if motion[t, d, _AXIS] >= 0:
+        if motion[t, d, AXIS] >= 0:
             total *= bounds[d]
             before, end, _, _ = _tiles(loops, place, d, bounds[d], outside, level_int, place, v, level_int.shape[0])
             one *= before * inner[place, d] + end
@@ -450,12 +457,12 @@ def _slowest(compute_cycles: int, level_int: IntArray, level: FloatArray, spent:
     for v in range(level.shape[0]):
         spent[v, CYCLES] = 0.0
         reading, writing = 0.0, 0.0
-        if level[v, _READ_BANDWIDTH] > 0.0:
-            reading = busy[v, 0] / level[v, _READ_BANDWIDTH]
-        if level[v, _WRITE_BANDWIDTH] > 0.0:
-            writing = busy[v, 1] / level[v, _WRITE_BANDWIDTH]
-        cycles = reading + writing if level_int[v, _ONE_PORT] == 1 else max(reading, writing)
-        spent[v, CYCLES] = np.ceil(cycles * _ROUNDED)
+        if level[v, READ_BANDWIDTH] > 0.0:
+            reading = busy[v, 0] / level[v, READ_BANDWIDTH]
+        if level[v, WRITE_BANDWIDTH] > 0.0:
+            writing = busy[v, 1] / level[v, WRITE_BANDWIDTH]
+        cycles = reading + writing if level_int[v, ONE_PORT] == 1 else max(reading, writing)
+        spent[v, CYCLES] = np.ceil(cycles * ROUNDED)
         worst = max(worst, spent[v, CYCLES])
     return worst
 

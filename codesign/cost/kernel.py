@@ -12,40 +12,54 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.core.jit import njit, njit_plain
+from codesign.core.jit import njit_plain
 from codesign.cost.arrays import Problem
-from codesign.cost.mesh import (
-    DOWN,
-    NODES,
-    ON,
-    PARENTS,
-    UP,
-    WIDTH,
-    MeshArrays,
-    add_loads,
-    busiest,
-    clear,
-    list_children,
-    transfer_flits,
+from codesign.cost.columns import (
+    AXES,
+    AXIS,
+    BEFORE,
+    CAPACITY,
+    CHILDREN,
+    CYCLES,
+    ENTANGLED,
+    FAN_X,
+    FAN_Y,
+    FILL,
+    FILLS,
+    GIVEN,
+    HOP,
+    HOPS,
+    HOPS_PER_COPY,
+    INSTANCES,
+    MARKED,
+    MESH,
+    NEAREST,
+    NETWORK,
+    ONE_PORT,
+    PEERS,
+    READ,
+    READ_BANDWIDTH,
+    READS,
+    ROUNDED,
+    SHARE,
+    START,
+    STEP_SIZE,
+    STOP,
+    TILE,
+    UPDATE,
+    UPDATES,
+    WORD_WIDTH,
+    WORDS,
+    WRITE_BANDWIDTH,
 )
+from codesign.cost.mesh import ON, MeshArrays
+from codesign.cost.mesh_traffic import mesh_traffic
 from codesign.cost.peers import peer_words
+from codesign.cost.sharing import distinct_children
+from codesign.cost.tile_words import words_in, words_in_general
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, SPATIAL_X, TEMPORAL, FloatArray, IntArray, Nest
 
-TILE, READS, FILLS, UPDATES, GIVEN = 0, 1, 2, 3, 4
 VALID, OVER_CAPACITY, OVER_MESH = 0, 1, 2
-
-# columns of the packed arrays
-_AXIS, _STEP = 0, 1
-_AXES, _ENTANGLED, _WORDS = 0, 1, 2
-_READ, _FILL, _UPDATE, _WIDTH, _HOP = 0, 1, 2, 3, 4
-_CAPACITY, _FAN_X, _FAN_Y, _SHARES, _PEERS, _ONE_PORT = 0, 1, 2, 3, 4, 5
-_READ_BANDWIDTH, _WRITE_BANDWIDTH, _HOPS, _HOPS_PER_COPY = 0, 1, 2, 3
-_BEFORE, _NEAREST, _MARKED, _STEP_SIZE = 0, 1, 2, 3
-START, STOP, CHILDREN, INSTANCES, SHARE = 0, 1, 2, 3, 4
-NETWORK, CYCLES, MESH = 0, 1, 2
-
-_ROUNDED = 1.0 - 1e-12
-"""Cycles of one port are rounded up after the rounding of sums is taken off."""
 
 
 class Kernel(NamedTuple):
@@ -162,9 +176,9 @@ def _scan_loops(
         use[v, STOP] = 0
     temporal, latest = 1, -1
     for i in range(count):
-        outside[i, _BEFORE] = temporal
-        outside[i, _NEAREST] = latest
-        outside[i, _MARKED] = 0
+        outside[i, BEFORE] = temporal
+        outside[i, NEAREST] = latest
+        outside[i, MARKED] = 0
         if loops[i, KIND] == TEMPORAL:
             temporal *= loops[i, FACTOR]
             latest = i
@@ -173,8 +187,8 @@ def _scan_loops(
             if use[v, STOP] == 0:
                 use[v, START] = i
             use[v, STOP] = i + 1
-    outside[count, _BEFORE] = temporal
-    outside[count, _NEAREST] = latest
+    outside[count, BEFORE] = temporal
+    outside[count, NEAREST] = latest
     instances = 1
     for v in range(use.shape[0]):
         use[v, INSTANCES] = instances
@@ -184,13 +198,13 @@ def _scan_loops(
                 used_x *= loops[i, FACTOR]
             else:
                 used_y *= loops[i, FACTOR]
-        if used_x > level_int[v, _FAN_X] or used_y > level_int[v, _FAN_Y]:
+        if used_x > level_int[v, FAN_X] or used_y > level_int[v, FAN_Y]:
             return OVER_MESH + 4 * v
         use[v, CHILDREN] = used_x * used_y
         instances *= used_x * used_y
         for t in range(position.shape[1]):
             if position[v, t] != BYPASSED:
-                outside[position[v, t], _MARKED] = 1
+                outside[position[v, t], MARKED] = 1
     # row `count + 1` runs along; rows of `inner` are only kept where a tensor is stored
     size = inner.shape[0] - 1
     for d in range(n_dims):
@@ -198,9 +212,9 @@ def _scan_loops(
         inner[count, d] = 1
     for i in range(count - 1, -1, -1):
         d = loops[i, DIM]
-        outside[i, _STEP_SIZE] = inner[size, d]
+        outside[i, STEP_SIZE] = inner[size, d]
         inner[size, d] *= loops[i, FACTOR]
-        if outside[i, _MARKED] == 1:
+        if outside[i, MARKED] == 1:
             for e in range(n_dims):
                 inner[i, e] = inner[size, e]
     return VALID
@@ -226,7 +240,7 @@ def _fill_tiles(
             if place == BYPASSED:
                 continue
             words = 1
-            for a in range(tensor[t, _AXES]):
+            for a in range(tensor[t, AXES]):
                 length = 1
                 for k in range(first_term[t, a], first_term[t, a + 1]):
                     length += terms[k, 1] * (inner[place, terms[k, 0]] - 1)
@@ -234,197 +248,19 @@ def _fill_tiles(
                 words *= length
             counts[v, t, TILE] = words
             bits += words * element_bits[v, t]
-        if bits > level_int[v, _CAPACITY]:
+        if bits > level_int[v, CAPACITY]:
             return OVER_CAPACITY + 4 * v
     return VALID
 
 
 @njit_plain
-def _gcd(a: int, b: int) -> int:
-    while b:
-        a, b = b, a % b
-    return a
-
-
-@njit
-def _enumerate_distinct(
-    loops: IntArray,
-    start: int,
-    stop: int,
-    t: int,
-    bounds: IntArray,
-    terms: IntArray,
-    first_term: IntArray,
-    motion: IntArray,
-    coef: IntArray,
-    outside: IntArray,
-    offsets: IntArray,
-) -> int:
-    """Different offset vectors among a level's children by listing them (rule S2)."""
-    count = 1
-    offsets[0] = 0
-    for i in range(start, stop):
-        d = loops[i, DIM]
-        if motion[t, d, _AXIS] < 0:
-            continue
-        # a vector as one number: axis a counts in units of the product of the inner axes' extents in the tensor
-        step = 0
-        unit = 1
-        for a in range(coef.shape[1]):
-            step += unit * coef[t, a, d] * outside[i, _STEP_SIZE]
-            reach = 1
-            for k in range(first_term[t, a], first_term[t, a + 1]):
-                reach += terms[k, 1] * (bounds[terms[k, 0]] - 1)
-            unit *= reach
-        factor = loops[i, FACTOR]
-        for f in range(1, factor):
-            for c in range(count):
-                offsets[f * count + c] = offsets[c] + f * step
-        count *= factor
-    part = offsets[:count]
-    part.sort()
-    unique = 1
-    for i in range(1, count):
-        if part[i] != part[i - 1]:
-            unique += 1
-    return unique
-
-
-@njit_plain
-def _sums(f1: int, s1: int, f2: int, s2: int) -> int:
-    """Different sums of one of f1 multiples of s1 and one of f2 multiples of s2: the row-stationary diagonal (rule S3)."""
-    g = _gcd(s1, s2)
-    return f1 * f2 - max(0, f1 - s2 // g) * max(0, f2 - s1 // g)
-
-
-@njit_plain
-def _distinct_along(loops: IntArray, i: int, start: int, stop: int, t: int, motion: IntArray, outside: IntArray) -> int:
-    """Different offsets along the axis that loop i moves, 1 when an earlier loop stands for it, 0 when not in closed form.
-
-    Loops over one dimension act as one: the outer steps by as much as the inner covers.
-    """
-    d1, d2 = loops[i, DIM], -1
-    axis = motion[t, d1, _AXIS]
-    for j in range(start, i):
-        if motion[t, loops[j, DIM], _AXIS] == axis:
-            return 1
-    f1, step1, f2, step2 = loops[i, FACTOR], outside[i, _STEP_SIZE], 1, 1
-    for j in range(i + 1, stop):
-        d = loops[j, DIM]
-        if d == d1:
-            f1 *= loops[j, FACTOR]
-            step1 = outside[j, _STEP_SIZE]
-        elif motion[t, d, _AXIS] == axis:
-            if d2 >= 0 and d != d2:
-                return 0
-            d2 = d
-            f2 *= loops[j, FACTOR]
-            step2 = outside[j, _STEP_SIZE]
-    if d2 < 0:
-        return f1  # type: ignore[no-any-return]
-    return _sums(f1, motion[t, d1, _STEP] * step1, f2, motion[t, d2, _STEP] * step2)
-
-
-@njit_plain
-def _words_in(
-    loops: IntArray,
-    v: int,
-    t: int,
-    last: int,
-    motion: IntArray,
-    reuse: int,
-    outside: IntArray,
-    extent: IntArray,
-    full: int,
-) -> int:
-    """Words that enter one instance over the whole run (rules R1-R3).
-
-    The temporal loops outside the storage node are taken from inner (`last`) to outer. Loop i makes
-    N_i = (f_i - 1) * prod_{j<i} f_j steps, each moving the tile by the vector
-    T_i = v_i - (what the inner loops had moved it), v_i = coefficient * step.
-    A step with the translation of the innermost loop keeps the overlap, any other fetches the whole tile.
-
-    Here every dimension moves one axis. The inner loops' shift is >= 0 on every axis, so a later loop can
-    repeat the innermost translation only while the shift lies on that loop's own axis.
-    """
-    d = loops[last, DIM]
-    factor = loops[last, FACTOR]
-    axis = motion[t, d, _AXIS]
-    step = motion[t, d, _STEP] * outside[last, _STEP_SIZE]
-    delta = 0
-    if axis >= 0:
-        delta = full - full // extent[v, t, axis] * max(0, extent[v, t, axis] - step)
-    total = full + (factor - 1) * outside[last, _BEFORE] * delta
-    shift = step if reuse == 0 else step * (factor - 1)
-    i = outside[last, _NEAREST]
-    while i >= 0:
-        d = loops[i, DIM]
-        factor = loops[i, FACTOR]
-        moved = motion[t, d, _AXIS]
-        travel = motion[t, d, _STEP] * outside[i, _STEP_SIZE]
-        same = moved == axis and travel - shift == step
-        if moved >= 0 and axis >= 0 and moved != axis:
-            # a second axis has moved: from here outwards nothing repeats the innermost translation
-            return total + (outside[i, _BEFORE] * factor - 1) * full  # type: ignore[no-any-return]
-        total += (factor - 1) * outside[i, _BEFORE] * (delta if same else full)
-        if moved >= 0:
-            axis = moved
-            shift += travel if reuse == 0 else travel * (factor - 1)
-        i = outside[i, _NEAREST]
-    return total  # type: ignore[no-any-return]
-
-
-@njit_plain
-def _words_in_general(
-    loops: IntArray,
-    v: int,
-    t: int,
-    last: int,
-    axes: int,
-    coef: IntArray,
-    reuse: int,
-    outside: IntArray,
-    extent: IntArray,
-    full: int,
-    shift: IntArray,
-) -> int:
-    """`_words_in` for tensors with a dimension on two axes, and for reuse of whatever is resident (rule R4)."""
-    total = full
-    delta = 0
-    for a in range(axes):
-        shift[a] = 0
-    i = last
-    while i >= 0:
-        d = loops[i, DIM]
-        factor = loops[i, FACTOR]
-        overlap = 1
-        same = True
-        travels = False
-        for a in range(axes):
-            travel = coef[t, a, d] * outside[i, _STEP_SIZE]
-            translation = travel - shift[a]
-            travels = travels or translation != 0
-            same = same and translation == coef[t, a, loops[last, DIM]] * outside[last, _STEP_SIZE]
-            overlap *= max(0, extent[v, t, a] - abs(translation))
-            shift[a] += travel if reuse == 0 else travel * (factor - 1)
-        if i == last:
-            delta = full - overlap
-        moved = full - overlap if reuse == 2 else (delta if same else full)
-        if reuse == 3:
-            moved = full if travels else 0
-        total += (factor - 1) * outside[i, _BEFORE] * moved
-        i = outside[i, _NEAREST]
-    return total
-
-
-@njit_plain
 def _fill_shares(loops: IntArray, output: int, motion: IntArray, tensor: IntArray, use: IntArray) -> None:
     """Output words one instance of each level is responsible for over the run (rule O3)."""
-    words = tensor[output, _WORDS]
+    words = tensor[output, WORDS]
     for v in range(use.shape[0]):
         use[v, SHARE] = words
         for i in range(use[v, START], use[v, STOP]):
-            if motion[output, loops[i, DIM], _AXIS] >= 0:
+            if motion[output, loops[i, DIM], AXIS] >= 0:
                 words //= loops[i, FACTOR]
 
 
@@ -443,7 +279,7 @@ def _throttled_cycles(
     worst = float(compute_cycles)
     for v in range(position.shape[0]):
         spent[v, CYCLES] = 0.0
-        if level[v, _READ_BANDWIDTH] == 0.0 and level[v, _WRITE_BANDWIDTH] == 0.0:
+        if level[v, READ_BANDWIDTH] == 0.0 and level[v, WRITE_BANDWIDTH] == 0.0:
             continue
         read_rate, write_rate = 0.0, 0.0
         for t in range(position.shape[1]):
@@ -451,54 +287,24 @@ def _throttled_cycles(
                 continue
             reads = counts[v, t, READS] + counts[v, t, GIVEN] / use[v, INSTANCES]
             writes = counts[v, t, UPDATES] + counts[v, t, FILLS]
-            read_rate += pair[v, t, _WIDTH] * reads / compute_cycles
-            write_rate += pair[v, t, _WIDTH] * writes / compute_cycles
-        if level_int[v, _ONE_PORT] == 1:
+            read_rate += pair[v, t, WORD_WIDTH] * reads / compute_cycles
+            write_rate += pair[v, t, WORD_WIDTH] * writes / compute_cycles
+        if level_int[v, ONE_PORT] == 1:
             busy = 0.0
-            if level[v, _READ_BANDWIDTH] > 0.0:
-                busy += read_rate * compute_cycles / level[v, _READ_BANDWIDTH]
-            if level[v, _WRITE_BANDWIDTH] > 0.0:
-                busy += write_rate * compute_cycles / level[v, _WRITE_BANDWIDTH]
-            spent[v, CYCLES] = np.ceil(busy * _ROUNDED)
+            if level[v, READ_BANDWIDTH] > 0.0:
+                busy += read_rate * compute_cycles / level[v, READ_BANDWIDTH]
+            if level[v, WRITE_BANDWIDTH] > 0.0:
+                busy += write_rate * compute_cycles / level[v, WRITE_BANDWIDTH]
+            spent[v, CYCLES] = np.ceil(busy * ROUNDED)
         else:
             slowdown = np.inf
-            if level[v, _READ_BANDWIDTH] > 0.0 and read_rate > 0.0:
-                slowdown = min(slowdown, level[v, _READ_BANDWIDTH] / read_rate)
-            if level[v, _WRITE_BANDWIDTH] > 0.0 and write_rate > 0.0:
-                slowdown = min(slowdown, level[v, _WRITE_BANDWIDTH] / write_rate)
+            if level[v, READ_BANDWIDTH] > 0.0 and read_rate > 0.0:
+                slowdown = min(slowdown, level[v, READ_BANDWIDTH] / read_rate)
+            if level[v, WRITE_BANDWIDTH] > 0.0 and write_rate > 0.0:
+                slowdown = min(slowdown, level[v, WRITE_BANDWIDTH] / write_rate)
             spent[v, CYCLES] = np.ceil(compute_cycles / slowdown)
         worst = max(worst, spent[v, CYCLES])
     return worst
-
-
-@njit_plain
-def _distinct_children(
-    loops: IntArray,
-    m: int,
-    t: int,
-    bounds: IntArray,
-    terms: IntArray,
-    first_term: IntArray,
-    motion: IntArray,
-    coef: IntArray,
-    tensor: IntArray,
-    level_int: IntArray,
-    outside: IntArray,
-    use: IntArray,
-    offsets: IntArray,
-) -> int:
-    """Children in use of one instance of level m whose tiles of a tensor differ (rules S1-S4)."""
-    distinct = use[m, CHILDREN]
-    if distinct == 1 or level_int[m, _SHARES] == 0:
-        return distinct  # type: ignore[no-any-return]
-    start, stop = use[m, START], use[m, STOP]
-    distinct = 0 if tensor[t, _ENTANGLED] == 1 else 1
-    for i in range(start, stop):
-        if motion[t, loops[i, DIM], _AXIS] >= 0:
-            distinct *= _distinct_along(loops, i, start, stop, t, motion, outside)
-    if distinct == 0:
-        return _enumerate_distinct(loops, start, stop, t, bounds, terms, first_term, motion, coef, outside, offsets)
-    return distinct
 
 
 @njit_plain
@@ -540,33 +346,31 @@ def _count_tensor(
             continue
         traffic = below
         for m in range(inner_level - 1, v - 1, -1):
-            distinct = _distinct_children(
+            distinct = distinct_children(
                 loops, m, t, bounds, terms, first_term, motion, coef, tensor, level_int, outside, use, offsets
             )
             traffic *= distinct
-            if level_int[m, _PEERS] == 1 and m == v and inner_level == v + 1 < n_levels and not is_output:
+            if level_int[m, PEERS] == 1 and m == v and inner_level == v + 1 < n_levels and not is_output:
                 traffic, given = peer_words(
-                    loops, use[m, START], use[m, STOP], t, outside[position[inner_level, t], _NEAREST],
-                    tensor[t, _AXES], coef, reuse, outside, extent, inner_level, counts[inner_level, t, TILE],
+                    loops, use[m, START], use[m, STOP], t, outside[position[inner_level, t], NEAREST],
+                    tensor[t, AXES], coef, reuse, outside, extent, inner_level, counts[inner_level, t, TILE],
                 )  # fmt: skip
                 given *= use[m, INSTANCES]
                 counts[inner_level, t, GIVEN] = given
-                energy += given * (pair[inner_level, t, _READ] + pair[m, t, _HOP])
-                spent[m, NETWORK] += given * pair[m, t, _HOP]
-            if pair[m, t, _HOP] > 0.0:
-                hops = level[m, _HOPS] + level[m, _HOPS_PER_COPY] * use[m, CHILDREN] / distinct
-                network = traffic * use[m, INSTANCES] * hops * pair[m, t, _HOP]
+                energy += given * (pair[inner_level, t, READ] + pair[m, t, HOP])
+                spent[m, NETWORK] += given * pair[m, t, HOP]
+            if pair[m, t, HOP] > 0.0:
+                hops = level[m, HOPS] + level[m, HOPS_PER_COPY] * use[m, CHILDREN] / distinct
+                network = traffic * use[m, INSTANCES] * hops * pair[m, t, HOP]
                 spent[m, NETWORK] += network
                 energy += network
         words = counts[v, t, TILE]
-        last = outside[place, _NEAREST]
+        last = outside[place, NEAREST]
         if last >= 0:
-            if tensor[t, _ENTANGLED] == 1 or reuse >= 2:
-                words = _words_in_general(
-                    loops, v, t, last, tensor[t, _AXES], coef, reuse, outside, extent, words, shift
-                )
+            if tensor[t, ENTANGLED] == 1 or reuse >= 2:
+                words = words_in_general(loops, v, t, last, tensor[t, AXES], coef, reuse, outside, extent, words, shift)
             else:
-                words = _words_in(loops, v, t, last, motion, reuse, outside, extent, words)
+                words = words_in(loops, v, t, last, motion, reuse, outside, extent, words)
         reads, fills, updates = traffic, words, 0
         if is_output:
             share = use[v, SHARE]
@@ -577,101 +381,11 @@ def _count_tensor(
         counts[v, t, READS] = reads
         counts[v, t, FILLS] = fills
         counts[v, t, UPDATES] = updates
-        accesses = reads * pair[v, t, _READ] + fills * pair[v, t, _FILL] + updates * pair[v, t, _UPDATE]
+        accesses = reads * pair[v, t, READ] + fills * pair[v, t, FILL] + updates * pair[v, t, UPDATE]
         energy += accesses * use[v, INSTANCES]
         below = words
         inner_level = v
     return energy
-
-
-@njit_plain
-def crossing(position: IntArray, m: int, t: int) -> tuple[int, int]:
-    """The levels between which tensor t crosses the fan-out of level m: outer (-1: none), inner (``L``: the MACs)."""
-    outer, inner = -1, position.shape[0]
-    for v in range(position.shape[0]):
-        if position[v, t] != BYPASSED:
-            if v <= m:
-                outer = v
-            else:
-                inner = v
-                break
-    return outer, inner
-
-
-@njit_plain
-def _mesh_traffic(
-    m: int, loops: IntArray, position: IntArray, compute_cycles: int, bounds: IntArray, terms: IntArray,
-    first_term: IntArray, motion: IntArray, coef: IntArray, tensor: IntArray, pair: FloatArray, level_int: IntArray,
-    outside: IntArray, use: IntArray, counts: IntArray, spent: FloatArray, offsets: IntArray, mesh: IntArray,
-    bits: IntArray, unit: IntArray, load: FloatArray, mark: IntArray, child: IntArray, role: IntArray, turns: IntArray,
-    extent: IntArray, reuse: int,
-) -> float:  # fmt: skip
-    """Count the flits of the mesh below level m, set `spent`'s cycles of it, and return its energy (rules N5-N9)."""
-    n_tensors = position.shape[1]
-    token, energy = 0, 0.0
-    most_down, most_up = 0.0, 0.0
-    for together in range(2):  # first tensors that take turns, then those that stream side by side
-        clear(load, mark)
-        for t in range(n_tensors):
-            outer, inner = crossing(position, m, t)
-            if outer < 0 or turns[inner] == together:
-                continue
-            is_output = t == n_tensors - 1
-            down, up, tile = 1.0 * compute_cycles, 0.0, 0.0
-            if inner < position.shape[0]:
-                down = 1.0 * counts[inner, t, FILLS]
-                if is_output:
-                    up = down + use[inner, SHARE]
-                if together == 0 and _moves_whole(loops, position, t, inner, coef, tensor, outside, extent, reuse):
-                    tile = 1.0 * counts[inner, t, TILE]
-            elif is_output:
-                down, up = 0.0, 1.0 * compute_cycles
-            for between in range(m + 1, inner):
-                distinct = _distinct_children(
-                    loops, between, t, bounds, terms, first_term, motion, coef, tensor, level_int, outside, use, offsets
-                )
-                down *= distinct
-                up *= distinct
-                tile *= distinct
-            total = list_children(loops, use[m, START], use[m, STOP], t, mesh[m, WIDTH], coef, unit, outside, child)
-            flits_down = transfer_flits(mesh[m], down, tile, bits[m, t])
-            flits_up = transfer_flits(mesh[m], up, tile, bits[m, t])
-            token, links_down, links_up = add_loads(
-                mesh[m], child, total, flits_down, flits_up, not is_output, load, mark, role, token
-            )
-            # pJ of a hop stand for an element; every parent moves its part of it
-            energy += (links_down * down + links_up * up) / mesh[m, PARENTS] * pair[m, t, _HOP] * use[m, INSTANCES]
-            if together == 0:
-                most_down += busiest(load[DOWN], mesh[m, NODES])
-                most_up += busiest(load[UP], mesh[m, NODES])
-                clear(load, mark)
-        if together == 1:
-            most_down += busiest(load[DOWN], mesh[m, NODES])
-            most_up += busiest(load[UP], mesh[m, NODES])
-    spent[m, MESH] = np.ceil(max(most_down, most_up) * _ROUNDED)
-    return energy
-
-
-@njit_plain
-def _moves_whole(
-    loops: IntArray, position: IntArray, t: int, v: int, coef: IntArray, tensor: IntArray, outside: IntArray,
-    extent: IntArray, reuse: int,
-) -> bool:  # fmt: skip
-    """Whether every transfer to level v brings a whole tile (R1-R3).
-
-    It does where the innermost loop outside the tile moves it beyond itself, or not at all: then every other step is another
-    translation.
-    """
-    if reuse == 2:
-        return False
-    i = outside[position[v, t], _NEAREST]
-    if i < 0:
-        return True
-    overlap, full = 1, 1
-    for a in range(tensor[t, _AXES]):
-        overlap *= max(0, extent[v, t, a] - abs(coef[t, a, loops[i, DIM]] * outside[i, _STEP_SIZE]))
-        full *= extent[v, t, a]
-    return overlap in (0, full)
 
 
 @njit_plain
@@ -714,7 +428,7 @@ def score(kernel: Kernel, nest: Nest, count: int) -> tuple[int, float, float]:
         for m in range(position.shape[0]):
             spent[m, MESH] = 0.0
             if kernel.mesh.level[m, ON] == 1:
-                network = _mesh_traffic(
+                network = mesh_traffic(
                     m, loops, position, compute_cycles, bounds, terms, first_term, motion, coef, tensor, pair, level_int,
                     outside, use, counts, spent, offsets, kernel.mesh.level, kernel.mesh.bits, kernel.mesh.unit,
                     kernel.mesh.load, kernel.mesh.mark, kernel.mesh.child, kernel.mesh.role, kernel.mesh.turns,

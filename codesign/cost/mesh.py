@@ -11,6 +11,7 @@ import numpy as np
 
 from codesign.arch.architecture import Architecture, LevelKind
 from codesign.core.jit import njit_plain
+from codesign.cost.columns import STEP_SIZE
 from codesign.mapping.nest import DIM, FACTOR, KIND, SPATIAL_X, FloatArray, IntArray
 from codesign.workloads.computation import Computation
 
@@ -20,7 +21,6 @@ EAST, WEST, SOUTH, NORTH = 0, 1, 2, 3
 
 DOWN, UP = 0, 1
 ON, WIDTH, NODES, TREES, FLIT_BITS, PARENTS, FIRST_PARENT = 0, 1, 2, 3, 4, 5, 6
-_STEP_SIZE = 3
 _KEY, _NODE = 0, 1
 _INCOMING, _MEMBER = 0, 1
 
@@ -137,7 +137,7 @@ def list_children(
                 y += digit * span_y
                 span_y *= factor
             for a in range(coef.shape[1]):
-                key += unit[t, a] * coef[t, a, loops[i, DIM]] * outside[i, _STEP_SIZE] * digit
+                key += unit[t, a] * coef[t, a, loops[i, DIM]] * outside[i, STEP_SIZE] * digit
         child[_KEY, c] = key
         child[_NODE, c] = y * width + x
     return total

@@ -7,9 +7,8 @@ relative to its own. Those relative places cut the new tile into boxes, and each
 import numpy as np
 
 from codesign.core.jit import njit
+from codesign.cost.columns import BEFORE, NEAREST, STEP_SIZE
 from codesign.mapping.nest import DIM, FACTOR, SPATIAL_X, IntArray
-
-_BEFORE, _NEAREST, _STEP_SIZE = 0, 1, 3
 
 
 @njit
@@ -30,7 +29,7 @@ def _axis_offsets(
             k = rest % loops[i, FACTOR]
             rest //= loops[i, FACTOR]
             for a in range(coef.shape[1]):
-                offsets[place, a] += k * coef[t, a, loops[i, DIM]] * outside[i, _STEP_SIZE]
+                offsets[place, a] += k * coef[t, a, loops[i, DIM]] * outside[i, STEP_SIZE]
     return offsets
 
 
@@ -186,16 +185,16 @@ def peer_words(
             d, factor = loops[i, DIM], loops[i, FACTOR]
             same = True
             for a in range(axes):
-                v = coef[t, a, d] * outside[i, _STEP_SIZE]
+                v = coef[t, a, d] * outside[i, STEP_SIZE]
                 translation[a] = v - travelled[a]
-                first = coef[t, a, loops[last, DIM]] * outside[last, _STEP_SIZE]
+                first = coef[t, a, loops[last, DIM]] * outside[last, STEP_SIZE]
                 same = same and translation[a] == first
                 travelled[a] += v if reuse == 0 else v * (factor - 1)
             one_asked, one_given = _judge_group(
                 shifts, counts, members, translation, extent[level, t], axes, same or reuse == 2
             )
-            steps = (factor - 1) * outside[i, _BEFORE]
+            steps = (factor - 1) * outside[i, BEFORE]
             asked += steps * one_asked
             given += steps * one_given
-            i = outside[i, _NEAREST]
+            i = outside[i, NEAREST]
     return asked, given

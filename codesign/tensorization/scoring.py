@@ -6,7 +6,8 @@
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.cost.kernel import CYCLES, READS, TILE, UPDATES, VALID, Kernel, score
+from codesign.cost.columns import AXES, CAPACITY, CYCLES, READS, TILE, UPDATES, WORDS
+from codesign.cost.kernel import VALID, Kernel, score
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, TEMPORAL, FloatArray, IntArray, Nest
 from codesign.tensorization.encoding import (
     ARRAY_OVERHEAD,
@@ -38,9 +39,6 @@ JOINED = 2
 LATENCY, ENERGY, ARRAY, DRAM_TIME, HOST, CALLS, TRIPS, OVERLAP, USED_BITS, FIRST_TENSOR = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 """Entries of a result; after them, for every tensor, the DMA engine's cycles and the contiguous run in elements."""
 
-_AXES, _WORDS = 0, 2  # columns of `Kernel.tensor`
-_CAPACITY = 0  # column of `Kernel.level_int`
-
 
 def result_width(tensors: int) -> int:
     """Length of a result for a computation of so many tensors."""
@@ -71,7 +69,7 @@ def part_bits(problem: ProgramArrays, sizes: IntArray) -> int:
     kernel = problem.kernel
     bits = 0
     for t in range(kernel.tensor.shape[0]):
-        words = box_words(kernel.terms, kernel.first_term, kernel.tensor[t, _AXES], t, sizes)
+        words = box_words(kernel.terms, kernel.first_term, kernel.tensor[t, AXES], t, sizes)
         bits += words * kernel.element_bits[SCRATCHPAD, t]
     return bits
 
@@ -89,8 +87,8 @@ def _build_nest(problem: ProgramArrays, choice: int, loops: IntArray, count: int
     while kept >= 0 and start > host:  # Q3: the local part grows outwards while it fits
         d = loops[start - 1, DIM]
         part[d] *= loops[start - 1, FACTOR]
-        words = box_words(kernel.terms, kernel.first_term, kernel.tensor[kept, _AXES], kept, part)
-        if words * kernel.element_bits[LOCAL, kept] > kernel.level_int[LOCAL, _CAPACITY]:
+        words = box_words(kernel.terms, kernel.first_term, kernel.tensor[kept, AXES], kept, part)
+        if words * kernel.element_bits[LOCAL, kept] > kernel.level_int[LOCAL, CAPACITY]:
             break
         start -= 1
     for t in range(problem.position.shape[1]):
@@ -136,7 +134,7 @@ def _set_padded(problem: ProgramArrays, choice: int, loops: IntArray, count: int
     for d in range(kernel.bounds.shape[0]):
         macs *= kernel.bounds[d]
     for t in range(kernel.tensor.shape[0]):
-        kernel.tensor[t, _WORDS] = box_words(kernel.terms, kernel.first_term, kernel.tensor[t, _AXES], t, kernel.bounds)
+        kernel.tensor[t, WORDS] = box_words(kernel.terms, kernel.first_term, kernel.tensor[t, AXES], t, kernel.bounds)
     return macs
 
 
@@ -154,7 +152,7 @@ def _transfer(problem: ProgramArrays, t: int, result: FloatArray) -> tuple[float
     kernel, constants = problem.kernel, problem.constants
     counted = float(kernel.counts[0, t, READS] + kernel.counts[0, t, UPDATES])
     words, run, whole = counted, 1, True
-    for a in range(kernel.tensor[t, _AXES] - 1, -1, -1):
+    for a in range(kernel.tensor[t, AXES] - 1, -1, -1):
         full = axis_extent(kernel.terms, kernel.first_term, a, t, problem.bounds)
         words *= full / axis_extent(kernel.terms, kernel.first_term, a, t, kernel.bounds)
         if whole:
@@ -221,7 +219,7 @@ def score_program(
             inner *= loops[i, FACTOR]
             part[loops[i, DIM]] *= loops[i, FACTOR]
     result[USED_BITS] = part_bits(problem, part) * (2 if host > 0 else 1)
-    if result[USED_BITS] > kernel.level_int[SCRATCHPAD, _CAPACITY]:
+    if result[USED_BITS] > kernel.level_int[SCRATCHPAD, CAPACITY]:
         return TOO_LARGE
     padded = Kernel(
         kernel.bounds, kernel.terms, kernel.first_term, kernel.motion, kernel.coef, kernel.tensor, kernel.element_bits,

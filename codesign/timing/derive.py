@@ -9,7 +9,22 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.cost.kernel import FILLS, GIVEN, INSTANCES, READS, SHARE, TILE, UPDATES, Kernel
+from codesign.cost.columns import (
+    CAPACITY,
+    FILLS,
+    GIVEN,
+    INSTANCES,
+    NEAREST,
+    READ_BANDWIDTH,
+    READS,
+    SHARE,
+    STEP_SIZE,
+    TILE,
+    UPDATES,
+    WORD_WIDTH,
+    WRITE_BANDWIDTH,
+)
+from codesign.cost.kernel import Kernel
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, TEMPORAL, FloatArray, IntArray, Nest
 from codesign.timing.event_plan import COMPUTE, LOAD, NOTHING, STORE, Plan
 
@@ -18,10 +33,6 @@ READ_START, WRITE_START, LATENCY, EARLY = 0, 1, 2, 3
 FILL_DRAIN, ISSUE = 0, 1
 PARTIAL, ISSUER, ARRAY = -2, -3, -4
 _EPSILON = 1e-9
-_BEFORE, _NEAREST, _STEP_SIZE = 0, 1, 3
-_WIDTH = 3
-_CAPACITY = 0
-_READ_BANDWIDTH, _WRITE_BANDWIDTH = 0, 1
 
 
 class Machine(NamedTuple):
@@ -56,7 +67,7 @@ def moved_words(kernel: Kernel, nest: Nest, v: int, t: int, moved: IntArray) -> 
     axes = kernel.tensor[t, 0]
     shift = np.zeros(coef.shape[1], np.int64)
     moved[:] = 0
-    last = outside[nest.position[v, t], _NEAREST]
+    last = outside[nest.position[v, t], NEAREST]
     delta = 0
     i = last
     while i >= 0:
@@ -64,15 +75,15 @@ def moved_words(kernel: Kernel, nest: Nest, v: int, t: int, moved: IntArray) -> 
         overlap = 1
         same = True
         for a in range(axes):
-            travel = coef[t, a, d] * outside[i, _STEP_SIZE]
+            travel = coef[t, a, d] * outside[i, STEP_SIZE]
             translation = travel - shift[a]
-            same = same and translation == coef[t, a, loops[last, DIM]] * outside[last, _STEP_SIZE]
+            same = same and translation == coef[t, a, loops[last, DIM]] * outside[last, STEP_SIZE]
             overlap *= max(0, kernel.extent[v, t, a] - abs(translation))
             shift[a] += travel if kernel.reuse == 0 else travel * (loops[i, FACTOR] - 1)
         if i == last:
             delta = full - overlap
         moved[i] = full - overlap if kernel.reuse == 2 else (delta if same else full)
-        i = outside[i, _NEAREST]
+        i = outside[i, NEAREST]
     return full  # type: ignore[no-any-return]
 
 
@@ -192,9 +203,9 @@ def _words(kernel: Kernel, nest: Nest, count: int, machine: Machine) -> _Words:
             if nest.position[v, t] != BYPASSED:
                 bits += counts[v, t, TILE] * kernel.element_bits[v, t]
                 given = counts[v, t, GIVEN] / kernel.use[v, INSTANCES]
-                streamed[v, 0] += kernel.pair[v, t, _WIDTH] * (counts[v, t, READS] + given)
-                streamed[v, 1] += kernel.pair[v, t, _WIDTH] * (counts[v, t, UPDATES] + counts[v, t, FILLS])
-        fits = 2 * bits <= kernel.level_int[v, _CAPACITY]
+                streamed[v, 0] += kernel.pair[v, t, WORD_WIDTH] * (counts[v, t, READS] + given)
+                streamed[v, 1] += kernel.pair[v, t, WORD_WIDTH] * (counts[v, t, UPDATES] + counts[v, t, FILLS])
+        fits = 2 * bits <= kernel.level_int[v, CAPACITY]
         asked = machine.level_int[v, BUFFERS]
         buffers[v] = asked if asked > 0 else (2 if fits else 1)
     return _Words(buffers, streamed, np.zeros(max(count, 1), np.int64))
@@ -228,14 +239,14 @@ def _revisited(kernel: Kernel, nest: Nest, v: int, t: int, steps: _Steps) -> int
 
     Only tiles that were here before bring partial sums: a reduction loop outside a loop that moves the tile.
     """
-    i = kernel.outside[nest.position[v, t], _NEAREST]
+    i = kernel.outside[nest.position[v, t], NEAREST]
     while i >= 0 and kernel.motion[t, nest.loops[i, DIM], 0] < 0:
-        i = kernel.outside[i, _NEAREST]
+        i = kernel.outside[i, NEAREST]
     found = 0
     while i >= 0:
         if kernel.motion[t, nest.loops[i, DIM], 0] < 0:
             found |= 1 << steps.of_loop[i]
-        i = kernel.outside[i, _NEAREST]
+        i = kernel.outside[i, NEAREST]
     return found
 
 
@@ -275,17 +286,19 @@ def _load(
             continue
         p.active[k, 0, way] = 1
         per_child = sent / arrives if retained else max(1.0, sent / arrives)
-        read = _cycles(n * pair[outer, t, _WIDTH] * per_child, kernel.level[outer, _READ_BANDWIDTH], machine.round_up)
-        write = _cycles(n * pair[v, t, _WIDTH], kernel.level[v, _WRITE_BANDWIDTH], machine.round_up)
+        read = _cycles(
+            n * pair[outer, t, WORD_WIDTH] * per_child, kernel.level[outer, READ_BANDWIDTH], machine.round_up
+        )
+        write = _cycles(n * pair[v, t, WORD_WIDTH], kernel.level[v, WRITE_BANDWIDTH], machine.round_up)
         p.duration[k, 0, way] = max(read, write) + start
         p.share[k, 0, way, 0] = read + start
         p.share[k, 0, way, 1] = write
         if given > 0.0:
-            lent = n * pair[v, t, _WIDTH] * given / arrives
-            p.share[k, 0, way, 2] = _cycles(lent, kernel.level[v, _READ_BANDWIDTH], machine.round_up)
-    words.streamed[outer, 0] -= sent * pair[outer, t, _WIDTH]
-    words.streamed[v, 0] -= given * pair[v, t, _WIDTH]
-    words.streamed[v, 1] -= arrives * pair[v, t, _WIDTH]
+            lent = n * pair[v, t, WORD_WIDTH] * given / arrives
+            p.share[k, 0, way, 2] = _cycles(lent, kernel.level[v, READ_BANDWIDTH], machine.round_up)
+    words.streamed[outer, 0] -= sent * pair[outer, t, WORD_WIDTH]
+    words.streamed[v, 0] -= given * pair[v, t, WORD_WIDTH]
+    words.streamed[v, 1] -= arrives * pair[v, t, WORD_WIDTH]
 
 
 @njit
@@ -356,17 +369,17 @@ def _store(
         if n == 0:
             continue
         p.active[k, 0, way] = 1
-        wide = n * pair[v, output, _WIDTH] / (counts[inner, output, FILLS] + kernel.use[inner, SHARE])
-        write = _cycles(wide * counts[v, output, UPDATES], kernel.level[v, _WRITE_BANDWIDTH], machine.round_up)
+        wide = n * pair[v, output, WORD_WIDTH] / (counts[inner, output, FILLS] + kernel.use[inner, SHARE])
+        write = _cycles(wide * counts[v, output, UPDATES], kernel.level[v, WRITE_BANDWIDTH], machine.round_up)
         p.duration[k, 0, way] = write + start
         p.share[k, 0, way, 0] = write + start
         if old > 0.0:
-            read = _cycles(wide * old, kernel.level[v, _READ_BANDWIDTH], machine.round_up)
+            read = _cycles(wide * old, kernel.level[v, READ_BANDWIDTH], machine.round_up)
             p.share[k, 0, way, 1] = read
             p.duration[k, 0, way] = max(p.duration[k, 0, way], read + start)
-    words.streamed[v, 1] -= counts[v, output, UPDATES] * pair[v, output, _WIDTH]
+    words.streamed[v, 1] -= counts[v, output, UPDATES] * pair[v, output, WORD_WIDTH]
     if old > 0.0:
-        words.streamed[v, 0] -= old * pair[v, output, _WIDTH]
+        words.streamed[v, 0] -= old * pair[v, output, WORD_WIDTH]
 
 
 @njit

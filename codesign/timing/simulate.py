@@ -9,8 +9,9 @@ from codesign.arch.architecture import Architecture, Ports
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Reuse, encode_problem
+from codesign.cost.columns import MESH
 from codesign.cost.cost import Infeasible, evaluate
-from codesign.cost.kernel import MESH, VALID, Kernel, make_kernel, score
+from codesign.cost.kernel import VALID, Kernel, make_kernel, score
 from codesign.cost.sparse.bounds import refuse_sparsity
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import FloatArray, IntArray, encode_nest

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from codesign.arch.architecture import Architecture, LevelKind
 from codesign.arch.memory_device import DramUse
 from codesign.cost.arrays import Reuse, encode_problem
-from codesign.cost.kernel import READS, UPDATES, make_kernel, score
+from codesign.cost.columns import READS, UPDATES
+from codesign.cost.kernel import make_kernel, score
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import BYPASSED, encode_nest
 from codesign.timing.derive import EVENTS, RETAIN, derive

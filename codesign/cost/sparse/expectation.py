@@ -10,7 +10,8 @@ import numpy as np
 from codesign.arch.architecture import Architecture
 from codesign.arch.sparsity import TensorFormat, ZeroKind
 from codesign.cost.arrays import Reuse, encode_problem
-from codesign.cost.kernel import FILLS, READS, UPDATES, make_kernel, score
+from codesign.cost.columns import FILLS, READS, UPDATES
+from codesign.cost.kernel import make_kernel, score
 from codesign.cost.sparse.bounds import Shares, value_bits
 from codesign.cost.sparse.intersection import (
     Positions,

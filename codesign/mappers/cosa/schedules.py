@@ -4,7 +4,8 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from codesign.cost.kernel import TILE, VALID, score
+from codesign.cost.columns import TILE
+from codesign.cost.kernel import VALID, score
 from codesign.mappers.cosa.decode import decode
 from codesign.mappers.cosa.integer_program import Form, Program, Settings, make_program
 from codesign.mappers.cosa.solvers import EFFORT, Solution, Solver, solve, with_cuts

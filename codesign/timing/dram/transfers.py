@@ -11,7 +11,8 @@ import numpy as np
 from codesign.arch.architecture import Architecture
 from codesign.arch.memory_device import DramUse
 from codesign.core.jit import njit
-from codesign.cost.kernel import FILLS, READS, TILE, Kernel
+from codesign.cost.columns import FILLS, NEAREST, READS, STEP_SIZE, TILE
+from codesign.cost.kernel import Kernel
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, SPATIAL_X, SPATIAL_Y, TEMPORAL, IntArray, Nest
 from codesign.timing.derive import ARRAY, ISSUER
 from codesign.timing.dram.device import DramDevice
@@ -19,7 +20,6 @@ from codesign.timing.dram.layout import read_layout
 from codesign.timing.event_plan import LOAD, STORE, Plan
 from codesign.workloads.computation import Computation
 
-_NEAREST, _STEP_SIZE = 1, 3
 INACTIVE, WHOLE, NEW_PART = 0, 1, 2
 
 
@@ -93,7 +93,7 @@ def child_offsets(
         here = np.zeros((1, axes), np.int64)
         for i in range(count):
             if nest.loops[i, KIND] in (SPATIAL_X, SPATIAL_Y) and nest.loops[i, LEVEL] == m:
-                step = kernel.coef[t, :, nest.loops[i, DIM]] * kernel.outside[i, _STEP_SIZE]
+                step = kernel.coef[t, :, nest.loops[i, DIM]] * kernel.outside[i, STEP_SIZE]
                 steps = np.arange(nest.loops[i, FACTOR], dtype=np.int64)[:, None] * step
                 here = (here[:, None, :] + steps[None]).reshape(-1, axes)
         if shares[m]:
@@ -110,19 +110,19 @@ def moved_by_loop(kernel: Kernel, nest: Nest, v: int, t: int) -> dict[int, tuple
     full, extent = int(kernel.counts[v, t, TILE]), kernel.extent[v, t]
     axes = int(kernel.tensor[t, 0])
     shift = np.zeros(coef.shape[1], np.int64)
-    last = i = int(outside[nest.position[v, t], _NEAREST])
+    last = i = int(outside[nest.position[v, t], NEAREST])
     delta, same = 0, True
     while i >= 0:
-        travel = coef[t, :, nest.loops[i, DIM]] * outside[i, _STEP_SIZE]
+        travel = coef[t, :, nest.loops[i, DIM]] * outside[i, STEP_SIZE]
         translation = travel - shift
-        same = same and bool((translation == coef[t, :, nest.loops[last, DIM]] * outside[last, _STEP_SIZE]).all())
+        same = same and bool((translation == coef[t, :, nest.loops[last, DIM]] * outside[last, STEP_SIZE]).all())
         overlap = int(np.prod(np.maximum(0, extent[:axes] - abs(translation[:axes]))))
         if i == last:
             delta = full - overlap
         words = full - overlap if kernel.reuse == 2 else (delta if same else full)
         found[i] = (words, translation)
         shift = shift + (travel if kernel.reuse == 0 else travel * (nest.loops[i, FACTOR] - 1))
-        i = int(outside[i, _NEAREST])
+        i = int(outside[i, NEAREST])
     return found
 
 
@@ -165,7 +165,7 @@ def regions(
                     part[k, way], shift[k, way] = NEW_PART, translation
         for loop, i in place.items():
             if i < nest.position[v, t]:
-                move[k, loop] = kernel.coef[t, :, nest.loops[i, DIM]] * kernel.outside[i, _STEP_SIZE]
+                move[k, loop] = kernel.coef[t, :, nest.loops[i, DIM]] * kernel.outside[i, STEP_SIZE]
         offsets = child_offsets(kernel, nest, count, t, memory, v, shares)
         children.append(offsets)
         first_child[k + 1] += len(offsets)

@@ -3,7 +3,8 @@
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.mappers.exact.problem.boundary_costs import FILL, HOP, READ, UPDATE, WIDTH, Hardware, fewest_words
+from codesign.cost.columns import FILL, HOP, READ, UPDATE, WORD_WIDTH
+from codesign.mappers.exact.problem.boundary_costs import Hardware, fewest_words
 from codesign.mappers.exact.problem.tables import INF
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -65,7 +66,7 @@ def price_pairs(
                     j = hardware.port[level, min(side, 1)]
                     if j < 0:
                         continue
-                    width = pair[level, t, WIDTH] / hardware.bandwidth[level, min(side, 1)]
+                    width = pair[level, t, WORD_WIDTH] / hardware.bandwidth[level, min(side, 1)]
                     price[1 + j, t, v, p] += width if side == 2 else width * copies
                     if t == output and side != 1:
                         fixed[1 + j, t, v, p] -= width * own[level]

@@ -14,9 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.core.jit import njit
+from codesign.cost.columns import FILL, HOP, READ, UPDATE, WORD_WIDTH
 from codesign.mapping.nest import FloatArray, IntArray
-
-READ, FILL, UPDATE, WIDTH, HOP = 0, 1, 2, 3, 4
 
 
 class Hardware(NamedTuple):
@@ -249,7 +248,7 @@ def _descend(
             j = port[level, min(side, 1)]
             if j < 0:
                 continue
-            width = pair[level, t, WIDTH] / bandwidth[level, min(side, 1)]
+            width = pair[level, t, WORD_WIDTH] / bandwidth[level, min(side, 1)]
             rate = width if side == 2 else width * copies
             first = width * share[level] if t == output and side != 1 else 0.0
             cycles[v, j] += rate * words - first

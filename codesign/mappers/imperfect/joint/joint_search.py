@@ -10,8 +10,8 @@ import numpy as np
 
 from codesign.core.goals import Objective
 from codesign.cost.arrays import encode_problem
+from codesign.cost.columns import CYCLES
 from codesign.cost.imperfect import score_any
-from codesign.cost.kernel import CYCLES
 from codesign.mappers.imperfect.bound import least_value
 from codesign.mappers.imperfect.imperfect_search import ImperfectSearch
 from codesign.mappers.imperfect.imperfect_space import ImperfectState, build_imperfect, copy_imperfect, outermost

@@ -1,0 +1,121 @@
+"""Which children of a fan-out have tiles that differ (rules S1-S4 of docs/reference/cost-model.md), in closed form where it can be."""
+
+from codesign.core.jit import njit, njit_plain
+from codesign.cost.columns import AXIS, CHILDREN, ENTANGLED, SHARES, START, STEP, STEP_SIZE, STOP
+from codesign.mapping.nest import DIM, FACTOR, IntArray
+
+
+@njit_plain
+def _gcd(a: int, b: int) -> int:
+    while b:
+        a, b = b, a % b
+    return a
+
+
+@njit
+def _enumerate_distinct(
+    loops: IntArray,
+    start: int,
+    stop: int,
+    t: int,
+    bounds: IntArray,
+    terms: IntArray,
+    first_term: IntArray,
+    motion: IntArray,
+    coef: IntArray,
+    outside: IntArray,
+    offsets: IntArray,
+) -> int:
+    """Different offset vectors among a level's children by listing them (rule S2)."""
+    count = 1
+    offsets[0] = 0
+    for i in range(start, stop):
+        d = loops[i, DIM]
+        if motion[t, d, AXIS] < 0:
+            continue
+        # a vector as one number: axis a counts in units of the product of the inner axes' extents in the tensor
+        step = 0
+        unit = 1
+        for a in range(coef.shape[1]):
+            step += unit * coef[t, a, d] * outside[i, STEP_SIZE]
+            reach = 1
+            for k in range(first_term[t, a], first_term[t, a + 1]):
+                reach += terms[k, 1] * (bounds[terms[k, 0]] - 1)
+            unit *= reach
+        factor = loops[i, FACTOR]
+        for f in range(1, factor):
+            for c in range(count):
+                offsets[f * count + c] = offsets[c] + f * step
+        count *= factor
+    part = offsets[:count]
+    part.sort()
+    unique = 1
+    for i in range(1, count):
+        if part[i] != part[i - 1]:
+            unique += 1
+    return unique
+
+
+@njit_plain
+def _sums(f1: int, s1: int, f2: int, s2: int) -> int:
+    """Different sums of one of f1 multiples of s1 and one of f2 multiples of s2: the row-stationary diagonal (rule S3)."""
+    g = _gcd(s1, s2)
+    return f1 * f2 - max(0, f1 - s2 // g) * max(0, f2 - s1 // g)
+
+
+@njit_plain
+def _distinct_along(loops: IntArray, i: int, start: int, stop: int, t: int, motion: IntArray, outside: IntArray) -> int:
+    """Different offsets along the axis that loop i moves, 1 when an earlier loop stands for it, 0 when not in closed form.
+
+    Loops over one dimension act as one: the outer steps by as much as the inner covers.
+    """
+    d1, d2 = loops[i, DIM], -1
+    axis = motion[t, d1, AXIS]
+    for j in range(start, i):
+        if motion[t, loops[j, DIM], AXIS] == axis:
+            return 1
+    f1, step1, f2, step2 = loops[i, FACTOR], outside[i, STEP_SIZE], 1, 1
+    for j in range(i + 1, stop):
+        d = loops[j, DIM]
+        if d == d1:
+            f1 *= loops[j, FACTOR]
+            step1 = outside[j, STEP_SIZE]
+        elif motion[t, d, AXIS] == axis:
+            if d2 >= 0 and d != d2:
+                return 0
+            d2 = d
+            f2 *= loops[j, FACTOR]
+            step2 = outside[j, STEP_SIZE]
+    if d2 < 0:
+        return f1  # type: ignore[no-any-return]
+    return _sums(f1, motion[t, d1, STEP] * step1, f2, motion[t, d2, STEP] * step2)
+
+
+@njit_plain
+def distinct_children(
+    loops: IntArray,
+    m: int,
+    t: int,
+    bounds: IntArray,
+    terms: IntArray,
+    first_term: IntArray,
+    motion: IntArray,
+    coef: IntArray,
+    tensor: IntArray,
+    level_int: IntArray,
+    outside: IntArray,
+    use: IntArray,
+    offsets: IntArray,
+) -> int:
+    """Children in use of one instance of level m whose tiles of a tensor differ (rules S1-S4)."""
+    distinct = use[m, CHILDREN]
+    if distinct == 1 or level_int[m, SHARES] == 0:
+        return distinct  # type: ignore[no-any-return]
+    start, stop = use[m, START], use[m, STOP]
+    distinct = 0 if tensor[t, ENTANGLED] == 1 else 1
+    for i in range(start, stop):
+        if motion[t, loops[i, DIM], AXIS] >= 0:
+            distinct *= _distinct_along(loops, i, start, stop, t, motion, outside)
+    if distinct == 0:
+        return _enumerate_distinct(loops, start, stop, t, bounds, terms, first_term, motion, coef, outside, offsets)
+    return distinct
