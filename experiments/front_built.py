@@ -1,6 +1,6 @@
 """The front, built: `python -m experiments.front_built --study runs/demo`.
 
-Takes the designs that a study's report recommends, and the cores of HASCO's Table III (edge baseline, and a convolution core of as many elements). Of each it generates the hardware,
+Takes the designs that a study's report recommends, and cores of HASCO's Table III (both baselines, and a convolution core as large as the edge's). Of each it generates the hardware,
 simulates whole layers at full size, and runs the digits network of `experiments.train_digits` end to end through DRAM images. Every
 result is compared: layers with `einsum`, the network with ONNX Runtime. Arrays of more elements than `--elements` are named and left out.
 The last line is one JSON object.
@@ -35,11 +35,12 @@ from codesign.report.recommend import recommendations
 from codesign.workloads.computation import Computation
 from experiments.train_digits import DATA, digits
 
+SMALL, LARGE = "conv N=1 K=16 C=8 P=8 Q=8 R=3 S=3", "conv N=1 K=64 C=64 P=8 Q=8 R=3 S=3"
 HASCO = (
-    ("Table III edge baseline", "gemmcore", "pe=8,dataflow=output-stationary,banks=4,scratchpad_kib=256"),
-    ("Table III edge, convolution core", "convcore", "pe_rows=8,pe_cols=8,banks=4,scratchpad_kib=256"),
+    ("Table III edge baseline", "gemmcore", "pe=8,dataflow=output-stationary,banks=4,scratchpad_kib=256", SMALL),
+    ("Table III edge, convolution core", "convcore", "pe_rows=8,pe_cols=8,banks=4,scratchpad_kib=256", SMALL),
+    ("Table III cloud baseline", "experiments.hasco_table3:CLOUD_BASELINE", "pe=64", LARGE),
 )
-HASCO_LAYER = "conv N=1 K=16 C=8 P=8 Q=8 R=3 S=3"
 
 
 @dataclass(frozen=True)
@@ -204,12 +205,16 @@ def network(convolve: Callable[..., Any], config: Config) -> tuple[bool, list[in
     return equal, found
 
 
-def hasco(case: tuple[str, str, str], config: Config) -> dict[str, Any]:
-    """A core of HASCO with a small convolution."""
-    name, space, changes = case
+def hasco(case: tuple[str, str, str, str], config: Config) -> dict[str, Any]:
+    """A core of HASCO with a convolution."""
+    name, space, changes, layer = case
     runner = Runner(config)
-    job, _ = make_job(Request(space=space, design=changes, layer=HASCO_LAYER, seed=config.seed))
-    row = told(HASCO_LAYER, job, runner.run(job))
+    job, _ = make_job(Request(space=space, design=changes, layer=layer, seed=config.seed))
+    if job.image.parameters.pes > config.elements:
+        return _left_out(
+            f"HASCO {name}", f"{job.image.parameters.pes} elements, more than --elements {config.elements}"
+        )
+    row = told(layer, job, runner.run(job))
     return {"design": f"HASCO {name}", "point": f"{space} {changes}", "build_seconds": round(runner.build_seconds, 1), "layers": [row]}  # fmt: skip
 
 

@@ -87,6 +87,16 @@ SCENARIOS: dict[str, Scenario] = {
 """DRAM bus (128 bits) and bursts (128 bytes) are the same for all, so that no design wins by more bandwidth."""
 
 
+def fixed_space(scenario: Scenario) -> DesignSpace:
+    """A space of one design, the classic matrix unit."""
+    parameters = [Ordinal(name, (value,)) for name, value in scenario.baseline.items()]
+    return replace(GEMM_CORE, space=Space(parameters, presets=(scenario.baseline,)))
+
+
+CLOUD_BASELINE = fixed_space(SCENARIOS["cloud"])
+"""For ``codesign build --space experiments.hasco_table3:CLOUD_BASELINE``."""
+
+
 @dataclass(frozen=True)
 class Config:
     """Options of the run.
@@ -158,7 +168,7 @@ def best_of_all(sweep: Sweep, power_w: float) -> tuple[float, int]:
 def run_cell(name: str, network: str, config: Config) -> dict[str, Any]:
     """One row of the table."""
     scenario, layers = SCENARIOS[name], convolutions(network)
-    classic = core_of(_fixed(scenario), scenario.baseline)
+    classic = core_of(fixed_space(scenario), scenario.baseline)
     apart = cost_on_core(layers, classic, evaluations=config.evaluations, seed=config.seed, template=template_choice)
     software = cost_on_core(layers, classic, evaluations=config.evaluations, seed=config.seed)
     if not isinstance(apart, CoreCost) or not isinstance(software, CoreCost):
@@ -194,10 +204,6 @@ def run_cell(name: str, network: str, config: Config) -> dict[str, Any]:
     row["software_share"] = math.log(row["apart_ms"] / row["software_only_ms"]) / total if total else 0.0
     row["conv_over_gemm"] = row["gemm"]["ms"] / row["conv2d"]["ms"]
     return row
-
-
-def _fixed(scenario: Scenario) -> DesignSpace:
-    return replace(GEMM_CORE, space=Space([Ordinal(name, (value,)) for name, value in scenario.baseline.items()]))
 
 
 def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:

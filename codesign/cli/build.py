@@ -229,7 +229,7 @@ def _of_space(request: Request) -> "tuple[Job, Netlist]":
         raise UserError("--space needs a --layer", hint='e.g. --layer "gemm M=32 N=32 K=32"')
     computation = resolve([], layer=request.layer).need_computation()
     space: Any = load_design_space(str(request.space))
-    point = dict(space.space.presets[0]) | _changes(request.design or "")
+    point = dict(next(iter(space.space.presets), {})) | _changes(request.design or "")
     point = space.space.to_points(space.space.to_indices([point], "--design"))[0]
     computation = integer_widths(computation)
     if getattr(space.builder, "core", None) is not None:

@@ -82,6 +82,21 @@ def cost(operator: Operator, machine: Machine, nest: Nest, chip: bool) -> tuple[
     return energy, seconds
 
 
+def line_buffered(nest: Nest, i: int, stop: int, operands: dict[str, Operand], sizes: dict[str, int]) -> dict[str, int]:
+    """Sizes of the tile that node i holds: the one inside the loop directly under it where its window slides along it (U7).
+
+    Loops before `stop` are shared, and no loop of a line buffer.
+    """
+    node, below = nest[i], list(itertools.takewhile(lambda x: isinstance(x, Loop), nest[i + 1 :]))
+    first = below[0] if below else None
+    if not isinstance(first, Loop) or not isinstance(node, Store) or i < stop:
+        return sizes
+    if not any(len(axis) > 1 and first.dim in dict(axis) for axis in operands[node.tensor].axes):
+        return sizes
+    loop = itertools.takewhile(lambda x: isinstance(x, Loop) and x.dim == first.dim, below)
+    return {**sizes, first.dim: sizes[first.dim] // math.prod(x.factor for x in loop if isinstance(x, Loop))}
+
+
 def ways(
     operator: Operator, machine: Machine, stores: tuple[str, ...], chip: bool
 ) -> dict[tuple[tuple[str, int], ...], set[Way]]:
@@ -105,7 +120,9 @@ def ways(
                         bits.append(0.0)
                     merged = True
             elif not (chip and x.tensor == "T"):
-                held = words(operands[x.tensor], {d: float(s) for d, s in sizes.items()})
+                held = words(
+                    operands[x.tensor], {d: float(s) for d, s in line_buffered(nest, i, stop, operands, sizes).items()}
+                )
                 if i < stop:
                     bits[-1] += held
                     merged = False

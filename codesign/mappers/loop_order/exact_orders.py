@@ -6,7 +6,7 @@ optimum is at most theirs.
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -55,6 +55,7 @@ class ExactOrders:
         bound = objective.score(energy_pj=cost.energy_pj, latency_cycles=float(cost.compute_cycles))
         if objective != Objective.ENERGY:
             other = SalsaMapper().map_orders(layer, objective, budget=Budget(), seed=seed)
+            first = replace(first, evaluated=first.evaluated + other.evaluated)
             if (
                 other.cost is not None
                 and other.mapping is not None

@@ -162,8 +162,10 @@ class SomaScheduler:
 def _result(found: Found, name: str, posed: Problem, objective: Objective, seed: int) -> ScheduleResult:
     schedule = found.schedule
     bound = fusion_bound(posed)
-    gap = bound.gap(objective, schedule.energy_pj, schedule.latency_cycles)
-    gap = 0.0 if gap <= PROVEN else gap
+    gap: float | None = bound.gap(objective, schedule.energy_pj, schedule.latency_cycles)
+    proof = Proof.GAP
+    if gap is not None and gap <= PROVEN:  # a schedule below its bound proves nothing
+        proof, gap = (Proof.OPTIMAL, 0.0) if gap >= -PROVEN else (Proof.NONE, None)
     return ScheduleResult(
         scheduler=name,
         order=tuple(posed.graph.layers[layer].name for layer in schedule.parsed.fusion.order),
@@ -173,7 +175,7 @@ def _result(found: Found, name: str, posed: Problem, objective: Objective, seed:
         latency_cycles=float(schedule.latency_cycles),
         energy_pj=float(schedule.energy_pj),
         timeline=_timeline(schedule),
-        proof=Proof.GAP if gap else Proof.OPTIMAL,
+        proof=proof,
         gap=gap,
         evaluated=found.stage1.evaluations + found.dram_evaluations,
         seconds=found.seconds,
