@@ -1,6 +1,6 @@
 """The front, built: `python -m experiments.front_built --study runs/demo`.
 
-Takes the designs that a study's report recommends, and cores of HASCO's Table III (both baselines, and a convolution core as large as the edge's). Of each it generates the hardware,
+Takes the designs that a study's report recommends, and cores of HASCO's Tables II and III (the largest of each kind, both baselines, a convolution core as large as the edge's). Of each it generates the hardware,
 simulates whole layers at full size, and runs the digits network of `experiments.train_digits` end to end through DRAM images. Every
 result is compared: layers with `einsum`, the network with ONNX Runtime. Arrays of more elements than `--elements` are named and left out.
 The last line is one JSON object.
@@ -39,6 +39,8 @@ SMALL, LARGE = "conv N=1 K=16 C=8 P=8 Q=8 R=3 S=3", "conv N=1 K=64 C=64 P=8 Q=8 
 HASCO = (
     ("Table III edge baseline", "gemmcore", "pe=8,dataflow=output-stationary,banks=4,scratchpad_kib=256", SMALL),
     ("Table III edge, convolution core", "convcore", "pe_rows=8,pe_cols=8,banks=4,scratchpad_kib=256", SMALL),
+    ("Table II, largest GEMM core", "gemmcore", "pe=32,scratchpad_kib=512,banks=8", LARGE),
+    ("Table II, largest convolution core", "convcore", "pe_rows=32,pe_cols=32,scratchpad_kib=512,banks=8", LARGE),
     ("Table III cloud baseline", "experiments.hasco_table3:CLOUD_BASELINE", "pe=64", LARGE),
 )
 

@@ -120,12 +120,13 @@ function drawEvents(events) {
   rows.push(["whole run", "", count(events.analytic_cycles), count(events.latency_cycles), percent(events.latency_cycles / events.analytic_cycles - 1), events.bound_by, events.waits_for]);
   const cell = (tag, values) => html("tr", {}, ...values.map((value, k) => html(tag, { class: words.has(k) ? "words" : null }, value)));
   const timeline = html("div", {}), spent = html("div", {}), shown = events.timing.find(l => l.layer === events.timeline.layer);
-  drawTimeline(timeline, events.timeline);
+  const operations = events.timeline.events.length;
+  if (operations) drawTimeline(timeline, events.timeline);
   drawSpent(spent, shown);
   return [html("h3", {}, "Event-timed: what waits for what"), html("p", { class: "note" }, "The analytical model overlaps everything; the event tier makes transfers wait for data, buffers and ports. Most of the time goes to " + events.timeline.layer + ", whose busiest resource, " + shown.bound_by + ", waits most for " + shown.waits_for + "." + (events.layers_missing.length ? " Interrupted: " + events.layers_missing.join(", ") + " are missing." : "")),
     html("div", { class: "scroll" }, html("table", { class: "plain" }, html("thead", {}, cell("th", heads)), html("tbody", {}, ...rows.map(row => cell("td", row))))),
     html("figure", {}, html("figcaption", {}, "How the resources of " + shown.layer + " spend their cycles"), spent),
-    html("figure", {}, html("figcaption", {}, "The first " + events.timeline.events.length + " operations of " + events.timeline.layer), timeline)];
+    ...(operations ? [html("figure", {}, html("figcaption", {}, "The first " + operations + " operations of " + events.timeline.layer), timeline)] : [])];
 }
 
 // Hardware that was generated of this design: cycles simulated beside predicted ones, netlist areas beside the model's, the block diagram.
