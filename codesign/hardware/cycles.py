@@ -268,6 +268,15 @@ def _advance(count: IntArray, bounds: IntArray, n: int) -> int:
 
 
 @njit
+def _begins(sums: npt.NDArray[np.bool_], count: IntArray, n: int) -> bool:
+    """Whether sums begin here: every loop that reduces is at its first iteration."""
+    begins = True
+    for i in range(n):
+        begins = begins and (sums[i] or count[i] == 0)
+    return begins
+
+
+@njit
 def _load_next(
     bounds: IntArray, n_loads: int, moves: npt.NDArray[np.bool_], sums: npt.NDArray[np.bool_], halves: IntArray, load: IntArray,
     freed: IntArray, loaded: IntArray, taken: IntArray, count: IntArray, moved: npt.NDArray[np.bool_], clock: IntArray,
@@ -276,9 +285,7 @@ def _load_next(
 
     `clock` holds the cycle it is in, the first cycle in which the reader is idle, and how long the reader was at work.
     """
-    begins = True
-    for i in range(n_loads):
-        begins = begins and (sums[i] or count[i] == 0)
+    begins = _begins(sums, count, n_loads)
     for t in range(3):
         if moved[t]:
             k = taken[t]
@@ -323,9 +330,7 @@ def _walk(
     moved, refill, load_moved = np.ones(3, np.bool_), np.ones(3, np.bool_), np.ones(3, np.bool_)
     writer_idle, waiting_until, now, stored = 0, -1, 0, 0
     while True:
-        begins = True
-        for i in range(n):
-            begins = begins and (sums[i] or count[i] == 0)
+        begins = _begins(sums, count, n)
         for t in range(3):
             if moved[t]:
                 while taken[t] <= used[t]:

@@ -55,7 +55,7 @@ class Compromise:
         return {"trial": self.trial, "point": self.point, "metrics": self.metrics}
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> "Compromise":
+    def from_json(cls, value: Any) -> "Compromise":
         """The inverse of `to_json`."""
         return cls(value["trial"], value["point"], value["metrics"])
 
@@ -88,7 +88,7 @@ class MappingFront:
         }
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> "MappingFront":
+    def from_json(cls, value: Any) -> "MappingFront":
         """The inverse of `to_json`."""
         compromises = tuple(Compromise.from_json(c) for c in value["front"])
         return cls(compromises, value["designs"], value["skipped"], value["proven"])
