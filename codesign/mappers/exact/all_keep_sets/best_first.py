@@ -232,9 +232,7 @@ class JointSearch:
             keep = self._offer(profile)
             self._push(replace(part, found=keep))
 
-    def _run(
-        self, profile: JointProfile, weight: FloatArray, live: IntArray, restricted: FloatArray | None
-    ) -> float:
+    def _run(self, profile: JointProfile, weight: FloatArray, live: IntArray, restricted: FloatArray | None) -> float:
         value = profile.run(weight, restricted, live)
         self._count(profile, live)
         return value

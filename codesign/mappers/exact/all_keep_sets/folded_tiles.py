@@ -26,6 +26,7 @@ class Folds(NamedTuple):
         window: ``G`` 1 where windows are.
         mask: ``G`` tensors that its dimensions index.
         free: ``L x G`` 1 where a level may loop over one of them.
+        simple: ``T`` 1 where a tensor has no windows and no strides.
         leg_dim: ``E`` a dimension of windows, once for each of its primes.
         leg_axis: ``E`` the axis of that prime.
         coef: ``T x A' x D`` coefficients of the tensors' axes.
@@ -44,6 +45,7 @@ class Folds(NamedTuple):
     window: IntArray
     mask: IntArray
     free: IntArray
+    simple: IntArray
     leg_dim: IntArray
     leg_axis: IntArray
     coef: FloatArray
@@ -55,7 +57,9 @@ class Folds(NamedTuple):
 
 
 @njit
-def shape_tiles(rest: FloatArray, folds: Folds, exponent: IntArray, size: IntArray, stride: IntArray) -> tuple[int, int]:
+def shape_tiles(
+    rest: FloatArray, folds: Folds, exponent: IntArray, size: IntArray, stride: IntArray
+) -> tuple[int, int]:
     """How many folded tiles a profile has, and how many of its windows alone.
 
     Args:
@@ -94,46 +98,71 @@ def _exponent(value: float, prime: float) -> int:
 
 @njit
 def fill_windows(
+    t: int,
+    v: int,
     rest: FloatArray,
     inside: FloatArray,
     folds: Folds,
     exponent: IntArray,
+    size: IntArray,
     stride: IntArray,
     words: FloatArray,
     need: FloatArray,
 ) -> None:
-    """Least words and needs of the window part of every folded tile, of all tiles that it stands for.
+    """Least words and needs of one tensor at one level for the window part of every folded tile, of all tiles it stands for.
 
     Args:
+        t: Tensor.
+        v: Level.
         rest: See `shape_tiles`.
         inside: ``L x D`` product of the spatial factors from a level inwards.
         folds: See there.
         exponent: See `shape_tiles`.
+        size: See there.
         stride: See there.
-        words: ``T x L x W`` words of the tile, if every step of the loops outside brings what is new at least; overwritten.
-        need: ``T x L x W`` words of the tile; overwritten.
+        words: ``W`` words that enter an instance in all steps of loops over windows, if every step brings at least what is
+            new; spatial factors of the other dimensions included; overwritten.
+        need: ``W`` words of the tile; overwritten.
     """
-    n_tensors, n_levels, n_legs = words.shape[0], words.shape[1], folds.leg_dim.shape[0]
+    scale, n_legs = 1.0, folds.leg_dim.shape[0]
+    for d in range(rest.shape[0]):
+        g = folds.member[d]
+        if folds.mask[g] >> t & 1 == 1 and (folds.window[g] == 0 or folds.simple[t] == 1):
+            scale *= inside[v, d]
+    if folds.simple[t] == 1:  # words follow from the products of the groups
+        for w in range(need.shape[0]):
+            need[w], words[w] = scale, scale
+            for a in range(folds.n_plain, size.shape[0]):
+                e = w // stride[a] % size[a]
+                if folds.mask[folds.group[a]] >> t & 1 == 1:
+                    need[w] *= folds.prime[a] ** e
+                    e = size[a] - 1
+                    words[w] *= folds.prime[a] ** e
+                else:
+                    words[w] *= folds.prime[a] ** (size[a] - 1 - e)
+        return
     words[:] = INF
     need[:] = INF
-    at, value = np.zeros(n_legs, np.int64), np.ones(rest.shape[0])
+    at, value, steps = np.zeros(n_legs, np.int64), np.ones(rest.shape[0]), scale
+    for e in range(n_legs):
+        steps *= folds.prime[folds.leg_axis[e]] ** exponent[e]
     while True:
         w = 0
         for e in range(n_legs):
             w += at[e] * stride[folds.leg_axis[e]]
-        for t in range(n_tensors):
-            for v in range(n_levels):
-                box, new = _box(t, v, rest, inside, folds, value)
-                need[t, v, w] = min(need[t, v, w], box)
-                words[t, v, w] = min(words[t, v, w], box * new)
+        box, new = _box(t, v, rest, inside, folds, value)
+        need[w] = min(need[w], box * scale)
+        words[w] = min(words[w], box * new * steps)
         e = n_legs - 1
         while e >= 0:
             prime = folds.prime[folds.leg_axis[e]]
             if at[e] < exponent[e]:
                 at[e] += 1
                 value[folds.leg_dim[e]] *= prime
+                steps /= prime
                 break
             value[folds.leg_dim[e]] /= prime ** at[e]
+            steps *= prime ** at[e]
             at[e] = 0
             e -= 1
         if e < 0:
@@ -141,9 +170,7 @@ def fill_windows(
 
 
 @njit
-def _box(
-    t: int, v: int, rest: FloatArray, inside: FloatArray, folds: Folds, value: FloatArray
-) -> tuple[float, float]:
+def _box(t: int, v: int, rest: FloatArray, inside: FloatArray, folds: Folds, value: FloatArray) -> tuple[float, float]:
     """Words of the window part of a tensor's tile, and the share of them that is new at every step at least.
 
     Along one axis windows slide, first loop and chain together, and bring no less than the axis has (bound B1).
@@ -171,63 +198,26 @@ def _box(
 
 
 @njit
-def fill_folded(
-    rest: FloatArray,
-    inside: FloatArray,
-    folds: Folds,
-    size: IntArray,
-    stride: IntArray,
-    n_window: int,
-    window_words: FloatArray,
-    window_need: FloatArray,
-    words: FloatArray,
-    need: FloatArray,
+def fill_plain(
+    folds: Folds, size: IntArray, stride: IntArray, n_window: int, plain: FloatArray, left: FloatArray
 ) -> None:
-    """Words and needs of whole folded tiles.
+    """What the dimensions without windows make of a tile; the rest is in `fill_windows`.
 
     Args:
-        rest: See `shape_tiles`.
-        inside: See `fill_windows`.
         folds: See there.
         size: See `shape_tiles`.
         stride: See there.
-        n_window: Folded tiles of the windows alone.
-        window_words: See `fill_windows`.
-        window_need: See there.
-        words: ``T x L x N`` words that enter an instance of a level in all steps of the loops outside, at least; overwritten.
-        need: ``T x L x N`` words of the tile, at least; overwritten.
+        n_window: Folded tiles of the windows alone, W.
+        plain: ``T x N / W`` product of the temporal sizes that index each tensor, overwritten.
+        left: ``N / W`` steps of all loops outside over these dimensions, overwritten.
     """
-    n_tensors, n_levels, n = words.shape
-    n_groups = folds.mask.shape[0]
-    whole = 1.0
-    for d in range(rest.shape[0]):
-        whole *= rest[d]
-    sizes, window_size = np.ones(n_groups), np.ones(n_window)
-    for w in range(n_window):
-        for a in range(folds.n_plain, size.shape[0]):
-            window_size[w] *= folds.prime[a] ** (w // stride[a] % size[a])
-    scale = np.ones((n_tensors, n_levels))
-    for t in range(n_tensors):
-        for v in range(n_levels):
-            for d in range(rest.shape[0]):
-                g = folds.member[d]
-                if folds.window[g] == 0 and folds.mask[g] >> t & 1 == 1:
-                    scale[t, v] *= inside[v, d]
-    for first in range(0, n, n_window):
-        sizes[:] = 1.0
-        volume = 1.0
+    for i in range(left.shape[0]):
+        left[i] = 1.0
+        plain[:, i] = 1.0
         for a in range(folds.n_plain):
-            factor = folds.prime[a] ** (first // stride[a] % size[a])
-            sizes[folds.group[a]] *= factor
-            volume *= factor
-        left = whole / volume
-        for t in range(n_tensors):
-            plain = 1.0
-            for g in range(n_groups):
-                if folds.mask[g] >> t & 1 == 1:
-                    plain *= sizes[g]
-            for v in range(n_levels):
-                box = plain * scale[t, v]
-                for w in range(n_window):
-                    need[t, v, first + w] = box * window_need[t, v, w]
-                    words[t, v, first + w] = box * left * window_words[t, v, w] / window_size[w]
+            e = i * n_window // stride[a] % size[a]
+            factor = folds.prime[a] ** e
+            left[i] *= folds.prime[a] ** (size[a] - 1 - e)
+            for t in range(plain.shape[0]):
+                if folds.mask[folds.group[a]] >> t & 1 == 1:
+                    plain[t, i] *= factor

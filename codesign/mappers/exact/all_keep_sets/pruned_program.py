@@ -4,16 +4,43 @@ Goes from the MACs outwards and drops a state at a tile as soon as what it has c
 out can add, reach a cap (section D11 in docs/explanation/exact-mapper.md). Most profiles end after a few hundred cells.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from codesign.core.jit import njit
 from codesign.cost.arrays import UNBOUNDED
 from codesign.mappers.exact.all_keep_sets.fill_states import CLOSE, DONE, END, KIND, SOURCE, WHAT, JointProgram
-from codesign.mappers.exact.all_keep_sets.folded_tiles import Folds, fill_folded, fill_windows, shape_tiles
+from codesign.mappers.exact.all_keep_sets.folded_tiles import Folds, fill_plain, fill_windows, shape_tiles
 from codesign.mappers.exact.all_keep_sets.word_prices import price_profile, weigh
 from codesign.mappers.exact.problem.boundary_costs import Hardware
 from codesign.mappers.exact.problem.tables import INF
 from codesign.mapping.nest import FloatArray, IntArray
+
+
+class FoldedTiles(NamedTuple):
+    """The tiles of one profile; see `codesign.mappers.exact.all_keep_sets.folded_tiles` for all of it.
+
+    Attributes:
+        n: N tiles.
+        n_window: W tiles of the windows alone.
+        filled: ``T x L`` 1 where the tables of windows are made.
+        window_words: ``T x L x W`` at least.
+        window_need: ``T x L x W`` at least.
+    """
+
+    n: int
+    n_window: int
+    rest: FloatArray
+    inside: FloatArray
+    exponent: IntArray
+    size: IntArray
+    stride: IntArray
+    plain: FloatArray
+    left: FloatArray
+    filled: IntArray
+    window_words: FloatArray
+    window_need: FloatArray
 
 
 @njit
@@ -63,9 +90,14 @@ def screen_profiles(
     price = np.empty((weight.shape[0], n_tensors, n_levels + 1, n_levels))
     fixed, fewest = np.empty_like(price), np.empty((n_tensors, n_levels + 1))
     total, once = np.empty(price.shape[1:]), np.empty(price.shape[1:])
-    exponent, size, stride = np.empty(folds.leg_dim.shape[0], np.int64), np.empty(n_axes, np.int64), np.empty(n_axes, np.int64)
-    window_room = np.empty((2, n_tensors * n_levels * most_window))
-    room = np.empty((2, n_tensors * n_levels * most))
+    exponent, size, stride = (
+        np.empty(folds.leg_dim.shape[0], np.int64),
+        np.empty(n_axes, np.int64),
+        np.empty(n_axes, np.int64),
+    )
+    window_words = np.empty((n_tensors, n_levels, most_window))
+    window_need, filled = np.empty_like(window_words), np.empty((n_tensors, n_levels), np.int64)
+    plain, left = np.empty((n_tensors, most // most_window)), np.empty(most // most_window)
     table = np.empty((n_states + 1) * most)
     scratch = np.empty(n_states, np.int64)
     rest = np.empty(n_dims)
@@ -76,21 +108,18 @@ def screen_profiles(
         for d in range(n_dims):
             rest[d] = hardware.bounds[d] / inside[0, d]
         n, n_window = shape_tiles(rest, folds, exponent, size, stride)
-        part = n_tensors * n_levels * n_window
-        window_words = window_room[0, :part].reshape(n_tensors, n_levels, n_window)
-        window_need = window_room[1, :part].reshape(n_tensors, n_levels, n_window)
-        fill_windows(rest, inside, folds, exponent, stride, window_words, window_need)
-        part = n_tensors * n_levels * n
-        words = room[0, :part].reshape(n_tensors, n_levels, n)
-        need = room[1, :part].reshape(n_tensors, n_levels, n)
-        fill_folded(rest, inside, folds, size, stride, n_window, window_words, window_need, words, need)
+        fill_plain(folds, size, stride, n_window, plain[:, : n // n_window], left[: n // n_window])
+        filled[:] = 0
+        tiles = FoldedTiles(
+            n, n_window, rest, inside, exponent, size, stride, plain, left, filled, window_words, window_need
+        )
         constant = weight[0] * hardware.macs * hardware.mac_energy
         flags = live[i] if live.shape[0] else scratch
         value, looked = _walk(
-            program, folds, size, stride, total, once, fewest, passes, keeps, words, need, cap[i] - constant, table, flags
+            program, folds, tiles, total, once, fewest, passes, keeps, cap[i] - constant, table, flags
         )
         least[i] = value + constant
-        cells += looked + 4.0 * part
+        cells += looked
     return cells
 
 
@@ -98,21 +127,19 @@ def screen_profiles(
 def _walk(
     program: JointProgram,
     folds: Folds,
-    size: IntArray,
-    stride: IntArray,
+    tiles: FoldedTiles,
     price: FloatArray,
     once: FloatArray,
     fewest: FloatArray,
     passes: IntArray,
     keeps: IntArray,
-    words: FloatArray,
-    need: FloatArray,
     cap: float,
     table: FloatArray,
     live: IntArray,
 ) -> tuple[float, float]:
     """Least value below the cap (else infinite) and cells looked at; `live` marks the states still in play."""
-    n_tensors, n_levels, n = words.shape
+    n_tensors, n_levels = fewest.shape[0], price.shape[2]
+    n, size, stride = tiles.n, tiles.size, tiles.stride
     n_states, n_axes, operations = live.shape[0], size.shape[0], program.operations
     beyond, set_beyond = _least_beyond(program, price, once, fewest, passes, keeps)
     place = np.full(n_states, -1, np.int64)
@@ -157,10 +184,43 @@ def _walk(
             if kind == DONE:
                 best = min(best, table[row + n - 1])
             elif kind == CLOSE:
-                used = _close(program, what, source, row, reached, count, price, once, words, cap, beyond, set_beyond, place, used, table)
+                used = _close(
+                    program,
+                    folds,
+                    tiles,
+                    what,
+                    source,
+                    row,
+                    reached,
+                    count,
+                    price,
+                    once,
+                    cap,
+                    beyond,
+                    set_beyond,
+                    place,
+                    used,
+                    table,
+                )
                 cells += count
             elif kind == END:
-                used = _end(program, folds, c, what, source, row, reached, count, need, cap, beyond, set_beyond, place, used, table)
+                used = _end(
+                    program,
+                    folds,
+                    tiles,
+                    c,
+                    what,
+                    source,
+                    row,
+                    reached,
+                    count,
+                    cap,
+                    beyond,
+                    set_beyond,
+                    place,
+                    used,
+                    table,
+                )
                 cells += count
     return (best if best < cap else INF), cells
 
@@ -200,7 +260,9 @@ def _least_beyond(
             v = program.chain[row, i]
             if v < 0:
                 break
-            outer = program.chain[row, i + 1] if i + 1 < program.chain.shape[1] and program.chain[row, i + 1] >= 0 else p
+            outer = (
+                program.chain[row, i + 1] if i + 1 < program.chain.shape[1] and program.chain[row, i + 1] >= 0 else p
+            )
             cost += price[t, v, outer] * fewest[t, v] + once[t, v, outer]
         waiting[t, row] = min(waiting[t, row], cost)
     return beyond, waiting
@@ -217,23 +279,29 @@ def _beyond(status: IntArray, beyond: FloatArray, waiting: FloatArray) -> float:
 
 @njit
 def _close(
-    program: JointProgram, charge: int, source: int, row: int, reached: IntArray, count: int, price: FloatArray,
-    once: FloatArray, words: FloatArray, cap: float, beyond: FloatArray, waiting: FloatArray, place: IntArray, used: int,
-    table: FloatArray,
+    program: JointProgram, folds: Folds, tiles: FoldedTiles, charge: int, source: int, row: int, reached: IntArray,
+    count: int, price: FloatArray, once: FloatArray, cap: float, beyond: FloatArray, waiting: FloatArray,
+    place: IntArray, used: int, table: FloatArray,
 ) -> int:  # fmt: skip
     """Close a tensor at the tiles reached; returns the number of rows given."""
-    n = words.shape[2]
+    n, n_window = tiles.n, tiles.n_window
     limit = cap - _beyond(program.status[source], beyond, waiting)
     t, held, p = program.charges[charge]
+    levels, fixed = 0, 0.0
+    for i in range(program.chain.shape[1]):
+        v = program.chain[held, i]
+        if v < 0:
+            break
+        levels = i + 1
+        fixed += once[t, v, _parent(program, held, i, p)]
+        _fill(t, v, folds, tiles)
     for k in range(count):
         x = reached[k]
-        value = table[row + x]
-        for i in range(program.chain.shape[1]):
+        value, w, outer = table[row + x] + fixed, x % n_window, x // n_window
+        steps = tiles.plain[t, outer] * tiles.left[outer]
+        for i in range(levels):
             v = program.chain[held, i]
-            if v < 0:
-                break
-            outer = program.chain[held, i + 1] if i + 1 < program.chain.shape[1] and program.chain[held, i + 1] >= 0 else p
-            value += price[t, v, outer] * words[t, v, x] + once[t, v, outer]
+            value += price[t, v, _parent(program, held, i, p)] * steps * tiles.window_words[t, v, w]
         if value < limit:
             used = _room(source, place, used, table, n)
             at = place[source] * n + x
@@ -242,23 +310,48 @@ def _close(
 
 
 @njit
+def _parent(program: JointProgram, held: int, i: int, p: int) -> int:
+    """The level that feeds the i-th level of a set that waits for parent p."""
+    if i + 1 < program.chain.shape[1] and program.chain[held, i + 1] >= 0:
+        return program.chain[held, i + 1]  # type: ignore[no-any-return]
+    return p
+
+
+@njit
+def _fill(t: int, v: int, folds: Folds, tiles: FoldedTiles) -> None:
+    """Make the tables of a tensor at a level if they are not there."""
+    if tiles.filled[t, v] == 0:
+        tiles.filled[t, v] = 1
+        n = tiles.n_window
+        fill_windows(
+            t, v, tiles.rest, tiles.inside, folds, tiles.exponent, tiles.size, tiles.stride,
+            tiles.window_words[t, v, :n], tiles.window_need[t, v, :n],
+        )  # fmt: skip
+
+
+@njit
 def _end(
-    program: JointProgram, folds: Folds, c: int, kept: int, source: int, row: int, reached: IntArray, count: int,
-    need: FloatArray, cap: float, beyond: FloatArray, waiting: FloatArray, place: IntArray, used: int, table: FloatArray,
+    program: JointProgram, folds: Folds, tiles: FoldedTiles, c: int, kept: int, source: int, row: int,
+    reached: IntArray, count: int, cap: float, beyond: FloatArray, waiting: FloatArray, place: IntArray, used: int,
+    table: FloatArray,
 ) -> int:  # fmt: skip
     """End a level at the tiles reached that fit; returns the number of rows given."""
-    n_tensors, _, n = need.shape
+    n_tensors, n, n_window = tiles.filled.shape[0], tiles.n, tiles.n_window
     limit = cap - _beyond(program.status[source], beyond, waiting)
+    limited = kept > 0 and folds.capacity[c] != UNBOUNDED
+    for t in range(n_tensors):
+        if limited and kept >> t & 1 == 1:
+            _fill(t, c, folds, tiles)
     for k in range(count):
         x = reached[k]
         value = table[row + x]
         if not value < limit:
             continue
-        if kept and folds.capacity[c] != UNBOUNDED:
+        if limited:
             taken = 0.0
             for t in range(n_tensors):
                 if kept >> t & 1 == 1:
-                    taken += need[t, c, x] * folds.bits[c, t]
+                    taken += tiles.plain[t, x // n_window] * tiles.window_need[t, c, x % n_window] * folds.bits[c, t]
             if taken > folds.capacity[c]:
                 continue
         used = _room(source, place, used, table, n)

@@ -71,6 +71,11 @@ class Screen:
         return self._places[key][-1]
 
     @cached_property
+    def _used(self) -> tuple[IntArray, ...]:
+        """Of every fan-out, which vectors use the same dimensions."""
+        return tuple(np.unique(v.factors > 1.0, axis=0, return_inverse=True)[1] for v in self.problem.vectors)
+
+    @cached_property
     def _places(self) -> dict[tuple[int, int], tuple[JointProgram, JointProgram, IntArray]]:
         """Results of `_place`."""
         return {}
@@ -94,13 +99,15 @@ class Screen:
 
     def _by_program(self, rows: IntArray) -> Iterator[tuple[JointProgram, IntArray]]:
         """Programs, and which rows each is for."""
+        key = np.zeros(len(rows), np.int64)
+        for m, which in enumerate(self._used):
+            key = key * (int(which.max()) + 1) + which[rows[:, m]]
+        _, given, same = np.unique(key, return_index=True, return_inverse=True)
         first, factors, _ = self.problem.stacked
-        used = (factors > 1.0)[rows + first[:-1]]
-        kinds, which = np.unique(used.reshape(len(rows), -1), axis=0, return_inverse=True)
         programs: dict[int, tuple[JointProgram, list[IntArray]]] = {}
-        for k, kind in enumerate(kinds):
-            program = self.problem.program_of(kind.reshape(used.shape[1:]) + 1.0, False, False)
-            programs.setdefault(id(program), (program, []))[1].append(np.flatnonzero(which == k))
+        for k, i in enumerate(given):
+            program = self.problem.program_of(factors[rows[i] + first[:-1]], False, False)
+            programs.setdefault(id(program), (program, []))[1].append(np.flatnonzero(same == k))
         for program, chosen in programs.values():
             yield program, np.concatenate(chosen)
 
@@ -135,6 +142,7 @@ class Screen:
             np.array(window, np.int64),
             np.array([instance.relevant_mask[group[0]] for group in groups], np.int64),
             np.ascontiguousarray(np.array([problem.free[:, list(group)].max(axis=1) for group in groups], np.int64).T),
+            (instance.plain | ~instance.relevant).all(axis=1).astype(np.int64),
             np.array(leg_dim, np.int64),
             np.array(leg_axis, np.int64),
             problem.coef,

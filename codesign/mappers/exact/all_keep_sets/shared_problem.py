@@ -115,7 +115,9 @@ class JointProblem:
         """``P x (1 + J)`` closed-form bounds of profiles (a vector for each fan-out) on energy and every port's cycles."""
         first, factors, distinct = self.stacked
         out = np.empty((len(rows), 1 + self.n_ports))
-        bound_factors(rows + first[:-1], factors, distinct, self.all_kept.hardware, self.relevant, *self.open_levels, out)
+        bound_factors(
+            rows + first[:-1], factors, distinct, self.all_kept.hardware, self.relevant, *self.open_levels, out
+        )
         return out
 
     def children_of(self, rows: IntArray) -> FloatArray:

@@ -63,7 +63,9 @@ def test_bounds_get_sharper(seed: int) -> None:
             if not np.isfinite(exact):
                 continue
             # a cap changes nothing below it, and leaves nothing from it on; the states it leaves hold the least value
-            assert screen.bound(row[None], weight, np.array([bound * 1.001 + 1e-6]))[0][0] == pytest.approx(bound, rel=1e-12)
+            assert screen.bound(row[None], weight, np.array([bound * 1.001 + 1e-6]))[0][0] == pytest.approx(
+                bound, rel=1e-12
+            )
             assert np.isinf(screen.bound(row[None], weight, np.array([bound * (1 - 1e-9)]))[0][0])
             live = screen.live(row, weight, exact * (1 + 1e-9) + 1e-9, profile.program())
             assert profile.run(weight, None, live) == pytest.approx(exact, rel=1e-12)
