@@ -51,7 +51,7 @@ class Screen:
         program, _ = next(self._by_program(row[None]))
         live = np.empty((1, len(program.level)), np.int64)
         self._run(row[None], program, weight, np.array([cap]), np.empty(1), live)
-        return live[0][self._place(exact, program)]
+        return np.asarray(live[0][self._place(exact, program)])
 
     def _place(self, exact: JointProgram, quick: JointProgram) -> IntArray:
         """``S`` the state of the quick program that each of the exact one is a case of.
@@ -62,10 +62,10 @@ class Screen:
         if key not in self._places:
             where = {state: s for s, state in enumerate(_states(quick))}
             found = []
-            for c, *statuses in _states(exact):
-                while (c, *statuses) not in where:
-                    statuses = [x if t != self.problem.sliding else x[:-1] for t, x in enumerate(statuses)]
-                found.append(where[c, *statuses])
+            for c, statuses in _states(exact):
+                while (c, statuses) not in where:
+                    statuses = tuple(x if t != self.problem.sliding else x[:-1] for t, x in enumerate(statuses))
+                found.append(where[c, statuses])
             # the programs are kept as long as their numbers stand for them
             self._places[key] = exact, quick, np.array(found, np.int64)
         return self._places[key][-1]
@@ -115,11 +115,12 @@ class Screen:
     def folds(self) -> Folds:
         """What the folded tiles share."""
         problem, instance = self.problem, self.problem.instance
-        plain = (instance.plain | ~instance.relevant).all(axis=0)
-        groups = sorted(problem.folds, key=lambda group: not plain[list(group)].all())
+        plain = np.asarray(instance.plain | ~instance.relevant)
+        groups = sorted(problem.folds, key=lambda group: not plain[:, list(group)].all())
         bounds = instance.lattice.bounds
-        prime, group_of, most, leg_dim, leg_axis = [], [], [], [], []
-        window = [int(not plain[list(group)].all()) for group in groups]
+        prime: list[float] = []
+        group_of, most, leg_dim, leg_axis = [list[int]() for _ in range(4)]
+        window = [int(not plain[:, list(group)].all()) for group in groups]
         for g, group in enumerate(groups):
             factors = [prime_factors(bounds[d]) for d in group]
             for p in sorted({p for found in factors for p in found}):
@@ -140,9 +141,9 @@ class Screen:
             np.array(most, np.int64),
             member,
             np.array(window, np.int64),
-            np.array([instance.relevant_mask[group[0]] for group in groups], np.int64),
+            np.array([int(instance.relevant_mask[group[0]]) for group in groups], np.int64),
             np.ascontiguousarray(np.array([problem.free[:, list(group)].max(axis=1) for group in groups], np.int64).T),
-            (instance.plain | ~instance.relevant).all(axis=1).astype(np.int64),
+            plain.all(axis=1).astype(np.int64),
             np.array(leg_dim, np.int64),
             np.array(leg_axis, np.int64),
             problem.coef,
@@ -154,8 +155,8 @@ class Screen:
         )
 
 
-def _states(program: JointProgram) -> Iterator[tuple[int | tuple[int, ...], ...]]:
-    """Level and statuses of every state: the parent, or the tuple of levels that wait."""
+def _states(program: JointProgram) -> Iterator[tuple[int, tuple[tuple[int, ...], ...]]]:
+    """Level and statuses of every state: the levels that wait, or what is no level for the parent."""
     held = [tuple(v for v in row if v >= 0) for row in program.chain.tolist()]
     for c, statuses in zip(program.level.tolist(), program.status.tolist(), strict=True):
-        yield c, *(x if x >= 0 else held[-1 - x] for x in statuses)
+        yield c, tuple((-1 - x,) if x >= 0 else held[-1 - x] for x in statuses)
