@@ -14,7 +14,7 @@ from codesign.mappers.exact.incumbent import Goal, Incumbent
 from codesign.mappers.exact.mesh import has_mesh
 from codesign.mappers.exact.problem.charge_bases import BaseArrays
 from codesign.mappers.exact.problem.instance import Instance, make_instance
-from codesign.mappers.exact.uneven.search import search_places
+from codesign.mappers.exact.uneven.place_search import search_places
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import encode_nest
