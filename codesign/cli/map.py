@@ -113,7 +113,7 @@ def _map_accelforge(
     unread = {
         f: p
         for f, p in given_flags(search).items()
-        if f in ("--evaluations", "--free-bypass", "--option", "--reuse", "--pad")
+        if f in ("--evaluations", "--free-bypass", "--option", "--reuse", "--pad", "--uneven")
     }
     refuse(
         {
@@ -141,7 +141,7 @@ def _map_zigzag(
         raise UserError(
             f"--semantics zigzag needs the mapper salsa, loma or exact, got {search.mapper or DEFAULT_MAPPER!r}"
         )
-    without = ("--imperfect", "--pad", "--free-bypass", "--reuse", *(("--option",) if exact else ()))
+    without = ("--imperfect", "--pad", "--uneven", "--free-bypass", "--reuse", *(("--option",) if exact else ()))
     unread = {f: p for f, p in given_flags(search).items() if f in without}
     given = {**given_flags(sources), **unread, "--timing": timing.event}
     refuse(given, "--semantics zigzag", hint="give ZigZag's files")

@@ -31,6 +31,7 @@ class MapSearch:
         option: Texts NAME=VALUE, the mapper's own options.
         free_bypass: Whether the mapper may bypass levels.
         imperfect: Whether the last iteration of a loop may be shorter.
+        uneven: Whether every tensor may have its own place among a level's loops.
         pad: Whether padded bounds are tried too.
         reuse: Name of the reuse rule.
         semantics: What costs mean.
@@ -58,6 +59,13 @@ class MapSearch:
             "--imperfect",
             help="Let the last iteration of a loop be shorter, and children of a fan-out idle in the last pass "
             "(mappers anneal, random, genetic, exact).",
+        ),
+    ] = False
+    uneven: Annotated[
+        bool,
+        typer.Option(
+            "--uneven",
+            help="Let every tensor of a level have its own place among the loops, proven (mapper exact).",
         ),
     ] = False
     pad: Annotated[
@@ -134,7 +142,12 @@ class MapSearch:
         """
         from codesign.mappers.registry import create
 
-        return create(self.mapper or default, **dict(_named_value(text) for text in self.option or ()))
+        options = dict(_named_value(text) for text in self.option or ())
+        if self.uneven:
+            if (self.mapper or default) != "exact":
+                raise UserError(f"--uneven needs the mapper exact, got {self.mapper or default!r}")
+            options["uneven"] = True
+        return create(self.mapper or default, **options)
 
 
 def _named_value(text: str) -> tuple[str, Any]:

@@ -7,29 +7,24 @@ mostly costs what the bound says. Where it does not (a port slows it down, a cha
 fixed) its keep sets are searched on their own, and the profile goes on without them.
 """
 
-import heapq
 import math
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import product
+from dataclasses import replace
 
 import numpy as np
 
 from codesign.core.goals import Objective
-from codesign.mappers.exact.all_keep_sets.fill_states import Decisions
 from codesign.mappers.exact.all_keep_sets.joint_profile import JointProfile
-from codesign.mappers.exact.all_keep_sets.mirrored_profiles import Mirror
-from codesign.mappers.exact.all_keep_sets.shared_problem import JointProblem, expand
+from codesign.mappers.exact.all_keep_sets.profile_queue import CHAINS, Part, ProfileQueue
+from codesign.mappers.exact.all_keep_sets.shared_problem import expand
 from codesign.mappers.exact.free_keep_sets import FreeKeep
 from codesign.mappers.exact.incumbent import TOLERANCE, Goal, Incumbent, whole_cycles
-from codesign.mappers.exact.one_keep_set.branch_and_bound import bound_values, open_profile, search_profile
+from codesign.mappers.exact.one_keep_set.branch_and_bound import open_profile, search_profile
 from codesign.mappers.exact.one_keep_set.fixed_keep_set import FixedKeep, KeepSets
 from codesign.mappers.exact.one_keep_set.reconstruct import LevelLoops, build_nest
 from codesign.mappers.exact.problem.boundary_states import LevelRules
 from codesign.mappers.exact.problem.instance import Instance
-from codesign.mappers.exact.problem.spatial import options_of
 from codesign.mapping.constraints import Keep
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -39,29 +34,8 @@ _CELLS_A_PROFILE = 20_000
 _WARM = 64
 """Keep sets whose arrays over all tiles stay in memory."""
 
-CHAINS, FOLDED, EXACT = range(3)
-"""How the bound of a part was found: in closed form, by the quick program, or by the exact one."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """Some keep sets of a profile.
-
-    Attributes:
-        row: Vector of every fan-out.
-        stage: How its bound was found.
-        energy: Bound on its energy.
-        cycles: Bound on its cycles.
-        value: Bound on what is minimised.
-        fixed: Decisions taken, as (level, tensor, kept).
-    """
-
-    row: tuple[int, ...]
-    stage: int
-    energy: float
-    cycles: float
-    value: float
-    fixed: tuple[tuple[int, int, bool], ...] = ()
+FOLDED, EXACT = CHAINS + 1, CHAINS + 2
+"""How the bound of a part was found: by the quick program, or by the exact one."""
 
 
 def can_search(instance: Instance, goal: Goal) -> bool:
@@ -82,92 +56,30 @@ class JointSearch:
     """
 
     def __init__(self, free: FreeKeep, best: Incumbent, threads: int = 1) -> None:
-        self.free, self.best, self.threads, instance = free, best, threads, free.instance
-        self.problem = JointProblem(instance, _worth_deciding(instance), free.bases)
+        self.free, self.best, self.threads = free, best, threads
+        self.queue = ProfileQueue(free, best, threads)
+        self.problem = self.queue.problem
         self.energy_only = np.zeros(1 + self.problem.n_ports)
         self.energy_only[0] = 1.0
-        values = free.values(())
-        order = np.flatnonzero(np.isfinite(values))
-        self._coarse = order[np.argsort(values[order], kind="stable")]
-        self._values, self._at = values[self._coarse], 0
-        self._waiting: list[tuple[float, float, int, Part]] = []
-        self._ticket = 0
-        folds = len(self.problem.folds) < instance.n_dims
+        folds = len(self.problem.folds) < free.instance.n_dims
         self._quick = folds and any(Keep.FREE in row for row in self.problem.decisions)
         self._unsearched = math.inf
         self._searched: set[tuple[KeepSets, tuple[int, ...]]] = set()
         self._warm: OrderedDict[KeepSets, FixedKeep] = OrderedDict()
-
-    @property
-    def bound(self) -> float:
-        """Lower bound on everything not searched yet; infinite when nothing is left."""
-        coarse = float(self._values[self._at]) if self._at < len(self._values) else math.inf
-        return min(coarse, self._waiting[0][0]) if self._waiting else coarse
 
     def run(self) -> float:
         """Search; returns a lower bound on what was not searched (infinite if nothing)."""
         best = self.best
         best.ask(at_once=True)
         with ThreadPoolExecutor(self.threads) as pool:
-            while best.beaten_by(self.bound):
+            while best.beaten_by(self.queue.bound):
                 if best.late and best.nest is not None:
-                    return min(self._unsearched, self.bound)
-                parts = self._next_parts()
+                    return min(self._unsearched, self.queue.bound)
+                parts = self.queue.next_parts()
                 bounded = map(self._bounded, parts) if len(parts) == 1 else pool.map(self._bounded, parts)
                 for part, profile, energy in bounded:
                     self._sharpen(part, profile, energy)
         return self._unsearched
-
-    def _next_parts(self) -> list[Part]:
-        """The parts of the least bounds that may win, as many as there are threads; opens the coarse profiles before them."""
-        parts: list[Part] = []
-        while len(parts) < self.threads and not (self.best.late and self.best.nest is not None):
-            coarse = float(self._values[self._at]) if self._at < len(self._values) else math.inf
-            part = self._waiting[0][0] if self._waiting else math.inf
-            if not self.best.beaten_by(min(coarse, part)):
-                break
-            if coarse <= part:
-                self._open(int(self._coarse[self._at]))
-                self._at += 1
-            else:
-                parts.append(heapq.heappop(self._waiting)[-1])
-        return parts
-
-    def _push(self, part: Part) -> None:
-        if self.best.beaten_by(part.value):
-            self._ticket += 1
-            heapq.heappush(self._waiting, (part.value, part.energy, self._ticket, part))
-
-    # ---- closed-form bounds --------------------------------------------------------------------
-
-    def _open(self, coarse: int) -> None:
-        """Bound every profile that a coarse one stands for."""
-        vectors = [self._fine[m][i] for m, i in enumerate(self.free.tables.index[:, coarse])]
-        rows = np.array(list(product(*vectors)), np.int64).reshape(-1, len(vectors))
-        rows = rows[self._mirror.canonical(rows)]
-        if not len(rows):
-            return
-        bounds = self.problem.bounds(rows)
-        children = self.problem.children_of(rows)
-        cycles = np.maximum(bounds[:, 1:].max(axis=1, initial=0.0), self.problem.all_kept.hardware.macs / children)
-        values = bound_values(self.best.goal, bounds[:, 0], cycles)
-        for row, energy, quickest, value in zip(rows, bounds[:, 0], cycles, values, strict=True):
-            if self.best.beaten_by(float(value)):
-                part = Part(tuple(map(int, row)), CHAINS, float(energy), whole_cycles(float(quickest)), float(value))
-                self._push(part)
-
-    @cached_property
-    def _fine(self) -> list[list[IntArray]]:
-        """For every fan-out, the vectors that each of its coarse rows stands for."""
-        found = []
-        for m, vectors in enumerate(self.problem.vectors):
-            alike = self.free.tables.fine_of(m, options_of(self.problem.instance, m, self.problem.kept_inside(m)))
-            found.append([np.flatnonzero(np.isin(vectors.option, options)) for options in alike])
-        return found
-
-    @cached_property
-    def _mirror(self) -> "Mirror":
-        return Mirror(self.problem)
 
     # ---- programs ------------------------------------------------------------------------------
 
@@ -184,7 +96,7 @@ class JointSearch:
         stage = FOLDED if part.stage == CHAINS and self._quick else EXACT
         part = self._valued(replace(part, stage=stage, energy=max(part.energy, energy)))
         if stage == FOLDED:
-            self._push(part)
+            self.queue.push(part)
             return
         restricted = self._restriction(part)
         if self.best.goal.trades and self.problem.n_ports and self.best.beaten_by(part.value):
@@ -267,7 +179,7 @@ class JointSearch:
         for v, row in enumerate(self.problem.decisions):
             for t, decision in enumerate(row):
                 if decision is Keep.FREE and (v, t) not in taken:
-                    self._push(replace(part, stage=FOLDED, fixed=(*decided, (v, t, not keep[v][t]))))
+                    self.queue.push(replace(part, stage=FOLDED, fixed=(*decided, (v, t, not keep[v][t]))))
                     decided = (*decided, (v, t, keep[v][t]))
 
     def _fixed(self, keep: KeepSets) -> FixedKeep:
@@ -300,13 +212,3 @@ def _obeys(loops: LevelLoops, rules: LevelRules) -> bool:
     factors, looped = dict(loops.temporal), [d for d, _ in loops.temporal]
     innermost = [d for d in rules.ordered if d in factors]
     return looped[: len(innermost)] == innermost and all(factors.get(d, 1) == f for d, f in rules.fixed)
-
-
-def _worth_deciding(instance: Instance) -> Decisions:
-    """The decisions of an instance; a level that cannot hold a single element of a tensor does not keep it."""
-    problem = instance.problem
-    fits = problem.element_bits <= problem.capacity_bits[:, None]
-    return tuple(
-        tuple(Keep.NO if k is Keep.FREE and not fits[v, t] else k for t, k in enumerate(row))
-        for v, row in enumerate(instance.decisions)
-    )
