@@ -191,6 +191,7 @@ def _refuse_certificate(search: MapSearch, timing: TimingRequest) -> None:
         raise UserError("--certificate needs --mapper exact: other mappers prove nothing")
     given = {
         "--imperfect": search.imperfect,
+        "--uneven": search.uneven,
         "--pad": search.pad,
         "--timing event": timing.event,
         f"--reuse {search.reuse}": search.reuse != MapSearch.reuse,

@@ -77,7 +77,7 @@ class Bounded:
     def sums(self) -> tuple[tuple[float, Measure], ...]:
         """Energy plus a weight times the cycles of a port, for every port that may bind."""
         energy, floor = self.energy.least, self._floor(0.0)
-        weight = energy / max(floor, 1.0)
+        weight = energy / max(floor, 1.0) if np.isfinite(energy) else 0.0
         return tuple(
             (
                 weight,

@@ -41,8 +41,12 @@ def verify_even(given: EvenCertificate, stop: float) -> Verdict:
                     f"a mapping below {given.value:.12g} exists with the spatial factors {_named(given.space, vectors)}",
                 )
             checked, walked = checked + 1, walked + walks
-    how = f", {walked} of them by walking nests" if walked else ""
-    return Verdict(True, f"{checked} claims hold{how}; closed bounds rule out all other profiles")
+    if not checked:
+        return Verdict(True, "closed bounds rule out every profile; no claim is needed")
+    how = f" ({walked} by walking nests)" if walked else ""
+    return Verdict(
+        True, f"{checked} claim{'s' if checked > 1 else ''} checked{how}; closed bounds rule out all other profiles"
+    )
 
 
 def _nest_fault(given: EvenCertificate) -> str | None:

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from codesign.arch.presets import load_preset
-from codesign.cli.app import app
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
@@ -26,6 +24,7 @@ from codesign.verify.even.profiles import combinations, exact, loose
 from codesign.verify.even.screen import closed_bounds
 from codesign.verify.even.tiles import Program
 from codesign.workloads.layer_string import parse_layer
+from tests.command_line import run
 from tests.oracle.exact_enumeration import enumerate_all
 from tests.oracle.exact_problems import PLAIN, WINDOWS, random_problem
 
@@ -58,7 +57,7 @@ def check_bounds(seed: int, size: int, constrained: bool) -> None:
             plain = []
             for vectors in combinations(space):
                 closed = objective.score(*loose(space, kept, vectors).closed_bound())
-                if closed < least * (1.0 - 1e-9):
+                if closed < least * 1.01:
                     plain.append(vectors)
                 for profile, diagonals in exact(space, kept, vectors):
                     bounded = Bounded(Program(profile, diagonals), objective)
@@ -70,7 +69,7 @@ def check_bounds(seed: int, size: int, constrained: bool) -> None:
                     reached |= bounded.below(least * (1.0 + 1e-9), math.inf) is not None
                     assert bounded.below(least * (1.0 - 1e-9), math.inf) is None
             n, m = objective.energy_exponent, objective.latency_exponent
-            assert sorted(closed_bounds(space, kept, n, m, least * (1.0 - 1e-9))) == sorted(plain)
+            assert sorted(closed_bounds(space, kept, n, m, least * 1.01)) == sorted(plain)
         assert tables <= least * (1.0 + 1e-9)
         assert reached
 
@@ -104,8 +103,8 @@ def test_optimum_is_accepted_and_anything_worse_refused(seed: int) -> None:
 
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
-    """The certificate of a small convolution on Eyeriss, which has claims."""
-    problem = MappingProblem(parse_layer("conv K=4 C=4 P=8 Q=8 R=3 S=3"), load_preset("eyeriss"))
+    """The certificate of a small convolution on Simba, which has claims."""
+    problem = MappingProblem(parse_layer("conv K=8 C=8 P=7 Q=7 R=3 S=3"), load_preset("simba"))
     found = ExactMapper().map(problem, Objective.EDP, budget=Budget(), seed=0)
     assert found.mapping is not None
     made: dict[str, Any] = json.loads(json.dumps(certificate(certify(problem, Objective.EDP, found.mapping))))
@@ -125,11 +124,11 @@ DAMAGE = [
     (lambda d: d["claims"][0]["spatial"].clear(), "no claim covers"),
     (lambda d: d["claims"][0]["keep"].update(DRAM=[]), "no claim covers"),
     (lambda d: d["architecture"]["levels"][0]["energy"].update(read_pj=1.0), "the certificate says"),
-    (lambda d: d["problem"]["bounds"].update(K=8), "the nest"),
+    (lambda d: d["problem"]["bounds"].update(K=16), "the nest"),
     (lambda d: d["nest"].pop(), "the nest"),
     (lambda d: d["nest"][1]["keep"].pop(), "the nest"),
     (lambda d: _first_loops(d)["temporal"].pop(), "the nest"),
-    (lambda d: _first_loops(d)["temporal"].append(["K", 1]), "the nest"),
+    (lambda d: _first_loops(d)["temporal"].append(["K", 2]), "the nest"),
     (lambda d: d.update(objective="energy"), "the certificate says"),
     (
         lambda d: d["constraints"]["levels"].append({"level": "DRAM", "spatial": {"K": 2}}),
@@ -153,7 +152,7 @@ def test_damaged_certificate_is_refused(document: dict[str, Any], damage: Any, r
 def test_whole_certificate_is_accepted(document: dict[str, Any]) -> None:
     verdict = verify(restored(document))
     assert verdict.accepted, verdict.reason
-    assert f"{len(document['claims'])} claims hold" in verdict.reason
+    assert f"{len(document['claims'])} claims checked" in verdict.reason
 
 
 def test_time_limit_refuses_instead_of_believing(document: dict[str, Any]) -> None:
@@ -169,24 +168,26 @@ def test_what_it_does_not_cover_is_named() -> None:
 
 
 def test_command_writes_what_verify_accepts(tmp_path: Path) -> None:
-    path, run = tmp_path / "proof.json", CliRunner()
+    path = tmp_path / "proof.json"
     layer = ["--arch", "gemmini", "--layer", "gemm M=32 N=48 K=16"]
-    made = run.invoke(app, ["map", *layer, "--mapper", "exact", "--certificate", str(path)])
-    assert made.exit_code == 0, made.output
-    accepted = run.invoke(app, ["verify", str(path)])
-    assert accepted.exit_code == 0
-    assert accepted.output.startswith("accepted: ")
+    made = run("map", *layer, "--mapper", "exact", "--certificate", path)
+    assert made.code == 0, made.err
+    accepted = run("verify", path)
+    assert accepted.code == 0
+    assert accepted.out.startswith("accepted: ")
     path.write_text(path.read_text().replace('"capacity_bytes": 262144', '"capacity_bytes": 600', 1))
-    refused = run.invoke(app, ["verify", str(path)])
-    assert refused.exit_code == 1
-    assert refused.output.startswith("refused: ")
+    refused = run("verify", path)
+    assert refused.code == 1
+    assert refused.out.startswith("refused: ")
 
 
 def test_only_a_proof_gets_a_certificate(tmp_path: Path) -> None:
-    path, run = tmp_path / "proof.json", CliRunner()
+    path = tmp_path / "proof.json"
     layer = ["--arch", "gemmini", "--layer", "gemm M=512 N=960 K=640"]
-    made = run.invoke(app, ["map", *layer, "--mapper", "exact", "--evaluations", "1", "--certificate", str(path)])
-    assert made.exit_code == 2
-    assert "the mapping is not proven (gap)" in made.output
+    made = run("map", *layer, "--mapper", "exact", "--evaluations", "1", "--certificate", path)
+    assert made.code == 2
+    assert "the mapping is not proven (gap)" in made.err
     assert not path.exists()
-    assert "needs --mapper exact" in run.invoke(app, ["map", *layer, "--certificate", str(path)]).output
+    assert "needs --mapper exact" in run("map", *layer, "--certificate", path).err
+    for option in ("--imperfect", "--uneven", "--pad"):
+        assert option in run("map", *layer, "--mapper", "exact", option, "--certificate", path).err
