@@ -204,7 +204,7 @@ def _certify(path: Path, problem: "MappingProblem", goal: "Objective", result: "
     from codesign.core.files import write_atomic
     from codesign.core.goals import Proof
     from codesign.verify import certificate
-    from codesign.verify.even.certificate import certify
+    from codesign.verify.even.claims import certify
 
     if result.mapping is None or result.proof is not Proof.OPTIMAL:
         gap = "no mapping was found" if result.mapping is None else f"the mapping is not proven ({result.proof.value})"

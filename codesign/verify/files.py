@@ -8,9 +8,9 @@ from codesign.core.errors import UserError
 from codesign.verify import certificate as uneven
 from codesign.verify.certificate import Certificate
 from codesign.verify.checker import verify_uneven
-from codesign.verify.even import certificate as even
-from codesign.verify.even.certificate import EVEN_RULES, EvenCertificate
+from codesign.verify.even import claims as even
 from codesign.verify.even.check import verify_even
+from codesign.verify.even.claims import EVEN_RULES, EvenCertificate
 from codesign.verify.verdict import Verdict
 
 CERTIFICATE = "codesign certificate 1"

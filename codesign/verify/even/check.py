@@ -7,7 +7,7 @@ from codesign.core.errors import UserError
 from codesign.cost.cost import Infeasible, evaluate
 from codesign.mapping.mapping import Mapping
 from codesign.verify.even.bounds import Bounded
-from codesign.verify.even.certificate import SAME, EvenCertificate, open_profiles
+from codesign.verify.even.claims import SAME, EvenCertificate, open_profiles
 from codesign.verify.even.member import fault
 from codesign.verify.even.problem import Kept, Space, Vector
 from codesign.verify.even.profiles import exact

@@ -18,7 +18,7 @@ from codesign.mappers.random_search import RandomMapper
 from codesign.mapping.constraints import MappingProblem
 from codesign.verify import certificate, restored, verify
 from codesign.verify.even.bounds import Bounded
-from codesign.verify.even.certificate import certify
+from codesign.verify.even.claims import certify
 from codesign.verify.even.problem import make_space
 from codesign.verify.even.profiles import combinations, exact, loose
 from codesign.verify.even.screen import closed_bounds
