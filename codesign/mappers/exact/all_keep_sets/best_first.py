@@ -7,30 +7,25 @@ mostly costs what the bound says. Where it does not (a port slows it down, a cha
 fixed) its keep sets are searched on their own, and the profile goes on without them.
 """
 
-import heapq
 import math
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import product
+from dataclasses import replace
 
 import numpy as np
 
 from codesign.core.goals import Objective
-from codesign.mappers.exact.all_keep_sets.fill_states import Decisions
 from codesign.mappers.exact.all_keep_sets.joint_profile import JointProfile
-from codesign.mappers.exact.all_keep_sets.mirrored_profiles import Mirror
+from codesign.mappers.exact.all_keep_sets.profile_queue import CHAINS, Part, ProfileQueue, Rows
 from codesign.mappers.exact.all_keep_sets.screen import Screen
-from codesign.mappers.exact.all_keep_sets.shared_problem import JointProblem, expand
+from codesign.mappers.exact.all_keep_sets.shared_problem import expand
 from codesign.mappers.exact.free_keep_sets import FreeKeep
 from codesign.mappers.exact.incumbent import TOLERANCE, Goal, Incumbent, whole_cycles
-from codesign.mappers.exact.one_keep_set.branch_and_bound import bound_values, open_profile, search_profile
+from codesign.mappers.exact.one_keep_set.branch_and_bound import open_profile, search_profile
 from codesign.mappers.exact.one_keep_set.fixed_keep_set import FixedKeep, KeepSets
 from codesign.mappers.exact.one_keep_set.reconstruct import LevelLoops, build_nest
 from codesign.mappers.exact.problem.boundary_states import LevelRules
 from codesign.mappers.exact.problem.instance import Instance
-from codesign.mappers.exact.problem.spatial import options_of
 from codesign.mapping.constraints import Keep
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -46,26 +41,8 @@ _WARM = 64
 _BLOCK_FIRST, _BLOCK_LATER = 8, 512
 """Coarse profiles opened at a time: few before there is a good incumbent, then many."""
 
-
-@dataclass(frozen=True)
-class Part:
-    """Some keep sets of a profile.
-
-    Attributes:
-        row: Vector of every fan-out.
-        energy: Bound on its energy.
-        cycles: Bound on its cycles.
-        value: Bound on what is minimised.
-        fixed: Decisions taken, as (level, tensor, kept).
-        found: What the nest keeps that the exact program found; None before it has run.
-    """
-
-    row: tuple[int, ...]
-    energy: float
-    cycles: float
-    value: float
-    fixed: tuple[tuple[int, int, bool], ...] = ()
-    found: KeepSets | None = None
+SCREENED = CHAINS + 1
+"""Stage of a part whose bound the pruned program found."""
 
 
 def can_search(instance: Instance, goal: Goal) -> bool:
@@ -86,129 +63,73 @@ class JointSearch:
     """
 
     def __init__(self, free: FreeKeep, best: Incumbent, threads: int = 1) -> None:
-        self.free, self.best, self.threads, instance = free, best, threads, free.instance
-        self.problem = JointProblem(instance, _worth_deciding(instance), free.bases)
+        self.free, self.best, self.threads = free, best, threads
+        self.queue = ProfileQueue(free, best, threads)
+        self.problem = self.queue.problem
         self.energy_only = np.zeros(1 + self.problem.n_ports)
         self.energy_only[0] = 1.0
-        values = free.values(())
-        order = np.flatnonzero(np.isfinite(values))
-        self._coarse = order[np.argsort(values[order], kind="stable")]
-        self._values, self._at = values[self._coarse], 0
-        self._waiting: list[tuple[float, float, int, Part]] = []
-        self._ticket = 0
         self._screen = Screen(self.problem)
         self._block, self._tried = _BLOCK_FIRST, math.inf
         self._unsearched = math.inf
         self._searched: set[tuple[KeepSets, tuple[int, ...]]] = set()
         self._warm: OrderedDict[KeepSets, FixedKeep] = OrderedDict()
 
-    @property
-    def bound(self) -> float:
-        """Lower bound on everything not searched yet; infinite when nothing is left."""
-        return min(self._coarse_bound, self._waiting[0][0]) if self._waiting else self._coarse_bound
-
     def run(self) -> float:
         """Search; returns a lower bound on what was not searched (infinite if nothing)."""
-        best = self.best
+        best, queue = self.best, self.queue
         best.ask(at_once=True)
         with ThreadPoolExecutor(self.threads) as pool:
-            while best.beaten_by(self.bound):
+            while best.beaten_by(queue.bound):
                 if best.late and best.nest is not None:
-                    return min(self._unsearched, self.bound)
-                if self._coarse_bound <= (self._waiting[0][0] if self._waiting else math.inf):
+                    return min(self._unsearched, queue.bound)
+                if queue.coarse_bound <= queue.least:
                     self._open(pool)
-                    if not self._waiting or self._waiting[0][0] >= self._tried:
+                    if queue.least >= self._tried:
                         continue
-                    self._tried = self._waiting[0][0]  # the best seen yet: likely a better incumbent
-                if self._waiting[0][-1].found is not None:
-                    self._divide(heapq.heappop(self._waiting)[-1])
-                    continue
-                parts = self._next_parts()
-                bounded = map(self._bounded, parts) if len(parts) == 1 else pool.map(self._bounded, parts)
-                for part, profile, live, energy in bounded:
-                    self._sharpen(part, profile, live, energy)
+                    self._tried = queue.least  # the best seen yet: likely a better incumbent
+                self._search(pool)
         return self._unsearched
 
-    @property
-    def _coarse_bound(self) -> float:
-        """Least bound of the coarse profiles not opened yet."""
-        return float(self._values[self._at]) if self._at < len(self._values) else math.inf
-
-    def _next_parts(self) -> list[Part]:
-        """The parts of the least bounds for the exact program, as many as there are threads."""
-        parts: list[Part] = []
-        while self._waiting and len(parts) < self.threads and self._waiting[0][-1].found is None:
-            parts.append(heapq.heappop(self._waiting)[-1])
-        return parts
-
-    def _push(self, part: Part) -> None:
-        if self.best.beaten_by(part.value):
-            self._ticket += 1
-            heapq.heappush(self._waiting, (part.value, part.energy, self._ticket, part))
-
-    # ---- many profiles at a time ---------------------------------------------------------------
-
     def _open(self, pool: ThreadPoolExecutor) -> None:
-        """Bound every profile that the next coarse ones stand for, in closed form and by the pruned program."""
-        stop = self._at + int(np.searchsorted(self._values[self._at : self._at + self._block], self.best.to_beat))
-        chosen: list[tuple[int, ...]] = []
-        for column in self.free.tables.index[:, self._coarse[self._at : stop]].T:
-            chosen.extend(product(*[self._fine[m][i] for m, i in enumerate(column)]))
-        self._at, self._block = stop, _BLOCK_LATER
-        rows = np.array(chosen, np.int64).reshape(-1, self.problem.instance.n_levels)
-        rows = rows[self._mirror.canonical(rows)]
-        bounds = self.problem.bounds(rows)
-        children = self.problem.children_of(rows)
-        cycles = np.maximum(bounds[:, 1:].max(axis=1, initial=0.0), self.problem.all_kept.hardware.macs / children)
-        values = bound_values(self.best.goal, bounds[:, 0], cycles)
-        keep = np.flatnonzero(values < self.best.to_beat)
-        shares = np.array_split(keep, self.threads) if len(keep) >= self.threads else [keep]
-        tasks = [(rows[share], bounds[share, 0], np.ceil(cycles[share] * (1.0 - TOLERANCE))) for share in shares]
-        found = map(self._screened, tasks) if len(tasks) == 1 else pool.map(self._screened, tasks)
-        for share, (parts, cells) in zip(shares, found, strict=True):
+        """Bound the profiles that the next coarse ones stand for, in closed form and by the pruned program."""
+        rows = self.queue.open(self._block)
+        self._block = _BLOCK_LATER
+        shares = [
+            rows.of(share) for share in np.array_split(np.arange(len(rows)), min(self.threads, max(1, len(rows))))
+        ]
+        found = map(self._screened, shares) if len(shares) == 1 else pool.map(self._screened, shares)
+        for share, (left, cells) in zip(shares, found, strict=True):
             self.best.count(_CELLS_BOUNDED * len(share) + cells, 0)
-            for part in parts:
-                self._push(part)
+            self.queue.push_rows(left, SCREENED)
 
-    def _screened(self, task: tuple[IntArray, FloatArray, FloatArray]) -> tuple[list[Part], float]:
+    def _screened(self, rows: Rows) -> tuple[Rows, float]:
         """The profiles that the pruned program leaves, and the cells it looked at; changes nothing else."""
-        rows, energy, cycles = task
-        goal, to_beat, cells = self.best.goal, self.best.to_beat, 0.0
-
-        def sharpen(weight: FloatArray, cap: FloatArray, known: FloatArray) -> None:
-            """Replace the known bounds by sharper ones and leave out what is not below the cap."""
-            nonlocal rows, energy, cycles, cells
-            least, looked = self._screen.bound(rows, weight, cap)
-            cells += looked
-            np.maximum(known, least, out=known)
-            left = np.isfinite(least)
-            rows, energy, cycles = rows[left], energy[left], cycles[left]
-
-        caps = [goal.dearest_useful(c, to_beat) for c in cycles]
-        sharpen(self.energy_only, np.array(caps), energy)
+        goal, to_beat = self.best.goal, self.best.to_beat
+        caps = np.array([goal.dearest_useful(c, to_beat) for c in np.ceil(rows.cycles * (1.0 - TOLERANCE))])
+        least, cells = self._screen.bound(rows.vectors, self.energy_only, caps)
+        rows = Rows(rows.vectors, np.maximum(rows.energy, least), rows.cycles).of(np.flatnonzero(np.isfinite(least)))
         for j in range(self.problem.n_ports if goal.trades else 0):
             weight = np.zeros_like(self.energy_only)
             weight[1 + j] = 1.0
-            caps = [goal.slowest_useful(e, to_beat) for e in energy]
-            sharpen(weight, np.array(caps), cycles)
-        parts = []
-        for row, e, c in zip(rows.tolist(), energy.tolist(), cycles.tolist(), strict=True):
-            c = whole_cycles(c)
-            parts.append(Part(tuple(row), e, c, goal.value(e, c)))
-        return parts, cells
+            caps = np.array([goal.slowest_useful(e, to_beat) for e in rows.energy])
+            least, looked = self._screen.bound(rows.vectors, weight, caps)
+            cells += looked
+            rows = Rows(rows.vectors, rows.energy, np.maximum(rows.cycles, least))
+            rows = rows.of(np.flatnonzero(np.isfinite(least)))
+        return rows, cells
 
-    @cached_property
-    def _fine(self) -> list[list[list[int]]]:
-        """For every fan-out, the vectors that each of its coarse rows stands for."""
-        found = []
-        for m, vectors in enumerate(self.problem.vectors):
-            alike = self.free.tables.fine_of(m, options_of(self.problem.instance, m, self.problem.kept_inside(m)))
-            found.append([np.flatnonzero(np.isin(vectors.option, options)).tolist() for options in alike])
-        return found
-
-    @cached_property
-    def _mirror(self) -> "Mirror":
-        return Mirror(self.problem)
+    def _search(self, pool: ThreadPoolExecutor) -> None:
+        """Take the first parts a step further, as many as there are threads; one that is searched already is divided."""
+        first = self.queue.pop()
+        if first.found is not None:
+            self._divide(first, first.found)
+            return
+        parts = [first]
+        while len(parts) < self.threads and self.best.beaten_by(self.queue.least) and self.queue.first.found is None:
+            parts.append(self.queue.pop())
+        bounded = map(self._bounded, parts) if len(parts) == 1 else pool.map(self._bounded, parts)
+        for part, profile, live, energy in bounded:
+            self._sharpen(part, profile, live, energy)
 
     # ---- programs ------------------------------------------------------------------------------
 
@@ -230,7 +151,7 @@ class JointSearch:
                 self._run(profile, self.energy_only, live, restricted)
         if self.best.beaten_by(part.value):
             keep = self._offer(profile)
-            self._push(replace(part, found=keep))
+            self.queue.push(replace(part, found=keep))
 
     def _run(self, profile: JointProfile, weight: FloatArray, live: IntArray, restricted: FloatArray | None) -> float:
         value = profile.run(weight, restricted, live)
@@ -294,10 +215,8 @@ class JointSearch:
             table[v, (masks >> t & 1) != kept] = np.inf
         return table
 
-    def _divide(self, part: Part) -> None:
+    def _divide(self, part: Part, keep: KeepSets) -> None:
         """Search one keep set of the part; the others go back, split by the first decision in which they differ."""
-        keep = part.found
-        assert keep is not None
         fixed = self._fixed(keep)
         choice = self._choice(fixed, part.row)
         if (keep, tuple(choice)) not in self._searched:  # its options stand for several vectors, all searched at once
@@ -310,7 +229,7 @@ class JointSearch:
         for v, row in enumerate(self.problem.decisions):
             for t, decision in enumerate(row):
                 if decision is Keep.FREE and (v, t) not in taken:
-                    self._push(replace(part, found=None, fixed=(*decided, (v, t, not keep[v][t]))))
+                    self.queue.push(replace(part, found=None, fixed=(*decided, (v, t, not keep[v][t]))))
                     decided = (*decided, (v, t, keep[v][t]))
 
     def _fixed(self, keep: KeepSets) -> FixedKeep:
@@ -343,13 +262,3 @@ def _obeys(loops: LevelLoops, rules: LevelRules) -> bool:
     factors, looped = dict(loops.temporal), [d for d, _ in loops.temporal]
     innermost = [d for d in rules.ordered if d in factors]
     return looped[: len(innermost)] == innermost and all(factors.get(d, 1) == f for d, f in rules.fixed)
-
-
-def _worth_deciding(instance: Instance) -> Decisions:
-    """The decisions of an instance; a level that cannot hold a single element of a tensor does not keep it."""
-    problem = instance.problem
-    fits = problem.element_bits <= problem.capacity_bits[:, None]
-    return tuple(
-        tuple(Keep.NO if k is Keep.FREE and not fits[v, t] else k for t, k in enumerate(row))
-        for v, row in enumerate(instance.decisions)
-    )

@@ -143,7 +143,7 @@ class Screen:
             np.array(window, np.int64),
             np.array([int(instance.relevant_mask[group[0]]) for group in groups], np.int64),
             np.ascontiguousarray(np.array([problem.free[:, list(group)].max(axis=1) for group in groups], np.int64).T),
-            plain.all(axis=1).astype(np.int64),
+            np.array([int(row.all()) for row in plain], np.int64),
             np.array(leg_dim, np.int64),
             np.array(leg_axis, np.int64),
             problem.coef,
