@@ -62,10 +62,13 @@ class PlaceSearch:
             if self.best.late:
                 return min(self._unsearched, self.queue.bound)
             for part in self.queue.next_parts():
-                if part.stage == CHAINS:
-                    self._bound(part)
-                else:
-                    self._sweep(part)
+                try:
+                    if part.stage == CHAINS:
+                        self._bound(part)
+                    else:
+                        self._sweep(part)
+                except OverflowError:
+                    self._unsearched = min(self._unsearched, part.value)
         return self._unsearched
 
     def _places(self, part: Part) -> Places:
