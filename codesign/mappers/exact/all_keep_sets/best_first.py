@@ -1,8 +1,8 @@
 """Free keep sets: profiles in the order of their bounds, each with all its keep sets at once.
 
-A profile here is one vector of spatial factors for each fan-out. Its bound gets sharper in steps, and only the profile
-of the least bound is taken a step further: sums over chains of keeping levels, for all profiles that are alike (bound
-B3) and for the profile itself; a quick program over all keep sets; the exact one. The last one gives a mapping too, which
+A profile here is one vector of spatial factors for each fan-out. Its bound gets sharper in steps: sums over chains of
+keeping levels, for all profiles that are alike (bound B3) and for the profile itself; the pruned program, for a block of
+profiles at a time; then, for the one of the least bound, the exact program. The last one gives a mapping too, which
 mostly costs what the bound says. Where it does not (a port slows it down, a chain was counted on, an order or a factor is
 fixed) its keep sets are searched on their own, and the profile goes on without them.
 """
@@ -16,7 +16,8 @@ import numpy as np
 
 from codesign.core.goals import Objective
 from codesign.mappers.exact.all_keep_sets.joint_profile import JointProfile
-from codesign.mappers.exact.all_keep_sets.profile_queue import CHAINS, Part, ProfileQueue
+from codesign.mappers.exact.all_keep_sets.profile_queue import CHAINS, Part, ProfileQueue, Rows
+from codesign.mappers.exact.all_keep_sets.screen import Screen
 from codesign.mappers.exact.all_keep_sets.shared_problem import expand
 from codesign.mappers.exact.free_keep_sets import FreeKeep
 from codesign.mappers.exact.incumbent import TOLERANCE, Goal, Incumbent, whole_cycles
@@ -31,11 +32,17 @@ from codesign.mapping.nest import FloatArray, IntArray
 _CELLS_A_PROFILE = 20_000
 """Cells of the dynamic program that take as long as making a profile ready."""
 
+_CELLS_BOUNDED = 200
+"""The same of bounding a profile in closed form."""
+
 _WARM = 64
 """Keep sets whose arrays over all tiles stay in memory."""
 
-FOLDED, EXACT = CHAINS + 1, CHAINS + 2
-"""How the bound of a part was found: by the quick program, or by the exact one."""
+_BLOCK_FIRST, _BLOCK_LATER = 8, 512
+"""Coarse profiles opened at a time: few before there is a good incumbent, then many."""
+
+SCREENED = CHAINS + 1
+"""Stage of a part whose bound the pruned program found."""
 
 
 def can_search(instance: Instance, goal: Goal) -> bool:
@@ -61,57 +68,98 @@ class JointSearch:
         self.problem = self.queue.problem
         self.energy_only = np.zeros(1 + self.problem.n_ports)
         self.energy_only[0] = 1.0
-        folds = len(self.problem.folds) < free.instance.n_dims
-        self._quick = folds and any(Keep.FREE in row for row in self.problem.decisions)
+        self._screen = Screen(self.problem)
+        self._block, self._tried = _BLOCK_FIRST, math.inf
         self._unsearched = math.inf
         self._searched: set[tuple[KeepSets, tuple[int, ...]]] = set()
         self._warm: OrderedDict[KeepSets, FixedKeep] = OrderedDict()
 
     def run(self) -> float:
         """Search; returns a lower bound on what was not searched (infinite if nothing)."""
-        best = self.best
+        best, queue = self.best, self.queue
         best.ask(at_once=True)
         with ThreadPoolExecutor(self.threads) as pool:
-            while best.beaten_by(self.queue.bound):
+            while best.beaten_by(queue.bound):
                 if best.late and best.nest is not None:
-                    return min(self._unsearched, self.queue.bound)
-                parts = self.queue.next_parts()
-                bounded = map(self._bounded, parts) if len(parts) == 1 else pool.map(self._bounded, parts)
-                for part, profile, energy in bounded:
-                    self._sharpen(part, profile, energy)
+                    return min(self._unsearched, queue.bound)
+                if queue.coarse_bound <= queue.least:
+                    self._open(pool)
+                    if queue.least >= self._tried:
+                        continue
+                    self._tried = queue.least  # the best seen yet: likely a better incumbent
+                self._search(pool)
         return self._unsearched
+
+    def _open(self, pool: ThreadPoolExecutor) -> None:
+        """Bound the profiles that the next coarse ones stand for, in closed form and by the pruned program."""
+        rows = self.queue.open(self._block)
+        self._block = _BLOCK_LATER
+        shares = [
+            rows.of(share) for share in np.array_split(np.arange(len(rows)), min(self.threads, max(1, len(rows))))
+        ]
+        found = map(self._screened, shares) if len(shares) == 1 else pool.map(self._screened, shares)
+        for share, (left, cells) in zip(shares, found, strict=True):
+            self.best.count(_CELLS_BOUNDED * len(share) + cells, 0)
+            self.queue.push_rows(left, SCREENED)
+
+    def _screened(self, rows: Rows) -> tuple[Rows, float]:
+        """The profiles that the pruned program leaves, and the cells it looked at; changes nothing else."""
+        goal, to_beat = self.best.goal, self.best.to_beat
+        caps = np.array([goal.dearest_useful(c, to_beat) for c in np.ceil(rows.cycles * (1.0 - TOLERANCE))])
+        least, cells = self._screen.bound(rows.vectors, self.energy_only, caps)
+        rows = Rows(rows.vectors, np.maximum(rows.energy, least), rows.cycles).of(np.flatnonzero(np.isfinite(least)))
+        for j in range(self.problem.n_ports if goal.trades else 0):
+            weight = np.zeros_like(self.energy_only)
+            weight[1 + j] = 1.0
+            caps = np.array([goal.slowest_useful(e, to_beat) for e in rows.energy])
+            least, looked = self._screen.bound(rows.vectors, weight, caps)
+            cells += looked
+            rows = Rows(rows.vectors, rows.energy, np.maximum(rows.cycles, least))
+            rows = rows.of(np.flatnonzero(np.isfinite(least)))
+        return rows, cells
+
+    def _search(self, pool: ThreadPoolExecutor) -> None:
+        """Take the first parts a step further, as many as there are threads; one that is searched already is divided."""
+        first = self.queue.pop()
+        if first.found is not None:
+            self._divide(first, first.found)
+            return
+        parts = [first]
+        while len(parts) < self.threads and self.best.beaten_by(self.queue.least) and self.queue.first.found is None:
+            parts.append(self.queue.pop())
+        bounded = map(self._bounded, parts) if len(parts) == 1 else pool.map(self._bounded, parts)
+        for part, profile, live, energy in bounded:
+            self._sharpen(part, profile, live, energy)
 
     # ---- programs ------------------------------------------------------------------------------
 
-    def _bounded(self, part: Part) -> tuple[Part, JointProfile, float]:
-        """A part, its profile with the program of its next step run, and the bound on its energy; changes nothing else."""
+    def _bounded(self, part: Part) -> tuple[Part, JointProfile, IntArray, float]:
+        """A part, its profile, the states that can lead to something better, and the bound on its energy; changes nothing."""
         profile = JointProfile(self.problem, np.array(part.row))
-        if part.stage == CHAINS and self._quick:
-            return part, profile, profile.bound(self.energy_only)
-        return part, profile, profile.run(self.energy_only, self._restriction(part))
+        cap = self.best.goal.dearest_useful(part.cycles, self.best.to_beat)
+        live = self._screen.live(np.array(part.row), self.energy_only, cap, profile.program())
+        return part, profile, live, profile.run(self.energy_only, self._restriction(part), live)
 
-    def _sharpen(self, part: Part, profile: JointProfile, energy: float) -> None:
-        """Take a part one step further, given what `_bounded` found."""
-        self.best.count(_CELLS_A_PROFILE + profile.filled.table.size)
-        stage = FOLDED if part.stage == CHAINS and self._quick else EXACT
-        part = self._valued(replace(part, stage=stage, energy=max(part.energy, energy)))
-        if stage == FOLDED:
-            self.queue.push(part)
-            return
+    def _sharpen(self, part: Part, profile: JointProfile, live: IntArray, energy: float) -> None:
+        """Search a part, given what `_bounded` found."""
+        self._count(profile, live)
+        part = self._valued(replace(part, energy=max(part.energy, energy)))
         restricted = self._restriction(part)
         if self.best.goal.trades and self.problem.n_ports and self.best.beaten_by(part.value):
-            part = self._trade(part, profile, restricted)
+            part = self._trade(part, profile, live, restricted)
             if self.best.beaten_by(part.value):
-                self._run(profile, self.energy_only, restricted)
+                self._run(profile, self.energy_only, live, restricted)
         if self.best.beaten_by(part.value):
             keep = self._offer(profile)
-            if self.best.beaten_by(part.value):
-                self._divide(part, keep)
+            self.queue.push(replace(part, found=keep))
 
-    def _run(self, profile: JointProfile, weight: FloatArray, restricted: FloatArray | None) -> float:
-        value = profile.run(weight, restricted)
-        self.best.count(_CELLS_A_PROFILE + profile.filled.table.size)
+    def _run(self, profile: JointProfile, weight: FloatArray, live: IntArray, restricted: FloatArray | None) -> float:
+        value = profile.run(weight, restricted, live)
+        self._count(profile, live)
         return value
+
+    def _count(self, profile: JointProfile, live: IntArray) -> None:
+        self.best.count(_CELLS_A_PROFILE + float(live.sum()) * profile.exact.lattice.n_tiles)
 
     def _valued(self, part: Part) -> Part:
         return replace(part, value=max(part.value, self.best.goal.value(part.energy, part.cycles)))
@@ -124,13 +172,13 @@ class JointSearch:
             self.best.offer(*build_nest(instance, keep, loops))
         return keep
 
-    def _trade(self, part: Part, profile: JointProfile, restricted: FloatArray | None) -> Part:
+    def _trade(self, part: Part, profile: JointProfile, live: IntArray, restricted: FloatArray | None) -> Part:
         """Bounds on the cycles, and on energy and cycles together (bound B6), over all keep sets of a part."""
         quickest, slowest = part.cycles, -1
         for j in range(self.problem.n_ports):
             weight = np.zeros_like(self.energy_only)
             weight[1 + j] = 1.0
-            cycles = whole_cycles(self._run(profile, weight, restricted))
+            cycles = whole_cycles(self._run(profile, weight, live, restricted))
             if cycles > quickest:
                 quickest, slowest = cycles, j
         part = self._valued(replace(part, cycles=quickest))
@@ -140,7 +188,9 @@ class JointSearch:
             price = self.best.goal.cycle_pj or part.energy / part.cycles
             weight = self.energy_only.copy()
             weight[1 + j] = price
-            both = self._run(profile, weight, restricted) * (1.0 - TOLERANCE)
+            both = self._run(profile, weight, live, restricted) * (1.0 - TOLERANCE)
+            if math.isinf(both):  # nothing of the part can win
+                return replace(part, value=math.inf)
             self._offer(profile)
             if self.best.goal.cycle_pj:
                 part = replace(part, value=max(part.value, both))
@@ -179,7 +229,7 @@ class JointSearch:
         for v, row in enumerate(self.problem.decisions):
             for t, decision in enumerate(row):
                 if decision is Keep.FREE and (v, t) not in taken:
-                    self.queue.push(replace(part, stage=FOLDED, fixed=(*decided, (v, t, not keep[v][t]))))
+                    self.queue.push(replace(part, found=None, fixed=(*decided, (v, t, not keep[v][t]))))
                     decided = (*decided, (v, t, keep[v][t]))
 
     def _fixed(self, keep: KeepSets) -> FixedKeep:
