@@ -18,13 +18,12 @@ from codesign.mappers.exact.uneven.segments import (
     Plain,
     Segment,
     Status,
-    Tensor,
     automaton,
     crossed,
     parents,
     segments,
 )
-from codesign.mappers.exact.uneven.windows import AxisDim, Windows
+from codesign.mappers.exact.uneven.windows import AxisDim, Windows, windows_of
 from codesign.mappers.uneven.kernel import EDP, ENERGY, LATENCY, Array, carry_over, least_to_go, sweep
 from codesign.mappers.uneven.space import lattice_graph
 from codesign.mapping.constraints import Keep
@@ -85,9 +84,12 @@ class Places:
         row: Vector of every fan-out.
         quickest: Cycles that no mapping of the profile can beat.
         counts_energy: Whether energy matters.
+        relaxed: Whether windows slide as well as any can (P14); the values are then lower bounds.
     """
 
-    def __init__(self, problem: JointProblem, row: IntArray, quickest: float, counts_energy: bool) -> None:
+    def __init__(
+        self, problem: JointProblem, row: IntArray, quickest: float, counts_energy: bool, relaxed: bool
+    ) -> None:
         self.problem, self.quickest = problem, quickest
         self.weight = np.ones(1 + problem.n_ports)
         self.weight[0] = float(counts_energy)
@@ -100,7 +102,9 @@ class Places:
         self.lattice = self.profile.exact.lattice
         self.words = self.profile.exact.words
         self.bits: Array = self.words / self.left * problem.instance.problem.element_bits.T[:, :, None]
-        self.tensors = self._tensors()
+        exact = self._tensors()
+        self.moved = self._least_words(exact) if relaxed else self.words
+        self.tensors = tuple(Plain(x.tensor, x.column, x.relevant) for x in exact) if relaxed else exact
         self.machines = self._machines()
 
     @cached_property
@@ -118,10 +122,10 @@ class Places:
             lines.append(tuple(tuple(at[n // p] for p in _primes(n)) for n in sizes))
         return lattice_graph(tuple(lines))
 
-    def _tensors(self) -> tuple[Tensor, ...]:
+    def _tensors(self) -> tuple[Plain | Windows, ...]:
         """What may be done with each tensor."""
         instance = self.problem.instance
-        found: list[Tensor] = []
+        found: list[Plain | Windows] = []
         for t, column in enumerate(zip(*self.problem.decisions, strict=True)):
             relevant = tuple(bool(r) for r in instance.relevant[t])
             if not instance.sliding_axes[t]:
@@ -137,8 +141,25 @@ class Places:
                 (d, sizes) for d, sizes in enumerate(self.lattice.divisors) if not relevant[d] and len(sizes) > 1
             )
             by_segment = tuple(within[s.last] for s in self.segments)
-            found.append(Windows(t, column, relevant, axes, by_segment, tuple(within), others))
+            found.append(windows_of(t, column, relevant, axes, by_segment, tuple(within), others))
         return tuple(found)
+
+    def _least_words(self, tensors: tuple[Plain | Windows, ...]) -> Array:
+        """``T x L x N`` words that enter at least, whatever way windows slide (P14)."""
+        least = self.words.copy()
+        for t, tensor in enumerate(tensors):
+            if not isinstance(tensor, Windows):
+                continue
+            for i, segment in enumerate(self.segments):
+                for v in range(segment.first, segment.last + 1):
+                    for a, axis in enumerate(tensor.axes):
+                        table = np.ones([len(d.sizes) for d in axis])
+                        for entries, share in tensor.least_shares(i, v, a).items():
+                            table[entries] = share
+                        share = table[tuple(self.entries[d.dim] for d in axis)]
+                        least[t, v] = np.minimum(least[t, v], self.words[t, v] * share)
+                    least[t, v] = np.maximum(least[t, v], self.profile.fewest[t, v])
+        return least
 
     def _machines(self) -> tuple[Automaton, ...]:
         """The states of every segment, innermost first."""
@@ -163,6 +184,11 @@ class Places:
     def timed(self) -> int:
         """Charges that are energy or cycles."""
         return 1 + len(self.watch)
+
+    @cached_property
+    def cells(self) -> float:
+        """Work of the bounds, in labels."""
+        return _STATES_AS_LABELS * sum(len(m.states) for m in self.machines) * self.lattice.n_tiles
 
     def _forget(self) -> None:
         for name in ("timed", "sweeps"):
@@ -207,21 +233,30 @@ class Places:
                 elif v in scarce:
                     charge[a, :, self.timed + scarce.index(v) - 1] += bits / capacity[v]
                 charge[a, bits > capacity[v]] = np.inf
-        need = np.zeros((n, len(machine.states)))
-        if scarce:
-            v = scarce[0]
-            for t, k in enumerate(self.problem.decisions[v]):
-                if k is Keep.YES:
-                    to_come = np.array([state[t].parent >= v for state in machine.states], np.float64)
-                    need += self.bits[t, v][:, None] * to_come
-        return words, charge, need
+        return words, charge, self._need(machine, scarce)
+
+    def _need(self, machine: Automaton, scarce: list[int]) -> Array:
+        """``cells x states`` bits still to come at least; infinite where a walk cannot stand with that state."""
+        n, shape = self.lattice.n_tiles, tuple(map(len, machine.statuses))
+        need = np.zeros((n, *shape))
+        for t, statuses in enumerate(machine.statuses):
+            own = np.zeros((n, len(statuses)))
+            for s, status in enumerate(statuses):
+                if scarce and self.problem.decisions[scarce[0]][t] is Keep.YES and status.parent >= scarce[0]:
+                    own[:, s] = self.bits[t, scarce[0]]
+                for d, entry, larger in self.tensors[t].stands(status):
+                    sizes = self.lattice.value[d]
+                    size = self.lattice.divisors[d][entry]
+                    own[(sizes % size != 0) if larger else (sizes != size), s] = np.inf
+            need += own.reshape(n, *[-1 if u == t else 1 for u in range(len(shape))])
+        return need.reshape(n, -1)
 
     def _cost(self, action: Action) -> Array:
         """``N x (1 + ports)`` what an action costs where the walk stands."""
         t, price, fixed = action.tensor, self.profile.price, self.profile.fixed
         total = np.zeros((self.lattice.n_tiles, 1 + self.problem.n_ports))
         for v, p in action.pays:
-            total += self.words[t, v][:, None] * price[:, t, v, p] + fixed[:, t, v, p]
+            total += self.moved[t, v][:, None] * price[:, t, v, p] + fixed[:, t, v, p]
         for v, p, run in action.slides:
             whole, kept = self._window(t, v, run.axis, run.origin, run.travel)
             steps = self.lattice.value[run.dim] / self.lattice.divisors[run.dim][run.origin[run.which]]
@@ -296,7 +331,7 @@ class Places:
 
     def _capacity(self, segment: Segment) -> float:
         scarce = self.contended(segment)
-        return float(self.problem.instance.problem.capacity_bits[scarce[0]]) if scarce else math.inf
+        return float(self.problem.instance.problem.capacity_bits[scarce[0]]) if scarce else LARGEST
 
     @cached_property
     def starts(self) -> tuple[list[tuple[Status, ...]], Array]:
@@ -348,7 +383,7 @@ class Places:
             return None
         start, begin = self._begin()
         steps: list[tuple[tuple[Array, Array, Array, Array], Array]] = []
-        self.spent = _STATES_AS_LABELS * sum(len(m.states) for m in self.machines) * self.lattice.n_tiles
+        self.spent = self.cells
         index = np.arange(len(begin))
         for i, (segment, machine) in enumerate(zip(self.segments, self.machines, strict=True)):
             words, charge, need = tables[i]

@@ -151,6 +151,9 @@ class Tensor(Protocol):
     def mask(self, status: Status) -> tuple[bool, ...]:
         """The loops that may stand next."""
 
+    def stands(self, status: Status) -> tuple[tuple[int, int, bool], ...]:
+        """Where the walk may stand: (dimension, position of its size, whether it may be larger)."""
+
     def moves(self, i: int, segment: Segment, at: Status) -> Iterator[tuple[Action, Status]]:
         """What may be done next in segment `i`, and what is known then."""
 
@@ -166,6 +169,7 @@ class Automaton:
         by_from, by_to: Transitions (from, to, action, action) in two orders.
         actions: What transitions do.
         ends: For each state whether the segment may end with it.
+        statuses: Those of each tensor; states are numbered row by row over them.
     """
 
     states: tuple[tuple[Status, ...], ...]
@@ -175,6 +179,7 @@ class Automaton:
     by_to: Array
     actions: tuple[Action, ...]
     ends: tuple[bool, ...]
+    statuses: tuple[tuple[Status, ...], ...]
 
 
 def segments(parted: tuple[bool, ...], decisions: Decisions) -> tuple[Segment, ...]:
@@ -220,6 +225,10 @@ class Plain:
     def mask(self, status: Status) -> tuple[bool, ...]:
         """The loops that may stand next."""
         return tuple(not (status.left or (status.unpaid and r)) for r in self.relevant)
+
+    def stands(self, status: Status) -> tuple[tuple[int, int, bool], ...]:
+        """Anywhere."""
+        return ()
 
     def moves(self, i: int, segment: Segment, at: Status) -> Iterator[tuple[Action, Status]]:
         """What may be done next in segment `i`, and what is known then."""
@@ -285,6 +294,7 @@ def automaton(
         table[np.argsort(table[:, 1], kind="stable")],
         tuple(actions),
         tuple(all(_may_end(s, segment) for s in state) for state in states),
+        tuple(map(tuple, orders)),
     )
 
 

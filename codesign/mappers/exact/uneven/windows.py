@@ -6,7 +6,7 @@ innermost loop has moved the window (rule R2).
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise, product
 from typing import NamedTuple
 
@@ -96,6 +96,43 @@ class Windows:
             for k in range(len(axis)):
                 for origin in product(*(range(len(d.sizes)) for d in axis)):
                     yield from self._start_run(i, at, a, k, origin)
+
+    def stands(self, status: Status) -> tuple[tuple[int, int, bool], ...]:
+        """Where the walk may stand: (dimension, position of its size, whether it may be larger)."""
+        found = []
+        if status.meeting is not None:
+            found.append((*status.meeting, True))
+        if status.run is not None:
+            for k, (d, entry) in enumerate(self._only(status.run.axis, status.run.origin)):
+                found.append((d, entry, k == status.run.which))
+        else:
+            for chain in status.chains:
+                found += [(d, entry, False) for d, entry in self._only(chain.axis, chain.now)]
+        return tuple(found)
+
+    def least_shares(self, i: int, level: int, a: int) -> dict[Entries, float]:
+        """Of the words that whole tiles would take, what windows leave at least, by the sizes on an axis where a node stands (P14).
+
+        Args:
+            i: The segment of the node.
+            level: Its level.
+            a: The axis.
+        """
+        axis, found = self.axes[a], {}
+        for origin in product(*(range(len(d.sizes)) for d in axis)):
+            extent, least = self._overlap(level, a, origin, 0), 1.0
+            for k, d in enumerate(axis):
+                size = d.sizes[origin[k]]
+                outer = [(e, n) for e, n in enumerate(d.sizes) if n > size and n % size == 0]
+                if outer:
+                    least = min(least, self._travel(i, a, k, origin) / extent)
+                for j in range(i, len(self.inside)):
+                    travel = self._travel(j, a, k, origin)
+                    for e, larger in outer:
+                        saved = self._most(j, a, (*origin[:k], e, *origin[k + 1 :]), travel)
+                        least = min(least, 1.0 - saved * size / larger)
+            found[origin] = least
+        return found
 
     # ---- loops that do not move the window ---------------------------------------------------------
 
@@ -219,3 +256,17 @@ class Windows:
     @cached_property
     def _known(self) -> dict[tuple[int, int, Entries, int], float]:
         return {}
+
+
+@lru_cache(maxsize=4096)
+def windows_of(
+    tensor: int,
+    column: Column,
+    relevant: tuple[bool, ...],
+    axes: tuple[tuple[AxisDim, ...], ...],
+    inside: tuple[tuple[tuple[int, ...], ...], ...],
+    held: tuple[tuple[tuple[int, ...], ...], ...],
+    others: tuple[tuple[int, tuple[int, ...]], ...],
+) -> Windows:
+    """The same value again for profiles that are alike in it, with what it has worked out; arguments as in `Windows`."""
+    return Windows(tensor, column, relevant, axes, inside, held, others)
