@@ -10,6 +10,7 @@ import pytest
 from codesign.arch.architecture import Fanout
 from codesign.core.errors import UserError
 from codesign.core.goals import OBJECTIVES, Budget, Objective, Proof
+from codesign.mappers.imperfect.joint import joint_search
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, LevelConstraints, MappingProblem
 from codesign.workloads.computation import Computation
@@ -31,6 +32,10 @@ NOTATIONS = (
     "O[p] += I[p+r] * W[2*p+r]",
     "O[p+r] += I[p+r] * W[r]",
     "O[p,q] += I[p+q] * W[q+p]",
+    "O[k,p] += I[3*p] * W[k]",
+    "O[k,p] += I[2*p,c] * W[k,c]",
+    "O[p,q] += I[2*p,3*q] * W[q]",
+    "O[p] += I[3*p+r] * W[r]",
 )
 MOST_CHOICES = 4_000_000
 """Factors and orders of a problem that is drawn, at most; most of them come to the same nest."""
@@ -55,7 +60,7 @@ def draw_small(rng: random.Random) -> MappingProblem:
         base, notation = draw(rng), rng.choice(NOTATIONS)
         levels = base.architecture.levels[: rng.choice([2, 3, 3])]
         largest = rng.choice([4, 8, 13, 25, 40] if len(levels) == 2 else [3, 5, 7])
-        dims = sorted(set(notation) & set("mnkpqrs"))
+        dims = sorted(set(notation) & set("cmnkpqrs"))
         computation = Computation.parse(notation, {d: rng.randint(2, largest) for d in dims})
         if len(levels) == 3:  # one fan-out, or too many nests
             wide = rng.choice(levels).name
@@ -88,6 +93,22 @@ def attack_by_enumeration(problem: MappingProblem, objective: Objective, budget:
     assert bound <= least * (1 + 1e-9), (problem, objective, bound, least)
     assert found.proof is not Proof.OPTIMAL or value <= least * (1 + 1e-9)
     return bound / least
+
+
+def test_outer_levels_by_themselves_claim_no_more_than_all_nests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule IB16, used for few profiles too."""
+    monkeypatch.setattr(joint_search, "FEW_OPENED", 0)
+    for seed in range(1000, 1004):
+        rng = random.Random(seed)
+        attack_by_enumeration(draw_small(rng), rng.choice(OBJECTIVES), Budget())
+
+
+@pytest.mark.slow("oracle")
+def test_outer_levels_by_themselves_on_many_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joint_search, "FEW_OPENED", 0)
+    for seed in range(2000, 2150):
+        rng = random.Random(seed)
+        attack_by_enumeration(draw_small(rng), rng.choice(OBJECTIVES), Budget())
 
 
 @pytest.mark.slow("oracle")
