@@ -66,22 +66,39 @@ class Split:
     """Bounds of some designs before sums are taken.
 
     Args:
-        energy_pj: Dynamic, all layers with their counts: ``n``.
-        fixed_pj: The part of it that does not depend on what the array does: ``n``.
         arrays: The different arrays.
-        array_cycles: By layer, of each different array: ``a x layers``.
+        array_pj: Dynamic energy by layer, of each different array: ``a x layers``.
+        array_cycles: Likewise: ``a x layers``.
         array: Which of them a design has: ``n``.
-        dram_cycles: By layer, of each different memory system: ``m x layers``.
+        dram_pj: By layer, of each different memory system: ``m x layers``.
+        dram_cycles: Likewise: ``m x layers``.
         dram: Which of them a design has: ``n``.
+        mac_pj: Of one MAC: ``n``.
+        macs: By layer: ``layers``.
     """
 
-    energy_pj: Floats
-    fixed_pj: Floats
     arrays: Arrays
+    array_pj: Floats
     array_cycles: Floats
     array: Indices
+    dram_pj: Floats
     dram_cycles: Floats
     dram: Indices
+    mac_pj: Floats
+    macs: Floats
+
+    def layers_pj(self, design: int) -> Floats:
+        """Dynamic energy of each layer of a design: ``layers``."""
+        found: Floats = self.array_pj[self.array[design]] + self.dram_pj[self.dram[design]]
+        return np.asarray(found + self.mac_pj[design] * self.macs)
+
+    def energy_pj(self, counts: Floats) -> Floats:
+        """Dynamic energy of all layers: ``n``."""
+        return np.asarray((self.array_pj @ counts)[self.array] + self._fixed_pj(counts))
+
+    def _fixed_pj(self, counts: Floats, at: Indices | slice = slice(None)) -> Floats:
+        """The part of it that does not depend on what the array does."""
+        return np.asarray((self.dram_pj @ counts)[self.dram[at]] + self.mac_pj[at] * float(self.macs @ counts))
 
     def cycles(self, counts: Floats) -> Floats:
         """Cycles of all layers: ``n``."""
@@ -93,7 +110,7 @@ class Split:
         Slopes are in pJ per cycle.
         """
         a = self.arrays
-        return self.fixed_pj[at][:, None] + _supports(
+        return self._fixed_pj(counts, at)[:, None] + _supports(
             self.array[at], self.dram[at], slopes, self.dram_cycles, a.structure, a.prices, a.ports, a.one_port, a.fill_bits,
             a.fill_pj, a.rows, a.start, counts,
         )  # fmt: skip
@@ -105,12 +122,11 @@ class BufferedTables:
 
     Args:
         layers: The computations.
-        counts: How often each occurs: ``layers``.
         dram: Least words across the DRAM interface.
     """
 
-    def __init__(self, layers: Sequence[LayerFacts], counts: Floats, dram: DramTables) -> None:
-        self._layers, self._counts, self._dram = layers, counts, dram
+    def __init__(self, layers: Sequence[LayerFacts], dram: DramTables) -> None:
+        self._layers, self._dram = layers, dram
 
     def bound(self, figures: Figures) -> Split:
         """Bounds of designs of the family (`is_buffered`)."""
@@ -120,12 +136,11 @@ class BufferedTables:
         arrays, array_of = self._arrays(figures, read, capacity)
         energy, cycles = _array_bounds(
             arrays.structure, arrays.prices, arrays.ports, arrays.one_port, arrays.fill_bits, arrays.fill_pj, arrays.rows,
-            arrays.start, self._counts,
+            arrays.start,
         )  # fmt: skip
-        dram_pj = np.array([self._dram_pj(figures.levels[0][d], moved[c], read[c]) for d, c in memory])
-        macs = float(sum(f.macs * n for f, n in zip(self._layers, self._counts, strict=True)))
-        fixed = dram_pj[memory_of] + macs * figures.of_mac(lambda m: m.energy_pj or 0.0)
-        return Split(energy[array_of] + fixed, fixed, arrays, cycles, array_of, dram_cycles, memory_of)
+        dram_pj = np.stack([self._dram_pj(figures.levels[0][d], moved[c], read[c]) for d, c in memory])
+        macs, mac_pj = np.array([f.macs for f in self._layers]), figures.of_mac(lambda m: m.energy_pj or 0.0)
+        return Split(arrays, energy, cycles, array_of, dram_pj, dram_cycles, memory_of, mac_pj, macs)
 
     # ---- DRAM ------------------------------------------------------------------------------------
 
@@ -144,9 +159,8 @@ class BufferedTables:
     def _dram_cycles(self, dram: StorageLevel, moved: Floats, read: Floats) -> Floats:
         return dram_cycles(dram, moved, read, np.array([DramTables.compulsory(f, dram)[1] for f in self._layers]))
 
-    def _dram_pj(self, dram: StorageLevel, moved: Floats, read: Floats) -> float:
-        written = np.array([DramTables.compulsory(f, dram)[1] for f in self._layers])
-        return float((self._counts * dram_pj(dram, moved, read, written)).sum())
+    def _dram_pj(self, dram: StorageLevel, moved: Floats, read: Floats) -> Floats:
+        return dram_pj(dram, moved, read, np.array([DramTables.compulsory(f, dram)[1] for f in self._layers]))
 
     # ---- arrays ----------------------------------------------------------------------------------
 
@@ -273,11 +287,10 @@ def _array_bounds(
     fill_pj: Floats,
     rows: Floats,
     start: Indices,
-    counts: Floats,
 ) -> tuple[Floats, Floats]:
-    """Least energy of all layers and least cycles of each, for every array: ``a`` and ``a x layers``."""
-    n, layers = len(structure), len(counts)
-    energy, cycles = np.zeros(n), np.zeros((n, layers))
+    """Least energy and least cycles of each layer, for every array: ``a x layers`` each."""
+    n, layers = fill_bits.shape
+    energy, cycles = np.zeros((n, layers)), np.zeros((n, layers))
     for a in range(n):
         for k in range(layers):
             fill = fill_bits[a, k]
@@ -289,7 +302,7 @@ def _array_bounds(
                     spent += row[1 + c] * prices[a, c]
                 least_pj = min(least_pj, spent)
                 least_cycles = min(least_cycles, _row_cycles(row, ports[a], one_port[a], fill))
-            energy[a] += counts[k] * (least_pj + fill * fill_pj[a])
+            energy[a, k] = least_pj + fill * fill_pj[a]
             cycles[a, k] = least_cycles
     return energy, cycles
 

@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.arch.architecture import Architecture
+from codesign.arch.architecture import Architecture, Links
 from codesign.bounds.buffered import dram_cycles, dram_pj
 from codesign.bounds.dram import DramTables, keeps
 from codesign.bounds.layer import LayerFacts
@@ -32,16 +32,15 @@ class ChainTables:
         self._cycles: dict[tuple[object, ...], Floats] = {}
         self._least_counts: dict[tuple[object, ...], Floats] = {}
 
-    def bound(self, architecture: Architecture) -> tuple[float, Floats]:
-        """Dynamic energy of all layers, and cycles of each: pJ and ``layers``."""
+    def bound(self, architecture: Architecture) -> tuple[Floats, Floats]:
+        """Dynamic energy in pJ and cycles of each layer: ``layers`` twice."""
         least = self._dram.least(architecture)
         dram = architecture.levels[0]
         written = np.array([DramTables.compulsory(f, dram)[1] for f in self._layers])
         off_chip = dram_pj(dram, least[:, 0], least[:, 1], written)
         on_chip = np.array([self._on_chip_pj(f, architecture) for f in self._layers])
-        energy = float((self._counts * (off_chip + on_chip)).sum())
         cycles = np.maximum(dram_cycles(dram, least[:, 0], least[:, 1], written), self._port_cycles(architecture))
-        return energy, np.maximum(cycles, self._compute_cycles(architecture))
+        return off_chip + on_chip, np.maximum(cycles, self._compute_cycles(architecture))
 
     def _compute_cycles(self, architecture: Architecture) -> Floats:
         mesh = architecture.mesh
@@ -102,7 +101,7 @@ class ChainTables:
                     served = self._served(facts, architecture, k, t) * bits / level.word_bits
                     if tensor.is_output:
                         total[update] += served
-                        total[read] += max(served - words * self._spread_below(facts, architecture, k), 0.0)
+                        total[read] += max(served - words * self._reducing(facts, architecture, k, t), 0.0)
                     else:
                         total[read] += served
                         total[fill] += words
@@ -111,10 +110,22 @@ class ChainTables:
                 else:
                     total[fill] += words
                     total[read] += words
+            for k in range(len(architecture.levels)):
+                total[4 * k + 3] += facts.bits[t] * self._hops(facts, architecture, k, t, k >= max(chain, default=0))
         return total
 
+    def _hops(self, facts: LayerFacts, architecture: Architecture, k: int, tensor: int, streams: bool) -> float:
+        """Hops of words of a tensor over the network below depth k at the least, where each word crosses it once or all `streams` to the MACs."""
+        fanout = architecture.levels[k].fanout
+        if fanout.size == 1 or fanout.links in (Links.MESH, Links.PEER):
+            return 0.0
+        if fanout.links is Links.SYSTOLIC:  # one for each child that takes a copy
+            return self._served(facts, architecture, k + 1, tensor) if streams else float(facts.words[tensor])
+        sent = self._served(facts, architecture, k, tensor) if streams else float(facts.words[tensor])
+        return sent * (fanout.x + fanout.y) / (2.0 if fanout.links is Links.NONE else 1.0)
+
     def _served(self, facts: LayerFacts, architecture: Architecture, k: int, tensor: int) -> float:
-        """Words of a tensor that the innermost memory that keeps it, at depth k, gives to or takes from the MACs at the least."""
+        """Words of a tensor that all instances at depth k give to or take from the MACs at the least, if nothing further in keeps it."""
         fanouts = [level.fanout for level in architecture.levels[k:] if level.fanout.size > 1]
         if not fanouts or all(not f.shares for f in fanouts):
             return facts.macs
@@ -122,6 +133,10 @@ class ChainTables:
         splits = facts.splits(x, y)
         return float((facts.macs / splits[:, 0] * splits[:, 1 + tensor]).min())
 
-    def _spread_below(self, facts: LayerFacts, architecture: Architecture, k: int) -> float:
-        """Instances at depth k that may each be responsible for the same output word, at most."""
-        return float(architecture.instances[k])
+    def _reducing(self, facts: LayerFacts, architecture: Architecture, k: int, tensor: int) -> float:
+        """Instances at depth k that add to the same output word at most: each begins it without an old sum."""
+        fanouts = [level.fanout for level in architecture.levels[:k] if level.fanout.size > 1]
+        if not fanouts:
+            return 1.0
+        splits = facts.splits(math.prod(f.x for f in fanouts), math.prod(f.y for f in fanouts))
+        return float((splits[:, 0] / splits[:, 1 + tensor]).max())

@@ -17,7 +17,7 @@ from codesign.bounds.dram import DramTables
 from codesign.bounds.layer import LayerFacts
 from codesign.bounds.machine_searches import MachineSearches, optimistic
 from codesign.bounds.parts import Figures, Parts, figures_of, projected
-from codesign.bounds.structure import StructureSearches, prices_of, structure_of, with_prices
+from codesign.bounds.structure import prices_of, with_prices
 from codesign.bounds.vector import VectorWork
 from codesign.core.errors import UserError
 from codesign.core.point import PointValue
@@ -40,8 +40,7 @@ SLOPES = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Slopes of the lines that bound trade-offs, in units of a design's own energy over latency."""
 
 WORTH_A_SEARCH = 3
-"""Open designs that must share a whole machine, prices and bandwidths aside, before its least energy is searched: it takes as long as
-evaluating one of them."""
+"""Open machines that must differ in sizes and prices alone, before one that stands for all of them is searched."""
 
 LEFT = 1e-3
 """Share of a machine's energy that layers left out of a search may still add together."""
@@ -49,8 +48,11 @@ LEFT = 1e-3
 PART = 0.1
 """Of the share asked to be proven, that searches of layers may be off by."""
 
-RELATIVES = 256
-"""Designs that one search of a structure stands for at most."""
+EFFORT = 0.05
+"""Of the work of searching all layers, what is done for each machine that the searches say something of, where tables of a family give a bound."""
+
+RELATIVES = 64
+"""Designs beside it that are looked at again after searches for one."""
 
 EVEN_MAPPERS = frozenset({"exact", "genetic", "hybrid", "cosa", "anneal", "random"})
 """Mappers whose mappings the bounds hold for: even ones with perfect factors, every level keeping what it may keep."""
@@ -123,9 +125,8 @@ class DesignBounds:
         self.layers = [LayerFacts(g.computation) for g in groups]
         self.counts = np.array([g.count for g in groups], dtype=np.float64)
         self.dram = DramTables(self.layers)
-        self.buffered = BufferedTables(self.layers, self.counts, self.dram)
+        self.buffered = BufferedTables(self.layers, self.dram)
         self.chain = ChainTables(self.layers, self.counts, self.dram)
-        self.searches = StructureSearches(self.layers, self.counts)
         self.machines = MachineSearches(self.layers, self.counts, self.chain)
         self.vector = VectorWork.of(self._workload)
 
@@ -173,7 +174,7 @@ class DesignBounds:
                 if split is None:
                     energy[at], cycles[at] = self._one_by_one(figures)
                 else:
-                    energy[at], cycles[at] = split.energy_pj, split.cycles(self.counts)
+                    energy[at], cycles[at] = split.energy_pj(self.counts), split.cycles(self.counts)
                 vector_cycles[at], vector_pj[at] = self.vector.on(figures)
                 cycles[at] += vector_cycles[at]
                 energy[at] += vector_pj[at]
@@ -196,7 +197,7 @@ class DesignBounds:
             if machine not in seen:
                 spent, by_layer = self.chain.bound(machine)
                 whole = np.ceil(by_layer * (1.0 - 1e-12) - 1e-6)
-                seen[machine] = spent, float((self.counts * whole).sum())
+                seen[machine] = float(self.counts @ spent), float((self.counts * whole).sum())
             energy[design], cycles[design] = seen[machine]
         return energy, cycles
 
@@ -229,7 +230,7 @@ class BoundTable:
         for k, (figures, _) in enumerate(pieces):
             self._piece[figures.rows] = k
             self._within[figures.rows] = np.arange(len(figures.rows))
-        self._sharp = np.zeros(len(latency_s), dtype=np.int64)
+        self._sharp = np.full(len(latency_s), np.inf)  # the share within which searches are done
 
     exact_metrics = DesignBounds.exact_metrics
 
@@ -339,46 +340,66 @@ class BoundTable:
 
     # ---- sharper bounds --------------------------------------------------------------------------
 
-    def sharpen(self, at: Indices, peers: Indices, within: float = 0.0) -> bool:
-        """Raise the energy bound of designs and of related ones among the peers by exact searches (rule LB8).
+    def sharpen(self, at: int, peers: Indices, within: float = 0.0, enough: Callable[[], bool] = lambda: False) -> bool:
+        """Raise the energy bound of a design and of related ones among the peers by exact searches (rule LB8).
 
         Args:
-            at: Designs to sharpen.
+            at: The design to sharpen.
             peers: Designs still of interest, for which a search should hold too.
             within: What is asked to be proven, as a share: searches of layers need be no closer than a part of it.
+            enough: Whether the bounds of the design are sharp enough as they are.
 
         Returns:
-            Whether anything was searched: False once the sharpest bound is known.
+            Whether anything was done: False once the sharpest bound is known.
         """
-        done = False
-        for design in at[self._sharp[at] == 0]:
-            if self._sharp[design]:
-                continue  # sharpened with another one
-            if self._pieces[int(self._piece[design])][1] is None:
-                self._search_layers(int(design), peers, max(LEFT, PART * within))
-                done = True
-                continue
-            members = self._relatives(int(design), peers[self._sharp[peers] == 0])
-            self._sharp[members] = 1
-            if len(members) >= WORTH_A_SEARCH:  # tables of the family are nearly as sharp
-                self._search(members)
-                done = True
-        return done
+        left = max(LEFT, PART * within)
+        if self._sharp[at] <= left:
+            return False
+        related = self._related(at, peers)
+        machines: dict[Architecture, list[int]] = {}
+        for k in related:
+            architecture = self._architecture(int(k))
+            machines.setdefault(with_prices(architecture, prices_of(architecture)), []).append(int(k))
+        own = next(m for m, designs in machines.items() if at in designs)
+        searches, split = self._model.machines, self._pieces[int(self._piece[at])][1]
+        if split is None and len(machines) >= WORTH_A_SEARCH:
+            for dear in (False, True):
+                searches.search(optimistic(list(machines), dear=dear), 0, left)
+        effort = 1.0 if split is None else min(1.0, EFFORT * len(machines))
+        searches.sharpen_energy(own, self._layers_pj(at), left, effort, lambda pj: self._would_do(at, pj, enough))
+        for machine, designs in machines.items():
+            for k in designs:
+                self._raise(k, float(self._model.counts @ searches.least_pj(machine, self._layers_pj(k))))
+        self._sharp[machines[own]] = left
+        return True
 
-    def _relatives(self, design: int, peers: Indices) -> Indices:
-        """A design and at most `RELATIVES` peers whose machines differ in DRAM, and in prices of the shared memory, at most."""
-        figures, _ = self._pieces[int(self._piece[design])]
-        mine = int(self._within[design])
+    def _layers_pj(self, design: int) -> Floats:
+        """Bounds on the energy of each layer without a search: ``layers``."""
+        split = self._pieces[int(self._piece[design])][1]
+        if split is None:
+            return self._model.chain.bound(self._architecture(design))[0]
+        return split.layers_pj(int(self._within[design]))
+
+    def _would_do(self, design: int, energy_pj: float, enough: Callable[[], bool]) -> bool:
+        """Whether a bound on the energy of a design's layers would be enough."""
+        before = self.dynamic_j[design]
+        self._raise(design, energy_pj)
+        found = enough()
+        self.dynamic_j[design] = before
+        return found
+
+    def _related(self, design: int, peers: Indices) -> Indices:
+        """A design and at most `RELATIVES` peers whose machines its searches may say something of."""
+        figures, split = self._pieces[int(self._piece[design])]
         same = self._alike_arrays(design, peers)
-        at = self._within[same]
-        like = np.ones(len(same), dtype=np.bool_)
-        for depth in range(1, figures.depth):
-            if depth > 1 or figures.instances(1)[mine] > 1:
-                like &= figures.level[depth, at] == figures.level[depth, mine]
-            else:
-                sizes = np.array([v.capacity_bytes or np.inf for v in figures.levels[1]])
-                like &= sizes[figures.level[1, at]] == sizes[figures.level[1, mine]]
-        return np.union1d([design], same[like][:RELATIVES]).astype(np.int64)
+        if split is not None:
+            mine, at = int(self._within[design]), self._within[same]
+            like = np.ones(len(same), dtype=np.bool_)
+            for depth in range(1, figures.depth):
+                sizes = np.array([v.capacity_bytes or np.inf for v in figures.levels[depth]])
+                like &= sizes[figures.level[depth, at]] == sizes[figures.level[depth, mine]]
+            same = same[like]
+        return np.union1d([design], same[:RELATIVES]).astype(np.int64)
 
     def _alike_arrays(self, design: int, peers: Indices) -> Indices:
         """Peers with the arrays of a design, and levels that differ in sizes and prices at most."""
@@ -398,39 +419,6 @@ class BoundTable:
     def _architecture(self, design: int) -> Architecture:
         figures = self._pieces[int(self._piece[design])][0]
         return figures.architecture(int(self._within[design]))
-
-    def _search(self, members: Indices) -> None:
-        """Search a whole machine at the least and the dearest prices of some designs; in between the least energy is concave."""
-        model = self._model
-        machines = [self._architecture(int(design)) for design in members]
-        prices = np.array([prices_of(machine) for machine in machines])
-        chord = model.searches.chord(structure_of(machines[0]), prices.min(axis=0), prices.max(axis=0))
-        for design, machine, own in zip(members, machines, prices, strict=True):
-            energy, left = chord.at(own)
-            rest, _ = model.chain.bound(with_prices(machine, left))
-            self._raise(int(design), energy + rest)
-
-    def _search_layers(self, design: int, peers: Indices, left: float) -> None:
-        """Search the layers of a design's machine, and before it those of one that stands for all related open designs, where they are many.
-
-        Bandwidths do not matter, so designs that differ in them share a machine. The share `left` is what the bound may be low by.
-        """
-        searches = self._model.machines
-        related = np.union1d([design], self._alike_arrays(design, peers)[:RELATIVES]).astype(np.int64)
-        machines: dict[Architecture, list[int]] = {}
-        for k in related:
-            architecture = self._architecture(int(k))
-            machines.setdefault(with_prices(architecture, prices_of(architecture)), []).append(int(k))
-        own = next(m for m, designs in machines.items() if design in designs)
-        if len(machines) >= WORTH_A_SEARCH:
-            for dear in (False, True):
-                searches.search(optimistic(list(machines), dear=dear), 0, left)
-        searches.search(own, 0, left)
-        for machine, designs in machines.items():
-            energy_pj, _ = searches.known(machine)
-            for k in designs:
-                self._raise(k, energy_pj)
-        self._sharp[machines[own]] = 1
 
     def _raise(self, design: int, energy_pj: float) -> None:
         """A bound on the energy of a design's layers, beside the vector operators."""

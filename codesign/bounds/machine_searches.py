@@ -1,7 +1,7 @@
 """What exact searches of single layers show of machines that differ in sizes and prices alone (rules LB8 and LB12)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from codesign.arch.architecture import Architecture, Fanout, Links
 from codesign.bounds.chain import ChainTables
-from codesign.bounds.layer import LayerFacts
+from codesign.bounds.layer import LayerFacts, divisors
 from codesign.bounds.searches import CYCLES, ENERGY, PRODUCT, WEIGHTED, LayerSearches, whole_cycles
 from codesign.bounds.structure import prices_of, with_prices
 
@@ -46,6 +46,8 @@ class MachineSearches:
     def __init__(self, layers: Sequence[LayerFacts], counts: Floats, chain: ChainTables) -> None:
         self._layers, self._counts, self._chain = layers, counts, chain
         self._found: dict[object, list[LayerSearches]] = {}
+        self._work = np.array([work_of(facts) for facts in layers])
+        self._raised = np.ones(len(layers))  # by how much searches raised what was known, at most
 
     def of(self, machine: Architecture) -> list[LayerSearches]:
         """Those of each layer on machines that differ in sizes and prices alone."""
@@ -66,6 +68,42 @@ class MachineSearches:
             energy_pj += count * least_pj
             cycles += count * whole_cycles(least)
         return energy_pj, cycles
+
+    def least_pj(self, machine: Architecture, floors_pj: Floats) -> Floats:
+        """Energy of each layer that no mapping is below, from searches so far and what is known otherwise: ``layers``."""
+        shown = [searches.known(machine, 0.0)[0] for searches in self.of(machine)]
+        return np.asarray(np.maximum(np.array(shown), floors_pj))
+
+    def sharpen_energy(
+        self, machine: Architecture, floors_pj: Floats, tolerance: float, effort: float, enough: Callable[[float], bool]
+    ) -> None:
+        """Search the least energy of layers until the sum of all is enough.
+
+        It ends earlier once the sum cannot become enough, or can rise by the share `tolerance` at most, or the effort is spent. The layer that may raise the sum most for the work of its search is next. How far one may rise is shown by the best mapping known;
+        without a mapping, by how far the layer rose on other machines.
+
+        Args:
+            machine: Any.
+            floors_pj: What is known of each layer otherwise: ``layers``.
+            tolerance: Relative.
+            effort: A share of the work of searching all layers.
+            enough: Whether a sum in pJ is.
+        """
+        layers, known = self.of(machine), self.least_pj(machine, floors_pj)
+        guess = known * np.where(self._raised > 1.0, self._raised, _RISE)
+        best = np.array([min((e for e, _ in s.scores(machine)), default=math.inf) for s in layers])
+        slack = self._counts * np.maximum(np.where(np.isfinite(best), best, guess) - known, 0.0)
+        left = effort * float(self._work.sum())
+        while True:
+            total, more = float(self._counts @ known), float(slack.sum())
+            if more <= tolerance * total or left <= 0.0 or enough(total) or not enough(total + more):
+                return
+            k = int(np.argmax(slack / self._work))
+            left -= float(self._work[k])
+            layers[k].search(ENERGY, machine, 0.0, _OFF * tolerance)
+            shown = max(layers[k].known(machine, 0.0)[0], known[k])
+            self._raised[k] = max(self._raised[k], shown / known[k]) if math.isfinite(shown) else self._raised[k]
+            known[k], slack[k] = shown, 0.0
 
     def known_product(self, machine: Architecture, beside: Beside) -> float:
         """Energy times cycles of all layers and what comes on top of them, that no choice of mappings is below (rule LB14)."""
@@ -139,6 +177,12 @@ class MachineSearches:
 
 _OFF = 0.25
 """Of the share that a sum may be below what is known, that the search of one layer may end early by."""
+
+_RISE = 1.3
+"""How far a search is taken to raise a layer, before one has shown it."""
+
+_WINDOW = 6
+"""Work of a search of a layer with a window, over that of one without."""
 
 _SEARCHES = 4
 """Searches of a layer on one machine at most: of its product, its weighted sum, its energy and its cycles."""
@@ -216,6 +260,12 @@ def _next_search(tried: set[int], point_pj: float, known: Floats, scores: Sequen
     _, best_pj = min(((e * c, e) for e, c in scores), default=(math.inf, math.inf))
     first = ENERGY if point_pj < best_pj or known[1] <= 0.0 else CYCLES
     return first if first not in tried else ENERGY + CYCLES - first
+
+
+def work_of(facts: LayerFacts) -> float:
+    """About the work of a search of a layer, in some unit: the tiles there are; windows make it several times as much."""
+    tiles = math.prod(len(divisors(size)) for size in facts.computation.sizes.values())
+    return float(tiles * (_WINDOW if facts.spread.sliding else 1))
 
 
 def optimistic(machines: Sequence[Architecture], *, dear: bool = False) -> Architecture:

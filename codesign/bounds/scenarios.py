@@ -1,6 +1,6 @@
 """Bounds of a worst case over several scenarios: the largest of their bounds, for the worst of several figures is at least each one's bound."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import final
 
@@ -70,9 +70,9 @@ class ScenarioTable:
         numbers = np.stack([t.alike() for t in self._tables], axis=1)
         return np.asarray(np.unique(numbers, axis=0, return_inverse=True)[1], dtype=np.int64).reshape(-1)
 
-    def sharpen(self, at: Indices, peers: Indices, within: float = 0.0) -> bool:
-        """Raise the bounds of some designs in every scenario; False once nothing is left to do."""
-        sharpened = [t.sharpen(at, peers, within) for t in self._tables]
+    def sharpen(self, at: int, peers: Indices, within: float = 0.0, enough: Callable[[], bool] = lambda: False) -> bool:
+        """Raise the bounds of a design in every scenario; False once nothing is left to do."""
+        sharpened = [t.sharpen(at, peers, within, enough) for t in self._tables]
         return any(sharpened)
 
 

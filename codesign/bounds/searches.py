@@ -168,7 +168,7 @@ def between(searched: Floats, energies: Floats, prices: Floats, counts: Floats) 
     """The most that one search, or a mixture of two, shows of the least energy at some prices (rule LB8).
 
     The least energy is concave and homogeneous in prices: at a mixture of two searched vectors it is at least the mixture of what was found, and
-    what is left of the prices costs at least the least accesses.
+    what is left of the prices costs at least the least accesses. At no prices at all it is nothing, which counts as one more search.
 
     Args:
         searched: Prices of the searches: ``n x p``.
@@ -183,6 +183,7 @@ def between(searched: Floats, energies: Floats, prices: Floats, counts: Floats) 
     if len(energies) > NEAREST:
         nearest = np.argsort(np.abs(prices - searched) @ counts, kind="stable")[:NEAREST]
         searched, energies = searched[nearest], energies[nearest]
+    searched, energies = np.concatenate([searched, np.zeros((1, len(prices)))]), np.append(energies, 0.0)
     slack = prices - searched
     margin = energies - searched @ counts  # what a search adds to the least accesses
     alone = (slack >= 0.0).all(axis=1)

@@ -31,6 +31,7 @@ class MapSearch:
         option: Texts NAME=VALUE, the mapper's own options.
         free_bypass: Whether the mapper may bypass levels.
         imperfect: Whether the last iteration of a loop may be shorter.
+        uneven: Whether every tensor may have its own place among a level's loops.
         pad: Whether padded bounds are tried too.
         reuse: Name of the reuse rule.
         semantics: What costs mean.
@@ -60,6 +61,13 @@ class MapSearch:
             "(mappers anneal, random, genetic, exact).",
         ),
     ] = False
+    uneven: Annotated[
+        bool,
+        typer.Option(
+            "--uneven",
+            help="Let every tensor of a level have its own place among the loops, proven (mapper exact).",
+        ),
+    ] = False
     pad: Annotated[
         bool,
         typer.Option("--pad", help="Try bounds padded to sizes that divide better, too; padded work counts as work."),
@@ -75,7 +83,7 @@ class MapSearch:
     ] = TIMELOOP
     certificate: Annotated[
         Path | None,
-        typer.Option(help="With --semantics accelforge: write what `codesign verify` needs to check the optimum."),
+        typer.Option(help="Write what `codesign verify` needs to check the optimum to this file (--mapper exact)."),
     ] = None
     candidates: Annotated[
         int,
@@ -92,8 +100,8 @@ class MapSearch:
         known = (TIMELOOP, ZIGZAG, ACCELFORGE)
         if self.semantics not in known:
             raise unknown_name("semantics", self.semantics, known)
-        if self.certificate is not None and self.semantics != ACCELFORGE:
-            raise UserError("--certificate needs --semantics accelforge")
+        if self.certificate is not None and self.semantics == ZIGZAG:
+            raise UserError("--certificate does not cover --semantics zigzag", hint="leave one of them out")
         parse_reuse(self.reuse)
 
     @property
@@ -134,7 +142,12 @@ class MapSearch:
         """
         from codesign.mappers.registry import create
 
-        return create(self.mapper or default, **dict(_named_value(text) for text in self.option or ()))
+        options = dict(_named_value(text) for text in self.option or ())
+        if self.uneven:
+            if (self.mapper or default) != "exact":
+                raise UserError(f"--uneven needs the mapper exact, got {self.mapper or default!r}")
+            options["uneven"] = True
+        return create(self.mapper or default, **options)
 
 
 def _named_value(text: str) -> tuple[str, Any]:

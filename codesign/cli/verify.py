@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
 
         For example:
 
-        codesign map arch.yaml workload.yaml --semantics accelforge --objective energy --certificate proof.json
+        codesign map --arch eyeriss --layer "gemm M=64 N=64 K=64" --mapper exact --certificate proof.json
 
         codesign verify proof.json
         """

@@ -1,6 +1,6 @@
 """What an optimiser may be told of designs beforehand: bounds that no evaluation can fall below."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, final
 
 import numpy as np
@@ -23,10 +23,10 @@ class BoundedDesigns(Protocol):
     def alike(self) -> Indices:
         """Equal numbers for designs that are shown to be evaluated alike, metric for metric: ``n``."""
 
-    def sharpen(self, at: Indices, peers: Indices, within: float = 0.0) -> bool:
-        """Raise the bounds of some designs, perhaps of related peers too; False once nothing is left to do.
+    def sharpen(self, at: int, peers: Indices, within: float = 0.0, enough: Callable[[], bool] = lambda: False) -> bool:
+        """Raise the bounds of a design, perhaps of related peers too; False once nothing is left to do.
 
-        They may stay lower than they could be by a part of the share `within`.
+        They may stay lower than they could be by a part of the share `within`, or once they are `enough`.
         """
 
 
@@ -57,7 +57,7 @@ class PlainBounds:
         """See `BoundedDesigns`: every design is its own kind."""
         return np.arange(len(self._indices))
 
-    def sharpen(self, at: Indices, peers: Indices, within: float = 0.0) -> bool:
+    def sharpen(self, at: int, peers: Indices, within: float = 0.0, enough: Callable[[], bool] = lambda: False) -> bool:
         """See `BoundedDesigns`: there is nothing sharper."""
         return False
 

@@ -52,8 +52,7 @@ class Exact:
         problem: What is searched; with bounds, or in a space that gives bounds. Without, or for an objective that has none, designs are
             proposed by black-box `mobo`, and `certificate` says why nothing is proven.
         epsilon: Designs that are no more than this share better than an evaluated one are not evaluated.
-        sharpen: Whether bounds may be sharpened at a price before a design is evaluated; in spaces of at most `STEPPED` designs, where
-            one search serves a large share of them.
+        sharpen: Whether bounds may be sharpened at a price before a design is evaluated.
     """
 
     problem: Problem
@@ -156,13 +155,13 @@ class FrontProof:
     """
 
     def __init__(self, problem: Problem, epsilon: float, sharpen: bool) -> None:
-        self._problem, self._epsilon, self._sharpening = problem, epsilon, sharpen
+        self._problem, self._epsilon = problem, epsilon
         bounds = bounds_for(problem.space, problem.bounds)
         assert bounds is not None
         self._rows = problem.space.enumerate(LISTED)
         self._codes = self._code(self._rows)
         self._designs: BoundedDesigns = designs_of(bounds, self._rows)
-        self._sharpening = sharpen and len(self._rows) <= STEPPED
+        self._sharpening = sharpen
         self._alike = self._designs.alike()
         self._metrics = problem.objectives
         self._limits = {c.metric: c.bound for c in problem.constraints if c.upper}
@@ -311,12 +310,17 @@ class FrontProof:
         return True
 
     def _sharpened(self, at: int, alive: Bools, epsilon: float) -> bool:
-        """Sharpen a design's bound, with those of related open ones, if that is still possible."""
+        """Sharpen a design's bound, with those of related open ones, if that may settle it."""
+        if not len(self._front) or not self._may_be_settled(at, epsilon):
+            return False
         peers = np.flatnonzero(alive)
-        loose = float(np.exp(min(2.0 * np.max(np.mean(self._ratios, axis=0)), 100.0))) if self._ratios else 1.0
-        if self._factor[at] > (1.0 + epsilon) * loose:
-            return False  # no sharper bound can be expected to settle it
-        if not len(self._front) or not self._designs.sharpen(np.array([at]), peers, epsilon):
+        one, goal = np.array([at]), (1.0 + epsilon) * (1.0 + TIES)
+
+        def enough() -> bool:
+            fresh = np.maximum(self._designs.values(self._metrics, one), _LEAST)
+            return bool((self._front <= goal * fresh).all(axis=1).any())
+
+        if not self._designs.sharpen(at, peers, epsilon, enough):
             return False
         fresh = np.maximum(self._designs.values(self._metrics, peers), _LEAST)
         raised = (fresh > self._bounds[peers]).any(axis=1)
@@ -326,6 +330,13 @@ class FrontProof:
         factors = (self._front[None] / fresh[raised][:, None]).max(axis=2).min(axis=1)
         self._factor[moved] = factors
         return True
+
+    def _may_be_settled(self, at: int, epsilon: float) -> bool:
+        """Whether sharper bounds can be expected to settle a design."""
+        if len(self._rows) > STEPPED:  # what it is expected to be is settled
+            return bool((self._front <= (1.0 + epsilon) * self._expected(np.array([at]))).all(axis=1).any())
+        loose = float(np.exp(min(2.0 * np.max(np.mean(self._ratios, axis=0)), 100.0))) if self._ratios else 1.0
+        return bool(self._factor[at] <= (1.0 + epsilon) * loose)
 
     # ---- what is shown ---------------------------------------------------------------------------
 

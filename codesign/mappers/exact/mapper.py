@@ -31,7 +31,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class ExactMapper:
-    """Minimises over all even mappings with perfect factors: tilings, loop orders, spatial choices, free bypasses.
+    """Minimises over all mappings with perfect factors: tilings, loop orders, spatial choices, free bypasses; even ones by default.
 
     The method and its proof are in docs/explanation/exact-mapper.md. `proof` is OPTIMAL when the search ended, GAP
     with the proven distance when time or effort ran out. Nothing is random: the seed is not used.
@@ -44,6 +44,7 @@ class ExactMapper:
         annealed: Whether a search that takes long is helped by annealing.
         tolerance: Relative; the search ends when nothing can be better by more than this. The gap says so.
         cycle_pj: With objective energy: what every cycle counts beside it; the gap is that of the sum.
+        uneven: Whether every tensor may have its own place among a level's loops (docs/explanation/uneven-places.md).
     """
 
     effort: float | None = None
@@ -52,6 +53,7 @@ class ExactMapper:
     annealed: bool = field(default=True, metadata={"recorded": False})
     tolerance: float = field(default=0.0, metadata={"recorded": False})
     cycle_pj: float = field(default=0.0, metadata={"recorded": False})
+    uneven: bool = False
     name: ClassVar[str] = "exact"
 
     def __post_init__(self) -> None:
@@ -63,6 +65,8 @@ class ExactMapper:
             raise UserError(f"tolerance must be at least 0 and below 1, got {self.tolerance}")
         if self.cycle_pj < 0.0:
             raise UserError(f"cycle_pj must be at least 0, got {self.cycle_pj}")
+        if self.uneven and (self.cycle_pj or self.tolerance):
+            raise UserError("uneven search takes neither cycle_pj nor tolerance")
 
     def map(
         self,
@@ -79,6 +83,14 @@ class ExactMapper:
             raise UserError(
                 "the exact mapper does not search under reuse rule 'whole'", hint="use anneal, genetic or random"
             )
+        if self.uneven:
+            from codesign.mappers.exact.uneven.mapper import map_uneven
+
+            return map_uneven(
+                lambda left: replace(self, uneven=False).map(problem, objective, budget=left, seed=seed, reuse=reuse),
+                to_result, problem, objective, effort=math.inf if self.effort is None else self.effort,
+                budget=budget, seed=seed, reuse=reuse,
+            )  # fmt: skip
         if self.cycle_pj:
             self._refuse_weight(problem)
         if problem.imperfect:

@@ -80,20 +80,20 @@ def best_energy(layer: UnrolledLayer, limit: float = math.inf) -> AllocatedOrder
     sizes, strides, first, link_in, inwards, link_out, outwards = lattice.graph
     capacity = float(lattice.arrays.capacity[lattice.shared[0]]) * SLACK if lattice.shared else math.inf
     kinds = states.charge.shape[2]
-    after = np.full((lattice.cells, kinds), np.inf)
-    after[-1] = 0.0
+    after = np.full((lattice.cells, len(states.mask), kinds), np.inf)
+    after[-1, -1] = 0.0
     to_go = least_to_go(
         sizes, strides, first, link_out, outwards, states.mask, states.by_from, states.words, states.charge, states.need,
         capacity, after,
     )  # fmt: skip
-    start = np.ones(lattice.cells + 1, np.int64)
+    start = np.ones(lattice.cells * len(states.mask) + 1, np.int64)
     start[0] = 0
     begin = np.zeros((1, 1 + kinds))
     begin[0, 1] = lattice.fixed
     highest = min(limit * (1 + _TOLERANCE), float(np.finfo(np.float64).max))
     offsets, labels, parent, action = sweep(
         sizes, strides, first, link_in, inwards, states.mask, states.by_to, states.words, states.charge, states.need,
-        capacity, start, begin, to_go, 0.0, 0.0, SLACK, ENERGY, 0.0, highest,
+        capacity, start, begin, to_go, kinds, 0.0, 0.0, SLACK, ENERGY, 0.0, highest,
     )  # fmt: skip
     if offsets[-1] == offsets[-2]:
         return None

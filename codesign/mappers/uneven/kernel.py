@@ -14,6 +14,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 ENERGY, LATENCY, EDP = 0, 1, 2
 
+FULL = 1.0 + 1e-12
+"""A share of a memory's capacity, with the rounding of sums."""
+
 
 @njit_plain
 def value_of(mode: int, energy: float, seconds: float, leak: float) -> float:
@@ -51,13 +54,13 @@ def least_to_go(
         charge: ``nodes x cells x charges``.
         need: ``cells x states``: bits that the nodes not placed yet will take at least, as tiles only grow outwards.
         capacity: Bits of the level.
-        after: ``cells x charges``: what comes after all nodes of this level are placed.
+        after: ``cells x states x charges``: what comes after the level where it may end, infinite elsewhere.
 
     Returns:
         ``cells x states x charges``.
     """
     n_dims, n_states = sizes.size, mask.shape[0]
-    cells, kinds = after.shape
+    cells, _, kinds = after.shape
     to_go = np.full((cells, n_states, kinds), np.inf)
     entry = sizes - 1
     starts = np.searchsorted(rows[:, 0], np.arange(n_states + 1))
@@ -65,8 +68,7 @@ def least_to_go(
         for state in range(n_states - 1, -1, -1):
             if need[cell, state] > capacity:
                 continue
-            if state == n_states - 1:
-                to_go[cell, state] = after[cell]
+            to_go[cell, state] = after[cell, state]
             for d in range(n_dims):
                 if mask[state, d]:
                     at = first[d] + entry[d]
@@ -110,6 +112,7 @@ def _may_win(
     row: Array,
     to_go: Array,
     kinds: int,
+    timed: int,
     floor: float,
     behind: float,
     slowest: float,
@@ -117,9 +120,12 @@ def _may_win(
     leak: float,
     limit: float,
 ) -> bool:
+    for c in range(timed, kinds):
+        if row[c + 1] + to_go[c] > FULL:
+            return False
     energy = row[1] + to_go[0]
     seconds = floor
-    for c in range(1, kinds):
+    for c in range(1, timed):
         seconds = max(seconds, row[c + 1] + to_go[c])
     return seconds <= slowest and value_of(mode, energy, seconds + behind, leak) <= limit
 
@@ -155,6 +161,7 @@ def sweep(
     start: Array,
     begin: Array,
     to_go: Array,
+    timed: int,
     floor: float,
     behind: float,
     slowest: float,
@@ -165,9 +172,10 @@ def sweep(
     """All labels of one level that may still lead to a value of at most `limit` (U10, U12).
 
     Args:
-        start: ``cells + 1``: the labels a cell starts with in state 0 are ``begin[start[cell]:start[cell + 1]]``, ordered by bits.
+        start: ``cells * states + 1``: cell and state n = cell * states + state start with ``begin[start[n]:start[n + 1]]``, ordered by bits.
         begin: ``labels x (1 + charges)``.
         to_go: From `least_to_go`.
+        timed: Charges that are energy and seconds; the others are shares of further capacities, which stay below 1.
         floor: Seconds no mapping of the profile can beat.
         behind: Seconds that other operators add.
         slowest: Seconds no mapping may exceed.
@@ -194,19 +202,21 @@ def sweep(
         for state in range(n_states):
             now, k = 0, 0
             if to_go[cell, state, 0] < np.inf:
-                if state == 0:
-                    while start[cell + 1] - start[cell] > space:
-                        space *= 2
-                        temp, origin, how = (
-                            np.empty((2, space, width)),
-                            np.empty((2, space), np.int64),
-                            np.empty((2, space), np.int32),
-                        )
-                    for i in range(start[cell], start[cell + 1]):
-                        if not _may_win(begin[i], to_go[cell, 0], kinds, floor, behind, slowest, mode, leak, limit):
-                            continue
-                        temp[0, k], origin[0, k], how[0, k] = begin[i], -1 - i, -1
-                        k += 1
+                at = cell * n_states + state
+                while start[at + 1] - start[at] > space:
+                    space *= 2
+                    temp, origin, how = (
+                        np.empty((2, space, width)),
+                        np.empty((2, space), np.int64),
+                        np.empty((2, space), np.int32),
+                    )
+                for i in range(start[at], start[at + 1]):
+                    if not _may_win(
+                        begin[i], to_go[cell, state], kinds, timed, floor, behind, slowest, mode, leak, limit
+                    ):
+                        continue
+                    temp[0, k], origin[0, k], how[0, k] = begin[i], -1 - i, -1
+                    k += 1
                 for q in range(n_dims + starts[state + 1] - starts[state]):
                     if q < n_dims:
                         if not mask[state, q]:
@@ -254,7 +264,7 @@ def sweep(
                             good = not _dominated(temp[new], m, row, kinds)
                             if good and taken:
                                 good = _may_win(
-                                    row, to_go[cell, state], kinds, floor, behind, slowest, mode, leak, limit
+                                    row, to_go[cell, state], kinds, timed, floor, behind, slowest, mode, leak, limit
                                 )
                             if good:
                                 temp[new, m] = row
@@ -287,40 +297,44 @@ def sweep(
 
 
 @njit
-def carry_over(offsets: Array, labels: Array, n_states: int, cells: int, allowed: Array) -> tuple[Array, Array, Array]:
-    """The labels with every node placed as the start of the next level out: no bits yet, undominated charges, ordered.
+def carry_over(
+    offsets: Array, labels: Array, n_states: int, timed: int, source: Array, allowed: Array
+) -> tuple[Array, Array, Array]:
+    """The labels of the states where a level may end, as the start of the next level out: no bits yet, undominated, ordered.
 
     Args:
         offsets, labels: From `sweep`.
-        n_states, cells: Of that sweep.
+        n_states: Of that sweep.
+        timed: Charges that go on; shares of the level's capacities end with it.
+        source: For each state of the next level the state of that sweep it goes on from, -1 none.
         allowed: Cells from which the next level can be reached.
 
     Returns:
-        ``cells + 1`` offsets; the labels; the label of `sweep` that each was.
+        ``cells * next states + 1`` offsets; the labels; the label of `sweep` that each was.
     """
-    kinds = labels.shape[1] - 1
+    cells, n_next = allowed.shape[0], source.shape[0]
     total = 0
     for cell in range(cells):
-        if allowed[cell]:
-            total += offsets[(cell + 1) * n_states] - offsets[(cell + 1) * n_states - 1]
-    start = np.zeros(cells + 1, np.int64)
-    begin, index = np.empty((total, kinds + 1)), np.empty(total, np.int64)
+        for to in range(n_next):
+            if allowed[cell] and source[to] >= 0:
+                at = cell * n_states + source[to]
+                total += offsets[at + 1] - offsets[at]
+    start = np.zeros(cells * n_next + 1, np.int64)
+    begin, index = np.empty((total, timed + 1)), np.empty(total, np.int64)
     n = 0
     for cell in range(cells):
-        base = n
-        if allowed[cell]:
-            low, high = offsets[(cell + 1) * n_states - 1], offsets[(cell + 1) * n_states]
-            if kinds == 1:
-                if high > low:
-                    begin[n, 0], begin[n, 1], index[n] = 0.0, labels[high - 1, 1], high - 1
-                    n += 1
-            else:
-                order = np.arange(low, high)
+        for to in range(n_next):
+            base = n
+            if allowed[cell] and source[to] >= 0:
+                at = cell * n_states + source[to]
+                order = np.arange(offsets[at], offsets[at + 1])
+                if timed == 1 and order.size > 0:
+                    order = order[:1] + np.argmin(labels[order[0] : order[-1] + 1, 1])
                 for i in range(1, order.size):
                     j = i
                     while j > 0:
                         a, b, less = order[j], order[j - 1], False
-                        for c in range(1, kinds + 1):
+                        for c in range(1, timed + 1):
                             if labels[a, c] != labels[b, c]:
                                 less = labels[a, c] < labels[b, c]
                                 break
@@ -329,10 +343,10 @@ def carry_over(offsets: Array, labels: Array, n_states: int, cells: int, allowed
                         order[j], order[j - 1] = b, a
                         j -= 1
                 for i in order:
-                    if not _dominated(begin[base:], n - base, labels[i], kinds) or n == base:
-                        begin[n] = labels[i]
+                    if n == base or not _dominated(begin[base:], n - base, labels[i], timed):
+                        begin[n] = labels[i, : timed + 1]
                         begin[n, 0] = 0.0
                         index[n] = i
                         n += 1
-        start[cell + 1] = n
+            start[cell * n_next + to + 1] = n
     return start, begin[:n].copy(), index[:n].copy()

@@ -200,6 +200,8 @@ class Case:
         self.allowed: dict[int, Array] = {}
         for m in reversed(self.levels):
             states = self.machine_states[m]
+            ends = np.full((space.cells, states.mask.shape[0], len(self.watch)), np.inf)
+            ends[:, -1] = after
             self.charges[m] = self.charge(m)
             self.to_go[m] = least_to_go(
                 sizes,
@@ -213,7 +215,7 @@ class Case:
                 self.charges[m],
                 self.need[m],
                 float(space.machine.memories[m].capacity),
-                after,
+                ends,
             )
             self.allowed[m] = self.crossing(m)
             after = np.where(self.allowed[m][:, None], self.to_go[m][:, 0, :], np.inf)
@@ -243,11 +245,12 @@ class Case:
             The sweeps, the labels carried over (offsets by cell, labels), and which label of the last sweep each was.
         """
         space = self.space
-        sizes, strides, first, link_in, inwards, _, _ = space.graph
+        sizes, strides, begins, link_in, inwards, _, _ = space.graph
         begin = np.zeros((1, 1 + len(self.watch)))
         begin[0, 1:] = self.fixed[self.watch]
         begin[0, 1] += energy
-        start = np.ones(space.cells + 1, np.int64)
+        first = len(self.machine_states[levels[0]].states) if levels else 1
+        start = np.ones(space.cells * first + 1, np.int64)
         start[0] = 0
         index = np.zeros(1, np.int64)
         steps: list[Step] = []
@@ -256,7 +259,7 @@ class Case:
             found = sweep(
                 sizes,
                 strides,
-                first,
+                begins,
                 link_in,
                 inwards,
                 states.mask,
@@ -268,6 +271,7 @@ class Case:
                 start,
                 begin,
                 self.to_go[m],
+                len(self.watch),
                 self.floor(),
                 behind,
                 self.slowest,
@@ -278,7 +282,10 @@ class Case:
             steps.append((m, found, index))
             out = min((v for v in self.levels if v < m), default=None, key=lambda v: m - v)
             allowed = np.ones(space.cells, np.bool_) if out is None else self.allowed[out]
-            start, begin, index = carry_over(found[0], found[1], states.mask.shape[0], space.cells, allowed)
+            n_states = states.mask.shape[0]
+            source = np.full(1 if out is None else len(self.machine_states[out].states), -1, np.int64)
+            source[0] = n_states - 1
+            start, begin, index = carry_over(found[0], found[1], n_states, len(self.watch), source, allowed)
             if not len(begin):
                 break
         return steps, start, begin, index

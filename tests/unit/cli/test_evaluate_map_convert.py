@@ -416,3 +416,15 @@ def test_a_mapping_along_both_axes_is_written_with_an_added_level(tmp_path: Path
     assert refused.code == 2 and "'k' is unrolled along both axes" in refused.err and not (tmp_path / "no").exists()
     refused = run("convert", *files, "--to", "own", "--out", tmp_path / "no", "--no-added-levels")
     assert refused.code == 2 and "--no-added-levels is an option of --to timeloop" in refused.err
+
+
+def test_an_uneven_mapping_is_proven_saved_and_evaluated(tmp_path: Path) -> None:
+    out = tmp_path / "uneven.yaml"
+    layer = ["--arch", "eyeriss", "--layer", "gemm M=12 N=8 K=30"]
+    arguments = [*layer, "--objective", "energy"]
+    found = run("map", *arguments, "--mapper", "exact", "--uneven", "--format", "json", "--out", str(out)).json
+    even = run("map", *arguments, "--mapper", "exact", "--format", "json").json
+    assert found["proof"] == "optimal" and found["energy_pj"] <= even["energy_pj"]
+    again = run("evaluate", str(out), *layer, "--format", "json").json
+    assert again["energy_pj"] == pytest.approx(found["energy_pj"])
+    assert "--uneven needs the mapper exact" in refused(run("map", *arguments, "--uneven"))

@@ -1,67 +1,48 @@
 """Free keep sets: profiles in the order of their bounds, each with all its keep sets at once.
 
-A profile here is one vector of spatial factors for each fan-out. Its bound gets sharper in steps, and only the profile
-of the least bound is taken a step further: sums over chains of keeping levels, for all profiles that are alike (bound
-B3) and for the profile itself; a quick program over all keep sets; the exact one. The last one gives a mapping too, which
+A profile here is one vector of spatial factors for each fan-out. Its bound gets sharper in steps: sums over chains of
+keeping levels, for all profiles that are alike (bound B3) and for the profile itself; the pruned program, for a block of
+profiles at a time; then, for the one of the least bound, the exact program. The last one gives a mapping too, which
 mostly costs what the bound says. Where it does not (a port slows it down, a chain was counted on, an order or a factor is
 fixed) its keep sets are searched on their own, and the profile goes on without them.
 """
 
-import heapq
 import math
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import product
+from dataclasses import replace
 
 import numpy as np
 
 from codesign.core.goals import Objective
-from codesign.mappers.exact.all_keep_sets.fill_states import Decisions
 from codesign.mappers.exact.all_keep_sets.joint_profile import JointProfile
-from codesign.mappers.exact.all_keep_sets.mirrored_profiles import Mirror
-from codesign.mappers.exact.all_keep_sets.shared_problem import JointProblem, expand
+from codesign.mappers.exact.all_keep_sets.profile_queue import CHAINS, Part, ProfileQueue, Rows
+from codesign.mappers.exact.all_keep_sets.screen import Screen
+from codesign.mappers.exact.all_keep_sets.shared_problem import expand
 from codesign.mappers.exact.free_keep_sets import FreeKeep
 from codesign.mappers.exact.incumbent import TOLERANCE, Goal, Incumbent, whole_cycles
-from codesign.mappers.exact.one_keep_set.branch_and_bound import bound_values, open_profile, search_profile
+from codesign.mappers.exact.one_keep_set.branch_and_bound import open_profile, search_profile
 from codesign.mappers.exact.one_keep_set.fixed_keep_set import FixedKeep, KeepSets
 from codesign.mappers.exact.one_keep_set.reconstruct import LevelLoops, build_nest
 from codesign.mappers.exact.problem.boundary_states import LevelRules
 from codesign.mappers.exact.problem.instance import Instance
-from codesign.mappers.exact.problem.spatial import options_of
 from codesign.mapping.constraints import Keep
 from codesign.mapping.nest import FloatArray, IntArray
 
 _CELLS_A_PROFILE = 20_000
 """Cells of the dynamic program that take as long as making a profile ready."""
 
+_CELLS_BOUNDED = 200
+"""The same of bounding a profile in closed form."""
+
 _WARM = 64
 """Keep sets whose arrays over all tiles stay in memory."""
 
-CHAINS, FOLDED, EXACT = range(3)
-"""How the bound of a part was found: in closed form, by the quick program, or by the exact one."""
+_BLOCK_FIRST, _BLOCK_LATER = 8, 512
+"""Coarse profiles opened at a time: few before there is a good incumbent, then many."""
 
-
-@dataclass(frozen=True)
-class Part:
-    """Some keep sets of a profile.
-
-    Attributes:
-        row: Vector of every fan-out.
-        stage: How its bound was found.
-        energy: Bound on its energy.
-        cycles: Bound on its cycles.
-        value: Bound on what is minimised.
-        fixed: Decisions taken, as (level, tensor, kept).
-    """
-
-    row: tuple[int, ...]
-    stage: int
-    energy: float
-    cycles: float
-    value: float
-    fixed: tuple[tuple[int, int, bool], ...] = ()
+SCREENED = CHAINS + 1
+"""Stage of a part whose bound the pruned program found."""
 
 
 def can_search(instance: Instance, goal: Goal) -> bool:
@@ -82,124 +63,103 @@ class JointSearch:
     """
 
     def __init__(self, free: FreeKeep, best: Incumbent, threads: int = 1) -> None:
-        self.free, self.best, self.threads, instance = free, best, threads, free.instance
-        self.problem = JointProblem(instance, _worth_deciding(instance), free.bases)
+        self.free, self.best, self.threads = free, best, threads
+        self.queue = ProfileQueue(free, best, threads)
+        self.problem = self.queue.problem
         self.energy_only = np.zeros(1 + self.problem.n_ports)
         self.energy_only[0] = 1.0
-        values = free.values(())
-        order = np.flatnonzero(np.isfinite(values))
-        self._coarse = order[np.argsort(values[order], kind="stable")]
-        self._values, self._at = values[self._coarse], 0
-        self._waiting: list[tuple[float, float, int, Part]] = []
-        self._ticket = 0
-        folds = len(self.problem.folds) < instance.n_dims
-        self._quick = folds and any(Keep.FREE in row for row in self.problem.decisions)
+        self._screen = Screen(self.problem)
+        self._block, self._tried = _BLOCK_FIRST, math.inf
         self._unsearched = math.inf
         self._searched: set[tuple[KeepSets, tuple[int, ...]]] = set()
         self._warm: OrderedDict[KeepSets, FixedKeep] = OrderedDict()
 
-    @property
-    def bound(self) -> float:
-        """Lower bound on everything not searched yet; infinite when nothing is left."""
-        coarse = float(self._values[self._at]) if self._at < len(self._values) else math.inf
-        return min(coarse, self._waiting[0][0]) if self._waiting else coarse
-
     def run(self) -> float:
         """Search; returns a lower bound on what was not searched (infinite if nothing)."""
-        best = self.best
+        best, queue = self.best, self.queue
         best.ask(at_once=True)
         with ThreadPoolExecutor(self.threads) as pool:
-            while best.beaten_by(self.bound):
+            while best.beaten_by(queue.bound):
                 if best.late and best.nest is not None:
-                    return min(self._unsearched, self.bound)
-                parts = self._next_parts()
-                bounded = map(self._bounded, parts) if len(parts) == 1 else pool.map(self._bounded, parts)
-                for part, profile, energy in bounded:
-                    self._sharpen(part, profile, energy)
+                    return min(self._unsearched, queue.bound)
+                if queue.coarse_bound <= queue.least:
+                    self._open(pool)
+                    if queue.least >= self._tried:
+                        continue
+                    self._tried = queue.least  # the best seen yet: likely a better incumbent
+                self._search(pool)
         return self._unsearched
 
-    def _next_parts(self) -> list[Part]:
-        """The parts of the least bounds that may win, as many as there are threads; opens the coarse profiles before them."""
-        parts: list[Part] = []
-        while len(parts) < self.threads and not (self.best.late and self.best.nest is not None):
-            coarse = float(self._values[self._at]) if self._at < len(self._values) else math.inf
-            part = self._waiting[0][0] if self._waiting else math.inf
-            if not self.best.beaten_by(min(coarse, part)):
-                break
-            if coarse <= part:
-                self._open(int(self._coarse[self._at]))
-                self._at += 1
-            else:
-                parts.append(heapq.heappop(self._waiting)[-1])
-        return parts
+    def _open(self, pool: ThreadPoolExecutor) -> None:
+        """Bound the profiles that the next coarse ones stand for, in closed form and by the pruned program."""
+        rows = self.queue.open(self._block)
+        self._block = _BLOCK_LATER
+        shares = [
+            rows.of(share) for share in np.array_split(np.arange(len(rows)), min(self.threads, max(1, len(rows))))
+        ]
+        found = map(self._screened, shares) if len(shares) == 1 else pool.map(self._screened, shares)
+        for share, (left, cells) in zip(shares, found, strict=True):
+            self.best.count(_CELLS_BOUNDED * len(share) + cells, 0)
+            self.queue.push_rows(left, SCREENED)
 
-    def _push(self, part: Part) -> None:
-        if self.best.beaten_by(part.value):
-            self._ticket += 1
-            heapq.heappush(self._waiting, (part.value, part.energy, self._ticket, part))
+    def _screened(self, rows: Rows) -> tuple[Rows, float]:
+        """The profiles that the pruned program leaves, and the cells it looked at; changes nothing else."""
+        goal, to_beat = self.best.goal, self.best.to_beat
+        caps = np.array([goal.dearest_useful(c, to_beat) for c in np.ceil(rows.cycles * (1.0 - TOLERANCE))])
+        least, cells = self._screen.bound(rows.vectors, self.energy_only, caps)
+        rows = Rows(rows.vectors, np.maximum(rows.energy, least), rows.cycles).of(np.flatnonzero(np.isfinite(least)))
+        for j in range(self.problem.n_ports if goal.trades else 0):
+            weight = np.zeros_like(self.energy_only)
+            weight[1 + j] = 1.0
+            caps = np.array([goal.slowest_useful(e, to_beat) for e in rows.energy])
+            least, looked = self._screen.bound(rows.vectors, weight, caps)
+            cells += looked
+            rows = Rows(rows.vectors, rows.energy, np.maximum(rows.cycles, least))
+            rows = rows.of(np.flatnonzero(np.isfinite(least)))
+        return rows, cells
 
-    # ---- closed-form bounds --------------------------------------------------------------------
-
-    def _open(self, coarse: int) -> None:
-        """Bound every profile that a coarse one stands for."""
-        vectors = [self._fine[m][i] for m, i in enumerate(self.free.tables.index[:, coarse])]
-        rows = np.array(list(product(*vectors)), np.int64).reshape(-1, len(vectors))
-        rows = rows[self._mirror.canonical(rows)]
-        if not len(rows):
+    def _search(self, pool: ThreadPoolExecutor) -> None:
+        """Take the first parts a step further, as many as there are threads; one that is searched already is divided."""
+        first = self.queue.pop()
+        if first.found is not None:
+            self._divide(first, first.found)
             return
-        bounds = self.problem.bounds(rows)
-        children = self.problem.children_of(rows)
-        cycles = np.maximum(bounds[:, 1:].max(axis=1, initial=0.0), self.problem.all_kept.hardware.macs / children)
-        values = bound_values(self.best.goal, bounds[:, 0], cycles)
-        for row, energy, quickest, value in zip(rows, bounds[:, 0], cycles, values, strict=True):
-            if self.best.beaten_by(float(value)):
-                part = Part(tuple(map(int, row)), CHAINS, float(energy), whole_cycles(float(quickest)), float(value))
-                self._push(part)
-
-    @cached_property
-    def _fine(self) -> list[list[IntArray]]:
-        """For every fan-out, the vectors that each of its coarse rows stands for."""
-        found = []
-        for m, vectors in enumerate(self.problem.vectors):
-            alike = self.free.tables.fine_of(m, options_of(self.problem.instance, m, self.problem.kept_inside(m)))
-            found.append([np.flatnonzero(np.isin(vectors.option, options)) for options in alike])
-        return found
-
-    @cached_property
-    def _mirror(self) -> "Mirror":
-        return Mirror(self.problem)
+        parts = [first]
+        while len(parts) < self.threads and self.best.beaten_by(self.queue.least) and self.queue.first.found is None:
+            parts.append(self.queue.pop())
+        bounded = map(self._bounded, parts) if len(parts) == 1 else pool.map(self._bounded, parts)
+        for part, profile, live, energy in bounded:
+            self._sharpen(part, profile, live, energy)
 
     # ---- programs ------------------------------------------------------------------------------
 
-    def _bounded(self, part: Part) -> tuple[Part, JointProfile, float]:
-        """A part, its profile with the program of its next step run, and the bound on its energy; changes nothing else."""
+    def _bounded(self, part: Part) -> tuple[Part, JointProfile, IntArray, float]:
+        """A part, its profile, the states that can lead to something better, and the bound on its energy; changes nothing."""
         profile = JointProfile(self.problem, np.array(part.row))
-        if part.stage == CHAINS and self._quick:
-            return part, profile, profile.bound(self.energy_only)
-        return part, profile, profile.run(self.energy_only, self._restriction(part))
+        cap = self.best.goal.dearest_useful(part.cycles, self.best.to_beat)
+        live = self._screen.live(np.array(part.row), self.energy_only, cap, profile.program())
+        return part, profile, live, profile.run(self.energy_only, self._restriction(part), live)
 
-    def _sharpen(self, part: Part, profile: JointProfile, energy: float) -> None:
-        """Take a part one step further, given what `_bounded` found."""
-        self.best.count(_CELLS_A_PROFILE + profile.filled.table.size)
-        stage = FOLDED if part.stage == CHAINS and self._quick else EXACT
-        part = self._valued(replace(part, stage=stage, energy=max(part.energy, energy)))
-        if stage == FOLDED:
-            self._push(part)
-            return
+    def _sharpen(self, part: Part, profile: JointProfile, live: IntArray, energy: float) -> None:
+        """Search a part, given what `_bounded` found."""
+        self._count(profile, live)
+        part = self._valued(replace(part, energy=max(part.energy, energy)))
         restricted = self._restriction(part)
         if self.best.goal.trades and self.problem.n_ports and self.best.beaten_by(part.value):
-            part = self._trade(part, profile, restricted)
+            part = self._trade(part, profile, live, restricted)
             if self.best.beaten_by(part.value):
-                self._run(profile, self.energy_only, restricted)
+                self._run(profile, self.energy_only, live, restricted)
         if self.best.beaten_by(part.value):
             keep = self._offer(profile)
-            if self.best.beaten_by(part.value):
-                self._divide(part, keep)
+            self.queue.push(replace(part, found=keep))
 
-    def _run(self, profile: JointProfile, weight: FloatArray, restricted: FloatArray | None) -> float:
-        value = profile.run(weight, restricted)
-        self.best.count(_CELLS_A_PROFILE + profile.filled.table.size)
+    def _run(self, profile: JointProfile, weight: FloatArray, live: IntArray, restricted: FloatArray | None) -> float:
+        value = profile.run(weight, restricted, live)
+        self._count(profile, live)
         return value
+
+    def _count(self, profile: JointProfile, live: IntArray) -> None:
+        self.best.count(_CELLS_A_PROFILE + float(live.sum()) * profile.exact.lattice.n_tiles)
 
     def _valued(self, part: Part) -> Part:
         return replace(part, value=max(part.value, self.best.goal.value(part.energy, part.cycles)))
@@ -212,13 +172,13 @@ class JointSearch:
             self.best.offer(*build_nest(instance, keep, loops))
         return keep
 
-    def _trade(self, part: Part, profile: JointProfile, restricted: FloatArray | None) -> Part:
+    def _trade(self, part: Part, profile: JointProfile, live: IntArray, restricted: FloatArray | None) -> Part:
         """Bounds on the cycles, and on energy and cycles together (bound B6), over all keep sets of a part."""
         quickest, slowest = part.cycles, -1
         for j in range(self.problem.n_ports):
             weight = np.zeros_like(self.energy_only)
             weight[1 + j] = 1.0
-            cycles = whole_cycles(self._run(profile, weight, restricted))
+            cycles = whole_cycles(self._run(profile, weight, live, restricted))
             if cycles > quickest:
                 quickest, slowest = cycles, j
         part = self._valued(replace(part, cycles=quickest))
@@ -228,7 +188,9 @@ class JointSearch:
             price = self.best.goal.cycle_pj or part.energy / part.cycles
             weight = self.energy_only.copy()
             weight[1 + j] = price
-            both = self._run(profile, weight, restricted) * (1.0 - TOLERANCE)
+            both = self._run(profile, weight, live, restricted) * (1.0 - TOLERANCE)
+            if math.isinf(both):  # nothing of the part can win
+                return replace(part, value=math.inf)
             self._offer(profile)
             if self.best.goal.cycle_pj:
                 part = replace(part, value=max(part.value, both))
@@ -267,7 +229,7 @@ class JointSearch:
         for v, row in enumerate(self.problem.decisions):
             for t, decision in enumerate(row):
                 if decision is Keep.FREE and (v, t) not in taken:
-                    self._push(replace(part, stage=FOLDED, fixed=(*decided, (v, t, not keep[v][t]))))
+                    self.queue.push(replace(part, found=None, fixed=(*decided, (v, t, not keep[v][t]))))
                     decided = (*decided, (v, t, keep[v][t]))
 
     def _fixed(self, keep: KeepSets) -> FixedKeep:
@@ -300,13 +262,3 @@ def _obeys(loops: LevelLoops, rules: LevelRules) -> bool:
     factors, looped = dict(loops.temporal), [d for d, _ in loops.temporal]
     innermost = [d for d in rules.ordered if d in factors]
     return looped[: len(innermost)] == innermost and all(factors.get(d, 1) == f for d, f in rules.fixed)
-
-
-def _worth_deciding(instance: Instance) -> Decisions:
-    """The decisions of an instance; a level that cannot hold a single element of a tensor does not keep it."""
-    problem = instance.problem
-    fits = problem.element_bits <= problem.capacity_bits[:, None]
-    return tuple(
-        tuple(Keep.NO if k is Keep.FREE and not fits[v, t] else k for t, k in enumerate(row))
-        for v, row in enumerate(instance.decisions)
-    )

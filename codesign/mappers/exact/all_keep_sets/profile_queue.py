@@ -1,0 +1,175 @@
+"""Profiles of an instance in the order of their closed-form bounds, with all keep sets open."""
+
+import heapq
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+
+from codesign.mappers.exact.all_keep_sets.fill_states import Decisions
+from codesign.mappers.exact.all_keep_sets.mirrored_profiles import Mirror
+from codesign.mappers.exact.all_keep_sets.shared_problem import JointProblem
+from codesign.mappers.exact.free_keep_sets import FreeKeep
+from codesign.mappers.exact.incumbent import Incumbent, whole_cycles
+from codesign.mappers.exact.one_keep_set.branch_and_bound import bound_values
+from codesign.mappers.exact.one_keep_set.fixed_keep_set import KeepSets
+from codesign.mappers.exact.problem.instance import Instance
+from codesign.mappers.exact.problem.spatial import options_of
+from codesign.mapping.constraints import Keep
+from codesign.mapping.nest import FloatArray, IntArray
+
+CHAINS = 0
+"""Stage of a part whose bound was found in closed form; later stages are the search's own."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some keep sets of a profile.
+
+    Attributes:
+        row: Vector of every fan-out.
+        stage: How its bound was found.
+        energy: Bound on its energy.
+        cycles: Bound on its cycles.
+        value: Bound on what is minimised.
+        fixed: Decisions taken, as (level, tensor, kept).
+        found: What the mapping keeps that a search of all keep sets found; None before.
+    """
+
+    row: tuple[int, ...]
+    stage: int
+    energy: float
+    cycles: float
+    value: float
+    fixed: tuple[tuple[int, int, bool], ...] = ()
+    found: KeepSets | None = None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Profiles bounded together.
+
+    Attributes:
+        vectors: ``P x L`` of every fan-out.
+        energy: ``P`` bounds.
+        cycles: ``P`` bounds, not rounded.
+    """
+
+    vectors: IntArray
+    energy: FloatArray
+    cycles: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def of(self, chosen: IntArray) -> "Rows":
+        """Some of them."""
+        return Rows(self.vectors[chosen], self.energy[chosen], self.cycles[chosen])
+
+
+class ProfileQueue:
+    """Parts still to be searched, the least bound first.
+
+    Args:
+        free: Bounds of coarse profiles.
+        best: The incumbent.
+        threads: Parts to take at a time.
+    """
+
+    def __init__(self, free: FreeKeep, best: Incumbent, threads: int = 1) -> None:
+        self.free, self.best, self.threads = free, best, threads
+        self.problem = JointProblem(free.instance, _worth_deciding(free.instance), free.bases)
+        values = free.values(())
+        order = np.flatnonzero(np.isfinite(values))
+        self._coarse = order[np.argsort(values[order], kind="stable")]
+        self._values, self._at = values[self._coarse], 0
+        self._waiting: list[tuple[float, float, int, Part]] = []
+        self._ticket = 0
+
+    @property
+    def coarse_bound(self) -> float:
+        """Lower bound on the coarse profiles not opened yet."""
+        return float(self._values[self._at]) if self._at < len(self._values) else math.inf
+
+    @property
+    def least(self) -> float:
+        """Bound of the first part that waits."""
+        return self._waiting[0][0] if self._waiting else math.inf
+
+    @property
+    def bound(self) -> float:
+        """Lower bound on everything not searched yet; infinite when nothing is left."""
+        return min(self.coarse_bound, self.least)
+
+    @property
+    def first(self) -> Part:
+        """The part that waits with the least bound."""
+        return self._waiting[0][-1]
+
+    def pop(self) -> Part:
+        """The part of the least bound."""
+        return heapq.heappop(self._waiting)[-1]
+
+    def next_parts(self) -> list[Part]:
+        """The parts of the least bounds that may win, as many as there are threads; opens the coarse profiles before them."""
+        parts: list[Part] = []
+        while len(parts) < self.threads and not (self.best.late and self.best.nest is not None):
+            if not self.best.beaten_by(self.bound):
+                break
+            if self.coarse_bound <= self.least:
+                self.push_rows(self.open(1), CHAINS)
+            else:
+                parts.append(self.pop())
+        return parts
+
+    def push(self, part: Part) -> None:
+        """Take in a part if it may win."""
+        if self.best.beaten_by(part.value):
+            self._ticket += 1
+            heapq.heappush(self._waiting, (part.value, part.energy, self._ticket, part))
+
+    def push_rows(self, rows: Rows, stage: int) -> None:
+        """Take in the profiles that may win."""
+        for row, energy, cycles in zip(rows.vectors.tolist(), rows.energy.tolist(), rows.cycles.tolist(), strict=True):
+            quickest = whole_cycles(cycles)
+            self.push(Part(tuple(row), stage, energy, quickest, self.best.goal.value(energy, quickest)))
+
+    def open(self, most: int) -> Rows:
+        """The profiles that the next coarse ones, so many at most, stand for, if their closed-form bounds may win."""
+        stop = self._at + int(np.searchsorted(self._values[self._at : self._at + most], self.best.to_beat))
+        chosen: list[tuple[int, ...]] = []
+        for column in self.free.tables.index[:, self._coarse[self._at : stop]].T:
+            chosen.extend(product(*[self._fine[m][i] for m, i in enumerate(column)]))
+        self._at = stop
+        rows = np.array(chosen, np.int64).reshape(-1, self.free.instance.n_levels)
+        rows = rows[self._mirror.canonical(rows)]
+        bounds = self.problem.bounds(rows)
+        children = self.problem.children_of(rows)
+        cycles = np.maximum(bounds[:, 1:].max(axis=1, initial=0.0), self.problem.all_kept.hardware.macs / children)
+        values = bound_values(self.best.goal, bounds[:, 0], cycles)
+        return Rows(rows, bounds[:, 0], cycles).of(np.flatnonzero(values < self.best.to_beat))
+
+    @cached_property
+    def _fine(self) -> list[list[list[int]]]:
+        """For every fan-out, the vectors that each of its coarse rows stands for."""
+        found = []
+        for m, vectors in enumerate(self.problem.vectors):
+            alike = self.free.tables.fine_of(m, options_of(self.problem.instance, m, self.problem.kept_inside(m)))
+            found.append([np.flatnonzero(np.isin(vectors.option, options)).tolist() for options in alike])
+        return found
+
+    @cached_property
+    def _mirror(self) -> "Mirror":
+        return Mirror(self.problem)
+
+
+def _worth_deciding(instance: Instance) -> Decisions:
+    """The decisions of an instance; a level that cannot hold a single element of a tensor does not keep it."""
+    problem = instance.problem
+    fits = problem.element_bits <= problem.capacity_bits[:, None]
+    return tuple(
+        tuple(Keep.NO if k is Keep.FREE and not fits[v, t] else k for t, k in enumerate(row))
+        for v, row in enumerate(instance.decisions)
+    )

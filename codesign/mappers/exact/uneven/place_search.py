@@ -1,0 +1,127 @@
+"""The uneven mapping of least energy, latency or energy-delay product, profile by profile (P8, docs/explanation/uneven-places.md)."""
+
+import math
+from collections import OrderedDict
+from dataclasses import replace
+
+import numpy as np
+
+from codesign.core.goals import Objective
+from codesign.cost.arrays import UNBOUNDED
+from codesign.mappers.exact.all_keep_sets.profile_queue import CHAINS, Part, ProfileQueue
+from codesign.mappers.exact.free_keep_sets import FreeKeep
+from codesign.mappers.exact.incumbent import TOLERANCE, Incumbent
+from codesign.mappers.exact.keep_set_search import keep_sets
+from codesign.mappers.exact.problem.charge_bases import BaseArrays
+from codesign.mappers.exact.problem.instance import Instance
+from codesign.mappers.exact.uneven.nests import write_nest
+from codesign.mappers.exact.uneven.places import Places, Walk
+from codesign.mapping.nest import Nest
+
+STEPS = (0.02, 0.08, 0.3, 1.0, 5.0)
+"""How far above its bound a profile is searched the first time, the second, ..."""
+
+EXACT = 100
+"""Stage at which a profile whose windows were relaxed is bounded again, exactly; sweeps follow."""
+
+_READY = 256
+"""Profiles whose arrays stay in memory."""
+
+_ROUNDING = 1e-10
+"""Relative difference below which the walk's value and the kernel's are one."""
+
+
+def search_places(instance: Instance, bases: BaseArrays, best: Incumbent) -> float:
+    """Search all profiles, keep sets and places.
+
+    Args:
+        instance: The problem.
+        bases: Its base arrays.
+        best: The incumbent, improved in place.
+
+    Returns:
+        A lower bound on what was not searched (infinite if nothing).
+    """
+    whole = sum(int(instance.fewest_of_all(t)) * int(b) for t, b in enumerate(instance.problem.element_bits[0]))
+    if instance.problem.capacity_bits[0] != UNBOUNDED and whole > instance.problem.capacity_bits[0]:
+        return math.inf  # the outermost level holds everything
+    free = FreeKeep(instance, keep_sets(instance), bases, best)
+    if not free.coarse:
+        return free.floor()
+    return PlaceSearch(free, best).run()
+
+
+class PlaceSearch:
+    """Sweeps profiles in the order of their bounds until none can be better."""
+
+    def __init__(self, free: FreeKeep, best: Incumbent) -> None:
+        self.best, self.queue = best, ProfileQueue(free, best)
+        self._first = CHAINS if any(free.instance.sliding_axes) else EXACT
+        self._ready: OrderedDict[tuple[tuple[int, ...], bool], Places] = OrderedDict()
+        self._unsearched = math.inf
+
+    def run(self) -> float:
+        """Search; returns a lower bound on what was not searched (infinite if nothing)."""
+        while self.best.beaten_by(self.queue.bound):
+            if self.best.late:
+                return min(self._unsearched, self.queue.bound)
+            for part in self.queue.next_parts():
+                stage = max(part.stage, self._first)
+                try:
+                    if stage in (CHAINS, EXACT):
+                        self._bound(replace(part, stage=stage))
+                    else:
+                        self._sweep(part)
+                except OverflowError:
+                    self._unsearched = min(self._unsearched, part.value)
+        return self._unsearched
+
+    def _places(self, part: Part) -> Places:
+        key = part.row, part.stage < EXACT
+        found = self._ready.get(key)
+        if found is None:
+            counts_energy = self.best.goal.objective is not Objective.LATENCY
+            found = Places(self.queue.problem, np.array(part.row), part.cycles, counts_energy, relaxed=key[1])
+            self._ready[key] = found
+            if len(self._ready) > _READY:
+                self._ready.popitem(last=False)
+        self._ready.move_to_end(key)
+        return found
+
+    def _bound(self, part: Part) -> None:
+        """Bound a profile by the least each charge can come to (U11)."""
+        places = self._places(part)
+        energy, cycles = places.least()
+        self.best.count(places.cells)
+        energy, cycles = max(part.energy, energy), max(part.cycles, cycles)
+        value = max(part.value, self.best.goal.value(energy, cycles))
+        self.queue.push(replace(part, stage=part.stage + 1, energy=energy, cycles=cycles, value=value))
+
+    def _sweep(self, part: Part) -> None:
+        """Sweep a profile up to a limit; go on with a higher one, exactly, or with one more port, if that may pay."""
+        places, top = self._places(part), self.best.value * (1.0 - TOLERANCE)
+        tried = part.stage % EXACT - 1
+        step = STEPS[tried] if tried < len(STEPS) else math.inf
+        limit = min(top, part.value * (1.0 + step))
+        walk = places.best(self.best.goal, limit)
+        self.best.count(places.spent)
+        if walk is None:
+            if limit < top:
+                self.queue.push(replace(part, stage=part.stage + 1, value=limit))
+            return
+        energy, cycles = self.best.offer(*self.nest(places, walk))
+        if self.best.goal.value(energy, cycles) <= walk.value * (1.0 + _ROUNDING):
+            return
+        value = max(part.value, walk.value)
+        slow = places.slowest_unwatched(walk)
+        if slow is not None:
+            places.also_watch(slow)
+            self.queue.push(replace(part, stage=part.stage // EXACT * EXACT, value=value))
+        elif part.stage < EXACT:
+            self.queue.push(replace(part, stage=EXACT, value=value))
+        else:
+            self._unsearched = min(self._unsearched, value)
+
+    def nest(self, places: Places, walk: Walk) -> tuple[Nest, int]:
+        """What the kernel scores."""
+        return write_nest(self.queue.problem.instance, places.spatial, walk.steps)
