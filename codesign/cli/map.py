@@ -16,9 +16,11 @@ from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture
+    from codesign.core.goals import Objective
     from codesign.cost.arrays import Reuse
     from codesign.formats.load import Inputs
     from codesign.mappers.protocol import Mapper, MapResult, MipReport
+    from codesign.mapping.constraints import MappingProblem
     from codesign.workloads.computation import Computation
 
 DEFAULT_MAPPER = "anneal"
@@ -87,6 +89,7 @@ def _map_network(
     from codesign.evaluation.whole_network import DEFAULT_MAPPER as DEFAULT_OF_NETWORKS
 
     unread = {
+        "--certificate": search.certificate is not None,
         "--layer": sources.layer is not None,
         "--pad": search.pad,
         f"--semantics {search.semantics}": search.semantics != MapSearch.semantics,
@@ -163,10 +166,14 @@ def _map_layer(
     constraints = replace(inputs.constraints, free_bypass=True) if search.free_bypass else inputs.constraints
     if search.imperfect:
         refuse({"--pad": search.pad, "--timing event": timing.event}, "--imperfect")
+    if search.certificate is not None:
+        _refuse_certificate(search, timing)
     problem = MappingProblem(inputs.need_computation(), inputs.need_architecture(), constraints, search.imperfect)
     searcher = RangedMapper(PaddingMapper(searcher) if search.pad else searcher)
     searcher = _with_events(searcher, timing, problem.architecture, search.candidates)
     result = searcher.map(problem, goal, budget=budget, seed=search.seed, reuse=rule)
+    if search.certificate is not None:
+        _certify(search.certificate, problem, goal, result)
     names = {"mapper": search.mapper or DEFAULT_MAPPER, "objective": goal.value}
     if output.out is not None:
         _write(output.out, result, inputs.need_computation(), names["mapper"], goal.value)
@@ -176,6 +183,33 @@ def _map_layer(
         typer.echo(json.dumps({**result.to_json(), **names, "reuse": rule.name.lower()}, indent=1))
     else:
         _print(inputs, result, output.out)
+
+
+def _refuse_certificate(search: MapSearch, timing: TimingRequest) -> None:
+    """Certificates are of proven even mappings with perfect factors (docs/explanation/certificates.md)."""
+    if search.mapper != "exact":
+        raise UserError("--certificate needs --mapper exact: other mappers prove nothing")
+    given = {
+        "--imperfect": search.imperfect,
+        "--uneven": search.uneven,
+        "--pad": search.pad,
+        "--timing event": timing.event,
+        f"--reuse {search.reuse}": search.reuse != MapSearch.reuse,
+    }
+    refuse(given, "--certificate")
+
+
+def _certify(path: Path, problem: "MappingProblem", goal: "Objective", result: "MapResult") -> None:
+    """Write the certificate of a proven mapping."""
+    from codesign.core.files import write_atomic
+    from codesign.core.goals import Proof
+    from codesign.verify import certificate
+    from codesign.verify.even.claims import certify
+
+    if result.mapping is None or result.proof is not Proof.OPTIMAL:
+        gap = "no mapping was found" if result.mapping is None else f"the mapping is not proven ({result.proof.value})"
+        raise UserError(f"{path} is not written: {gap}", hint="a certificate needs a search that ends with a proof")
+    write_atomic(path, json.dumps(certificate(certify(problem, goal, result.mapping)), indent=1) + "\n")
 
 
 def _with_events(searcher: "Mapper", timing: TimingRequest, architecture: "Architecture", candidates: int) -> "Mapper":

@@ -1,6 +1,6 @@
-"""Checks certificates of optimality with code of its own; it imports nothing of the mappers (docs/explanation/uneven-mapping.md, Certificates)."""
+"""Checks certificates of optimality with code of its own; it imports nothing of the mappers (docs/explanation/certificates.md)."""
 
-from codesign.verify.certificate import CERTIFICATE, certificate, restored
-from codesign.verify.checker import Verdict, verify
+from codesign.verify.files import CERTIFICATE, certificate, restored, verify
+from codesign.verify.verdict import Verdict
 
 __all__ = ["CERTIFICATE", "Verdict", "certificate", "restored", "verify"]

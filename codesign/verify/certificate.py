@@ -1,14 +1,12 @@
-"""The document that says a mapping is optimal, and what in it can be checked."""
+"""The document that says an uneven mapping is optimal, and what in it can be checked."""
 
 import math
 from dataclasses import dataclass
 from typing import Any
 
-from codesign.core.errors import UserError
 from codesign.cost.looptree import Hold, Loop, Nest, Store
 from codesign.mapping.looptree import Fanout, Goal, Machine, Memory, Operand, Operator
 
-CERTIFICATE = "codesign certificate 1"
 RULES = "LoopTree U1-U9, perfect factors"
 
 
@@ -39,11 +37,11 @@ class Certificate:
     claims: tuple[Claim, ...]
 
 
-def certificate(given: Certificate) -> dict[str, Any]:
+def to_document(given: Certificate, form: str) -> dict[str, Any]:
     """As a document of lists, numbers and text."""
     m = given.machine
     return {
-        "format": CERTIFICATE,
+        "format": form,
         "rules": RULES,
         "objective": given.goal.value,
         "value": given.value,
@@ -91,23 +89,8 @@ def _item(x: Loop | Store | Hold) -> dict[str, Any]:
     return {"hold": x.tensor, "level": x.level}
 
 
-def restored(document: dict[str, Any]) -> Certificate:
-    """The certificate of a document.
-
-    Raises:
-        UserError: It is not one, or a part is missing or of the wrong kind.
-    """
-    if document.get("format") != CERTIFICATE:
-        raise UserError(f"not a certificate: expected format '{CERTIFICATE}', got {document.get('format')!r}")
-    if document.get("rules") != RULES:
-        raise UserError(f"rules {document.get('rules')!r} cannot be checked, only '{RULES}'")
-    try:
-        return _restored(document)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise UserError(f"the certificate is broken: {type(error).__name__} {error}") from error
-
-
-def _restored(document: dict[str, Any]) -> Certificate:
+def from_document(document: dict[str, Any]) -> Certificate:
+    """The certificate of a document; errors of any kind where a part is missing or wrong."""
     o, m = document["operator"], document["machine"]
     operands = tuple(
         Operand(

@@ -1,13 +1,21 @@
 """Uneven optima under the default rules against blind enumeration of every place of random small problems (P1 to P8)."""
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
+from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, LevelKind, StorageLevel
 from codesign.core.goals import Budget, Objective, Proof
+from codesign.cost.arrays import Reuse, encode_problem
+from codesign.cost.columns import FILLS
+from codesign.cost.kernel import make_kernel, score
 from codesign.mappers.exact import ExactMapper
+from codesign.mappers.exact.problem.instance import make_instance
 from codesign.mapping.constraints import MappingProblem
+from codesign.mapping.nest import Nest
+from codesign.workloads.computation import Computation
 from tests.oracle.exact_problems import PLAIN, random_problem
 from tests.oracle.uneven_enumeration import enumerate_uneven
 
@@ -70,6 +78,58 @@ def test_free_keep_sets(seed: int) -> None:
     drawn(100 + seed, PLAIN, free=True)
 
 
+WINDOWS = ("conv1d", "conv1d_strided", "conv1d_dilated", "depthwise")
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_sliding_windows(seed: int) -> None:
+    drawn(300 + seed, WINDOWS, free=seed % 4 == 0)
+
+
+def _sequences(left: dict[str, int]) -> Iterator[tuple[tuple[str, int], ...]]:
+    if all(n == 1 for n in left.values()):
+        yield ()
+    for d, n in left.items():
+        for f in range(2, n + 1):
+            if n % f == 0:
+                for rest in _sequences(left | {d: n // f}):
+                    yield ((d, f), *rest)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_sequence_of_loops_moves_fewer_words_than_b1(seed: int) -> None:
+    """P13: one axis, a node under every list of loops, counted by the kernel."""
+    rng = np.random.default_rng(seed)
+    stride, dilation = ((1, 1), (2, 1), (1, 2), (3, 1))[seed % 4]
+    bounds = {"k": int(rng.choice([1, 2, 4])), "p": int(rng.choice([2, 4, 6, 8])), "r": int(rng.choice([2, 3, 4]))}
+    computation = Computation.parse(f"O[k,p] += I[{stride}*p+{dilation}*r] * W[k,r]", bounds)
+    levels = tuple(
+        StorageLevel(
+            name=name,
+            kind=LevelKind.SRAM,
+            word_bits=8,
+            energy=AccessEnergy(1.0, 1.0, 1.0),
+            keep=frozenset(["I", "W", "O"]),
+        )
+        for name in ("L0", "L1")
+    )
+    problem = encode_problem(computation, Architecture("two", levels, Arithmetic(energy_pj=1.0)))
+    kernel = make_kernel(problem, 16)
+    instance = make_instance(
+        MappingProblem(computation, Architecture("two", levels, Arithmetic(energy_pj=1.0))), Reuse.TIMELOOP
+    )
+    fewest, counted = instance.fewest_of_all(0), 0
+    for loops in _sequences(bounds):
+        rows = np.array([(computation.dims.index(d), f, 0, -1) for d, f in loops], np.int64).reshape(-1, 4)
+        for place in range(len(loops) + 1):
+            position = np.zeros((2, 3), np.int64)
+            position[1] = place
+            score(kernel, Nest(rows, position), len(rows))
+            assert kernel.counts[1, 0, FILLS] >= fewest
+            counted += 1
+    assert counted > 1
+
+
 def test_some_optima_are_uneven() -> None:
     """Else the comparison would say little."""
     assert sum(drawn(200 + seed, ("gemm",)) for seed in range(30)) >= 3
@@ -78,4 +138,4 @@ def test_some_optima_are_uneven() -> None:
 @pytest.mark.slow("oracle")
 @pytest.mark.parametrize("seed", range(300))
 def test_many_more(seed: int) -> None:
-    drawn(1000 + seed, PLAIN, free=seed % 3 == 0, most=2_000_000)
+    drawn(1000 + seed, (PLAIN, WINDOWS, ("conv2d", *WINDOWS))[seed % 3], free=seed % 5 == 0, most=2_000_000)

@@ -62,6 +62,12 @@ class Goal:
         limit = incumbent - 1.0 if self.objective == Objective.LATENCY else incumbent / energy
         return min(self.latency_limit, limit)
 
+    def dearest_useful(self, cycles: float, incumbent: float) -> float:
+        """Energy at which a mapping of at least these cycles no longer beats the incumbent."""
+        if self.objective == Objective.ENERGY:
+            return incumbent - self.cycle_pj * cycles if self.cycle_pj else incumbent
+        return incumbent / cycles
+
 
 @dataclass
 class Incumbent:
@@ -120,7 +126,12 @@ class Incumbent:
 
     def beaten_by(self, bound: float) -> bool:
         """Whether something with this lower bound could still be better."""
-        return bound < self.value * (1.0 - self.tolerance) if math.isfinite(self.value) else bound < math.inf
+        return bound < self.to_beat
+
+    @property
+    def to_beat(self) -> float:
+        """What something must stay below to be better."""
+        return self.value * (1.0 - self.tolerance)
 
     @property
     def floor(self) -> float:

@@ -1,8 +1,8 @@
 """Free keep sets: profiles in the order of their bounds, each with all its keep sets at once.
 
-A profile here is one vector of spatial factors for each fan-out. Its bound gets sharper in steps, and only the profile
-of the least bound is taken a step further: sums over chains of keeping levels, for all profiles that are alike (bound
-B3) and for the profile itself; a quick program over all keep sets; the exact one. The last one gives a mapping too, which
+A profile here is one vector of spatial factors for each fan-out. Its bound gets sharper in steps: sums over chains of
+keeping levels, for all profiles that are alike (bound B3) and for the profile itself; the pruned program, for a block of
+profiles at a time; then, for the one of the least bound, the exact program. The last one gives a mapping too, which
 mostly costs what the bound says. Where it does not (a port slows it down, a chain was counted on, an order or a factor is
 fixed) its keep sets are searched on their own, and the profile goes on without them.
 """
@@ -16,11 +16,12 @@ import numpy as np
 
 from codesign.core.goals import Objective
 from codesign.mappers.exact.all_keep_sets.joint_profile import JointProfile
-from codesign.mappers.exact.all_keep_sets.profile_queue import CHAINS, Part, ProfileQueue
+from codesign.mappers.exact.all_keep_sets.profile_queue import CHAINS, Part, ProfileQueue, Rows
+from codesign.mappers.exact.all_keep_sets.screen import Screen
 from codesign.mappers.exact.all_keep_sets.shared_problem import expand
 from codesign.mappers.exact.free_keep_sets import FreeKeep
 from codesign.mappers.exact.incumbent import TOLERANCE, Goal, Incumbent, whole_cycles
-from codesign.mappers.exact.one_keep_set.branch_and_bound import open_profile, search_profile
+from codesign.mappers.exact.one_keep_set.branch_and_bound import bound_values, open_profile, search_profile
 from codesign.mappers.exact.one_keep_set.fixed_keep_set import FixedKeep, KeepSets
 from codesign.mappers.exact.one_keep_set.reconstruct import LevelLoops, build_nest
 from codesign.mappers.exact.problem.boundary_states import LevelRules
@@ -31,11 +32,23 @@ from codesign.mapping.nest import FloatArray, IntArray
 _CELLS_A_PROFILE = 20_000
 """Cells of the dynamic program that take as long as making a profile ready."""
 
+_CELLS_BOUNDED = 200
+"""The same of bounding a profile in closed form."""
+
 _WARM = 64
 """Keep sets whose arrays over all tiles stay in memory."""
 
-FOLDED, EXACT = CHAINS + 1, CHAINS + 2
-"""How the bound of a part was found: by the quick program, or by the exact one."""
+_COARSE_AT_A_TIME = 64
+"""Coarse profiles opened at a time."""
+
+_FEWEST_AT_A_TIME, _MOST_AT_A_TIME = 16, 512
+"""Profiles the pruned program bounds at a time: few before there is a good incumbent, then many."""
+
+_TESTED_ENOUGH, _WORTH_TESTING = 64, 0.02
+"""A port that drops a smaller share of so many profiles is left to the program itself."""
+
+SCREENED, FOUND = CHAINS + 1, CHAINS + 2
+"""Stages of a part: the pruned program has bounded it; the program itself has, and the mapping found was scored."""
 
 
 def can_search(instance: Instance, goal: Goal) -> bool:
@@ -61,57 +74,130 @@ class JointSearch:
         self.problem = self.queue.problem
         self.energy_only = np.zeros(1 + self.problem.n_ports)
         self.energy_only[0] = 1.0
-        folds = len(self.problem.folds) < free.instance.n_dims
-        self._quick = folds and any(Keep.FREE in row for row in self.problem.decisions)
+        self._screen = Screen(self.problem)
+        self._block, self._tried = _FEWEST_AT_A_TIME, math.inf
+        self._tested = np.zeros((2, self.problem.n_ports if best.goal.trades else 0))
         self._unsearched = math.inf
         self._searched: set[tuple[KeepSets, tuple[int, ...]]] = set()
         self._warm: OrderedDict[KeepSets, FixedKeep] = OrderedDict()
 
     def run(self) -> float:
         """Search; returns a lower bound on what was not searched (infinite if nothing)."""
-        best = self.best
+        best, queue = self.best, self.queue
         best.ask(at_once=True)
         with ThreadPoolExecutor(self.threads) as pool:
-            while best.beaten_by(self.queue.bound):
+            while best.beaten_by(queue.bound):
                 if best.late and best.nest is not None:
-                    return min(self._unsearched, self.queue.bound)
-                parts = self.queue.next_parts()
-                bounded = map(self._bounded, parts) if len(parts) == 1 else pool.map(self._bounded, parts)
-                for part, profile, energy in bounded:
-                    self._sharpen(part, profile, energy)
+                    return min(self._unsearched, queue.bound)
+                if queue.coarse_bound <= queue.least:
+                    rows = queue.open(_COARSE_AT_A_TIME)
+                    best.count(_CELLS_BOUNDED * len(rows), 0)
+                    queue.push_rows(rows, CHAINS)
+                elif queue.first.stage == CHAINS:
+                    self._sift(pool)
+                elif queue.first.stage == FOUND:
+                    self._divide(queue.pop())
+                else:
+                    self._search(pool, self._take(self.threads, SCREENED))
         return self._unsearched
+
+    def _take(self, most: int, stage: int) -> list[Part]:
+        """The first parts that wait, while they are at this stage."""
+        parts: list[Part] = []
+        while len(parts) < most and self.best.beaten_by(self.queue.least) and self.queue.first.stage == stage:
+            parts.append(self.queue.pop())
+        return parts
+
+    # ---- many profiles at a time ---------------------------------------------------------------
+
+    def _sift(self, pool: ThreadPoolExecutor) -> None:
+        """Bound the first profiles by the pruned program; one better than all before is searched at once."""
+        parts = self._take(self._block, CHAINS)
+        self._block = min(2 * self._block, _MOST_AT_A_TIME)
+        shares = [Rows.of_parts(parts[i :: self.threads]) for i in range(min(self.threads, len(parts)))]
+        ports = self._ports()
+        tasks = [(share, ports) for share in shares]
+        found = map(self._screened, tasks) if len(tasks) == 1 else pool.map(self._screened, tasks)
+        passed: list[Part] = []
+        for left, tested, cells in found:
+            self.best.count(cells, 0)
+            self._tested += tested
+            passed += left.parts(SCREENED)
+        promising = min(passed, key=lambda part: part.value, default=None)
+        for part in passed:
+            if part is not promising or part.value >= self._tried:
+                self.queue.push(part)
+        if promising is not None and promising.value < self._tried:  # likely a better incumbent
+            self._tried = promising.value
+            self._search(pool, [promising])
+
+    def _ports(self) -> list[int]:
+        """The ports to weigh against energy, first the one that drops most profiles; without those that drop few."""
+        dropped = self._tested[0] / np.maximum(1.0, self._tested[1])
+        order = np.argsort(-dropped, kind="stable").tolist()
+        return [
+            j for j in order if j == order[0] or self._tested[1, j] < _TESTED_ENOUGH or dropped[j] >= _WORTH_TESTING
+        ]
+
+    def _screened(self, task: tuple[Rows, list[int]]) -> tuple[Rows, FloatArray, float]:
+        """The profiles that the pruned program leaves, how many each port dropped of how many, and the cells looked at."""
+        rows, ports = task
+        goal, to_beat = self.best.goal, self.best.to_beat
+        tested = np.zeros_like(self._tested)
+        if not ports:
+            caps = np.array([goal.dearest_useful(c, to_beat) for c in rows.cycles.tolist()])
+            least, cells = self._screen.bound(rows.vectors, np.tile(self.energy_only, (len(rows), 1)), caps)
+            value = np.maximum(rows.value, bound_values(goal, least, rows.cycles))
+            return replace(rows, value=value).of(np.flatnonzero(np.isfinite(least))), tested, cells
+        cells = 0.0
+        for j in ports:
+            weight = np.tile(self.energy_only, (len(rows), 1))
+            weight[:, 1 + j] = goal.cycle_pj or rows.energy / rows.cycles
+            caps = np.full(len(rows), to_beat) if goal.cycle_pj else to_beat / rows.cycles + rows.energy
+            least, looked = self._screen.bound(rows.vectors, weight, caps)
+            cells += looked
+            left = np.flatnonzero(np.isfinite(least))
+            tested[0, j], tested[1, j] = len(rows) - len(left), len(rows)
+            # energy + weight x cycles >= least: the product is least at the ends of that line, where it is the same
+            value = least if goal.cycle_pj else (least - rows.energy) * rows.cycles
+            rows = replace(rows, value=np.maximum(rows.value, value * (1.0 - TOLERANCE))).of(left)
+        return rows, tested, cells
+
+    def _search(self, pool: ThreadPoolExecutor, parts: list[Part]) -> None:
+        """Run the program itself for some parts."""
+        bounded = map(self._bounded, parts) if len(parts) == 1 else pool.map(self._bounded, parts)
+        for part, profile, live, energy in bounded:
+            self._sharpen(part, profile, live, energy)
 
     # ---- programs ------------------------------------------------------------------------------
 
-    def _bounded(self, part: Part) -> tuple[Part, JointProfile, float]:
-        """A part, its profile with the program of its next step run, and the bound on its energy; changes nothing else."""
+    def _bounded(self, part: Part) -> tuple[Part, JointProfile, IntArray, float]:
+        """A part, its profile, the states that can lead to something better, and the bound on its energy; changes nothing."""
         profile = JointProfile(self.problem, np.array(part.row))
-        if part.stage == CHAINS and self._quick:
-            return part, profile, profile.bound(self.energy_only)
-        return part, profile, profile.run(self.energy_only, self._restriction(part))
+        cap = self.best.goal.dearest_useful(part.cycles, self.best.to_beat)
+        live = self._screen.live(np.array(part.row), self.energy_only, cap, profile.program())
+        return part, profile, live, profile.run(self.energy_only, self._restriction(part), live)
 
-    def _sharpen(self, part: Part, profile: JointProfile, energy: float) -> None:
-        """Take a part one step further, given what `_bounded` found."""
-        self.best.count(_CELLS_A_PROFILE + profile.filled.table.size)
-        stage = FOLDED if part.stage == CHAINS and self._quick else EXACT
-        part = self._valued(replace(part, stage=stage, energy=max(part.energy, energy)))
-        if stage == FOLDED:
-            self.queue.push(part)
-            return
+    def _sharpen(self, part: Part, profile: JointProfile, live: IntArray, energy: float) -> None:
+        """Search a part, given what `_bounded` found."""
+        self._count(profile, live)
+        part = self._valued(replace(part, energy=max(part.energy, energy)))
         restricted = self._restriction(part)
         if self.best.goal.trades and self.problem.n_ports and self.best.beaten_by(part.value):
-            part = self._trade(part, profile, restricted)
+            part = self._trade(part, profile, live, restricted)
             if self.best.beaten_by(part.value):
-                self._run(profile, self.energy_only, restricted)
+                self._run(profile, self.energy_only, live, restricted)
         if self.best.beaten_by(part.value):
             keep = self._offer(profile)
-            if self.best.beaten_by(part.value):
-                self._divide(part, keep)
+            self.queue.push(replace(part, stage=FOUND, found=keep))
 
-    def _run(self, profile: JointProfile, weight: FloatArray, restricted: FloatArray | None) -> float:
-        value = profile.run(weight, restricted)
-        self.best.count(_CELLS_A_PROFILE + profile.filled.table.size)
+    def _run(self, profile: JointProfile, weight: FloatArray, live: IntArray, restricted: FloatArray | None) -> float:
+        value = profile.run(weight, restricted, live)
+        self._count(profile, live)
         return value
+
+    def _count(self, profile: JointProfile, live: IntArray) -> None:
+        self.best.count(_CELLS_A_PROFILE + float(live.sum()) * profile.exact.lattice.n_tiles)
 
     def _valued(self, part: Part) -> Part:
         return replace(part, value=max(part.value, self.best.goal.value(part.energy, part.cycles)))
@@ -124,13 +210,13 @@ class JointSearch:
             self.best.offer(*build_nest(instance, keep, loops))
         return keep
 
-    def _trade(self, part: Part, profile: JointProfile, restricted: FloatArray | None) -> Part:
+    def _trade(self, part: Part, profile: JointProfile, live: IntArray, restricted: FloatArray | None) -> Part:
         """Bounds on the cycles, and on energy and cycles together (bound B6), over all keep sets of a part."""
         quickest, slowest = part.cycles, -1
         for j in range(self.problem.n_ports):
             weight = np.zeros_like(self.energy_only)
             weight[1 + j] = 1.0
-            cycles = whole_cycles(self._run(profile, weight, restricted))
+            cycles = whole_cycles(self._run(profile, weight, live, restricted))
             if cycles > quickest:
                 quickest, slowest = cycles, j
         part = self._valued(replace(part, cycles=quickest))
@@ -140,7 +226,9 @@ class JointSearch:
             price = self.best.goal.cycle_pj or part.energy / part.cycles
             weight = self.energy_only.copy()
             weight[1 + j] = price
-            both = self._run(profile, weight, restricted) * (1.0 - TOLERANCE)
+            both = self._run(profile, weight, live, restricted) * (1.0 - TOLERANCE)
+            if math.isinf(both):  # nothing of the part can win
+                return replace(part, value=math.inf)
             self._offer(profile)
             if self.best.goal.cycle_pj:
                 part = replace(part, value=max(part.value, both))
@@ -165,8 +253,9 @@ class JointSearch:
             table[v, (masks >> t & 1) != kept] = np.inf
         return table
 
-    def _divide(self, part: Part, keep: KeepSets) -> None:
+    def _divide(self, part: Part) -> None:
         """Search one keep set of the part; the others go back, split by the first decision in which they differ."""
+        keep = part.found
         fixed = self._fixed(keep)
         choice = self._choice(fixed, part.row)
         if (keep, tuple(choice)) not in self._searched:  # its options stand for several vectors, all searched at once
@@ -179,7 +268,7 @@ class JointSearch:
         for v, row in enumerate(self.problem.decisions):
             for t, decision in enumerate(row):
                 if decision is Keep.FREE and (v, t) not in taken:
-                    self.queue.push(replace(part, stage=FOLDED, fixed=(*decided, (v, t, not keep[v][t]))))
+                    self.queue.push(replace(part, stage=SCREENED, fixed=(*decided, (v, t, not keep[v][t]))))
                     decided = (*decided, (v, t, keep[v][t]))
 
     def _fixed(self, keep: KeepSets) -> FixedKeep:

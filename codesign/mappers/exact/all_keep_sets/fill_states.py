@@ -43,6 +43,8 @@ class JointProgram(NamedTuple):
         shared: ``R x 6`` level of the loop, set, how many of it are fresh, parent, dimension, how many are not fresh.
         chain: ``H x L`` levels of every set, innermost first, -1 padded.
         starts: ``A x (1 + T)`` states at the MACs, and the parent each tensor is committed to.
+        level: ``S`` among whose loops each state is.
+        status: ``S x T`` the parent each tensor is committed to, or -1 - the set of levels that wait.
     """
 
     operations: IntArray
@@ -51,6 +53,8 @@ class JointProgram(NamedTuple):
     shared: IntArray
     chain: IntArray
     starts: IntArray
+    level: IntArray
+    status: IntArray
 
 
 @dataclass(frozen=True)
@@ -158,6 +162,10 @@ class _Builder:
         starts = [
             (s, *(x.parent for x in choice)) for s, (c, choice) in enumerate(rows) if c == last and not _opened(choice)
         ]
+        status = [
+            [-1 - self.sets.setdefault(x.held, len(self.sets)) if x.held else x.parent for x in choice]
+            for _, choice in rows
+        ]
         chain = np.full((max(1, len(self.sets)), self.n_levels), -1, np.int64)
         for levels, number in self.sets.items():
             chain[number, : len(levels)] = levels
@@ -168,6 +176,8 @@ class _Builder:
             np.array(list(self.shared), np.int64).reshape(-1, 6),
             chain,
             np.array(starts, np.int64),
+            np.array([c for c, _ in rows], np.int64),
+            np.array(status, np.int64),
         )
 
     def operations_of(self, c: int, choice: tuple[_Status, ...]) -> Iterator[tuple[int, int, int, int]]:

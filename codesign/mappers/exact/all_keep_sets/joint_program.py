@@ -131,6 +131,7 @@ def fill_charges(
 def run_program(
     table: FloatArray, program: JointProgram, grid: Grid, free: IntArray, relevant: IntArray, windows: Windows,
     charge: FloatArray, once: FloatArray, shared: FloatArray, steady: IntArray, penalty: FloatArray, scratch: FloatArray,
+    live: IntArray,
 ) -> None:  # fmt: skip
     """Fill the table: least cost still to be paid from every state and tile.
 
@@ -144,6 +145,7 @@ def run_program(
         charge: See `fill_charges`, as for `once`, `shared` and `steady`.
         penalty: ``L x 2**T x N`` infinite where the tiles of the kept tensors do not fit.
         scratch: ``1 x N``.
+        live: ``S`` 0 where a state is left out; its costs are infinite.
     """
     n, operations = table.shape[1], program.operations
     for o in range(operations.shape[0]):
@@ -152,6 +154,8 @@ def run_program(
         if o == 0 or operations[o - 1, TARGET] != s:
             for x in range(n):
                 table[s, x] = INF
+        if live[s] == 0 or (source >= 0 and live[source] == 0):
+            continue
         if kind == CLOSE:
             for x in range(n):
                 table[s, x] = min(table[s, x], table[source, x] + charge[what, x])

@@ -2,6 +2,7 @@
 
 import heapq
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -12,12 +13,13 @@ from codesign.mappers.exact.all_keep_sets.fill_states import Decisions
 from codesign.mappers.exact.all_keep_sets.mirrored_profiles import Mirror
 from codesign.mappers.exact.all_keep_sets.shared_problem import JointProblem
 from codesign.mappers.exact.free_keep_sets import FreeKeep
-from codesign.mappers.exact.incumbent import Incumbent, whole_cycles
+from codesign.mappers.exact.incumbent import TOLERANCE, Incumbent
 from codesign.mappers.exact.one_keep_set.branch_and_bound import bound_values
+from codesign.mappers.exact.one_keep_set.fixed_keep_set import KeepSets
 from codesign.mappers.exact.problem.instance import Instance
 from codesign.mappers.exact.problem.spatial import options_of
 from codesign.mapping.constraints import Keep
-from codesign.mapping.nest import IntArray
+from codesign.mapping.nest import FloatArray, IntArray
 
 CHAINS = 0
 """Stage of a part whose bound was found in closed form; later stages are the search's own."""
@@ -34,6 +36,7 @@ class Part:
         cycles: Bound on its cycles.
         value: Bound on what is minimised.
         fixed: Decisions taken, as (level, tensor, kept).
+        found: What the mapping keeps that a search of all keep sets found last.
     """
 
     row: tuple[int, ...]
@@ -42,6 +45,47 @@ class Part:
     cycles: float
     value: float
     fixed: tuple[tuple[int, int, bool], ...] = ()
+    found: KeepSets = ()
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Profiles bounded together.
+
+    Attributes:
+        vectors: ``P x L`` of every fan-out.
+        energy: ``P`` bounds.
+        cycles: ``P`` bounds.
+        value: ``P`` bounds on what is minimised.
+    """
+
+    vectors: IntArray
+    energy: FloatArray
+    cycles: FloatArray
+    value: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    @staticmethod
+    def of_parts(parts: list[Part]) -> "Rows":
+        """The profiles of whole parts."""
+        return Rows(
+            np.array([part.row for part in parts], np.int64),
+            np.array([part.energy for part in parts]),
+            np.array([part.cycles for part in parts]),
+            np.array([part.value for part in parts]),
+        )
+
+    def of(self, chosen: IntArray) -> "Rows":
+        """Some of them."""
+        return Rows(self.vectors[chosen], self.energy[chosen], self.cycles[chosen], self.value[chosen])
+
+    def parts(self, stage: int) -> Iterator[Part]:
+        """Each as a part with all keep sets."""
+        columns = (self.vectors.tolist(), self.energy.tolist(), self.cycles.tolist(), self.value.tolist())
+        for row, energy, cycles, value in zip(*columns, strict=True):
+            yield Part(tuple(row), stage, energy, cycles, value)
 
 
 class ProfileQueue:
@@ -64,24 +108,39 @@ class ProfileQueue:
         self._ticket = 0
 
     @property
+    def coarse_bound(self) -> float:
+        """Lower bound on the coarse profiles not opened yet."""
+        return float(self._values[self._at]) if self._at < len(self._values) else math.inf
+
+    @property
+    def least(self) -> float:
+        """Bound of the first part that waits."""
+        return self._waiting[0][0] if self._waiting else math.inf
+
+    @property
     def bound(self) -> float:
         """Lower bound on everything not searched yet; infinite when nothing is left."""
-        coarse = float(self._values[self._at]) if self._at < len(self._values) else math.inf
-        return min(coarse, self._waiting[0][0]) if self._waiting else coarse
+        return min(self.coarse_bound, self.least)
+
+    @property
+    def first(self) -> Part:
+        """The part that waits with the least bound."""
+        return self._waiting[0][-1]
+
+    def pop(self) -> Part:
+        """The part of the least bound."""
+        return heapq.heappop(self._waiting)[-1]
 
     def next_parts(self) -> list[Part]:
         """The parts of the least bounds that may win, as many as there are threads; opens the coarse profiles before them."""
         parts: list[Part] = []
         while len(parts) < self.threads and not (self.best.late and self.best.nest is not None):
-            coarse = float(self._values[self._at]) if self._at < len(self._values) else math.inf
-            part = self._waiting[0][0] if self._waiting else math.inf
-            if not self.best.beaten_by(min(coarse, part)):
+            if not self.best.beaten_by(self.bound):
                 break
-            if coarse <= part:
-                self._open(int(self._coarse[self._at]))
-                self._at += 1
+            if self.coarse_bound <= self.least:
+                self.push_rows(self.open(1), CHAINS)
             else:
-                parts.append(heapq.heappop(self._waiting)[-1])
+                parts.append(self.pop())
         return parts
 
     def push(self, part: Part) -> None:
@@ -90,29 +149,35 @@ class ProfileQueue:
             self._ticket += 1
             heapq.heappush(self._waiting, (part.value, part.energy, self._ticket, part))
 
-    def _open(self, coarse: int) -> None:
-        """Bound every profile that a coarse one stands for."""
-        vectors = [self._fine[m][i] for m, i in enumerate(self.free.tables.index[:, coarse])]
-        rows = np.array(list(product(*vectors)), np.int64).reshape(-1, len(vectors))
+    def push_rows(self, rows: Rows, stage: int) -> None:
+        """Take in the profiles that may win."""
+        for part in rows.parts(stage):
+            self.push(part)
+
+    def open(self, most: int) -> Rows:
+        """The profiles that the next coarse ones, so many at most, stand for, if their closed-form bounds may win."""
+        stop = self._at + int(np.searchsorted(self._values[self._at : self._at + most], self.best.to_beat))
+        chosen: list[tuple[int, ...]] = []
+        for column in self.free.tables.index[:, self._coarse[self._at : stop]].T:
+            chosen.extend(product(*[self._fine[m][i] for m, i in enumerate(column)]))
+        self._at = stop
+        rows = np.array(chosen, np.int64).reshape(-1, self.free.instance.n_levels)
         rows = rows[self._mirror.canonical(rows)]
-        if not len(rows):
-            return
         bounds = self.problem.bounds(rows)
         children = self.problem.children_of(rows)
         cycles = np.maximum(bounds[:, 1:].max(axis=1, initial=0.0), self.problem.all_kept.hardware.macs / children)
         values = bound_values(self.best.goal, bounds[:, 0], cycles)
-        for row, energy, quickest, value in zip(rows, bounds[:, 0], cycles, values, strict=True):
-            if self.best.beaten_by(float(value)):
-                part = Part(tuple(map(int, row)), CHAINS, float(energy), whole_cycles(float(quickest)), float(value))
-                self.push(part)
+        return Rows(rows, bounds[:, 0], np.ceil(cycles * (1.0 - TOLERANCE)), values).of(
+            np.flatnonzero(values < self.best.to_beat)
+        )
 
     @cached_property
-    def _fine(self) -> list[list[IntArray]]:
+    def _fine(self) -> list[list[list[int]]]:
         """For every fan-out, the vectors that each of its coarse rows stands for."""
         found = []
         for m, vectors in enumerate(self.problem.vectors):
             alike = self.free.tables.fine_of(m, options_of(self.problem.instance, m, self.problem.kept_inside(m)))
-            found.append([np.flatnonzero(np.isin(vectors.option, options)) for options in alike])
+            found.append([np.flatnonzero(np.isin(vectors.option, options)).tolist() for options in alike])
         return found
 
     @cached_property

@@ -115,7 +115,9 @@ class JointProblem:
         """``P x (1 + J)`` closed-form bounds of profiles (a vector for each fan-out) on energy and every port's cycles."""
         first, factors, distinct = self.stacked
         out = np.empty((len(rows), 1 + self.n_ports))
-        bound_factors(rows + first[:-1], factors, distinct, self.all_kept.hardware, self.relevant, *self._open, out)
+        bound_factors(
+            rows + first[:-1], factors, distinct, self.all_kept.hardware, self.relevant, *self.open_levels, out
+        )
         return out
 
     def children_of(self, rows: IntArray) -> FloatArray:
@@ -124,7 +126,7 @@ class JointProblem:
         return np.asarray(factors[rows + first[:-1]].prod(axis=(1, 2)))
 
     @cached_property
-    def _open(self) -> tuple[IntArray, IntArray]:
+    def open_levels(self) -> tuple[IntArray, IntArray]:
         """``L x T`` whether a level may leave a tensor to others, and whether it may keep it."""
         passes = np.array([[k is not Keep.YES for k in row] for row in self.decisions], np.int64)
         keeps = np.array([[k is not Keep.NO for k in row] for row in self.decisions], np.int64)

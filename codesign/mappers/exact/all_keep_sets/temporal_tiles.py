@@ -13,11 +13,9 @@ def fill_tiles(
     value: FloatArray,
     inside: FloatArray,
     coef: FloatArray,
-    slides: IntArray,
     bits: IntArray,
     capacity: IntArray,
     words: FloatArray,
-    least: FloatArray,
     penalty: FloatArray,
 ) -> None:
     """Words of every tensor's tile at every level, and where they fit.
@@ -26,23 +24,20 @@ def fill_tiles(
         value: ``D x N`` temporal sizes.
         inside: ``L x D`` product of the spatial factors from a level inwards.
         coef: ``T x A x D``.
-        slides: ``T x A x D`` 1 where windows overlap when the dimension moves the axis.
         bits: ``L x T`` of an element.
         capacity: ``L`` bits.
         words: ``T x L x N`` tile words times iterations left: what enters if every step of the loops outside brings a tile.
-        least: The same if every step brings only what is new when windows slide as well as any can.
         penalty: ``L x 2**T x N`` infinite where the tiles of a set of tensors do not fit.
     """
     n_tensors, n_axes, n_dims = coef.shape
     n_levels, n = inside.shape[0], value.shape[1]
-    left, box, fresh, extent = np.ones(n), np.empty((n_tensors, n)), np.empty(n), np.empty(n)
+    left, box, extent = np.ones(n), np.empty((n_tensors, n)), np.empty(n)
     for d in range(n_dims):
         for x in range(n):
             left[x] *= value[d, n - 1] / value[d, x]
     for v in range(n_levels):
         for t in range(n_tensors):
             box[t] = 1.0
-            fresh[:] = 1.0
             for a in range(n_axes):
                 moves = False
                 for d in range(n_dims):
@@ -54,17 +49,10 @@ def fill_tiles(
                     if coef[t, a, d] > 0.0:
                         for x in range(n):
                             extent[x] += coef[t, a, d] * (value[d, x] * inside[v, d] - 1.0)
-                for d in range(n_dims):
-                    if slides[t, a, d] == 1:
-                        for x in range(n):
-                            travel = coef[t, a, d] * value[d, x] * inside[max(0, v - 1), d]
-                            if value[d, x] < value[d, n - 1] and travel < extent[x]:
-                                fresh[x] = min(fresh[x], travel / extent[x])
                 for x in range(n):
                     box[t, x] *= extent[x]
             for x in range(n):
                 words[t, v, x] = box[t, x] * left[x]
-                least[t, v, x] = words[t, v, x] * fresh[x]
         for kept in range(1 << n_tensors):
             penalty[v, kept] = 0.0
             if kept == 0 or capacity[v] == UNBOUNDED:
@@ -76,29 +64,6 @@ def fill_tiles(
                         used += box[t, x] * bits[v, t]
                 if used > capacity[v]:
                     penalty[v, kept, x] = INF
-
-
-@njit
-def fold(place: IntArray, words: FloatArray, penalty: FloatArray, folded: FloatArray, eased: FloatArray) -> None:
-    """The least words and penalty of all tiles that become one.
-
-    Args:
-        place: ``N`` what each tile becomes.
-        words: ``T x L x N``.
-        penalty: ``L x 2**T x N``.
-        folded: ``T x L x N'``, overwritten.
-        eased: ``L x 2**T x N'``, overwritten.
-    """
-    folded[:] = INF
-    eased[:] = INF
-    for t in range(words.shape[0]):
-        for v in range(words.shape[1]):
-            for x in range(place.shape[0]):
-                folded[t, v, place[x]] = min(folded[t, v, place[x]], words[t, v, x])
-    for v in range(penalty.shape[0]):
-        for kept in range(penalty.shape[1]):
-            for x in range(place.shape[0]):
-                eased[v, kept, place[x]] = min(eased[v, kept, place[x]], penalty[v, kept, x])
 
 
 @njit
@@ -119,7 +84,7 @@ def shared_words(
         value: See `fill_tiles`.
         inside: See there.
         coef: See there.
-        slides: See there.
+        slides: ``T x A x D`` 1 where windows overlap when the dimension moves the axis.
         words: See there.
         shared: ``L x L x D x N``, overwritten.
         steady: ``L x L x D``, overwritten.

@@ -154,6 +154,13 @@ def reset(hardware: Hardware, running: Running) -> None:
 
 
 @njit
+def axis_length(length: float, step: int, p: float, r: float, all_p: float, all_r: float) -> float:
+    """Different words along a strided axis, at least: whole windows, or a fair share of all of it."""
+    length = max(length, (step * (all_p - 1.0) + all_r) * p * r / (all_p * all_r))
+    return max(length, step * (p - 1.0) + all_r) if r == all_r else length
+
+
+@njit
 def fewest_words(
     t: int, m: int, axes: FloatArray, strided: IntArray, bounds: FloatArray, left: FloatArray, rest: FloatArray
 ) -> float:
@@ -166,12 +173,8 @@ def fewest_words(
                 moved = True
                 length += rest[m, d] - 1.0
         p, r, step = strided[t, a, 0], strided[t, a, 1], strided[t, a, 2]
-        if p >= 0:  # a strided window: whole, or a fair share of all of it
-            length = max(
-                length, (step * (bounds[p] - 1.0) + bounds[r]) * rest[m, p] * rest[m, r] / (bounds[p] * bounds[r])
-            )
-            if rest[m, r] == bounds[r]:
-                length = max(length, step * (rest[m, p] - 1.0) + bounds[r])
+        if p >= 0:
+            length = axis_length(length, step, rest[m, p], rest[m, r], bounds[p], bounds[r])
         if moved:
             words *= length
     return words  # type: ignore[no-any-return]

@@ -93,9 +93,12 @@ def refuse_uncovered(problem: MappingProblem, reuse: Reuse) -> None:
 
 
 def _refuse_windows(instance: Instance) -> None:
-    for tensor, axes in zip(instance.source.computation.tensors, instance.sliding_axes, strict=True):
-        if axes:
-            raise UserError(f"uneven search does not cover sliding windows (tensor {tensor.name!r})")
+    sliding = [t for t, axes in enumerate(instance.sliding_axes) if axes]
+    names = [instance.source.computation.tensors[t].name for t in sliding]
+    if len(sliding) > 1:
+        raise UserError(f"uneven search covers one tensor with sliding windows, got {', '.join(names)}")
+    if any(instance.problem.entangled[t] for t in sliding):
+        raise UserError(f"uneven search does not cover a dimension on two axes of a tensor ({names[0]!r})")
 
 
 def _most_loops(instance: Instance) -> int:

@@ -21,6 +21,9 @@ from codesign.mapping.nest import Nest
 STEPS = (0.02, 0.08, 0.3, 1.0, 5.0)
 """How far above its bound a profile is searched the first time, the second, ..."""
 
+EXACT = 100
+"""Stage at which a profile whose windows were relaxed is bounded again, exactly; sweeps follow."""
+
 _READY = 256
 """Profiles whose arrays stay in memory."""
 
@@ -53,7 +56,8 @@ class PlaceSearch:
 
     def __init__(self, free: FreeKeep, best: Incumbent) -> None:
         self.best, self.queue = best, ProfileQueue(free, best)
-        self._ready: OrderedDict[tuple[int, ...], Places] = OrderedDict()
+        self._first = CHAINS if any(free.instance.sliding_axes) else EXACT
+        self._ready: OrderedDict[tuple[tuple[int, ...], bool], Places] = OrderedDict()
         self._unsearched = math.inf
 
     def run(self) -> float:
@@ -62,34 +66,42 @@ class PlaceSearch:
             if self.best.late:
                 return min(self._unsearched, self.queue.bound)
             for part in self.queue.next_parts():
-                if part.stage == CHAINS:
-                    self._bound(part)
-                else:
-                    self._sweep(part)
+                stage = max(part.stage, self._first)
+                try:
+                    if stage in (CHAINS, EXACT):
+                        self._bound(replace(part, stage=stage))
+                    else:
+                        self._sweep(part)
+                except OverflowError:
+                    self._unsearched = min(self._unsearched, part.value)
         return self._unsearched
 
     def _places(self, part: Part) -> Places:
-        found = self._ready.get(part.row)
+        key = part.row, part.stage < EXACT
+        found = self._ready.get(key)
         if found is None:
-            goal = self.best.goal
-            found = Places(self.queue.problem, np.array(part.row), part.cycles, goal.objective is not Objective.LATENCY)
-            self._ready[part.row] = found
+            counts_energy = self.best.goal.objective is not Objective.LATENCY
+            found = Places(self.queue.problem, np.array(part.row), part.cycles, counts_energy, relaxed=key[1])
+            self._ready[key] = found
             if len(self._ready) > _READY:
                 self._ready.popitem(last=False)
-        self._ready.move_to_end(part.row)
+        self._ready.move_to_end(key)
         return found
 
     def _bound(self, part: Part) -> None:
         """Bound a profile by the least each charge can come to (U11)."""
-        energy, cycles = self._places(part).least()
+        places = self._places(part)
+        energy, cycles = places.least()
+        self.best.count(places.cells)
         energy, cycles = max(part.energy, energy), max(part.cycles, cycles)
         value = max(part.value, self.best.goal.value(energy, cycles))
-        self.queue.push(replace(part, stage=CHAINS + 1, energy=energy, cycles=cycles, value=value))
+        self.queue.push(replace(part, stage=part.stage + 1, energy=energy, cycles=cycles, value=value))
 
     def _sweep(self, part: Part) -> None:
-        """Sweep a profile up to a limit; go on with a higher one, or with one more port, if that may pay."""
+        """Sweep a profile up to a limit; go on with a higher one, exactly, or with one more port, if that may pay."""
         places, top = self._places(part), self.best.value * (1.0 - TOLERANCE)
-        step = STEPS[part.stage - 1] if part.stage <= len(STEPS) else math.inf
+        tried = part.stage % EXACT - 1
+        step = STEPS[tried] if tried < len(STEPS) else math.inf
         limit = min(top, part.value * (1.0 + step))
         walk = places.best(self.best.goal, limit)
         self.best.count(places.spent)
@@ -102,11 +114,13 @@ class PlaceSearch:
             return
         value = max(part.value, walk.value)
         slow = places.slowest_unwatched(walk)
-        if slow is None:
-            self._unsearched = min(self._unsearched, value)
-        else:
+        if slow is not None:
             places.also_watch(slow)
-            self.queue.push(replace(part, stage=CHAINS, value=value))
+            self.queue.push(replace(part, stage=part.stage // EXACT * EXACT, value=value))
+        elif part.stage < EXACT:
+            self.queue.push(replace(part, stage=EXACT, value=value))
+        else:
+            self._unsearched = min(self._unsearched, value)
 
     def nest(self, places: Places, walk: Walk) -> tuple[Nest, int]:
         """What the kernel scores."""

@@ -15,6 +15,7 @@ from codesign.mappers.exact.incumbent import Goal, whole_cycles
 from codesign.mappers.exact.uneven.segments import (
     Action,
     Automaton,
+    Plain,
     Segment,
     Status,
     automaton,
@@ -22,6 +23,7 @@ from codesign.mappers.exact.uneven.segments import (
     parents,
     segments,
 )
+from codesign.mappers.exact.uneven.windows import AxisDim, Windows, windows_of
 from codesign.mappers.uneven.kernel import EDP, ENERGY, LATENCY, Array, carry_over, least_to_go, sweep
 from codesign.mappers.uneven.space import lattice_graph
 from codesign.mapping.constraints import Keep
@@ -31,6 +33,9 @@ MODE = {Objective.ENERGY: ENERGY, Objective.LATENCY: LATENCY, Objective.EDP: EDP
 
 _STATES_AS_LABELS = 2.0
 """What a cell and state costs beside its labels."""
+
+MOST_CELLS = 20_000_000
+"""Cells and states of a segment beyond which a profile is not swept."""
 
 LARGEST = float(np.finfo(np.float64).max)
 
@@ -79,9 +84,12 @@ class Places:
         row: Vector of every fan-out.
         quickest: Cycles that no mapping of the profile can beat.
         counts_energy: Whether energy matters.
+        relaxed: Whether windows slide as well as any can (P14); the values are then lower bounds.
     """
 
-    def __init__(self, problem: JointProblem, row: IntArray, quickest: float, counts_energy: bool) -> None:
+    def __init__(
+        self, problem: JointProblem, row: IntArray, quickest: float, counts_energy: bool, relaxed: bool
+    ) -> None:
         self.problem, self.quickest = problem, quickest
         self.weight = np.ones(1 + problem.n_ports)
         self.weight[0] = float(counts_energy)
@@ -94,6 +102,9 @@ class Places:
         self.lattice = self.profile.exact.lattice
         self.words = self.profile.exact.words
         self.bits: Array = self.words / self.left * problem.instance.problem.element_bits.T[:, :, None]
+        exact = self._tensors()
+        self.moved = self._least_words(exact) if relaxed else self.words
+        self.tensors = tuple(Plain(x.tensor, x.column, x.relevant) for x in exact) if relaxed else exact
         self.machines = self._machines()
 
     @cached_property
@@ -111,23 +122,61 @@ class Places:
             lines.append(tuple(tuple(at[n // p] for p in _primes(n)) for n in sizes))
         return lattice_graph(tuple(lines))
 
-    @property
-    def _columns(self) -> tuple[tuple[Keep, ...], ...]:
-        return tuple(zip(*self.problem.decisions, strict=True))
+    def _tensors(self) -> tuple[Plain | Windows, ...]:
+        """What may be done with each tensor."""
+        instance = self.problem.instance
+        found: list[Plain | Windows] = []
+        for t, column in enumerate(zip(*self.problem.decisions, strict=True)):
+            relevant = tuple(bool(r) for r in instance.relevant[t])
+            if not instance.sliding_axes[t]:
+                found.append(Plain(t, column, relevant))
+                continue
+            axes = tuple(
+                tuple(AxisDim(d, int(instance.coef[t, :, d].max()), self.lattice.divisors[d]) for d in axis)
+                for axis in instance.sliding_axes[t]
+            )
+            inside = self.profile.inside.astype(int)
+            within = [tuple(tuple(int(inside[v, d.dim]) for d in axis) for axis in axes) for v in range(len(inside))]
+            others = tuple(
+                (d, sizes) for d, sizes in enumerate(self.lattice.divisors) if not relevant[d] and len(sizes) > 1
+            )
+            by_segment = tuple(within[s.last] for s in self.segments)
+            found.append(windows_of(t, column, relevant, axes, by_segment, tuple(within), others))
+        return tuple(found)
+
+    def _least_words(self, tensors: tuple[Plain | Windows, ...]) -> Array:
+        """``T x L x N`` words that enter at least, whatever way windows slide (P14)."""
+        least = self.words.copy()
+        for t, tensor in enumerate(tensors):
+            if not isinstance(tensor, Windows):
+                continue
+            for i, segment in enumerate(self.segments):
+                for v in range(segment.first, segment.last + 1):
+                    for a, axis in enumerate(tensor.axes):
+                        table = np.ones([len(d.sizes) for d in axis])
+                        for entries, share in tensor.least_shares(i, v, a).items():
+                            table[entries] = share
+                        share = table[tuple(self.entries[d.dim] for d in axis)]
+                        least[t, v] = np.minimum(least[t, v], self.words[t, v] * share)
+                    least[t, v] = np.maximum(least[t, v], self.profile.fewest[t, v])
+        return least
 
     def _machines(self) -> tuple[Automaton, ...]:
         """The states of every segment, innermost first."""
-        relevant = tuple(map(tuple, self.problem.relevant.astype(bool).tolist()))
         starts = tuple(tuple(Status((), p) for p in parents(column, len(column))) for column in self._columns)
         found = []
-        for segment in self.segments:
-            machine = automaton(self.problem.decisions, segment, starts, relevant)
+        for i, segment in enumerate(self.segments):
+            machine = automaton(self.tensors, i, segment, starts)
+            if len(machine.states) * self.lattice.n_tiles > MOST_CELLS:
+                raise OverflowError("too many states")
             found.append(machine)
             ends = [crossed(s) for s, may in zip(machine.states, machine.ends, strict=True) if may]
-            starts = tuple(
-                tuple(sorted({s[t] for s in ends}, key=lambda s: (s.unpaid, s.parent))) for t in range(len(starts))
-            )
+            starts = tuple(tuple(dict.fromkeys(s[t] for s in ends)) for t in range(len(starts)))
         return tuple(found)
+
+    @property
+    def _columns(self) -> tuple[tuple[Keep, ...], ...]:
+        return tuple(zip(*self.problem.decisions, strict=True))
 
     # ---- what places cost ----------------------------------------------------------------------
 
@@ -135,6 +184,11 @@ class Places:
     def timed(self) -> int:
         """Charges that are energy or cycles."""
         return 1 + len(self.watch)
+
+    @cached_property
+    def cells(self) -> float:
+        """Work of the bounds, in labels."""
+        return _STATES_AS_LABELS * sum(len(m.states) for m in self.machines) * self.lattice.n_tiles
 
     def _forget(self) -> None:
         for name in ("timed", "sweeps"):
@@ -169,9 +223,9 @@ class Places:
         words, charge = np.zeros((count, n)), np.zeros((count, n, self.timed + max(0, len(scarce) - 1)))
         for a, action in enumerate(machine.actions):
             t = action.tensor
-            for v, p in action.pays:
-                price, once = self.profile.price[kinds, t, v, p], self.profile.fixed[kinds, t, v, p]
-                charge[a, :, : self.timed] += (self.words[t, v][:, None] * price + once) * self.weight[kinds]
+            charge[a, :, : self.timed] += self._cost(action)[:, kinds]
+            for d, entry in action.only:
+                charge[a, self.entries[d] != entry] = np.inf
             for v in action.places:
                 bits = self.bits[t, v]
                 if scarce and v == scarce[0]:
@@ -179,14 +233,60 @@ class Places:
                 elif v in scarce:
                     charge[a, :, self.timed + scarce.index(v) - 1] += bits / capacity[v]
                 charge[a, bits > capacity[v]] = np.inf
-        need = np.zeros((n, len(machine.states)))
-        if scarce:
-            v = scarce[0]
-            for t, k in enumerate(self.problem.decisions[v]):
-                if k is Keep.YES:
-                    to_come = np.array([state[t].parent >= v for state in machine.states], np.float64)
-                    need += self.bits[t, v][:, None] * to_come
-        return words, charge, need
+        return words, charge, self._need(machine, scarce)
+
+    def _need(self, machine: Automaton, scarce: list[int]) -> Array:
+        """``cells x states`` bits still to come at least; infinite where a walk cannot stand with that state."""
+        n, shape = self.lattice.n_tiles, tuple(map(len, machine.statuses))
+        need = np.zeros((n, *shape))
+        for t, statuses in enumerate(machine.statuses):
+            own = np.zeros((n, len(statuses)))
+            for s, status in enumerate(statuses):
+                if scarce and self.problem.decisions[scarce[0]][t] is Keep.YES and status.parent >= scarce[0]:
+                    own[:, s] = self.bits[t, scarce[0]]
+                for d, entry, larger in self.tensors[t].stands(status):
+                    sizes = self.lattice.value[d]
+                    size = self.lattice.divisors[d][entry]
+                    own[(sizes % size != 0) if larger else (sizes != size), s] = np.inf
+            need += own.reshape(n, *[-1 if u == t else 1 for u in range(len(shape))])
+        return need.reshape(n, -1)
+
+    def _cost(self, action: Action) -> Array:
+        """``N x (1 + ports)`` what an action costs where the walk stands."""
+        t, price, fixed = action.tensor, self.profile.price, self.profile.fixed
+        total = np.zeros((self.lattice.n_tiles, 1 + self.problem.n_ports))
+        for v, p in action.pays:
+            total += self.moved[t, v][:, None] * price[:, t, v, p] + fixed[:, t, v, p]
+        for v, p, run in action.slides:
+            whole, kept = self._window(t, v, run.axis, run.origin, run.travel)
+            steps = self.lattice.value[run.dim] / self.lattice.divisors[run.dim][run.origin[run.which]]
+            words = self.left * (whole + (steps - 1.0) * (whole - kept))
+            total += words[:, None] * price[:, t, v, p] + fixed[:, t, v, p]
+        for part, chain in action.shares:
+            for v, p in chain.pairs:
+                whole, kept = self._window(t, v, chain.axis, chain.origin, chain.first)
+                saved = part * self.left * (kept if chain.first else whole)
+                total += saved[:, None] * price[:, t, v, p]
+        return np.asarray(total * self.weight)
+
+    def _window(self, t: int, v: int, a: int, origin: tuple[int, ...], travel: int) -> tuple[Array, Array]:
+        """Words of the tile of level v with these sizes along an axis, and those a window moved so far keeps."""
+        instance, extent = self.problem.instance, 1.0
+        at = np.arange(self.lattice.n_tiles)
+        for d, entry in zip(instance.sliding_axes[t][a], origin, strict=True):
+            at = at + (entry - self.entries[d]) * int(self.lattice.stride[d])
+            size = self.lattice.divisors[d][entry] * self.profile.inside[v, d]
+            extent += float(instance.coef[t, :, d].max() * (size - 1.0))
+        whole = (self.words[t, v] / self.left)[at]
+        return whole, whole / extent * max(0.0, extent - travel)
+
+    @cached_property
+    def entries(self) -> IntArray:
+        """``D x N`` position of the size of every dimension."""
+        at = np.arange(self.lattice.n_tiles)
+        return np.array(
+            [at // s % n for s, n in zip(self.lattice.stride, self.lattice.n_divisors, strict=True)], np.int64
+        ).reshape(len(self.lattice.divisors), self.lattice.n_tiles)
 
     def allowed(self, outer: Segment) -> Array:
         """``N`` tiles at which the walk may enter a segment: those that the fan-outs inside it allow (D7)."""
@@ -231,7 +331,7 @@ class Places:
 
     def _capacity(self, segment: Segment) -> float:
         scarce = self.contended(segment)
-        return float(self.problem.instance.problem.capacity_bits[scarce[0]]) if scarce else math.inf
+        return float(self.problem.instance.problem.capacity_bits[scarce[0]]) if scarce else LARGEST
 
     @cached_property
     def starts(self) -> tuple[list[tuple[Status, ...]], Array]:
@@ -260,11 +360,8 @@ class Places:
         total = self._start_cost(walk.start)
         for step in walk.steps:
             if step.action is not None:
-                for v, p in step.action.pays:
-                    t = step.action.tensor
-                    total = total + self.words[t, v, step.cell] * self.profile.price[:, t, v, p]
-                    total = total + self.profile.fixed[:, t, v, p]
-        return total
+                total = total + self._cost(step.action)[step.cell]
+        return np.asarray(total)
 
     # ---- the sweeps ----------------------------------------------------------------------------
 
@@ -286,7 +383,7 @@ class Places:
             return None
         start, begin = self._begin()
         steps: list[tuple[tuple[Array, Array, Array, Array], Array]] = []
-        self.spent = _STATES_AS_LABELS * sum(len(m.states) for m in self.machines) * self.lattice.n_tiles
+        self.spent = self.cells
         index = np.arange(len(begin))
         for i, (segment, machine) in enumerate(zip(self.segments, self.machines, strict=True)):
             words, charge, need = tables[i]

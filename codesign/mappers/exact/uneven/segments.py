@@ -4,16 +4,21 @@ A *segment* is what stands between two fan-outs: the nodes of its levels and tem
 part nothing.
 """
 
+import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise, product
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from codesign.mappers.exact.all_keep_sets.fill_states import Decisions
 from codesign.mappers.uneven.kernel import Array
 from codesign.mapping.constraints import Keep
+
+MOST_STATES = 100_000
+"""Of a segment."""
 
 Column = tuple[Keep, ...]
 """The decisions about one tensor, level by level."""
@@ -34,6 +39,66 @@ class Segment:
     outermost: bool
 
 
+class Run(NamedTuple):
+    """A loop along a sliding axis that the walk stands in.
+
+    Args:
+        axis: Which sliding axis of the tensor.
+        origin: Positions of the sizes of its dimensions where the loop began.
+        which: Position of the loop's dimension on the axis.
+        dim: Its number.
+        travel: How far one step moves the window.
+        touched: Pairs (level, parent) that had met other loops before and are paid already.
+    """
+
+    axis: int
+    origin: tuple[int, ...]
+    which: int
+    dim: int
+    travel: int
+    touched: tuple[tuple[int, int], ...]
+
+
+class Chain(NamedTuple):
+    """Nodes that have been charged and may still save words where a later loop repeats the step of the innermost one.
+
+    Args:
+        pairs: Their (level, parent).
+        axis: Which sliding axis of the tensor.
+        origin: Positions of the sizes of its dimensions where the nodes stand.
+        first: How far the innermost loop moves the window; 0 where that loop does not move it.
+        shift: How far all loops so far move it together.
+        now: Positions of the sizes where the walk stands.
+    """
+
+    pairs: tuple[tuple[int, int], ...]
+    axis: int
+    origin: tuple[int, ...]
+    first: int
+    shift: int
+    now: tuple[int, ...]
+
+    @property
+    def wanted(self) -> int:
+        """The travel of a loop that repeats the first step."""
+        return self.first + self.shift
+
+
+class Slide(NamedTuple):
+    """A charge at the end of a run: whole tiles and, for its steps, what is new."""
+
+    level: int
+    parent: int
+    run: Run
+
+
+class Share(NamedTuple):
+    """A multiple of what the steps of a chain save: (sign or share) x (words saved by a step) x (iterations outside)."""
+
+    part: float
+    chain: Chain
+
+
 @dataclass(frozen=True)
 class Status:
     """What is known of one tensor where a walk stands.
@@ -42,11 +107,21 @@ class Status:
         unpaid: Levels whose nodes hold the tile and have met no loop that indexes the tensor, innermost first.
         parent: The next level out that will keep the tensor.
         left: Whether the last of them stands at the segment's outer end.
+        fresh: How many of them, the outer ones, have met no loop at all; counted where windows slide.
+        chains: What may still be saved.
+        run: The loop that the walk stands in.
+        meeting: The dimension, with the position of its size, of a loop that must follow and does not index the tensor.
+        met: Whether the unpaid levels that are not fresh are known to have met such a loop.
     """
 
     unpaid: tuple[int, ...]
     parent: int
     left: bool = False
+    fresh: int = 0
+    chains: tuple[Chain, ...] = ()
+    run: Run | None = None
+    meeting: tuple[int, int] | None = None
+    met: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,11 +132,30 @@ class Action:
         tensor: Its index.
         pays: Pairs (level, parent) whose words are charged where the walk stands.
         places: Levels whose tile takes room from here on.
+        slides: Charges at the end of a run.
+        shares: What chains save, or stop to save.
+        only: Pairs (dimension, position of its size) where the action may be taken; empty: anywhere.
     """
 
     tensor: int
-    pays: tuple[tuple[int, int], ...]
-    places: tuple[int, ...]
+    pays: tuple[tuple[int, int], ...] = ()
+    places: tuple[int, ...] = ()
+    slides: tuple[Slide, ...] = ()
+    shares: tuple[Share, ...] = ()
+    only: tuple[tuple[int, int], ...] = ()
+
+
+class Tensor(Protocol):
+    """What may be done with one tensor."""
+
+    def mask(self, status: Status) -> tuple[bool, ...]:
+        """The loops that may stand next."""
+
+    def stands(self, status: Status) -> tuple[tuple[int, int, bool], ...]:
+        """Where the walk may stand: (dimension, position of its size, whether it may be larger)."""
+
+    def moves(self, i: int, segment: Segment, at: Status) -> Iterator[tuple[Action, Status]]:
+        """What may be done next in segment `i`, and what is known then."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +169,7 @@ class Automaton:
         by_from, by_to: Transitions (from, to, action, action) in two orders.
         actions: What transitions do.
         ends: For each state whether the segment may end with it.
+        statuses: Those of each tensor; states are numbered row by row over them.
     """
 
     states: tuple[tuple[Status, ...], ...]
@@ -84,6 +179,7 @@ class Automaton:
     by_to: Array
     actions: tuple[Action, ...]
     ends: tuple[bool, ...]
+    statuses: tuple[tuple[Status, ...], ...]
 
 
 def segments(parted: tuple[bool, ...], decisions: Decisions) -> tuple[Segment, ...]:
@@ -112,97 +208,137 @@ def parents(column: Column, level: int) -> Iterator[int]:
             return
 
 
-def moves(t: int, column: Column, segment: Segment, at: Status) -> Iterator[tuple[Action, Status]]:
-    """What may be done with a tensor next, and what is known of it then."""
-    inside = at.parent >= segment.first
-    if at.unpaid and not at.left:
-        chain = (*at.unpaid, at.parent)
-        yield Action(t, tuple(pairwise(chain)), ()), Status((), at.parent)
-    if not inside:
-        return
-    level = at.parent
-    for q in parents(column, level):
-        if not at.unpaid:
-            yield Action(t, ((level, q),), (level,)), Status((), q)
-        if not segment.outermost:
-            yield Action(t, (), (level,)), Status((*at.unpaid, level), q, True)
+@dataclass(frozen=True)
+class Plain:
+    """A tensor whose windows do not slide.
+
+    Args:
+        tensor: Its index.
+        column: Its decisions.
+        relevant: Whether each dimension indexes it.
+    """
+
+    tensor: int
+    column: Column
+    relevant: tuple[bool, ...]
+
+    def mask(self, status: Status) -> tuple[bool, ...]:
+        """The loops that may stand next."""
+        return tuple(not (status.left or (status.unpaid and r)) for r in self.relevant)
+
+    def stands(self, status: Status) -> tuple[tuple[int, int, bool], ...]:
+        """Anywhere."""
+        return ()
+
+    def moves(self, i: int, segment: Segment, at: Status) -> Iterator[tuple[Action, Status]]:
+        """What may be done next in segment `i`, and what is known then."""
+        if at.unpaid and not at.left:
+            yield Action(self.tensor, pays=tuple(pairwise((*at.unpaid, at.parent)))), Status((), at.parent)
+        if at.parent < segment.first:
+            return
+        level = at.parent
+        for q in parents(self.column, level):
+            if not at.unpaid:
+                yield Action(self.tensor, pays=((level, q),), places=(level,)), Status((), q)
+            if not segment.outermost:
+                yield Action(self.tensor, places=(level,)), Status((*at.unpaid, level), q, True)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def automaton(
-    decisions: Decisions,
-    segment: Segment,
-    starts: tuple[tuple[Status, ...], ...],
-    relevant: tuple[tuple[bool, ...], ...],
+    tensors: tuple[Tensor, ...], i: int, segment: Segment, starts: tuple[tuple[Status, ...], ...]
 ) -> Automaton:
     """The states of a segment.
 
     Args:
-        decisions: ``L x T``.
+        tensors: What may be done with each.
+        i: Number of the segment.
         segment: The levels.
         starts: For each tensor the statuses that the walk may enter with.
-        relevant: ``T x D`` whether a dimension indexes a tensor.
+
+    Raises:
+        OverflowError: There are too many states.
     """
-    columns = tuple(zip(*decisions, strict=True))
-    reached = [_reachable(t, columns[t], segment, starts[t]) for t in range(len(columns))]
-    ranks = [_ranks(steps) for steps in reached]
-    states = sorted(
-        product(*(sorted(r, key=lambda s: (r[s], s.unpaid, s.parent, s.left)) for r in ranks)),
-        key=lambda state: sum(r[s] for r, s in zip(ranks, state, strict=True)),
-    )
-    number = {state: i for i, state in enumerate(states)}
-    mask = np.ones((len(states), len(relevant[0])), np.bool_)
+    steps = [_reachable(tensor, i, segment, begin) for tensor, begin in zip(tensors, starts, strict=True)]
+    orders = [_order(s) for s in steps]
+    at = [{status: n for n, status in enumerate(order)} for order in orders]
+    shape = tuple(len(order) for order in orders)
+    if math.prod(shape) > MOST_STATES:
+        raise OverflowError(f"{math.prod(shape)} states")
+    index = np.arange(math.prod(shape)).reshape(shape)
+    running = [np.array([s.run is not None for s in order]) for order in orders]
     actions: dict[Action, int] = {}
     rows = []
-    for state, i in number.items():
-        for t, status in enumerate(state):
-            if status.left:
-                mask[i] = False
-            elif status.unpaid:
-                mask[i] &= ~np.array(relevant[t])
-            for action, after in reached[t][status]:
-                n = actions.setdefault(action, len(actions))
-                rows.append((i, number[(*state[:t], after, *state[t + 1 :])], n, n))
-    table = np.array(rows, np.int64).reshape(-1, 4)
+    for t, order in enumerate(orders):
+        still = np.ones(shape, np.bool_)  # nobody else moves while a tensor is in a run
+        for u, busy in enumerate(running):
+            if u != t:
+                still &= ~busy.reshape([-1 if v == u else 1 for v in range(len(shape))])
+        for status in order:
+            for action, after in steps[t][status]:
+                here = np.take(index, at[t][status], axis=t)[np.take(still, at[t][status], axis=t)]
+                there = np.take(index, at[t][after], axis=t)[np.take(still, at[t][status], axis=t)]
+                n = np.full(here.size, actions.setdefault(action, len(actions)))
+                rows.append(np.stack([here.ravel(), there.ravel(), n, n], axis=1))
+    table = np.concatenate(rows) if rows else np.zeros((0, 4), np.int64)
+    mask = np.ones((index.size, len(tensors[0].mask(orders[0][0]))), np.bool_)
+    for t, order in enumerate(orders):
+        own = np.array([tensors[t].mask(status) for status in order], np.bool_)
+        mask &= own[np.indices(shape)[t].ravel()]
+    states = tuple(product(*orders))
     return Automaton(
-        tuple(states),
-        number,
+        states,
+        {state: n for n, state in enumerate(states)},
         mask,
         table[np.argsort(table[:, 0], kind="stable")],
         table[np.argsort(table[:, 1], kind="stable")],
         tuple(actions),
         tuple(all(_may_end(s, segment) for s in state) for state in states),
+        tuple(map(tuple, orders)),
     )
 
 
 def crossed(state: tuple[Status, ...]) -> tuple[Status, ...]:
     """What is known in the next segment out."""
-    return tuple(Status(s.unpaid, s.parent) for s in state)
+    return tuple(replace(s, left=False) if s.left else s for s in state)
 
 
 def _may_end(status: Status, segment: Segment) -> bool:
-    return status.parent < segment.first and not (segment.outermost and status.unpaid)
+    return (
+        status.parent < segment.first
+        and status.run is None
+        and status.meeting is None
+        and not (segment.outermost and status.unpaid)
+    )
 
 
 Steps = dict[Status, tuple[tuple[Action, Status], ...]]
 
 
-def _reachable(t: int, column: Column, segment: Segment, starts: Iterable[Status]) -> Steps:
+def _reachable(tensor: Tensor, i: int, segment: Segment, starts: Iterable[Status]) -> Steps:
     found: Steps = {}
     waiting = list(starts)
     while waiting:
         status = waiting.pop()
         if status not in found:
-            found[status] = tuple(moves(t, column, segment, status))
+            found[status] = tuple(tensor.moves(i, segment, status))
             waiting += [after for _, after in found[status]]
     return found
 
 
-def _ranks(steps: Steps) -> dict[Status, int]:
-    """A number for each status that grows with every move."""
-    ranks = dict.fromkeys(steps, 0)
-    for _ in steps:
-        for status, following in steps.items():
-            for _, after in following:
-                ranks[after] = max(ranks[after], ranks[status] + 1)
-    return ranks
+def _order(steps: Steps) -> list[Status]:
+    """The statuses in an order in which every move leads forwards."""
+    before = dict.fromkeys(steps, 0)
+    for following in steps.values():
+        for _, after in following:
+            before[after] += 1
+    ready = [status for status, count in before.items() if not count]
+    order: list[Status] = []
+    while ready:
+        status = ready.pop()
+        order.append(status)
+        for _, after in steps[status]:
+            before[after] -= 1
+            if not before[after]:
+                ready.append(after)
+    return order

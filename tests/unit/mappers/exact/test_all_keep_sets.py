@@ -16,6 +16,7 @@ from codesign.mappers.exact import keep_set_search as bypass
 from codesign.mappers.exact.all_keep_sets.fill_states import END, KIND, SOURCE, TARGET, make_program
 from codesign.mappers.exact.all_keep_sets.joint_profile import JointProfile
 from codesign.mappers.exact.all_keep_sets.mirrored_profiles import Mirror
+from codesign.mappers.exact.all_keep_sets.screen import Screen
 from codesign.mappers.exact.all_keep_sets.shared_problem import JointProblem, expand
 from codesign.mappers.exact.one_keep_set.fixed_keep_set import FixedKeep
 from codesign.mappers.exact.problem.charge_bases import BaseArrays
@@ -49,14 +50,25 @@ def test_bounds_get_sharper(seed: int) -> None:
         return
     rows = rows_of(problem)
     assert len(rows)
-    for row, bounds in zip(rows, problem.bounds(rows), strict=True):
-        profile = JointProfile(problem, row)
-        for w, closed in enumerate(bounds):
-            weight = np.zeros(len(bounds))
-            weight[w] = 1.0
-            quick, exact = profile.bound(weight), profile.run(weight)
-            assert quick <= exact * (1 + 1e-12) or np.isinf(exact)
+    bounds, screen = problem.bounds(rows), Screen(problem)
+    for w in range(bounds.shape[1]):
+        weight = np.zeros(bounds.shape[1])
+        weight[w] = 1.0
+        quick, _ = screen.bound(rows, np.tile(weight, (len(rows), 1)), np.full(len(rows), np.inf))
+        for row, closed, bound in zip(rows, bounds[:, w], quick, strict=True):
+            profile = JointProfile(problem, row)
+            exact = profile.run(weight)
+            assert bound <= exact * (1 + 1e-12) or np.isinf(exact)
             assert closed <= exact * (1 + 1e-9) + 1e-9 or np.isinf(exact)
+            if not np.isfinite(exact):
+                continue
+            # a cap changes nothing below it, and leaves nothing from it on; the states it leaves hold the least value
+            assert screen.bound(row[None], weight[None], np.array([bound * 1.001 + 1e-6]))[0][0] == pytest.approx(
+                bound, rel=1e-12
+            )
+            assert np.isinf(screen.bound(row[None], weight[None], np.array([bound * (1 - 1e-9)]))[0][0])
+            live = screen.live(row, weight, exact * (1 + 1e-9) + 1e-9, profile.program())
+            assert profile.run(weight, None, live) == pytest.approx(exact, rel=1e-12)
 
 
 def test_the_program_reads_only_what_is_complete() -> None:

@@ -1,0 +1,360 @@
+"""The program over all keep sets on folded tiles, of many profiles, without what cannot beat the incumbent; compiled.
+
+Goes from the MACs outwards and drops a state at a tile as soon as what it has cost, and the least that the levels further
+out can add, reach a cap (section D11 in docs/explanation/exact-mapper.md). Most profiles end after a few hundred cells.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from codesign.core.jit import njit
+from codesign.cost.arrays import UNBOUNDED
+from codesign.mappers.exact.all_keep_sets.fill_states import CLOSE, DONE, END, KIND, SOURCE, WHAT, JointProgram
+from codesign.mappers.exact.all_keep_sets.folded_tiles import Folds, fill_plain, fill_windows, shape_tiles
+from codesign.mappers.exact.all_keep_sets.word_prices import price_profile, weigh
+from codesign.mappers.exact.problem.boundary_costs import Hardware
+from codesign.mappers.exact.problem.tables import INF
+from codesign.mapping.nest import FloatArray, IntArray
+
+
+class FoldedTiles(NamedTuple):
+    """The tiles of one profile; see `codesign.mappers.exact.all_keep_sets.folded_tiles` for all of it.
+
+    Attributes:
+        n: N tiles.
+        n_window: W tiles of the windows alone.
+        filled: ``T x L`` 1 where the tables of windows are made.
+        window_words: ``T x L x W`` at least.
+        window_need: ``T x L x W`` at least.
+    """
+
+    n: int
+    n_window: int
+    rest: FloatArray
+    inside: FloatArray
+    exponent: IntArray
+    size: IntArray
+    stride: IntArray
+    plain: FloatArray
+    left: FloatArray
+    filled: IntArray
+    window_words: FloatArray
+    window_need: FloatArray
+
+
+@njit
+def screen_profiles(
+    rows: IntArray,
+    factors: FloatArray,
+    distinct: FloatArray,
+    hardware: Hardware,
+    relevant: IntArray,
+    folds: Folds,
+    program: JointProgram,
+    passes: IntArray,
+    keeps: IntArray,
+    weight: FloatArray,
+    cap: FloatArray,
+    least: FloatArray,
+    live: IntArray,
+) -> float:
+    """Least weighted sum of energy and port cycles of each profile over all keep sets; infinite from a cap on.
+
+    Args:
+        rows: ``P x L`` number of the vector of every fan-out.
+        factors: ``V x D`` spatial factors of all vectors.
+        distinct: ``V x T`` different words of the children.
+        hardware: See `codesign.mappers.exact.all_keep_sets.word_prices.price_pairs`.
+        relevant: ``T x D``.
+        folds: The tiles.
+        program: The operations, without windows that slide.
+        passes: ``L x T`` 1 where a level may leave a tensor to others.
+        keeps: ``L x T`` 1 where it may keep it.
+        weight: ``P x (1 + J)``.
+        cap: ``P`` what is no better than this is of no interest.
+        least: ``P``, overwritten.
+        live: ``P x S`` or ``0 x 0`` 1 where a state is on the way to something better than the cap; overwritten.
+
+    Returns:
+        Cells looked at.
+    """
+    n_tensors, n_levels, n_dims = relevant.shape[0], keeps.shape[0], factors.shape[1]
+    n_axes, n_states = folds.prime.shape[0], program.first.shape[0] - 1
+    most, most_window = 1, 1
+    for a in range(n_axes):
+        most *= folds.most[a] + 1
+        if a >= folds.n_plain:
+            most_window *= folds.most[a] + 1
+    inside = np.empty((n_levels, n_dims))
+    price = np.empty((weight.shape[1], n_tensors, n_levels + 1, n_levels))
+    fixed, fewest = np.empty_like(price), np.empty((n_tensors, n_levels + 1))
+    total, once = np.empty(price.shape[1:]), np.empty(price.shape[1:])
+    exponent, size, stride = (
+        np.empty(folds.leg_dim.shape[0], np.int64),
+        np.empty(n_axes, np.int64),
+        np.empty(n_axes, np.int64),
+    )
+    window_words = np.empty((n_tensors, n_levels, most_window))
+    window_need, filled = np.empty_like(window_words), np.empty((n_tensors, n_levels), np.int64)
+    plain, left = np.empty((n_tensors, most // most_window)), np.empty(most // most_window)
+    table = np.empty((n_states + 1) * most)
+    scratch = np.empty(n_states, np.int64)
+    rest = np.empty(n_dims)
+    cells = 0.0
+    for i in range(rows.shape[0]):
+        price_profile(rows[i], factors, distinct, hardware, relevant, inside, price, fixed, fewest)
+        weigh(weight[i], price, fixed, total, once)
+        for d in range(n_dims):
+            rest[d] = hardware.bounds[d] / inside[0, d]
+        n, n_window = shape_tiles(rest, folds, exponent, size, stride)
+        fill_plain(folds, size, stride, n_window, plain[:, : n // n_window], left[: n // n_window])
+        filled[:] = 0
+        tiles = FoldedTiles(
+            n, n_window, rest, inside, exponent, size, stride, plain, left, filled, window_words, window_need
+        )
+        constant = weight[i, 0] * hardware.macs * hardware.mac_energy
+        flags = live[i] if live.shape[0] else scratch
+        value, looked = _walk(
+            program, folds, tiles, total, once, fewest, passes, keeps, cap[i] - constant, table, flags
+        )
+        least[i] = value + constant
+        cells += looked
+    return cells
+
+
+@njit
+def _walk(
+    program: JointProgram,
+    folds: Folds,
+    tiles: FoldedTiles,
+    price: FloatArray,
+    once: FloatArray,
+    fewest: FloatArray,
+    passes: IntArray,
+    keeps: IntArray,
+    cap: float,
+    table: FloatArray,
+    live: IntArray,
+) -> tuple[float, float]:
+    """Least value below the cap (else infinite) and cells looked at; `live` marks the states still in play."""
+    n_tensors, n_levels = fewest.shape[0], price.shape[2]
+    n, size, stride = tiles.n, tiles.size, tiles.stride
+    n_states, n_axes, operations = live.shape[0], size.shape[0], program.operations
+    beyond, set_beyond = _least_beyond(program, price, once, fewest, passes, keeps)
+    place = np.full(n_states, -1, np.int64)
+    live[:] = 0
+    used = 0
+    for k in range(program.starts.shape[0]):
+        s, paid = program.starts[k, 0], 0.0
+        for t in range(n_tensors):
+            p = program.starts[k, 1 + t]
+            paid += price[t, n_levels, p] * fewest[t, n_levels] + once[t, n_levels, p]
+        if paid + _beyond(program.status[s], beyond, set_beyond) < cap:
+            used = _room(s, place, used, table, n)
+            table[place[s] * n] = min(table[place[s] * n], paid)
+    best, cells = INF, 0.0
+    reached = np.empty(n, np.int64)
+    for s in range(n_states - 1, -1, -1):
+        if place[s] < 0:
+            continue
+        row, first, last = place[s] * n, program.first[s], program.first[s + 1]
+        opened, c = 0, program.level[s]
+        for t in range(n_tensors):
+            if program.status[s, t] < 0:
+                opened |= 1 << t
+        for a in range(n_axes):
+            if folds.free[c, folds.group[a]] == 1 and folds.mask[folds.group[a]] & opened == 0:
+                inner, block = stride[a], stride[a] * size[a]
+                for start in range(0, n, block):
+                    for x in range(row + start + inner, row + start + block):
+                        table[x] = min(table[x], table[x - inner])
+        limit = cap - _beyond(program.status[s], beyond, set_beyond)
+        count = 0
+        for x in range(n):
+            if table[row + x] < limit:
+                reached[count] = x
+                count += 1
+        cells += n * (1.0 + n_axes)
+        if count == 0:
+            continue
+        live[s] = 1
+        for o in range(first, last):
+            kind, source, what = operations[o, KIND], operations[o, SOURCE], operations[o, WHAT]
+            if kind == DONE:
+                best = min(best, table[row + n - 1])
+            elif kind == CLOSE:
+                used = _close(
+                    program,
+                    folds,
+                    tiles,
+                    what,
+                    source,
+                    row,
+                    reached,
+                    count,
+                    price,
+                    once,
+                    cap,
+                    beyond,
+                    set_beyond,
+                    place,
+                    used,
+                    table,
+                )
+                cells += count
+            elif kind == END:
+                used = _end(
+                    program,
+                    folds,
+                    tiles,
+                    c,
+                    what,
+                    source,
+                    row,
+                    reached,
+                    count,
+                    cap,
+                    beyond,
+                    set_beyond,
+                    place,
+                    used,
+                    table,
+                )
+                cells += count
+    return (best if best < cap else INF), cells
+
+
+@njit
+def _room(s: int, place: IntArray, used: int, table: FloatArray, n: int) -> int:
+    """Give a state a row of the table if it has none; returns the number of rows given."""
+    if place[s] >= 0:
+        return used
+    place[s] = used
+    for x in range(used * n, used * n + n):
+        table[x] = INF
+    return used + 1
+
+
+@njit
+def _least_beyond(
+    program: JointProgram, price: FloatArray, once: FloatArray, fewest: FloatArray, passes: IntArray, keeps: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Least cost of everything outside a level that keeps a tensor (``T x L``), and of a set that waits (``T x sets``), by B1."""
+    n_tensors, n_levels = fewest.shape[0], price.shape[2]
+    beyond = np.full((n_tensors, n_levels), INF)
+    for t in range(n_tensors):
+        beyond[t, 0] = 0.0
+        for v in range(1, n_levels):
+            if keeps[v, t] == 0:
+                continue
+            for p in range(v - 1, -1, -1):
+                beyond[t, v] = min(beyond[t, v], beyond[t, p] + price[t, v, p] * fewest[t, v] + once[t, v, p])
+                if passes[p, t] == 0:
+                    break
+    waiting = np.full((n_tensors, program.chain.shape[0]), INF)
+    for q in range(program.charges.shape[0]):
+        t, row, p = program.charges[q]
+        cost = beyond[t, p]
+        for i in range(program.chain.shape[1]):
+            v = program.chain[row, i]
+            if v < 0:
+                break
+            outer = (
+                program.chain[row, i + 1] if i + 1 < program.chain.shape[1] and program.chain[row, i + 1] >= 0 else p
+            )
+            cost += price[t, v, outer] * fewest[t, v] + once[t, v, outer]
+        waiting[t, row] = min(waiting[t, row], cost)
+    return beyond, waiting
+
+
+@njit
+def _beyond(status: IntArray, beyond: FloatArray, waiting: FloatArray) -> float:
+    """Least cost of what a state has not paid yet."""
+    total = 0.0
+    for t in range(status.shape[0]):
+        total += beyond[t, status[t]] if status[t] >= 0 else waiting[t, -1 - status[t]]
+    return total
+
+
+@njit
+def _close(
+    program: JointProgram, folds: Folds, tiles: FoldedTiles, charge: int, source: int, row: int, reached: IntArray,
+    count: int, price: FloatArray, once: FloatArray, cap: float, beyond: FloatArray, waiting: FloatArray,
+    place: IntArray, used: int, table: FloatArray,
+) -> int:  # fmt: skip
+    """Close a tensor at the tiles reached; returns the number of rows given."""
+    n, n_window = tiles.n, tiles.n_window
+    limit = cap - _beyond(program.status[source], beyond, waiting)
+    t, held, p = program.charges[charge]
+    levels, fixed = 0, 0.0
+    for i in range(program.chain.shape[1]):
+        v = program.chain[held, i]
+        if v < 0:
+            break
+        levels = i + 1
+        fixed += once[t, v, _parent(program, held, i, p)]
+        _fill(t, v, folds, tiles)
+    for k in range(count):
+        x = reached[k]
+        value, w, outer = table[row + x] + fixed, x % n_window, x // n_window
+        steps = tiles.plain[t, outer] * tiles.left[outer]
+        for i in range(levels):
+            v = program.chain[held, i]
+            value += price[t, v, _parent(program, held, i, p)] * steps * tiles.window_words[t, v, w]
+        if value < limit:
+            used = _room(source, place, used, table, n)
+            at = place[source] * n + x
+            table[at] = min(table[at], value)
+    return used
+
+
+@njit
+def _parent(program: JointProgram, held: int, i: int, p: int) -> int:
+    """The level that feeds the i-th level of a set that waits for parent p."""
+    if i + 1 < program.chain.shape[1] and program.chain[held, i + 1] >= 0:
+        return program.chain[held, i + 1]  # type: ignore[no-any-return]
+    return p
+
+
+@njit
+def _fill(t: int, v: int, folds: Folds, tiles: FoldedTiles) -> None:
+    """Make the tables of a tensor at a level if they are not there."""
+    if tiles.filled[t, v] == 0:
+        tiles.filled[t, v] = 1
+        n = tiles.n_window
+        fill_windows(
+            t, v, tiles.rest, tiles.inside, folds, tiles.exponent, tiles.size, tiles.stride,
+            tiles.window_words[t, v, :n], tiles.window_need[t, v, :n],
+        )  # fmt: skip
+
+
+@njit
+def _end(
+    program: JointProgram, folds: Folds, tiles: FoldedTiles, c: int, kept: int, source: int, row: int,
+    reached: IntArray, count: int, cap: float, beyond: FloatArray, waiting: FloatArray, place: IntArray, used: int,
+    table: FloatArray,
+) -> int:  # fmt: skip
+    """End a level at the tiles reached that fit; returns the number of rows given."""
+    n_tensors, n, n_window = tiles.filled.shape[0], tiles.n, tiles.n_window
+    limit = cap - _beyond(program.status[source], beyond, waiting)
+    limited = kept > 0 and folds.capacity[c] != UNBOUNDED
+    for t in range(n_tensors):
+        if limited and kept >> t & 1 == 1:
+            _fill(t, c, folds, tiles)
+    for k in range(count):
+        x = reached[k]
+        value = table[row + x]
+        if not value < limit:
+            continue
+        if limited:
+            taken = 0.0
+            for t in range(n_tensors):
+                if kept >> t & 1 == 1:
+                    taken += tiles.plain[t, x // n_window] * tiles.window_need[t, c, x % n_window] * folds.bits[c, t]
+            if taken > folds.capacity[c]:
+                continue
+        used = _room(source, place, used, table, n)
+        at = place[source] * n + x
+        table[at] = min(table[at], value)
+    return used

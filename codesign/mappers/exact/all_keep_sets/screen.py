@@ -1,0 +1,162 @@
+"""Many profiles of a problem bounded at a time over all their keep sets, those that cannot beat a cap dropped early."""
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+
+from codesign.mappers.exact.all_keep_sets.fill_states import JointProgram
+from codesign.mappers.exact.all_keep_sets.folded_tiles import Folds
+from codesign.mappers.exact.all_keep_sets.pruned_program import screen_profiles
+from codesign.mappers.exact.all_keep_sets.shared_problem import JointProblem
+from codesign.mapping.nest import FloatArray, IntArray
+from codesign.mapping.space import prime_factors
+
+
+class Screen:
+    """Bounds profiles of a problem by the pruned program (section D11 in docs/explanation/exact-mapper.md).
+
+    Args:
+        problem: Whose profiles.
+    """
+
+    def __init__(self, problem: JointProblem) -> None:
+        self.problem = problem
+
+    def bound(self, rows: IntArray, weight: FloatArray, cap: FloatArray) -> tuple[FloatArray, float]:
+        """Least weighted sums (``P``) of profiles given by a vector for each fan-out, and the cells looked at.
+
+        Args:
+            rows: ``P x L``.
+            weight: ``P x (1 + J)`` of energy and the cycles of every port.
+            cap: ``P``; a sum that is not below it is returned as infinite.
+        """
+        least, cells = np.empty(len(rows)), 0.0
+        nothing = np.zeros((0, 0), np.int64)
+        for program, chosen in self._by_program(rows) if len(rows) else ():
+            found = np.empty(len(chosen))
+            cells += self._run(rows[chosen], program, weight[chosen], cap[chosen], found, nothing)
+            least[chosen] = found
+        return least, cells
+
+    def live(self, row: IntArray, weight: FloatArray, cap: float, exact: JointProgram) -> IntArray:
+        """``S`` 1 where a state of the exact program may be on the way to a sum below the cap.
+
+        Args:
+            row: ``L`` vector of every fan-out.
+            weight: ``1 + J``.
+            cap: See `bound`.
+            exact: The program.
+        """
+        program, _ = next(self._by_program(row[None]))
+        live = np.empty((1, len(program.level)), np.int64)
+        self._run(row[None], program, weight[None], np.array([cap]), np.empty(1), live)
+        return np.asarray(live[0][self._place(exact, program)])
+
+    def _place(self, exact: JointProgram, quick: JointProgram) -> IntArray:
+        """``S`` the state of the quick program that each of the exact one is a case of.
+
+        An untouched level over others that hold the same tile (section D9) is left out there.
+        """
+        key = id(exact), id(quick)
+        if key not in self._places:
+            where = {state: s for s, state in enumerate(_states(quick))}
+            found = []
+            for c, statuses in _states(exact):
+                while (c, statuses) not in where:
+                    statuses = tuple(x if t != self.problem.sliding else x[:-1] for t, x in enumerate(statuses))
+                found.append(where[c, statuses])
+            # the programs are kept as long as their numbers stand for them
+            self._places[key] = exact, quick, np.array(found, np.int64)
+        return self._places[key][-1]
+
+    @cached_property
+    def _used(self) -> tuple[IntArray, ...]:
+        """Of every fan-out, which vectors use the same dimensions."""
+        return tuple(np.unique(v.factors > 1.0, axis=0, return_inverse=True)[1] for v in self.problem.vectors)
+
+    @cached_property
+    def _places(self) -> dict[tuple[int, int], tuple[JointProgram, JointProgram, IntArray]]:
+        """Results of `_place`."""
+        return {}
+
+    def _run(
+        self,
+        rows: IntArray,
+        program: JointProgram,
+        weight: FloatArray,
+        cap: FloatArray,
+        least: FloatArray,
+        live: IntArray,
+    ) -> float:
+        problem = self.problem
+        first, factors, distinct = problem.stacked
+        hardware = problem.all_kept.hardware
+        return screen_profiles(
+            rows + first[:-1], factors, distinct, hardware, problem.relevant, self.folds, program, *problem.open_levels,
+            weight, cap, least, live,
+        )  # fmt: skip
+
+    def _by_program(self, rows: IntArray) -> Iterator[tuple[JointProgram, IntArray]]:
+        """Programs, and which rows each is for."""
+        key = np.zeros(len(rows), np.int64)
+        for m, which in enumerate(self._used):
+            key = key * (int(which.max()) + 1) + which[rows[:, m]]
+        _, given, same = np.unique(key, return_index=True, return_inverse=True)
+        first, factors, _ = self.problem.stacked
+        programs: dict[int, tuple[JointProgram, list[IntArray]]] = {}
+        for k, i in enumerate(given):
+            program = self.problem.program_of(factors[rows[i] + first[:-1]], False, False)
+            programs.setdefault(id(program), (program, []))[1].append(np.flatnonzero(same == k))
+        for program, chosen in programs.values():
+            yield program, np.concatenate(chosen)
+
+    @cached_property
+    def folds(self) -> Folds:
+        """What the folded tiles share."""
+        problem, instance = self.problem, self.problem.instance
+        plain = np.asarray(instance.plain | ~instance.relevant)
+        groups = sorted(problem.folds, key=lambda group: not plain[:, list(group)].all())
+        bounds = instance.lattice.bounds
+        prime: list[float] = []
+        group_of, most, leg_dim, leg_axis = [list[int]() for _ in range(4)]
+        window = [int(not plain[:, list(group)].all()) for group in groups]
+        for g, group in enumerate(groups):
+            factors = [prime_factors(bounds[d]) for d in group]
+            for p in sorted({p for found in factors for p in found}):
+                if window[g]:
+                    legs = [d for d, found in zip(group, factors, strict=True) if p in found]
+                    leg_dim += legs
+                    leg_axis += [len(prime)] * len(legs)
+                prime.append(float(p))
+                group_of.append(g)
+                most.append(sum(found.count(p) for found in factors))
+        member = np.zeros(instance.n_dims, np.int64)
+        for g, group in enumerate(groups):
+            member[list(group)] = g
+        return Folds(
+            np.array(prime),
+            np.array(group_of, np.int64),
+            sum(not window[g] for g in group_of),
+            np.array(most, np.int64),
+            member,
+            np.array(window, np.int64),
+            np.array([int(instance.relevant_mask[group[0]]) for group in groups], np.int64),
+            np.ascontiguousarray(np.array([problem.free[:, list(group)].max(axis=1) for group in groups], np.int64).T),
+            np.array([int(row.all()) for row in plain], np.int64),
+            np.array(leg_dim, np.int64),
+            np.array(leg_axis, np.int64),
+            problem.coef,
+            problem.slides,
+            instance.strided,
+            np.array(bounds, np.float64),
+            instance.problem.element_bits,
+            instance.problem.capacity_bits,
+        )
+
+
+def _states(program: JointProgram) -> Iterator[tuple[int, tuple[tuple[int, ...], ...]]]:
+    """Level and statuses of every state: the levels that wait, or what is no level for the parent."""
+    held = [tuple(v for v in row if v >= 0) for row in program.chain.tolist()]
+    for c, statuses in zip(program.level.tolist(), program.status.tolist(), strict=True):
+        yield c, tuple((-1 - x,) if x >= 0 else held[-1 - x] for x in statuses)

@@ -1,0 +1,76 @@
+"""Whether a mapping is one of a space: even, and what the constraints allow (rule K1)."""
+
+from collections.abc import Sequence
+
+from codesign.arch.architecture import Architecture
+from codesign.core.errors import UserError
+from codesign.mapping.mapping import Axis, LevelMapping, Mapping, Storage, Temporal
+from codesign.verify.even.problem import Space
+
+
+def levels_of(mapping: Mapping, architecture: Architecture) -> tuple[LevelMapping, ...]:
+    """An even mapping level by level; loops in time at a level that keeps nothing count to the level outside it.
+
+    Raises:
+        UserError: The mapping is uneven.
+    """
+    index = architecture.level_index
+    keep: list[list[str]] = [[] for _ in index]
+    temporal: list[list[tuple[str, int]]] = [[] for _ in index]
+    spatial: list[list[tuple[str, int, Axis]]] = [[] for _ in index]
+    here = 0
+    for node in mapping.nodes:
+        if isinstance(node, Temporal):
+            temporal[here].append((node.dim, node.factor))
+            continue
+        level = index[node.level]
+        if isinstance(node, Storage):
+            if level < here or temporal[level] or spatial[level]:
+                raise UserError(f"level {node.level!r} keeps tensors at several places: the mapping is uneven")
+            keep[level].append(node.tensor)
+        else:
+            spatial[level].append((node.dim, node.factor, node.axis))
+        here = max(here, level)
+    names = sorted(index, key=lambda name: index[name])
+    return tuple(
+        LevelMapping(name, tuple(keep[v]), tuple(temporal[v]), tuple(spatial[v])) for v, name in enumerate(names)
+    )
+
+
+def fault(space: Space, levels: Sequence[LevelMapping]) -> str | None:
+    """Why a mapping is not one of the space; None if it is."""
+    computation, architecture = space.source.computation, space.source.architecture
+    names = [v.name for v in architecture.levels]
+    if [item.level for item in levels] != names:
+        return f"the nest must name the levels {names} in this order"
+    kept = tuple(tuple(t.name in item.keep for t in computation.tensors) for item in levels)
+    if not space.may_keep(kept):
+        return "the nest keeps other tensors than it may"
+    for v, item in enumerate(levels):
+        vector = [1] * len(space.dims)
+        along_x = space.rules[v].along_x
+        for dim, factor, axis in item.spatial:
+            vector[space.position[dim]] *= factor
+            if along_x is not None and (axis == "x") != (dim in along_x):
+                return f"level {item.level!r}: the loop over {dim!r} may not lie along {axis.upper()}"
+        if tuple(vector) not in space.vectors(v):
+            return f"the fan-out of level {item.level!r} may not be used so"
+        reason = _order_fault(space, v, item.temporal)
+        if reason is not None:
+            return f"level {item.level!r}: {reason}"
+    return None
+
+
+def _order_fault(space: Space, v: int, loops: Sequence[tuple[str, int]]) -> str | None:
+    """What is wrong with the loops in time of a level, outermost first."""
+    dims = [d for d, _ in loops]
+    if len(set(dims)) < len(dims):
+        return "two loops over one dimension"
+    rule = space.rules[v]
+    for dim, factor in rule.temporal:
+        if dict(loops).get(dim, 1) != factor:
+            return f"the loop over {dim!r} must have {factor} iterations"
+    if any(not space.allowed[v, space.position[d]] for d in dims):
+        return "a loop that the level may not have"
+    ranks = [rule.order.index(d) if d in rule.order else len(rule.order) for d in reversed(dims)]
+    return "the loops stand in another order than they must" if ranks != sorted(ranks) else None

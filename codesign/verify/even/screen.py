@@ -1,0 +1,183 @@
+"""Closed bounds of all profiles, compiled: the arithmetic of `codesign.verify.even.prices` on what every tile may share (rule K5)."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from codesign.core.jit import njit
+from codesign.cost.columns import FILL, READ, UPDATE
+from codesign.mapping.nest import FloatArray, IntArray
+from codesign.verify.even.problem import Kept, Space, Vector
+
+
+class Hardware(NamedTuple):
+    """What the bounds read. L levels, T tensors, D dimensions, A axes.
+
+    Attributes:
+        bounds: ``D``.
+        coef: ``T x A x D``.
+        shares: ``L``.
+        hops: ``L x 2``.
+        hop_energy: ``L x T``.
+        energy: ``L x T x 3``.
+        words: ``L x T``.
+        bandwidth: ``L x 2``.
+        one_port: ``L``.
+        kept: ``L x T``.
+        output_words: of the whole output.
+        macs: multiply-accumulates.
+        mac_energy: pJ.
+    """
+
+    bounds: IntArray
+    coef: IntArray
+    shares: IntArray
+    hops: FloatArray
+    hop_energy: FloatArray
+    energy: FloatArray
+    words: FloatArray
+    bandwidth: FloatArray
+    one_port: IntArray
+    kept: IntArray
+    output_words: float
+    macs: float
+    mac_energy: float
+
+
+def closed_bounds(
+    space: Space, kept: Kept, energy_exponent: float, latency_exponent: float, limit: float
+) -> list[tuple[Vector, ...]]:
+    """The combinations of vectors whose closed bound is below `limit`."""
+    a = space.arrays
+    hardware = Hardware(
+        space.bounds, space.coef, a.shares, a.hops, a.hop_energy, a.energy, a.words, a.bandwidth, a.one_port,
+        np.array(kept, np.int64), float(a.tensor_words[-1]), float(a.macs), float(a.mac_energy),
+    )  # fmt: skip
+    choices = [space.vectors(v) for v in range(space.n_levels)]
+    first = np.concatenate([[0], np.cumsum([len(c) for c in choices])]).astype(np.int64)
+    table = np.array([v for c in choices for v in c], np.int64).reshape(first[-1], len(space.dims))
+    room = 4096
+    while True:
+        found = np.zeros((room, space.n_levels), np.int64)
+        n = _screen(hardware, first, table, energy_exponent, latency_exponent, limit, found)
+        if n <= room:
+            break
+        room = n
+    flat = [v for c in choices for v in c]
+    return [tuple(flat[i] for i in row) for row in found[:n]]
+
+
+@njit
+def _screen(
+    h: Hardware,
+    first: IntArray,
+    table: IntArray,
+    energy_exponent: float,
+    latency_exponent: float,
+    limit: float,
+    found: IntArray,
+) -> int:
+    """Write the digits of the combinations below `limit`; how many there are."""
+    levels, dims = len(first) - 1, table.shape[1]
+    digit = first[:levels].copy()
+    outside = np.ones((levels + 1, dims))
+    distinct = np.ones((levels, h.coef.shape[0]))
+    n, m = 0, 0
+    while True:
+        fits = True
+        for k in range(m, levels):
+            for d in range(dims):
+                outside[k + 1, d] = outside[k, d] * table[digit[k], d]
+                fits = fits and h.bounds[d] % int(outside[k + 1, d]) == 0
+            if not fits:
+                m = k
+                break
+            _shared(h, k, table[digit[k]], distinct)
+        if fits:
+            energy, cycles = _bound(h, outside, distinct)
+            if energy * (1.0 - 1e-9) <= 0.0:
+                energy = 0.0
+            if (energy * (1.0 - 1e-9)) ** energy_exponent * cycles**latency_exponent < limit:
+                if n < found.shape[0]:
+                    found[n] = digit
+                n += 1
+            m = levels - 1
+        while m >= 0:
+            digit[m] += 1
+            if digit[m] < first[m + 1]:
+                break
+            digit[m] = first[m]
+            m -= 1
+        if m < 0:
+            return n
+
+
+@njit
+def _shared(h: Hardware, m: int, vector: IntArray, distinct: FloatArray) -> None:
+    """Children of a fan-out that take different words, at least."""
+    for t in range(h.coef.shape[0]):
+        count = 1.0
+        if h.shares[m] == 0:
+            for d in range(len(vector)):
+                count *= vector[d]
+        else:
+            for a in range(h.coef.shape[1]):
+                sums = 1.0
+                for d in range(len(vector)):
+                    if h.coef[t, a, d] > 0:
+                        sums += vector[d] - 1.0
+                count *= sums
+        distinct[m, t] = count
+
+
+@njit
+def _bound(h: Hardware, outside: FloatArray, distinct: FloatArray) -> tuple[float, float]:
+    """Energy and cycles by the fewest words of every boundary."""
+    levels, tensors = h.kept.shape
+    instances = np.ones(levels + 1)
+    share = np.ones(levels + 1)
+    for v in range(levels + 1):
+        share[v] = h.output_words
+        for d in range(outside.shape[1]):
+            instances[v] *= outside[v, d]
+            if h.coef[tensors - 1, :, d].any():
+                share[v] /= outside[v, d]
+    busy = np.zeros((levels, 2))
+    energy = h.macs * h.mac_energy
+    for t in range(tensors):
+        output = t == tensors - 1
+        parent = 0
+        for v in range(1, levels + 1):
+            if v < levels and h.kept[v, t] == 0:
+                continue
+            words = float(h.macs / instances[levels])
+            if v < levels:
+                words = 1.0
+                for a in range(h.coef.shape[1]):
+                    length = 1.0
+                    for d in range(outside.shape[1]):
+                        if h.coef[t, a, d] > 0:
+                            length += h.bounds[d] / outside[v, d] - 1.0
+                    words *= length
+            sent = 1.0
+            for m in range(v - 1, parent - 1, -1):
+                sent *= distinct[m, t]
+                hops = h.hops[m, 0] + h.hops[m, 1] * (instances[m + 1] / instances[m]) / distinct[m, t]
+                energy += words * instances[m] * sent * hops * h.hop_energy[m, t]
+            old = share[parent] if output else 0.0
+            reads, updates = words * sent - old, words * sent if output else 0.0
+            energy += instances[parent] * (reads * h.energy[parent, t, READ] + updates * h.energy[parent, t, UPDATE])
+            busy[parent, 0] += reads * h.words[parent, t]
+            busy[parent, 1] += updates * h.words[parent, t]
+            if v < levels:
+                fills = words - share[v] if output else words
+                energy += instances[v] * fills * h.energy[v, t, FILL]
+                busy[v, 1] += fills * h.words[v, t]
+            parent = v
+    cycles = float(h.macs / instances[levels])
+    for v in range(levels):
+        reads = busy[v, 0] / h.bandwidth[v, 0] if h.bandwidth[v, 0] > 0.0 else 0.0
+        writes = busy[v, 1] / h.bandwidth[v, 1] if h.bandwidth[v, 1] > 0.0 else 0.0
+        port = reads + writes if h.one_port[v] == 1 else max(reads, writes)
+        cycles = max(cycles, float(np.ceil(port * (1.0 - 1e-9))))
+    return energy, cycles
