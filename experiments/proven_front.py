@@ -8,7 +8,8 @@ Cases are gemmcore, convcore and eyeriss (`experiments.exhaustive`), dosa:NETWOR
 Gemmini-like designs, `spaces.dosa`), and SPACE:NETWORK for any space and network that the command line knows.
 Designs are judged by proven EDP-optimal mappings; latency, energy and area are minimised. The last line is one JSON object. `front_equal`
 says whether the front found is that of the table, `worst_factor` how much better than an evaluated design any design of the table is; both are null
-where there is no table. A run that meets `--time-limit` says what it has proven so far.
+where there is no table. A run that meets `--time-limit` says what it has proven so far. With one objective the line names the `best` design; the file of
+`--out` holds the front in any case.
 """
 
 import argparse
@@ -90,8 +91,34 @@ def judge(case: Case, point: dict[str, Any]) -> dict[str, float] | None:
     return None if isinstance(found, Infeasible) else found.metrics.to_dict()
 
 
-def prove(case: Case, epsilon: float, cpu_limit_s: float) -> tuple[Certificate, Floats, float]:
-    """Evaluate until the front is proven or time is up: the certificate, what was evaluated (``n x m``), CPU seconds of the bounds."""
+@dataclass(frozen=True)
+class Proven:
+    """What a proof came to.
+
+    Args:
+        state: The certificate.
+        points: The evaluated designs that work.
+        values: Their objectives, ``n x m``.
+        ready: CPU seconds of the bounds.
+    """
+
+    state: Certificate
+    points: list[dict[str, Any]]
+    values: Floats
+    ready: float
+
+    def best(self, objectives: tuple[str, ...]) -> list[dict[str, Any]]:
+        """The designs that no other one beats, their objectives beside their parameters."""
+        efficient = front(self.values)
+        return [
+            {**point, **dict(zip(objectives, map(float, row), strict=True))}
+            for point, row in zip(self.points, self.values, strict=True)
+            if (efficient == row).all(axis=1).any()
+        ]
+
+
+def prove(case: Case, epsilon: float, cpu_limit_s: float) -> Proven:
+    """Evaluate until the front is proven or time is up."""
     started = time.process_time()
     bounds = DesignBounds(case.space, case.network)
     optimizer = codesign.optim.create(
@@ -112,8 +139,10 @@ def prove(case: Case, epsilon: float, cpu_limit_s: float) -> tuple[Certificate, 
             print(f"{case.name}: {state.sentence()}; {shown - started:.0f} CPU s", file=sys.stderr, flush=True)
     state = optimizer.certificate()
     assert state is not None
-    values = optimizer.history().objectives
-    return state, values[np.isfinite(values).all(axis=1)], ready
+    history = optimizer.history()
+    works = np.isfinite(history.objectives).all(axis=1)
+    points = case.space.space.to_points(history.indices[works])
+    return Proven(state, points, history.objectives[works], ready)
 
 
 def compare(case: Case, values: Floats) -> dict[str, Any]:
@@ -149,19 +178,23 @@ def main(arguments: list[str]) -> None:
     case = case_of("convcore" if options.smoke else options.case)
     epsilon = 0.5 if options.smoke else options.epsilon
     started = time.process_time()
-    state, values, ready = prove(case, epsilon, options.cpu_limit)
+    found = prove(case, epsilon, options.cpu_limit)
+    state, best = found.state, found.best(case.objectives)
     line = {
         "case": case.name,
         "epsilon": epsilon,
         **state.to_json(),
         "evaluated_share": state.evaluated / state.designs,
-        **compare(case, values),
-        "bounds_cpu_seconds": round(ready, 2),
+        **compare(case, found.values),
+        "bounds_cpu_seconds": round(found.ready, 2),
         "cpu_seconds": round(time.process_time() - started, 2),
     }
+    if len(case.objectives) == 1:
+        line["best"] = best[0] if best else None
     if options.out is not None:
         options.out.mkdir(parents=True, exist_ok=True)
-        (options.out / f"{case.name.replace(':', '-')}-{epsilon:g}.json").write_text(json.dumps(line, indent=1) + "\n")
+        document = json.dumps({**line, "front": best}, indent=1) + "\n"
+        (options.out / f"{case.name.replace(':', '-')}-{epsilon:g}.json").write_text(document)
     print(json.dumps(line))
 
 

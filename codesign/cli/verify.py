@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
             raise UserError(f"file '{file}' does not exist")
         try:
             document = json.loads(file.read_text())
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise UserError(f"'{file}' is no JSON: {error}") from error
         if not isinstance(document, dict):
             raise UserError(f"'{file}' is not a certificate: expected an object")

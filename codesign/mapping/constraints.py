@@ -76,6 +76,10 @@ class LevelConstraints:
             raise UserError(
                 f"{sorted(both)[0]!r} must be both kept and bypassed", where=f"constraints of level {self.level!r}"
             )
+        for dims in ([d for d, _ in self.temporal], [d for d, _ in self.spatial], list(self.order)):
+            twice = next((d for d in dims if dims.count(d) > 1), None)
+            if twice is not None:
+                raise UserError(f"{twice!r} is named twice in one rule", where=f"constraints of level {self.level!r}")
         for dim, factor in (*self.temporal, *self.spatial):
             if factor < 1:
                 raise UserError(

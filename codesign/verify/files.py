@@ -35,7 +35,7 @@ def restored(document: dict[str, Any]) -> Certificate | EvenCertificate:
         raise UserError(f"rules {document.get('rules')!r} cannot be checked, only '{uneven.RULES}' and '{EVEN_RULES}'")
     try:
         return even.from_document(document) if document["rules"] == EVEN_RULES else uneven.from_document(document)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         raise UserError(f"the certificate is broken: {type(error).__name__} {error}") from error
 
 

@@ -56,6 +56,8 @@ def _nest_fault(given: EvenCertificate) -> str | None:
         cost = evaluate(source.computation, source.architecture, Mapping.from_levels(given.nest))
     except (UserError, KeyError) as error:
         return str(error)
+    except (OverflowError, MemoryError) as error:
+        return f"it is too large to be scored: {error}"
     if reason is not None:
         return reason
     if isinstance(cost, Infeasible):

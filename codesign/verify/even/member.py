@@ -48,8 +48,11 @@ def fault(space: Space, levels: Sequence[LevelMapping]) -> str | None:
         return "the nest keeps other tensors than it may"
     for v, item in enumerate(levels):
         vector = [1] * len(space.dims)
-        for dim, factor, _ in item.spatial:
+        along_x = space.rules[v].along_x
+        for dim, factor, axis in item.spatial:
             vector[space.position[dim]] *= factor
+            if along_x is not None and (axis == "x") != (dim in along_x):
+                return f"level {item.level!r}: the loop over {dim!r} may not lie along {axis.upper()}"
         if tuple(vector) not in space.vectors(v):
             return f"the fan-out of level {item.level!r} may not be used so"
         reason = _order_fault(space, v, item.temporal)

@@ -160,7 +160,8 @@ def make_space(source: MappingProblem, objective: Objective, reuse: Reuse = Reus
 
 def divisors(n: int) -> list[int]:
     """In ascending order."""
-    return [d for d in range(1, n + 1) if n % d == 0]
+    low = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]
+    return low + [n // d for d in reversed(low) if d * d < n]
 
 
 def _splits(children: int, x: int, y: int) -> bool:

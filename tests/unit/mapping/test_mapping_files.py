@@ -58,6 +58,7 @@ def test_constraints_are_written_and_read_back_equal() -> None:
         ([{"level": "Buf", "kep": ["I"]}], "unknown key 'kep'.*did you mean 'keep'"),
         ([{"level": "Buf", "temporal": {"k": 0}}], "`k` must be an integer >= 1, got 0"),
         ([{"level": "Buf", "keep": ["I"], "bypass": ["I"]}], "'I' must be both kept and bypassed"),
+        ([{"level": "Buf", "order": ["k", "p", "k"]}], "'k' is named twice in one rule"),
         ([{"level": "Buf"}, {"level": "Buf"}], "two entries for level 'Buf'"),
         ({"free_bypas": True}, "unknown key 'free_bypas'.*did you mean 'free_bypass'"),
     ],

@@ -149,6 +149,54 @@ def test_damaged_certificate_is_refused(document: dict[str, Any], damage: Any, r
     assert reason in verdict.reason
 
 
+def test_loops_along_the_wrong_side_are_refused(document: dict[str, Any]) -> None:
+    turned = copy.deepcopy(document)
+    entry = next(x for x in turned["nest"] if x["spatial"])
+    along_x = [dim for dim, _, axis in entry["spatial"] if axis == "y"]
+    turned["constraints"]["levels"].append({"level": entry["level"], "along_x": along_x})
+    verdict = verify(restored(turned))
+    assert not verdict.accepted
+    assert "may not lie along" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("path", "number"),
+    [
+        (("problem", "bounds", "K"), 10**30),
+        (("architecture", "levels", 0, "word_bits"), 10**400),
+        (("nest", 0, "temporal"), [["K", math.inf]]),
+        (("value",), 10**400),
+    ],
+)
+def test_numbers_beyond_all_measure_break_a_certificate(document: dict[str, Any], path: Any, number: Any) -> None:
+    broken = copy.deepcopy(document)
+    part: Any = broken
+    for key in path[:-1]:
+        part = part[key]
+    part[path[-1]] = number
+    with pytest.raises(UserError, match="the certificate is broken: OverflowError"):
+        restored(broken)
+
+
+def test_what_is_too_large_to_score_is_refused(document: dict[str, Any]) -> None:
+    slow = copy.deepcopy(document)
+    slow["architecture"]["levels"][0].update(
+        read_bandwidth_words_per_cycle=1e-320, write_bandwidth_words_per_cycle=1e-320
+    )
+    verdict = verify(restored(slow))
+    assert not verdict.accepted
+    assert "too large to be scored" in verdict.reason
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"[" * 100_000, b'{"value": ' + b"9" * 5000 + b"}"])
+def test_files_that_cannot_be_read_are_named(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "proof.json"
+    path.write_bytes(content)
+    refused = run("verify", path)
+    assert refused.code == 2
+    assert "is no JSON" in refused.err
+
+
 def test_whole_certificate_is_accepted(document: dict[str, Any]) -> None:
     verdict = verify(restored(document))
     assert verdict.accepted, verdict.reason
