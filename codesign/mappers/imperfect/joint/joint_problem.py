@@ -325,7 +325,9 @@ class JointProblem:
             )  # fmt: skip
             self.work += len(live)
             if arrived and outer is not None and outer.level == v:
-                arrived = drop_hopeless(self, cells, table, limit, profile.factor, profile.fewest, outer)
+                arrived = drop_hopeless(
+                    data, self.closed[v], self.output_words, cells, table, limit, profile.factor, profile.fewest, outer
+                )
             if arrived:
                 self.work += table.size + walk_level(
                     cells, table, source, states.order, states.open_of, states.digit, data, profile.price, v,

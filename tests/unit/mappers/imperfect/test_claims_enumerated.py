@@ -16,7 +16,7 @@ from codesign.mappers.imperfect.imperfect_search import ImperfectSearch
 from codesign.mappers.imperfect.joint import joint_search
 from codesign.mappers.imperfect.joint.joint_problem import JointProblem
 from codesign.mappers.imperfect.joint.joint_search import search_jointly
-from codesign.mappers.imperfect.joint.outer_costs import outer_costs
+from codesign.mappers.imperfect.joint.outer_walk import outer_costs
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, LevelConstraints, MappingProblem
 from codesign.mapping.space import kept_and_free
