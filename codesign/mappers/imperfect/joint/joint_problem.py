@@ -15,8 +15,8 @@ from codesign.mappers.imperfect.joint.fan_outs import FanOuts, list_fan_outs
 from codesign.mappers.imperfect.joint.least_costs import base_of
 from codesign.mappers.imperfect.joint.list_profiles import list_profiles
 from codesign.mappers.imperfect.joint.outer_costs import OuterCosts, drop_hopeless
-from codesign.mappers.imperfect.joint.tables import Cache, Cut, Profile, States, Walk
 from codesign.mappers.imperfect.joint.walk_kernel import walk_level
+from codesign.mappers.imperfect.joint.walk_tables import Cache, Cut, Profile, States, Walk
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import FloatArray, IntArray
 

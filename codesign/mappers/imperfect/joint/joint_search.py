@@ -19,7 +19,7 @@ from codesign.mappers.imperfect.joint.joint_problem import MOST_PROFILES, JointP
 from codesign.mappers.imperfect.joint.nest_of_walk import cut_of_walk, state_of_walk
 from codesign.mappers.imperfect.joint.outer_costs import OuterCosts
 from codesign.mappers.imperfect.joint.outer_walk import outer_costs
-from codesign.mappers.imperfect.joint.tables import Cache, Cut, Profile
+from codesign.mappers.imperfect.joint.walk_tables import Cache, Cut, Profile
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.mapping.space import kept_and_free
 

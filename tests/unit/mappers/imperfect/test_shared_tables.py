@@ -11,7 +11,7 @@ from codesign.cost.arrays import Reuse, encode_problem
 from codesign.library.inputs import as_computation
 from codesign.mappers.imperfect.bound import least_value
 from codesign.mappers.imperfect.joint.joint_problem import JointProblem
-from codesign.mappers.imperfect.joint.tables import Cache
+from codesign.mappers.imperfect.joint.walk_tables import Cache
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.space import kept_and_free
 
