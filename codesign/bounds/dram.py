@@ -156,6 +156,7 @@ class DramTables:
         self._layers = layers
         self._found: dict[tuple[int, Architecture], tuple[float, float]] = {}
         self._enough: dict[tuple[int, object], list[Floats]] = {}
+        self._written: dict[tuple[int, bool], Floats] = {}
 
     def least(self, architecture: Architecture) -> Floats:
         """Port words moved, and port words read, of every layer: ``layers x 2``; infinite where nothing fits."""
@@ -188,6 +189,13 @@ class DramTables:
             enough.append(sizes)
             return moved, compulsory[0]
         return moved, max(least(AccessEnergy(1.0, 0.0, 0.0)), compulsory[0])
+
+    def written(self, dram: StorageLevel) -> Floats:
+        """Port words that each layer writes at the least: ``layers``."""
+        key = dram.word_bits, dram.one_element_per_word
+        if key not in self._written:
+            self._written[key] = np.array([self.compulsory(facts, dram)[1] for facts in self._layers])
+        return self._written[key]
 
     @staticmethod
     def compulsory(facts: LayerFacts, dram: StorageLevel) -> tuple[float, float]:

@@ -11,7 +11,7 @@ from codesign.mappers.exact.problem.charge_bases import BaseArrays
 from codesign.mappers.exact.problem.instance import Instance
 from codesign.mapping.constraints import Keep
 
-_PROFILES_ALONE = 8
+_PROFILES_ALONE = 1
 """Profiles of a single keep set that are searched before the program over all tiles of single profiles takes over."""
 
 _PROFILES_STARTED = 64

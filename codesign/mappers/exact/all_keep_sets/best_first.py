@@ -21,7 +21,7 @@ from codesign.mappers.exact.all_keep_sets.screen import Screen
 from codesign.mappers.exact.all_keep_sets.shared_problem import expand
 from codesign.mappers.exact.free_keep_sets import FreeKeep
 from codesign.mappers.exact.incumbent import TOLERANCE, Goal, Incumbent, whole_cycles
-from codesign.mappers.exact.one_keep_set.branch_and_bound import open_profile, search_profile
+from codesign.mappers.exact.one_keep_set.branch_and_bound import bound_values, open_profile, search_profile
 from codesign.mappers.exact.one_keep_set.fixed_keep_set import FixedKeep, KeepSets
 from codesign.mappers.exact.one_keep_set.reconstruct import LevelLoops, build_nest
 from codesign.mappers.exact.problem.boundary_states import LevelRules
@@ -38,11 +38,17 @@ _CELLS_BOUNDED = 200
 _WARM = 64
 """Keep sets whose arrays over all tiles stay in memory."""
 
-_BLOCK_FIRST, _BLOCK_LATER = 8, 512
-"""Coarse profiles opened at a time: few before there is a good incumbent, then many."""
+_COARSE_AT_A_TIME = 64
+"""Coarse profiles opened at a time."""
 
-SCREENED = CHAINS + 1
-"""Stage of a part whose bound the pruned program found."""
+_FEWEST_AT_A_TIME, _MOST_AT_A_TIME = 16, 512
+"""Profiles the pruned program bounds at a time: few before there is a good incumbent, then many."""
+
+_TESTED_ENOUGH, _WORTH_TESTING = 64, 0.02
+"""A port that drops a smaller share of so many profiles is left to the program itself."""
+
+SCREENED, FOUND = CHAINS + 1, CHAINS + 2
+"""Stages of a part: the pruned program has bounded it; the program itself has, and the mapping found was scored."""
 
 
 def can_search(instance: Instance, goal: Goal) -> bool:
@@ -69,7 +75,8 @@ class JointSearch:
         self.energy_only = np.zeros(1 + self.problem.n_ports)
         self.energy_only[0] = 1.0
         self._screen = Screen(self.problem)
-        self._block, self._tried = _BLOCK_FIRST, math.inf
+        self._block, self._tried = _FEWEST_AT_A_TIME, math.inf
+        self._tested = np.zeros((2, self.problem.n_ports if best.goal.trades else 0))
         self._unsearched = math.inf
         self._searched: set[tuple[KeepSets, tuple[int, ...]]] = set()
         self._warm: OrderedDict[KeepSets, FixedKeep] = OrderedDict()
@@ -83,50 +90,81 @@ class JointSearch:
                 if best.late and best.nest is not None:
                     return min(self._unsearched, queue.bound)
                 if queue.coarse_bound <= queue.least:
-                    self._open(pool)
-                    if queue.least >= self._tried:
-                        continue
-                    self._tried = queue.least  # the best seen yet: likely a better incumbent
-                self._search(pool)
+                    rows = queue.open(_COARSE_AT_A_TIME)
+                    best.count(_CELLS_BOUNDED * len(rows), 0)
+                    queue.push_rows(rows, CHAINS)
+                elif queue.first.stage == CHAINS:
+                    self._sift(pool)
+                elif queue.first.stage == FOUND:
+                    self._divide(queue.pop())
+                else:
+                    self._search(pool, self._take(self.threads, SCREENED))
         return self._unsearched
 
-    def _open(self, pool: ThreadPoolExecutor) -> None:
-        """Bound the profiles that the next coarse ones stand for, in closed form and by the pruned program."""
-        rows = self.queue.open(self._block)
-        self._block = _BLOCK_LATER
-        shares = [
-            rows.of(share) for share in np.array_split(np.arange(len(rows)), min(self.threads, max(1, len(rows))))
-        ]
-        found = map(self._screened, shares) if len(shares) == 1 else pool.map(self._screened, shares)
-        for share, (left, cells) in zip(shares, found, strict=True):
-            self.best.count(_CELLS_BOUNDED * len(share) + cells, 0)
-            self.queue.push_rows(left, SCREENED)
+    def _take(self, most: int, stage: int) -> list[Part]:
+        """The first parts that wait, while they are at this stage."""
+        parts: list[Part] = []
+        while len(parts) < most and self.best.beaten_by(self.queue.least) and self.queue.first.stage == stage:
+            parts.append(self.queue.pop())
+        return parts
 
-    def _screened(self, rows: Rows) -> tuple[Rows, float]:
-        """The profiles that the pruned program leaves, and the cells it looked at; changes nothing else."""
+    # ---- many profiles at a time ---------------------------------------------------------------
+
+    def _sift(self, pool: ThreadPoolExecutor) -> None:
+        """Bound the first profiles by the pruned program; one better than all before is searched at once."""
+        parts = self._take(self._block, CHAINS)
+        self._block = min(2 * self._block, _MOST_AT_A_TIME)
+        shares = [Rows.of_parts(parts[i :: self.threads]) for i in range(min(self.threads, len(parts)))]
+        ports = self._ports()
+        tasks = [(share, ports) for share in shares]
+        found = map(self._screened, tasks) if len(tasks) == 1 else pool.map(self._screened, tasks)
+        passed: list[Part] = []
+        for left, tested, cells in found:
+            self.best.count(cells, 0)
+            self._tested += tested
+            passed += left.parts(SCREENED)
+        promising = min(passed, key=lambda part: part.value, default=None)
+        for part in passed:
+            if part is not promising or part.value >= self._tried:
+                self.queue.push(part)
+        if promising is not None and promising.value < self._tried:  # likely a better incumbent
+            self._tried = promising.value
+            self._search(pool, [promising])
+
+    def _ports(self) -> list[int]:
+        """The ports to weigh against energy, first the one that drops most profiles; without those that drop few."""
+        dropped = self._tested[0] / np.maximum(1.0, self._tested[1])
+        order = np.argsort(-dropped, kind="stable").tolist()
+        return [
+            j for j in order if j == order[0] or self._tested[1, j] < _TESTED_ENOUGH or dropped[j] >= _WORTH_TESTING
+        ]
+
+    def _screened(self, task: tuple[Rows, list[int]]) -> tuple[Rows, FloatArray, float]:
+        """The profiles that the pruned program leaves, how many each port dropped of how many, and the cells looked at."""
+        rows, ports = task
         goal, to_beat = self.best.goal, self.best.to_beat
-        caps = np.array([goal.dearest_useful(c, to_beat) for c in np.ceil(rows.cycles * (1.0 - TOLERANCE))])
-        least, cells = self._screen.bound(rows.vectors, self.energy_only, caps)
-        rows = Rows(rows.vectors, np.maximum(rows.energy, least), rows.cycles).of(np.flatnonzero(np.isfinite(least)))
-        for j in range(self.problem.n_ports if goal.trades else 0):
-            weight = np.zeros_like(self.energy_only)
-            weight[1 + j] = 1.0
-            caps = np.array([goal.slowest_useful(e, to_beat) for e in rows.energy])
+        tested = np.zeros_like(self._tested)
+        if not ports:
+            caps = np.array([goal.dearest_useful(c, to_beat) for c in rows.cycles.tolist()])
+            least, cells = self._screen.bound(rows.vectors, np.tile(self.energy_only, (len(rows), 1)), caps)
+            value = np.maximum(rows.value, bound_values(goal, least, rows.cycles))
+            return replace(rows, value=value).of(np.flatnonzero(np.isfinite(least))), tested, cells
+        cells = 0.0
+        for j in ports:
+            weight = np.tile(self.energy_only, (len(rows), 1))
+            weight[:, 1 + j] = goal.cycle_pj or rows.energy / rows.cycles
+            caps = np.full(len(rows), to_beat) if goal.cycle_pj else to_beat / rows.cycles + rows.energy
             least, looked = self._screen.bound(rows.vectors, weight, caps)
             cells += looked
-            rows = Rows(rows.vectors, rows.energy, np.maximum(rows.cycles, least))
-            rows = rows.of(np.flatnonzero(np.isfinite(least)))
-        return rows, cells
+            left = np.flatnonzero(np.isfinite(least))
+            tested[0, j], tested[1, j] = len(rows) - len(left), len(rows)
+            # energy + weight x cycles >= least: the product is least at the ends of that line, where it is the same
+            value = least if goal.cycle_pj else (least - rows.energy) * rows.cycles
+            rows = replace(rows, value=np.maximum(rows.value, value * (1.0 - TOLERANCE))).of(left)
+        return rows, tested, cells
 
-    def _search(self, pool: ThreadPoolExecutor) -> None:
-        """Take the first parts a step further, as many as there are threads; one that is searched already is divided."""
-        first = self.queue.pop()
-        if first.found is not None:
-            self._divide(first, first.found)
-            return
-        parts = [first]
-        while len(parts) < self.threads and self.best.beaten_by(self.queue.least) and self.queue.first.found is None:
-            parts.append(self.queue.pop())
+    def _search(self, pool: ThreadPoolExecutor, parts: list[Part]) -> None:
+        """Run the program itself for some parts."""
         bounded = map(self._bounded, parts) if len(parts) == 1 else pool.map(self._bounded, parts)
         for part, profile, live, energy in bounded:
             self._sharpen(part, profile, live, energy)
@@ -151,7 +189,7 @@ class JointSearch:
                 self._run(profile, self.energy_only, live, restricted)
         if self.best.beaten_by(part.value):
             keep = self._offer(profile)
-            self.queue.push(replace(part, found=keep))
+            self.queue.push(replace(part, stage=FOUND, found=keep))
 
     def _run(self, profile: JointProfile, weight: FloatArray, live: IntArray, restricted: FloatArray | None) -> float:
         value = profile.run(weight, restricted, live)
@@ -215,8 +253,9 @@ class JointSearch:
             table[v, (masks >> t & 1) != kept] = np.inf
         return table
 
-    def _divide(self, part: Part, keep: KeepSets) -> None:
+    def _divide(self, part: Part) -> None:
         """Search one keep set of the part; the others go back, split by the first decision in which they differ."""
+        keep = part.found
         fixed = self._fixed(keep)
         choice = self._choice(fixed, part.row)
         if (keep, tuple(choice)) not in self._searched:  # its options stand for several vectors, all searched at once
@@ -229,7 +268,7 @@ class JointSearch:
         for v, row in enumerate(self.problem.decisions):
             for t, decision in enumerate(row):
                 if decision is Keep.FREE and (v, t) not in taken:
-                    self.queue.push(replace(part, found=None, fixed=(*decided, (v, t, not keep[v][t]))))
+                    self.queue.push(replace(part, stage=SCREENED, fixed=(*decided, (v, t, not keep[v][t]))))
                     decided = (*decided, (v, t, keep[v][t]))
 
     def _fixed(self, keep: KeepSets) -> FixedKeep:

@@ -2,6 +2,7 @@
 
 import heapq
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -12,7 +13,7 @@ from codesign.mappers.exact.all_keep_sets.fill_states import Decisions
 from codesign.mappers.exact.all_keep_sets.mirrored_profiles import Mirror
 from codesign.mappers.exact.all_keep_sets.shared_problem import JointProblem
 from codesign.mappers.exact.free_keep_sets import FreeKeep
-from codesign.mappers.exact.incumbent import Incumbent, whole_cycles
+from codesign.mappers.exact.incumbent import TOLERANCE, Incumbent
 from codesign.mappers.exact.one_keep_set.branch_and_bound import bound_values
 from codesign.mappers.exact.one_keep_set.fixed_keep_set import KeepSets
 from codesign.mappers.exact.problem.instance import Instance
@@ -35,7 +36,7 @@ class Part:
         cycles: Bound on its cycles.
         value: Bound on what is minimised.
         fixed: Decisions taken, as (level, tensor, kept).
-        found: What the mapping keeps that a search of all keep sets found; None before.
+        found: What the mapping keeps that a search of all keep sets found last.
     """
 
     row: tuple[int, ...]
@@ -44,7 +45,7 @@ class Part:
     cycles: float
     value: float
     fixed: tuple[tuple[int, int, bool], ...] = ()
-    found: KeepSets | None = None
+    found: KeepSets = ()
 
 
 @dataclass(frozen=True)
@@ -54,19 +55,37 @@ class Rows:
     Attributes:
         vectors: ``P x L`` of every fan-out.
         energy: ``P`` bounds.
-        cycles: ``P`` bounds, not rounded.
+        cycles: ``P`` bounds.
+        value: ``P`` bounds on what is minimised.
     """
 
     vectors: IntArray
     energy: FloatArray
     cycles: FloatArray
+    value: FloatArray
 
     def __len__(self) -> int:
         return len(self.vectors)
 
+    @staticmethod
+    def of_parts(parts: list[Part]) -> "Rows":
+        """The profiles of whole parts."""
+        return Rows(
+            np.array([part.row for part in parts], np.int64),
+            np.array([part.energy for part in parts]),
+            np.array([part.cycles for part in parts]),
+            np.array([part.value for part in parts]),
+        )
+
     def of(self, chosen: IntArray) -> "Rows":
         """Some of them."""
-        return Rows(self.vectors[chosen], self.energy[chosen], self.cycles[chosen])
+        return Rows(self.vectors[chosen], self.energy[chosen], self.cycles[chosen], self.value[chosen])
+
+    def parts(self, stage: int) -> Iterator[Part]:
+        """Each as a part with all keep sets."""
+        columns = (self.vectors.tolist(), self.energy.tolist(), self.cycles.tolist(), self.value.tolist())
+        for row, energy, cycles, value in zip(*columns, strict=True):
+            yield Part(tuple(row), stage, energy, cycles, value)
 
 
 class ProfileQueue:
@@ -132,9 +151,8 @@ class ProfileQueue:
 
     def push_rows(self, rows: Rows, stage: int) -> None:
         """Take in the profiles that may win."""
-        for row, energy, cycles in zip(rows.vectors.tolist(), rows.energy.tolist(), rows.cycles.tolist(), strict=True):
-            quickest = whole_cycles(cycles)
-            self.push(Part(tuple(row), stage, energy, quickest, self.best.goal.value(energy, quickest)))
+        for part in rows.parts(stage):
+            self.push(part)
 
     def open(self, most: int) -> Rows:
         """The profiles that the next coarse ones, so many at most, stand for, if their closed-form bounds may win."""
@@ -149,7 +167,9 @@ class ProfileQueue:
         children = self.problem.children_of(rows)
         cycles = np.maximum(bounds[:, 1:].max(axis=1, initial=0.0), self.problem.all_kept.hardware.macs / children)
         values = bound_values(self.best.goal, bounds[:, 0], cycles)
-        return Rows(rows, bounds[:, 0], cycles).of(np.flatnonzero(values < self.best.to_beat))
+        return Rows(rows, bounds[:, 0], np.ceil(cycles * (1.0 - TOLERANCE)), values).of(
+            np.flatnonzero(values < self.best.to_beat)
+        )
 
     @cached_property
     def _fine(self) -> list[list[list[int]]]:

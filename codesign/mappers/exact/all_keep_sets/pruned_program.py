@@ -71,7 +71,7 @@ def screen_profiles(
         program: The operations, without windows that slide.
         passes: ``L x T`` 1 where a level may leave a tensor to others.
         keeps: ``L x T`` 1 where it may keep it.
-        weight: ``1 + J``.
+        weight: ``P x (1 + J)``.
         cap: ``P`` what is no better than this is of no interest.
         least: ``P``, overwritten.
         live: ``P x S`` or ``0 x 0`` 1 where a state is on the way to something better than the cap; overwritten.
@@ -87,7 +87,7 @@ def screen_profiles(
         if a >= folds.n_plain:
             most_window *= folds.most[a] + 1
     inside = np.empty((n_levels, n_dims))
-    price = np.empty((weight.shape[0], n_tensors, n_levels + 1, n_levels))
+    price = np.empty((weight.shape[1], n_tensors, n_levels + 1, n_levels))
     fixed, fewest = np.empty_like(price), np.empty((n_tensors, n_levels + 1))
     total, once = np.empty(price.shape[1:]), np.empty(price.shape[1:])
     exponent, size, stride = (
@@ -104,7 +104,7 @@ def screen_profiles(
     cells = 0.0
     for i in range(rows.shape[0]):
         price_profile(rows[i], factors, distinct, hardware, relevant, inside, price, fixed, fewest)
-        weigh(weight, price, fixed, total, once)
+        weigh(weight[i], price, fixed, total, once)
         for d in range(n_dims):
             rest[d] = hardware.bounds[d] / inside[0, d]
         n, n_window = shape_tiles(rest, folds, exponent, size, stride)
@@ -113,7 +113,7 @@ def screen_profiles(
         tiles = FoldedTiles(
             n, n_window, rest, inside, exponent, size, stride, plain, left, filled, window_words, window_need
         )
-        constant = weight[0] * hardware.macs * hardware.mac_energy
+        constant = weight[i, 0] * hardware.macs * hardware.mac_energy
         flags = live[i] if live.shape[0] else scratch
         value, looked = _walk(
             program, folds, tiles, total, once, fewest, passes, keeps, cap[i] - constant, table, flags

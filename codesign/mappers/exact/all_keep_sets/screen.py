@@ -28,14 +28,14 @@ class Screen:
 
         Args:
             rows: ``P x L``.
-            weight: ``1 + J`` of energy and the cycles of every port.
+            weight: ``P x (1 + J)`` of energy and the cycles of every port.
             cap: ``P``; a sum that is not below it is returned as infinite.
         """
         least, cells = np.empty(len(rows)), 0.0
         nothing = np.zeros((0, 0), np.int64)
         for program, chosen in self._by_program(rows) if len(rows) else ():
             found = np.empty(len(chosen))
-            cells += self._run(rows[chosen], program, weight, cap[chosen], found, nothing)
+            cells += self._run(rows[chosen], program, weight[chosen], cap[chosen], found, nothing)
             least[chosen] = found
         return least, cells
 
@@ -44,13 +44,13 @@ class Screen:
 
         Args:
             row: ``L`` vector of every fan-out.
-            weight: See `bound`.
-            cap: See there.
+            weight: ``1 + J``.
+            cap: See `bound`.
             exact: The program.
         """
         program, _ = next(self._by_program(row[None]))
         live = np.empty((1, len(program.level)), np.int64)
-        self._run(row[None], program, weight, np.array([cap]), np.empty(1), live)
+        self._run(row[None], program, weight[None], np.array([cap]), np.empty(1), live)
         return np.asarray(live[0][self._place(exact, program)])
 
     def _place(self, exact: JointProgram, quick: JointProgram) -> IntArray:

@@ -54,7 +54,7 @@ def test_bounds_get_sharper(seed: int) -> None:
     for w in range(bounds.shape[1]):
         weight = np.zeros(bounds.shape[1])
         weight[w] = 1.0
-        quick, _ = screen.bound(rows, weight, np.full(len(rows), np.inf))
+        quick, _ = screen.bound(rows, np.tile(weight, (len(rows), 1)), np.full(len(rows), np.inf))
         for row, closed, bound in zip(rows, bounds[:, w], quick, strict=True):
             profile = JointProfile(problem, row)
             exact = profile.run(weight)
@@ -63,10 +63,10 @@ def test_bounds_get_sharper(seed: int) -> None:
             if not np.isfinite(exact):
                 continue
             # a cap changes nothing below it, and leaves nothing from it on; the states it leaves hold the least value
-            assert screen.bound(row[None], weight, np.array([bound * 1.001 + 1e-6]))[0][0] == pytest.approx(
+            assert screen.bound(row[None], weight[None], np.array([bound * 1.001 + 1e-6]))[0][0] == pytest.approx(
                 bound, rel=1e-12
             )
-            assert np.isinf(screen.bound(row[None], weight, np.array([bound * (1 - 1e-9)]))[0][0])
+            assert np.isinf(screen.bound(row[None], weight[None], np.array([bound * (1 - 1e-9)]))[0][0])
             live = screen.live(row, weight, exact * (1 + 1e-9) + 1e-9, profile.program())
             assert profile.run(weight, None, live) == pytest.approx(exact, rel=1e-12)
 
