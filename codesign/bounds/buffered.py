@@ -157,10 +157,10 @@ class BufferedTables:
         return table[:, :, 0], table[:, :, 1], which[figures.level[1]]
 
     def _dram_cycles(self, dram: StorageLevel, moved: Floats, read: Floats) -> Floats:
-        return dram_cycles(dram, moved, read, np.array([DramTables.compulsory(f, dram)[1] for f in self._layers]))
+        return dram_cycles(dram, moved, read, self._dram.written(dram))
 
     def _dram_pj(self, dram: StorageLevel, moved: Floats, read: Floats) -> Floats:
-        return dram_pj(dram, moved, read, np.array([DramTables.compulsory(f, dram)[1] for f in self._layers]))
+        return dram_pj(dram, moved, read, self._dram.written(dram))
 
     # ---- arrays ----------------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ class ChainTables:
         """Dynamic energy in pJ and cycles of each layer: ``layers`` twice."""
         least = self._dram.least(architecture)
         dram = architecture.levels[0]
-        written = np.array([DramTables.compulsory(f, dram)[1] for f in self._layers])
+        written = self._dram.written(dram)
         off_chip = dram_pj(dram, least[:, 0], least[:, 1], written)
         on_chip = np.array([self._on_chip_pj(f, architecture) for f in self._layers])
         cycles = np.maximum(dram_cycles(dram, least[:, 0], least[:, 1], written), self._port_cycles(architecture))
@@ -111,7 +111,8 @@ class ChainTables:
                     total[fill] += words
                     total[read] += words
             for k in range(len(architecture.levels)):
-                total[4 * k + 3] += facts.bits[t] * self._hops(facts, architecture, k, t, k >= max(chain, default=0))
+                width = facts.bits[t] if k else float(tensor.bits)  # finished elements cross the interface of DRAM (C3)
+                total[4 * k + 3] += width * self._hops(facts, architecture, k, t, k >= max(chain, default=0))
         return total
 
     def _hops(self, facts: LayerFacts, architecture: Architecture, k: int, tensor: int, streams: bool) -> float:

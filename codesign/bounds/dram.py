@@ -130,6 +130,20 @@ def _pool(level: StorageLevel, instances: int, keep: frozenset[str]) -> StorageL
     )
 
 
+def leaves_holes(architecture: Architecture, computation: Computation) -> bool:
+    """Whether children may take parts of a tensor without the words between, which one tile of a pool would hold (C1).
+
+    Steps of more than one word leave such holes. One outermost instance holds them too, several need not.
+    """
+    for tensor in computation.tensors:
+        steps = [c for axis in tensor.axes for d, c in axis.terms if computation.sizes[d] > 1]
+        if max(steps, default=1) > 1:
+            outermost = next((k for k, v in enumerate(architecture.levels) if k and keeps(v, tensor)), None)
+            if outermost is None or architecture.instances[outermost] > 1:
+                return True
+    return False
+
+
 @final
 class DramTables:
     """Least port words moved and read, by layer, for any memory on chip; every distinct memory is searched once.
@@ -142,6 +156,7 @@ class DramTables:
         self._layers = layers
         self._found: dict[tuple[int, Architecture], tuple[float, float]] = {}
         self._enough: dict[tuple[int, object], list[Floats]] = {}
+        self._written: dict[tuple[int, bool], Floats] = {}
 
     def least(self, architecture: Architecture) -> Floats:
         """Port words moved, and port words read, of every layer: ``layers x 2``; infinite where nothing fits."""
@@ -149,6 +164,9 @@ class DramTables:
 
     def _of_layer(self, k: int, architecture: Architecture) -> tuple[float, float]:
         facts = self._layers[k]
+        if leaves_holes(architecture, facts.computation):
+            read, written = self.compulsory(facts, architecture.levels[0])
+            return read + written, read
         relaxed = pooled(architecture, facts.computation)
         key = (k, relaxed)
         if key not in self._found:
@@ -171,6 +189,13 @@ class DramTables:
             enough.append(sizes)
             return moved, compulsory[0]
         return moved, max(least(AccessEnergy(1.0, 0.0, 0.0)), compulsory[0])
+
+    def written(self, dram: StorageLevel) -> Floats:
+        """Port words that each layer writes at the least: ``layers``."""
+        key = dram.word_bits, dram.one_element_per_word
+        if key not in self._written:
+            self._written[key] = np.array([self.compulsory(facts, dram)[1] for facts in self._layers])
+        return self._written[key]
 
     @staticmethod
     def compulsory(facts: LayerFacts, dram: StorageLevel) -> tuple[float, float]:

@@ -58,6 +58,13 @@ class View:
         return (mean - self.reference) / self.span, deviation / self.span
 
 
+LIKELY = 0.25
+"""Designs less likely to work than this are left to the end: where much is expected of what fails, one after another would be tried."""
+
+DOUBTFUL = 1e-6
+"""What such designs count for."""
+
+
 @final
 @dataclass(frozen=True)
 class HypervolumeImprovement:
@@ -81,7 +88,8 @@ class HypervolumeImprovement:
         """The worth of each design: ``n x d`` to ``n``."""
         features = self.surrogate.space.features(rows)
         mean, deviation = self.view.apply(*self.surrogate.predict(features))
-        return self.measure(mean, deviation, self.grid, self.cells) * self.surrogate.feasibility(features)
+        works = self.surrogate.feasibility(features)
+        return self.measure(mean, deviation, self.grid, self.cells) * np.where(works < LIKELY, DOUBTFUL, 1.0) * works
 
 
 def expected_improvement(surrogate: Surrogate, view: View) -> HypervolumeImprovement:

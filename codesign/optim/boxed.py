@@ -11,6 +11,7 @@ from typing import Protocol, final, runtime_checkable
 import numpy as np
 
 from codesign.core.errors import UserError
+from codesign.optim.branching import Branching
 from codesign.optim.certificate import Certificate
 from codesign.optim.hypervolume import frame_volume
 from codesign.optim.optimizer import satisfied
@@ -102,6 +103,7 @@ class BoxProof:
     def _start(self) -> None:
         self.withdrawn, self._vain = "", 0
         d, m = len(self._sizes), len(self._metrics)
+        self._branching = Branching(self._sizes)
         self._told: Indices = np.zeros((0, d), dtype=np.int64)
         self._done: dict[bytes, Floats] = {}
         self._front: Floats = np.zeros((0, m))
@@ -320,8 +322,8 @@ class BoxProof:
         return np.concatenate(lows), np.concatenate(highs), np.concatenate(inherited)
 
     def _halves(self, low: Indices, high: Indices, bound: Floats) -> tuple[Indices, Indices, Floats]:
-        """Each box in two, along the parameter for which the bounds of the halves are largest together."""
-        box, column = np.nonzero(high > low)
+        """Each box in two, along the parameter for which the bounds of the halves are largest together, of the few that were so elsewhere."""
+        box, column = self._branching.promising(low, high)
         middle = (low[box, column] + high[box, column]) // 2
         first_high, second_low = high[box].copy(), low[box].copy()
         at = np.arange(len(box))
@@ -331,9 +333,10 @@ class BoxProof:
         values = np.maximum(self._bounds.lower_bounds(lows, highs, self._metrics), np.concatenate([bound[box]] * 2))
         with np.errstate(invalid="ignore", divide="ignore"):
             rise = np.minimum(np.log(values) - np.log(np.concatenate([bound[box]] * 2)), 50.0).sum(axis=1)
-        width = np.log(high[box, column] - low[box, column] + 1.0)
-        score = rise[: len(box)] + rise[len(box) :] + 1e-9 * width
-        best = np.lexsort((-score, box))
+        width = high[box, column] - low[box, column]
+        score = rise[: len(box)] + rise[len(box) :]
+        self._branching.learn(column, width, score)
+        best = np.lexsort((-score - 1e-9 * np.log(width + 1.0), box))
         first = best[np.unique(box[best], return_index=True)[1]]
         pair = np.concatenate([first, first + len(box)])
         return lows[pair], highs[pair], values[pair]

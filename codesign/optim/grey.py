@@ -14,11 +14,12 @@ import numpy as np
 
 from codesign.optim import candidates, ehvi, gp
 from codesign.optim.bounded import BoundedDesigns, designs_of
+from codesign.optim.failures import fit_failures
 from codesign.optim.hypervolume import MARGIN
 from codesign.optim.optimizer import satisfied
 from codesign.optim.pareto import front, nondominated
 from codesign.optim.protocols import Floats, History, Indices, LowerBounds, Problem, SearchSpace
-from codesign.optim.surrogate import LABEL_PRIOR, fit_surrogate, geometry_of
+from codesign.optim.surrogate import fit_surrogate, geometry_of
 
 LISTED = 200_000
 """Spaces of up to so many combinations are bounded whole."""
@@ -237,10 +238,9 @@ class Ratios:
             else:
                 features = scale.features(self._space, rows, bounds)
                 self._models.append(gp.fit(scale.geometry(geometry), features, values, RATIO_PRIOR))
-        self._labels = None
+        self._failures = None
         if not history.valid.all():
-            signs = np.where(history.valid, 1.0, -1.0)
-            self._labels = gp.fit(geometry, self._space.features(history.indices), signs, LABEL_PRIOR)
+            self._failures = fit_failures(geometry, self._space.features(history.indices), history.valid)
         limited = problem.constraints and len(rows) >= 2
         self._surrogate = fit_surrogate(problem, history, {}, gp.Prior()) if limited else None
 
@@ -255,16 +255,10 @@ class Ratios:
 
     def works(self, rows: Indices) -> Floats:
         """The probability that a design works and keeps every limit: ``k``."""
-        from scipy.special import ndtr
-
         features = self._space.features(rows)
         if self._surrogate is not None:
             return self._surrogate.feasibility(features)
-        if self._labels is None:
-            return np.ones(len(rows))
-        mean, deviation = self._labels.predict(features)
-        noise = self._labels.noise * self._labels.scale**2
-        return np.asarray(ndtr(mean / np.sqrt(deviation**2 + noise)), dtype=np.float64)
+        return np.ones(len(rows)) if self._failures is None else self._failures.probability(features)
 
 
 def _inside(seen: Floats, low: Floats, span: Floats) -> Floats:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -10,10 +10,8 @@ from scipy.special import ndtr
 
 from codesign.core.errors import UserError
 from codesign.optim import gp
+from codesign.optim.failures import Failures, fit_failures
 from codesign.optim.protocols import Bools, Evaluated, Floats, History, Indices, Problem, SearchSpace
-
-LABEL_PRIOR = gp.Prior(noise=(0.05, 1.0))
-"""Feasibility labels are +1 and -1 with noise: a hard boundary seldom is where a smooth function puts it."""
 
 _SOME = (0.1, 0.9)
 """Shares of designs between which it is worth knowing whether one size divides another."""
@@ -142,14 +140,13 @@ class Surrogate:
         space: The designs.
         objectives: One model per objective.
         limits: For each outcome constraint its model, its bound in the modelled scale, and True for an upper bound.
-        labels: Least-squares classifier of feasibility (Rasmussen and Williams, 2006, section 6.5), or None while
-            no design has failed.
+        failures: Which designs work, or None while none has failed.
     """
 
     space: SearchSpace
     objectives: tuple[MetricModel, ...]
     limits: tuple[tuple[MetricModel, float, bool], ...] = ()
-    labels: gp.GaussianProcess | None = field(default=None)
+    failures: Failures | None = None
 
     def predict(self, features: Floats) -> tuple[Floats, Floats]:
         """Means and standard deviations of the objectives in their modelled scales: ``n x f`` to two ``n x m``."""
@@ -163,10 +160,8 @@ class Surrogate:
             mean, deviation = model.predict(features)
             z = (bound - mean) / deviation
             probability *= ndtr(z if upper else -z)
-        if self.labels is not None:
-            mean, deviation = self.labels.predict(features)
-            noise = self.labels.noise * self.labels.scale**2
-            probability *= ndtr(mean / np.sqrt(deviation**2 + noise))
+        if self.failures is not None:
+            probability *= self.failures.probability(features)
         return probability
 
     def believe(self, features: Floats) -> tuple["Surrogate", Floats]:
@@ -174,7 +169,7 @@ class Surrogate:
         told = [model.believe(features) for model in self.objectives]
         limits = tuple((model.believe(features)[0], bound, upper) for model, bound, upper in self.limits)
         models = tuple(model for model, _ in told)
-        return Surrogate(self.space, models, limits, self.labels), np.stack([mean for _, mean in told], axis=1)
+        return Surrogate(self.space, models, limits, self.failures), np.stack([mean for _, mean in told], axis=1)
 
     def scale(self, values: Floats) -> Floats:
         """Objectives in their modelled scales: ``n x m``."""
@@ -207,11 +202,8 @@ def fit_surrogate(
         if model.log:
             bound = float(np.log(bound)) if bound > 0 else -np.inf
         limits.append((model, bound, constraint.upper))
-    labels = None
-    if not history.valid.all():
-        signs = np.where(history.valid, 1.0, -1.0)
-        labels = gp.fit(geometry, space.features(history.indices), signs, LABEL_PRIOR)
-    return Surrogate(space, tuple(models[o] for o in problem.objectives), tuple(limits), labels)
+    failures = None if history.valid.all() else fit_failures(geometry, space.features(history.indices), history.valid)
+    return Surrogate(space, tuple(models[o] for o in problem.objectives), tuple(limits), failures)
 
 
 def fit_earlier(problem: Problem, trials: Sequence[Evaluated], prior: gp.Prior) -> dict[str, MetricModel]:

@@ -29,6 +29,7 @@ class Boundaries(NamedTuple):
         diagonal: ``K x L`` 1 where children on a diagonal share.
         weight: ``K x (1 + 2 L)`` pJ per word, then words of the read and of the write port of every level.
         share: ``K`` level whose output words are taken off, -1 where none are.
+        cut: ``K`` the fan-out at which the words are counted; the parent's level for what it gives.
     """
 
     bounds: IntArray
@@ -44,6 +45,7 @@ class Boundaries(NamedTuple):
     diagonal: IntArray
     weight: FloatArray
     share: IntArray
+    cut: IntArray
 
 
 def list_boundaries(arrays: Problem, keep: IntArray, dims: list[int]) -> Boundaries:
@@ -61,7 +63,7 @@ def list_boundaries(arrays: Problem, keep: IntArray, dims: list[int]) -> Boundar
                 terms += [(place[int(d)], int(c)) for d, c in arrays.terms[list(span)] if int(d) in place]
         first_term[t, n_axes] = len(terms)
     level, tensor, first, start = [], [], [0], [0]
-    rows: list[tuple[list[int], list[int], list[float], int]] = []
+    rows: list[tuple[list[int], list[int], list[float], int, int]] = []
     for t in range(tensors):
         kept = [v for v in range(levels) if keep[v, t]]
         for u, v in zip(reversed(kept), [levels, *reversed(kept)], strict=False):
@@ -84,10 +86,11 @@ def list_boundaries(arrays: Problem, keep: IntArray, dims: list[int]) -> Boundar
         diagonal=np.array([r[1] for r in rows], np.int64),
         weight=np.array([r[2] for r in rows]),
         share=np.array([r[3] for r in rows], np.int64),
+        cut=np.array([r[4] for r in rows], np.int64),
     )
 
 
-def _terms(arrays: Problem, u: int, v: int, t: int) -> list[tuple[list[int], list[int], list[float], int]]:
+def _terms(arrays: Problem, u: int, v: int, t: int) -> list[tuple[list[int], list[int], list[float], int, int]]:
     """The terms of tensor t between its parent u and level v (``L``: the MACs)."""
     levels = len(arrays.fanout)
     output, at_macs = t == len(arrays.axes) - 1, v == levels
@@ -116,7 +119,7 @@ def _terms(arrays: Problem, u: int, v: int, t: int) -> list[tuple[list[int], lis
             (shared if output else plain)[0] += float(arrays.energy[v, t, 1])
             (shared if output else plain)[2 + 2 * v] += width
         if plain.any():
-            rows.append((walked, diagonal, [float(x) for x in plain], -1))
+            rows.append((walked, diagonal, [float(x) for x in plain], -1, cut))
         if shared.any():
-            rows.append((walked, diagonal, [float(x) for x in shared], share_at))
+            rows.append((walked, diagonal, [float(x) for x in shared], share_at, cut))
     return rows

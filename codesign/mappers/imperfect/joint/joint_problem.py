@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +14,9 @@ from codesign.mappers.imperfect.joint.counts import Ceilings, ceilings
 from codesign.mappers.imperfect.joint.fan_outs import FanOuts, list_fan_outs
 from codesign.mappers.imperfect.joint.least_costs import base_of
 from codesign.mappers.imperfect.joint.list_profiles import list_profiles
+from codesign.mappers.imperfect.joint.outer_costs import OuterCosts, drop_hopeless
 from codesign.mappers.imperfect.joint.walk_kernel import walk_level
+from codesign.mappers.imperfect.joint.walk_tables import Cache, Cut, Profile, States, Walk
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -26,101 +27,6 @@ _WORK_OF_A_CALL = 30_000
 """Steps that the program could take in the time that getting ready takes."""
 _KEPT_GRIDS = 300
 _SLACK = 1.0 + 1e-9
-
-
-@dataclass(frozen=True)
-class Walk:
-    """The tables of one profile, level by level, outermost first; for reading off the nest.
-
-    Args:
-        cells: Cells of every level.
-        table: Least excess of every cell and state.
-        source: Where it came from inside a level.
-        entry: Cell of the next level in that it was entered from. All ``S x N``.
-    """
-
-    cells: list[Cells]
-    table: list[FloatArray]
-    source: list[IntArray]
-    entry: list[IntArray]
-
-
-@dataclass(frozen=True)
-class States:
-    """The states of one level: how many boundaries of every tensor are open.
-
-    Args:
-        ended: ``T`` boundaries further in than the level's node.
-        digit: ``T`` weight of a tensor's count in a state.
-        open_of: ``S x T`` open boundaries.
-        order: ``S`` states, more open tensors first.
-        opens: ``T`` 1 where the next level in keeps the tensor.
-    """
-
-    ended: IntArray
-    digit: IntArray
-    open_of: IntArray
-    order: IntArray
-    opens: IntArray
-
-
-@dataclass(frozen=True)
-class Profile:
-    """What every fan-out does, and what follows from that alone.
-
-    Args:
-        factor: ``L x D`` spatial factors.
-        fewest: ``L x D`` tiles that each needs.
-        price: ``K`` prices of every term.
-        shared_words: ``L`` output words that the instances of a level hold at most.
-        sharing: ``T x L`` what diagonals leave of the words of a fan-out at least.
-        each: ``B`` least cost of every boundary.
-        base: Their sum and the constant.
-        inner: ``L`` names of what a level and those further in share with other profiles.
-    """
-
-    factor: IntArray
-    fewest: IntArray
-    price: FloatArray
-    shared_words: FloatArray
-    sharing: FloatArray
-    each: FloatArray
-    base: float
-    inner: tuple[bytes, ...]
-
-
-class Cut(NamedTuple):
-    """A condition on the mappings of a part (rule IB15).
-
-    Args:
-        level: Whose tile it is about.
-        dim: Along which dimension.
-        number: Tiles of the level along it, outside.
-        equal: Whether there are so many, or any other number.
-    """
-
-    level: int
-    dim: int
-    number: int
-    equal: bool
-
-
-@dataclass
-class Cache:
-    """Values at the end of a level that several profiles share.
-
-    Args:
-        most: Costs that matter to any of them.
-        found: Cells, (state, cell) pairs and costs.
-    """
-
-    most: dict[bytes, FloatArray] = field(default_factory=dict)
-    found: dict[bytes, tuple[Cells, IntArray, FloatArray]] = field(default_factory=dict)
-
-    def expect(self, profile: Profile, most: list[FloatArray]) -> None:
-        """Announce a profile."""
-        for v, name in enumerate(profile.inner):
-            self.most[name] = np.maximum(self.most[name], most[v]) if name in self.most else most[v].copy()
 
 
 @dataclass
@@ -202,7 +108,13 @@ class JointProblem:
         return become
 
     def profiles(
-        self, most_steps: float, least_cycles: float, most: float, objective: Objective, room: int
+        self,
+        most_steps: float,
+        least_cycles: float,
+        most: float,
+        objective: Objective,
+        room: int,
+        outer: OuterCosts | None = None,
     ) -> tuple[IntArray, FloatArray, FloatArray] | None:
         """Profiles that may have a value of at most `most`: vectors, least cycles, least energy; None where they are too many.
 
@@ -212,6 +124,7 @@ class JointProblem:
             most: Value that matters.
             objective: Whose value.
             room: Profiles listed at most.
+            outer: What the outer levels cost whatever the profile (rule IB16).
         """
         if self.fan_outs is None:
             return None
@@ -221,10 +134,20 @@ class JointProblem:
         chosen, cycles, energy, complete, looks = list_profiles(
             self.data, prices, np.array([v for v, _ in self.ports], np.int64), flat, fewest, start,
             self.arrays.fanout.prod(axis=1), self.output_words, self.constant, most_steps, least_cycles, most,
-            objective is not Objective.LATENCY, objective is not Objective.ENERGY, max(1, self.problem.least_units), room,
+            self.energy if outer is None else outer.price, 0.0 if outer is None else outer.least, objective is not Objective.LATENCY, objective is not Objective.ENERGY, max(1, self.problem.least_units), room,
         )  # fmt: skip
         self.looks += looks
         return (chosen, cycles, energy) if complete else None
+
+    @cached_property
+    def unknown_sharing(self) -> FloatArray:
+        """``T x L`` what diagonals leave of the words of a fan-out at least, whatever it does."""
+        data, children = self.data, self.arrays.fanout.prod(axis=1).astype(float)
+        found = np.ones((len(data.related), len(children)))
+        for t, terms in enumerate(np.diff(data.first_term, axis=1)):
+            if terms.max() > 1:
+                found[t] = 1.0 / np.sqrt(children)
+        return found
 
     @cached_property
     def ports(self) -> list[tuple[int, bool]]:
@@ -314,9 +237,20 @@ class JointProblem:
             np.ones(levels, np.int64),
         )  # fmt: skip
         inner = [
-            b"".join(x.tobytes() for x in (price, factor[v:], shared_words, sharing[:, v:])) for v in range(levels)
+            bytes([v])
+            + b"".join(
+                x.tobytes() for x in (price, factor[v:], factor[:v, self.served_at_once[v]], shared_words, sharing)
+            )
+            for v in range(levels)
         ]
         return Profile(factor, fewest, price, shared_words, sharing, each, base, tuple(inner))
+
+    @cached_property
+    def served_at_once(self) -> list[IntArray]:
+        """By level the dimensions along which children further out share what closes at this level or further in (rule IB9)."""
+        data, levels = self.data, len(self.keep)
+        closing = [data.tensor[(data.level > v) & (data.level < levels)] for v in range(levels)]
+        return [np.flatnonzero((data.related[tensors] == 0).any(axis=0)) for tensors in closing]
 
     @cached_property
     def closed(self) -> list[FloatArray]:
@@ -342,6 +276,7 @@ class JointProblem:
         cache: "Cache | None",
         most_steps: float = math.inf,
         cuts: tuple[Cut, ...] = (),
+        outer: OuterCosts | None = None,
     ) -> tuple[float, Walk | None]:
         """Least cost of a profile, infinite if it exceeds what `most` allows (rule IB12).
 
@@ -353,6 +288,7 @@ class JointProblem:
             cache: Inner levels that other profiles share; without one the walk is recorded, for reading off its nest.
             most_steps: Steps of computing that matter (rule IB13).
             cuts: Conditions on the tiles (rule IB15).
+            outer: What the outer levels cost whatever the profile (rule IB16).
         """
         levels = len(self.keep)
         data = self.data
@@ -388,6 +324,10 @@ class JointProblem:
                 _NO_STEPS if self._shared(profile, v, most_steps) else self.steps(profile, v, previous), most_steps,
             )  # fmt: skip
             self.work += len(live)
+            if arrived and outer is not None and outer.level == v:
+                arrived = drop_hopeless(
+                    data, self.closed[v], self.output_words, cells, table, limit, profile.factor, profile.fewest, outer
+                )
             if arrived:
                 self.work += table.size + walk_level(
                     cells, table, source, states.order, states.open_of, states.digit, data, profile.price, v,

@@ -15,8 +15,11 @@ from codesign.cost.imperfect import score_any
 from codesign.mappers.imperfect.bound import least_value
 from codesign.mappers.imperfect.imperfect_search import ImperfectSearch
 from codesign.mappers.imperfect.imperfect_space import ImperfectState, build_imperfect, copy_imperfect, outermost
-from codesign.mappers.imperfect.joint.joint_problem import MOST_PROFILES, Cache, Cut, JointProblem, Profile
+from codesign.mappers.imperfect.joint.joint_problem import MOST_PROFILES, JointProblem
 from codesign.mappers.imperfect.joint.nest_of_walk import cut_of_walk, state_of_walk
+from codesign.mappers.imperfect.joint.outer_costs import OuterCosts
+from codesign.mappers.imperfect.joint.outer_walk import outer_costs
+from codesign.mappers.imperfect.joint.walk_tables import Cache, Cut, Profile
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.mapping.space import kept_and_free
 
@@ -25,6 +28,10 @@ MOST_EXPECTED = 1_500
 """Profiles announced to the cache at a time."""
 STEP = 0.004
 """Gain of the best value after which the cache is made anew, with tighter limits."""
+FEW_OPENED = 8
+"""Profiles up to which the outer levels are not bounded by themselves."""
+FIRST_OPENED = 32
+"""Profiles of all bounds that are opened first where there are four times as many."""
 _FEW_PROFILES, _MANY_LOOKS = 20_000, 200_000
 NEAR = 0.0005
 """Gap at which a search that cannot prove its optimum ends."""
@@ -82,14 +89,29 @@ class Best:
 
 @dataclass
 class JointSearch:
-    """The search of one keep set."""
+    """The search of one keep set.
+
+    Args:
+        joint: The problem.
+        search: The same, ready for scoring nests.
+        best: The best mapping known.
+        chosen: Vectors of each profile.
+        outer: What the outer levels cost whatever the profile (rule IB16).
+        busy: The same in cycles of the outermost port.
+        cache: Tables that profiles share.
+        profiles: Those made ready, by row.
+        lowest: Least bound of the parts that nothing sharpens.
+    """
 
     joint: JointProblem
     search: ImperfectSearch
     best: Best
     chosen: IntArray
+    outer: OuterCosts | None = None
+    busy: OuterCosts | None = None
     cache: Cache = field(default_factory=Cache)
     profiles: dict[int, Profile] = field(default_factory=dict)
+    lowest: float = math.inf
     _announced_at: int = -MOST_EXPECTED
 
     @property
@@ -111,20 +133,20 @@ class JointSearch:
 
     def run(self, cycles: FloatArray, energy: FloatArray) -> float:
         """The bound of the keep set: of all profiles and parts of them."""
-        bounds = {
-            Objective.EDP: energy * cycles,
-            Objective.ENERGY: energy,
-            Objective.LATENCY: cycles,
-        }[self.objective]
+        bounds = _values(self.objective, energy, cycles)
         order = np.argsort(bounds, kind="stable")
         heap: list[Part] = []
-        at, lowest, announced = 0, math.inf, math.inf
+        at, announced = 0, math.inf
+        self.lowest = math.inf
+        tried = self._try_some(order, cycles, energy, bounds, heap)
         while True:
             level = self.best.value * (1.0 - _EQUAL)
+            while at < len(order) and int(order[at]) in tried:
+                at += 1
             ahead = float(bounds[order[at]]) if at < len(order) else math.inf
             least = min(ahead, heap[0].bound if heap else math.inf)
-            bound = min(lowest, least, self.best.value)
-            near = math.isfinite(lowest) and bound * (1.0 + NEAR) >= self.best.value
+            bound = min(self.lowest, least, self.best.value)
+            near = math.isfinite(self.lowest) and bound * (1.0 + NEAR) >= self.best.value
             if least >= level or self.best.spent or near:
                 return bound
             if self.best.value < announced * (1.0 - STEP) or at - self._announced_at >= MOST_EXPECTED:
@@ -135,14 +157,32 @@ class JointSearch:
                 heapq.heappush(heap, Part(ahead, row, float(cycles[row]), math.inf, float(energy[row])))
                 at += 1
                 continue
-            part = heapq.heappop(heap)
-            for smaller in [part] if self.objective is Objective.LATENCY else self._sharpen(part):
-                if (
-                    smaller.final or self.objective is Objective.LATENCY
-                ):  # nothing sharpens it; others may still be improved on
-                    lowest = min(lowest, smaller.bound)
-                elif smaller.bound < level:
-                    heapq.heappush(heap, smaller)
+            self._divide(heapq.heappop(heap), heap)
+
+    def _divide(self, part: Part, heap: list[Part]) -> None:
+        """Sharpen a part; what may still hold better mappings goes onto the heap."""
+        latency = self.objective is Objective.LATENCY
+        for smaller in [part] if latency else self._sharpen(part):
+            if smaller.final or latency:  # nothing sharpens it; others may still be improved on
+                self.lowest = min(self.lowest, smaller.bound)
+            elif smaller.bound < self.best.value * (1.0 - _EQUAL):
+                heapq.heappush(heap, smaller)
+
+    def _try_some(
+        self, order: IntArray, cycles: FloatArray, energy: FloatArray, bounds: FloatArray, heap: list[Part]
+    ) -> set[int]:
+        """Where profiles are many, open some of all bounds first: a better mapping spares most of the others. Returns their rows."""
+        tried: set[int] = set()
+        if len(order) < 4 * FIRST_OPENED or self.objective is Objective.LATENCY:
+            return tried
+        for row in order[np.linspace(0, len(order) - 1, FIRST_OPENED).astype(np.int64)].tolist():
+            tried.add(row)
+            if bounds[row] < self.best.value * (1.0 - _EQUAL):
+                self.cache = Cache()
+                profile = self.profile(row)
+                self.cache.expect(profile, self.joint.thresholds(profile, self.limit(float(cycles[row]))))
+                self._divide(Part(float(bounds[row]), row, float(cycles[row]), math.inf, float(energy[row])), heap)
+        return tried
 
     def _announce(self, order: IntArray, at: int, heap: list[Part], cycles: FloatArray, bounds: FloatArray) -> None:
         """Tell a new cache of the profiles that may be opened."""
@@ -160,7 +200,7 @@ class JointSearch:
         profile, joint = self.profile(part.profile), self.joint
         before = joint.work
         most = joint.thresholds(profile, self.limit(part.low))
-        energy, _ = joint.least(profile, most, self.cache, part.high, part.cuts)
+        energy, _ = joint.least(profile, most, self.cache, part.high, part.cuts, self.outer)
         energy = max(energy, part.energy)
         self.best.work += joint.work - before
         bound = max(part.bound, self.objective.score(energy, part.low))
@@ -181,7 +221,7 @@ class JointSearch:
         """Score the nest that the program found; its cycles, infinite where it is no mapping, and the tile that is why."""
         before = self.joint.work
         most = self.joint.thresholds(profile, part.energy * (1.0 + 1e-9))
-        least, walk = self.joint.least(profile, most, None, part.high, part.cuts)
+        least, walk = self.joint.least(profile, most, None, part.high, part.cuts, self.outer)
         self.best.work += self.joint.work - before
         if walk is None or math.isinf(least):
             return math.inf, None
@@ -216,7 +256,10 @@ class JointSearch:
             together = self.joint.prepare(self.chosen[part.profile], prices, self.joint.constant)
             limit = self.limit(part.low) + weight * high
             most = self.joint.thresholds(together, limit)
-            least, _ = self.joint.least(together, most, Cache(), high, part.cuts)
+            sums = None
+            if self.outer is not None and self.busy is not None and v == 0:
+                sums = self.outer.plus(weight, self.busy)
+            least, _ = self.joint.least(together, most, Cache(), high, part.cuts, sums)
             if math.isinf(least):  # whatever is as fast has more energy than matters
                 least = limit
             ends = [c * max(energy, least - weight * c) for c in (part.low, high)]
@@ -261,14 +304,38 @@ def _of_keep_set(joint: JointProblem, search: ImperfectSearch, best: Best) -> fl
         floor = least_value(problem, Objective.ENERGY)
         most = best.value / floor if floor > 0.0 else math.inf
     cycles_floor = least_value(problem, Objective.LATENCY)
-    bound = best.value
+    outer, busy = None, None
+    proven, done, resolved = 0.0, 0.0, math.inf
     for share, room in ((1.0 - NEAR, MOST_PROFILES), (1.0, _FEW_PROFILES)):
-        limit = bound = best.value * share
-        listed = joint.profiles(most, cycles_floor, limit, objective, room)
+        limit = best.value * share
+        listed = joint.profiles(most, cycles_floor, limit, objective, room, outer)
+        if listed is not None and len(listed[0]) > FEW_OPENED and outer is None:
+            outer, busy = _outer(joint)
+            if busy is not None and math.isfinite(busy.least):
+                cycles_floor = max(cycles_floor, math.ceil(busy.least * (1.0 - 1e-9)))
+            listed = joint.profiles(most, cycles_floor, limit, objective, room, outer)
         if listed is None:
-            return 0.0 if share < 1.0 else best.value * (1.0 - NEAR)
+            break
         chosen, cycles, energy = listed
-        bound = JointSearch(joint, search, best, chosen).run(cycles, energy)
-        if bound < best.value * (1.0 - NEAR) * (1.0 - _EQUAL) or best.spent or joint.looks > _MANY_LOOKS:
-            return min(bound, limit)
-    return bound
+        new = _values(objective, energy, cycles) >= done  # the others were searched already
+        resolved = min(
+            resolved, JointSearch(joint, search, best, chosen[new], outer, busy).run(cycles[new], energy[new])
+        )
+        proven, done = max(proven, min(resolved, limit)), limit
+        if resolved < best.value * (1.0 - NEAR) * (1.0 - _EQUAL) or best.spent or joint.looks > _MANY_LOOKS:
+            break
+    return proven
+
+
+def _outer(joint: JointProblem) -> tuple[OuterCosts | None, OuterCosts | None]:
+    """What the outer levels cost whatever the profile: energy, and cycles of the outermost port where it has a limit (rule IB16)."""
+    outer = outer_costs(joint, joint.energy)
+    if outer is None or joint.ports[:1] != [(0, False)]:
+        return outer, None
+    return outer, outer_costs(joint, joint.port_prices(0, False, np.ones((len(joint.keep), len(joint.dims)), np.int64)))
+
+
+def _values(objective: Objective, energy: FloatArray, cycles: FloatArray) -> FloatArray:
+    """The objective of every profile."""
+    values: FloatArray = energy**objective.energy_exponent * cycles**objective.latency_exponent
+    return values

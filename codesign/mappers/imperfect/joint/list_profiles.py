@@ -12,7 +12,7 @@ from codesign.mapping.nest import FloatArray, IntArray
 def list_profiles(
     data: Boundaries, prices: FloatArray, port_level: IntArray, flat: IntArray, flat_fewest: IntArray, start: IntArray,
     children: IntArray, output_words: float, constant: float, most_steps: float, least_cycles: float, most: float,
-    by_energy: bool, by_cycles: bool, least_units: int, room: int,
+    outer: FloatArray, least_outer: float, by_energy: bool, by_cycles: bool, least_units: int, room: int,
 ) -> tuple[IntArray, FloatArray, FloatArray, bool, int]:  # fmt: skip
     """Profiles whose value may be at most `most`, from the outermost fan-out inwards (rule IB11).
 
@@ -30,6 +30,8 @@ def list_profiles(
         most_steps: Steps of computing that matter.
         least_cycles: No mapping takes fewer cycles.
         most: Value that matters.
+        outer: ``K`` the part of the energy of a word that `least_outer` counts (rule IB16).
+        least_outer: Least of that part over all profiles.
         by_energy: Whether the value has energy as a factor.
         by_cycles: Whether it has cycles as a factor.
         least_units: Units that must have work.
@@ -83,6 +85,10 @@ def list_profiles(
             energy = constant + base_of(
                 data, prices[0], factor, fewest, shared_words, sharing, output_words, each, unknown
             )
+            fits = (energy if by_energy else 1.0) * (slowest if by_cycles else 1.0) <= most
+        if fits and v == levels - 1 and least_outer > 0.0:
+            part = base_of(data, outer, factor, fewest, shared_words, sharing, output_words, each, unknown)
+            energy += max(0.0, least_outer - part)
             fits = (energy if by_energy else 1.0) * (slowest if by_cycles else 1.0) <= most
         if not fits:
             at[v] += 1

@@ -4,7 +4,8 @@ import numpy as np
 
 from codesign.mappers.imperfect.imperfect_space import ImperfectSpace, ImperfectState, outermost
 from codesign.mappers.imperfect.joint.counts import ceilings
-from codesign.mappers.imperfect.joint.joint_problem import Cut, JointProblem, Walk
+from codesign.mappers.imperfect.joint.joint_problem import JointProblem
+from codesign.mappers.imperfect.joint.walk_tables import Cut, Walk
 from codesign.mapping.nest import IntArray
 from codesign.mapping.space import allowed_axes
 

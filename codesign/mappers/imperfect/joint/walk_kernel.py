@@ -89,7 +89,7 @@ def walk_level(
     for c in range(n):
         for d in range(dims):
             grid[c] += cells.place[c, d] * cells.stride[d]
-    slides = _sliding_dims(data)
+    slides = sliding_dims(data)
     live = np.empty(n, np.int64)
     work = 0
     for i in range(n_states):
@@ -112,7 +112,7 @@ def walk_level(
 
 
 @njit
-def _sliding_dims(data: Boundaries) -> IntArray:
+def sliding_dims(data: Boundaries) -> IntArray:
     """``T x D`` 1 where a loop slides a window of the tensor."""
     slides = np.zeros(data.related.shape, np.int64)
     for t in range(data.related.shape[0]):
@@ -234,20 +234,20 @@ def _fill_known(
         if n == 0 or not np.isnan(known[b, 0]):
             continue
         t = data.tensor[b]
-        _fill_words(b, t, cells.place, along, data.bounds, data.terms, data.first_term, data.axes, words)
+        fill_words(b, t, cells.place, along, data.bounds, data.terms, data.first_term, data.axes, words)
         known[b] = 0.0
         for k in range(data.start[b], data.start[b + 1]):
             if price[k] == 0.0:
                 continue
             off = shared_words[data.share[k]] if data.share[k] >= 0 else 0.0
-            _add_term(
+            add_term(
                 k, b, t, cells.place, times, data.related, data.diagonal, sharing, min(data.level[b], sharing.shape[1]),
                 words, price[k], off, known,
             )  # fmt: skip
 
 
 @njit_plain
-def _fill_words(
+def fill_words(
     b: int, t: int, place: IntArray, along: IntArray, bounds: IntArray, terms: IntArray, first_term: IntArray, axes: IntArray,
     words: FloatArray,
 ) -> None:  # fmt: skip
@@ -273,7 +273,7 @@ def _fill_words(
 
 
 @njit_plain
-def _add_term(
+def add_term(
     k: int, b: int, t: int, place: IntArray, times: IntArray, related: IntArray, diagonal: IntArray,
     sharing: FloatArray, inner: int, words: FloatArray, price: float, off: float, known: FloatArray,
 ) -> None:  # fmt: skip

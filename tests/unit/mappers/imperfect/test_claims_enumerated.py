@@ -2,16 +2,24 @@
 
 import math
 import random
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from codesign.arch.architecture import Fanout
+from codesign.arch.architecture import Architecture, Arithmetic, Fanout, Links
 from codesign.core.errors import UserError
 from codesign.core.goals import OBJECTIVES, Budget, Objective, Proof
+from codesign.cost.arrays import Reuse, encode_problem
+from codesign.mappers.imperfect.imperfect_search import ImperfectSearch
+from codesign.mappers.imperfect.joint import joint_search
+from codesign.mappers.imperfect.joint.joint_problem import JointProblem
+from codesign.mappers.imperfect.joint.joint_search import search_jointly
+from codesign.mappers.imperfect.joint.outer_walk import outer_costs
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, LevelConstraints, MappingProblem
+from codesign.mapping.space import kept_and_free
 from codesign.workloads.computation import Computation
 from tests.unit.mappers.imperfect.every_nest import how_many, least_of_all
 from tests.unit.mappers.imperfect.test_proofs_attacked import draw
@@ -31,6 +39,10 @@ NOTATIONS = (
     "O[p] += I[p+r] * W[2*p+r]",
     "O[p+r] += I[p+r] * W[r]",
     "O[p,q] += I[p+q] * W[q+p]",
+    "O[k,p] += I[3*p] * W[k]",
+    "O[k,p] += I[2*p,c] * W[k,c]",
+    "O[p,q] += I[2*p,3*q] * W[q]",
+    "O[p] += I[3*p+r] * W[r]",
 )
 MOST_CHOICES = 4_000_000
 """Factors and orders of a problem that is drawn, at most; most of them come to the same nest."""
@@ -55,7 +67,7 @@ def draw_small(rng: random.Random) -> MappingProblem:
         base, notation = draw(rng), rng.choice(NOTATIONS)
         levels = base.architecture.levels[: rng.choice([2, 3, 3])]
         largest = rng.choice([4, 8, 13, 25, 40] if len(levels) == 2 else [3, 5, 7])
-        dims = sorted(set(notation) & set("mnkpqrs"))
+        dims = sorted(set(notation) & set("cmnkpqrs"))
         computation = Computation.parse(notation, {d: rng.randint(2, largest) for d in dims})
         if len(levels) == 3:  # one fan-out, or too many nests
             wide = rng.choice(levels).name
@@ -88,6 +100,87 @@ def attack_by_enumeration(problem: MappingProblem, objective: Objective, budget:
     assert bound <= least * (1 + 1e-9), (problem, objective, bound, least)
     assert found.proof is not Proof.OPTIMAL or value <= least * (1 + 1e-9)
     return bound / least
+
+
+def draw_outer(rng: random.Random) -> MappingProblem:
+    """A problem whose cost is nearly all words of the outermost level; one tensor goes past the level of the fan-out."""
+    while True:
+        base = draw(rng).architecture.levels
+        if len(base) < 3:
+            continue
+        notation = rng.choice(("O[m,n] += I[m,k] * W[k,n]", "O[k,p] += I[2*p,c] * W[k,c]", "O[k,p] += I[p+r] * W[k,r]"))
+        computation = Computation.parse(notation, {d: rng.randint(2, 5) for d in "cmnkpr" if d in notation})
+        levels = []
+        for v, level in enumerate(base):
+            cheap = {} if v == 0 else {"read_pj": 0.01, "fill_pj": 0.01, "update_pj": 0.01}
+            levels.append(
+                replace(
+                    level,
+                    energy=replace(level.energy, **cheap),
+                    fanout=Fanout(rng.choice([2, 3]), links=Links.MULTICAST) if v == 1 else Fanout(),
+                    capacity_bytes=(None, float(rng.randint(2, 9)), float(rng.randint(3, 4)))[v],
+                )
+            )
+        past = LevelConstraints(levels[1].name, bypass=frozenset({rng.choice(computation.tensors).name}))
+        machine = Architecture("outer", tuple(levels), Arithmetic(energy_pj=0.01))
+        problem = MappingProblem(computation, machine, Constraints((past,)), imperfect=True)
+        if 500 <= how_many(problem) <= MOST_CHOICES:
+            return problem
+
+
+def attack_bound(problem: MappingProblem, objective: Objective, worse: float) -> float:
+    """The bound of a search that knows only a mapping `worse` times the least, over the least; 0 where nothing fits.
+
+    The search may not rest on a good mapping: what it leaves out wrongly shows in its bound.
+    """
+    least, _ = least_of_all(problem, objective)
+    if not math.isfinite(least):
+        return 0.0
+    search = ImperfectSearch.of(problem, objective, Reuse.TIMELOOP)
+    bound, _ = search_jointly(search, worse * least, 1e8, math.inf)
+    if any(len(axis.terms) > 1 for tensor in problem.computation.tensors for axis in tensor.axes):
+        with suppress(UserError):  # a fixed factor that divides no bound: there is no perfect mapping
+            perfect = create("exact").map(replace(problem, imperfect=False), objective, budget=Budget(), seed=0)
+            if perfect.cost is not None:  # perfect nests are bounded by their own search (rule IB14)
+                bound = min(bound, objective.of(perfect.cost))
+    assert bound <= least * (1 + 1e-9), (problem, objective, bound, least)
+    return bound / least
+
+
+def attack_outer(seed: int) -> float:
+    """A random problem whose outer levels are bounded by themselves, however few its profiles are."""
+    rng = random.Random(seed)
+    problem = rng.choice([draw_small, draw_outer, draw_outer])(rng)
+    return attack_bound(problem, rng.choice(OBJECTIVES), rng.choice([1.05, 1.5, 3.0]))
+
+
+def test_least_cost_of_the_outer_levels_is_below_every_nest() -> None:
+    """Rule IB16 by itself: words of the outermost level are nearly all that these machines pay for."""
+    near = 0
+    for seed in range(7010, 7050):
+        problem = draw_outer(random.Random(seed))
+        least, _ = least_of_all(problem, Objective.ENERGY)
+        arrays = encode_problem(problem.computation, problem.architecture, Reuse.TIMELOOP)
+        joint = JointProblem(problem, arrays, kept_and_free(problem)[0])
+        outer = outer_costs(joint, joint.energy)
+        if outer is None or math.isinf(least) or "p+r" in str(problem.computation):  # there perfect nests may cost less
+            continue
+        assert outer.least + joint.constant <= least * (1 + 1e-9), seed
+        near += outer.least + joint.constant > 0.97 * least
+    assert near > 5
+
+
+def test_outer_levels_by_themselves_claim_no_more_than_all_nests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule IB16."""
+    monkeypatch.setattr(joint_search, "FEW_OPENED", 0)
+    for seed in range(1000, 1010):
+        attack_outer(seed)
+
+
+@pytest.mark.slow("oracle")
+def test_outer_levels_by_themselves_on_many_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joint_search, "FEW_OPENED", 0)
+    assert np.median([r for r in map(attack_outer, range(2000, 2300)) if r > 0.0]) > 0.95
 
 
 @pytest.mark.slow("oracle")

@@ -1,0 +1,203 @@
+"""The walk over the levels outside the first fan-out, once for all profiles (rule IB16 of docs/explanation/imperfect-factors.md)."""
+
+import math
+
+import numpy as np
+
+from codesign.core.jit import njit
+from codesign.mappers.imperfect.joint.boundaries import Boundaries
+from codesign.mappers.imperfect.joint.cells import Cells
+from codesign.mappers.imperfect.joint.joint_problem import JointProblem
+from codesign.mappers.imperfect.joint.outer_costs import OuterCosts
+from codesign.mappers.imperfect.joint.walk_kernel import add_term, fill_words, sliding_dims
+from codesign.mapping.nest import FloatArray, IntArray
+
+MOST_VALUES = 12_000_000
+"""Values of a table that are computed at most."""
+
+
+def outer_prices(data: Boundaries, price: FloatArray, level: int, levels: int) -> FloatArray:
+    """``K`` prices of the words counted at the fan-out of `level` or outside, those of the MACs left out."""
+    kept = np.zeros(len(price), bool)
+    for b, inner in enumerate(data.level):
+        if inner < levels:
+            span = slice(data.start[b], data.start[b + 1])
+            kept[span] = data.cut[span] <= level
+    return np.where(kept, price, 0.0)
+
+
+@njit
+def fill_outer_known(
+    cells: Cells, data: Boundaries, price: FloatArray, level: int, levels: int, sharing: FloatArray, output_words: float,
+    known: FloatArray,
+) -> None:  # fmt: skip
+    """``B x N`` what closing each boundary costs at every cell, whatever the fan-outs do from `level` on inwards."""
+    dims = data.bounds.shape[0]
+    widest = 1
+    for d in range(dims):
+        widest = max(widest, cells.size[d])
+    times = np.ones((data.weight.shape[0], dims, widest), np.int64)
+    along = np.ones((data.level.shape[0], dims, 2 * widest), np.int64)
+    for d in range(dims):
+        for i in range(cells.size[d]):
+            number = cells.axis_count[cells.axis_start[d] + i]
+            times[:, d, i] = number
+            for b in range(data.level.shape[0]):
+                along[b, d, 2 * i] = number
+                along[b, d, 2 * i + 1] = data.bounds[d] if data.level[b] > level else number
+    words = np.empty(known.shape[1])
+    known[:] = 0.0
+    for b in range(data.level.shape[0]):
+        t, filled = data.tensor[b], False
+        for k in range(data.start[b], data.start[b + 1]):
+            if price[k] == 0.0:
+                continue
+            if not filled:
+                fill_words(b, t, cells.place, along, data.bounds, data.terms, data.first_term, data.axes, words)
+                filled = True
+            add_term(
+                k, b, t, cells.place, times, data.related, data.diagonal, sharing, min(data.level[b], levels), words,
+                price[k], output_words if data.share[k] >= 0 else 0.0, known,
+            )  # fmt: skip
+
+
+@njit
+def walk_inwards(
+    cells: Cells, value: FloatArray, order: IntArray, open_of: IntArray, digit: IntArray, data: Boundaries,
+    ended: IntArray, known: FloatArray,
+) -> None:  # fmt: skip
+    """From the least costs after the loops of a level to those before them: ``S x N``, changed in place.
+
+    A free loop may leave any number of tiles of the lattice, not only those of one loop.
+    """
+    n = value.shape[1]
+    dims, tensors = data.related.shape[1], data.related.shape[0]
+    slides = sliding_dims(data)
+    grid = np.zeros(n, np.int64)
+    for c in range(n):
+        for d in range(dims):
+            grid[c] += cells.place[c, d] * cells.stride[d]
+    slid = np.empty(n)
+    for i in range(order.shape[0] - 1, -1, -1):
+        s = order[i]
+        for t in range(tensors):
+            o = open_of[s, t]
+            if o == 0:
+                continue
+            into, first, past = s - o * digit[t], data.first[t] + ended[t] - o, data.first[t] + ended[t]
+            for c in range(n):
+                slid[c] = value[into, c]
+                for b in range(first, past):
+                    slid[c] += known[b, c]
+                value[s, c] = min(value[s, c], slid[c])
+            for d in range(dims):
+                alone = slides[t, d] == 1 and cells.size[d] > 1
+                for other in range(tensors):
+                    alone = alone and (open_of[s, other] == 0 or data.related[other, d] == 0 or slides[other, d] == 1)
+                if alone:
+                    _least_further(cells, grid, d, slid, value[s])
+        for d in range(dims):
+            free = cells.size[d] > 1
+            for t in range(tensors):
+                free = free and (open_of[s, t] == 0 or data.related[t, d] == 0)
+            if free:
+                _least_further(cells, grid, d, value[s], value[s])
+
+
+@njit
+def _least_further(cells: Cells, grid: IntArray, d: int, given: FloatArray, value: FloatArray) -> None:
+    """Lower each value to the least of `given` with fewer tiles along a dimension."""
+    n = value.shape[0]
+    running = given.copy()
+    for c in range(n - 1, -1, -1):
+        at = cells.place[c, d] + 1
+        if at < cells.size[d]:
+            target = cells.cell[grid[c] + cells.stride[d]]
+            if target >= 0:
+                running[c] = min(running[c], running[target])
+                value[c] = min(value[c], running[c])
+
+
+def least_of_starts(
+    cells: Cells, value: FloatArray, open_of: IntArray, ended: IntArray, data: Boundaries, known: FloatArray,
+    fits: IntArray,
+) -> float:  # fmt: skip
+    """The least cost over all cells and states at the start of a level; tensors that closed further in pay where they start."""
+    least = math.inf
+    for s, row in enumerate(open_of):
+        total = value[s].copy()
+        for t, o in enumerate(row):
+            for b in range(data.first[t] + 1, data.first[t] + 1 + int(ended[t] - o)):
+                total = total + known[b]
+        total[fits[s] == 0] = math.inf
+        least = min(least, float(total.min(initial=math.inf)))
+    return least
+
+
+def outer_costs(joint: JointProblem, price: FloatArray) -> OuterCosts | None:
+    """What the levels outside the first fan-out cost at least under prices of every term; None where there are too many tiles."""
+    levels, data, children = len(joint.keep), joint.data, joint.arrays.fanout.prod(axis=1)
+    wide = np.flatnonzero(children > 1)
+    if not len(wide) or int(wide[0]) == levels - 1:
+        return None
+    level = int(wide[0])
+    prices = outer_prices(data, price, level, levels)
+    sharing = joint.unknown_sharing
+    ones = np.ones(len(data.bounds), np.int64)
+    value, cells, known = np.zeros((0, 0)), None, np.zeros((0, 0))
+    for v in range(level + 1):
+        inner = joint.cells(v, ones)
+        states = joint.states[v]
+        if inner is None or len(states.order) * len(inner.place) > MOST_VALUES:
+            return None
+        table = np.full((len(states.order), len(inner.place)), math.inf)
+        if cells is None:
+            last = int(inner.cell[-1])
+            if last >= 0:
+                table[0, last] = 0.0
+        else:
+            here = cells.cell[inner.place @ cells.stride] if len(inner.place) else np.zeros(0, np.int64)
+            table[:, here >= 0] = value[joint.arriving(v - 1)][:, here[here >= 0]]
+        known = np.zeros((len(data.level), len(inner.place)))
+        fill_outer_known(inner, data, prices, level, levels, sharing, joint.output_words, known)
+        walk_inwards(inner, table, states.order, states.open_of, states.digit, data, states.ended + 1, known)
+        joint.work += table.size
+        value, cells = table, inner
+    assert cells is not None
+    states = joint.states[level]
+    fits = _fit_together(joint, cells, level)
+    return OuterCosts(
+        level, cells, value, least_of_starts(cells, value, states.open_of, states.ended, data, known, fits), prices
+    )
+
+
+def _fit_together(joint: JointProblem, cells: Cells, level: int) -> IntArray:
+    """``S x N`` 1 where the tiles of all open tensors fit the instances of the levels further in, taken together."""
+    data, states = joint.data, joint.states[level]
+    tile = -(-data.bounds[None, :] // cells.number)
+    fits = np.ones((len(states.open_of), len(tile)), np.int64)
+    children = joint.arrays.fanout.prod(axis=1)
+    for v in range(level + 1, len(joint.keep)):
+        held = [
+            t
+            for t in range(len(joint.keep[0]))
+            if int(data.level[data.first[t] + states.ended[t]]) == v and states.ended[t]
+        ]
+        room = float(joint.arrays.capacity_bits[v]) * float(children[:v].prod())
+        for s, row in enumerate(states.open_of):
+            bits = np.zeros(len(tile))
+            for t in held:
+                if row[t]:
+                    bits += _distinct(data, t, tile) * float(joint.arrays.element_bits[v, t])
+            fits[s] &= bits <= room
+    return fits
+
+
+def _distinct(data: Boundaries, t: int, tile: IntArray) -> FloatArray:
+    """Words of a tensor that tiles use at least: along an axis as many as along its longest dimension."""
+    words = np.ones(len(tile))
+    for a in range(int(data.axes[t])):
+        dims = data.terms[data.first_term[t, a] : data.first_term[t, a + 1], 0]
+        if len(dims):
+            words *= tile[:, dims].max(axis=1)
+    return words
