@@ -111,7 +111,8 @@ class ChainTables:
                     total[fill] += words
                     total[read] += words
             for k in range(len(architecture.levels)):
-                total[4 * k + 3] += facts.bits[t] * self._hops(facts, architecture, k, t, k >= max(chain, default=0))
+                width = facts.bits[t] if k else float(tensor.bits)  # finished elements cross the interface of DRAM (C3)
+                total[4 * k + 3] += width * self._hops(facts, architecture, k, t, k >= max(chain, default=0))
         return total
 
     def _hops(self, facts: LayerFacts, architecture: Architecture, k: int, tensor: int, streams: bool) -> float:

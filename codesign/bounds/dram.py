@@ -130,6 +130,20 @@ def _pool(level: StorageLevel, instances: int, keep: frozenset[str]) -> StorageL
     )
 
 
+def leaves_holes(architecture: Architecture, computation: Computation) -> bool:
+    """Whether children may take parts of a tensor without the words between, which one tile of a pool would hold (C1).
+
+    Steps of more than one word leave such holes. One outermost instance holds them too, several need not.
+    """
+    for tensor in computation.tensors:
+        steps = [c for axis in tensor.axes for d, c in axis.terms if computation.sizes[d] > 1]
+        if max(steps, default=1) > 1:
+            outermost = next((k for k, v in enumerate(architecture.levels) if k and keeps(v, tensor)), None)
+            if outermost is None or architecture.instances[outermost] > 1:
+                return True
+    return False
+
+
 @final
 class DramTables:
     """Least port words moved and read, by layer, for any memory on chip; every distinct memory is searched once.
@@ -150,6 +164,9 @@ class DramTables:
 
     def _of_layer(self, k: int, architecture: Architecture) -> tuple[float, float]:
         facts = self._layers[k]
+        if leaves_holes(architecture, facts.computation):
+            read, written = self.compulsory(facts, architecture.levels[0])
+            return read + written, read
         relaxed = pooled(architecture, facts.computation)
         key = (k, relaxed)
         if key not in self._found:

@@ -86,6 +86,12 @@ def test_sliding_windows(seed: int) -> None:
     drawn(300 + seed, WINDOWS, free=seed % 4 == 0)
 
 
+def test_loops_that_follow_each_other_over_one_dimension_may_stay_two() -> None:
+    """As one loop they would move the window another way at a wrap (R4), and save less."""
+    rng = np.random.default_rng(527)
+    assert check(random_problem(rng, WINDOWS, size=int(rng.choice([8, 12, 16, 24])), busy=True), 2_000_000)
+
+
 def _sequences(left: dict[str, int]) -> Iterator[tuple[tuple[str, int], ...]]:
     if all(n == 1 for n in left.values()):
         yield ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from codesign.core.goals import Objective
 from codesign.cost.kernel import VALID, Kernel, score
-from codesign.mapping.nest import Nest
+from codesign.mapping.nest import FloatArray, Nest
 
 TOLERANCE = 1e-11
 """Relative; two sums of the same figures in another order differ by less, two mappings that matter by more."""
@@ -62,10 +62,10 @@ class Goal:
         limit = incumbent - 1.0 if self.objective == Objective.LATENCY else incumbent / energy
         return min(self.latency_limit, limit)
 
-    def dearest_useful(self, cycles: float, incumbent: float) -> float:
-        """Energy at which a mapping of at least these cycles no longer beats the incumbent."""
+    def dearest_useful(self, cycles: FloatArray, incumbent: float) -> FloatArray:
+        """Energies at which mappings of at least these cycles no longer beat the incumbent; not for latency."""
         if self.objective == Objective.ENERGY:
-            return incumbent - self.cycle_pj * cycles if self.cycle_pj else incumbent
+            return incumbent - self.cycle_pj * cycles
         return incumbent / cycles
 
 

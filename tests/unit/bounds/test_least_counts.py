@@ -1,5 +1,7 @@
 """No mapping accesses a memory or a network less than rule LB7 says: each price alone, against exhaustive search, on drawn hierarchies."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -61,6 +63,38 @@ def check(seed: int) -> None:
         assert least_energy_pj(layer, with_prices(machine, prices)) >= counts[k] * (1.0 - 1e-9), (seed, machine, k)
     prices = rng.uniform(0.0, 1.0, len(counts)) ** 3
     assert least_energy_pj(layer, with_prices(machine, prices)) >= float(counts @ prices) * (1.0 - 1e-9)
+
+
+def test_partial_sums_do_not_cross_the_links_of_dram() -> None:
+    """The outermost level holds finished elements (C3), so its links carry those."""
+    layer = Computation.parse("O[m,n] += I[m,k] * W[k,n]", m=4, n=2, k=3, bits=8, partial_bits=32)
+    keep, energy = frozenset(ROLES), AccessEnergy(1.0, 1.0, 1.0)
+    dram = StorageLevel("DRAM", LevelKind.DRAM, word_bits=8, energy=energy, fanout=Fanout(2, 2, Links.MULTICAST, 0.1))
+    core = StorageLevel("Core", capacity_bytes=1000.0, word_bits=8, keep=keep, energy=energy)
+    machine = Architecture("cores", (dram, core), Arithmetic(8, 1.0), 1e9)
+    facts = LayerFacts(layer)
+    counts = ChainTables([facts], np.ones(1), DramTables([facts])).counts_of(facts, machine)
+    prices = np.eye(len(counts))[3]
+    assert counts[3] == pytest.approx(4 * 8 * (12 + 6 + 8))  # hops of a bus x bits x words
+    assert least_energy_pj(layer, with_prices(machine, prices)) >= counts[3] * (1.0 - 1e-9)
+
+
+def test_private_memories_need_not_hold_what_strides_leave_out() -> None:
+    """Four children of one word each take every third word; one pool with a tile of all of them would take those between too."""
+    layer = Computation.parse("O[k,p] += I[3*p] * W[k]", k=24, p=4, bits=8, partial_bits=8)
+    energy = AccessEnergy(1.0, 1.0, 1.0)
+    dram = StorageLevel("DRAM", LevelKind.DRAM, word_bits=8, energy=energy, fanout=Fanout(4, 1, Links.MULTICAST))
+    core = StorageLevel("Core", capacity_bytes=3.0, word_bits=8, keep=frozenset(ROLES), energy=energy)
+    machine = Architecture("cores", (dram, core), Arithmetic(8, 1.0), 1e9)
+    facts = LayerFacts(layer)
+    moved, read = DramTables([facts]).least(machine)[0]
+    for price, bound in ((AccessEnergy(1.0, 1.0, 1.0), moved), (AccessEnergy(1.0, 0.0, 0.0), read)):
+        free = Architecture(
+            "dram",
+            (machine.levels[0], replace(machine.levels[1], energy=AccessEnergy(0.0, 0.0, 0.0))),
+            Arithmetic(8, 0.0),
+        )
+        assert least_energy_pj(layer, free.with_level("DRAM", energy=price)) >= bound * (1.0 - 1e-9)
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -9,8 +9,10 @@ fixed) its keep sets are searched on their own, and the profile goes on without 
 
 import math
 from collections import OrderedDict
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -38,8 +40,8 @@ _CELLS_BOUNDED = 200
 _WARM = 64
 """Keep sets whose arrays over all tiles stay in memory."""
 
-_COARSE_AT_A_TIME = 64
-"""Coarse profiles opened at a time."""
+_COARSE_AT_A_TIME = 1024
+"""Coarse profiles opened at a time once there is a good incumbent."""
 
 _FEWEST_AT_A_TIME, _MOST_AT_A_TIME = 16, 512
 """Profiles the pruned program bounds at a time: few before there is a good incumbent, then many."""
@@ -90,11 +92,17 @@ class JointSearch:
                 if best.late and best.nest is not None:
                     return min(self._unsearched, queue.bound)
                 if queue.coarse_bound <= queue.least:
-                    rows = queue.open(_COARSE_AT_A_TIME)
-                    best.count(_CELLS_BOUNDED * len(rows), 0)
-                    queue.push_rows(rows, CHAINS)
+                    few = self._block < _MOST_AT_A_TIME
+                    vectors = queue.open(self._block if few else _COARSE_AT_A_TIME)
+                    best.count(_CELLS_BOUNDED * len(vectors), 0)
+                    if few:
+                        queue.push_rows(queue.bounded(vectors), CHAINS)
+                    else:
+                        self._sift(pool, [partial(queue.bounded, v) for v in np.array_split(vectors, self.threads)])
                 elif queue.first.stage == CHAINS:
-                    self._sift(pool)
+                    parts = self._take(self._block, CHAINS)
+                    self._block, n = min(2 * self._block, _MOST_AT_A_TIME), min(self.threads, len(parts))
+                    self._sift(pool, [partial(Rows.of_parts, parts[i::n]) for i in range(n)])
                 elif queue.first.stage == FOUND:
                     self._divide(queue.pop())
                 else:
@@ -110,14 +118,15 @@ class JointSearch:
 
     # ---- many profiles at a time ---------------------------------------------------------------
 
-    def _sift(self, pool: ThreadPoolExecutor) -> None:
-        """Bound the first profiles by the pruned program; one better than all before is searched at once."""
-        parts = self._take(self._block, CHAINS)
-        self._block = min(2 * self._block, _MOST_AT_A_TIME)
-        shares = [Rows.of_parts(parts[i :: self.threads]) for i in range(min(self.threads, len(parts)))]
-        ports = self._ports()
-        tasks = [(share, ports) for share in shares]
-        found = map(self._screened, tasks) if len(tasks) == 1 else pool.map(self._screened, tasks)
+    def _sift(self, pool: ThreadPoolExecutor, shares: list[Callable[[], Rows]]) -> None:
+        """Bound profiles by the pruned program; one better than all before is searched at once.
+
+        Args:
+            pool: The threads.
+            shares: Each gives what one of them is to bound.
+        """
+        task = partial(self._screened, ports=self._ports())
+        found = map(task, shares) if len(shares) == 1 else pool.map(task, shares)
         passed: list[Part] = []
         for left, tested, cells in found:
             self.best.count(cells, 0)
@@ -139,13 +148,12 @@ class JointSearch:
             j for j in order if j == order[0] or self._tested[1, j] < _TESTED_ENOUGH or dropped[j] >= _WORTH_TESTING
         ]
 
-    def _screened(self, task: tuple[Rows, list[int]]) -> tuple[Rows, FloatArray, float]:
+    def _screened(self, share: Callable[[], Rows], ports: list[int]) -> tuple[Rows, FloatArray, float]:
         """The profiles that the pruned program leaves, how many each port dropped of how many, and the cells looked at."""
-        rows, ports = task
-        goal, to_beat = self.best.goal, self.best.to_beat
+        rows, goal, to_beat = share(), self.best.goal, self.best.to_beat
         tested = np.zeros_like(self._tested)
         if not ports:
-            caps = np.array([goal.dearest_useful(c, to_beat) for c in rows.cycles.tolist()])
+            caps = goal.dearest_useful(rows.cycles, to_beat)
             least, cells = self._screen.bound(rows.vectors, np.tile(self.energy_only, (len(rows), 1)), caps)
             value = np.maximum(rows.value, bound_values(goal, least, rows.cycles))
             return replace(rows, value=value).of(np.flatnonzero(np.isfinite(least))), tested, cells
@@ -174,7 +182,7 @@ class JointSearch:
     def _bounded(self, part: Part) -> tuple[Part, JointProfile, IntArray, float]:
         """A part, its profile, the states that can lead to something better, and the bound on its energy; changes nothing."""
         profile = JointProfile(self.problem, np.array(part.row))
-        cap = self.best.goal.dearest_useful(part.cycles, self.best.to_beat)
+        cap = float(self.best.goal.dearest_useful(np.array(part.cycles), self.best.to_beat))
         live = self._screen.live(np.array(part.row), self.energy_only, cap, profile.program())
         return part, profile, live, profile.run(self.energy_only, self._restriction(part), live)
 

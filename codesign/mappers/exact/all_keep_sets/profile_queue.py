@@ -5,7 +5,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 
 import numpy as np
 
@@ -138,7 +137,7 @@ class ProfileQueue:
             if not self.best.beaten_by(self.bound):
                 break
             if self.coarse_bound <= self.least:
-                self.push_rows(self.open(1), CHAINS)
+                self.push_rows(self.bounded(self.open(1)), CHAINS)
             else:
                 parts.append(self.pop())
         return parts
@@ -154,30 +153,39 @@ class ProfileQueue:
         for part in rows.parts(stage):
             self.push(part)
 
-    def open(self, most: int) -> Rows:
-        """The profiles that the next coarse ones, so many at most, stand for, if their closed-form bounds may win."""
+    def open(self, most: int) -> IntArray:
+        """``P x L`` profiles (a vector for each fan-out) that the next coarse ones, so many at most, stand for."""
         stop = self._at + int(np.searchsorted(self._values[self._at : self._at + most], self.best.to_beat))
-        chosen: list[tuple[int, ...]] = []
-        for column in self.free.tables.index[:, self._coarse[self._at : stop]].T:
-            chosen.extend(product(*[self._fine[m][i] for m, i in enumerate(column)]))
+        columns = self.free.tables.index[:, self._coarse[self._at : stop]]
         self._at = stop
-        rows = np.array(chosen, np.int64).reshape(-1, self.free.instance.n_levels)
-        rows = rows[self._mirror.canonical(rows)]
-        bounds = self.problem.bounds(rows)
-        children = self.problem.children_of(rows)
+        counts = np.array([np.diff(first)[c] for (first, _), c in zip(self._fine, columns, strict=True)])
+        each = counts.prod(axis=0)
+        which = np.repeat(np.arange(len(each)), each)
+        rest = np.arange(len(which)) - np.repeat(np.cumsum(each) - each, each)
+        rows = np.empty((len(which), len(columns)), np.int64)
+        for m in range(len(columns) - 1, -1, -1):
+            first, members = self._fine[m]
+            rows[:, m] = members[first[columns[m]][which] + rest % counts[m][which]]
+            rest //= counts[m][which]
+        return rows[self._mirror.canonical(rows)]
+
+    def bounded(self, vectors: IntArray) -> Rows:
+        """Those of some profiles whose closed-form bounds may win; changes nothing."""
+        bounds = self.problem.bounds(vectors)
+        children = self.problem.children_of(vectors)
         cycles = np.maximum(bounds[:, 1:].max(axis=1, initial=0.0), self.problem.all_kept.hardware.macs / children)
         values = bound_values(self.best.goal, bounds[:, 0], cycles)
-        return Rows(rows, bounds[:, 0], np.ceil(cycles * (1.0 - TOLERANCE)), values).of(
-            np.flatnonzero(values < self.best.to_beat)
-        )
+        rows = Rows(vectors, bounds[:, 0], np.ceil(cycles * (1.0 - TOLERANCE)), values)
+        return rows.of(np.flatnonzero(values < self.best.to_beat))
 
     @cached_property
-    def _fine(self) -> list[list[list[int]]]:
-        """For every fan-out, the vectors that each of its coarse rows stands for."""
+    def _fine(self) -> list[tuple[IntArray, IntArray]]:
+        """For every fan-out, where the vectors that each of its coarse rows stands for begin, and these vectors."""
         found = []
         for m, vectors in enumerate(self.problem.vectors):
             alike = self.free.tables.fine_of(m, options_of(self.problem.instance, m, self.problem.kept_inside(m)))
-            found.append([np.flatnonzero(np.isin(vectors.option, options)).tolist() for options in alike])
+            lists = [np.flatnonzero(np.isin(vectors.option, options)) for options in alike]
+            found.append((np.cumsum([0, *map(len, lists)]), np.concatenate(lists)))
         return found
 
     @cached_property

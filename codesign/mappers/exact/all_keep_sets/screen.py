@@ -71,9 +71,13 @@ class Screen:
         return self._places[key][-1]
 
     @cached_property
-    def _used(self) -> tuple[IntArray, ...]:
-        """Of every fan-out, which vectors use the same dimensions."""
-        return tuple(np.unique(v.factors > 1.0, axis=0, return_inverse=True)[1] for v in self.problem.vectors)
+    def _alike(self) -> tuple[IntArray, ...]:
+        """Of every fan-out, which vectors the operations do not tell apart."""
+        found = []
+        for m, vectors in enumerate(self.problem.vectors):
+            twice = self.problem.asked_twice(m, vectors.factors > 1.0)
+            found.append(np.asarray(twice @ (1 << np.arange(twice.shape[1])), np.int64))
+        return tuple(found)
 
     @cached_property
     def _places(self) -> dict[tuple[int, int], tuple[JointProgram, JointProgram, IntArray]]:
@@ -100,7 +104,7 @@ class Screen:
     def _by_program(self, rows: IntArray) -> Iterator[tuple[JointProgram, IntArray]]:
         """Programs, and which rows each is for."""
         key = np.zeros(len(rows), np.int64)
-        for m, which in enumerate(self._used):
+        for m, which in enumerate(self._alike):
             key = key * (int(which.max()) + 1) + which[rows[:, m]]
         _, given, same = np.unique(key, return_index=True, return_inverse=True)
         first, factors, _ = self.problem.stacked

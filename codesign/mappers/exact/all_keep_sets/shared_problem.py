@@ -5,6 +5,7 @@ from functools import cached_property, lru_cache
 from threading import Lock
 
 import numpy as np
+import numpy.typing as npt
 
 from codesign.mappers.exact.all_keep_sets.fill_states import Decisions, JointProgram, Stacks, make_program
 from codesign.mappers.exact.all_keep_sets.word_prices import bound_factors
@@ -14,6 +15,8 @@ from codesign.mappers.exact.problem.instance import Instance
 from codesign.mappers.exact.problem.spatial import FanoutOptions, options_of
 from codesign.mapping.constraints import Keep
 from codesign.mapping.nest import FloatArray, IntArray
+
+BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,23 +213,25 @@ class JointProblem:
         Only where a fan-out in between makes the level inside ask for a word more than once: children share a window, or
         words are not multicast. Where chains may go on and some level must keep the sliding tensor, anywhere.
         """
-        instance, used = self.instance, spatial > 1.0
+        used, instance = spatial > 1.0, self.instance
         key = used.tobytes(), chained
-        if key in self._known_stacks:
-            return self._known_stacks[key]
-        n = instance.n_levels
-        twice = np.zeros((instance.n_tensors, n), bool)
+        if key not in self._known_stacks:
+            twice = np.array([self.asked_twice(m, row[None])[0] for m, row in enumerate(used)]).T
+            if chained and any(row[self.sliding] is Keep.YES for row in self.decisions[1:]):
+                twice[self.sliding] = True
+            self._known_stacks[key] = _between(twice.tobytes(), instance.n_tensors, instance.n_levels)
+        return self._known_stacks[key]
+
+    def asked_twice(self, m: int, used: BoolArray) -> BoolArray:
+        """``V x T`` whether a fan-out that uses these (``V x D``) dimensions asks the level outside for a word more than once."""
+        instance = self.instance
+        twice = np.zeros((len(used), instance.n_tensors), bool)
         for t in range(instance.n_tensors):
             moving = [d for axis in instance.sliding_axes[t] for d in axis]
-            twice[t] = used[:, moving].any(axis=1)
-            apart = used[:, ~instance.relevant[t]].any(axis=1)
-            twice[t] |= apart & (instance.problem.shares == 0)
-            twice[t] |= chained and t == self.sliding and any(row[t] is Keep.YES for row in self.decisions[1:])
-        self._known_stacks[key] = tuple(
-            tuple(tuple(bool(twice[t, v:w].any()) for w in range(n)) for v in range(n))
-            for t in range(instance.n_tensors)
-        )
-        return self._known_stacks[key]
+            twice[:, t] = used[:, moving].any(axis=1)
+            if instance.problem.shares[m] == 0:
+                twice[:, t] |= used[:, ~instance.relevant[t]].any(axis=1)
+        return twice
 
     @cached_property
     def _known_stacks(self) -> dict[tuple[bytes, bool], Stacks]:
@@ -253,3 +258,10 @@ class JointProblem:
                 if tuple(int(d) for d in np.flatnonzero(moves)) in axes:
                     found[t, a] = moves
         return found
+
+
+@lru_cache(maxsize=1024)
+def _between(twice: bytes, n_tensors: int, n: int) -> Stacks:
+    """Whether some fan-out between two levels asks twice, for ``T x L`` flags."""
+    flags = np.frombuffer(twice, bool).reshape(n_tensors, n)
+    return tuple(tuple(tuple(bool(row[v:w].any()) for w in range(n)) for v in range(n)) for row in flags)

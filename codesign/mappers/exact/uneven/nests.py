@@ -11,7 +11,7 @@ from codesign.mapping.nest import BYPASSED, SPATIAL_X, TEMPORAL, IntArray, Nest
 
 
 class _Writer:
-    """Writes loops and nodes, outermost first; neighbouring temporal loops over one dimension become one."""
+    """Writes loops and nodes, outermost first; steps over one dimension that follow each other become one loop."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
@@ -72,6 +72,8 @@ def write_nest(instance: Instance, spatial: IntArray, steps: tuple[Step, ...]) -
         if step.loop is not None:
             writer.temporal(*step.loop)
         if step.action is not None:
+            if step.action.slides or step.action.shares or step.action.only:
+                writer.flush()  # a run is a loop of its own (P10)
             for level in sorted(step.action.places):
                 writer.node(level, step.action.tensor)
     for m in range(next_fanout, instance.n_levels):
