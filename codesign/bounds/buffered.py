@@ -211,16 +211,22 @@ def dram_cycles(dram: StorageLevel, moved: Floats, read: Floats, written: Floats
     """
     reads = dram.read_bandwidth_words_per_cycle or np.inf
     writes = dram.write_bandwidth_words_per_cycle or np.inf
-    if dram.ports is not Ports.SHARED:
-        return np.maximum(read / reads, written / writes)
-    return np.asarray(read / reads + written / writes + np.maximum(moved - read - written, 0.0) / max(reads, writes))
+    fits = np.isfinite(moved)
+    moved, read = np.where(fits, moved, 0.0), np.where(fits, read, 0.0)
+    cycles = np.maximum(read / reads, written / writes)
+    if dram.ports is Ports.SHARED:
+        more = np.maximum(moved - read - written, 0.0)
+        cycles = read / reads + written / writes + more / max(reads, writes)
+    return np.where(fits, cycles, np.inf)
 
 
 def dram_pj(dram: StorageLevel, moved: Floats, read: Floats, written: Floats) -> Floats:
     """Energy of the DRAM interface: all words at the lesser price, and the dearer kind's least words at the difference: ``layers``."""
     read_pj, _, update_pj = _energy(dram)
     cheap = min(read_pj, update_pj)
-    return moved * cheap + np.asarray(read * (read_pj - cheap)) + np.asarray(written * (update_pj - cheap))
+    fits = np.isfinite(moved)
+    moved, read = np.where(fits, moved, 0.0), np.where(fits, read, 0.0)
+    return np.where(fits, moved * cheap + read * (read_pj - cheap) + written * (update_pj - cheap), np.inf)
 
 
 def _energy(level: StorageLevel) -> tuple[float, float, float]:

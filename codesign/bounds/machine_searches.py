@@ -90,6 +90,8 @@ class MachineSearches:
             enough: Whether a sum in pJ is.
         """
         layers, known = self.of(machine), self.least_pj(machine, floors_pj)
+        if np.isinf(known).any():  # nothing fits
+            return
         guess = known * np.where(self._raised > 1.0, self._raised, _RISE)
         best = np.array([min((e for e, _ in s.scores(machine)), default=math.inf) for s in layers])
         slack = self._counts * np.maximum(np.where(np.isfinite(best), best, guess) - known, 0.0)

@@ -58,6 +58,14 @@ def _network() -> Network:
     return builder.build(builder.linear(builder.input("x", (1, 3, 7)), 5))
 
 
+def test_a_machine_on_which_nothing_fits_is_sharpened_to_that() -> None:
+    space = _space(Links.SYSTOLIC, 2, (1, 2))  # weights, inputs and sums of 24 bits in two bytes
+    table = DesignBounds(space, _network()).table(space.space.enumerate())
+    for k in (0, 1):
+        table.sharpen(k, np.arange(2))
+    assert np.isinf(table.values(("energy_j",))).all()
+
+
 @pytest.mark.parametrize(("links", "widths", "trees"), [(Links.SYSTOLIC, (1, 2), (0,)), (Links.MESH, (4,), (0, 1))])
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_a_design_sharpened_after_another_is_not_below_its_bound(
