@@ -9,6 +9,7 @@ import numpy as np
 from codesign.core.goals import Objective
 from codesign.cost.arrays import Problem
 from codesign.mappers.imperfect.joint.boundaries import Boundaries, list_boundaries
+from codesign.mappers.imperfect.joint.entering import Entering, entering_of
 from codesign.mappers.imperfect.joint.cells import Cells, cross, list_cells, list_live
 from codesign.mappers.imperfect.joint.counts import Ceilings, ceilings
 from codesign.mappers.imperfect.joint.fan_outs import FanOuts, list_fan_outs
@@ -239,18 +240,20 @@ class JointProblem:
         inner = [
             bytes([v])
             + b"".join(
-                x.tobytes() for x in (price, factor[v:], factor[:v, self.served_at_once[v]], shared_words, sharing)
+                x.tobytes()
+                for x in (
+                    price, factor[v:], np.where(entering.together, factor, 1).prod(axis=(1, 2)),
+                    shared_words[entering.share], sharing[entering.diagonal],
+                )
             )
-            for v in range(levels)
-        ]
+            for v, entering in enumerate(self.entering)
+        ]  # fmt: skip
         return Profile(factor, fewest, price, shared_words, sharing, each, base, tuple(inner))
 
     @cached_property
-    def served_at_once(self) -> list[IntArray]:
-        """By level the dimensions along which children further out share what closes at this level or further in (rule IB9)."""
-        data, levels = self.data, len(self.keep)
-        closing = [data.tensor[(data.level > v) & (data.level < levels)] for v in range(levels)]
-        return [np.flatnonzero((data.related[tensors] == 0).any(axis=0)) for tensors in closing]
+    def entering(self) -> list[Entering]:
+        """By level what the fan-outs further out change in its tables and those further in (rule IB12)."""
+        return [entering_of(self.data, v, len(self.keep)) for v in range(len(self.keep))]
 
     @cached_property
     def closed(self) -> list[FloatArray]:

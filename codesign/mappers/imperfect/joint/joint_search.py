@@ -32,6 +32,10 @@ FEW_OPENED = 8
 """Profiles up to which the outer levels are not bounded by themselves."""
 FIRST_OPENED = 32
 """Profiles of all bounds that are opened first where there are four times as many."""
+FIRST_SHARE = 0.2
+"""Share of the effort for that."""
+DEEPEST = 4
+"""Divisions of a part that is opened first."""
 _FEW_PROFILES, _MANY_LOOKS = 20_000, 200_000
 NEAR = 0.0005
 """Gap at which a search that cannot prove its optimum ends."""
@@ -175,14 +179,30 @@ class JointSearch:
         tried: set[int] = set()
         if len(order) < 4 * FIRST_OPENED or self.objective is Objective.LATENCY:
             return tried
-        for row in order[np.linspace(0, len(order) - 1, FIRST_OPENED).astype(np.int64)].tolist():
+        until = self.best.work + FIRST_SHARE * (self.best.effort - self.best.work)
+        for row in order[_spread(len(order), FIRST_OPENED)].tolist():
+            if self.best.work > until:
+                break
             tried.add(row)
             if bounds[row] < self.best.value * (1.0 - _EQUAL):
                 self.cache = Cache()
                 profile = self.profile(row)
                 self.cache.expect(profile, self.joint.thresholds(profile, self.limit(float(cycles[row]))))
-                self._divide(Part(float(bounds[row]), row, float(cycles[row]), math.inf, float(energy[row])), heap)
+                part = Part(float(bounds[row]), row, float(cycles[row]), math.inf, float(energy[row]))
+                self._dive(part, heap)
         return tried
+
+    def _dive(self, part: Part, heap: list[Part]) -> None:
+        """Divide a part, then the piece of it with the least bound, and so on: pieces of few cycles are reached early."""
+        for _ in range(DEEPEST):
+            pieces: list[Part] = []
+            self._divide(part, pieces)
+            if not pieces:
+                return
+            part, *others = sorted(pieces)
+            for other in others:
+                heapq.heappush(heap, other)
+        heapq.heappush(heap, part)
 
     def _announce(self, order: IntArray, at: int, heap: list[Part], cycles: FloatArray, bounds: FloatArray) -> None:
         """Tell a new cache of the profiles that may be opened."""
@@ -325,6 +345,12 @@ def _of_keep_set(joint: JointProblem, search: ImperfectSearch, best: Best) -> fl
         if resolved < best.value * (1.0 - NEAR) * (1.0 - _EQUAL) or best.spent or joint.looks > _MANY_LOOKS:
             break
     return proven
+
+
+def _spread(many: int, few: int) -> IntArray:
+    """Few places out of many, in an order in which any first ones of them are spread over all, the first place ahead."""
+    halved = sorted(range(few), key=lambda i: f"{i:032b}"[::-1])
+    return np.linspace(0, many - 1, few).astype(np.int64)[halved]
 
 
 def _outer(joint: JointProblem) -> tuple[OuterCosts | None, OuterCosts | None]:
