@@ -9,9 +9,9 @@ import numpy as np
 from codesign.core.goals import Objective
 from codesign.cost.arrays import Problem
 from codesign.mappers.imperfect.joint.boundaries import Boundaries, list_boundaries
-from codesign.mappers.imperfect.joint.entering import Entering, entering_of
 from codesign.mappers.imperfect.joint.cells import Cells, cross, list_cells, list_live
 from codesign.mappers.imperfect.joint.counts import Ceilings, ceilings
+from codesign.mappers.imperfect.joint.entering import Entering, entering_of
 from codesign.mappers.imperfect.joint.fan_outs import FanOuts, list_fan_outs
 from codesign.mappers.imperfect.joint.least_costs import base_of
 from codesign.mappers.imperfect.joint.list_profiles import list_profiles

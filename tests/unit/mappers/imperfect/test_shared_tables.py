@@ -2,45 +2,101 @@
 
 import math
 import random
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from codesign.arch.architecture import Fanout, Links
 from codesign.arch.presets import load_preset
-from codesign.core.goals import Objective
 from codesign.cost.arrays import Reuse, encode_problem
 from codesign.library.inputs import as_computation
-from codesign.mappers.imperfect.bound import least_value
 from codesign.mappers.imperfect.joint.joint_problem import JointProblem
 from codesign.mappers.imperfect.joint.walk_tables import Cache
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.space import kept_and_free
+from tests.unit.mappers.imperfect.test_proofs_attacked import draw
 
 
-@pytest.mark.parametrize(
-    ("layer", "most"), [("conv K=32 C=16 P=7 Q=7 stride=2", 1.6), ("conv K=16 C=12 P=7 Q=7 R=3 S=3", 1.2)]
-)
-def test_shared_tables_change_no_bound(layer: str, most: float) -> None:
-    problem = MappingProblem(as_computation(layer), load_preset("eyeriss"), imperfect=True)
-    joint = JointProblem(
-        problem, encode_problem(problem.computation, problem.architecture, Reuse.TIMELOOP), kept_and_free(problem)[0]
-    )
-    limit = most * least_value(problem, Objective.EDP)
-    listed = joint.profiles(math.inf, least_value(problem, Objective.LATENCY), limit, Objective.EDP, 5000)
-    assert listed is not None
-    chosen, cycles, _ = listed
-    rows = random.Random(0).sample(range(len(chosen)), min(60, len(chosen)))
+def _of_preset(preset: str, layer: str) -> JointProblem:
+    problem = MappingProblem(as_computation(layer), load_preset(preset), imperfect=True)
+    arrays = encode_problem(problem.computation, problem.architecture, Reuse.TIMELOOP)
+    return JointProblem(problem, arrays, kept_and_free(problem)[0])
+
+
+def _of_random_machine(rng: random.Random) -> JointProblem:
+    """Three levels with a fan-out at the outermost one; tensors pass level 1 at times."""
+    while True:
+        problem = draw(rng)
+        first, *others = problem.architecture.levels
+        if len(others) == 2:
+            break
+    wide = replace(first, fanout=Fanout(4, 3, links=Links.MULTICAST))
+    problem = replace(problem, architecture=replace(problem.architecture, levels=(wide, *others)))
+    keep = np.ones((3, len(problem.computation.tensors)), np.int64)
+    keep[1, rng.randrange(keep.shape[1])] = rng.randrange(2)
+    return JointProblem(problem, encode_problem(problem.computation, problem.architecture, Reuse.TIMELOOP), keep)
+
+
+def _compare(joint: JointProblem, number: int, rng: random.Random) -> tuple[int, int]:
+    """Bounds of profiles with tables of their own and with shared ones: how many are finite, how many share a table.
+
+    Limits are the same in both: with tighter ones more nests are dropped, and a bound may be greater.
+    """
+    assert joint.fan_outs is not None
+    pools = [rng.sample(range(len(v)), min(6, len(v))) for v in joint.fan_outs.vectors]
+    rows = [np.array([rng.choice(pool) for pool in pools]) for _ in range(number)]
+    profiles = [joint.prepare(row, joint.energy, joint.constant) for row in rows]
+    limits = [joint.thresholds(profile, 1.5 * profile.base) for profile in profiles]
     shared = Cache()
-    for row in rows:
-        profile = joint.prepare(chosen[row], joint.energy, joint.constant)
-        shared.expect(profile, joint.thresholds(profile, 4.0 * limit / cycles[row]))
-    assert len(rows) == 60
-    found = 0
-    for row in rows:
-        profile = joint.prepare(chosen[row], joint.energy, joint.constant)
-        most_costs = joint.thresholds(profile, 4.0 * limit / cycles[row])
-        alone = Cache()
-        alone.expect(profile, most_costs)
-        value = joint.least(profile, most_costs, alone)[0]
+    for profile, most in zip(profiles, limits, strict=True):
+        shared.expect(profile, most)
+    found = together = 0
+    for profile, most in zip(profiles, limits, strict=True):
+        value = joint.least(profile, most, Cache(shared.most))[0]
         found += math.isfinite(value)
-        assert joint.least(profile, most_costs, shared)[0] == pytest.approx(value, rel=1e-12)
-    assert found > 30
+        together += any(name in shared.found for name in profile.inner[1:])
+        assert joint.least(profile, most, shared)[0] == pytest.approx(value, rel=1e-12)
+    return found, together
+
+
+LAYERS = (
+    "conv K=24 C=18 P=9 Q=9 R=3 S=3 stride=2",
+    "conv K=30 C=20 P=7 Q=7 R=1 S=3",
+    "conv K=32 C=16 P=7 Q=7 stride=2",
+    "gemm M=37 N=60 K=45",
+)
+
+
+@pytest.mark.parametrize("preset", ["eyeriss", "simba"])
+@pytest.mark.parametrize("layer", ["conv K=24 C=16 P=7 Q=7 stride=2", "conv K=12 C=8 P=5 Q=5 R=3 S=3"])
+def test_shared_tables_change_no_bound(preset: str, layer: str) -> None:
+    found, together = _compare(_of_preset(preset, layer), 60, random.Random(0))
+    assert found > 20 and together > 20
+
+
+@pytest.mark.slow("oracle")
+@pytest.mark.parametrize("preset", ["eyeriss", "simba", "gemmini"])
+@pytest.mark.parametrize("layer", LAYERS)
+def test_shared_tables_change_no_bound_of_many_profiles(preset: str, layer: str) -> None:
+    for seed in range(1, 6):
+        _compare(_of_preset(preset, layer), 100, random.Random(seed))
+
+
+def _compare_random_machines(seeds: range) -> tuple[int, int]:
+    results = []
+    for seed in seeds:
+        rng = random.Random(seed)
+        results.append(_compare(_of_random_machine(rng), 60, rng))
+    return sum(found for found, _ in results), sum(together for _, together in results)
+
+
+def test_shared_tables_change_no_bound_on_random_machines() -> None:
+    found, together = _compare_random_machines(range(30))
+    assert found > 300 and together > 300
+
+
+@pytest.mark.slow("oracle")
+def test_shared_tables_change_no_bound_on_many_random_machines() -> None:
+    found, together = _compare_random_machines(range(1000, 1600))
+    assert found > 6_000 and together > 6_000
