@@ -78,7 +78,7 @@ class JointSearch:
         self.energy_only[0] = 1.0
         self._screen = Screen(self.problem)
         self._block, self._tried = _FEWEST_AT_A_TIME, math.inf
-        self._tested = np.zeros((2, self.problem.n_ports if best.goal.trades else 0))
+        self._tested = np.zeros((2, 1 + self.problem.n_ports if best.goal.trades else 1))
         self._unsearched = math.inf
         self._searched: set[tuple[KeepSets, tuple[int, ...]]] = set()
         self._warm: OrderedDict[KeepSets, FixedKeep] = OrderedDict()
@@ -125,7 +125,7 @@ class JointSearch:
             pool: The threads.
             shares: Each gives what one of them is to bound.
         """
-        task = partial(self._screened, ports=self._ports())
+        task = partial(self._screened, weights=self._weights())
         found = map(task, shares) if len(shares) == 1 else pool.map(task, shares)
         passed: list[Part] = []
         for left, tested, cells in found:
@@ -140,34 +140,37 @@ class JointSearch:
             self._tried = promising.value
             self._search(pool, [promising])
 
-    def _ports(self) -> list[int]:
-        """The ports to weigh against energy, first the one that drops most profiles; without those that drop few."""
+    def _weights(self) -> list[int]:
+        """What to bound, first what drops most profiles: energy (0), or energy and the cycles of port j (1 + j) weighed together.
+
+        What drops few is left out. A port that is not busy makes its sum worse than the energy alone.
+        """
         dropped = self._tested[0] / np.maximum(1.0, self._tested[1])
         order = np.argsort(-dropped, kind="stable").tolist()
         return [
-            j for j in order if j == order[0] or self._tested[1, j] < _TESTED_ENOUGH or dropped[j] >= _WORTH_TESTING
+            w for w in order if w == order[0] or self._tested[1, w] < _TESTED_ENOUGH or dropped[w] >= _WORTH_TESTING
         ]
 
-    def _screened(self, share: Callable[[], Rows], ports: list[int]) -> tuple[Rows, FloatArray, float]:
-        """The profiles that the pruned program leaves, how many each port dropped of how many, and the cells looked at."""
+    def _screened(self, share: Callable[[], Rows], weights: list[int]) -> tuple[Rows, FloatArray, float]:
+        """The profiles that the pruned program leaves, how many each weight dropped of how many, and the cells looked at."""
         rows, goal, to_beat = share(), self.best.goal, self.best.to_beat
-        tested = np.zeros_like(self._tested)
-        if not ports:
-            caps = goal.dearest_useful(rows.cycles, to_beat)
-            least, cells = self._screen.bound(rows.vectors, np.tile(self.energy_only, (len(rows), 1)), caps)
-            value = np.maximum(rows.value, bound_values(goal, least, rows.cycles))
-            return replace(rows, value=value).of(np.flatnonzero(np.isfinite(least))), tested, cells
-        cells = 0.0
-        for j in ports:
+        tested, cells = np.zeros_like(self._tested), 0.0
+        for w in weights:
             weight = np.tile(self.energy_only, (len(rows), 1))
-            weight[:, 1 + j] = goal.cycle_pj or rows.energy / rows.cycles
-            caps = np.full(len(rows), to_beat) if goal.cycle_pj else to_beat / rows.cycles + rows.energy
+            if w == 0:
+                caps = goal.dearest_useful(rows.cycles, to_beat)
+            else:
+                weight[:, w] = goal.cycle_pj or rows.energy / rows.cycles
+                caps = np.full(len(rows), to_beat) if goal.cycle_pj else to_beat / rows.cycles + rows.energy
             least, looked = self._screen.bound(rows.vectors, weight, caps)
             cells += looked
             left = np.flatnonzero(np.isfinite(least))
-            tested[0, j], tested[1, j] = len(rows) - len(left), len(rows)
-            # energy + weight x cycles >= least: the product is least at the ends of that line, where it is the same
-            value = least if goal.cycle_pj else (least - rows.energy) * rows.cycles
+            tested[0, w], tested[1, w] = len(rows) - len(left), len(rows)
+            if w == 0:
+                value = bound_values(goal, least, rows.cycles)
+            else:
+                # energy + weight x cycles >= least: the product is least at the ends of that line, where it is the same
+                value = least if goal.cycle_pj else (least - rows.energy) * rows.cycles
             rows = replace(rows, value=np.maximum(rows.value, value * (1.0 - TOLERANCE))).of(left)
         return rows, tested, cells
 
