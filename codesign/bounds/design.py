@@ -48,9 +48,6 @@ LEFT = 1e-3
 PART = 0.1
 """Of the share asked to be proven, that searches of layers may be off by."""
 
-EFFORT = 0.05
-"""Of the work of searching all layers, what is done for each machine that the searches say something of, where tables of a family give a bound."""
-
 RELATIVES = 64
 """Designs beside it that are looked at again after searches for one."""
 
@@ -365,8 +362,7 @@ class BoundTable:
         if split is None and len(machines) >= WORTH_A_SEARCH:
             for dear in (False, True):
                 searches.search(optimistic(list(machines), dear=dear), 0, left)
-        effort = 1.0 if split is None else min(1.0, EFFORT * len(machines))
-        searches.sharpen_energy(own, self._layers_pj(at), left, effort, lambda pj: self._would_do(at, pj, enough))
+        searches.sharpen_energy(own, self._layers_pj(at), left, lambda pj: self._would_do(at, pj, enough))
         for machine, designs in machines.items():
             for k in designs:
                 self._raise(k, float(self._model.counts @ searches.least_pj(machine, self._layers_pj(k))))

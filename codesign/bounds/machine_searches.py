@@ -75,18 +75,17 @@ class MachineSearches:
         return np.asarray(np.maximum(np.array(shown), floors_pj))
 
     def sharpen_energy(
-        self, machine: Architecture, floors_pj: Floats, tolerance: float, effort: float, enough: Callable[[float], bool]
+        self, machine: Architecture, floors_pj: Floats, tolerance: float, enough: Callable[[float], bool]
     ) -> None:
         """Search the least energy of layers until the sum of all is enough.
 
-        It ends earlier once the sum cannot become enough, or can rise by the share `tolerance` at most, or the effort is spent. The layer that may raise the sum most for the work of its search is next. How far one may rise is shown by the best mapping known;
+        It ends earlier once the sum cannot become enough, or can rise by the share `tolerance` at most. The layer that may raise the sum most for the work of its search is next. How far one may rise is shown by the best mapping known;
         without a mapping, by how far the layer rose on other machines.
 
         Args:
             machine: Any.
             floors_pj: What is known of each layer otherwise: ``layers``.
             tolerance: Relative.
-            effort: A share of the work of searching all layers.
             enough: Whether a sum in pJ is.
         """
         layers, known = self.of(machine), self.least_pj(machine, floors_pj)
@@ -95,13 +94,11 @@ class MachineSearches:
         guess = known * np.where(self._raised > 1.0, self._raised, _RISE)
         best = np.array([min((e for e, _ in s.scores(machine)), default=math.inf) for s in layers])
         slack = self._counts * np.maximum(np.where(np.isfinite(best), best, guess) - known, 0.0)
-        left = effort * float(self._work.sum())
         while True:
             total, more = float(self._counts @ known), float(slack.sum())
-            if more <= tolerance * total or left <= 0.0 or enough(total) or not enough(total + more):
+            if more <= tolerance * total or enough(total) or not enough(total + more):
                 return
             k = int(np.argmax(slack / self._work))
-            left -= float(self._work[k])
             layers[k].search(ENERGY, machine, 0.0, _OFF * tolerance)
             shown = max(layers[k].known(machine, 0.0)[0], known[k])
             self._raised[k] = max(self._raised[k], shown / known[k]) if math.isfinite(shown) else self._raised[k]
