@@ -3,10 +3,15 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from codesign.core.jit import njit
 from codesign.mappers.imperfect.joint.boundaries import Boundaries
 from codesign.mapping.nest import FloatArray, IntArray
+
+SmallArray = NDArray[np.int32]
+SMALL = np.int32
+"""Type of what is held for every cell: most of the memory of a search."""
 
 
 class Cells(NamedTuple):
@@ -28,10 +33,10 @@ class Cells(NamedTuple):
         axis_start: ``D``.
     """
 
-    place: IntArray
-    number: IntArray
+    place: SmallArray
+    number: SmallArray
     stride: IntArray
-    cell: IntArray
+    cell: SmallArray
     place_of: IntArray
     index_start: IntArray
     first: IntArray

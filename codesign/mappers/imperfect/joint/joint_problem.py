@@ -9,7 +9,7 @@ import numpy as np
 from codesign.core.goals import Objective
 from codesign.cost.arrays import Problem
 from codesign.mappers.imperfect.joint.boundaries import Boundaries, list_boundaries
-from codesign.mappers.imperfect.joint.cells import Cells, cross, list_cells, list_live
+from codesign.mappers.imperfect.joint.cells import SMALL, Cells, cross, list_cells, list_live
 from codesign.mappers.imperfect.joint.counts import Ceilings, ceilings
 from codesign.mappers.imperfect.joint.entering import Entering, entering_of
 from codesign.mappers.imperfect.joint.fan_outs import FanOuts, list_fan_outs
@@ -209,7 +209,9 @@ class JointProblem:
             self.keep, self.arrays.element_bits, self.arrays.capacity_bits, v, self.data, cell,
         )  # fmt: skip
         self.work += number
-        return Cells(place, count, stride, cell, *_joined(rows), size, *_counts(rows))
+        return Cells(
+            place.astype(SMALL), count.astype(SMALL), stride, cell.astype(SMALL), *_joined(rows), size, *_counts(rows)
+        )
 
     def _fitting(self, v: int, d: int, tile: IntArray) -> int:
         """How many of the tiles of one dimension fit all levels from v outwards, the other dimensions at their least."""
@@ -392,7 +394,7 @@ class JointProblem:
         rows = [ceilings(int(n)) for n in bounds]
         ones = np.ones(len(bounds), np.int64)
         return Cells(
-            np.zeros((1, len(bounds)), np.int64), bounds.reshape(1, -1).copy(), ones, np.zeros(1, np.int64),
+            np.zeros((1, len(bounds)), SMALL), bounds.reshape(1, -1).astype(SMALL), ones, np.zeros(1, SMALL),
             *_joined(rows), ones, *_counts(rows),
         )  # fmt: skip
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from codesign.core.jit import njit, njit_plain
 from codesign.mappers.imperfect.joint.boundaries import Boundaries
-from codesign.mappers.imperfect.joint.cells import Cells
+from codesign.mappers.imperfect.joint.cells import Cells, SmallArray
 from codesign.mappers.imperfect.joint.counts import at_least, next_ceiling
 from codesign.mappers.imperfect.joint.least_costs import ROUNDED
 from codesign.mapping.nest import FloatArray, IntArray
@@ -173,7 +173,7 @@ def _free_loops(
 
 @njit_plain
 def _closings(
-    cells_place: IntArray, cell: IntArray, stride: IntArray, size: IntArray, following: IntArray, next_start: IntArray,
+    cells_place: SmallArray, cell: SmallArray, stride: IntArray, size: IntArray, following: IntArray, next_start: IntArray,
     first_next: IntArray, first_start: IntArray, table: FloatArray, source: IntArray, s: int, t: int, open_of: IntArray,
     into: int, first: int, past: int, related: IntArray, most: float, known: FloatArray, grid: IntArray, slides: IntArray,
     live: IntArray,
@@ -248,7 +248,7 @@ def _fill_known(
 
 @njit_plain
 def fill_words(
-    b: int, t: int, place: IntArray, along: IntArray, bounds: IntArray, terms: IntArray, first_term: IntArray, axes: IntArray,
+    b: int, t: int, place: SmallArray, along: IntArray, bounds: IntArray, terms: IntArray, first_term: IntArray, axes: IntArray,
     words: FloatArray,
 ) -> None:  # fmt: skip
     """Words of all tiles of a boundary's tensor, side by side, at every cell."""
@@ -274,7 +274,7 @@ def fill_words(
 
 @njit_plain
 def add_term(
-    k: int, b: int, t: int, place: IntArray, times: IntArray, related: IntArray, diagonal: IntArray,
+    k: int, b: int, t: int, place: SmallArray, times: IntArray, related: IntArray, diagonal: IntArray,
     sharing: FloatArray, inner: int, words: FloatArray, price: float, off: float, known: FloatArray,
 ) -> None:  # fmt: skip
     """Add the cost of one term at every cell."""
