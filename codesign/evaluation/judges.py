@@ -292,9 +292,17 @@ def _serving_judge(
 
 
 def _mapper_record(mapper: Mapper) -> JsonObject:
-    """Name and options, by which `codesign.evaluation.replay` makes it again; those that only code sets are left out."""
-    options = [f.name for f in fields(mapper) if f.metadata.get("recorded", True)]  # type: ignore[arg-type]
-    return {"name": mapper.name, **{name: getattr(mapper, name) for name in options}}
+    """Name and options, by which `codesign.evaluation.replay` makes it again.
+
+    Those that only code sets are left out (metadata ``recorded: False``), and those younger than some studies unless they are
+    set (``recorded: "set"``): such studies go on.
+    """
+    options: JsonObject = {"name": mapper.name}
+    for option in fields(mapper):  # type: ignore[arg-type]
+        value, when = getattr(mapper, option.name), option.metadata.get("recorded", True)
+        if when is True or (when == "set" and value != option.default):
+            options[option.name] = value
+    return options
 
 
 def _layers_record(how: JudgeSpec, objective: Objective) -> EvaluationRecord:

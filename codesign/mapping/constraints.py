@@ -119,10 +119,10 @@ class Constraints:
         return {item.level: item for item in self.levels}
 
     def check(self, computation: Computation, architecture: Architecture) -> None:
-        """Refuse names that the computation or the architecture does not have, and more children than a fan-out has.
+        """Refuse names that the computation or the architecture does not have.
 
         Raises:
-            UserError: With the nearest known name, or the fan-out.
+            UserError: With the nearest known name.
         """
         tensors = [t.name for t in computation.tensors]
         for item in self.levels:
@@ -141,11 +141,6 @@ class Constraints:
             for dim in named:
                 if dim not in computation.dims:
                     raise unknown_name("dimension", dim, computation.dims, where=where)
-            fanout, needed = architecture.level(item.level).fanout, math.prod(f for _, f in item.spatial)
-            if needed > fanout.x * fanout.y:
-                raise UserError(
-                    f"the spatial factors need {needed} children, the fan-out has {fanout.x} x {fanout.y}", where=where
-                )
 
     def decision(self, architecture: Architecture, level: str, tensor: Tensor) -> Keep:
         """Whether a level keeps a tensor. The outermost level keeps all."""

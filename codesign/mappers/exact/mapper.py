@@ -53,7 +53,7 @@ class ExactMapper:
     annealed: bool = field(default=True, metadata={"recorded": False})
     tolerance: float = field(default=0.0, metadata={"recorded": False})
     cycle_pj: float = field(default=0.0, metadata={"recorded": False})
-    uneven: bool = False
+    uneven: bool = field(default=False, metadata={"recorded": "set"})
     name: ClassVar[str] = "exact"
 
     def __post_init__(self) -> None:

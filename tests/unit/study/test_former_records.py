@@ -55,3 +55,7 @@ def test_another_budget_is_another_study_whatever_its_spelling(tmp_path: Path) -
 def test_what_only_code_sets_of_a_mapper_is_not_recorded() -> None:
     """Else a study would not be gone on with once its mapper has one more such option."""
     assert _mapper_record(ExactMapper(annealed=False)) == {"name": "exact", "effort": None, "threads": 1}
+
+
+def test_an_option_younger_than_some_studies_is_recorded_where_it_is_set() -> None:
+    assert _mapper_record(ExactMapper(uneven=True))["uneven"] is True
