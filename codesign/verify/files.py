@@ -5,12 +5,14 @@ import time
 from typing import Any
 
 from codesign.core.errors import UserError
-from codesign.verify import certificate as uneven
-from codesign.verify.certificate import Certificate
+from codesign.verify.certificate import RULES, Certificate
+from codesign.verify.certificate import from_document as uneven_from_document
+from codesign.verify.certificate import to_document as uneven_to_document
 from codesign.verify.checker import verify_uneven
-from codesign.verify.even import claims as even
 from codesign.verify.even.check import verify_even
 from codesign.verify.even.claims import EVEN_RULES, EvenCertificate
+from codesign.verify.even.claims import from_document as even_from_document
+from codesign.verify.even.claims import to_document as even_to_document
 from codesign.verify.verdict import Verdict
 
 CERTIFICATE = "codesign certificate 1"
@@ -19,8 +21,8 @@ CERTIFICATE = "codesign certificate 1"
 def certificate(given: Certificate | EvenCertificate) -> dict[str, Any]:
     """As a document of lists, numbers and text."""
     if isinstance(given, EvenCertificate):
-        return even.to_document(given, CERTIFICATE)
-    return uneven.to_document(given, CERTIFICATE)
+        return even_to_document(given, CERTIFICATE)
+    return uneven_to_document(given, CERTIFICATE)
 
 
 def restored(document: dict[str, Any]) -> Certificate | EvenCertificate:
@@ -31,10 +33,10 @@ def restored(document: dict[str, Any]) -> Certificate | EvenCertificate:
     """
     if document.get("format") != CERTIFICATE:
         raise UserError(f"not a certificate: expected format '{CERTIFICATE}', got {document.get('format')!r}")
-    if document.get("rules") not in (uneven.RULES, EVEN_RULES):
-        raise UserError(f"rules {document.get('rules')!r} cannot be checked, only '{uneven.RULES}' and '{EVEN_RULES}'")
+    if document.get("rules") not in (RULES, EVEN_RULES):
+        raise UserError(f"rules {document.get('rules')!r} cannot be checked, only '{RULES}' and '{EVEN_RULES}'")
     try:
-        return even.from_document(document) if document["rules"] == EVEN_RULES else uneven.from_document(document)
+        return even_from_document(document) if document["rules"] == EVEN_RULES else uneven_from_document(document)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         raise UserError(f"the certificate is broken: {type(error).__name__} {error}") from error
 

@@ -76,7 +76,7 @@ class Bounded:
     @cached_property
     def sums(self) -> tuple[tuple[float, Measure], ...]:
         """Energy plus a weight times the cycles of a port, for every port that may bind."""
-        energy, floor = self.energy.least, self._floor(0.0)
+        energy, floor = self.energy.least, self._floor()
         weight = energy / max(floor, 1.0) if np.isfinite(energy) else 0.0
         return tuple(
             (
@@ -89,8 +89,8 @@ class Bounded:
     def _measure(self, price: FloatArray, fixed: float) -> Measure:
         return Measure(price, fixed, self.program.table(price))
 
-    def _floor(self, busy: float) -> float:
-        return max([self.profile.compute, busy, *(whole_cycles(port.least) for port in self.cycles)])
+    def _floor(self) -> float:
+        return max([self.profile.compute, *(whole_cycles(port.least) for port in self.cycles)])
 
     def least(self, wanted: float) -> float:
         """A bound of the objective over all nests, sharp up to `wanted`; infinite where it is above."""

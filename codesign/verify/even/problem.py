@@ -10,7 +10,7 @@ import numpy as np
 
 from codesign.core.errors import UserError
 from codesign.core.goals import Objective
-from codesign.cost.arrays import Problem, Reuse, encode_problem
+from codesign.cost.arrays import Problem, encode_problem
 from codesign.cost.sparse.bounds import is_rescaled
 from codesign.mapping.constraints import Keep, LevelConstraints, MappingProblem
 from codesign.mapping.nest import FloatArray, IntArray
@@ -133,18 +133,17 @@ class Space:
         ]
 
 
-def make_space(source: MappingProblem, objective: Objective, reuse: Reuse = Reuse.TIMELOOP) -> Space:
+def make_space(source: MappingProblem, objective: Objective) -> Space:
     """Prepare a problem.
 
     Raises:
         UserError: Certificates do not cover it; the message names what.
     """
     p = source
-    arrays = encode_problem(p.computation, p.architecture, reuse)
+    arrays = encode_problem(p.computation, p.architecture)
     dims = tuple(i for i, bound in enumerate(p.computation.bounds) if bound > 1)
     without = {
         "imperfect factors": p.imperfect,
-        "a reuse rule other than timeloop": reuse is not Reuse.TIMELOOP,
         "a least utilisation": p.least_units > 1,
         "zeros and mixed precision": is_rescaled(p.computation, p.architecture),
         "links 'peer'": bool(arrays.peers.any()),

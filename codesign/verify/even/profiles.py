@@ -1,7 +1,6 @@
 """All profiles of a space: what every fan-out does, and how many children then take different words (rules K2 and K3)."""
 
 import itertools
-import math
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,33 +26,6 @@ class Diagonal:
     level: int
     dims: tuple[int, ...]
     sizes: Sizes
-
-
-def combinations(space: Space) -> Iterator[tuple[Vector, ...]]:
-    """Vectors of all fan-outs whose products divide the bounds."""
-    choices = [space.vectors(v) for v in range(space.n_levels)]
-
-    def extend(chosen: tuple[Vector, ...], left: tuple[int, ...]) -> Iterator[tuple[Vector, ...]]:
-        if len(chosen) == len(choices):
-            yield chosen
-            return
-        for vector in choices[len(chosen)]:
-            if all(rest % f == 0 for rest, f in zip(left, vector, strict=True)):
-                yield from extend((*chosen, vector), tuple(r // f for r, f in zip(left, vector, strict=True)))
-
-    yield from extend((), tuple(int(b) for b in space.bounds))
-
-
-def loose(space: Space, kept: Kept, vectors: tuple[Vector, ...]) -> Profile:
-    """A profile whose children share as much as any tile lets them."""
-    table = []
-    for m, vector in enumerate(vectors):
-        f = np.array(vector)
-        if space.arrays.shares[m] == 0:
-            table.append((float(f.prod()),) * space.n_tensors)
-        else:
-            table.append(tuple(float(np.prod(1 + (row > 0) @ (f - 1))) for row in space.coef))
-    return Profile(space, kept, vectors, tuple(table))
 
 
 def exact(space: Space, kept: Kept, vectors: tuple[Vector, ...]) -> Iterator[tuple[Profile, tuple[Diagonal, ...]]]:
@@ -95,8 +67,3 @@ def _different(space: Space, t: int, vector: np.ndarray, tile: np.ndarray) -> fl
             offsets = {o + int(row[d] * tile[d]) * k for o in offsets for k in range(int(vector[d]))}
         count *= len(offsets)
     return float(count)
-
-
-def units(vectors: tuple[Vector, ...]) -> int:
-    """MAC units in use."""
-    return math.prod(math.prod(v) for v in vectors)

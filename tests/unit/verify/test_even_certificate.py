@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from codesign.mapping.constraints import MappingProblem
 from codesign.verify import certificate, restored, verify
 from codesign.verify.even.bounds import Bounded
 from codesign.verify.even.claims import certify
-from codesign.verify.even.problem import make_space
-from codesign.verify.even.profiles import combinations, exact, loose
+from codesign.verify.even.prices import Profile
+from codesign.verify.even.problem import Kept, Space, Vector, make_space
+from codesign.verify.even.profiles import exact
 from codesign.verify.even.screen import closed_bounds
 from codesign.verify.even.tiles import Program
 from codesign.workloads.layer_string import parse_layer
@@ -45,6 +47,33 @@ def drawn(seed: int, size: int, constrained: bool) -> tuple[MappingProblem, list
         if valid:
             return problem, list(best)
     pytest.fail("no problem of 40 can be enumerated and mapped")
+
+
+def combinations(space: Space) -> Iterator[tuple[Vector, ...]]:
+    """Vectors of all fan-outs whose products divide the bounds."""
+    choices = [space.vectors(v) for v in range(space.n_levels)]
+
+    def extend(chosen: tuple[Vector, ...], left: tuple[int, ...]) -> Iterator[tuple[Vector, ...]]:
+        if len(chosen) == len(choices):
+            yield chosen
+            return
+        for vector in choices[len(chosen)]:
+            if all(rest % f == 0 for rest, f in zip(left, vector, strict=True)):
+                yield from extend((*chosen, vector), tuple(r // f for r, f in zip(left, vector, strict=True)))
+
+    yield from extend((), tuple(int(b) for b in space.bounds))
+
+
+def loose(space: Space, kept: Kept, vectors: tuple[Vector, ...]) -> Profile:
+    """A profile whose children share as much as any tile lets them."""
+    table = []
+    for m, vector in enumerate(vectors):
+        f = np.array(vector)
+        if space.arrays.shares[m] == 0:
+            table.append((float(f.prod()),) * space.n_tensors)
+        else:
+            table.append(tuple(float(np.prod(1 + (row > 0) @ (f - 1))) for row in space.coef))
+    return Profile(space, kept, vectors, tuple(table))
 
 
 def check_bounds(seed: int, size: int, constrained: bool) -> None:

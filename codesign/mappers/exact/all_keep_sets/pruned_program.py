@@ -185,42 +185,15 @@ def _walk(
                 best = min(best, table[row + n - 1])
             elif kind == CLOSE:
                 used = _close(
-                    program,
-                    folds,
-                    tiles,
-                    what,
-                    source,
-                    row,
-                    reached,
-                    count,
-                    price,
-                    once,
-                    cap,
-                    beyond,
-                    set_beyond,
-                    place,
-                    used,
-                    table,
-                )
+                    program, folds, tiles, what, source, row, reached, count,
+                    price, once, cap, beyond, set_beyond, place, used, table,
+                )  # fmt: skip
                 cells += count
             elif kind == END:
                 used = _end(
-                    program,
-                    folds,
-                    tiles,
-                    c,
-                    what,
-                    source,
-                    row,
-                    reached,
-                    count,
-                    cap,
-                    beyond,
-                    set_beyond,
-                    place,
-                    used,
-                    table,
-                )
+                    program, folds, tiles, c, what, source, row,
+                    reached, count, cap, beyond, set_beyond, place, used, table,
+                )  # fmt: skip
                 cells += count
     return (best if best < cap else INF), cells
 
@@ -260,9 +233,7 @@ def _least_beyond(
             v = program.chain[row, i]
             if v < 0:
                 break
-            outer = (
-                program.chain[row, i + 1] if i + 1 < program.chain.shape[1] and program.chain[row, i + 1] >= 0 else p
-            )
+            outer = _parent(program, row, i, p)
             cost += price[t, v, outer] * fewest[t, v] + once[t, v, outer]
         waiting[t, row] = min(waiting[t, row], cost)
     return beyond, waiting
