@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from codesign.core.errors import UserError
-from codesign.core.jit import on_long_compilation
+from codesign.core.jit import Compilation, on_compilation
 
 COMMANDS = (
     "explore",
@@ -112,15 +112,15 @@ def join_lists(arguments: list[str]) -> list[str]:
     return joined
 
 
-def _say_compiling() -> None:
-    typer.secho("compiling for this machine, once after an installation: about a minute ...", dim=True, err=True)
+def _say_compiling(job: Compilation) -> None:
+    typer.secho(f"compiling {job.signature.split('(')[0]} ...", dim=True, err=True)
 
 
 def main() -> None:
     """Run the command line and exit with its code."""
     _register_commands()
     if sys.stderr.isatty():
-        on_long_compilation(_say_compiling)
+        on_compilation(_say_compiling)
     try:
         app(args=join_lists([present_spelling(a) for a in sys.argv[1:]]))
     except UserError as error:

@@ -1,9 +1,11 @@
 """Score many mappings at once, on all cores or one."""
 
-import numba
+import os
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 
-from codesign.core.jit import njit, njit_parallel
+from codesign.core.jit import njit
 from codesign.cost.arrays import Problem
 from codesign.cost.kernel import Kernel, make_kernel, score
 from codesign.mapping.nest import FloatArray, IntArray, Nest
@@ -17,14 +19,6 @@ def score_range(kernel: Kernel, nests: Nest, counts: IntArray, first: int, past:
         result[b, 0] = status
         result[b, 1] = energy
         result[b, 2] = cycles
-
-
-@njit_parallel
-def _score_parallel(kernels: list[Kernel], nests: Nest, counts: IntArray, result: FloatArray) -> None:
-    parts = len(kernels)
-    total = counts.shape[0]
-    for part in numba.prange(parts):
-        score_range(kernels[part], nests, counts, part * total // parts, (part + 1) * total // parts, result)
 
 
 def stack_nests(nests: list[tuple[Nest, int]]) -> tuple[Nest, IntArray]:
@@ -48,11 +42,18 @@ def score_batch(problem: Problem, nests: Nest, counts: IntArray, threads: int | 
     Returns:
         ``B x 3``: status, energy_pj, latency_cycles, as `codesign.cost.kernel.score` gives them.
     """
-    result = np.empty((counts.shape[0], 3))
-    parts = numba.get_num_threads() if threads is None else threads
-    kernels = [make_kernel(problem, nests.loops.shape[1]) for _ in range(parts)]
+    total = counts.shape[0]
+    result = np.empty((total, 3))
+    parts = threads or os.cpu_count() or 1
+    bounds = [part * total // parts for part in range(parts + 1)]
+
+    def score_part(part: int) -> None:
+        kernel = make_kernel(problem, nests.loops.shape[1])
+        score_range(kernel, nests, counts, bounds[part], bounds[part + 1], result)
+
     if parts == 1:
-        score_range(kernels[0], nests, counts, 0, counts.shape[0], result)
-    else:
-        _score_parallel(numba.typed.List(kernels), nests, counts, result)
+        score_part(0)
+        return result
+    with ThreadPoolExecutor(parts) as pool:
+        list(pool.map(score_part, range(parts)))
     return result

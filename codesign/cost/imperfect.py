@@ -12,7 +12,7 @@ import numpy as np
 
 from codesign.arch.architecture import Architecture, Links
 from codesign.core.errors import UserError
-from codesign.core.jit import njit_plain
+from codesign.core.jit import njit
 from codesign.cost.arrays import Reuse
 from codesign.cost.columns import (
     AXES,
@@ -109,7 +109,7 @@ def refuse_imperfect(computation: Computation, architecture: Architecture, reuse
         )
 
 
-@njit_plain
+@njit
 def _scan(
     loops: IntArray, count: int, position: IntArray, bounds: IntArray, level_int: IntArray, inner: IntArray,
     outside: IntArray, use: IntArray, covered: IntArray,
@@ -154,7 +154,7 @@ def _scan(
     return VALID
 
 
-@njit_plain
+@njit
 def _fill_tiles(
     position: IntArray, terms: IntArray, first_term: IntArray, tensor: IntArray, element_bits: IntArray,
     level_int: IntArray, inner: IntArray, counts: IntArray,
@@ -179,7 +179,7 @@ def _fill_tiles(
     return VALID
 
 
-@njit_plain
+@njit
 def _tiles(
     loops: IntArray, place: int, d: int, bound: int, outside: IntArray, level_int: IntArray,
     last: int, first_level: int, sharing: int,
@@ -224,7 +224,7 @@ def _tiles(
     return before, rest, zeros, zero_last
 
 
-@njit_plain
+@njit
 def _new_along(
     loops: IntArray, place: int, t: int, a: int, moving: int, bounds: IntArray, terms: IntArray, first_term: IntArray,
     outside: IntArray, level_int: IntArray, inner: IntArray, last: int, first_level: int,
@@ -270,7 +270,7 @@ def _new_along(
     return words
 
 
-@njit_plain
+@njit
 def _moved(
     loops: IntArray, place: int, t: int, keeps: bool, bounds: IntArray, terms: IntArray, first_term: IntArray,
     motion: IntArray, tensor: IntArray, outside: IntArray, level_int: IntArray, inner: IntArray, last: int, first_level: int,
@@ -299,7 +299,7 @@ def _moved(
     return product
 
 
-@njit_plain
+@njit
 def _visits(
     loops: IntArray, place: int, t: int, bounds: IntArray, motion: IntArray, outside: IntArray, level_int: IntArray,
     last: int, first_level: int, sharing: int,
@@ -313,7 +313,7 @@ def _visits(
     return product
 
 
-@njit_plain
+@njit
 def _diagonal(
     loops: IntArray, m: int, t: int, bounds: IntArray, motion: IntArray, outside: IntArray, use: IntArray, covered: IntArray
 ) -> tuple[int, int]:  # fmt: skip
@@ -350,7 +350,7 @@ def _diagonal(
     return distinct, every
 
 
-@njit_plain
+@njit
 def _count_tensor(
     loops: IntArray, count: int, position: IntArray, t: int, bounds: IntArray, terms: IntArray, first_term: IntArray,
     motion: IntArray, tensor: IntArray, pair: FloatArray, level_int: IntArray, level: FloatArray, reuse: int,
@@ -434,7 +434,7 @@ def _count_tensor(
     return energy
 
 
-@njit_plain
+@njit
 def _share(
     loops: IntArray, place: int, v: int, t: int, bounds: IntArray, motion: IntArray, outside: IntArray, level_int: IntArray,
     inner: IntArray,
@@ -450,7 +450,7 @@ def _share(
     return total, one
 
 
-@njit_plain
+@njit
 def _slowest(compute_cycles: int, level_int: IntArray, level: FloatArray, spent: FloatArray, busy: FloatArray) -> float:
     """The slowest of computing and every level's ports at the busiest instance (rules I8, L2 to L4)."""
     worst = float(compute_cycles)
@@ -467,7 +467,7 @@ def _slowest(compute_cycles: int, level_int: IntArray, level: FloatArray, spent:
     return worst
 
 
-@njit_plain
+@njit
 def score_imperfect(imperfect: ImperfectKernel, nest: Nest, count: int) -> tuple[int, float, float]:
     """Score one mapping whose factors may multiply to more than the bounds.
 
@@ -509,7 +509,7 @@ def score_imperfect(imperfect: ImperfectKernel, nest: Nest, count: int) -> tuple
     return VALID, energy, cycles
 
 
-@njit_plain
+@njit
 def is_perfect(kernel: Kernel, nest: Nest, count: int, covered: IntArray) -> bool:
     """Whether the factors of every dimension multiply to its bound."""
     for d in range(covered.shape[0]):
@@ -522,7 +522,7 @@ def is_perfect(kernel: Kernel, nest: Nest, count: int, covered: IntArray) -> boo
     return perfect
 
 
-@njit_plain
+@njit
 def score_any(imperfect: ImperfectKernel, nest: Nest, count: int) -> tuple[int, float, float]:
     """Score a mapping: a perfect one by `codesign.cost.kernel.score`, another one by `score_imperfect`."""
     if is_perfect(imperfect.base, nest, count, imperfect.covered):
@@ -530,7 +530,7 @@ def score_any(imperfect: ImperfectKernel, nest: Nest, count: int) -> tuple[int, 
     return score_imperfect(imperfect, nest, count)
 
 
-@njit_plain
+@njit
 def compute_steps(imperfect: ImperfectKernel, nest: Nest, count: int) -> int:
     """Steps in which some MAC works (rule I3), of the nest scored last."""
     kernel = imperfect.base

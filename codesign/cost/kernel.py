@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.core.jit import njit_plain
+from codesign.core.jit import njit
 from codesign.cost.arrays import Problem
 from codesign.cost.columns import (
     AXES,
@@ -159,7 +159,7 @@ def make_kernel(problem: Problem, max_loops: int) -> Kernel:
     )
 
 
-@njit_plain
+@njit
 def _scan_loops(
     loops: IntArray,
     count: int,
@@ -220,7 +220,7 @@ def _scan_loops(
     return VALID
 
 
-@njit_plain
+@njit
 def _fill_tiles(
     position: IntArray,
     terms: IntArray,
@@ -253,7 +253,7 @@ def _fill_tiles(
     return VALID
 
 
-@njit_plain
+@njit
 def _fill_shares(loops: IntArray, output: int, motion: IntArray, tensor: IntArray, use: IntArray) -> None:
     """Output words one instance of each level is responsible for over the run (rule O3)."""
     words = tensor[output, WORDS]
@@ -264,7 +264,7 @@ def _fill_shares(loops: IntArray, output: int, motion: IntArray, tensor: IntArra
                 words //= loops[i, FACTOR]
 
 
-@njit_plain
+@njit
 def _throttled_cycles(
     position: IntArray,
     pair: FloatArray,
@@ -307,7 +307,7 @@ def _throttled_cycles(
     return worst
 
 
-@njit_plain
+@njit
 def _count_tensor(
     loops: IntArray,
     position: IntArray,
@@ -388,7 +388,7 @@ def _count_tensor(
     return energy
 
 
-@njit_plain
+@njit
 def score(kernel: Kernel, nest: Nest, count: int) -> tuple[int, float, float]:
     """Score one mapping.
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.arch.architecture import Architecture, LevelKind
-from codesign.core.jit import njit_plain
+from codesign.core.jit import njit
 from codesign.cost.columns import STEP_SIZE
 from codesign.mapping.nest import DIM, FACTOR, KIND, SPATIAL_X, FloatArray, IntArray
 from codesign.workloads.computation import Computation
@@ -79,7 +79,7 @@ def make_mesh(computation: Computation, architecture: Architecture, bounds: IntA
     )
 
 
-@njit_plain
+@njit
 def route(here: int, target: int, width: int) -> int:
     """The port towards a node under X-Y routing."""
     x, y, tx, ty = here % width, here // width, target % width, target // width
@@ -94,7 +94,7 @@ def route(here: int, target: int, width: int) -> int:
     return LOCAL
 
 
-@njit_plain
+@njit
 def neighbour(here: int, port: int, width: int) -> int:
     """The node behind a port."""
     if port == EAST:
@@ -108,7 +108,7 @@ def neighbour(here: int, port: int, width: int) -> int:
     return here
 
 
-@njit_plain
+@njit
 def list_children(
     loops: IntArray,
     start: int,
@@ -143,7 +143,7 @@ def list_children(
     return total
 
 
-@njit_plain
+@njit
 def _send_down(
     child: IntArray,
     total: int,
@@ -175,7 +175,7 @@ def _send_down(
     return links
 
 
-@njit_plain
+@njit
 def _send_up(
     child: IntArray, total: int, leader: int, trees: int, parent: int, width: int, nodes: int, flits: float,
     load: FloatArray, mark: IntArray, token: int, role: IntArray,
@@ -212,7 +212,7 @@ def _send_up(
     return links
 
 
-@njit_plain
+@njit
 def add_loads(
     mesh: IntArray,
     child: IntArray,
@@ -289,7 +289,7 @@ def add_loads(
     return token, links_down, links_up
 
 
-@njit_plain
+@njit
 def transfer_flits(mesh: IntArray, words: float, tile: float, bits: int) -> float:
     """Flits at one parent of all transfers of a tensor: each transfer has whole flits (rule N9).
 
@@ -305,7 +305,7 @@ def transfer_flits(mesh: IntArray, words: float, tile: float, bits: int) -> floa
     return words / tile * np.ceil(tile * bits / flit_bits - 1e-9)  # type: ignore[no-any-return]
 
 
-@njit_plain
+@njit
 def busiest(load: FloatArray, nodes: int) -> float:
     """Flits of the busiest link or port, in one direction."""
     most = 0.0
@@ -315,7 +315,7 @@ def busiest(load: FloatArray, nodes: int) -> float:
     return most
 
 
-@njit_plain
+@njit
 def clear(load: FloatArray, mark: IntArray) -> None:
     """Nothing sent."""
     for r in range(mark.shape[0]):

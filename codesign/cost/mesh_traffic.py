@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from codesign.core.jit import njit_plain
+from codesign.core.jit import njit
 from codesign.cost.columns import (
     AXES,
     FILLS,
@@ -22,7 +22,7 @@ from codesign.cost.sharing import distinct_children
 from codesign.mapping.nest import BYPASSED, DIM, FloatArray, IntArray
 
 
-@njit_plain
+@njit
 def crossing(position: IntArray, m: int, t: int) -> tuple[int, int]:
     """The levels between which tensor t crosses the fan-out of level m: outer (-1: none), inner (``L``: the MACs)."""
     outer, inner = -1, position.shape[0]
@@ -36,7 +36,7 @@ def crossing(position: IntArray, m: int, t: int) -> tuple[int, int]:
     return outer, inner
 
 
-@njit_plain
+@njit
 def mesh_traffic(
     m: int, loops: IntArray, position: IntArray, compute_cycles: int, bounds: IntArray, terms: IntArray,
     first_term: IntArray, motion: IntArray, coef: IntArray, tensor: IntArray, pair: FloatArray, level_int: IntArray,
@@ -90,7 +90,7 @@ def mesh_traffic(
     return energy
 
 
-@njit_plain
+@njit
 def _moves_whole(
     loops: IntArray, position: IntArray, t: int, v: int, coef: IntArray, tensor: IntArray, outside: IntArray,
     extent: IntArray, reuse: int,

@@ -7,6 +7,7 @@ relative to its own. Those relative places cut the new tile into boxes, and each
 import numpy as np
 
 from codesign.core.jit import njit
+from codesign.core.kernel_library import sort_in_place
 from codesign.cost.columns import BEFORE, NEAREST, STEP_SIZE
 from codesign.mapping.nest import DIM, FACTOR, SPATIAL_X, IntArray
 
@@ -52,7 +53,7 @@ def _neighbour_shifts(along_x: IntArray, along_y: IntArray, x: int, y: int, shif
 @njit
 def _cut_axis(marks: IntArray, extent: int) -> int:
     """Sort the cuts of one axis, drop those outside 0..extent and repeats; returns how many remain."""
-    marks.sort()
+    sort_in_place(marks)
     n = 0
     for i in range(marks.shape[0]):
         if 0 <= marks[i] <= extent and (n == 0 or marks[i] != marks[n - 1]):

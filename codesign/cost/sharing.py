@@ -1,15 +1,9 @@
 """Which children of a fan-out have tiles that differ (rules S1-S4 of docs/reference/cost-model.md), in closed form where it can be."""
 
-from codesign.core.jit import njit, njit_plain
+from codesign.core.jit import njit
+from codesign.core.kernel_library import gcd, sort_unique
 from codesign.cost.columns import AXIS, CHILDREN, ENTANGLED, SHARES, START, STEP, STEP_SIZE, STOP
 from codesign.mapping.nest import DIM, FACTOR, IntArray
-
-
-@njit_plain
-def _gcd(a: int, b: int) -> int:
-    while b:
-        a, b = b, a % b
-    return a
 
 
 @njit
@@ -47,23 +41,17 @@ def _enumerate_distinct(
             for c in range(count):
                 offsets[f * count + c] = offsets[c] + f * step
         count *= factor
-    part = offsets[:count]
-    part.sort()
-    unique = 1
-    for i in range(1, count):
-        if part[i] != part[i - 1]:
-            unique += 1
-    return unique
+    return sort_unique(offsets[:count])
 
 
-@njit_plain
+@njit
 def _sums(f1: int, s1: int, f2: int, s2: int) -> int:
     """Different sums of one of f1 multiples of s1 and one of f2 multiples of s2: the row-stationary diagonal (rule S3)."""
-    g = _gcd(s1, s2)
+    g = gcd(s1, s2)
     return f1 * f2 - max(0, f1 - s2 // g) * max(0, f2 - s1 // g)
 
 
-@njit_plain
+@njit
 def _distinct_along(loops: IntArray, i: int, start: int, stop: int, t: int, motion: IntArray, outside: IntArray) -> int:
     """Different offsets along the axis that loop i moves, 1 when an earlier loop stands for it, 0 when not in closed form.
 
@@ -91,7 +79,7 @@ def _distinct_along(loops: IntArray, i: int, start: int, stop: int, t: int, moti
     return _sums(f1, motion[t, d1, STEP] * step1, f2, motion[t, d2, STEP] * step2)
 
 
-@njit_plain
+@njit
 def distinct_children(
     loops: IntArray,
     m: int,

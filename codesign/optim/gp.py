@@ -237,6 +237,33 @@ def _gram(
 
 
 @njit
+def _add_slopes(
+    gradient: Floats,
+    norms: Floats,
+    shares: Floats,
+    scales: tuple[float, float, float],
+    parts: tuple[Floats, Floats],
+    sides: Floats,
+    by_side: tuple[Floats, Floats],
+) -> None:
+    """Add what each pair of points contributes to the gradient, and to the slopes by the points' norms (``n``)."""
+    n, last = norms.shape[0], gradient.shape[0]
+    d = (last - 5) // 2
+    level, divides, noise = scales
+    matern, arc = parts
+    by_left, by_right = by_side
+    for i in range(n):
+        gradient[last - 1] += shares[i, i] * noise
+        for j in range(n):
+            share = shares[i, j]
+            gradient[0] += share * matern[i, j]
+            gradient[d + 1] += share * arc[i, j]
+            gradient[last - 3] += share * level * sides[0, i, j]
+            gradient[last - 2] += share * divides * sides[1, i, j]
+            norms[i] += share * by_left[i, j]
+            norms[j] += share * by_right[i, j]
+
+
 def _negative_log_posterior(
     theta: Floats,
     base: Floats,
@@ -250,7 +277,8 @@ def _negative_log_posterior(
 ) -> tuple[Any, Floats]:
     """Minus the log marginal likelihood and log prior, and the gradient (``2 d + 5``)."""
     d, n, _ = distances.shape
-    scales, weights = np.exp(-2.0 * theta[1 : d + 1]), np.exp(theta[d + 2 : 2 * d + 2])
+    scales = np.array([math.exp(-2.0 * value) for value in theta[1 : d + 1]])
+    weights = np.array([math.exp(value) for value in theta[d + 2 : 2 * d + 2]])
     squared = (scales @ distances.reshape(d, n * n)).reshape(n, n)
     product = 1.0 + (weights @ products.reshape(d, n * n)).reshape(n, n)
     norm = np.sqrt(1.0 + weights @ squares)
@@ -271,16 +299,7 @@ def _negative_log_posterior(
     gradient = np.zeros(2 * d + 5)
     shares = 0.5 * (inverse - np.outer(alpha, alpha))
     norms = np.zeros(n)
-    for i in range(n):
-        gradient[2 * d + 4] += shares[i, i] * noise
-        for j in range(n):
-            share = shares[i, j]
-            gradient[0] += share * matern[i, j]
-            gradient[d + 1] += share * arc[i, j]
-            gradient[2 * d + 2] += share * level * sides[0, i, j]
-            gradient[2 * d + 3] += share * divides * sides[1, i, j]
-            norms[i] += share * by_left[i, j]
-            norms[j] += share * by_right[i, j]
+    _add_slopes(gradient, norms, shares, (level, divides, noise), (matern, arc), sides, (by_left, by_right))
     slopes = distances.reshape(d, n * n) @ (shares * slope).ravel()
     angles = products.reshape(d, n * n) @ (shares * by_product).ravel()
     gradient[1 : d + 1] = scales * slopes

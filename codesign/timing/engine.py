@@ -7,8 +7,7 @@ All rules are maxima and sums, so a state that repeats up to a shift in time rep
 whole iterations and multiplies what happened in one period (`codesign.timing.steady_state`).
 """
 
-from codesign.core.jit import njit
-from codesign.core.jit_parts import njit_inline_part
+from codesign.core.jit import njit, njit_inline
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.timing.event_plan import COMPUTE, LOAD, NOTHING, STORE, Plan
 from codesign.timing.event_state import (
@@ -83,7 +82,7 @@ def run(
     return status, cycles, state.busy, state.stalled, state.runs, state.work
 
 
-@njit_inline_part
+@njit_inline
 def bring_into_force(plan: Plan, state: State, phase: int) -> None:
     """The tiles that come into force with this step (E5, E7); old partial sums only where their tile was there before (E8)."""
     enter = state.number[ENTER]
@@ -99,7 +98,7 @@ def bring_into_force(plan: Plan, state: State, phase: int) -> None:
             state.counter[k, IN_FORCE] += 1
 
 
-@njit_inline_part
+@njit_inline
 def run_loads(plan: Plan, state: State, events: FloatArray) -> None:
     """All loads that find a slot, in step order on each resource (E4)."""
     progress = True
@@ -111,7 +110,7 @@ def run_loads(plan: Plan, state: State, events: FloatArray) -> None:
                 progress = True
 
 
-@njit_inline_part
+@njit_inline
 def _may_load(plan: Plan, state: State, k: int) -> bool:
     """Whether LOAD k has a slot, its source's tile is issued, and no load before it on its resource is left (E4, E5, E9)."""
     counter = state.counter
@@ -136,7 +135,7 @@ def _may_load(plan: Plan, state: State, k: int) -> bool:
     return True
 
 
-@njit_inline_part
+@njit_inline
 def _load(plan: Plan, state: State, events: FloatArray, k: int) -> None:
     """One load: its operation, then its look-ahead."""
     q, j, ring = state.counter[k, ISSUED], plan.source[k], state.finish.shape[0]
@@ -159,7 +158,7 @@ def _load(plan: Plan, state: State, events: FloatArray, k: int) -> None:
     look_ahead(plan, state, k)
 
 
-@njit_inline_part
+@njit_inline
 def _load_ready(plan: Plan, state: State, k: int, q: int, step: int) -> tuple[float, int]:
     """When tile q of LOAD k may start, and what it waits for last: its source's tile, or a slot (``K``; E5, E9)."""
     slot, j, ring = plan.kind.shape[0], plan.source[k], state.finish.shape[0]
@@ -177,7 +176,7 @@ def _load_ready(plan: Plan, state: State, k: int, q: int, step: int) -> tuple[fl
     return ready, cause
 
 
-@njit_inline_part
+@njit_inline
 def run_array(plan: Plan, state: State, events: FloatArray, phase: int) -> tuple[float, float]:
     """The work of the array on entering a step (E6); the start of the last operation, the end of all with their latency."""
     begun, done = 0.0, 0.0
@@ -191,7 +190,7 @@ def run_array(plan: Plan, state: State, events: FloatArray, phase: int) -> tuple
     return begun, done
 
 
-@njit_inline_part
+@njit_inline
 def _compute(plan: Plan, state: State, events: FloatArray, phase: int, c: int) -> tuple[float, float]:
     """One operation of the array; returns start and end."""
     way, step, ring = state.number[ENTER], state.number[STEP], state.finish.shape[0]
@@ -214,7 +213,7 @@ def _compute(plan: Plan, state: State, events: FloatArray, phase: int, c: int) -
     return start, end
 
 
-@njit_inline_part
+@njit_inline
 def _data_ready(plan: Plan, state: State, c: int) -> tuple[float, int, float, int]:
     """When the array may start and what it waits for last; when it may end at the earliest, and for whose data."""
     slot, ring = plan.kind.shape[0], state.finish.shape[0]
@@ -238,7 +237,7 @@ def _data_ready(plan: Plan, state: State, c: int) -> tuple[float, int, float, in
     return ready, cause, least, last
 
 
-@njit_inline_part
+@njit_inline
 def way_out(plan: Plan, state: State, phase: int) -> int:
     """How the step is left: 1 + the loop that advances next, 0 at the end of the run."""
     for loop in range(state.at.shape[0] - 1, -1, -1):
@@ -247,7 +246,7 @@ def way_out(plan: Plan, state: State, phase: int) -> int:
     return 0
 
 
-@njit_inline_part
+@njit_inline
 def run_stores(plan: Plan, state: State, events: FloatArray, phase: int, leave: int, begun: float, done: float) -> None:
     """The stores on leaving a step (E7); `begun` and `done` say when the array's work began and was there."""
     step, ring = state.number[STEP], state.finish.shape[0]
@@ -267,7 +266,7 @@ def run_stores(plan: Plan, state: State, events: FloatArray, phase: int, leave: 
         state.phase_end[0] = finish
 
 
-@njit_inline_part
+@njit_inline
 def _store(
     plan: Plan, state: State, events: FloatArray, phase: int, leave: int, k: int, begun: float, done: float
 ) -> float:
@@ -292,7 +291,7 @@ def _store(
     return end + plan.latency[k]  # type: ignore[no-any-return]
 
 
-@njit_inline_part
+@njit_inline
 def _result_ready(plan: Plan, state: State, k: int, done: float) -> tuple[float, int]:
     """When the data of STORE k are there, and who makes them: the store before it, or the array."""
     j = plan.source[k]

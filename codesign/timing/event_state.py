@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.core.jit import njit
-from codesign.core.jit_parts import njit_inline_part
+from codesign.core.jit import njit, njit_inline
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.timing.event_plan import LOAD, Plan
 from codesign.timing.look_ahead import advance
@@ -94,7 +93,7 @@ def first_state(plan: Plan) -> State:
     return state
 
 
-@njit_inline_part
+@njit_inline
 def _place_look_ahead(plan: Plan, state: State, k: int) -> None:
     """Set the counters of process k, and the look-ahead of a LOAD to the first position at which it runs."""
     j = plan.source[k]
@@ -109,7 +108,7 @@ def _place_look_ahead(plan: Plan, state: State, k: int) -> None:
         look_ahead(plan, state, k)
 
 
-@njit_inline_part
+@njit_inline
 def look_ahead(plan: Plan, state: State, k: int) -> None:
     """Move the look-ahead of LOAD k to the next position at which it runs."""
     passed, entered = advance(plan, state.where, state.deepest, k)
@@ -120,7 +119,7 @@ def look_ahead(plan: Plan, state: State, k: int) -> None:
         state.counter[k, OVER] = 1
 
 
-@njit_inline_part
+@njit_inline
 def occupy(
     plan: Plan, state: State, k: int, phase: int, way: int, ready: float, cause: int, cycles: float
 ) -> tuple[float, float]:
@@ -146,7 +145,7 @@ def occupy(
     return start, start + cycles
 
 
-@njit_inline_part
+@njit_inline
 def end_no_earlier(plan: Plan, state: State, k: int, end: float, least: float, cause: int) -> float:
     """The end of an operation that waits for data to its last cycle: `end`, or `least` where that is later."""
     if least <= end:
@@ -157,7 +156,7 @@ def end_no_earlier(plan: Plan, state: State, k: int, end: float, least: float, c
     return least
 
 
-@njit_inline_part
+@njit_inline
 def note_operation(state: State, events: FloatArray, k: int, start: float, end: float, step: int) -> None:
     """Count an operation of process k, and write it on the timeline while there is room."""
     state.last[k] = end

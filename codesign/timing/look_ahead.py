@@ -1,11 +1,11 @@
 """Positions in the step nest of a plan: their numbers and order, and the next one at which a LOAD runs."""
 
-from codesign.core.jit_parts import njit_part
+from codesign.core.jit import njit
 from codesign.mapping.nest import IntArray
 from codesign.timing.event_plan import Plan
 
 
-@njit_part
+@njit
 def revisited(index: IntArray, mask: int) -> bool:
     """Whether one of the loops of a bit set is past its first iteration."""
     for loop in range(index.shape[0]):
@@ -14,7 +14,7 @@ def revisited(index: IntArray, mask: int) -> bool:
     return False
 
 
-@njit_part
+@njit
 def compare(where: IntArray, a: int, b: int) -> int:
     """-1, 0 or 1 as position ``where[a]`` comes before, with or after ``where[b]``."""
     for loop in range(where.shape[1]):
@@ -23,7 +23,7 @@ def compare(where: IntArray, a: int, b: int) -> int:
     return 0
 
 
-@njit_part
+@njit
 def step_of(factors: IntArray, phase_loop: int, where: IntArray, k: int) -> int:
     """Number of the step at position ``where[k]``."""
     n_phases, n_loops = factors.shape
@@ -45,7 +45,7 @@ def step_of(factors: IntArray, phase_loop: int, where: IntArray, k: int) -> int:
     return outside * per_phase_total + mine + inside
 
 
-@njit_part
+@njit
 def advance(plan: Plan, where: IntArray, deepest: IntArray, k: int) -> tuple[int, int]:
     """Move position ``where[k]`` to the next one at which LOAD k runs.
 

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.core.jit import njit
-from codesign.core.jit_parts import njit_inline_part, njit_part
+from codesign.core.jit import njit, njit_inline
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.timing.event_plan import LOAD, Plan
 from codesign.timing.event_state import ENTERED, IN_FORCE, ISSUED, JUMPS, OVER, PASSED, STEP, State
@@ -62,7 +61,7 @@ def nothing_kept(plan: Plan, state: State) -> Kept:
     )
 
 
-@njit_inline_part
+@njit_inline
 def may_repeat(plan: Plan, loop: int, phase: int) -> bool:
     """Whether periods of a loop can be skipped: cycles listed step by step need not repeat, nor do phases."""
     if loop == plan.phase_loop or plan.factors[phase, loop] < _LEAST_ITERATIONS:
@@ -73,7 +72,7 @@ def may_repeat(plan: Plan, loop: int, phase: int) -> bool:
     return True
 
 
-@njit_inline_part
+@njit_inline
 def skip_periods(plan: Plan, state: State, kept: Kept, loop: int, iterations: int) -> None:
     """After an advance of `loop`: jump where the state is the one kept up to a shift; else perhaps keep it."""
     i = state.at[loop]
@@ -87,7 +86,7 @@ def skip_periods(plan: Plan, state: State, kept: Kept, loop: int, iterations: in
         _keep(state, kept, loop)
 
 
-@njit_part
+@njit
 def _keep(state: State, kept: Kept, loop: int) -> None:
     """Keep the state for a loop. Element by element: whole slices take numba long to compile."""
     kept.at[loop], kept.step[loop], kept.phase_end[loop, 0] = state.at[loop], state.number[STEP], state.phase_end[0]
@@ -111,13 +110,13 @@ def _keep(state: State, kept: Kept, loop: int) -> None:
     state.earliest[loop] = np.inf
 
 
-@njit_inline_part
+@njit_inline
 def _alike(now: float, was: float, delta: float, low: float) -> bool:
     """Moved with time, or left alone and too old to hold anything up."""
     return now - was == delta or (now == was and now <= low)
 
 
-@njit_inline_part
+@njit_inline
 def _shift_since(state: State, kept: Kept, loop: int) -> float:
     """The time that has passed since a state was kept, by the resource that moved most."""
     delta = 0.0
@@ -126,7 +125,7 @@ def _shift_since(state: State, kept: Kept, loop: int) -> float:
     return delta
 
 
-@njit_inline_part
+@njit_inline
 def _periods_left(plan: Plan, state: State, kept: Kept, loop: int, iterations: int, delta: float) -> int:
     """Whole periods that are left of a loop; 0 where the state is another."""
     low, period = state.earliest[loop], state.at[loop] - kept.at[loop]
@@ -146,7 +145,7 @@ def _periods_left(plan: Plan, state: State, kept: Kept, loop: int, iterations: i
     return left if _same_finishes(plan, state, kept, loop, delta, low) else 0
 
 
-@njit_inline_part
+@njit_inline
 def _same_counters(plan: Plan, state: State, kept: Kept, loop: int, k: int, period: int) -> bool:
     """Whether the look-ahead of a process stands as it stood, one period on where it has moved."""
     for column in (OVER, ENTERED):
@@ -161,13 +160,13 @@ def _same_counters(plan: Plan, state: State, kept: Kept, loop: int, k: int, peri
     return bool(plan.kind[k] != LOAD or in_force == moved)
 
 
-@njit_inline_part
+@njit_inline
 def _newest(plan: Plan, counter: IntArray, k: int) -> int:
     """The newest tile of a process that has times."""
     return counter[k, ISSUED] - 1 if plan.kind[k] == LOAD else counter[k, IN_FORCE]  # type: ignore[no-any-return]
 
 
-@njit_inline_part
+@njit_inline
 def _same_times(plan: Plan, state: State, kept: Kept, loop: int, k: int, delta: float, low: float) -> bool:
     """Whether the times of a process's tiles that can still hold something up are as they were."""
     ring = state.finish.shape[0]
@@ -184,7 +183,7 @@ def _same_times(plan: Plan, state: State, kept: Kept, loop: int, k: int, delta: 
     return True
 
 
-@njit_inline_part
+@njit_inline
 def _same_finishes(plan: Plan, state: State, kept: Kept, loop: int, delta: float, low: float) -> bool:
     """The same of the ends of the steps that limit the ones in flight."""
     ring = state.finish.shape[0]
@@ -217,7 +216,7 @@ def _jump(plan: Plan, state: State, kept: Kept, loop: int, left: int, delta: flo
         kept.at[other] = -1
 
 
-@njit_part
+@njit
 def _turn_tiles(
     plan: Plan, state: State, kept: Kept, old: FloatArray, loop: int, k: int, left: int, shift: float
 ) -> None:
@@ -235,7 +234,7 @@ def _turn_tiles(
         state.last[k] += shift
 
 
-@njit_part
+@njit
 def _multiply(plan: Plan, state: State, kept: Kept, loop: int, k: int, left: int) -> None:
     """Counters, and what resources did, go on as in the last period."""
     if plan.kind[k] == LOAD and state.counter[k, ISSUED] > kept.counter[loop, k, ISSUED]:
@@ -249,7 +248,7 @@ def _multiply(plan: Plan, state: State, kept: Kept, loop: int, k: int, left: int
     state.runs[k] += left * (state.runs[k] - kept.runs[loop, k])
 
 
-@njit_part
+@njit
 def _turn_finishes(state: State, old: FloatArray, steps: int, shift: float) -> None:
     """The same of the ends of steps."""
     ring = state.finish.shape[0]

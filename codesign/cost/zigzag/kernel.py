@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.core.jit import njit_inline, njit_plain
+from codesign.core.jit import njit, njit_inline
 from codesign.cost.zigzag.arrays import FROM_HIGH, FROM_LOW, TO_HIGH, TO_LOW, Layer, Sizes
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -68,7 +68,7 @@ def make_allocation(layer: Layer) -> Allocation:
     return Allocation(np.zeros(layer.memory.shape, np.int64), np.ones(layer.memory.shape))
 
 
-@njit_plain
+@njit
 def complete_order(layer: Layer, sizes: Sizes, order: Order, start: int) -> None:
     """Fill in what follows from ``dim`` and ``factor``; entries before `start` are still right."""
     n = order.dim.shape[0]
@@ -175,7 +175,7 @@ def boost(layer: Layer, sizes: Sizes, t: int, v: int) -> float:
     return sizes.boost[t, stage]  # type: ignore[no-any-return]
 
 
-@njit_plain
+@njit
 def count_words(layer: Layer, order: Order, allocation: Allocation, words: FloatArray) -> float:
     """Word accesses by tensor, level and direction into `words` (``T x V x 4``); returns the energy (rules Z6-Z10)."""
     n = order.dim.shape[0]

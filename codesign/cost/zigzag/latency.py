@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.core.jit import njit_inline, njit_plain
+from codesign.core.jit import njit, njit_inline
 from codesign.cost.zigzag.arrays import FROM_HIGH, FROM_LOW, TO_HIGH, TO_LOW, Layer
 from codesign.cost.zigzag.kernel import (
     Allocation,
@@ -73,7 +73,7 @@ def make_transfers(layer: Layer) -> Transfers:
     )
 
 
-@njit_plain
+@njit
 def _buffering(layer: Layer, order: Order, allocation: Allocation, transfers: Transfers) -> None:
     """Which levels can be refilled while they are used (rule Z11)."""
     use = transfers.use  # bits of a tile: all of it, and what of it is used at a time
@@ -91,7 +91,7 @@ def _buffering(layer: Layer, order: Order, allocation: Allocation, transfers: Tr
     _grant_buffers(layer, transfers)
 
 
-@njit_plain
+@njit
 def _grant_buffers(layer: Layer, transfers: Transfers) -> None:
     """Room for a second tile: for all if half is free, else one tensor after the other, the output first (rule Z11)."""
     n_tensors = layer.relevant.shape[0]
@@ -109,7 +109,7 @@ def _grant_buffers(layer: Layer, transfers: Transfers) -> None:
                     used += transfers.use[t, v, 1] if fits else 0.0
 
 
-@njit_plain
+@njit
 def _fill_transfers(layer: Layer, order: Order, whole: Order, allocation: Allocation, transfers: Transfers) -> None:
     """Periods, windows and port cycles of every transfer (rules Z12, Z13)."""
     n = order.dim.shape[0]
@@ -148,7 +148,7 @@ def _fill_transfers(layer: Layer, order: Order, whole: Order, allocation: Alloca
             inside = outer
 
 
-@njit_plain
+@njit
 def _covered(periods: FloatArray, windows: FloatArray, count: int, length: float) -> float:
     """Cycles of the first `length` that lie in at least one of the windows at the starts of nested periods (rule Z13).
 
@@ -174,7 +174,7 @@ def boundary(v: int, direction: int) -> int:
     return v if direction in (TO_LOW, FROM_LOW) else v + 1
 
 
-@njit_plain
+@njit
 def _stall_of_port(layer: Layer, transfers: Transfers, port: int, total: float, scratch: FloatArray) -> float:
     """Cycles by which one port delays the array; negative when it has slack (rule Z13)."""
     used = 0
@@ -221,7 +221,7 @@ def _comes_back(layer: Layer, t: int, direction: int) -> bool:
     return t == layer.relevant.shape[0] - 1 and direction in (TO_LOW, FROM_HIGH)
 
 
-@njit_plain
+@njit
 def _fill_edges(layer: Layer, transfers: Transfers, busy: float) -> None:
     """Cycles of every move before the first and after the last iteration (rule Z14).
 
@@ -298,7 +298,7 @@ def unloading_cycles(layer: Layer, transfers: Transfers) -> float:
     return total
 
 
-@njit_plain
+@njit
 def count_cycles(
     layer: Layer, order: Order, whole: Order, allocation: Allocation, transfers: Transfers
 ) -> tuple[float, float, float]:

@@ -6,14 +6,14 @@ share it take as many of the loops still unplaced as fit.
 
 import numpy as np
 
-from codesign.core.jit import njit_inline, njit_plain
+from codesign.core.jit import njit, njit_inline
 from codesign.cost.zigzag.arrays import Layer
 from codesign.cost.zigzag.kernel import Allocation, Order, stored_bits, tile_elements
 
 FITS = -1
 
 
-@njit_plain
+@njit
 def allocate(layer: Layer, order: Order, even: bool, allocation: Allocation) -> int:
     """Write the allocation of an order.
 
@@ -96,7 +96,7 @@ def _take_most(layer: Layer, order: Order, m: int, allocation: Allocation) -> bo
     return total <= layer.capacity[m]  # type: ignore[no-any-return]
 
 
-@njit_plain
+@njit
 def _one_cut(layer: Layer, order: Order, m: int, allocation: Allocation) -> bool:
     """One cut for all tensors of a memory."""
     n = order.dim.shape[0]
@@ -119,7 +119,7 @@ def _one_cut(layer: Layer, order: Order, m: int, allocation: Allocation) -> bool
     return True
 
 
-@njit_plain
+@njit
 def _two_cuts(layer: Layer, order: Order, m: int, allocation: Allocation) -> bool:
     """Own cuts for the two tensors of a memory."""
     n = order.dim.shape[0]
@@ -145,7 +145,7 @@ def _two_cuts(layer: Layer, order: Order, m: int, allocation: Allocation) -> boo
     return True
 
 
-@njit_plain
+@njit
 def _three_cuts(layer: Layer, order: Order, m: int, allocation: Allocation) -> bool:
     """Own cuts for the three tensors of a memory."""
     n = order.dim.shape[0]
@@ -172,7 +172,7 @@ def _three_cuts(layer: Layer, order: Order, m: int, allocation: Allocation) -> b
     return True
 
 
-@njit_plain
+@njit
 def least_bits(layer: Layer, order: Order, allocation: Allocation, m: int) -> float:
     """Bits that the smallest tiles take in memory m, those of the memories inside it being allocated."""
     bits = 0.0

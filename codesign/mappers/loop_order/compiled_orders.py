@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from codesign.core.jit import njit_plain
+from codesign.core.jit import njit
 from codesign.core.rng import RandomState, below, uniform
 from codesign.cost.zigzag.arrays import Layer
 from codesign.cost.zigzag.cost import Workspace
@@ -19,7 +19,7 @@ from codesign.mapping.nest import FloatArray, IntArray
 from codesign.mapping.space import shuffle
 
 
-@njit_plain
+@njit
 def score_order(layer: Layer, work: Workspace, even: bool, objective: int, start: int, limit: float) -> float:
     """The objective of the order in the workspace, whose first `start` loops are as before; infinite if tiles do not fit.
 
@@ -40,14 +40,14 @@ def score_order(layer: Layer, work: Workspace, even: bool, objective: int, start
     return value_of(objective, energy, work.order.cycles[-1] + stall + loading + unloading)
 
 
-@njit_plain
+@njit
 def keep_order(symbols: IntArray, target: IntArray) -> None:
     """Copy an order."""
     for p in range(symbols.shape[0]):
         target[p] = symbols[p]
 
 
-@njit_plain
+@njit
 def next_permutation(symbols: IntArray) -> int:
     """The lexicographically next order of a multiset; returns the first position changed, -1 after the last order."""
     pivot = symbols.shape[0] - 2
@@ -67,7 +67,7 @@ def next_permutation(symbols: IntArray) -> int:
     return pivot  # type: ignore[no-any-return]
 
 
-@njit_plain
+@njit
 def write_order(work: Workspace, symbols: IntArray, kinds: IntArray, start: int) -> None:
     """Write the loops from position `start` on; `kinds` is ``symbols x 2`` (dimension, iterations)."""
     for p in range(start, symbols.shape[0]):
@@ -75,7 +75,7 @@ def write_order(work: Workspace, symbols: IntArray, kinds: IntArray, start: int)
         work.order.factor[p] = kinds[symbols[p], 1]
 
 
-@njit_plain
+@njit
 def enumerate_orders(
     layer: Layer,
     work: Workspace,
@@ -107,13 +107,13 @@ def enumerate_orders(
     return best_value, scored, start
 
 
-@njit_plain
+@njit
 def accepts(old: float, new: float, temperature: float, random: RandomState) -> bool:
     """Whether annealing takes a worse value: with probability exp((old / new - 1) / T), SALSA's rule on relative values."""
     return uniform(random) < math.exp((old / new - 1.0) / temperature)
 
 
-@njit_plain
+@njit
 def anneal_orders(
     layer: Layer,
     work: Workspace,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.core.jit import njit_plain
+from codesign.core.jit import njit
 from codesign.cost.kernel import VALID, Kernel, score
 from codesign.mappers.driver import value_of
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, TEMPORAL, IntArray, Nest
@@ -63,7 +63,7 @@ class Tables(NamedTuple):
     level: IntArray
 
 
-@njit_plain
+@njit
 def _fits(tables: Tables, v: int, sizes: IntArray) -> bool:
     """Whether the tiles of all tensors kept at level v fit there."""
     bits = 0
@@ -80,7 +80,7 @@ def _fits(tables: Tables, v: int, sizes: IntArray) -> bool:
     return bits <= tables.capacity[v]  # type: ignore[no-any-return]
 
 
-@njit_plain
+@njit
 def _fits_outwards(tables: Tables, v: int) -> bool:
     """Whether level v and all levels outside it can hold what their own fixed loops and the loops inside v make."""
     if not _fits(tables, v, tables.inside):
@@ -95,7 +95,7 @@ def _fits_outwards(tables: Tables, v: int) -> bool:
     return True
 
 
-@njit_plain
+@njit
 def allocate_levels(loops: Loops, tables: Tables, order: IntArray, n_levels: int) -> bool:
     """Give every place of the order its level (`Tables.level`); false when some loop may be in none (rule Z20)."""
     n_dims = tables.inside.shape[0]
@@ -130,7 +130,7 @@ def allocate_levels(loops: Loops, tables: Tables, order: IntArray, n_levels: int
     return True
 
 
-@njit_plain
+@njit
 def _append(nest: Nest, count: int, dim: int, factor: int, kind: int, level: int, first: int) -> int:
     """Add a loop inside the others, or widen the last one if it is of the same dimension and kind; `first` is where the level starts."""
     if factor == 1:
@@ -146,7 +146,7 @@ def _append(nest: Nest, count: int, dim: int, factor: int, kind: int, level: int
     return count + 1
 
 
-@njit_plain
+@njit
 def write_nest(space: MapSpace, loops: Loops, tables: Tables, order: IntArray, nest: Nest) -> int:
     """The nest of an allocated order; returns its number of loops."""
     n_levels, n_dims = space.order.shape
@@ -183,7 +183,7 @@ def write_nest(space: MapSpace, loops: Loops, tables: Tables, order: IntArray, n
     return count
 
 
-@njit_plain
+@njit
 def _is_ordered(space: MapSpace, v: int, dim: int) -> bool:
     """Whether constraints place the loops of a dimension within level v."""
     found = False
@@ -192,7 +192,7 @@ def _is_ordered(space: MapSpace, v: int, dim: int) -> bool:
     return found
 
 
-@njit_plain
+@njit
 def score_even(
     kernel: Kernel, space: MapSpace, loops: Loops, tables: Tables, order: IntArray, nest: Nest, objective: int
 ) -> float:

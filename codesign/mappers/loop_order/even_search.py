@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.core.jit import njit_plain
+from codesign.core.jit import njit
 from codesign.core.rng import RandomState, below, uniform
 from codesign.cost.arrays import UNBOUNDED
 from codesign.cost.cost import Cost, Infeasible, evaluate
@@ -123,7 +123,7 @@ class EvenSearch:
         return evaluate(source.computation, source.architecture, mapping, reuse=self.encoded.reuse), nest, count
 
 
-@njit_plain
+@njit
 def enumerate_even(
     kernel: Kernel,
     space: MapSpace,
@@ -156,7 +156,7 @@ def enumerate_even(
     return best_value, scored, left
 
 
-@njit_plain
+@njit
 def anneal_even(
     kernel: Kernel,
     space: MapSpace,
@@ -222,7 +222,7 @@ def anneal_even(
     return best_value
 
 
-@njit_plain
+@njit
 def _may_lie(slots: IntArray, n_slots: IntArray, i: int, slot: int) -> bool:
     found = False
     for k in range(n_slots[i]):
@@ -230,7 +230,7 @@ def _may_lie(slots: IntArray, n_slots: IntArray, i: int, slot: int) -> bool:
     return found
 
 
-@njit_plain
+@njit
 def _keep_state(loops: Loops, tables: Tables, order: IntArray, best: tuple[IntArray, IntArray, IntArray]) -> None:
     keep_order(order, best[0])
     keep_order(loops.slot, best[1])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.core.jit import njit, njit_plain
+from codesign.core.jit import njit
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -18,7 +18,19 @@ FULL = 1.0 + 1e-12
 """A share of a memory's capacity, with the rounding of sums."""
 
 
-@njit_plain
+@njit
+def _first_rows(rows: np.ndarray, column: int, n: int) -> np.ndarray:
+    """The first row of each number 0 .. n of a sorted column, the number of rows where there is none."""
+    starts = np.empty(n + 1, np.int64)
+    row = 0
+    for number in range(n + 1):
+        while row < rows.shape[0] and rows[row, column] < number:
+            row += 1
+        starts[number] = row
+    return starts
+
+
+@njit
 def value_of(mode: int, energy: float, seconds: float, leak: float) -> float:
     """Objective `mode` of dynamic energy and seconds; grows with both."""
     if mode == ENERGY:
@@ -63,7 +75,7 @@ def least_to_go(
     cells, _, kinds = after.shape
     to_go = np.full((cells, n_states, kinds), np.inf)
     entry = sizes - 1
-    starts = np.searchsorted(rows[:, 0], np.arange(n_states + 1))
+    starts = _first_rows(rows, 0, n_states)
     for cell in range(cells - 1, -1, -1):
         for state in range(n_states - 1, -1, -1):
             if need[cell, state] > capacity:
@@ -95,7 +107,7 @@ def least_to_go(
     return to_go
 
 
-@njit_plain
+@njit
 def _less(a: Array, i: int, add_words: float, add: Array, b: Array, j: int, kinds: int) -> bool:
     x, y = a[i, 0] + add_words, b[j, 0]
     if x != y:
@@ -107,7 +119,7 @@ def _less(a: Array, i: int, add_words: float, add: Array, b: Array, j: int, kind
     return False
 
 
-@njit_plain
+@njit
 def _may_win(
     row: Array,
     to_go: Array,
@@ -130,7 +142,7 @@ def _may_win(
     return seconds <= slowest and value_of(mode, energy, seconds + behind, leak) <= limit
 
 
-@njit_plain
+@njit
 def _dominated(kept: Array, n: int, row: Array, kinds: int) -> bool:
     for i in range(n - 1, -1, -1):
         worse = False
@@ -196,7 +208,7 @@ def sweep(
     nothing = np.zeros(kinds)
     row = np.empty(width)
     entry = np.zeros(n_dims, np.int64)
-    starts = np.searchsorted(rows[:, 1], np.arange(n_states + 1))
+    starts = _first_rows(rows, 1, n_states)
     n = 0
     for cell in range(cells):
         for state in range(n_states):
@@ -329,7 +341,12 @@ def carry_over(
                 at = cell * n_states + source[to]
                 order = np.arange(offsets[at], offsets[at + 1])
                 if timed == 1 and order.size > 0:
-                    order = order[:1] + np.argmin(labels[order[0] : order[-1] + 1, 1])
+                    least = offsets[at]
+                    for i in range(offsets[at] + 1, offsets[at + 1]):
+                        if labels[i, 1] < labels[least, 1]:
+                            least = i
+                    order[0] = least
+                    order = order[:1]
                 for i in range(1, order.size):
                     j = i
                     while j > 0:

@@ -20,6 +20,7 @@ floors, and of decomposition are those of minimalloc (Moffitt, ISMM 2023); branc
 import numpy as np
 
 from codesign.core.jit import njit
+from codesign.core.kernel_library import stable_order
 
 SOLVED = 1
 EXHAUSTED = 0
@@ -153,7 +154,7 @@ def _raise_ground(
             level[s] = min(level[s], height)
     # Over one section the buffers lie one on another, none below its lowest offset.
     top = np.zeros(last - first, np.int64)
-    for i in np.argsort(lowest):
+    for i in stable_order(lowest):
         buffer = waiting[i]
         for s in range(lower[buffer] - first, upper[buffer] - first):
             top[s] = max(top[s], lowest[i]) + size[buffer]

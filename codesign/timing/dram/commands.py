@@ -1,6 +1,6 @@
 """Which command a DRAM channel issues next, and what follows from it (D2, D5-D8, D10 in docs/explanation/timing.md)."""
 
-from codesign.core.jit_parts import njit_inline_part
+from codesign.core.jit import njit_inline
 from codesign.timing.dram.channel import (
     ACTIVATE,
     NO_GAP,
@@ -38,7 +38,7 @@ _NEVER = 1 << 60
 _NOTHING, _ROW_COMMAND, _COLUMN_COMMAND = 0, 1, 2
 
 
-@njit_inline_part
+@njit_inline
 def issue_commands(channel: Channel, bursts: Bursts, state: ChannelState, t: int) -> None:
     """A refresh first, then the first ready command, queues in turn (D5, D7); a row and a column command with `dual` (D10)."""
     number = state.number
@@ -61,7 +61,7 @@ def issue_commands(channel: Channel, bursts: Bursts, state: ChannelState, t: int
         _issue(channel, bursts, state, command, q, place, t)
 
 
-@njit_inline_part
+@njit_inline
 def _refresh_command(channel: Channel, state: ChannelState, t: int) -> tuple[int, int]:
     """What the rank that needs a refresh is ready for: a precharge of an open bank, or the refresh; and the bank (D7)."""
     rank, size = state.due[0], channel.groups * channel.banks
@@ -79,7 +79,7 @@ def _refresh_command(channel: Channel, state: ChannelState, t: int) -> tuple[int
     return REFRESH, rank * size
 
 
-@njit_inline_part
+@njit_inline
 def _first_ready(channel: Channel, bursts: Bursts, state: ChannelState, t: int) -> tuple[int, int, int]:
     """The first queue after the last one that has a ready command: command, bank, place of its burst in the queue (D5).
 
@@ -98,7 +98,7 @@ def _first_ready(channel: Channel, bursts: Bursts, state: ChannelState, t: int) 
     return _NONE, _NONE, _NONE
 
 
-@njit_inline_part
+@njit_inline
 def _ready_command(channel: Channel, bursts: Bursts, state: ChannelState, q: int, t: int) -> tuple[int, int, int]:
     """The ready command of one bank, the place of its burst, and else the first cycle in which there may be one."""
     row, depth = state.bank[q, OPEN_ROW], state.bank[q, DEPTH]
@@ -129,7 +129,7 @@ def _ready_command(channel: Channel, bursts: Bursts, state: ChannelState, q: int
     return _NONE, _NONE, later
 
 
-@njit_inline_part
+@njit_inline
 def _window_opens(channel: Channel, state: ChannelState, r: int) -> int:
     """The first cycle in which a rank may have one more activate in its windows (D2)."""
     opens = 0
@@ -140,7 +140,7 @@ def _window_opens(channel: Channel, state: ChannelState, r: int) -> int:
     return opens
 
 
-@njit_inline_part
+@njit_inline
 def _read_before(bursts: Bursts, state: ChannelState, q: int, place: int) -> bool:
     """Whether an older read of the same burst waits in the queue."""
     address = bursts.same[state.waiting[q, place]]
@@ -150,7 +150,7 @@ def _read_before(bursts: Bursts, state: ChannelState, q: int, place: int) -> boo
     return False
 
 
-@njit_inline_part
+@njit_inline
 def _row_wanted(bursts: Bursts, state: ChannelState, q: int) -> bool:
     """Whether a burst in the queue wants the open row (D6)."""
     for j in range(state.bank[q, DEPTH]):
@@ -159,7 +159,7 @@ def _row_wanted(bursts: Bursts, state: ChannelState, q: int) -> bool:
     return False
 
 
-@njit_inline_part
+@njit_inline
 def _issue(channel: Channel, bursts: Bursts, state: ChannelState, command: int, q: int, place: int, t: int) -> None:
     """Note a command and do what it does."""
     r = q // (channel.groups * channel.banks)
@@ -184,7 +184,7 @@ def _issue(channel: Channel, bursts: Bursts, state: ChannelState, command: int, 
     _hold_back(channel, state, command, q, t)
 
 
-@njit_inline_part
+@njit_inline
 def _log(channel: Channel, bursts: Bursts, state: ChannelState, command: int, q: int, place: int, t: int) -> None:
     """Keep a command while there is room."""
     row = state.number[LOGGED]
@@ -198,7 +198,7 @@ def _log(channel: Channel, bursts: Bursts, state: ChannelState, command: int, q:
     state.number[LOGGED] = row + 1
 
 
-@njit_inline_part
+@njit_inline
 def _serve_burst(
     channel: Channel, bursts: Bursts, state: ChannelState, command: int, q: int, place: int, t: int
 ) -> None:
@@ -229,7 +229,7 @@ def _serve_burst(
     state.pending[address, READS] = 0
 
 
-@njit_inline_part
+@njit_inline
 def _hold_back(channel: Channel, state: ChannelState, command: int, q: int, t: int) -> None:
     """Set the earliest cycles of what may follow a command (D2)."""
     rank, group, bank = (

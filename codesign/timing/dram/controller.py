@@ -4,8 +4,7 @@ The rules (D1-D10 in docs/explanation/timing.md) describe a controller as S. Rix
 JEDEC gaps between commands; queues, batches of writes and the order of refreshes are parameters of the device table.
 """
 
-from codesign.core.jit import njit
-from codesign.core.jit_parts import njit_inline_part
+from codesign.core.jit import njit, njit_inline
 from codesign.timing.dram.channel import CUT_SHORT, FINISHED, Bursts, Channel, Served
 from codesign.timing.dram.channel_state import (
     BLOCKED,
@@ -73,7 +72,7 @@ def _run(channel: Channel, bursts: Bursts, state: ChannelState, max_cycles: int)
     return FINISHED
 
 
-@njit_inline_part
+@njit_inline
 def _note_refresh(channel: Channel, state: ChannelState, t: int) -> None:
     """Every interval the next rank needs a refresh (D7)."""
     number = state.number
@@ -83,7 +82,7 @@ def _note_refresh(channel: Channel, state: ChannelState, t: int) -> None:
         number[NEXT_RANK] = (number[NEXT_RANK] + 1) % channel.ranks
 
 
-@njit_inline_part
+@njit_inline
 def _count_open(state: ChannelState, cycles: int) -> None:
     """Count cycles of the ranks that have an open row."""
     for r in range(state.open_banks.shape[0]):
@@ -91,7 +90,7 @@ def _count_open(state: ChannelState, cycles: int) -> None:
             state.number[OPEN_CYCLES] += cycles
 
 
-@njit_inline_part
+@njit_inline
 def _still_blocked(bursts: Bursts, state: ChannelState) -> bool:
     """Whether the read that a batch of writes was given up for still waits to move."""
     for i in range(state.held[READS]):
@@ -101,7 +100,7 @@ def _still_blocked(bursts: Bursts, state: ChannelState) -> bool:
     return False
 
 
-@njit_inline_part
+@njit_inline
 def _batch_is_due(channel: Channel, bursts: Bursts, state: ChannelState) -> bool:
     """Whether writes go first from now on: their queue is full, or enough wait and no bank has work (D4)."""
     if state.number[BLOCKED] > 0 and _still_blocked(bursts, state):
@@ -110,7 +109,7 @@ def _batch_is_due(channel: Channel, bursts: Bursts, state: ChannelState) -> bool
     return bool(writes >= channel.queue or (writes > channel.write_batch and state.number[QUEUED] == 0))
 
 
-@njit_inline_part
+@njit_inline
 def _fill_bank_queues(channel: Channel, bursts: Bursts, state: ChannelState) -> None:
     """One of the waiting reads, or of a batch of writes, goes into the queue of its bank (D4)."""
     number = state.number
@@ -140,7 +139,7 @@ def _fill_bank_queues(channel: Channel, bursts: Bursts, state: ChannelState) -> 
         return
 
 
-@njit_inline_part
+@njit_inline
 def _take_burst(channel: Channel, bursts: Bursts, state: ChannelState, t: int) -> None:
     """One burst in, if it is there and its queue has room (D3); one whose address waits already makes no command (D8)."""
     number, burst = state.number, state.number[TAKEN]
@@ -164,7 +163,7 @@ def _take_burst(channel: Channel, bursts: Bursts, state: ChannelState, t: int) -
         state.held[side] += 1
 
 
-@njit_inline_part
+@njit_inline
 def _next_cycle(channel: Channel, bursts: Bursts, state: ChannelState, t: int, max_cycles: int) -> int:
     """The first cycle from t on in which anything can happen."""
     number, n = state.number, bursts.ready.shape[0]

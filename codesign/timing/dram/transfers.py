@@ -11,6 +11,7 @@ import numpy as np
 from codesign.arch.architecture import Architecture
 from codesign.arch.memory_device import DramUse
 from codesign.core.jit import njit
+from codesign.core.kernel_library import sort_unique
 from codesign.cost.columns import FILLS, NEAREST, READS, STEP_SIZE, TILE
 from codesign.cost.kernel import Kernel
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, SPATIAL_X, SPATIAL_Y, TEMPORAL, IntArray, Nest
@@ -408,9 +409,7 @@ def list_bursts(
                 or regions.part[k, way] == NEW_PART
                 or regions.first_child[k + 1] - regions.first_child[k] > 1
             ):
-                those = np.unique(out[start:size])
-                out[start : start + those.shape[0]] = those
-                size = start + those.shape[0]
+                size = start + sort_unique(out[start:size])
         if regions.store[k] == 0:
             write[i] = size
         first[i + 1] = size

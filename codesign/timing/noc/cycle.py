@@ -5,7 +5,7 @@ channels are allocated, flits cross the switch, channels that were won are taken
 M11 in docs/explanation/dram-and-mesh.md). A packet with one target is a tree with one branch at every node.
 """
 
-from codesign.core.jit_parts import njit_inline_part
+from codesign.core.jit import njit_inline
 from codesign.cost.mesh import LOCAL, PORTS, neighbour, route
 from codesign.timing.noc.state import (
     ACTIVE,
@@ -59,7 +59,7 @@ from codesign.timing.noc.state import (
 _ALL_PORTS = (1 << PORTS) - 1
 
 
-@njit_inline_part
+@njit_inline
 def deliver_events(routers: Routers, network: Network, t: int) -> None:
     """Flits that reach a buffer in cycle t, credits that reach a router or a source."""
     slot = t & (network.events.shape[0] - 1)
@@ -82,7 +82,7 @@ def deliver_events(routers: Routers, network: Network, t: int) -> None:
     network.events[slot] = 0
 
 
-@njit_inline_part
+@njit_inline
 def _post(network: Network, t: int, what: int, node: int, channel: int, packet: int) -> None:
     """Let something happen in cycle t."""
     slot = t & (network.events.shape[0] - 1)
@@ -95,7 +95,7 @@ def _post(network: Network, t: int, what: int, node: int, channel: int, packet: 
     network.totals[PENDING] += 1
 
 
-@njit_inline_part
+@njit_inline
 def inject(
     routers: Routers, traffic: TreeTraffic, packets: Packets, network: Network, t: int, leader: int, round_size: int
 ) -> None:
@@ -131,7 +131,7 @@ def inject(
                 totals[ROUND_DONE] = 1
 
 
-@njit_inline_part
+@njit_inline
 def _take_source_channel(routers: Routers, packets: Packets, network: Network, r: int, packet: int, t: int) -> bool:
     """The first channel with credit after the last one, for the head of a packet; whether there is one (M7)."""
     v = network.source[r, SOURCE_VC]
@@ -145,7 +145,7 @@ def _take_source_channel(routers: Routers, packets: Packets, network: Network, r
     return False
 
 
-@njit_inline_part
+@njit_inline
 def route_and_ask(routers: Routers, traffic: TreeTraffic, network: Network, requests: Requests, r: int, t: int) -> bool:
     """Packets that come to the front get their ports; those that are routed ask for channels (M2, M10); whether any asks."""
     for o in range(PORTS):
@@ -170,7 +170,7 @@ def route_and_ask(routers: Routers, traffic: TreeTraffic, network: Network, requ
     return any_ask
 
 
-@njit_inline_part
+@njit_inline
 def _come_to_front(routers: Routers, traffic: TreeTraffic, network: Network, r: int, i: int, t: int) -> None:
     """The packet of the oldest flit of a channel is the one that is served from now on."""
     packet = network.flit[r, i, network.input[r, i, START]]
@@ -186,7 +186,7 @@ def _come_to_front(routers: Routers, traffic: TreeTraffic, network: Network, r: 
         network.branch[r, i, o, BRANCH_SENT] = 0
 
 
-@njit_inline_part
+@njit_inline
 def ask_for_switch(routers: Routers, network: Network, requests: Requests, r: int, any_ask: bool) -> None:
     """The channel that represents each input at each output: the first at or after the input's pointer (M6).
 
@@ -214,7 +214,7 @@ def ask_for_switch(routers: Routers, network: Network, requests: Requests, r: in
                 _ask_on_speculation(routers, network, requests, r, p, p * routers.channels + c)
 
 
-@njit_inline_part
+@njit_inline
 def _ask_with_channel(network: Network, requests: Requests, r: int, p: int, i: int) -> None:
     """Certain requests: a branch with an output channel, a credit of it and a flit that it has not sent."""
     ports = network.input[r, i, ACTIVE]
@@ -229,7 +229,7 @@ def _ask_with_channel(network: Network, requests: Requests, r: int, p: int, i: i
             requests.to_send[0] |= 1 << (o * PORTS + p)
 
 
-@njit_inline_part
+@njit_inline
 def _ask_on_speculation(routers: Routers, network: Network, requests: Requests, r: int, p: int, i: int) -> None:
     """Speculative requests: a branch that asks for a channel now, where some channel is free and has credit."""
     ports = network.input[r, i, ROUTED]
@@ -245,7 +245,7 @@ def _ask_on_speculation(routers: Routers, network: Network, requests: Requests, 
                 break
 
 
-@njit_inline_part
+@njit_inline
 def allocate_channels(routers: Routers, network: Network, requests: Requests, r: int) -> None:
     """One iteration of iSLIP between free output channels and the branches that ask (M4, M5)."""
     n_vc = PORTS * routers.channels
@@ -277,7 +277,7 @@ def allocate_channels(routers: Routers, network: Network, requests: Requests, r:
                 requests.winners[o] |= 1 << i
 
 
-@njit_inline_part
+@njit_inline
 def cross_switch(
     routers: Routers, traffic: TreeTraffic, packets: Packets, network: Network, requests: Requests, r: int, t: int
 ) -> None:
@@ -304,7 +304,7 @@ def cross_switch(
         _leave_buffer(routers, traffic, network, r, p, i, t)
 
 
-@njit_inline_part
+@njit_inline
 def _same_flit(network: Network, requests: Requests, r: int, p: int, i: int, o: int, offered: int) -> int:
     """The other outputs among those offered that the same flit of channel i goes to, as bits."""
     found = 0
@@ -318,7 +318,7 @@ def _same_flit(network: Network, requests: Requests, r: int, p: int, i: int, o: 
     return found
 
 
-@njit_inline_part
+@njit_inline
 def _send(
     routers: Routers, traffic: TreeTraffic, packets: Packets, network: Network, requests: Requests, r: int, p: int, i: int,
     o: int, t: int,
@@ -355,7 +355,7 @@ def _send(
         _post(network, t + FLIGHT, ARRIVE, neighbour(r, o, routers.width), channel, packet)
 
 
-@njit_inline_part
+@njit_inline
 def _reach_leaf(traffic: TreeTraffic, packets: Packets, network: Network, packet: int, arrival: int) -> None:
     """A tail leaves the network; with the last one of its tree the packet has arrived, and its follower waits for one less."""
     totals = network.totals
@@ -373,7 +373,7 @@ def _reach_leaf(traffic: TreeTraffic, packets: Packets, network: Network, packet
         totals[HIGHEST] = max(totals[HIGHEST], after)
 
 
-@njit_inline_part
+@njit_inline
 def _leave_buffer(routers: Routers, traffic: TreeTraffic, network: Network, r: int, p: int, i: int, t: int) -> None:
     """A flit that every branch has sent leaves its buffer, and its slot is a credit for the sender (M3, M11)."""
     least = traffic.flits[network.input[r, i, PACKET]]
@@ -400,7 +400,7 @@ def _leave_buffer(routers: Routers, traffic: TreeTraffic, network: Network, r: i
         network.input[r, i, PACKET] = NOBODY
 
 
-@njit_inline_part
+@njit_inline
 def take_channels(network: Network, requests: Requests, r: int) -> None:
     """Channels that were won take effect from the next cycle on (M4)."""
     for o in range(PORTS):

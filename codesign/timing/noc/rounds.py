@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.core.jit_parts import njit_part
 from codesign.cost.mesh import PORTS
 from codesign.mapping.nest import IntArray
 from codesign.timing.noc.state import (
@@ -95,7 +94,7 @@ def skip_rounds(
     return kept
 
 
-@njit_part
+@njit
 def _equal(a: IntArray, b: IntArray) -> bool:
     """Whether two states are the same."""
     if a.shape[0] != b.shape[0]:
@@ -106,7 +105,7 @@ def _equal(a: IntArray, b: IntArray) -> bool:
     return True
 
 
-@njit_part
+@njit
 def _oldest_left(traffic: TreeTraffic, packets: Packets, network: Network, q: int) -> int:
     """The first packet of the last rounds that has not arrived; the highest one touched if all have."""
     high = network.totals[HIGHEST]
@@ -116,7 +115,7 @@ def _oldest_left(traffic: TreeTraffic, packets: Packets, network: Network, q: in
     return high  # type: ignore[no-any-return]
 
 
-@njit_part
+@njit
 def _jump(traffic: TreeTraffic, packets: Packets, network: Network, rounds: Rounds, q: int, low: int) -> None:
     """Move everything on by as many periods as end before the whole rounds do."""
     number, totals = rounds.number, network.totals
@@ -142,7 +141,7 @@ def _jump(traffic: TreeTraffic, packets: Packets, network: Network, rounds: Roun
     number[LEADER] = -1
 
 
-@njit_part
+@njit
 def _shift_packets(packets: Packets, low: int, high: int, shift: int, cycles: int) -> None:
     """The packets under way hand what they are to those of a later round; those between have arrived."""
     for p in range(high, low - 1, -1):
@@ -153,7 +152,7 @@ def _shift_packets(packets: Packets, low: int, high: int, shift: int, cycles: in
         packets.remaining[p] = 0
 
 
-@njit_part
+@njit
 def _shift_network(network: Network, rounds: Rounds, count: int, shift: int, cycles: int) -> None:
     """Sources go on by `count` rounds, packet numbers by `shift`, times by `cycles`."""
     for r in range(rounds.of_source.shape[0]):
@@ -168,7 +167,7 @@ def _shift_network(network: Network, rounds: Rounds, count: int, shift: int, cyc
                 network.flit[r, i, b] += shift
 
 
-@njit_part
+@njit
 def _swap(event: IntArray, events: IntArray, a: int, b: int) -> None:
     """Exchange the events of two cycles."""
     for e in range(max(events[a], events[b])):
@@ -177,7 +176,7 @@ def _swap(event: IntArray, events: IntArray, a: int, b: int) -> None:
     events[a], events[b] = events[b], events[a]
 
 
-@njit_part
+@njit
 def _turn_events(event: IntArray, events: IntArray, by: int, shift: int) -> None:
     """Move the events of every cycle on by `by` places of the ring, and their packets by `shift`."""
     ring = events.shape[0]
@@ -191,7 +190,7 @@ def _turn_events(event: IntArray, events: IntArray, by: int, shift: int) -> None
                 event[slot, e, FLIT] += shift
 
 
-@njit_part
+@njit
 def _state_size(routers: Routers, network: Network, low: int) -> int:
     """Entries that a state has at most."""
     of_node = 3 + routers.channels + network.port.shape[1] * network.port.shape[2]
@@ -201,7 +200,7 @@ def _state_size(routers: Routers, network: Network, low: int) -> int:
     return routers.nodes * (of_node + PORTS * routers.channels * of_channel) + of_events + of_packets  # type: ignore[no-any-return]
 
 
-@njit_part
+@njit
 def _note_state(
     routers: Routers, traffic: TreeTraffic, packets: Packets, network: Network, rounds: Rounds, out: IntArray, q: int,
     low: int,
@@ -221,7 +220,7 @@ def _note_state(
     return k
 
 
-@njit_part
+@njit
 def _note_node(network: Network, rounds: Rounds, out: IntArray, k: int, r: int, q: int) -> int:
     """The source of a node and the pointers of its ports; returns the place behind them."""
     out[k] = network.source[r, AT] - network.first[r] - q * rounds.of_source[r]
@@ -237,7 +236,7 @@ def _note_node(network: Network, rounds: Rounds, out: IntArray, k: int, r: int, 
     return k
 
 
-@njit_part
+@njit
 def _note_channel(routers: Routers, network: Network, out: IntArray, k: int, r: int, i: int, t: int, base: int) -> int:
     """An input channel and the output channel of that number; returns the place behind them."""
     held, packet, holder = network.input[r, i, HELD], network.input[r, i, PACKET], network.output[r, i, HOLDER]
@@ -265,7 +264,7 @@ def _note_channel(routers: Routers, network: Network, out: IntArray, k: int, r: 
     return k
 
 
-@njit_part
+@njit
 def _note_events(network: Network, out: IntArray, t: int, base: int) -> int:
     """What is on the way, cycle by cycle from now, at the front; returns the place behind it."""
     k, ring = 0, network.events.shape[0]

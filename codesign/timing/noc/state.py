@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.core.jit_parts import njit_inline_part
+from codesign.core.jit import njit_inline
 from codesign.cost.mesh import LOCAL, PORTS
 from codesign.mapping.nest import IntArray
 
@@ -238,13 +238,13 @@ _PLACE = np.argsort([_SEQUENCE << bit >> 58 & 63 for bit in range(64)])
 """The bit whose number, times the sequence, has each word in front."""
 
 
-@njit_inline_part
+@njit_inline
 def lowest(mask: int) -> int:
     """Number of the lowest bit that is set; the mask is not empty."""
     return _PLACE[(((mask & -mask) * _SEQUENCE) >> 58) & 63]  # type: ignore[no-any-return]
 
 
-@njit_inline_part
+@njit_inline
 def first_from(mask: int, start: int) -> int:
     """The first set bit at or after `start`, going round; the mask is not empty."""
     after = (mask >> start) << start

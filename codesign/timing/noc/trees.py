@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.core.jit_parts import njit_part
 from codesign.cost.mesh import PORTS
 from codesign.mapping.nest import IntArray
 from codesign.timing.noc.cycle import (
@@ -124,7 +123,7 @@ def _run(
     return FINISHED
 
 
-@njit_part
+@njit
 def _run_cycle(
     routers: Routers, traffic: TreeTraffic, packets: Packets, network: Network, requests: Requests, rounds: Rounds
 ) -> None:
@@ -145,7 +144,7 @@ def _run_cycle(
             take_channels(network, requests, r)
 
 
-@njit_part
+@njit
 def _next_cycle(routers: Routers, packets: Packets, network: Network, max_cycles: int) -> bool:
     """Go to the next cycle in which something can happen; False where nothing can."""
     totals = network.totals

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.core.jit import njit, njit_inline, njit_plain
+from codesign.core.jit import njit, njit_inline
 from codesign.mappers.exact.all_keep_sets.fill_states import (
     CHAIN,
     CLOSE,
@@ -127,7 +127,7 @@ def fill_charges(
             steady[r] = -1
 
 
-@njit_plain
+@njit
 def run_program(
     table: FloatArray, program: JointProgram, grid: Grid, free: IntArray, relevant: IntArray, windows: Windows,
     charge: FloatArray, once: FloatArray, shared: FloatArray, steady: IntArray, penalty: FloatArray, scratch: FloatArray,
@@ -233,7 +233,7 @@ def _chain(
         table[s, x] = min(table[s, x], table[source, y] + charge[q, x] - saved)
 
 
-@njit_plain
+@njit
 def _sweep_row(table: FloatArray, s: int, size: int, inner: int) -> None:
     """Suffix minima of a row along one prime axis, in place."""
     block = size * inner

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.core.jit import njit
+from codesign.core.kernel_library import stable_order
 from codesign.cost.kernel import Kernel
 from codesign.mappers.exact.one_keep_set.loop_step import after_loop, edge_cost, gather, may_loop
 from codesign.mappers.exact.one_keep_set.score_nest import Plan, figure_of, score_nest, write_nest
@@ -195,12 +196,19 @@ def _begin(
 @njit
 def _sort_best_last(stack: Stack, keys: FloatArray, first: int, top: int) -> None:
     """Order new entries so that the least key is taken next; among equal keys the one made first."""
-    order = np.argsort(-keys[: top - first][::-1], kind="mergesort")
-    picked = (top - 1) - order
-    stack.entries[first:top] = stack.entries[picked]
-    stack.spent[first:top] = stack.spent[picked]
-    stack.chains[first:top] = stack.chains[picked]
-    stack.figures[first:top] = stack.figures[picked]
+    n = top - first
+    turned = np.empty(n)
+    for i in range(n):
+        turned[i] = -keys[n - 1 - i]
+    order = stable_order(turned)
+    entries, spent = stack.entries[first:top].copy(), stack.spent[first:top].copy()
+    chains, figures = stack.chains[first:top].copy(), stack.figures[first:top].copy()
+    for i in range(n):
+        picked = n - 1 - order[i]
+        stack.entries[first + i] = entries[picked]
+        stack.spent[first + i] = spent[picked]
+        stack.chains[first + i] = chains[picked]
+        stack.figures[first + i] = figures[picked]
 
 
 @njit

@@ -1,11 +1,11 @@
 """From the steps of a walk to a scored nest, compiled."""
 
-from math import gcd
 from typing import NamedTuple
 
 from codesign.core.jit import njit
+from codesign.core.kernel_library import gcd
 from codesign.cost.kernel import VALID, Kernel, score
-from codesign.mappers.exact.problem.tables import Grid
+from codesign.mappers.exact.problem.tables import INF, Grid
 from codesign.mapping.nest import BYPASSED, IntArray, Nest
 
 EITHER = -1
@@ -121,4 +121,4 @@ def score_nest(kernel: Kernel, nest: Nest, count: int, mode: int, latency_limit:
     status, energy, cycles = score(kernel, nest, count)
     if status != VALID:
         return False, 0.0
-    return True, figure_of(energy, cycles, mode) if cycles <= latency_limit else float("inf")
+    return True, figure_of(energy, cycles, mode) if cycles <= latency_limit else INF

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.core.jit import njit_plain
+from codesign.core.jit import njit
 from codesign.mapping.nest import IntArray
 
 
@@ -61,7 +61,7 @@ def _few(bound: int) -> set[int]:
     return {*range(1, min(root, bound) + 1), *(-(-bound // n) for n in range(1, min(root, bound) + 1))}
 
 
-@njit_plain
+@njit
 def at_least(count: int, factor: int, fewest: int) -> int:
     """Fewest children in all that work when `count` groups of `factor` do: all but the last group are full (rule IB9)."""
     if factor == 1:
@@ -69,7 +69,7 @@ def at_least(count: int, factor: int, fewest: int) -> int:
     return fewest if count == 1 else (count - 1) * factor + 1
 
 
-@njit_plain
+@njit
 def next_ceiling(number: int, bound: int) -> int:
     """The least number of tiles from `number` on that loops can leave of `bound` (rule IB9)."""
     if number <= 1:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from codesign.core.jit import njit, njit_plain
+from codesign.core.jit import njit
 from codesign.mappers.imperfect.joint.boundaries import Boundaries
 from codesign.mappers.imperfect.joint.counts import at_least, next_ceiling
 from codesign.mapping.nest import FloatArray, IntArray
@@ -10,7 +10,7 @@ from codesign.mapping.nest import FloatArray, IntArray
 ROUNDED = 1.0 - 1e-12
 
 
-@njit_plain
+@njit
 def words_of(
     t: int, count: IntArray, row: int, bounds: IntArray, terms: IntArray, first_term: IntArray, axes: IntArray,
     factor: IntArray, fewest: IntArray, inner: int, outer: int,
@@ -38,7 +38,7 @@ def words_of(
     return product
 
 
-@njit_plain
+@njit
 def charge(
     b: int, count: IntArray, row: int, outer: int, price: FloatArray, bounds: IntArray, related: IntArray, terms: IntArray,
     first_term: IntArray, axes: IntArray, level: IntArray, tensor: IntArray, start: IntArray, walked: IntArray,
@@ -72,7 +72,7 @@ def charge(
     return total
 
 
-@njit_plain
+@njit
 def at_macs(
     b: int, price: FloatArray, bounds: IntArray, related: IntArray, tensor: IntArray, start: IntArray, walked: IntArray,
     diagonal: IntArray, share: IntArray, factor: IntArray, shared_words: FloatArray, sharing: FloatArray,
@@ -102,7 +102,7 @@ def at_macs(
     return total
 
 
-@njit_plain
+@njit
 def _fill_sharing(
     bounds: IntArray, related: IntArray, terms: IntArray, first_term: IntArray, axes: IntArray, factor: IntArray,
     shared_words: FloatArray, sharing: FloatArray, output_words: float, unknown: IntArray,

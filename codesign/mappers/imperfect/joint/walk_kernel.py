@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from codesign.core.jit import njit, njit_plain
+from codesign.core.jit import njit
 from codesign.mappers.imperfect.joint.boundaries import Boundaries
 from codesign.mappers.imperfect.joint.cells import Cells, SmallArray
 from codesign.mappers.imperfect.joint.counts import at_least, next_ceiling
@@ -123,7 +123,7 @@ def sliding_dims(data: Boundaries) -> IntArray:
     return slides
 
 
-@njit_plain
+@njit
 def list_row(table: FloatArray, s: int, most: float, live: IntArray) -> int:
     """Cells of one state whose cost matters."""
     many = 0
@@ -171,7 +171,7 @@ def _free_loops(
     return work
 
 
-@njit_plain
+@njit
 def _closings(
     cells_place: SmallArray, cell: SmallArray, stride: IntArray, size: IntArray, following: IntArray, next_start: IntArray,
     first_next: IntArray, first_start: IntArray, table: FloatArray, source: IntArray, s: int, t: int, open_of: IntArray,
@@ -246,7 +246,7 @@ def _fill_known(
             )  # fmt: skip
 
 
-@njit_plain
+@njit
 def fill_words(
     b: int, t: int, place: SmallArray, along: IntArray, bounds: IntArray, terms: IntArray, first_term: IntArray, axes: IntArray,
     words: FloatArray,
@@ -272,7 +272,7 @@ def fill_words(
             words[c] *= least
 
 
-@njit_plain
+@njit
 def add_term(
     k: int, b: int, t: int, place: SmallArray, times: IntArray, related: IntArray, diagonal: IntArray,
     sharing: FloatArray, inner: int, words: FloatArray, price: float, off: float, known: FloatArray,

@@ -8,6 +8,7 @@ import math
 from typing import Any
 
 from codesign.core.jit import njit
+from codesign.core.kernel_library import gcd
 from codesign.scheduling.soma.model import layer_graph as nw
 from codesign.scheduling.soma.model import rules as model
 from codesign.scheduling.soma.model.layer_graph import IntArray
@@ -32,14 +33,6 @@ _IFMAP_EDGE, _WEIGHT_EDGE, _WHOLE_EDGE = nw.IFMAP_EDGE, nw.WEIGHT_EDGE, nw.WHOLE
 
 # Status codes shared by the compiled code; `notation.Status` names them. UNPRICED: a tile cost has to be asked for first.
 OK, BAD_ORDER, TOO_MANY_TILES, NO_MAPPING, OVERFLOW, BAD_TENSOR_ORDER, LOAD_BEFORE_STORE, UNPRICED = range(8)
-
-
-@njit
-def gcd(a: int, b: int) -> int:
-    """Greatest common divisor."""
-    while b:
-        a, b = b, a % b
-    return a
 
 
 @njit
