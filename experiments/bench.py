@@ -24,7 +24,8 @@ from codesign.core.jit import njit
 from codesign.core.rng import RandomState, make_state
 from codesign.cost.arrays import Reuse, encode_problem
 from codesign.cost.batch import score_batch, stack_nests
-from codesign.cost.kernel import VALID, Kernel, make_kernel, score
+from codesign.cost.kernel import score
+from codesign.cost.packed import VALID, Kernel, make_kernel
 from codesign.evaluation.network import EvaluationOptions, WorkloadResult, evaluate_workload
 from codesign.formats.load import load_inputs
 from codesign.mappers.registry import MAPPERS, create

@@ -25,7 +25,8 @@ from codesign.core.files import write_json
 from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import encode_problem
 from codesign.cost.cost import Cost, evaluate
-from codesign.cost.kernel import make_kernel, score
+from codesign.cost.kernel import score
+from codesign.cost.packed import make_kernel
 from codesign.evaluation.timed import exchanges
 from codesign.mappers.annealing import AnnealingMapper
 from codesign.mappers.random_search import RandomMapper

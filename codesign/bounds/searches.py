@@ -13,7 +13,8 @@ from codesign.bounds.dram import least_cycles, least_energy, least_product, leas
 from codesign.bounds.layer import LayerFacts
 from codesign.bounds.structure import prices_of, with_prices
 from codesign.cost.arrays import encode_problem
-from codesign.cost.kernel import Kernel, make_kernel, score
+from codesign.cost.kernel import score
+from codesign.cost.packed import Kernel, make_kernel
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import Nest, encode_nest
 

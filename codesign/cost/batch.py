@@ -7,7 +7,8 @@ import numpy as np
 
 from codesign.core.jit import njit
 from codesign.cost.arrays import Problem
-from codesign.cost.kernel import Kernel, make_kernel, score
+from codesign.cost.kernel import score
+from codesign.cost.packed import Kernel, make_kernel
 from codesign.mapping.nest import FloatArray, IntArray, Nest
 
 

@@ -8,7 +8,8 @@ from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Problem, Reuse, encode_problem
 from codesign.cost.columns import CYCLES, FILLS, INSTANCES, MESH, NETWORK, READS, TILE, UPDATES
 from codesign.cost.imperfect import compute_steps, make_imperfect, refuse_imperfect, score_imperfect
-from codesign.cost.kernel import OVER_CAPACITY, VALID, Kernel, make_kernel, score
+from codesign.cost.kernel import score
+from codesign.cost.packed import OVER_CAPACITY, VALID, Kernel, make_kernel
 from codesign.cost.sparse.bounds import FIXED_POINT, is_rescaled, is_sparse, rescale
 from codesign.cost.sparse.expectation import SparseTraffic, expect, shares_of
 from codesign.mapping.mapping import Mapping, format_nest

@@ -17,17 +17,13 @@ from codesign.cost.arrays import Reuse
 from codesign.cost.columns import (
     AXES,
     AXIS,
-    CAPACITY,
     CHILDREN,
     CYCLES,
-    FAN_X,
-    FAN_Y,
     FILL,
     FILLS,
     HOP,
     HOPS,
     HOPS_PER_COPY,
-    INSTANCES,
     NEAREST,
     NETWORK,
     ONE_PORT,
@@ -40,17 +36,23 @@ from codesign.cost.columns import (
     STEP,
     STEP_SIZE,
     STOP,
-    TILE,
     UPDATE,
     UPDATES,
     WORD_WIDTH,
     WRITE_BANDWIDTH,
 )
-from codesign.cost.kernel import OVER_CAPACITY, OVER_MESH, VALID, Kernel, score
-from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, SPATIAL_X, TEMPORAL, FloatArray, IntArray, Nest
+from codesign.cost.kernel import score
+from codesign.cost.packed import VALID, Kernel
+from codesign.cost.sharing import diagonal_sums
+from codesign.cost.walk import fill_tiles, scan_loops
+from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, TEMPORAL, FloatArray, IntArray, Nest
 from codesign.workloads.computation import Computation
 
 _WHOLE_TILES = 3
+
+BEFORE_LAST, LAST, FIRST, LAST_IS_FIRST = 0, 1, 2, 3
+"""Whole tiles before the last tile; size of the last tile; of the tiles at which the innermost temporal loop stands at its first iteration,
+those before the last tile; 1 if the last tile is one of them."""
 
 
 class ImperfectKernel(NamedTuple):
@@ -60,17 +62,19 @@ class ImperfectKernel(NamedTuple):
         base: The problem; after a call of `score_imperfect` its `counts` hold totals over all instances.
         busy: ``L x 2`` words that the busiest instance of a level reads and writes, as fractions of its words.
         covered: ``D`` product of the factors of a dimension.
+        along: ``D x 4`` tiles of every dimension at a place: see `BEFORE_LAST` and the columns after it.
     """
 
     base: Kernel
     busy: FloatArray
     covered: IntArray
+    along: IntArray
 
 
 def make_imperfect(kernel: Kernel) -> ImperfectKernel:
     """Room for imperfect nests beside a packed problem."""
     n_levels, n_dims = kernel.level.shape[0], kernel.bounds.shape[0]
-    return ImperfectKernel(kernel, np.zeros((n_levels, 2)), np.ones(n_dims, np.int64))
+    return ImperfectKernel(kernel, np.zeros((n_levels, 2)), np.ones(n_dims, np.int64), np.zeros((n_dims, 4), np.int64))
 
 
 def refuse_imperfect(computation: Computation, architecture: Architecture, reuse: Reuse) -> None:
@@ -110,84 +114,13 @@ def refuse_imperfect(computation: Computation, architecture: Architecture, reuse
 
 
 @njit
-def _scan(
-    loops: IntArray, count: int, position: IntArray, bounds: IntArray, level_int: IntArray, inner: IntArray,
-    outside: IntArray, use: IntArray, covered: IntArray,
-) -> int:  # fmt: skip
-    """Fill `inner` (tile sizes, at most the bound), `outside`, `use`; `OVER_MESH` + 4 * level where a fan-out is too small."""
-    for v in range(use.shape[0]):
-        use[v, START] = 0
-        use[v, STOP] = 0
-    latest = -1
-    for i in range(count):
-        outside[i, NEAREST] = latest
-        if loops[i, KIND] == TEMPORAL:
-            latest = i
-        else:
-            v = loops[i, LEVEL]
-            if use[v, STOP] == 0:
-                use[v, START] = i
-            use[v, STOP] = i + 1
-    outside[count, NEAREST] = latest
-    instances = 1
-    for v in range(use.shape[0]):
-        use[v, INSTANCES] = instances
-        used_x, used_y = 1, 1
-        for i in range(use[v, START], use[v, STOP]):
-            if loops[i, KIND] == SPATIAL_X:
-                used_x *= loops[i, FACTOR]
-            else:
-                used_y *= loops[i, FACTOR]
-        if used_x > level_int[v, FAN_X] or used_y > level_int[v, FAN_Y]:
-            return OVER_MESH + 4 * v
-        use[v, CHILDREN] = used_x * used_y
-        instances *= used_x * used_y
-    for d in range(bounds.shape[0]):
-        covered[d] = 1
-        inner[count, d] = 1
-    for i in range(count - 1, -1, -1):
-        d = loops[i, DIM]
-        outside[i, STEP_SIZE] = covered[d]
-        covered[d] *= loops[i, FACTOR]
-        for e in range(bounds.shape[0]):
-            inner[i, e] = min(covered[e], bounds[e])
-    return VALID
-
-
-@njit
-def _fill_tiles(
-    position: IntArray, terms: IntArray, first_term: IntArray, tensor: IntArray, element_bits: IntArray,
-    level_int: IntArray, inner: IntArray, counts: IntArray,
-) -> int:  # fmt: skip
-    """Tile of every kept tensor, a whole one (rule I2); returns `OVER_CAPACITY` + 4 * level where they do not fit."""
-    for v in range(position.shape[0]):
-        bits = 0
-        for t in range(position.shape[1]):
-            place = position[v, t]
-            if place == BYPASSED:
-                continue
-            words = 1
-            for a in range(tensor[t, AXES]):
-                length = 1
-                for k in range(first_term[t, a], first_term[t, a + 1]):
-                    length += terms[k, 1] * (inner[place, terms[k, 0]] - 1)
-                words *= length
-            counts[v, t, TILE] = words
-            bits += words * element_bits[v, t]
-        if bits > level_int[v, CAPACITY]:
-            return OVER_CAPACITY + 4 * v
-    return VALID
-
-
-@njit
 def _tiles(
     loops: IntArray, place: int, d: int, bound: int, outside: IntArray, level_int: IntArray,
     last: int, first_level: int, sharing: int,
 ) -> tuple[int, int, int, int]:  # fmt: skip
-    """Tiles along one dimension at a place of the nest, counted over the loops outside it.
+    """Tiles along one dimension, counted over the loops outside a place that are walked.
 
-    Temporal loops further in than `last` are at their first iteration. So are spatial loops of levels outside `first_level`,
-    and those from level `sharing` on whose links share equal words.
+    Spatial loops from level `sharing` on whose links share equal words are at their first iteration.
 
     Returns:
         Whole tiles before the last tile, size of the last tile; of the tiles at which the innermost temporal loop stands at its
@@ -225,29 +158,49 @@ def _tiles(
 
 
 @njit
-def _new_along(
-    loops: IntArray, place: int, t: int, a: int, moving: int, bounds: IntArray, terms: IntArray, first_term: IntArray,
-    outside: IntArray, level_int: IntArray, inner: IntArray, last: int, first_level: int,
-) -> int:  # fmt: skip
-    """Words along one axis that enter with every tile when the innermost temporal loop, over dimension `moving`, slides it (rule I5)."""
-    first, past = first_term[t, a], first_term[t, a + 1]
-    whole_n, whole_sum, coefficient = 1, 0, 0
-    size = inner[place, moving]
-    later, later_last, rest = 0, 0, 0
-    for k in range(first, past):
-        d, c = terms[k, 0], terms[k, 1]
+def _list_tiles(imperfect: ImperfectKernel, loops: IntArray, place: int, last: int, first_level: int) -> None:
+    """Fill `along` with the tiles of every dimension at a place, whatever the links share."""
+    kernel, along, n_levels = imperfect.base, imperfect.along, imperfect.base.level_int.shape[0]
+    for d in range(along.shape[0]):
         before, end, zeros, zero_last = _tiles(
-            loops, place, d, bounds[d], outside, level_int, last, first_level, level_int.shape[0]
+            loops, place, d, kernel.bounds[d], kernel.outside, kernel.level_int, last, first_level, n_levels
         )
-        number, total = before + 1, before * inner[place, d] + end
+        along[d, BEFORE_LAST] = before
+        along[d, LAST] = end
+        along[d, FIRST] = zeros
+        along[d, LAST_IS_FIRST] = zero_last
+
+
+@njit
+def _whole_along(imperfect: ImperfectKernel, t: int, a: int, place: int, moving: int) -> int:
+    """Words along one axis of the listed tiles; of dimension `moving` (-1: none) those at its loop's first iteration."""
+    kernel, along = imperfect.base, imperfect.along
+    number, total = 1, 0
+    for k in range(kernel.first_term[t, a], kernel.first_term[t, a + 1]):
+        d, c = kernel.terms[k, 0], kernel.terms[k, 1]
+        tiles = along[d, BEFORE_LAST] + 1
+        words = along[d, BEFORE_LAST] * kernel.inner[place, d] + along[d, LAST]
         if d == moving:
-            coefficient, rest = c, end
-            later, later_last = before - zeros, 1 - zero_last
-            number, total = zeros + zero_last, zeros * size + zero_last * end
-        whole_sum = whole_sum * number + c * (total - number) * whole_n
-        whole_n *= number
-    words = whole_n + whole_sum
-    travel = coefficient * outside[outside[place, NEAREST], STEP_SIZE]
+            tiles = along[d, FIRST] + along[d, LAST_IS_FIRST]
+            words = along[d, FIRST] * kernel.inner[place, d] + along[d, LAST_IS_FIRST] * along[d, LAST]
+        total = total * tiles + c * (words - tiles) * number
+        number *= tiles
+    return number + total
+
+
+@njit
+def _new_along(imperfect: ImperfectKernel, t: int, a: int, place: int, moving: int) -> int:
+    """Words along one axis that enter with every tile when the innermost temporal loop, over dimension `moving`, slides it (rule I5)."""
+    kernel, along = imperfect.base, imperfect.along
+    inner, terms = kernel.inner, kernel.terms
+    first, past = kernel.first_term[t, a], kernel.first_term[t, a + 1]
+    coefficient, size, rest = 0, inner[place, moving], along[moving, LAST]
+    later, later_last = along[moving, BEFORE_LAST] - along[moving, FIRST], 1 - along[moving, LAST_IS_FIRST]
+    for k in range(first, past):
+        if terms[k, 0] == moving:
+            coefficient = terms[k, 1]
+    words = _whole_along(imperfect, t, a, place, moving)
+    travel = coefficient * kernel.outside[kernel.outside[place, NEAREST], STEP_SIZE]
     for mask in range(1 << (past - first)):
         weight, base, skip = 1, 1, False
         for k in range(first, past):
@@ -256,11 +209,8 @@ def _new_along(
             if d == moving:
                 skip = cut == 1
                 continue
-            before, end, _, _ = _tiles(
-                loops, place, d, bounds[d], outside, level_int, last, first_level, level_int.shape[0]
-            )
-            weight *= 1 if cut == 1 else before
-            base += c * ((end if cut == 1 else inner[place, d]) - 1)
+            weight *= 1 if cut == 1 else along[d, BEFORE_LAST]
+            base += c * ((along[d, LAST] if cut == 1 else inner[place, d]) - 1)
         if skip or weight == 0:
             continue
         held = base + coefficient * (size - 1)
@@ -271,40 +221,37 @@ def _new_along(
 
 
 @njit
-def _moved(
-    loops: IntArray, place: int, t: int, keeps: bool, bounds: IntArray, terms: IntArray, first_term: IntArray,
-    motion: IntArray, tensor: IntArray, outside: IntArray, level_int: IntArray, inner: IntArray, last: int, first_level: int,
-) -> int:  # fmt: skip
-    """Product over the axes of the words that enter, summed over all tiles, before tensors wait or are shared (rules I4, I5)."""
+def _moved(imperfect: ImperfectKernel, loops: IntArray, t: int, place: int, keeps: bool) -> int:
+    """Product over the axes of the words that enter, summed over the listed tiles, before tensors wait or are shared (rules I4, I5)."""
+    kernel = imperfect.base
     product = 1
-    nearest = outside[place, NEAREST]
-    sliding = motion[t, loops[nearest, DIM], AXIS] if nearest >= 0 and keeps else -1
-    for a in range(tensor[t, AXES]):
+    nearest = kernel.outside[place, NEAREST]
+    sliding = kernel.motion[t, loops[nearest, DIM], AXIS] if nearest >= 0 and keeps else -1
+    for a in range(kernel.tensor[t, AXES]):
         if a == sliding:
-            product *= _new_along(
-                loops, place, t, a, loops[nearest, DIM], bounds, terms, first_term, outside, level_int, inner, last,
-                first_level,
-            )  # fmt: skip
-            continue
-        number, total = 1, 0
-        for k in range(first_term[t, a], first_term[t, a + 1]):
-            d, c = terms[k, 0], terms[k, 1]
-            before, end, _, _ = _tiles(
-                loops, place, d, bounds[d], outside, level_int, last, first_level, level_int.shape[0]
-            )
-            along = before + 1
-            total = total * along + c * (before * inner[place, d] + end - along) * number
-            number *= along
-        product *= number + total
+            product *= _new_along(imperfect, t, a, place, loops[nearest, DIM])
+        else:
+            product *= _whole_along(imperfect, t, a, place, -1)
     return product
 
 
 @njit
-def _visits(
-    loops: IntArray, place: int, t: int, bounds: IntArray, motion: IntArray, outside: IntArray, level_int: IntArray,
-    last: int, first_level: int, sharing: int,
-) -> int:  # fmt: skip
-    """How often each tile is asked for: iterations of the loops over dimensions that do not index the tensor."""
+def _visits(imperfect: ImperfectKernel, t: int) -> int:
+    """How often each listed tile is asked for: iterations of the loops over dimensions that do not index the tensor."""
+    motion, along = imperfect.base.motion, imperfect.along
+    product = 1
+    for d in range(along.shape[0]):
+        if motion[t, d, AXIS] < 0:
+            product *= along[d, BEFORE_LAST] + 1
+    return product
+
+
+@njit
+def _shared_visits(
+    kernel: Kernel, loops: IntArray, t: int, place: int, last: int, first_level: int, sharing: int
+) -> int:
+    """`_visits` where levels from `sharing` on read equal words once."""
+    bounds, motion, outside, level_int = kernel.bounds, kernel.motion, kernel.outside, kernel.level_int
     product = 1
     for d in range(bounds.shape[0]):
         if motion[t, d, AXIS] < 0:
@@ -314,10 +261,10 @@ def _visits(
 
 
 @njit
-def _diagonal(
-    loops: IntArray, m: int, t: int, bounds: IntArray, motion: IntArray, outside: IntArray, use: IntArray, covered: IntArray
-) -> tuple[int, int]:  # fmt: skip
+def _diagonal(kernel: Kernel, loops: IntArray, m: int, t: int) -> tuple[int, int]:
     """Children of a fan-out that differ along its diagonals, and all of them: two dimensions without a remainder on one axis (rule I7)."""
+    motion, use, bounds = kernel.motion, kernel.use, kernel.bounds
+    covered = kernel.inner[kernel.inner.shape[0] - 1]
     distinct, every = 1, 1
     for i in range(use[m, START], use[m, STOP]):
         d1, axis = loops[i, DIM], motion[t, loops[i, DIM], AXIS]
@@ -334,125 +281,150 @@ def _diagonal(
             perfect = perfect and covered[d] == bounds[d]
             if d == d1:
                 f1 *= loops[j, FACTOR]
-                step1 = motion[t, d, STEP] * outside[j, STEP_SIZE]
+                step1 = motion[t, d, STEP] * kernel.outside[j, STEP_SIZE]
             else:
                 more = more or (d2 >= 0 and d != d2)
                 d2 = d
                 f2 *= loops[j, FACTOR]
-                step2 = motion[t, d, STEP] * outside[j, STEP_SIZE]
+                step2 = motion[t, d, STEP] * kernel.outside[j, STEP_SIZE]
         if seen or d2 < 0 or more or not perfect:
             continue
-        a, b = step1, step2
-        while b:
-            a, b = b, a % b
-        distinct *= f1 * f2 - max(0, f1 - step2 // a) * max(0, f2 - step1 // a)
+        distinct *= diagonal_sums(f1, step1, f2, step2)
         every *= f1 * f2
     return distinct, every
 
 
 @njit
-def _count_tensor(
-    loops: IntArray, count: int, position: IntArray, t: int, bounds: IntArray, terms: IntArray, first_term: IntArray,
-    motion: IntArray, tensor: IntArray, pair: FloatArray, level_int: IntArray, level: FloatArray, reuse: int,
-    inner: IntArray, outside: IntArray, use: IntArray, counts: IntArray, spent: FloatArray, busy: FloatArray,
-    covered: IntArray,
-) -> float:  # fmt: skip
+def _send_down(
+    kernel: Kernel,
+    loops: IntArray,
+    t: int,
+    at: tuple[int, int],
+    ends: tuple[int, int],
+    amounts: tuple[int, int],
+    energy: float,
+) -> tuple[int, int, int, float]:
+    """Cross the fan-outs between a child and its parent outwards (rules I6, I7).
+
+    Args:
+        kernel: The packed problem.
+        loops: The nest.
+        t: The tensor.
+        at: Its place at the child and the innermost loop outside that moves it.
+        ends: Levels of the parent and the child.
+        amounts: Words that enter all children, and those of one visit.
+        energy: pJ so far.
+
+    Returns:
+        Words the parents read; children of the fan-outs that differ along diagonals, and all of them; pJ so far.
+    """
+    parent, child = ends
+    received, moved = amounts
+    distinct, every = 1, 1
+    for m in range(child - 1, parent - 1, -1):
+        sent = received
+        if kernel.use[m, CHILDREN] > 1:
+            if kernel.level_int[m, SHARES] == 1:
+                some, all_of_them = _diagonal(kernel, loops, m, t)
+                distinct, every = distinct * some, every * all_of_them
+            sent = moved * _shared_visits(kernel, loops, t, at[0], at[1], 0, m)
+            sent = sent // every * distinct
+        hop = kernel.pair[m, t, HOP]
+        if hop > 0.0:
+            network = (sent * kernel.level[m, HOPS] + received * kernel.level[m, HOPS_PER_COPY]) * hop
+            kernel.spent[m, NETWORK] += network
+            energy += network
+        received = sent
+    return received, distinct, every, energy
+
+
+@njit
+def _at_child(kernel: Kernel, nest: Nest, t: int, v: int, count: int) -> tuple[int, int]:
+    """Where a tensor stands at a level, or at the MACs, and the innermost loop outside that moves it."""
+    if v == nest.position.shape[0]:
+        return count, count
+    last = -1
+    for i in range(nest.position[v, t]):
+        if nest.loops[i, KIND] == TEMPORAL and kernel.motion[t, nest.loops[i, DIM], AXIS] >= 0:
+            last = i
+    return nest.position[v, t], last
+
+
+@njit
+def _next_out(position: IntArray, t: int, v: int) -> int:
+    """The next level outside v that keeps a tensor, -1 if none."""
+    u = v - 1
+    while u >= 0 and position[u, t] == BYPASSED:
+        u -= 1
+    return u
+
+
+@njit
+def _count_tensor(imperfect: ImperfectKernel, nest: Nest, count: int, t: int) -> float:
     """Totals of one tensor at every level, and what the busiest instances read and write; returns the energy."""
-    n_levels, n_tensors = position.shape
+    kernel, busy, loops = imperfect.base, imperfect.busy, nest.loops
+    pair, level, counts = kernel.pair, kernel.level, kernel.counts
+    n_levels, n_tensors = nest.position.shape
     is_output = t == n_tensors - 1
     energy = 0.0
-    u, v = -1, n_levels  # parent and child; the innermost child is the MACs
-    for x in range(n_levels):
-        if position[x, t] != BYPASSED:
-            u = x
+    v = n_levels  # the child; the innermost one is the MACs
+    u = _next_out(nest.position, t, v)
     share, share_one = 0, 0
     while u >= 0:
-        at_macs = v == n_levels
-        place = count if at_macs else position[v, t]
-        last = count if at_macs else -1
-        if not at_macs:
-            for i in range(place):
-                if loops[i, KIND] == TEMPORAL and motion[t, loops[i, DIM], AXIS] >= 0:
-                    last = i
-        keeps = not at_macs and reuse != _WHOLE_TILES
-        moved = _moved(
-            loops, place, t, keeps, bounds, terms, first_term, motion, tensor, outside, level_int, inner, last, 0
-        )
-        received = moved * _visits(loops, place, t, bounds, motion, outside, level_int, last, 0, n_levels)
-        if not at_macs:
+        place, last = _at_child(kernel, nest, t, v, count)
+        keeps = v < n_levels and kernel.reuse != _WHOLE_TILES
+        _list_tiles(imperfect, loops, place, last, 0)
+        moved = _moved(imperfect, loops, t, place, keeps)
+        received = moved * _visits(imperfect, t)
+        if v < n_levels:
             counts[v, t, FILLS] = received - share
             energy += counts[v, t, FILLS] * pair[v, t, FILL]
             if level[v, WRITE_BANDWIDTH] > 0.0:
-                one = _moved(
-                    loops,
-                    place,
-                    t,
-                    keeps,
-                    bounds,
-                    terms,
-                    first_term,
-                    motion,
-                    tensor,
-                    outside,
-                    level_int,
-                    inner,
-                    last,
-                    v,
-                ) * _visits(loops, place, t, bounds, motion, outside, level_int, last, v, n_levels)
+                _list_tiles(imperfect, loops, place, last, v)  # those of one instance
+                one = _moved(imperfect, loops, t, place, keeps) * _visits(imperfect, t)
                 busy[v, 1] += pair[v, t, WORD_WIDTH] * (one - share_one)
-        distinct, every = 1, 1
-        for m in range(v - 1, u - 1, -1):
-            sent = received
-            if use[m, CHILDREN] > 1:
-                if level_int[m, SHARES] == 1:
-                    some, all_of_them = _diagonal(loops, m, t, bounds, motion, outside, use, covered)
-                    distinct, every = distinct * some, every * all_of_them
-                sent = moved * _visits(loops, place, t, bounds, motion, outside, level_int, last, 0, m)
-                sent = sent // every * distinct
-            if pair[m, t, HOP] > 0.0:
-                network = (sent * level[m, HOPS] + received * level[m, HOPS_PER_COPY]) * pair[m, t, HOP]
-                spent[m, NETWORK] += network
-                energy += network
-            received = sent
+        received, distinct, every, energy = _send_down(
+            kernel, loops, t, (place, last), (u, v), (received, moved), energy
+        )
         if is_output:
-            share, share_one = _share(loops, position[u, t], u, t, bounds, motion, outside, level_int, inner)
+            share, share_one = _share(kernel, loops, t, nest.position[u, t], u)
         counts[u, t, READS] = received - share
         counts[u, t, UPDATES] = received if is_output else 0
         counts[u, t, FILLS] = 0
         energy += counts[u, t, READS] * pair[u, t, READ] + counts[u, t, UPDATES] * pair[u, t, UPDATE]
         if level[u, READ_BANDWIDTH] > 0.0 or level[u, WRITE_BANDWIDTH] > 0.0:
-            one = _moved(
-                loops, place, t, keeps, bounds, terms, first_term, motion, tensor, outside, level_int, inner, last, u
-            ) * _visits(loops, place, t, bounds, motion, outside, level_int, last, u, u)
+            if u > 0:
+                _list_tiles(imperfect, loops, place, last, u)
+                moved = _moved(imperfect, loops, t, place, keeps)
+            one = moved * _shared_visits(kernel, loops, t, place, last, u, u)
             one = one // every * distinct
             busy[u, 0] += pair[u, t, WORD_WIDTH] * (one - share_one)
             busy[u, 1] += pair[u, t, WORD_WIDTH] * (one if is_output else 0)
         v = u
-        u -= 1
-        while u >= 0 and position[u, t] == BYPASSED:
-            u -= 1
+        u = _next_out(nest.position, t, u)
     return energy
 
 
 @njit
-def _share(
-    loops: IntArray, place: int, v: int, t: int, bounds: IntArray, motion: IntArray, outside: IntArray, level_int: IntArray,
-    inner: IntArray,
-) -> tuple[int, int]:  # fmt: skip
+def _share(kernel: Kernel, loops: IntArray, t: int, place: int, v: int) -> tuple[int, int]:
     """Output words that the instances of a level ever hold: of all, and of the one with the most (rule O3)."""
-    total = _visits(loops, place, t, bounds, motion, outside, level_int, -1, 0, level_int.shape[0])
+    n_levels = kernel.level_int.shape[0]
+    total = _shared_visits(kernel, loops, t, place, -1, 0, n_levels)
     one = 1
-    for d in range(bounds.shape[0]):
-        if motion[t, d, AXIS] >= 0:
-            total *= bounds[d]
-            before, end, _, _ = _tiles(loops, place, d, bounds[d], outside, level_int, place, v, level_int.shape[0])
-            one *= before * inner[place, d] + end
+    for d in range(kernel.bounds.shape[0]):
+        if kernel.motion[t, d, AXIS] >= 0:
+            total *= kernel.bounds[d]
+            before, end, _, _ = _tiles(
+                loops, place, d, kernel.bounds[d], kernel.outside, kernel.level_int, place, v, n_levels
+            )
+            one *= before * kernel.inner[place, d] + end
     return total, one
 
 
 @njit
-def _slowest(compute_cycles: int, level_int: IntArray, level: FloatArray, spent: FloatArray, busy: FloatArray) -> float:
+def _slowest(imperfect: ImperfectKernel, compute_cycles: int) -> float:
     """The slowest of computing and every level's ports at the busiest instance (rules I8, L2 to L4)."""
+    level, spent, busy = imperfect.base.level, imperfect.base.spent, imperfect.busy
     worst = float(compute_cycles)
     for v in range(level.shape[0]):
         spent[v, CYCLES] = 0.0
@@ -461,7 +433,7 @@ def _slowest(compute_cycles: int, level_int: IntArray, level: FloatArray, spent:
             reading = busy[v, 0] / level[v, READ_BANDWIDTH]
         if level[v, WRITE_BANDWIDTH] > 0.0:
             writing = busy[v, 1] / level[v, WRITE_BANDWIDTH]
-        cycles = reading + writing if level_int[v, ONE_PORT] == 1 else max(reading, writing)
+        cycles = reading + writing if imperfect.base.level_int[v, ONE_PORT] == 1 else max(reading, writing)
         spent[v, CYCLES] = np.ceil(cycles * ROUNDED)
         worst = max(worst, spent[v, CYCLES])
     return worst
@@ -480,32 +452,20 @@ def score_imperfect(imperfect: ImperfectKernel, nest: Nest, count: int) -> tuple
     Returns:
         (status, energy_pj, latency_cycles), as `codesign.cost.kernel.score`.
     """
-    kernel, busy, covered = imperfect.base, imperfect.busy, imperfect.covered
-    loops, position = nest.loops, nest.position
-    bounds, terms, first_term, motion = kernel.bounds, kernel.terms, kernel.first_term, kernel.motion
-    tensor, level_int, level, pair = kernel.tensor, kernel.level_int, kernel.level, kernel.pair
-    inner, outside, use, counts, spent = kernel.inner, kernel.outside, kernel.use, kernel.counts, kernel.spent
-    status = _scan(loops, count, position, bounds, level_int, inner, outside, use, covered)
+    kernel, n_levels = imperfect.base, nest.position.shape[0]
+    status = scan_loops(kernel, nest, count)
     if status == VALID:
-        status = _fill_tiles(position, terms, first_term, tensor, kernel.element_bits, level_int, inner, counts)
+        status = fill_tiles(kernel, nest.position)
     if status != VALID:
         return status, np.inf, np.inf
-    n_levels = position.shape[0]
     for v in range(n_levels):
-        spent[v, NETWORK] = 0.0
-        busy[v, 0] = 0.0
-        busy[v, 1] = 0.0
-    compute_cycles = 1
-    for d in range(bounds.shape[0]):
-        before, _, _, _ = _tiles(loops, count, d, bounds[d], outside, level_int, count, n_levels, n_levels)
-        compute_cycles *= before + 1
+        kernel.spent[v, NETWORK] = 0.0
+        imperfect.busy[v, 0] = 0.0
+        imperfect.busy[v, 1] = 0.0
     energy = kernel.macs * kernel.mac_energy
-    for t in range(position.shape[1]):
-        energy += _count_tensor(
-            loops, count, position, t, bounds, terms, first_term, motion, tensor, pair, level_int, level, kernel.reuse,
-            inner, outside, use, counts, spent, busy, covered,
-        )  # fmt: skip
-    cycles = _slowest(compute_cycles, level_int, level, spent, busy)
+    for t in range(nest.position.shape[1]):
+        energy += _count_tensor(imperfect, nest, count, t)
+    cycles = _slowest(imperfect, compute_steps(imperfect, nest, count))
     return VALID, energy, cycles
 
 
@@ -533,8 +493,7 @@ def score_any(imperfect: ImperfectKernel, nest: Nest, count: int) -> tuple[int, 
 @njit
 def compute_steps(imperfect: ImperfectKernel, nest: Nest, count: int) -> int:
     """Steps in which some MAC works (rule I3), of the nest scored last."""
-    kernel = imperfect.base
-    n_levels = nest.position.shape[0]
+    kernel, n_levels = imperfect.base, nest.position.shape[0]
     steps = 1
     for d in range(kernel.bounds.shape[0]):
         before, _, _, _ = _tiles(

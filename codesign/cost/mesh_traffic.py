@@ -18,8 +18,9 @@ from codesign.cost.columns import (
     TILE,
 )
 from codesign.cost.mesh import DOWN, NODES, PARENTS, UP, WIDTH, add_loads, busiest, clear, list_children, transfer_flits
+from codesign.cost.packed import Kernel
 from codesign.cost.sharing import distinct_children
-from codesign.mapping.nest import BYPASSED, DIM, FloatArray, IntArray
+from codesign.mapping.nest import BYPASSED, DIM, IntArray, Nest
 
 
 @njit
@@ -37,76 +38,90 @@ def crossing(position: IntArray, m: int, t: int) -> tuple[int, int]:
 
 
 @njit
-def mesh_traffic(
-    m: int, loops: IntArray, position: IntArray, compute_cycles: int, bounds: IntArray, terms: IntArray,
-    first_term: IntArray, motion: IntArray, coef: IntArray, tensor: IntArray, pair: FloatArray, level_int: IntArray,
-    outside: IntArray, use: IntArray, counts: IntArray, spent: FloatArray, offsets: IntArray, mesh: IntArray,
-    bits: IntArray, unit: IntArray, load: FloatArray, mark: IntArray, child: IntArray, role: IntArray, turns: IntArray,
-    extent: IntArray, reuse: int,
-) -> float:  # fmt: skip
+def _parts(kernel: Kernel, nest: Nest, t: int, inner: int, compute_cycles: int) -> tuple[float, float]:
+    """Words of tensor t that go down to, and up from, one instance of level `inner` over the run."""
+    is_output = t == nest.position.shape[1] - 1
+    down, up = 1.0 * compute_cycles, 0.0
+    if inner < nest.position.shape[0]:
+        down = 1.0 * kernel.counts[inner, t, FILLS]
+        if is_output:
+            up = down + kernel.use[inner, SHARE]
+    elif is_output:
+        down, up = 0.0, 1.0 * compute_cycles
+    return down, up
+
+
+@njit
+def _add_tensor(
+    kernel: Kernel, nest: Nest, m: int, t: int, compute_cycles: int, together: int, token: int
+) -> tuple[int, float]:
+    """Add the flits of one tensor to the links of the mesh below level m; the next token, and the energy."""
+    loops, use, mesh = nest.loops, kernel.use, kernel.mesh
+    inner = crossing(nest.position, m, t)[1]
+    is_output = t == nest.position.shape[1] - 1
+    down, up = _parts(kernel, nest, t, inner, compute_cycles)
+    tile = 0.0
+    if inner < nest.position.shape[0] and together == 0 and _moves_whole(kernel, nest, t, inner):
+        tile = 1.0 * kernel.counts[inner, t, TILE]
+    for between in range(m + 1, inner):
+        distinct = distinct_children(kernel, loops, between, t)
+        down *= distinct
+        up *= distinct
+        tile *= distinct
+    total = list_children(
+        loops, use[m, START], use[m, STOP], t, mesh.level[m, WIDTH], kernel.coef, mesh.unit, kernel.outside, mesh.child
+    )
+    flits_down = transfer_flits(mesh.level[m], down, tile, mesh.bits[m, t])
+    flits_up = transfer_flits(mesh.level[m], up, tile, mesh.bits[m, t])
+    token, links_down, links_up = add_loads(
+        mesh.level[m], mesh.child, total, flits_down, flits_up, not is_output, mesh.load, mesh.mark, mesh.role, token
+    )
+    # pJ of a hop stand for an element; every parent moves its part of it
+    shares = (links_down * down + links_up * up) / mesh.level[m, PARENTS]
+    return token, shares * kernel.pair[m, t, HOP] * use[m, INSTANCES]
+
+
+@njit
+def mesh_traffic(kernel: Kernel, nest: Nest, m: int, compute_cycles: int) -> float:
     """Count the flits of the mesh below level m, set `spent`'s cycles of it, and return its energy (rules N5-N9)."""
-    n_tensors = position.shape[1]
+    load, mark, nodes = kernel.mesh.load, kernel.mesh.mark, kernel.mesh.level[m, NODES]
     token, energy = 0, 0.0
     most_down, most_up = 0.0, 0.0
     for together in range(2):  # first tensors that take turns, then those that stream side by side
         clear(load, mark)
-        for t in range(n_tensors):
-            outer, inner = crossing(position, m, t)
-            if outer < 0 or turns[inner] == together:
+        for t in range(nest.position.shape[1]):
+            outer, inner = crossing(nest.position, m, t)
+            if outer < 0 or kernel.mesh.turns[inner] == together:
                 continue
-            is_output = t == n_tensors - 1
-            down, up, tile = 1.0 * compute_cycles, 0.0, 0.0
-            if inner < position.shape[0]:
-                down = 1.0 * counts[inner, t, FILLS]
-                if is_output:
-                    up = down + use[inner, SHARE]
-                if together == 0 and _moves_whole(loops, position, t, inner, coef, tensor, outside, extent, reuse):
-                    tile = 1.0 * counts[inner, t, TILE]
-            elif is_output:
-                down, up = 0.0, 1.0 * compute_cycles
-            for between in range(m + 1, inner):
-                distinct = distinct_children(
-                    loops, between, t, bounds, terms, first_term, motion, coef, tensor, level_int, outside, use, offsets
-                )
-                down *= distinct
-                up *= distinct
-                tile *= distinct
-            total = list_children(loops, use[m, START], use[m, STOP], t, mesh[m, WIDTH], coef, unit, outside, child)
-            flits_down = transfer_flits(mesh[m], down, tile, bits[m, t])
-            flits_up = transfer_flits(mesh[m], up, tile, bits[m, t])
-            token, links_down, links_up = add_loads(
-                mesh[m], child, total, flits_down, flits_up, not is_output, load, mark, role, token
-            )
-            # pJ of a hop stand for an element; every parent moves its part of it
-            energy += (links_down * down + links_up * up) / mesh[m, PARENTS] * pair[m, t, HOP] * use[m, INSTANCES]
+            token, spent = _add_tensor(kernel, nest, m, t, compute_cycles, together, token)
+            energy += spent
             if together == 0:
-                most_down += busiest(load[DOWN], mesh[m, NODES])
-                most_up += busiest(load[UP], mesh[m, NODES])
+                most_down += busiest(load[DOWN], nodes)
+                most_up += busiest(load[UP], nodes)
                 clear(load, mark)
         if together == 1:
-            most_down += busiest(load[DOWN], mesh[m, NODES])
-            most_up += busiest(load[UP], mesh[m, NODES])
-    spent[m, MESH] = np.ceil(max(most_down, most_up) * ROUNDED)
+            most_down += busiest(load[DOWN], nodes)
+            most_up += busiest(load[UP], nodes)
+    kernel.spent[m, MESH] = np.ceil(max(most_down, most_up) * ROUNDED)
     return energy
 
 
 @njit
-def _moves_whole(
-    loops: IntArray, position: IntArray, t: int, v: int, coef: IntArray, tensor: IntArray, outside: IntArray,
-    extent: IntArray, reuse: int,
-) -> bool:  # fmt: skip
+def _moves_whole(kernel: Kernel, nest: Nest, t: int, v: int) -> bool:
     """Whether every transfer to level v brings a whole tile (R1-R3).
 
     It does where the innermost loop outside the tile moves it beyond itself, or not at all: then every other step is another
     translation.
     """
-    if reuse == 2:
+    if kernel.reuse == 2:
         return False
-    i = outside[position[v, t], NEAREST]
+    outside, extent = kernel.outside, kernel.extent
+    i = outside[nest.position[v, t], NEAREST]
     if i < 0:
         return True
     overlap, full = 1, 1
-    for a in range(tensor[t, AXES]):
-        overlap *= max(0, extent[v, t, a] - abs(coef[t, a, loops[i, DIM]] * outside[i, STEP_SIZE]))
+    for a in range(kernel.tensor[t, AXES]):
+        travel = kernel.coef[t, a, nest.loops[i, DIM]] * outside[i, STEP_SIZE]
+        overlap *= max(0, extent[v, t, a] - abs(travel))
         full *= extent[v, t, a]
     return overlap in (0, full)

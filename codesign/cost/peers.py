@@ -8,8 +8,9 @@ import numpy as np
 
 from codesign.core.jit import njit
 from codesign.core.kernel_library import sort_in_place
-from codesign.cost.columns import BEFORE, NEAREST, STEP_SIZE
-from codesign.mapping.nest import DIM, FACTOR, SPATIAL_X, IntArray
+from codesign.cost.columns import AXES, BEFORE, NEAREST, START, STEP_SIZE, STOP, TILE
+from codesign.cost.packed import Kernel
+from codesign.mapping.nest import DIM, FACTOR, SPATIAL_X, IntArray, Nest
 
 
 @njit
@@ -121,43 +122,11 @@ def _judge_group(
 
 
 @njit
-def peer_words(
-    loops: IntArray,
-    start: int,
-    stop: int,
-    t: int,
-    last: int,
-    axes: int,
-    coef: IntArray,
-    reuse: int,
-    outside: IntArray,
-    extent: IntArray,
-    level: int,
-    full: int,
-) -> tuple[int, int]:
-    """Words that the children of one parent ask of it and give each other over the whole run.
-
-    Args:
-        loops: The nest.
-        start: First spatial loop of the parent's fan-out.
-        stop: Past its last.
-        t: The tensor.
-        last: Innermost temporal loop outside the children's storage, -1 if none.
-        axes: Of the tensor.
-        coef: ``T x A x D``.
-        reuse: Value of `Reuse`.
-        outside: As in `Kernel`.
-        extent: ``L x T x A`` tile extents.
-        level: Of the children.
-        full: Words of a child's tile.
-    """
-    along_x = _axis_offsets(loops, start, stop, t, SPATIAL_X, coef, outside)
-    along_y = _axis_offsets(loops, start, stop, t, SPATIAL_X + 1, coef, outside)
-    n_x, n_y = along_x.shape[0], along_y.shape[0]
-    children = n_x * n_y
-    group = np.full(children, -1, np.int64)
-    groups = 0
-    for c in range(children):
+def _group_children(along_x: IntArray, along_y: IntArray, axes: int, group: IntArray) -> int:
+    """Give children with equal tiles one number in `group`; returns how many numbers there are."""
+    n_x, groups = along_x.shape[0], 0
+    for c in range(group.shape[0]):
+        group[c] = -1
         for b in range(c):
             same = True
             for a in range(axes):
@@ -169,7 +138,23 @@ def peer_words(
         if group[c] < 0:
             group[c] = groups
             groups += 1
-    asked, given = full * groups, 0
+    return groups
+
+
+@njit
+def peer_words(kernel: Kernel, nest: Nest, m: int, t: int) -> tuple[int, int]:
+    """Words of a tensor that the children of one instance of level m ask of it and give each other over the whole run."""
+    loops, coef, reuse, outside = nest.loops, kernel.coef, kernel.reuse, kernel.outside
+    axes, level = kernel.tensor[t, AXES], m + 1
+    start, stop = kernel.use[m, START], kernel.use[m, STOP]
+    last = outside[nest.position[level, t], NEAREST]
+    along_x = _axis_offsets(loops, start, stop, t, SPATIAL_X, coef, outside)
+    along_y = _axis_offsets(loops, start, stop, t, SPATIAL_X + 1, coef, outside)
+    n_x, n_y = along_x.shape[0], along_y.shape[0]
+    children = n_x * n_y
+    group = np.empty(children, np.int64)
+    groups = _group_children(along_x, along_y, axes, group)
+    asked, given = kernel.counts[level, t, TILE] * groups, 0
     shifts = np.zeros((children, 4, coef.shape[1]), np.int64)
     counts = np.zeros(children, np.int64)
     translation = np.zeros(coef.shape[1], np.int64)
@@ -192,7 +177,7 @@ def peer_words(
                 same = same and translation[a] == first
                 travelled[a] += v if reuse == 0 else v * (factor - 1)
             one_asked, one_given = _judge_group(
-                shifts, counts, members, translation, extent[level, t], axes, same or reuse == 2
+                shifts, counts, members, translation, kernel.extent[level, t], axes, same or reuse == 2
             )
             steps = (factor - 1) * outside[i, BEFORE]
             asked += steps * one_asked

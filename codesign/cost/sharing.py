@@ -3,27 +3,18 @@
 from codesign.core.jit import njit
 from codesign.core.kernel_library import gcd, sort_unique
 from codesign.cost.columns import AXIS, CHILDREN, ENTANGLED, SHARES, START, STEP, STEP_SIZE, STOP
+from codesign.cost.packed import Kernel
 from codesign.mapping.nest import DIM, FACTOR, IntArray
 
 
 @njit
-def _enumerate_distinct(
-    loops: IntArray,
-    start: int,
-    stop: int,
-    t: int,
-    bounds: IntArray,
-    terms: IntArray,
-    first_term: IntArray,
-    motion: IntArray,
-    coef: IntArray,
-    outside: IntArray,
-    offsets: IntArray,
-) -> int:
+def _enumerate_distinct(kernel: Kernel, loops: IntArray, m: int, t: int) -> int:
     """Different offset vectors among a level's children by listing them (rule S2)."""
+    bounds, terms, first_term, motion = kernel.bounds, kernel.terms, kernel.first_term, kernel.motion
+    coef, outside, offsets = kernel.coef, kernel.outside, kernel.offsets
     count = 1
     offsets[0] = 0
-    for i in range(start, stop):
+    for i in range(kernel.use[m, START], kernel.use[m, STOP]):
         d = loops[i, DIM]
         if motion[t, d, AXIS] < 0:
             continue
@@ -45,25 +36,26 @@ def _enumerate_distinct(
 
 
 @njit
-def _sums(f1: int, s1: int, f2: int, s2: int) -> int:
+def diagonal_sums(f1: int, s1: int, f2: int, s2: int) -> int:
     """Different sums of one of f1 multiples of s1 and one of f2 multiples of s2: the row-stationary diagonal (rule S3)."""
     g = gcd(s1, s2)
     return f1 * f2 - max(0, f1 - s2 // g) * max(0, f2 - s1 // g)
 
 
 @njit
-def _distinct_along(loops: IntArray, i: int, start: int, stop: int, t: int, motion: IntArray, outside: IntArray) -> int:
+def _distinct_along(kernel: Kernel, loops: IntArray, m: int, t: int, i: int) -> int:
     """Different offsets along the axis that loop i moves, 1 when an earlier loop stands for it, 0 when not in closed form.
 
     Loops over one dimension act as one: the outer steps by as much as the inner covers.
     """
+    motion, outside = kernel.motion, kernel.outside
     d1, d2 = loops[i, DIM], -1
     axis = motion[t, d1, AXIS]
-    for j in range(start, i):
+    for j in range(kernel.use[m, START], i):
         if motion[t, loops[j, DIM], AXIS] == axis:
             return 1
     f1, step1, f2, step2 = loops[i, FACTOR], outside[i, STEP_SIZE], 1, 1
-    for j in range(i + 1, stop):
+    for j in range(i + 1, kernel.use[m, STOP]):
         d = loops[j, DIM]
         if d == d1:
             f1 *= loops[j, FACTOR]
@@ -76,34 +68,20 @@ def _distinct_along(loops: IntArray, i: int, start: int, stop: int, t: int, moti
             step2 = outside[j, STEP_SIZE]
     if d2 < 0:
         return f1  # type: ignore[no-any-return]
-    return _sums(f1, motion[t, d1, STEP] * step1, f2, motion[t, d2, STEP] * step2)
+    return diagonal_sums(f1, motion[t, d1, STEP] * step1, f2, motion[t, d2, STEP] * step2)
 
 
 @njit
-def distinct_children(
-    loops: IntArray,
-    m: int,
-    t: int,
-    bounds: IntArray,
-    terms: IntArray,
-    first_term: IntArray,
-    motion: IntArray,
-    coef: IntArray,
-    tensor: IntArray,
-    level_int: IntArray,
-    outside: IntArray,
-    use: IntArray,
-    offsets: IntArray,
-) -> int:
+def distinct_children(kernel: Kernel, loops: IntArray, m: int, t: int) -> int:
     """Children in use of one instance of level m whose tiles of a tensor differ (rules S1-S4)."""
+    use = kernel.use
     distinct = use[m, CHILDREN]
-    if distinct == 1 or level_int[m, SHARES] == 0:
+    if distinct == 1 or kernel.level_int[m, SHARES] == 0:
         return distinct  # type: ignore[no-any-return]
-    start, stop = use[m, START], use[m, STOP]
-    distinct = 0 if tensor[t, ENTANGLED] == 1 else 1
-    for i in range(start, stop):
-        if motion[t, loops[i, DIM], AXIS] >= 0:
-            distinct *= _distinct_along(loops, i, start, stop, t, motion, outside)
+    distinct = 0 if kernel.tensor[t, ENTANGLED] == 1 else 1
+    for i in range(use[m, START], use[m, STOP]):
+        if kernel.motion[t, loops[i, DIM], AXIS] >= 0:
+            distinct *= _distinct_along(kernel, loops, m, t, i)
     if distinct == 0:
-        return _enumerate_distinct(loops, start, stop, t, bounds, terms, first_term, motion, coef, outside, offsets)
+        return _enumerate_distinct(kernel, loops, m, t)
     return distinct

@@ -1,22 +1,13 @@
 """Words that enter a buffer while the loops outside it run (rules R1-R4 of docs/reference/cost-model.md), without walking them."""
 
 from codesign.core.jit import njit
-from codesign.cost.columns import AXIS, BEFORE, NEAREST, STEP, STEP_SIZE
-from codesign.mapping.nest import DIM, FACTOR, IntArray
+from codesign.cost.columns import AXES, AXIS, BEFORE, NEAREST, STEP, STEP_SIZE, TILE
+from codesign.cost.packed import Kernel
+from codesign.mapping.nest import DIM, FACTOR, Nest
 
 
 @njit
-def words_in(
-    loops: IntArray,
-    v: int,
-    t: int,
-    last: int,
-    motion: IntArray,
-    reuse: int,
-    outside: IntArray,
-    extent: IntArray,
-    full: int,
-) -> int:
+def words_in(kernel: Kernel, nest: Nest, v: int, t: int) -> int:
     """Words that enter one instance over the whole run (rules R1-R3).
 
     The temporal loops outside the storage node are taken from inner (`last`) to outer. Loop i makes
@@ -27,6 +18,9 @@ def words_in(
     Here every dimension moves one axis. The inner loops' shift is >= 0 on every axis, so a later loop can
     repeat the innermost translation only while the shift lies on that loop's own axis.
     """
+    loops, motion, reuse, outside = nest.loops, kernel.motion, kernel.reuse, kernel.outside
+    extent, full = kernel.extent, kernel.counts[v, t, TILE]
+    last = outside[nest.position[v, t], NEAREST]
     d = loops[last, DIM]
     factor = loops[last, FACTOR]
     axis = motion[t, d, AXIS]
@@ -55,20 +49,12 @@ def words_in(
 
 
 @njit
-def words_in_general(
-    loops: IntArray,
-    v: int,
-    t: int,
-    last: int,
-    axes: int,
-    coef: IntArray,
-    reuse: int,
-    outside: IntArray,
-    extent: IntArray,
-    full: int,
-    shift: IntArray,
-) -> int:
+def words_in_general(kernel: Kernel, nest: Nest, v: int, t: int) -> int:
     """`words_in` for tensors with a dimension on two axes, and for reuse of whatever is resident (rule R4)."""
+    loops, coef, reuse, outside = nest.loops, kernel.coef, kernel.reuse, kernel.outside
+    extent, shift, axes = kernel.extent, kernel.shift, kernel.tensor[t, AXES]
+    last = outside[nest.position[v, t], NEAREST]
+    full = kernel.counts[v, t, TILE]
     total = full
     delta = 0
     for a in range(axes):
@@ -94,4 +80,4 @@ def words_in_general(
             moved = full if travels else 0
         total += (factor - 1) * outside[i, BEFORE] * moved
         i = outside[i, NEAREST]
-    return total
+    return total  # type: ignore[no-any-return]

@@ -8,7 +8,8 @@ from codesign.core.jit import njit
 from codesign.core.rng import RandomState
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
-from codesign.cost.kernel import VALID, Kernel, make_kernel, score
+from codesign.cost.kernel import score
+from codesign.cost.packed import VALID, Kernel, make_kernel
 from codesign.cost.sparse.bounds import scored_problem
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem

@@ -1,6 +1,7 @@
 """Whether a problem can be given up before it is searched."""
 
-from codesign.cost.kernel import OVER_CAPACITY, score
+from codesign.cost.kernel import score
+from codesign.cost.packed import OVER_CAPACITY
 from codesign.mappers.driver import Encoded
 from codesign.mapping.space import build_nest, factor_table, outermost_state
 

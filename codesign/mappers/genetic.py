@@ -19,7 +19,8 @@ from codesign.core.goals import Budget, Objective
 from codesign.core.jit import njit
 from codesign.core.plugins import need
 from codesign.cost.arrays import Reuse
-from codesign.cost.kernel import VALID, Kernel, score
+from codesign.cost.kernel import score
+from codesign.cost.packed import VALID, Kernel
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded, value_of
 from codesign.mappers.feasibility import smallest_tiles_exceed
 from codesign.mappers.protocol import MapResult

@@ -10,7 +10,8 @@ from codesign.core.goals import Budget, Objective
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState, make_state
 from codesign.cost.arrays import Reuse
-from codesign.cost.kernel import VALID, Kernel, score
+from codesign.cost.kernel import score
+from codesign.cost.packed import VALID, Kernel
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded, value_of
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem

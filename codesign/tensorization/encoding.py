@@ -11,7 +11,7 @@ import numpy as np
 
 from codesign.core.errors import UserError
 from codesign.cost.arrays import Reuse, encode_problem
-from codesign.cost.kernel import Kernel, make_kernel
+from codesign.cost.packed import Kernel, make_kernel
 from codesign.mapping.nest import SPATIAL_X, SPATIAL_Y, FloatArray, IntArray
 from codesign.tensorization.choice import TensorizeChoice, choices
 from codesign.tensorization.diagnosis import no_match_error

@@ -7,7 +7,8 @@ import numpy as np
 
 from codesign.core.jit import njit
 from codesign.cost.columns import AXES, CAPACITY, CYCLES, READS, TILE, UPDATES, WORDS
-from codesign.cost.kernel import VALID, Kernel, score
+from codesign.cost.kernel import score
+from codesign.cost.packed import VALID, Kernel
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, TEMPORAL, FloatArray, IntArray, Nest
 from codesign.tensorization.encoding import (
     ARRAY_OVERHEAD,

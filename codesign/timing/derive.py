@@ -24,7 +24,7 @@ from codesign.cost.columns import (
     WORD_WIDTH,
     WRITE_BANDWIDTH,
 )
-from codesign.cost.kernel import Kernel
+from codesign.cost.packed import Kernel
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, TEMPORAL, FloatArray, IntArray, Nest
 from codesign.timing.event_plan import COMPUTE, LOAD, NOTHING, STORE, Plan
 

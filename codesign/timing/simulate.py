@@ -11,7 +11,8 @@ from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Reuse, encode_problem
 from codesign.cost.columns import MESH
 from codesign.cost.cost import Infeasible, evaluate
-from codesign.cost.kernel import VALID, Kernel, make_kernel, score
+from codesign.cost.kernel import score
+from codesign.cost.packed import VALID, Kernel, make_kernel
 from codesign.cost.sparse.bounds import refuse_sparsity
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import FloatArray, IntArray, encode_nest

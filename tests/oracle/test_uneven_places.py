@@ -10,7 +10,8 @@ from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, L
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse, encode_problem
 from codesign.cost.columns import FILLS
-from codesign.cost.kernel import make_kernel, score
+from codesign.cost.kernel import score
+from codesign.cost.packed import make_kernel
 from codesign.mappers.exact import ExactMapper
 from codesign.mappers.exact.problem.instance import make_instance
 from codesign.mapping.constraints import MappingProblem

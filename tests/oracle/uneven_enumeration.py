@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from codesign.core.jit import njit
 from codesign.cost.arrays import Reuse, encode_problem
-from codesign.cost.kernel import Kernel, make_kernel, score
+from codesign.cost.kernel import score
+from codesign.cost.packed import Kernel, make_kernel
 from codesign.mapping.constraints import Keep, LevelConstraints, MappingProblem
 from codesign.mapping.nest import BYPASSED, IntArray, Nest
 

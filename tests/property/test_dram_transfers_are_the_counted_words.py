@@ -10,7 +10,8 @@ from codesign.arch.architecture import Architecture, LevelKind
 from codesign.arch.memory_device import DramUse
 from codesign.cost.arrays import Reuse, encode_problem
 from codesign.cost.columns import READS, UPDATES
-from codesign.cost.kernel import make_kernel, score
+from codesign.cost.kernel import score
+from codesign.cost.packed import make_kernel
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import BYPASSED, encode_nest
 from codesign.timing.derive import EVENTS, RETAIN, derive

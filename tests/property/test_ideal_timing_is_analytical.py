@@ -12,7 +12,8 @@ from codesign.arch.architecture import Architecture, Ports
 from codesign.cost.arrays import Reuse, encode_problem
 from codesign.cost.columns import FILLS, SHARE
 from codesign.cost.cost import Cost, evaluate
-from codesign.cost.kernel import make_kernel, score
+from codesign.cost.kernel import score
+from codesign.cost.packed import make_kernel
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import BYPASSED, FACTOR, encode_nest
 from codesign.timing.derive import derive, moved_words

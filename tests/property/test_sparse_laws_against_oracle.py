@@ -11,7 +11,8 @@ from codesign.arch.sparsity import LevelSparsity, Rank, RankFormat, TensorFormat
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.cost import Cost, evaluate
 from codesign.cost.interpreter import reference_result
-from codesign.cost.kernel import VALID, make_kernel, score
+from codesign.cost.kernel import score
+from codesign.cost.packed import VALID, make_kernel
 from codesign.cost.sparse.bounds import least_value, scored_problem
 from codesign.cost.sparse.expectation import expect
 from codesign.cost.sparse.zero_walk import walk_zeros

@@ -11,7 +11,8 @@ from codesign.arch.architecture import Architecture
 from codesign.arch.sparsity import TensorFormat, ZeroKind
 from codesign.cost.arrays import Reuse, encode_problem
 from codesign.cost.columns import FILLS, READS, UPDATES
-from codesign.cost.kernel import make_kernel, score
+from codesign.cost.kernel import score
+from codesign.cost.packed import make_kernel
 from codesign.cost.sparse.bounds import Shares, value_bits
 from codesign.cost.sparse.intersection import (
     Positions,

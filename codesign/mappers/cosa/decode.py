@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.cost.kernel import VALID, Kernel, score
+from codesign.cost.kernel import score
+from codesign.cost.packed import VALID, Kernel
 from codesign.mappers.cosa.integer_program import Program
 from codesign.mappers.driver import value_of
 from codesign.mappers.resident_orders import Chain, chain_order, chain_phase

@@ -7,7 +7,7 @@ kernel need not stay where the program left it (docs/explanation/cosa.md).
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.cost.kernel import Kernel
+from codesign.cost.packed import Kernel
 from codesign.mappers.cosa.decode import choose_orders, state_value
 from codesign.mapping.nest import IntArray, Nest
 from codesign.mapping.space import MapSpace, MapState, copy_state

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from codesign.cost.columns import TILE
-from codesign.cost.kernel import VALID, score
+from codesign.cost.kernel import score
+from codesign.cost.packed import VALID
 from codesign.mappers.cosa.decode import decode
 from codesign.mappers.cosa.integer_program import Form, Program, Settings, make_program
 from codesign.mappers.cosa.solvers import EFFORT, Solution, Solver, solve, with_cuts

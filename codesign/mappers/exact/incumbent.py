@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from codesign.core.goals import Objective
-from codesign.cost.kernel import VALID, Kernel, score
+from codesign.cost.kernel import score
+from codesign.cost.packed import VALID, Kernel
 from codesign.mapping.nest import FloatArray, Nest
 
 TOLERANCE = 1e-11

@@ -11,7 +11,7 @@ from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.cost.imperfect import refuse_imperfect
-from codesign.cost.kernel import make_kernel
+from codesign.cost.packed import make_kernel
 from codesign.cost.sparse.bounds import is_rescaled, least_value
 from codesign.mappers.annealing import AnnealingMapper
 from codesign.mappers.driver import Encoded

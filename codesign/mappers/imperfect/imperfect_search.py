@@ -12,7 +12,7 @@ from codesign.core.rng import RandomState, make_state, uniform
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible, evaluate
 from codesign.cost.imperfect import ImperfectKernel, score_any
-from codesign.cost.kernel import VALID
+from codesign.cost.packed import VALID
 from codesign.mappers.driver import OBJECTIVE_CODE, value_of
 from codesign.mappers.imperfect.imperfect_space import (
     ImperfectSpace,

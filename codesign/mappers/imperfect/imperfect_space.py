@@ -15,7 +15,7 @@ from codesign.core.jit import njit
 from codesign.core.rng import RandomState, below, uniform
 from codesign.cost.arrays import Reuse, encode_problem
 from codesign.cost.imperfect import ImperfectKernel, make_imperfect, refuse_imperfect
-from codesign.cost.kernel import make_kernel
+from codesign.cost.packed import make_kernel
 from codesign.mapping.constraints import LevelConstraints, MappingProblem
 from codesign.mapping.mapping import Mapping, Spatial, Storage
 from codesign.mapping.nest import BYPASSED, IntArray, Nest

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.cost.kernel import VALID, Kernel, score
+from codesign.cost.kernel import score
+from codesign.cost.packed import VALID, Kernel
 from codesign.mappers.driver import value_of
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, TEMPORAL, IntArray, Nest
 from codesign.mapping.space import MapSpace

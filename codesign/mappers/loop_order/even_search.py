@@ -8,7 +8,7 @@ from codesign.core.jit import njit
 from codesign.core.rng import RandomState, below, uniform
 from codesign.cost.arrays import UNBOUNDED
 from codesign.cost.cost import Cost, Infeasible, evaluate
-from codesign.cost.kernel import Kernel
+from codesign.cost.packed import Kernel
 from codesign.mappers.driver import Encoded
 from codesign.mappers.loop_order.compiled_orders import accepts, keep_order, next_permutation
 from codesign.mappers.loop_order.even_allocation import Loops, Tables, score_even, write_nest

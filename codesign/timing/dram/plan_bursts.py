@@ -11,7 +11,7 @@ import numpy as np
 from codesign.arch.architecture import Architecture
 from codesign.arch.memory_device import PagePolicy
 from codesign.core.jit import njit
-from codesign.cost.kernel import Kernel
+from codesign.cost.packed import Kernel
 from codesign.mapping.nest import FloatArray, IntArray, Nest
 from codesign.timing.dram.channel import CUT_SHORT as DEVICE_CUT_SHORT
 from codesign.timing.dram.channel import Bursts, Served

@@ -13,7 +13,7 @@ from codesign.arch.memory_device import DramUse
 from codesign.core.jit import njit
 from codesign.core.kernel_library import sort_unique
 from codesign.cost.columns import FILLS, NEAREST, READS, STEP_SIZE, TILE
-from codesign.cost.kernel import Kernel
+from codesign.cost.packed import Kernel
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, SPATIAL_X, SPATIAL_Y, TEMPORAL, IntArray, Nest
 from codesign.timing.derive import ARRAY, ISSUER
 from codesign.timing.dram.device import DramDevice

@@ -8,9 +8,9 @@ import numpy as np
 from codesign.arch.architecture import Architecture
 from codesign.arch.mesh import MeshLinks
 from codesign.cost.columns import FILLS, MESH, SHARE, START, STOP, TILE
-from codesign.cost.kernel import Kernel
 from codesign.cost.mesh import NODES, WIDTH, add_loads, busiest, clear, list_children, transfer_flits
 from codesign.cost.mesh_traffic import crossing
+from codesign.cost.packed import Kernel
 from codesign.mapping.nest import FloatArray, IntArray, Nest
 from codesign.timing.derive import EVENTS, RETAIN, Machine
 from codesign.timing.dram.transfers import child_offsets, moved_by_loop, plan_loops

@@ -11,7 +11,8 @@ from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, evaluate
-from codesign.cost.kernel import VALID, score
+from codesign.cost.kernel import score
+from codesign.cost.packed import VALID
 from codesign.mappers.cosa.decode import decode
 from codesign.mappers.cosa.integer_program import PUBLISHED, Form, Settings, Weights, make_program
 from codesign.mappers.cosa.mapper import CosaMapper

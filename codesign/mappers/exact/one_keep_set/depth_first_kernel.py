@@ -10,7 +10,7 @@ import numpy as np
 
 from codesign.core.jit import njit
 from codesign.core.kernel_library import stable_order
-from codesign.cost.kernel import Kernel
+from codesign.cost.packed import Kernel
 from codesign.mappers.exact.one_keep_set.loop_step import after_loop, edge_cost, gather, may_loop
 from codesign.mappers.exact.one_keep_set.score_nest import Plan, figure_of, score_nest, write_nest
 from codesign.mappers.exact.problem.sliding_windows import most_saved

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 from codesign.core.jit import njit
 from codesign.core.kernel_library import gcd
-from codesign.cost.kernel import VALID, Kernel, score
+from codesign.cost.kernel import score
+from codesign.cost.packed import VALID, Kernel
 from codesign.mappers.exact.problem.tables import INF, Grid
 from codesign.mapping.nest import BYPASSED, IntArray, Nest
 

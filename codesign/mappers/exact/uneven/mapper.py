@@ -8,7 +8,7 @@ from dataclasses import replace
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
-from codesign.cost.kernel import make_kernel
+from codesign.cost.packed import make_kernel
 from codesign.cost.sparse.bounds import is_rescaled
 from codesign.mappers.exact.incumbent import Goal, Incumbent
 from codesign.mappers.exact.mesh import has_mesh

@@ -9,7 +9,7 @@ from codesign.core.goals import Objective
 from codesign.core.jit import njit
 from codesign.cost.arrays import Reuse
 from codesign.cost.imperfect import ImperfectKernel, score_any
-from codesign.cost.kernel import VALID
+from codesign.cost.packed import VALID
 from codesign.mappers.driver import OBJECTIVE_CODE, value_of
 from codesign.mappers.imperfect.imperfect_search import ImperfectSearch
 from codesign.mappers.imperfect.imperfect_space import ImperfectSpace, ImperfectState, build_imperfect, outermost
