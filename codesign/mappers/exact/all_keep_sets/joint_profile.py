@@ -10,6 +10,7 @@ from codesign.mappers.exact.all_keep_sets.joint_program import (
     Windows,
     fill_charges,
     least_start,
+    room_for_closings,
     run_program,
 )
 from codesign.mappers.exact.all_keep_sets.joint_reconstruct import Filled, JointTrace, Tiles
@@ -125,19 +126,18 @@ class JointProfile:
         penalty = tiles.penalty if restricted is None else tiles.penalty + restricted[..., None]
         price, fixed = np.empty(self.price.shape[1:]), np.empty(self.price.shape[1:])
         weigh(weight, self.price, self.fixed, price, fixed)
-        n, n_charges, n_shared = tiles.lattice.n_tiles, len(program.charges), len(program.shared)
-        charge, once = np.empty((n_charges, n)), np.empty(n_charges)
-        shared, steady = np.empty((n_shared, n)), np.empty(n_shared, np.int64)
-        fill_charges(program, tiles.words, windows, price, fixed, charge, once, shared, steady)
+        n = tiles.lattice.n_tiles
+        closings = room_for_closings(program, n)
+        fill_charges(program, tiles.words, windows, price, fixed, closings)
         table = np.empty((len(program.level), n))
         if live is None:
             live = np.ones(len(program.level), np.int64)
         run_program(
-            table, program, tiles.lattice.grid, tiles.free, tiles.relevant, windows, charge, once, shared, steady, penalty,
+            table, program, tiles.lattice.grid, tiles.free, tiles.relevant, windows, closings, penalty,
             np.empty((1, n)), live,
         )  # fmt: skip
         start, value = least_start(table, program.starts, price, fixed, self.fewest)
-        self.filled = Filled(program, table, charge, once, shared, steady, penalty, start)
+        self.filled = Filled(program, table, closings, penalty, start)
         return float(value) + float(weight[0]) * self.constant
 
     def trace(self) -> tuple[list[LevelLoops], KeepSets]:

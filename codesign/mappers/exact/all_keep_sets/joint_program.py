@@ -62,17 +62,33 @@ NO_WINDOWS = Windows(
 )
 
 
+class Closings(NamedTuple):
+    """What closing costs, tile by tile.
+
+    Attributes:
+        charge: ``Q x N``.
+        once: ``Q`` the part of it that does not depend on words.
+        shared: ``R x N`` what a first loop may save.
+        steady: ``R`` 1 where suffix minima find the best factor, 0 where factors are tried, -1 where nothing is shared.
+    """
+
+    charge: FloatArray
+    once: FloatArray
+    shared: FloatArray
+    steady: IntArray
+
+
+def room_for_closings(program: JointProgram, n: int) -> Closings:
+    """Room for the charges of a program on n tiles."""
+    n_charges, n_shared = len(program.charges), len(program.shared)
+    return Closings(
+        np.empty((n_charges, n)), np.empty(n_charges), np.empty((n_shared, n)), np.empty(n_shared, np.int64)
+    )
+
+
 @njit
 def fill_charges(
-    program: JointProgram,
-    words: FloatArray,
-    windows: Windows,
-    price: FloatArray,
-    fixed: FloatArray,
-    charge: FloatArray,
-    once: FloatArray,
-    shared: FloatArray,
-    steady: IntArray,
+    program: JointProgram, words: FloatArray, windows: Windows, price: FloatArray, fixed: FloatArray, result: Closings
 ) -> None:
     """What closing costs, tile by tile.
 
@@ -82,12 +98,9 @@ def fill_charges(
         windows: What slides.
         price: ``T x (L + 1) x L`` of a word, see `price_pairs`.
         fixed: What is paid once.
-        charge: ``Q x N``, overwritten.
-        once: ``Q`` the part of it that does not depend on words, overwritten.
-        shared: ``R x N`` what a first loop may save, overwritten.
-        steady: ``R`` 1 where suffix minima find the best factor, 0 where factors are tried, -1 where nothing is shared.
+        result: Overwritten.
     """
-    n, chain = words.shape[2], program.chain
+    n, chain, charge, once = words.shape[2], program.chain, result.charge, result.once
     for q in range(program.charges.shape[0]):
         t, row, p = program.charges[q]
         charge[q] = 0.0
@@ -103,6 +116,13 @@ def fill_charges(
                 charge[q, x] += cost * moved[x]
         for x in range(n):
             charge[q, x] += once[q]
+    _fill_shared(program, windows, price, result)
+
+
+@njit
+def _fill_shared(program: JointProgram, windows: Windows, price: FloatArray, result: Closings) -> None:
+    """What first loops may save."""
+    chain, shared, steady, n = program.chain, result.shared, result.steady, result.charge.shape[1]
     for r in range(program.shared.shape[0]):
         c, row, fresh, p, d = (
             program.shared[r, 0],
@@ -130,8 +150,7 @@ def fill_charges(
 @njit
 def run_program(
     table: FloatArray, program: JointProgram, grid: Grid, free: IntArray, relevant: IntArray, windows: Windows,
-    charge: FloatArray, once: FloatArray, shared: FloatArray, steady: IntArray, penalty: FloatArray, scratch: FloatArray,
-    live: IntArray,
+    closings: Closings, penalty: FloatArray, scratch: FloatArray, live: IntArray,
 ) -> None:  # fmt: skip
     """Fill the table: least cost still to be paid from every state and tile.
 
@@ -142,7 +161,7 @@ def run_program(
         free: ``L x D`` 1 where a level may loop over a dimension.
         relevant: ``D`` bit mask of the tensors a dimension indexes.
         windows: What slides.
-        charge: See `fill_charges`, as for `once`, `shared` and `steady`.
+        closings: See `fill_charges`.
         penalty: ``L x 2**T x N`` infinite where the tiles of the kept tensors do not fit.
         scratch: ``1 x N``.
         live: ``S`` 0 where a state is left out; its costs are infinite.
@@ -158,7 +177,7 @@ def run_program(
             continue
         if kind == CLOSE:
             for x in range(n):
-                table[s, x] = min(table[s, x], table[source, x] + charge[what, x])
+                table[s, x] = min(table[s, x], table[source, x] + closings.charge[what, x])
         elif kind == END:
             for x in range(n):
                 table[s, x] = min(table[s, x], table[source, x] + penalty[c, what, x])
@@ -173,61 +192,56 @@ def run_program(
         elif kind == DONE:
             table[s, n - 1] = penalty[0, what, n - 1]
         elif kind == CHAIN:
-            r = operations[o, SHARED]
-            _chain(
-                table,
-                s,
-                source,
-                c,
-                program.shared[r],
-                what,
-                r,
-                windows,
-                free,
-                charge,
-                once,
-                shared,
-            )
+            _chain(table, s, source, c, program, operations[o, SHARED], what, windows, free, closings)
         else:
             r = operations[o, SHARED]
             d = program.shared[r, 4]
-            if steady[r] < 0 or free[c, d] == 0 or grid.n_divisors[d] == 1:
-                continue
-            if steady[r] == 1:  # shared / factor is the overlap at the tile outside: suffix minima try all factors
-                for x in range(n):
-                    scratch[0, x] = table[source, x] + shared[r, x]
-                for a in range(grid.axis_dim.shape[0]):
-                    if grid.axis_dim[a] == d:
-                        _sweep_row(scratch, 0, grid.axis_size[a], grid.axis_stride[a])
-                for x in range(n):
-                    table[s, x] = min(table[s, x], scratch[0, x] + (charge[what, x] - shared[r, x]))
-                continue
-            block, count = grid.stride[d], grid.n_divisors[d]
-            for j in range(1, count):
-                keep_share = 1.0 - 1.0 / grid.divisor[d, j]
-                for start in range(0, n, count * block):
-                    for i in range(count):
-                        if grid.grow[d, j, i] < 0:
-                            continue
-                        move = (grid.grow[d, j, i] - i) * block
-                        for x in range(start + i * block, start + (i + 1) * block):
-                            saved = shared[r, x] * keep_share
-                            table[s, x] = min(table[s, x], table[source, x + move] + charge[what, x] - saved)
+            if closings.steady[r] >= 0 and free[c, d] == 1 and grid.n_divisors[d] > 1:
+                _slide(table, s, source, grid, d, r, what, closings, scratch)
+
+
+@njit
+def _slide(
+    table: FloatArray, s: int, source: int, grid: Grid, d: int, r: int, q: int, closings: Closings, scratch: FloatArray
+) -> None:
+    """Offer the first loops over d: charge q less what windows share (r)."""
+    n, charge, shared = table.shape[1], closings.charge, closings.shared
+    if closings.steady[r] == 1:  # shared / factor is the overlap at the tile outside: suffix minima try all factors
+        for x in range(n):
+            scratch[0, x] = table[source, x] + shared[r, x]
+        for a in range(grid.axis_dim.shape[0]):
+            if grid.axis_dim[a] == d:
+                _sweep_row(scratch, 0, grid.axis_size[a], grid.axis_stride[a])
+        for x in range(n):
+            table[s, x] = min(table[s, x], scratch[0, x] + (charge[q, x] - shared[r, x]))
+        return
+    block, count = grid.stride[d], grid.n_divisors[d]
+    for j in range(1, count):
+        keep_share = 1.0 - 1.0 / grid.divisor[d, j]
+        for start in range(0, n, count * block):
+            for i in range(count):
+                if grid.grow[d, j, i] < 0:
+                    continue
+                move = (grid.grow[d, j, i] - i) * block
+                for x in range(start + i * block, start + (i + 1) * block):
+                    saved = shared[r, x] * keep_share
+                    table[s, x] = min(table[s, x], table[source, x + move] + charge[q, x] - saved)
 
 
 @njit_inline
 def _chain(
-    table: FloatArray, s: int, source: int, c: int, row: IntArray, q: int, r: int, windows: Windows, free: IntArray,
-    charge: FloatArray, once: FloatArray, shared: FloatArray,
+    table: FloatArray, s: int, source: int, c: int, program: JointProgram, r: int, q: int, windows: Windows,
+    free: IntArray, closings: Closings,
 ) -> None:  # fmt: skip
-    """Offer the first loops after which a chain may go on; `row` is the one of `JointProgram.shared`."""
-    fresh, d, touched = row[2], row[4], row[5]
+    """Offer the first loops after which a chain may go on; r is the row of `JointProgram.shared`."""
+    fresh, d, touched = program.shared[r, 2], program.shared[r, 4], program.shared[r, 5]
     if free[c, d] == 0:
         return
+    charge, shared = closings.charge, closings.shared
     group = c * free.shape[1] + d
     for k in range(windows.first[group], windows.first[group + 1]):
         x, y = windows.chains[k, 3], windows.chains[k, 4]
-        saved = (charge[q, x] - once[q]) * windows.saved[k, 0] if touched > 0 else 0.0
+        saved = (charge[q, x] - closings.once[q]) * windows.saved[k, 0] if touched > 0 else 0.0
         if fresh > 0:
             saved += shared[r, x] * (windows.saved[k, 2] + windows.saved[k, 1])
         table[s, x] = min(table[s, x], table[source, y] + charge[q, x] - saved)

@@ -17,7 +17,7 @@ from codesign.mappers.exact.all_keep_sets.fill_states import (
     WHAT,
     JointProgram,
 )
-from codesign.mappers.exact.all_keep_sets.joint_program import Windows
+from codesign.mappers.exact.all_keep_sets.joint_program import Closings, Windows
 from codesign.mappers.exact.one_keep_set.fixed_keep_set import KeepSets
 from codesign.mappers.exact.one_keep_set.reconstruct import LevelLoops
 from codesign.mappers.exact.problem.instance import Instance
@@ -53,20 +53,14 @@ class Filled:
     Attributes:
         program: The operations.
         table: ``S x N``.
-        charge: ``Q x N``.
-        once: ``Q``.
-        shared: ``R x N``.
-        steady: ``R``.
+        closings: What closing cost.
         penalty: ``L x 2**T x N``.
         start: The best state at the MACs.
     """
 
     program: JointProgram
     table: FloatArray
-    charge: FloatArray
-    once: FloatArray
-    shared: FloatArray
-    steady: IntArray
+    closings: Closings
     penalty: FloatArray
     start: int
 
@@ -116,7 +110,7 @@ class JointTrace:
         if kind == END and self.same(float(self.table[source, x] + filled.penalty[c, what, x]), wanted):
             self.keep[c] = [bool(what >> t & 1) for t in range(self.instance.n_tensors)]
             return source, x, c
-        if kind == CLOSE and self.same(float(self.table[source, x] + filled.charge[what, x]), wanted):
+        if kind == CLOSE and self.same(float(self.table[source, x] + filled.closings.charge[what, x]), wanted):
             return source, x, c
         if kind == TOUCH and self.same(float(self.table[source, x]), wanted):
             return source, x, c
@@ -146,17 +140,19 @@ class JointTrace:
         filled, grid = self.filled, self.lattice.grid
         source, c, what, r = (int(operation[k]) for k in (SOURCE, LEVEL, WHAT, SHARED))
         d = int(filled.program.shared[r, 4])
-        if filled.steady[r] < 0 or self.free[c, d] == 0:
+        if filled.closings.steady[r] < 0 or self.free[c, d] == 0:
             return None
         place = x // int(grid.stride[d]) % int(grid.n_divisors[d])
         # suffix minima also try the factor 1: the tensor closes without a loop, which only overestimates (D4)
-        smallest = 0 if filled.steady[r] == 1 else 1
+        smallest = 0 if filled.closings.steady[r] == 1 else 1
         for j in range(smallest, int(grid.n_divisors[d])):
             if grid.grow[d, j, place] < 0:
                 continue
             y = x + int(grid.grow[d, j, place] - place) * int(grid.stride[d])
             saved = 1.0 - 1.0 / float(grid.divisor[d, j])
-            value = float(self.table[source, y] + filled.charge[what, x] - filled.shared[r, x] * saved)
+            value = float(
+                self.table[source, y] + filled.closings.charge[what, x] - filled.closings.shared[r, x] * saved
+            )
             if self.same(value, wanted):
                 return source, y, c
         return None
@@ -174,9 +170,13 @@ class JointTrace:
                 continue
             y = int(windows.chains[k, 4])
             touched = int(filled.program.shared[r, 5]) > 0
-            saved = float(filled.charge[q, x] - filled.once[q]) * float(windows.saved[k, 0]) if touched else 0.0
+            saved = (
+                float(filled.closings.charge[q, x] - filled.closings.once[q]) * float(windows.saved[k, 0])
+                if touched
+                else 0.0
+            )
             if fresh:
-                saved += float(filled.shared[r, x] * (windows.saved[k, 2] + windows.saved[k, 1]))
-            if self.same(float(self.table[source, y] + filled.charge[q, x]) - saved, wanted):
+                saved += float(filled.closings.shared[r, x] * (windows.saved[k, 2] + windows.saved[k, 1]))
+            if self.same(float(self.table[source, y] + filled.closings.charge[q, x]) - saved, wanted):
                 return source, y, c
         return None

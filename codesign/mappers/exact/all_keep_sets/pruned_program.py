@@ -43,34 +43,78 @@ class FoldedTiles(NamedTuple):
     window_need: FloatArray
 
 
+class Vectors(NamedTuple):
+    """The spatial vectors of all fan-outs, and which levels may keep a tensor.
+
+    Attributes:
+        factors: ``V x D`` spatial factors.
+        distinct: ``V x T`` different words of the children.
+        relevant: ``T x D``.
+        passes: ``L x T`` 1 where a level may leave a tensor to others.
+        keeps: ``L x T`` 1 where it may keep it.
+    """
+
+    factors: FloatArray
+    distinct: FloatArray
+    relevant: IntArray
+    passes: IntArray
+    keeps: IntArray
+
+
+class Walk(NamedTuple):
+    """What a walk through the program of one profile looks up and fills.
+
+    Attributes:
+        program: The operations, without windows that slide.
+        folds: What the tiles of all profiles share.
+        tiles: Those of the profile.
+        price: ``T x (L + 1) x L`` weighted cost of a word.
+        once: What is paid once, likewise.
+        fewest: ``T x (L + 1)`` fewest words.
+        beyond: ``T x L`` least cost of everything outside a level that keeps a tensor.
+        waiting: ``T x sets`` the same of a set of levels that waits.
+        place: ``S`` row of each state, -1 none yet.
+        table: Rows of N costs.
+        cap: What is no better than this is of no interest.
+    """
+
+    program: JointProgram
+    folds: Folds
+    tiles: FoldedTiles
+    price: FloatArray
+    once: FloatArray
+    fewest: FloatArray
+    beyond: FloatArray
+    waiting: FloatArray
+    place: IntArray
+    table: FloatArray
+    cap: float
+
+
+@njit
+def _most_tiles(folds: Folds) -> tuple[int, int]:
+    """Tiles of any profile at most, and those of the windows alone."""
+    most, most_window = 1, 1
+    for a in range(folds.prime.shape[0]):
+        most *= folds.most[a] + 1
+        if a >= folds.n_plain:
+            most_window *= folds.most[a] + 1
+    return most, most_window
+
+
 @njit
 def screen_profiles(
-    rows: IntArray,
-    factors: FloatArray,
-    distinct: FloatArray,
-    hardware: Hardware,
-    relevant: IntArray,
-    folds: Folds,
-    program: JointProgram,
-    passes: IntArray,
-    keeps: IntArray,
-    weight: FloatArray,
-    cap: FloatArray,
-    least: FloatArray,
-    live: IntArray,
-) -> float:
+    rows: IntArray, vectors: Vectors, hardware: Hardware, folds: Folds, program: JointProgram, weight: FloatArray,
+    cap: FloatArray, least: FloatArray, live: IntArray,
+) -> float:  # fmt: skip
     """Least weighted sum of energy and port cycles of each profile over all keep sets; infinite from a cap on.
 
     Args:
         rows: ``P x L`` number of the vector of every fan-out.
-        factors: ``V x D`` spatial factors of all vectors.
-        distinct: ``V x T`` different words of the children.
+        vectors: All vectors.
         hardware: See `codesign.mappers.exact.all_keep_sets.word_prices.price_pairs`.
-        relevant: ``T x D``.
         folds: The tiles.
         program: The operations, without windows that slide.
-        passes: ``L x T`` 1 where a level may leave a tensor to others.
-        keeps: ``L x T`` 1 where it may keep it.
         weight: ``P x (1 + J)``.
         cap: ``P`` what is no better than this is of no interest.
         least: ``P``, overwritten.
@@ -79,31 +123,25 @@ def screen_profiles(
     Returns:
         Cells looked at.
     """
-    n_tensors, n_levels, n_dims = relevant.shape[0], keeps.shape[0], factors.shape[1]
+    n_tensors, n_levels, n_dims = vectors.relevant.shape[0], vectors.keeps.shape[0], vectors.factors.shape[1]
     n_axes, n_states = folds.prime.shape[0], program.first.shape[0] - 1
-    most, most_window = 1, 1
-    for a in range(n_axes):
-        most *= folds.most[a] + 1
-        if a >= folds.n_plain:
-            most_window *= folds.most[a] + 1
+    most, most_window = _most_tiles(folds)
     inside = np.empty((n_levels, n_dims))
     price = np.empty((weight.shape[1], n_tensors, n_levels + 1, n_levels))
     fixed, fewest = np.empty_like(price), np.empty((n_tensors, n_levels + 1))
     total, once = np.empty(price.shape[1:]), np.empty(price.shape[1:])
-    exponent, size, stride = (
-        np.empty(folds.leg_dim.shape[0], np.int64),
-        np.empty(n_axes, np.int64),
-        np.empty(n_axes, np.int64),
-    )
+    exponent = np.empty(folds.leg_dim.shape[0], np.int64)
+    size, stride = np.empty(n_axes, np.int64), np.empty(n_axes, np.int64)
     window_words = np.empty((n_tensors, n_levels, most_window))
     window_need, filled = np.empty_like(window_words), np.empty((n_tensors, n_levels), np.int64)
     plain, left = np.empty((n_tensors, most // most_window)), np.empty(most // most_window)
-    table = np.empty((n_states + 1) * most)
-    scratch = np.empty(n_states, np.int64)
-    rest = np.empty(n_dims)
+    table, place = np.empty((n_states + 1) * most), np.empty(n_states, np.int64)
+    scratch, rest = np.empty(n_states, np.int64), np.empty(n_dims)
     cells = 0.0
     for i in range(rows.shape[0]):
-        price_profile(rows[i], factors, distinct, hardware, relevant, inside, price, fixed, fewest)
+        price_profile(
+            rows[i], vectors.factors, vectors.distinct, hardware, vectors.relevant, inside, price, fixed, fewest
+        )
         weigh(weight[i], price, fixed, total, once)
         for d in range(n_dims):
             rest[d] = hardware.bounds[d] / inside[0, d]
@@ -114,62 +152,65 @@ def screen_profiles(
             n, n_window, rest, inside, exponent, size, stride, plain, left, filled, window_words, window_need
         )
         constant = weight[i, 0] * hardware.macs * hardware.mac_energy
-        flags = live[i] if live.shape[0] else scratch
-        value, looked = _walk(
-            program, folds, tiles, total, once, fewest, passes, keeps, cap[i] - constant, table, flags
-        )
+        beyond, waiting = _least_beyond(program, total, once, fewest, vectors)
+        walk = Walk(
+            program, folds, tiles, total, once, fewest, beyond, waiting, place, table, cap[i] - constant
+        )  # fmt: skip
+        value, looked = _walk(walk, live[i] if live.shape[0] else scratch)
         least[i] = value + constant
         cells += looked
     return cells
 
 
 @njit
-def _walk(
-    program: JointProgram,
-    folds: Folds,
-    tiles: FoldedTiles,
-    price: FloatArray,
-    once: FloatArray,
-    fewest: FloatArray,
-    passes: IntArray,
-    keeps: IntArray,
-    cap: float,
-    table: FloatArray,
-    live: IntArray,
-) -> tuple[float, float]:
-    """Least value below the cap (else infinite) and cells looked at; `live` marks the states still in play."""
-    n_tensors, n_levels = fewest.shape[0], price.shape[2]
-    n, size, stride = tiles.n, tiles.size, tiles.stride
-    n_states, n_axes, operations = live.shape[0], size.shape[0], program.operations
-    beyond, set_beyond = _least_beyond(program, price, once, fewest, passes, keeps)
-    place = np.full(n_states, -1, np.int64)
-    live[:] = 0
-    used = 0
+def _start(walk: Walk) -> int:
+    """Enter the states at the MACs that may win; returns the number of rows given."""
+    program, macs, used = walk.program, walk.price.shape[2], 0
     for k in range(program.starts.shape[0]):
         s, paid = program.starts[k, 0], 0.0
-        for t in range(n_tensors):
+        for t in range(walk.fewest.shape[0]):
             p = program.starts[k, 1 + t]
-            paid += price[t, n_levels, p] * fewest[t, n_levels] + once[t, n_levels, p]
-        if paid + _beyond(program.status[s], beyond, set_beyond) < cap:
-            used = _room(s, place, used, table, n)
-            table[place[s] * n] = min(table[place[s] * n], paid)
+            paid += walk.price[t, macs, p] * walk.fewest[t, macs] + walk.once[t, macs, p]
+        if paid + _beyond(program.status[s], walk.beyond, walk.waiting) < walk.cap:
+            used = _room(s, walk.place, used, walk.table, walk.tiles.n)
+            at = walk.place[s] * walk.tiles.n
+            walk.table[at] = min(walk.table[at], paid)
+    return used
+
+
+@njit
+def _free_loops(walk: Walk, s: int, row: int) -> None:
+    """Loops over dimensions that index no open tensor cost nothing: prefix minima."""
+    program, folds, table, n = walk.program, walk.folds, walk.table, walk.tiles.n
+    size, stride = walk.tiles.size, walk.tiles.stride
+    opened, c = 0, program.level[s]
+    for t in range(program.status.shape[1]):
+        if program.status[s, t] < 0:
+            opened |= 1 << t
+    for a in range(size.shape[0]):
+        if folds.free[c, folds.group[a]] == 1 and folds.mask[folds.group[a]] & opened == 0:
+            inner, block = stride[a], stride[a] * size[a]
+            for start in range(0, n, block):
+                for x in range(row + start + inner, row + start + block):
+                    table[x] = min(table[x], table[x - inner])
+
+
+@njit
+def _walk(walk: Walk, live: IntArray) -> tuple[float, float]:
+    """Least value below the cap (else infinite) and cells looked at; `live` marks the states still in play."""
+    program, table, n = walk.program, walk.table, walk.tiles.n
+    operations, n_axes = program.operations, walk.tiles.size.shape[0]
+    walk.place[:] = -1
+    live[:] = 0
+    used = _start(walk)
     best, cells = INF, 0.0
     reached = np.empty(n, np.int64)
-    for s in range(n_states - 1, -1, -1):
-        if place[s] < 0:
+    for s in range(live.shape[0] - 1, -1, -1):
+        if walk.place[s] < 0:
             continue
-        row, first, last = place[s] * n, program.first[s], program.first[s + 1]
-        opened, c = 0, program.level[s]
-        for t in range(n_tensors):
-            if program.status[s, t] < 0:
-                opened |= 1 << t
-        for a in range(n_axes):
-            if folds.free[c, folds.group[a]] == 1 and folds.mask[folds.group[a]] & opened == 0:
-                inner, block = stride[a], stride[a] * size[a]
-                for start in range(0, n, block):
-                    for x in range(row + start + inner, row + start + block):
-                        table[x] = min(table[x], table[x - inner])
-        limit = cap - _beyond(program.status[s], beyond, set_beyond)
+        row = walk.place[s] * n
+        _free_loops(walk, s, row)
+        limit = walk.cap - _beyond(program.status[s], walk.beyond, walk.waiting)
         count = 0
         for x in range(n):
             if table[row + x] < limit:
@@ -179,23 +220,17 @@ def _walk(
         if count == 0:
             continue
         live[s] = 1
-        for o in range(first, last):
+        for o in range(program.first[s], program.first[s + 1]):
             kind, source, what = operations[o, KIND], operations[o, SOURCE], operations[o, WHAT]
             if kind == DONE:
                 best = min(best, table[row + n - 1])
             elif kind == CLOSE:
-                used = _close(
-                    program, folds, tiles, what, source, row, reached, count,
-                    price, once, cap, beyond, set_beyond, place, used, table,
-                )  # fmt: skip
+                used = _close(walk, what, source, row, reached[:count], used)
                 cells += count
             elif kind == END:
-                used = _end(
-                    program, folds, tiles, c, what, source, row,
-                    reached, count, cap, beyond, set_beyond, place, used, table,
-                )  # fmt: skip
+                used = _end(walk, program.level[s], what, source, row, reached[:count], used)
                 cells += count
-    return (best if best < cap else INF), cells
+    return (best if best < walk.cap else INF), cells
 
 
 @njit
@@ -211,7 +246,7 @@ def _room(s: int, place: IntArray, used: int, table: FloatArray, n: int) -> int:
 
 @njit
 def _least_beyond(
-    program: JointProgram, price: FloatArray, once: FloatArray, fewest: FloatArray, passes: IntArray, keeps: IntArray
+    program: JointProgram, price: FloatArray, once: FloatArray, fewest: FloatArray, vectors: Vectors
 ) -> tuple[FloatArray, FloatArray]:
     """Least cost of everything outside a level that keeps a tensor (``T x L``), and of a set that waits (``T x sets``), by B1."""
     n_tensors, n_levels = fewest.shape[0], price.shape[2]
@@ -219,11 +254,11 @@ def _least_beyond(
     for t in range(n_tensors):
         beyond[t, 0] = 0.0
         for v in range(1, n_levels):
-            if keeps[v, t] == 0:
+            if vectors.keeps[v, t] == 0:
                 continue
             for p in range(v - 1, -1, -1):
                 beyond[t, v] = min(beyond[t, v], beyond[t, p] + price[t, v, p] * fewest[t, v] + once[t, v, p])
-                if passes[p, t] == 0:
+                if vectors.passes[p, t] == 0:
                     break
     waiting = np.full((n_tensors, program.chain.shape[0]), INF)
     for q in range(program.charges.shape[0]):
@@ -249,14 +284,11 @@ def _beyond(status: IntArray, beyond: FloatArray, waiting: FloatArray) -> float:
 
 
 @njit
-def _close(
-    program: JointProgram, folds: Folds, tiles: FoldedTiles, charge: int, source: int, row: int, reached: IntArray,
-    count: int, price: FloatArray, once: FloatArray, cap: float, beyond: FloatArray, waiting: FloatArray,
-    place: IntArray, used: int, table: FloatArray,
-) -> int:  # fmt: skip
+def _close(walk: Walk, charge: int, source: int, row: int, reached: IntArray, used: int) -> int:
     """Close a tensor at the tiles reached; returns the number of rows given."""
-    n, n_window = tiles.n, tiles.n_window
-    limit = cap - _beyond(program.status[source], beyond, waiting)
+    program, tiles, table = walk.program, walk.tiles, walk.table
+    price, n, n_window = walk.price, tiles.n, tiles.n_window
+    limit = walk.cap - _beyond(program.status[source], walk.beyond, walk.waiting)
     t, held, p = program.charges[charge]
     levels, fixed = 0, 0.0
     for i in range(program.chain.shape[1]):
@@ -264,9 +296,9 @@ def _close(
         if v < 0:
             break
         levels = i + 1
-        fixed += once[t, v, _parent(program, held, i, p)]
-        _fill(t, v, folds, tiles)
-    for k in range(count):
+        fixed += walk.once[t, v, _parent(program, held, i, p)]
+        _fill(t, v, walk.folds, tiles)
+    for k in range(reached.shape[0]):
         x = reached[k]
         value, w, outer = table[row + x] + fixed, x % n_window, x // n_window
         steps = tiles.plain[t, outer] * tiles.left[outer]
@@ -274,8 +306,8 @@ def _close(
             v = program.chain[held, i]
             value += price[t, v, _parent(program, held, i, p)] * steps * tiles.window_words[t, v, w]
         if value < limit:
-            used = _room(source, place, used, table, n)
-            at = place[source] * n + x
+            used = _room(source, walk.place, used, table, n)
+            at = walk.place[source] * n + x
             table[at] = min(table[at], value)
     return used
 
@@ -301,19 +333,16 @@ def _fill(t: int, v: int, folds: Folds, tiles: FoldedTiles) -> None:
 
 
 @njit
-def _end(
-    program: JointProgram, folds: Folds, tiles: FoldedTiles, c: int, kept: int, source: int, row: int,
-    reached: IntArray, count: int, cap: float, beyond: FloatArray, waiting: FloatArray, place: IntArray, used: int,
-    table: FloatArray,
-) -> int:  # fmt: skip
+def _end(walk: Walk, c: int, kept: int, source: int, row: int, reached: IntArray, used: int) -> int:
     """End a level at the tiles reached that fit; returns the number of rows given."""
+    folds, tiles, table = walk.folds, walk.tiles, walk.table
     n_tensors, n, n_window = tiles.filled.shape[0], tiles.n, tiles.n_window
-    limit = cap - _beyond(program.status[source], beyond, waiting)
+    limit = walk.cap - _beyond(walk.program.status[source], walk.beyond, walk.waiting)
     limited = kept > 0 and folds.capacity[c] != UNBOUNDED
     for t in range(n_tensors):
         if limited and kept >> t & 1 == 1:
             _fill(t, c, folds, tiles)
-    for k in range(count):
+    for k in range(reached.shape[0]):
         x = reached[k]
         value = table[row + x]
         if not value < limit:
@@ -325,7 +354,7 @@ def _end(
                     taken += tiles.plain[t, x // n_window] * tiles.window_need[t, c, x % n_window] * folds.bits[c, t]
             if taken > folds.capacity[c]:
                 continue
-        used = _room(source, place, used, table, n)
-        at = place[source] * n + x
+        used = _room(source, walk.place, used, table, n)
+        at = walk.place[source] * n + x
         table[at] = min(table[at], value)
     return used

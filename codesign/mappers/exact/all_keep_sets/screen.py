@@ -7,7 +7,7 @@ import numpy as np
 
 from codesign.mappers.exact.all_keep_sets.fill_states import JointProgram
 from codesign.mappers.exact.all_keep_sets.folded_tiles import Folds
-from codesign.mappers.exact.all_keep_sets.pruned_program import screen_profiles
+from codesign.mappers.exact.all_keep_sets.pruned_program import Vectors, screen_profiles
 from codesign.mappers.exact.all_keep_sets.shared_problem import JointProblem
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.mapping.space import prime_factors
@@ -97,8 +97,8 @@ class Screen:
         first, factors, distinct = problem.stacked
         hardware = problem.all_kept.hardware
         return screen_profiles(
-            rows + first[:-1], factors, distinct, hardware, problem.relevant, self.folds, program, *problem.open_levels,
-            weight, cap, least, live,
+            rows + first[:-1], Vectors(factors, distinct, problem.relevant, *problem.open_levels), hardware, self.folds,
+            program, weight, cap, least, live,
         )  # fmt: skip
 
     def _by_program(self, rows: IntArray) -> Iterator[tuple[JointProgram, IntArray]]:

@@ -191,7 +191,7 @@ def count_fewest(
     n_levels = children.shape[0]
     for t in range(fewest.shape[0]):
         for v in range(1, n_levels):
-            fewest[t, v] = fewest_words(t, v, hardware.axes, hardware.strided, hardware.bounds, left, rest)
+            fewest[t, v] = fewest_words(t, v, hardware, left, rest)
         fewest[t, n_levels] = hardware.macs / children.prod()
 
 

@@ -41,20 +41,17 @@ def chase(profile: Profile, charges: Charges, constant: float, quickest: float, 
     fixed = profile.fixed
     if quickest > best.goal.latency_limit:
         return True
-    mode, table, chains = OBJECTIVE_CODE[best.goal.objective], fixed.table[0], fixed.chains()
     n_levels, n_dims = fixed.instance.n_levels, fixed.instance.n_dims
     stack = compiled.make_stack(n_dims, max(1, len(fixed.boundaries)), n_levels * (n_dims + 1) + 1)
-    stack, top = compiled.push_vectors(
-        stack, 0, fixed.states.start, 0, n_levels - 1, 0.0, 0, 0, stack.chains[0], stack.figures[0], table, fixed.instance.lattice.grid,
-        charges, constant, mode, quickest, _limit(best, quickest),
-    )  # fmt: skip
-    rows, plan, steps = _rows(profile), _plan(fixed), 0
-    nest = fixed.instance.empty_nest()
+    live, search = compiled.Live(stack.chains[0], stack.figures[0]), _search(profile, charges, constant, quickest, best)
+    stack, top = compiled.push_vectors(stack, 0, search, fixed.states.start, 0, n_levels - 1, 0.0, 0, live, 0)
+    plan, steps, nest = _plan(fixed), 0, fixed.instance.empty_nest()
     while True:
+        search = search._replace(limit=_limit(best, quickest))
+        most = int(min(best.scored - best.evaluated, _STEPS_AT_ONCE))
         stack, top, count, done, scored, why = compiled.walk(
-            stack, top, _STEPS_AT_ONCE, int(min(best.scored - best.evaluated, _STEPS_AT_ONCE)), table, fixed.instance.lattice.grid, fixed.machine, charges, chains, rows, fixed.states.outer,
-            constant, mode, quickest, _limit(best, quickest), best.kernel, nest, plan, best.goal.latency_limit,
-        )  # fmt: skip
+            stack, top, _STEPS_AT_ONCE, most, search, best.kernel, nest, plan
+        )
         steps += done
         best.count(_CELLS_A_STEP * done, programs=0)
         best.evaluated += scored
@@ -65,6 +62,16 @@ def chase(profile: Profile, charges: Charges, constant: float, quickest: float, 
             return True
         if steps > MOST_STEPS or best.late:
             return False
+
+
+def _search(profile: Profile, charges: Charges, constant: float, quickest: float, best: Incumbent) -> compiled.Search:
+    """The tables of a profile, and what is known."""
+    fixed, n = profile.fixed, len(charges.price)
+    return compiled.Search(
+        fixed.table[0], fixed.instance.lattice.grid, fixed.machine, charges, fixed.chains(), _rows(profile),
+        fixed.states.outer, np.empty((n, 4), np.int64), np.empty((n, 4)), float(constant), OBJECTIVE_CODE[best.goal.objective],
+        float(quickest), _limit(best, quickest), float(best.goal.latency_limit),
+    )  # fmt: skip
 
 
 def _limit(best: Incumbent, quickest: float) -> float:

@@ -70,6 +70,48 @@ class Stack(NamedTuple):
     path: IntArray
 
 
+class Search(NamedTuple):
+    """What a walk looks things up in, and what it has to beat.
+
+    Attributes:
+        table: Of the dynamic program: least completions.
+        grid: The lattice.
+        machine: State tables.
+        charges: The profile's charges.
+        chains: Chain tables.
+        rows: Sliding axes.
+        outer: State at the start of the next level out when a state ends its level, -1 if it may not, -2 outermost.
+        parts: Room for `gather`, as is `figures`.
+        constant: Energy beside the priced words.
+        mode: Of the objective, `codesign.mappers.driver.OBJECTIVE_CODE`.
+        quickest: Least cycles of the profile.
+        limit: Value below which a nest is better.
+        latency_limit: Most cycles allowed.
+    """
+
+    table: FloatArray
+    grid: Grid
+    machine: Machine
+    charges: Charges
+    chains: Chains
+    rows: Rows
+    outer: IntArray
+    parts: IntArray
+    figures: FloatArray
+    constant: float
+    mode: int
+    quickest: float
+    limit: float
+    latency_limit: float
+
+
+class Live(NamedTuple):
+    """Chains that may still go on: see `Stack`; ``K x 2`` and ``K x 3``."""
+
+    chains: IntArray
+    figures: FloatArray
+
+
 def make_stack(n_dims: int, most_chains: int, deepest: int, room: int = 256) -> Stack:
     """An empty stack, for nests of up to `deepest` steps with up to `most_chains` live chains."""
     width = VECTOR + n_dims
@@ -107,9 +149,15 @@ def _size(x: int, d: int, grid: Grid) -> int:
 
 
 @njit
-def _may_win(least: float, mode: int, quickest: float, limit: float) -> bool:
+def _may_win(search: Search, least: float) -> bool:
     """Whether a nest of at least this energy may be better."""
-    return bool(np.isfinite(least) and figure_of(least, quickest, mode) < limit)
+    return bool(np.isfinite(least) and figure_of(least, search.quickest, search.mode) < search.limit)
+
+
+@njit
+def _room_for_one(stack: Stack, top: int) -> Stack:
+    """The stack, doubled if it is full."""
+    return _doubled(stack) if top == stack.spent.shape[0] else stack
 
 
 @njit
@@ -132,49 +180,47 @@ def _most(row: int, level: int, used: int, wanted: int, x: int, grid: Grid, rows
 
 @njit
 def _advance(
-    from_chains: IntArray, from_figures: FloatArray, n_live: int, to_chains: IntArray, to_figures: FloatArray, level: int,
-    used: int, d: int, factor: float, x: int, y: int, grid: Grid, machine: Machine, rows: Rows,
-) -> tuple[int, float]:  # fmt: skip
-    """Chains that go on after a loop over d from tile x to y: their number, and the credit all lost by it."""
+    search: Search, live: Live, n_live: int, to: Live, level: int, used: int, d: int, factor: float, x: int, y: int
+) -> tuple[int, float]:
+    """Chains that go on after a loop over d from tile x to y, written to `to`: their number, and the credit all lost by it."""
+    rows = search.rows
     going, lost = 0, 0.0
     for c in range(n_live):
-        row, wanted = from_chains[c, _ROW], from_chains[c, _WANTED]
-        worth, before, credit = from_figures[c, _WORTH], from_figures[c, _SHARE], from_figures[c, _CREDIT]
+        row, wanted = live.chains[c, _ROW], live.chains[c, _WANTED]
+        worth, before, credit = live.figures[c, _WORTH], live.figures[c, _SHARE], live.figures[c, _CREDIT]
         on_axis = rows.on_axis[row, d] == 1
-        if not on_axis and machine.relevant[d] >> rows.tensor[row] & 1 == 1:
+        if not on_axis and search.machine.relevant[d] >> rows.tensor[row] & 1 == 1:
             lost += credit
             continue
         share, saved, most = before / factor, 1.0, 1.0
         if rows.bounded[row] == 0:
             saved = 0.0
             if on_axis:
-                travel = rows.coef[row, d] * _size(x, d, grid)
+                travel = rows.coef[row, d] * _size(x, d, search.grid)
                 saved = 1.0 if travel == wanted else 0.0
                 wanted += travel * (int(factor) - 1) if rows.walk == 1 else travel
-            most = _most(row, level, used | 1 << d, wanted, y, grid, rows)
+            most = _most(row, level, used | 1 << d, wanted, y, search.grid, rows)
         left = worth * share * most
         lost += credit - saved * worth * (before - share) - left
         if left > 0.0:
-            to_chains[going, _ROW], to_chains[going, _WANTED] = row, wanted
-            to_figures[going, _WORTH], to_figures[going, _SHARE], to_figures[going, _CREDIT] = worth, share, left
+            to.chains[going, _ROW], to.chains[going, _WANTED] = row, wanted
+            to.figures[going, _WORTH], to.figures[going, _SHARE], to.figures[going, _CREDIT] = worth, share, left
             going += 1
     return going, lost
 
 
 @njit
-def _begin(
-    s: int, x: int, level: int, d: int, j: int, to_chains: IntArray, to_figures: FloatArray, n_live: int, grid: Grid,
-    machine: Machine, charges: Charges, chains: Chains, rows: Rows,
-) -> int:  # fmt: skip
+def _begin(search: Search, s: int, x: int, level: int, d: int, j: int, to: Live, n_live: int) -> int:
     """Add the chains that start when a loop over d closes boundaries of state s at tile x; how many are live then."""
+    grid, machine, charges, chains = search.grid, search.machine, search.charges, search.chains
     factor = grid.divisor[d, j]
     for t in range(machine.counts.shape[1]):
         number = charges.chain_of[level, t, d]
         if number < 0 or machine.relevant[d] >> t & 1 == 0:
             continue
         row = chains.row_of[t, d]
-        travel = rows.coef[row, d] * _size(x, d, grid)
-        moved = travel * (int(factor) - 1) if rows.walk == 1 else travel
+        travel = search.rows.coef[row, d] * _size(x, d, grid)
+        moved = travel * (int(factor) - 1) if search.rows.walk == 1 else travel
         sub = chains.axis_index[row, x]
         for i in range(machine.counts[s, t]):
             b = machine.boundary[level, t, i]
@@ -185,10 +231,10 @@ def _begin(
             base = charges.base[charges.slide_of[level, b, d] if untouched else charges.base_of[level, b], x]
             worth = base * charges.scale[level, b] * charges.price[b]
             if worth * saved > 0.0:
-                to_chains[n_live, _ROW] = row
-                to_chains[n_live, _WANTED] = moved + travel if untouched else moved
-                to_figures[n_live, _WORTH], to_figures[n_live, _SHARE] = worth, 1.0 / factor
-                to_figures[n_live, _CREDIT] = worth * saved
+                to.chains[n_live, _ROW] = row
+                to.chains[n_live, _WANTED] = moved + travel if untouched else moved
+                to.figures[n_live, _WORTH], to.figures[n_live, _SHARE] = worth, 1.0 / factor
+                to.figures[n_live, _CREDIT] = worth * saved
                 n_live += 1
     return n_live
 
@@ -212,65 +258,75 @@ def _sort_best_last(stack: Stack, keys: FloatArray, first: int, top: int) -> Non
 
 
 @njit
+def _next_vector(charges: Charges, first: int, digit: IntArray) -> bool:
+    """Step to the next combination of vectors, the last group fastest; False after the last one."""
+    g = digit.shape[0] - 1
+    while g >= 0:
+        digit[g] += 1
+        if digit[g] < charges.vector[first + g + 1]:
+            return True
+        digit[g] = charges.vector[first + g]
+        g -= 1
+    return False
+
+
+@njit
+def _after_vectors(search: Search, x: int, digit: IntArray) -> int:
+    """Tile x grown by all spatial factors of some vectors; -1 if there is no such tile."""
+    factors, y = search.charges.factors, x
+    for g in range(digit.shape[0]):
+        for d in range(factors.shape[1]):
+            j = factors[digit[g], d]
+            if j > 0 and y >= 0:
+                y = _grown(y, d, j, search.grid)
+    return y
+
+
+@njit
 def push_vectors(
-    stack: Stack, top: int, s: int, x: int, m: int, spent: float, depth: int, live: int, live_chains: IntArray,
-    live_figures: FloatArray, table: FloatArray, grid: Grid, charges: Charges, constant: float, mode: int, quickest: float,
-    limit: float,
-) -> tuple[Stack, int]:  # fmt: skip
+    stack: Stack, top: int, search: Search, s: int, x: int, m: int, spent: float, depth: int, live: Live, n_live: int
+) -> tuple[Stack, int]:
     """Push every spatial vector of fan-out m that may win, entering state s of level m."""
+    charges, table = search.charges, search.table
     first, past = charges.group[m], charges.group[m + 1]
     digit = charges.vector[first:past].copy()
     n_dims = charges.factors.shape[1]
     begin, keys = top, np.empty(16)
-    while True:
-        y = x
-        for g in range(first, past):
-            for d in range(n_dims):
-                j = charges.factors[digit[g - first], d]
-                if j > 0 and y >= 0:
-                    y = _grown(y, d, j, grid)
-        if y >= 0 and _may_win(constant + spent + table[s, y], mode, quickest, limit):
-            if top == stack.spent.shape[0]:
-                stack = _doubled(stack)
+    more = True
+    while more:
+        y = _after_vectors(search, x, digit)
+        if y >= 0 and _may_win(search, search.constant + spent + table[s, y]):
+            stack = _room_for_one(stack, top)
             if top - begin == keys.shape[0]:
                 keys = np.concatenate((keys, np.empty_like(keys)))
             entry = stack.entries[top]
             entry[:] = 0
             entry[STATE], entry[TILE], entry[LEVEL], entry[LAST], entry[DEPTH] = s, y, m, -1, depth
-            entry[LIVE], entry[KIND], entry[PLACE] = live, SPATIAL, m
-            for g in range(first, past):
+            entry[LIVE], entry[KIND], entry[PLACE] = n_live, SPATIAL, m
+            for g in range(past - first):
                 for d in range(n_dims):
-                    entry[VECTOR + d] = max(entry[VECTOR + d], charges.factors[digit[g - first], d])
+                    entry[VECTOR + d] = max(entry[VECTOR + d], charges.factors[digit[g], d])
             stack.spent[top] = spent
-            stack.chains[top, :live] = live_chains[:live]
-            stack.figures[top, :live] = live_figures[:live]
+            stack.chains[top, :n_live] = live.chains[:n_live]
+            stack.figures[top, :n_live] = live.figures[:n_live]
             keys[top - begin] = table[s, y]
             top += 1
-        g = past - first - 1
-        while g >= 0:
-            digit[g] += 1
-            if digit[g] < charges.vector[first + g + 1]:
-                break
-            digit[g] = charges.vector[first + g]
-            g -= 1
-        if g < 0:
-            break
+        more = _next_vector(charges, first, digit)
     _sort_best_last(stack, keys, begin, top)
     return stack, top
 
 
 @njit
 def _push_loops(
-    stack: Stack, top: int, here: IntArray, spent: float, live_chains: IntArray, live_figures: FloatArray, depth: int,
-    table: FloatArray, grid: Grid, machine: Machine, charges: Charges, chains: Chains, rows: Rows, constant: float, mode: int,
-    quickest: float, limit: float, parts: IntArray, figures: FloatArray,
-) -> tuple[Stack, int]:  # fmt: skip
+    stack: Stack, top: int, search: Search, here: IntArray, spent: float, live: Live, depth: int
+) -> tuple[Stack, int]:
     """Push every temporal loop that may come next and may win."""
-    s, x, level, used, last, live = here[STATE], here[TILE], here[LEVEL], here[USED], here[LAST], here[LIVE]
+    grid, machine, table = search.grid, search.machine, search.table
+    s, x, level, used, last, n_live = here[STATE], here[TILE], here[LEVEL], here[USED], here[LAST], here[LIVE]
     begin, keys = top, np.empty(16)
     for d in range(grid.n_divisors.shape[0]):
         closes = machine.relevant[d] & machine.open[s] != 0
-        if used >> d & 1 == 1 or (not closes and live == 0 and last > d):
+        if used >> d & 1 == 1 or (not closes and n_live == 0 and last > d):
             continue
         after, n = -1, 0
         for j in range(1, grid.n_divisors[d]):
@@ -279,38 +335,24 @@ def _push_loops(
                 continue
             if after < 0:
                 after = after_loop(s, d, machine)
-                n = gather(s, d, machine, charges, chains, parts, figures)
+                n = gather(s, d, machine, search.charges, search.chains, search.parts, search.figures)
             factor = grid.divisor[d, j]
-            cost = edge_cost(x, j, 1.0 - 1.0 / factor, n, parts, figures, charges.base, chains.table, chains.axis_index)
-            least = constant + spent + cost + table[after, y]
-            if not _may_win(least, mode, quickest, limit):
+            cost = edge_cost(
+                x, j, 1.0 - 1.0 / factor, n, search.parts, search.figures, search.charges.base, search.chains.table,
+                search.chains.axis_index,
+            )  # fmt: skip
+            least = search.constant + spent + cost + table[after, y]
+            if not _may_win(search, least):
                 continue
-            if top == stack.spent.shape[0]:
-                stack = _doubled(stack)
+            stack = _room_for_one(stack, top)
             if top - begin == keys.shape[0]:
                 keys = np.concatenate((keys, np.empty_like(keys)))
-            going, lost = _advance(
-                live_chains, live_figures, live, stack.chains[top], stack.figures[top], level, used, d, factor, x, y, grid,
-                machine, rows,
-            )  # fmt: skip
-            if not _may_win(least + lost, mode, quickest, limit):
+            to = Live(stack.chains[top], stack.figures[top])
+            going, lost = _advance(search, live, n_live, to, level, used, d, factor, x, y)
+            if not _may_win(search, least + lost):
                 continue
             if closes:
-                going = _begin(
-                    s,
-                    x,
-                    level,
-                    d,
-                    j,
-                    stack.chains[top],
-                    stack.figures[top],
-                    going,
-                    grid,
-                    machine,
-                    charges,
-                    chains,
-                    rows,
-                )
+                going = _begin(search, s, x, level, d, j, to, going)
             entry = stack.entries[top]
             entry[:] = 0
             entry[STATE], entry[TILE], entry[LEVEL], entry[USED] = after, y, level, used | 1 << d
@@ -324,11 +366,32 @@ def _push_loops(
 
 
 @njit
+def _push_following(
+    stack: Stack, top: int, search: Search, here: IntArray, spent: float, live: Live, depth: int
+) -> tuple[Stack, int]:
+    """Push all that may stand directly outside an entry: loops, the fan-out of the next level out, the next fixed loop."""
+    machine, s, x, level, n_live = search.machine, here[STATE], here[TILE], here[LEVEL], here[LIVE]
+    stack, top = _push_loops(stack, top, search, here, spent, live, depth)
+    outer = search.outer[s]
+    if level > 0 and outer != -1 and search.charges.penalty[level, x] <= 0.0:
+        stack, top = push_vectors(stack, top, search, outer, x, level - 1, spent, depth, live, n_live)
+    stage = machine.stage_dim[s]
+    if stage >= 0 and machine.ordered_fixed[level, stage] <= 0:
+        stack = _room_for_one(stack, top)
+        stack.entries[top] = here
+        stack.entries[top, STATE], stack.entries[top, DEPTH] = machine.advance[s], depth
+        stack.entries[top, KIND] = NOTHING
+        stack.spent[top] = spent
+        stack.chains[top, :n_live] = live.chains[:n_live]
+        stack.figures[top, :n_live] = live.figures[:n_live]
+        top += 1
+    return stack, top
+
+
+@njit
 def walk(
-    stack: Stack, top: int, steps: int, most: int, table: FloatArray, grid: Grid, machine: Machine, charges: Charges, chains: Chains,
-    rows: Rows, outer: IntArray, constant: float, mode: int, quickest: float, limit: float, kernel: Kernel, nest: Nest,
-    plan: Plan, latency_limit: float,
-) -> tuple[Stack, int, int, int, int, int]:  # fmt: skip
+    stack: Stack, top: int, steps: int, most: int, search: Search, kernel: Kernel, nest: Nest, plan: Plan
+) -> tuple[Stack, int, int, int, int, int]:
     """Go on until the next complete nest that is better.
 
     Args:
@@ -336,73 +399,39 @@ def walk(
         top: How many wait.
         steps: Entries to look at before pausing.
         most: Nests to score before pausing.
-        table: Of the dynamic program: least completions.
-        grid: The lattice.
-        machine: State tables.
-        charges: The profile's charges.
-        chains: Chain tables.
-        rows: Sliding axes.
-        outer: State at the start of the next level out when a state ends its level, -1 if it may not, -2 outermost.
-        constant: Energy beside the priced words.
-        mode: Of the objective, `codesign.mappers.driver.OBJECTIVE_CODE`.
-        quickest: Least cycles of the profile.
-        limit: Value below which a nest is better.
+        search: What to look up, and what to beat.
         kernel: Scores nests.
         nest: Where they are written; at the end the better one.
         plan: How they are written.
-        latency_limit: Most cycles allowed.
 
     Returns:
         The stack, how many wait, loops of the nest, entries looked at, nests scored, and why it stopped: `EXHAUSTED`,
         `COMPLETE` (a better nest, or one that the kernel refuses) or `PAUSED`.
     """
-    parts, figures = np.empty((charges.price.shape[0], 4), np.int64), np.empty((charges.price.shape[0], 4))
+    table = search.table
     here = np.empty(stack.entries.shape[1], np.int64)
-    live_chains, live_figures = np.empty_like(stack.chains[0]), np.empty_like(stack.figures[0])
+    live = Live(np.empty_like(stack.chains[0]), np.empty_like(stack.figures[0]))
     done, scored = 0, 0
     while top > 0:
         if done == steps or scored >= most:
             return stack, top, 0, done, scored, PAUSED
         top -= 1
         here[:] = stack.entries[top]
-        spent, live = stack.spent[top], here[LIVE]
-        live_chains[:live] = stack.chains[top, :live]
-        live_figures[:live] = stack.figures[top, :live]
-        s, x, level, depth = here[STATE], here[TILE], here[LEVEL], here[DEPTH]
+        spent, n_live, depth = stack.spent[top], here[LIVE], here[DEPTH]
+        live.chains[:n_live] = stack.chains[top, :n_live]
+        live.figures[:n_live] = stack.figures[top, :n_live]
         if here[KIND] != NOTHING:
             stack.path[depth] = here
             depth += 1
-        if not _may_win(constant + spent + table[s, x], mode, quickest, limit):
+        if not _may_win(search, search.constant + spent + table[here[STATE], here[TILE]]):
             continue
         done += 1
-        stack, top = _push_loops(
-            stack, top, here, spent, live_chains, live_figures, depth, table, grid, machine, charges, chains, rows, constant,
-            mode, quickest, limit, parts, figures,
-        )  # fmt: skip
-        complete = False
-        if outer[s] != -1 and charges.penalty[level, x] <= 0.0:
-            if level > 0:
-                stack, top = push_vectors(
-                    stack, top, outer[s], x, level - 1, spent, depth, live, live_chains, live_figures, table, grid, charges,
-                    constant, mode, quickest, limit,
-                )  # fmt: skip
-            else:
-                complete = x == table.shape[1] - 1
-        stage = machine.stage_dim[s]
-        if stage >= 0 and machine.ordered_fixed[level, stage] <= 0:
-            if top == stack.spent.shape[0]:
-                stack = _doubled(stack)
-            stack.entries[top] = here
-            stack.entries[top, STATE], stack.entries[top, DEPTH] = machine.advance[s], depth
-            stack.entries[top, KIND] = NOTHING
-            stack.spent[top] = spent
-            stack.chains[top, :live] = live_chains[:live]
-            stack.figures[top, :live] = live_figures[:live]
-            top += 1
-        if complete:
-            count = write_nest(stack.path, depth, TEMPORAL, COLUMNS, grid, plan, nest)
-            valid, value = score_nest(kernel, nest, count, mode, latency_limit)
+        stack, top = _push_following(stack, top, search, here, spent, live, depth)
+        ends = search.outer[here[STATE]] != -1 and search.charges.penalty[here[LEVEL], here[TILE]] <= 0.0
+        if ends and here[LEVEL] == 0 and here[TILE] == table.shape[1] - 1:
+            count = write_nest(stack.path, depth, TEMPORAL, COLUMNS, search.grid, plan, nest)
+            valid, value = score_nest(kernel, nest, count, search.mode, search.latency_limit)
             scored += 1
-            if not valid or value < limit:
+            if not valid or value < search.limit:
                 return stack, top, count, done, scored, COMPLETE
     return stack, top, 0, done, scored, EXHAUSTED

@@ -155,10 +155,11 @@ def _close(s: int, t: int, table: FloatArray, machine: Machine, charges: Charges
 
 @njit
 def _offer_chains(
-    s: int, d: int, chain: int, row: int, kind: int, following: int, table: FloatArray, grid: Grid, machine: Machine,
+    s: int, d: int, t: int, kind: int, following: int, table: FloatArray, grid: Grid, machine: Machine,
     charges: Charges, chains: Chains, parts: IntArray, figures: FloatArray,
 ) -> None:  # fmt: skip
-    """Offer state s the loops over d after which the chain of one tensor may go on."""
+    """Offer state s the loops over d after which the chain of tensor t may go on."""
+    chain, row = charges.chain_of[machine.level[s], t, d], chains.row_of[t, d]
     n = gather(s, d, machine, charges, chains, parts, figures)
     target, source = table[s], table[following]
     base, saving, axis_index, special = charges.base, chains.table, chains.axis_index, chains.special
@@ -191,13 +192,12 @@ def _chain_edges(
         if machine.open[s] >> t & 1 == 0:
             continue
         for d in range(grid.n_divisors.shape[0]):
-            chain = charges.chain_of[level, t, d]
-            if chain < 0 or (machine.stage_dim[s] >= 0 and machine.stage_dim[s] != d):
+            if charges.chain_of[level, t, d] < 0 or (machine.stage_dim[s] >= 0 and machine.stage_dim[s] != d):
                 continue
             following = after_loop(s, d, machine)
             if following >= 0:
                 _offer_chains(
-                    s, d, chain, chains.row_of[t, d], kind, following, table, grid, machine, charges, chains, parts,
+                    s, d, t, kind, following, table, grid, machine, charges, chains, parts,
                     figures,
                 )  # fmt: skip
 

@@ -18,7 +18,7 @@ from codesign.mappers.exact.problem.boundary_costs import (
 )
 from codesign.mappers.exact.problem.boundary_states import States, make_states
 from codesign.mappers.exact.problem.charge_bases import BaseArrays
-from codesign.mappers.exact.problem.conflict_bound import profile_tension, sharpen_choices
+from codesign.mappers.exact.problem.conflict_bound import Fitting, profile_tension, sharpen_choices
 from codesign.mappers.exact.problem.instance import Instance
 from codesign.mappers.exact.problem.spatial import FanoutOptions, options_of
 from codesign.mappers.exact.problem.tables import Chains, Charges, Machine
@@ -235,28 +235,26 @@ class FixedKeep:
         return energy, cycles
 
     @cached_property
-    def _fitting(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Tiles that fit each level, where each level's begin, and `BaseArrays.moved_rows` of each level."""
+    def _fitting(self) -> Fitting:
+        """Tiles that fit each level, and `BaseArrays.moved_rows` of each level."""
         n_levels, tiles = self.instance.n_levels, [np.zeros(0, np.int64)]
         for v in range(1, n_levels):
             fits = np.flatnonzero(np.isfinite(self.penalty[v]))
             tiles.append(fits if any(self.keep[v]) else fits[:0])
         of = np.array([self.bases.moved_rows(self.keep[v]) for v in range(n_levels)])
-        return np.concatenate(tiles), np.cumsum([0] + [len(t) for t in tiles]), of
+        kind_of, by_kind = self.instance.kind_sizes
+        first = np.cumsum([0] + [len(t) for t in tiles])
+        value, moved = self.instance.lattice.value, self.bases.moved[0]
+        return Fitting(np.concatenate(tiles), first, value, by_kind, kind_of, moved, of)
 
     def tension_of(self, choice: IntArray, terms: Coefficients) -> FloatArray:
         """``1 + J`` energy and each port's cycles beyond those of the fewest words (bound B2), for one profile.
 
         `terms` must be those that `boundary_costs` has just given for the choice.
         """
-        tiles, first, of = self._fitting
-        kind_of, by_kind = self.instance.kind_sizes
-        excess, running, hardware = np.zeros(1 + len(self.ports)), self._room[0], self.hardware
-        profile_tension(
-            tiles, first, self.instance.lattice.value, by_kind, kind_of, self.bases.moved[0], of, running.rest,
-            running.kinds, hardware.macs, self.options.children[choice], hardware.kept, terms.price, terms.demand,
-            terms.fewest, excess,
-        )  # fmt: skip
+        excess = np.zeros(1 + len(self.ports))
+        children = self.options.children[choice]
+        profile_tension(self._fitting, self.hardware, self._room[0], terms, children, excess)
         return excess
 
     def charges(self, choice: IntArray, price: FloatArray, least: FloatArray, most: FloatArray) -> Charges:

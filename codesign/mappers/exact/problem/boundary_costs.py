@@ -161,10 +161,9 @@ def axis_length(length: float, step: int, p: float, r: float, all_p: float, all_
 
 
 @njit
-def fewest_words(
-    t: int, m: int, axes: FloatArray, strided: IntArray, bounds: FloatArray, left: FloatArray, rest: FloatArray
-) -> float:
+def fewest_words(t: int, m: int, hardware: Hardware, left: FloatArray, rest: FloatArray) -> float:
     """Fewest words of tensor t that can enter an instance of level m (bound B1 in docs/explanation/exact-mapper.md)."""
+    axes, strided, bounds = hardware.axes, hardware.strided, hardware.bounds
     words = left[m, t]
     for a in range(axes.shape[1]):
         length, moved = 1.0, False
@@ -182,85 +181,92 @@ def fewest_words(
 
 @njit
 def _descend(
-    m: int, option: int, record: bool, macs: float,
-    kept: IntArray, above: IntArray, pair: FloatArray, hops: FloatArray, shares: IntArray, port: IntArray,
-    bandwidth: FloatArray, axes: FloatArray, strided: IntArray, bounds: FloatArray,
-    option_children: FloatArray, option_share: FloatArray, option_plain: FloatArray, option_distinct: FloatArray,
-    option_factor: FloatArray, option_kinds: FloatArray,
-    instances: FloatArray, sent: FloatArray, network: FloatArray, left: FloatArray, rest: FloatArray,
-    kinds: FloatArray, share: FloatArray, energy: FloatArray, cycles: FloatArray,
-    price: FloatArray, fewest: FloatArray, demand: FloatArray, constant: FloatArray, constant_cycles: FloatArray,
-) -> None:  # fmt: skip
-    """Cross fan-out m with an option: update the sums of index m + 1, and with `record` write its boundaries.
-
-    Arrays come one by one (those of `Hardware`, `Options`, `Running` and `Coefficients`, in that order): handing
-    over whole tuples would cost more than the arithmetic.
-    """
-    n_levels, n_tensors = kept.shape
-    children = option_children[option]
-    v, output = m + 1, n_tensors - 1
-    instances[v] = instances[m] * children
-    energy[v] = energy[m]
-    for j in range(cycles.shape[1]):
-        cycles[v, j] = cycles[m, j]
-    for d in range(rest.shape[1]):
-        rest[v, d] = rest[m, d] / option_factor[option, d]
-    for c in range(kinds.shape[1]):
-        kinds[v, c] = kinds[m, c] / option_kinds[option, c]
-        if kinds[v, c] != np.floor(kinds[v, c]):
-            energy[v] = np.inf  # more children than iterations, or a factor that does not divide
-    share[v] = share[m] / option_share[option, output]
-    at_macs = v == n_levels
+    m: int, option: int, record: bool, hardware: Hardware, options: Options, running: Running, result: Coefficients
+) -> None:
+    """Cross fan-out m with an option: update the sums of index m + 1, and with `record` write its boundaries."""
+    v = m + 1
+    running.instances[v] = running.instances[m] * options.children[option]
+    running.energy[v] = running.energy[m]
+    for j in range(running.cycles.shape[1]):
+        running.cycles[v, j] = running.cycles[m, j]
+    for d in range(running.rest.shape[1]):
+        running.rest[v, d] = running.rest[m, d] / options.factor[option, d]
+    for c in range(running.kinds.shape[1]):
+        running.kinds[v, c] = running.kinds[m, c] / options.by_kind[option, c]
+        if running.kinds[v, c] != np.floor(running.kinds[v, c]):
+            running.energy[v] = np.inf  # more children than iterations, or a factor that does not divide
+    n_tensors = hardware.kept.shape[1]
+    running.share[v] = running.share[m] / options.share[option, n_tensors - 1]
     for t in range(n_tensors):
-        distinct = option_distinct[option, t] if shares[m] == 1 else children
-        below = network[m, t]
-        if pair[m, t, HOP] > 0.0:
-            below += instances[m] * (hops[m, 0] + hops[m, 1] * children / distinct) * pair[m, t, HOP]
-        below *= distinct
-        copies = sent[m, t] * distinct
-        left[v, t] = left[m, t] / option_plain[option, t]
-        network[v, t], sent[v, t] = below, copies
-        if not at_macs and kept[v, t] < 0:
-            continue
-        network[v, t], sent[v, t] = 0.0, 1.0
-        # the boundary of tensor t at level v, or at the MACs
-        parent = above[v, t]
-        outside = instances[parent]
-        cost = outside * copies * pair[parent, t, READ] + below
-        words = macs / instances[v] if at_macs else fewest_words(t, v, axes, strided, bounds, left, rest)
-        fixed = 0.0
+        _cross_tensor(m, t, option, record, hardware, options, running, result)
+
+
+@njit
+def _cross_tensor(
+    m: int,
+    t: int,
+    option: int,
+    record: bool,
+    hardware: Hardware,
+    options: Options,
+    running: Running,
+    result: Coefficients,
+) -> None:
+    """`_descend` for one tensor: what a word costs so far, and its boundary at the next level or at the MACs."""
+    instances, sent, network, share = running.instances, running.sent, running.network, running.share
+    pair = hardware.pair
+    v, at_macs, output = m + 1, m + 1 == hardware.kept.shape[0], t == hardware.kept.shape[1] - 1
+    children = options.children[option]
+    distinct = options.distinct[option, t] if hardware.shares[m] == 1 else children
+    below = network[m, t]
+    if pair[m, t, HOP] > 0.0:
+        hops = hardware.hops[m, 0] + hardware.hops[m, 1] * children / distinct
+        below += instances[m] * hops * pair[m, t, HOP]
+    below *= distinct
+    copies = sent[m, t] * distinct
+    running.left[v, t] = running.left[m, t] / options.plain_share[option, t]
+    network[v, t], sent[v, t] = below, copies
+    if not at_macs and hardware.kept[v, t] < 0:
+        return
+    network[v, t], sent[v, t] = 0.0, 1.0
+    # the boundary of tensor t at level v, or at the MACs
+    parent = hardware.above[v, t]
+    outside = instances[parent]
+    cost = outside * copies * pair[parent, t, READ] + below
+    words = hardware.macs / instances[v] if at_macs else fewest_words(t, v, hardware, running.left, running.rest)
+    fixed = 0.0
+    if not at_macs:
+        cost += instances[v] * pair[v, t, FILL]
+    if output:  # first visits bring no partial sum, and the parent does not read one (rule O3)
+        cost += outside * copies * pair[parent, t, UPDATE]
+        fixed = -share[parent] * outside * pair[parent, t, READ]
         if not at_macs:
-            cost += instances[v] * pair[v, t, FILL]
-        if t == output:  # first visits bring no partial sum, and the parent does not read one (rule O3)
-            cost += outside * copies * pair[parent, t, UPDATE]
-            fixed = -share[parent] * outside * pair[parent, t, READ]
-            if not at_macs:
-                fixed -= share[v] * instances[v] * pair[v, t, FILL]
-        energy[v] += cost * words + fixed
-        b = -1 if at_macs else kept[v, t]
+            fixed -= share[v] * instances[v] * pair[v, t, FILL]
+    running.energy[v] += cost * words + fixed
+    b = -1 if at_macs else hardware.kept[v, t]
+    if record:
+        result.constant[0] += fixed
+        if b >= 0:
+            result.price[b], result.fewest[b] = cost, words
+        else:
+            result.constant[0] += cost * words
+    for side in range(3):  # the parent's reads, the parent's updates, the fills here
+        level = v if side == 2 else parent
+        if (side == 1 and not output) or (side == 2 and at_macs):
+            continue
+        j = hardware.port[level, min(side, 1)]
+        if j < 0:
+            continue
+        width = pair[level, t, WORD_WIDTH] / hardware.bandwidth[level, min(side, 1)]
+        rate = width if side == 2 else width * copies
+        first = width * share[level] if output and side != 1 else 0.0
+        running.cycles[v, j] += rate * words - first
         if record:
-            constant[0] += fixed
+            result.constant_cycles[j] -= first
             if b >= 0:
-                price[b], fewest[b] = cost, words
+                result.demand[j, b] += rate
             else:
-                constant[0] += cost * words
-        for side in range(3):  # the parent's reads, the parent's updates, the fills here
-            level = v if side == 2 else parent
-            if (side == 1 and t != output) or (side == 2 and at_macs):
-                continue
-            j = port[level, min(side, 1)]
-            if j < 0:
-                continue
-            width = pair[level, t, WORD_WIDTH] / bandwidth[level, min(side, 1)]
-            rate = width if side == 2 else width * copies
-            first = width * share[level] if t == output and side != 1 else 0.0
-            cycles[v, j] += rate * words - first
-            if record:
-                constant_cycles[j] -= first
-                if b >= 0:
-                    demand[j, b] += rate
-                else:
-                    constant_cycles[j] += rate * words
+                result.constant_cycles[j] += rate * words
 
 
 @njit
@@ -268,22 +274,13 @@ def profile_coefficients(
     choice: IntArray, hardware: Hardware, options: Options, running: Running, result: Coefficients
 ) -> tuple[float, float]:
     """Write the coefficients of one profile; returns its bounds on energy and on cycles."""
-    kept = hardware.kept
-    n_levels = kept.shape[0]
+    n_levels = hardware.kept.shape[0]
     result.constant[0] = hardware.macs * hardware.mac_energy
     result.constant_cycles[:] = 0.0
     result.demand[:] = 0.0
     reset(hardware, running)
     for m in range(n_levels):
-        _descend(
-            m, choice[m], True, hardware.macs, kept, hardware.above, hardware.pair, hardware.hops, hardware.shares,
-            hardware.port, hardware.bandwidth, hardware.axes, hardware.strided, hardware.bounds,
-            options.children, options.share, options.plain_share, options.distinct, options.factor,
-            options.by_kind,
-            running.instances, running.sent, running.network, running.left, running.rest, running.kinds, running.share,
-            running.energy, running.cycles,
-            result.price, result.fewest, result.demand, result.constant, result.constant_cycles,
-        )  # fmt: skip
+        _descend(m, choice[m], True, hardware, options, running, result)
     return running.energy[n_levels], _cycle_bound(hardware, running)  # type: ignore[return-value]
 
 
@@ -301,32 +298,15 @@ def bound_profiles(
     hardware: Hardware, options: Options, running: Running, result: Coefficients, energy: FloatArray, cycles: FloatArray
 ) -> None:
     """Bounds of every profile, numbered like the digits of an odometer whose last digit is the innermost fan-out."""
-    kept, above, pair, hops, shares = hardware.kept, hardware.above, hardware.pair, hardware.hops, hardware.shares
-    port, bandwidth, axes, macs = hardware.port, hardware.bandwidth, hardware.axes, hardware.macs
-    strided, bounds = hardware.strided, hardware.bounds
-    first, children, share, plain_share = options.first, options.children, options.share, options.plain_share
-    distinct, factor, by_kind = options.distinct, options.factor, options.by_kind
-    instances, sent, network, left = running.instances, running.sent, running.network, running.left
-    rest, kinds, own, spent, busy = running.rest, running.kinds, running.share, running.energy, running.cycles
-    price, fewest, demand = result.price, result.fewest, result.demand
-    constant, constant_cycles = result.constant, result.constant_cycles
-    n_levels = kept.shape[0]
+    first, n_levels = options.first, hardware.kept.shape[0]
     digit = first[:n_levels].copy()
     reset(hardware, running)
     m = 0
     for i in range(energy.shape[0]):
         for k in range(m, n_levels):
-            _descend(
-                k, digit[k], False, macs, kept, above, pair, hops, shares, port, bandwidth, axes, strided, bounds,
-                children, share, plain_share, distinct, factor, by_kind,
-                instances, sent, network, left, rest, kinds, own, spent, busy,
-                price, fewest, demand, constant, constant_cycles,
-            )  # fmt: skip
-        energy[i] = spent[n_levels]
-        worst = macs / instances[n_levels]
-        for j in range(busy.shape[1]):
-            worst = max(worst, busy[n_levels, j])
-        cycles[i] = worst
+            _descend(k, digit[k], False, hardware, options, running, result)
+        energy[i] = running.energy[n_levels]
+        cycles[i] = _cycle_bound(hardware, running)
         m = n_levels - 1
         while m >= 0:
             digit[m] += 1

@@ -6,6 +6,8 @@ level, and only the others can be left at their fewest words. Minimised over the
 tiles that fit (bound B2 in docs/explanation/exact-mapper.md).
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from codesign.core.jit import njit
@@ -156,68 +158,104 @@ def sharpen_choices(
             cycles[i] = max(cycles[i], port)
 
 
-@njit
-def profile_tension(
-    tiles: IntArray, first: IntArray, value: FloatArray, by_kind: FloatArray, kind_of: IntArray, moved: FloatArray,
-    of: IntArray, rest: FloatArray, kinds: FloatArray, macs: float, children: FloatArray, kept: IntArray,
-    price: FloatArray, demand: FloatArray, fewest: FloatArray, excess: FloatArray,
-) -> None:  # fmt: skip
-    """`add_tension` over the tiles that the profile's spatial factors leave possible, for one profile.
+class Fitting(NamedTuple):
+    """Tiles that fit the levels of an instance, and what they move.
 
-    Args:
-        tiles: Tiles that fit, of all levels.
+    Attributes:
+        tiles: Of all levels.
         first: ``L + 1`` where each level's begin.
         value: ``D x N`` tile sizes.
         by_kind: ``C x N`` product of the sizes of each kind of dimension.
         kind_of: ``D`` kind of each dimension.
         moved: See `tile_points`.
         of: ``L x (D + 1) x T``, see `tile_points`.
-        rest: ``(L + 1) x D`` bounds over spatial factors outside each level, those of merged dimensions left in.
-        kinds: ``(L + 1) x C`` iterations left of each kind of dimension.
-        macs: See `add_tension`, as for all others.
     """
-    n_levels, n_tensors = kept.shape
-    n_dims, n_sums = value.shape[0], excess.shape[0]
-    least, beyond, total = np.zeros(n_sums), np.zeros(n_tensors), np.zeros(n_sums)
-    iterations = macs
+
+    tiles: IntArray
+    first: IntArray
+    value: FloatArray
+    by_kind: FloatArray
+    kind_of: IntArray
+    moved: FloatArray
+    of: IntArray
+
+
+@njit
+def _is_possible(fitting: Fitting, running: Running, v: int, x: int) -> bool:
+    """Whether the spatial factors of a profile leave tile x possible at level v."""
+    rest, kinds = running.rest, running.kinds
+    n_levels = rest.shape[0] - 1
+    for d in range(fitting.value.shape[0]):
+        size = fitting.value[d, x]
+        if rest[v, d] % size != 0.0 or size * rest[n_levels, d] % rest[v, d] != 0.0:
+            return False
+    possible = True
+    for c in range(fitting.by_kind.shape[0]):
+        size = fitting.by_kind[c, x]
+        possible = possible and kinds[v, c] % size == 0.0 and size * kinds[n_levels, c] % kinds[v, c] == 0.0
+    return possible
+
+
+@njit
+def profile_tension(
+    fitting: Fitting,
+    hardware: Hardware,
+    running: Running,
+    result: Coefficients,
+    children: FloatArray,
+    excess: FloatArray,
+) -> None:
+    """`add_tension` over the tiles that the profile's spatial factors leave possible, for one profile.
+
+    Args:
+        fitting: The tiles.
+        hardware: Of the keep sets.
+        running: Of the profile, as for `result`.
+        result: Its coefficients.
+        children: ``L`` children of every fan-out in use.
+        excess: ``1 + J``, added to.
+    """
+    n_levels, n_tensors = hardware.kept.shape
+    least, beyond, total = np.zeros(excess.shape[0]), np.zeros(n_tensors), np.zeros(excess.shape[0])
+    iterations = hardware.macs
     for v in range(1, n_levels):
         iterations /= children[v - 1]
-        if first[v] == first[v + 1]:
+        if fitting.first[v] == fitting.first[v + 1]:
             continue
         least[:] = np.inf
-        for i in range(first[v], first[v + 1]):
-            x = tiles[i]
-            possible = True
-            for d in range(n_dims):
-                size = value[d, x]
-                if rest[v, d] % size != 0.0 or size * rest[n_levels, d] % rest[v, d] != 0.0:
-                    possible = False
-                    break
-            if not possible:
-                continue
-            for c in range(by_kind.shape[0]):
-                size = by_kind[c, x]
-                possible = possible and kinds[v, c] % size == 0.0 and size * kinds[n_levels, c] % kinds[v, c] == 0.0
-            if not possible:
-                continue
-            looped = False
-            for d in range(n_dims + 1):
-                if d == n_dims:
-                    if looped:
-                        continue
-                elif value[d, x] == rest[v, d] or by_kind[kind_of[d], x] == kinds[v, kind_of[d]]:
-                    continue
-                looped = True
-                total[:] = 0.0
-                for t in range(n_tensors):
-                    b = kept[v, t]
-                    if b < 0 or of[v, d, t] < 0:
-                        continue
-                    beyond[t] = max(0.0, iterations * moved[of[v, d, t], x] - fewest[b])
-                    total[0] += price[b] * beyond[t]
-                    for j in range(n_sums - 1):
-                        total[1 + j] += demand[j, b] * beyond[t]
-                for w in range(n_sums):
-                    least[w] = min(least[w], total[w])
-        for w in range(n_sums):
+        for i in range(fitting.first[v], fitting.first[v + 1]):
+            x = fitting.tiles[i]
+            if _is_possible(fitting, running, v, x):
+                _lower_to_tile(fitting, hardware, running, result, v, x, iterations, beyond, total, least)
+        for w in range(excess.shape[0]):
             excess[w] += least[w]
+
+
+@njit
+def _lower_to_tile(
+    fitting: Fitting, hardware: Hardware, running: Running, result: Coefficients, v: int, x: int, iterations: float,
+    beyond: FloatArray, total: FloatArray, least: FloatArray,
+) -> None:  # fmt: skip
+    """Lower `least` to what tile x at level v costs beyond the fewest words, over the loop directly outside it."""
+    n_dims, n_tensors, n_sums = fitting.value.shape[0], beyond.shape[0], least.shape[0]
+    looped = False
+    for d in range(n_dims + 1):
+        if d == n_dims:
+            if looped:
+                continue
+        else:
+            kind = fitting.kind_of[d]
+            if fitting.value[d, x] == running.rest[v, d] or fitting.by_kind[kind, x] == running.kinds[v, kind]:
+                continue
+        looped = True
+        total[:] = 0.0
+        for t in range(n_tensors):
+            b = hardware.kept[v, t]
+            if b < 0 or fitting.of[v, d, t] < 0:
+                continue
+            beyond[t] = max(0.0, iterations * fitting.moved[fitting.of[v, d, t], x] - result.fewest[b])
+            total[0] += result.price[b] * beyond[t]
+            for j in range(n_sums - 1):
+                total[1 + j] += result.demand[j, b] * beyond[t]
+        for w in range(n_sums):
+            least[w] = min(least[w], total[w])
