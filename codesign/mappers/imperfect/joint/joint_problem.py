@@ -13,8 +13,8 @@ from codesign.mappers.imperfect.joint.cells import SMALL, Cells, cross, list_cel
 from codesign.mappers.imperfect.joint.counts import Ceilings, ceilings
 from codesign.mappers.imperfect.joint.entering import Entering, entering_of
 from codesign.mappers.imperfect.joint.fan_outs import FanOuts, list_fan_outs
-from codesign.mappers.imperfect.joint.least_costs import base_of
-from codesign.mappers.imperfect.joint.list_profiles import list_profiles
+from codesign.mappers.imperfect.joint.least_costs import base_of, room_for_spread
+from codesign.mappers.imperfect.joint.list_profiles import Limits, Vectors, list_profiles
 from codesign.mappers.imperfect.joint.outer_costs import OuterCosts, drop_hopeless
 from codesign.mappers.imperfect.joint.walk_kernel import walk_level
 from codesign.mappers.imperfect.joint.walk_tables import Cache, Cut, Profile, States, Walk
@@ -129,13 +129,15 @@ class JointProblem:
         """
         if self.fan_outs is None:
             return None
-        flat, fewest, start = self.flat
+        limits = Limits(
+            float(self.constant), float(most_steps), float(least_cycles), float(most), 0.0 if outer is None else float(outer.least),
+            objective is not Objective.LATENCY, objective is not Objective.ENERGY, max(1, self.problem.least_units), room,
+        )  # fmt: skip
         nowhere = np.ones((len(self.keep), len(self.dims)), np.int64)
         prices = np.array([self.energy, *(self.port_prices(v, w, nowhere) for v, w in self.ports)])
         chosen, cycles, energy, complete, looks = list_profiles(
-            self.data, prices, np.array([v for v, _ in self.ports], np.int64), flat, fewest, start,
-            self.arrays.fanout.prod(axis=1), self.output_words, self.constant, most_steps, least_cycles, most,
-            self.energy if outer is None else outer.price, 0.0 if outer is None else outer.least, objective is not Objective.LATENCY, objective is not Objective.ENERGY, max(1, self.problem.least_units), room,
+            self.data, prices, np.array([v for v, _ in self.ports], np.int64), Vectors(*self.flat, self.arrays.fanout.prod(axis=1)),
+            self.output_words, self.energy if outer is None else outer.price, limits,
         )  # fmt: skip
         self.looks += looks
         return (chosen, cycles, energy) if complete else None
@@ -232,13 +234,10 @@ class JointProblem:
     def prepare(self, chosen: IntArray, price: FloatArray, constant: float) -> "Profile":
         """A profile under prices of every term."""
         factor, fewest = self.factors(chosen)
-        levels, tensors = self.keep.shape
-        shared_words, sharing = np.ones(levels), np.ones((tensors, levels))
+        spread = room_for_spread(factor, fewest, self.keep.shape[1])
+        shared_words, sharing = spread.shared_words, spread.sharing
         each = np.zeros(len(self.data.level))
-        base = constant + base_of(
-            self.data, price, factor, fewest, shared_words, sharing, self.output_words, each,
-            np.ones(levels, np.int64),
-        )  # fmt: skip
+        base = constant + base_of(self.data, price, spread, self.output_words, each)
         inner = [
             bytes([v])
             + b"".join(
@@ -335,9 +334,8 @@ class JointProblem:
                 )
             if arrived:
                 self.work += table.size + walk_level(
-                    cells, table, source, states.order, states.open_of, states.digit, data, profile.price, v,
-                    states.ended + 1, profile.factor, profile.fewest, profile.shared_words, profile.sharing, limit,
-                )  # fmt: skip
+                    cells, table, source, states.table, data, profile.price, v, profile.spread, limit
+                )
             live, value = list_live(table, limit)
             previous = cells
             if cache is not None and v > 0 and v >= deepest and self._shared(profile, v, most_steps):

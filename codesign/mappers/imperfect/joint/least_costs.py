@@ -1,5 +1,7 @@
 """Compiled: the words that cross a boundary at least, and what a profile costs whatever its tiles (rules IB9 to IB11)."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from codesign.core.jit import njit
@@ -10,17 +12,39 @@ from codesign.mapping.nest import FloatArray, IntArray
 ROUNDED = 1.0 - 1e-12
 
 
+class Spread(NamedTuple):
+    """What the fan-outs of a profile do.
+
+    Attributes:
+        factor: ``L x D`` spatial factors.
+        fewest: ``L x D`` tiles that each fan-out needs.
+        shared_words: ``L`` output words that the instances of a level hold at most.
+        sharing: ``T x L`` what diagonals leave of the words of a fan-out at least.
+        unknown: ``L`` children of a fan-out that may do anything; 1 where `factor` says what it does.
+    """
+
+    factor: IntArray
+    fewest: IntArray
+    shared_words: FloatArray
+    sharing: FloatArray
+    unknown: IntArray
+
+
+def room_for_spread(factor: IntArray, fewest: IntArray, tensors: int) -> Spread:
+    """Known fan-outs, with room for what they share."""
+    levels = len(factor)
+    return Spread(factor, fewest, np.ones(levels), np.ones((tensors, levels)), np.ones(levels, np.int64))
+
+
 @njit
-def words_of(
-    t: int, count: IntArray, row: int, bounds: IntArray, terms: IntArray, first_term: IntArray, axes: IntArray,
-    factor: IntArray, fewest: IntArray, inner: int, outer: int,
-) -> float:  # fmt: skip
+def words_of(t: int, count: IntArray, row: int, data: Boundaries, spread: Spread, inner: int, outer: int) -> float:
     """Least words of all tiles of one tensor, side by side, with so many tiles or more (rule IB9).
 
     `outer` to `inner` (not included) are the fan-outs that were crossed since; windows are split by them.
     """
+    bounds, terms, first_term, factor, fewest = data.bounds, data.terms, data.first_term, spread.factor, spread.fewest
     product = 1.0
-    for a in range(axes[t]):
+    for a in range(data.axes[t]):
         first, past = first_term[t, a], first_term[t, a + 1]
         least = np.inf
         for corner in range(1 << (past - first)):  # linear in each number, so least where each is fewest or most
@@ -39,25 +63,21 @@ def words_of(
 
 
 @njit
-def charge(
-    b: int, count: IntArray, row: int, outer: int, price: FloatArray, bounds: IntArray, related: IntArray, terms: IntArray,
-    first_term: IntArray, axes: IntArray, level: IntArray, tensor: IntArray, start: IntArray, walked: IntArray,
-    diagonal: IntArray, share: IntArray, factor: IntArray, fewest: IntArray, shared_words: FloatArray,
-    sharing: FloatArray,
-) -> float:  # fmt: skip
+def charge(b: int, count: IntArray, row: int, outer: int, price: FloatArray, data: Boundaries, spread: Spread) -> float:
     """Least cost of a boundary that closes at a place with `count` tiles, the fan-outs from `outer` on being inside (rule IB9)."""
-    t, v = tensor[b], level[b]
-    words = words_of(t, count, row, bounds, terms, first_term, axes, factor, fewest, v, outer)
+    t, v, bounds = data.tensor[b], data.level[b], data.bounds
+    factor, fewest, sharing = spread.factor, spread.fewest, spread.sharing
+    words = words_of(t, count, row, data, spread, v, outer)
     total = 0.0
-    for k in range(start[b], start[b + 1]):
+    for k in range(data.start[b], data.start[b + 1]):
         if price[k] == 0.0:
             continue
         number = words
         for d in range(bounds.shape[0]):
-            if related[t, d] == 0:
+            if data.related[t, d] == 0:
                 times, every = count[row, d], outer == 0
                 for m in range(outer, v):
-                    if walked[k, m] == 1:
+                    if data.walked[k, m] == 1:
                         times = at_least(times, factor[m, d], fewest[m, d])
                         if every:
                             times = next_ceiling(times, bounds[d])
@@ -65,105 +85,88 @@ def charge(
                         every = False
                 number *= times
         for m in range(outer, v):
-            if diagonal[k, m] == 1 and sharing[t, m] < 1.0:
+            if data.diagonal[k, m] == 1 and sharing[t, m] < 1.0:
                 number = np.floor(number * sharing[t, m] * ROUNDED)
-        off = shared_words[share[k]] if share[k] >= 0 else 0.0
+        off = spread.shared_words[data.share[k]] if data.share[k] >= 0 else 0.0
         total += price[k] * max(0.0, number - off)
     return total
 
 
 @njit
-def at_macs(
-    b: int, price: FloatArray, bounds: IntArray, related: IntArray, tensor: IntArray, start: IntArray, walked: IntArray,
-    diagonal: IntArray, share: IntArray, factor: IntArray, shared_words: FloatArray, sharing: FloatArray,
-    unknown: IntArray,
-) -> float:  # fmt: skip
-    """Least cost of what the MACs ask for: every step, shared by children that want the same word (rule IB10).
-
-    `unknown`: ``L`` children of a fan-out that may do anything; 1 where `factor` says what it does.
-    """
-    t, total = tensor[b], 0.0
-    for k in range(start[b], start[b + 1]):
+def at_macs(b: int, price: FloatArray, data: Boundaries, spread: Spread) -> float:
+    """Least cost of what the MACs ask for: every step, shared by children that want the same word (rule IB10)."""
+    t, total, bounds, factor = data.tensor[b], 0.0, data.bounds, spread.factor
+    for k in range(data.start[b], data.start[b + 1]):
         if price[k] == 0.0:
             continue
         number = 1.0
         for d in range(bounds.shape[0]):
             together = 1
-            if related[t, d] == 0:
+            if data.related[t, d] == 0:
                 for m in range(factor.shape[0]):
-                    if walked[k, m] == 0:
-                        together *= factor[m, d] * unknown[m]
+                    if data.walked[k, m] == 0:
+                        together *= factor[m, d] * spread.unknown[m]
             number *= (bounds[d] + together - 1) // together
         for m in range(factor.shape[0]):
-            if diagonal[k, m] == 1 and sharing[t, m] < 1.0:
-                number = np.floor(number * sharing[t, m] * ROUNDED)
-        off = shared_words[share[k]] if share[k] >= 0 else 0.0
+            if data.diagonal[k, m] == 1 and spread.sharing[t, m] < 1.0:
+                number = np.floor(number * spread.sharing[t, m] * ROUNDED)
+        off = spread.shared_words[data.share[k]] if data.share[k] >= 0 else 0.0
         total += price[k] * max(0.0, number - off)
     return total
 
 
 @njit
-def _fill_sharing(
-    bounds: IntArray, related: IntArray, terms: IntArray, first_term: IntArray, axes: IntArray, factor: IntArray,
-    shared_words: FloatArray, sharing: FloatArray, output_words: float, unknown: IntArray,
-) -> None:  # fmt: skip
+def _fill_sharing(data: Boundaries, spread: Spread, output_words: float) -> None:
     """Output words that the instances of every level hold at most, and what diagonals leave of a fan-out's words at least."""
+    related, factor, unknown = data.related, spread.factor, spread.unknown
     tensors, dims = related.shape
-    levels = factor.shape[0]
-    for v in range(levels):
+    for v in range(factor.shape[0]):
         copies = output_words
         for d in range(dims):
             if related[tensors - 1, d] == 0:
                 for m in range(v):
                     copies *= factor[m, d] * unknown[m]
-        shared_words[v] = copies
+        spread.shared_words[v] = copies
     for t in range(tensors):
-        for m in range(levels):
-            sharing[t, m] = 1.0
-            for a in range(axes[t]):
-                first, past = first_term[t, a], first_term[t, a + 1]
-                both, either, moving, whole = 1.0, -1.0, 0, True
-                if unknown[m] > 1 and past - first > 1:
-                    sharing[t, m] = 1.0 / np.sqrt(unknown[m])
-                for k in range(first, past):
-                    d = terms[k, 0]
-                    f = factor[m, d]
-                    if f > 1:
-                        moving += 1
-                        both *= f
-                        either += f
-                        product = 1
-                        for u in range(m, levels):
-                            product *= factor[u, d]
-                        whole = whole and bounds[d] % product == 0
-                if moving == 2 and whole:
-                    sharing[t, m] *= either / both
-    return
+        for m in range(factor.shape[0]):
+            spread.sharing[t, m] = _left_by_diagonals(data, spread, t, m)
 
 
 @njit
-def base_of(
-    data: Boundaries, price: FloatArray, factor: IntArray, fewest: IntArray, shared_words: FloatArray, sharing: FloatArray,
-    output_words: float, each: FloatArray, unknown: IntArray,
-) -> float:  # fmt: skip
+def _left_by_diagonals(data: Boundaries, spread: Spread, t: int, m: int) -> float:
+    """What diagonals leave of the words of tensor t at fan-out m at least."""
+    factor, unknown, sharing = spread.factor, spread.unknown, 1.0
+    for a in range(data.axes[t]):
+        first, past = data.first_term[t, a], data.first_term[t, a + 1]
+        both, either, moving, whole = 1.0, -1.0, 0, True
+        if unknown[m] > 1 and past - first > 1:
+            sharing = 1.0 / np.sqrt(unknown[m])
+        for k in range(first, past):
+            d = data.terms[k, 0]
+            f = factor[m, d]
+            if f > 1:
+                moving += 1
+                both *= f
+                either += f
+                product = 1
+                for u in range(m, factor.shape[0]):
+                    product *= factor[u, d]
+                whole = whole and data.bounds[d] % product == 0
+        if moving == 2 and whole:
+            sharing *= either / both
+    return sharing
+
+
+@njit
+def base_of(data: Boundaries, price: FloatArray, spread: Spread, output_words: float, each: FloatArray) -> float:
     """What a profile costs at least if every boundary closes last; `each` is filled with the cost of every boundary (rule IB11)."""
-    _fill_sharing(
-        data.bounds, data.related, data.terms, data.first_term, data.axes, factor, shared_words, sharing, output_words,
-        unknown,
-    )  # fmt: skip
+    _fill_sharing(data, spread, output_words)
     ones = np.ones((1, data.bounds.shape[0]), np.int64)
     total = 0.0
     for b in range(data.level.shape[0]):
-        if data.level[b] == factor.shape[0]:
-            each[b] = at_macs(
-                b, price, data.bounds, data.related, data.tensor, data.start, data.walked, data.diagonal,
-                data.share, factor, shared_words, sharing, unknown,
-            )  # fmt: skip
+        if data.level[b] == spread.factor.shape[0]:
+            each[b] = at_macs(b, price, data, spread)
         else:
-            each[b] = charge(
-                b, ones, 0, 0, price, data.bounds, data.related, data.terms, data.first_term, data.axes, data.level,
-                data.tensor, data.start, data.walked, data.diagonal, data.share, factor, fewest,
-                shared_words, sharing,
-            )  # fmt: skip
+            each[b] = charge(b, ones, 0, 0, price, data, spread)
         total += each[b]
     return total

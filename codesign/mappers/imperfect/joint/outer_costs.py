@@ -8,7 +8,7 @@ import numpy as np
 from codesign.mappers.imperfect.joint.boundaries import Boundaries
 from codesign.mappers.imperfect.joint.cells import Cells
 from codesign.mappers.imperfect.joint.counts import ceilings
-from codesign.mappers.imperfect.joint.least_costs import base_of
+from codesign.mappers.imperfect.joint.least_costs import base_of, room_for_spread
 from codesign.mapping.nest import FloatArray, IntArray
 
 
@@ -55,12 +55,8 @@ def drop_hopeless(
         fewest: ``L x D`` tiles that each fan-out needs.
         outer: The least costs to come.
     """
-    levels, tensors = len(factor), len(data.related)
     each = np.zeros(len(data.level))
-    base_of(
-        data, outer.price, factor, fewest, np.ones(levels), np.ones((tensors, levels)), output_words, each,
-        np.ones(levels, np.int64),
-    )  # fmt: skip
+    base_of(data, outer.price, room_for_spread(factor, fewest, len(data.related)), output_words, each)
     to_come = each.sum() - closed @ each
     place = np.zeros(len(cells.number), np.int64)
     known = np.ones(len(cells.number), bool)

@@ -48,17 +48,15 @@ def fill_outer_known(
     words = np.empty(known.shape[1])
     known[:] = 0.0
     for b in range(data.level.shape[0]):
-        t, filled = data.tensor[b], False
+        filled = False
         for k in range(data.start[b], data.start[b + 1]):
             if price[k] == 0.0:
                 continue
             if not filled:
-                fill_words(b, t, cells.place, along, data.bounds, data.terms, data.first_term, data.axes, words)
+                fill_words(b, cells.place, along, data, words)
                 filled = True
-            add_term(
-                k, b, t, cells.place, times, data.related, data.diagonal, sharing, min(data.level[b], levels), words,
-                price[k], output_words if data.share[k] >= 0 else 0.0, known,
-            )  # fmt: skip
+            off = output_words if data.share[k] >= 0 else 0.0
+            add_term(k, b, cells.place, times, data, sharing, min(data.level[b], levels), words, price[k], off, known)
 
 
 @njit

@@ -1,12 +1,14 @@
 """Compiled: the loops in time of one level over the numbers of tiles (rule IB12)."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from codesign.core.jit import njit
 from codesign.mappers.imperfect.joint.boundaries import Boundaries
 from codesign.mappers.imperfect.joint.cells import Cells, SmallArray
 from codesign.mappers.imperfect.joint.counts import at_least, next_ceiling
-from codesign.mappers.imperfect.joint.least_costs import ROUNDED
+from codesign.mappers.imperfect.joint.least_costs import ROUNDED, Spread
 from codesign.mapping.nest import FloatArray, IntArray
 
 
@@ -51,11 +53,36 @@ def fill_times(
                     times[k, d, i] = asked
 
 
+class StateTable(NamedTuple):
+    """The states of one level.
+
+    Attributes:
+        order: States, more open tensors first.
+        open_of: ``S x T`` open boundaries of each tensor.
+        digit: ``T`` weight of a tensor's count in a state.
+        ended: ``T`` boundaries of each tensor further in than this level's node, one for the MACs included.
+    """
+
+    order: IntArray
+    open_of: IntArray
+    digit: IntArray
+    ended: IntArray
+
+
+class Closing(NamedTuple):
+    """A tensor that closes in a state: the state it leads to, and the first and past-the-last boundary that closes."""
+
+    s: int
+    t: int
+    into: int
+    first: int
+    past: int
+
+
 @njit
 def walk_level(
-    cells: Cells, table: FloatArray, source: IntArray, order: IntArray, open_of: IntArray, digit: IntArray, data: Boundaries,
-    price: FloatArray, v: int, ended: IntArray, factor: IntArray, fewest: IntArray, shared_words: FloatArray,
-    sharing: FloatArray, most: FloatArray,
+    cells: Cells, table: FloatArray, source: IntArray, states: StateTable, data: Boundaries, price: FloatArray, v: int,
+    spread: Spread, most: FloatArray,
 ) -> int:  # fmt: skip
     """All loops in time of one level: free loops, closings, windows that slide (rule IB12). Returns steps taken.
 
@@ -63,17 +90,11 @@ def walk_level(
         cells: Tiles of the level.
         table: ``S x N`` least cost, changed in place.
         source: ``S x N`` where the value came from: cell * S + state, or -1 at the fan-out; ``S x 0`` if nobody asks.
-        order: States, more open tensors first.
-        open_of: ``S x T`` open boundaries of each tensor.
-        digit: ``T`` weight of a tensor's count in a state.
+        states: Of the level.
         data: What crosses into every level.
         price: ``K`` of every term.
         v: The level.
-        ended: ``T`` boundaries of each tensor further in than this level's node, one for the MACs included.
-        factor: ``L x D`` spatial factors.
-        fewest: ``L x D`` tiles that each fan-out needs.
-        shared_words: ``L`` output words that the instances of a level hold at most.
-        sharing: ``T x L`` what diagonals leave.
+        spread: What the fan-outs do.
         most: ``S`` costs that matter.
     """
     n_states, n = table.shape
@@ -83,7 +104,7 @@ def walk_level(
         widest = max(widest, cells.size[d])
     times = np.ones((data.weight.shape[0], dims, widest), np.int64)
     along = np.ones((boundaries, dims, 2 * widest), np.int64)
-    fill_times(cells, data, v, factor, fewest, times, along)
+    fill_times(cells, data, v, spread.factor, spread.fewest, times, along)
     known = np.full((boundaries, n), np.nan)
     grid = np.zeros(n, np.int64)
     for c in range(n):
@@ -93,20 +114,20 @@ def walk_level(
     live = np.empty(n, np.int64)
     work = 0
     for i in range(n_states):
-        s = order[i]
+        s = states.order[i]
         if list_row(table, s, most[s], live) == 0:
             continue
-        work += _free_loops(cells, table, source, s, most[s], open_of, data.related, grid)
+        work += _free_loops(cells, table, source, s, most[s], states.open_of, data.related, grid)
         many = list_row(table, s, most[s], live)
         for t in range(tensors):
-            if open_of[s, t] > 0:
-                o = open_of[s, t]
-                into, first, past = s - o * digit[t], data.first[t] + ended[t] - o, data.first[t] + ended[t]
-                _fill_known(cells, data, price, first, past, times, along, shared_words, sharing, known)
+            o = states.open_of[s, t]
+            if o > 0:
+                past = data.first[t] + states.ended[t]
+                closing = Closing(s, t, s - o * states.digit[t], past - o, past)
+                _fill_known(cells, data, price, past - o, past, times, along, spread, known)
                 work += _closings(
-                    cells.place, cells.cell, cells.stride, cells.size, cells.next, cells.next_start, cells.first,
-                    cells.first_start, table, source, s, t, open_of, into, first, past, data.related, most[into], known,
-                    grid, slides, live[:many],
+                    cells, table, source, states.open_of[s], data.related, closing, most[closing.into], known, grid, slides,
+                    live[:many],
                 )  # fmt: skip
     return work
 
@@ -173,16 +194,15 @@ def _free_loops(
 
 @njit
 def _closings(
-    cells_place: SmallArray, cell: SmallArray, stride: IntArray, size: IntArray, following: IntArray, next_start: IntArray,
-    first_next: IntArray, first_start: IntArray, table: FloatArray, source: IntArray, s: int, t: int, open_of: IntArray,
-    into: int, first: int, past: int, related: IntArray, most: float, known: FloatArray, grid: IntArray, slides: IntArray,
-    live: IntArray,
+    cells: Cells, table: FloatArray, source: IntArray, open_now: IntArray, related: IntArray, closing: Closing, most: float,
+    known: FloatArray, grid: IntArray, slides: IntArray, live: IntArray,
 ) -> int:  # fmt: skip
     """Close a tensor where it is, or after one loop along which its window slides; `known` holds what closing costs."""
     n_states, tensors, dims = table.shape[0], related.shape[0], related.shape[1]
-    work = 0
+    s, t, into = closing.s, closing.t, closing.into
+    first, past = closing.first, closing.past
+    work = live.shape[0]
     for i in range(live.shape[0]):
-        work += 1
         c = live[i]
         more = table[s, c]
         for b in range(first, past):
@@ -195,21 +215,22 @@ def _closings(
         alone = slides[t, d] == 1
         for other in range(tensors):
             # a window of another tensor may slide along the same loop and close after it
-            alone = alone and (open_of[s, other] == 0 or related[other, d] == 0 or slides[other, d] == 1)
+            alone = alone and (open_now[other] == 0 or related[other, d] == 0 or slides[other, d] == 1)
         if not alone:
             continue
+        size, stride, start = cells.size[d], cells.stride[d], cells.next_start[d]
         for i in range(live.shape[0]):
             c = live[i]
-            at = cells_place[c, d]
-            base = grid[c] - at * stride[d]
-            f0 = next_start[d] + first_next[first_start[d] + at]
-            f1 = next_start[d] + first_next[first_start[d] + at + 1]
+            at = cells.place[c, d]
+            base = grid[c] - at * stride
+            f0 = start + cells.first[cells.first_start[d] + at]
+            f1 = start + cells.first[cells.first_start[d] + at + 1]
             for f in range(f0, f1):
-                to = following[f]
-                if to >= size[d]:
+                to = cells.next[f]
+                if to >= size:
                     break
                 work += 1
-                target = cell[base + to * stride[d]]
+                target = cells.cell[base + to * stride]
                 if target < 0:
                     break
                 more = table[s, c]
@@ -225,7 +246,7 @@ def _closings(
 @njit
 def _fill_known(
     cells: Cells, data: Boundaries, price: FloatArray, first: int, past: int, times: IntArray, along: IntArray,
-    shared_words: FloatArray, sharing: FloatArray, known: FloatArray,
+    spread: Spread, known: FloatArray,
 ) -> None:  # fmt: skip
     """What closing the boundaries from `first` on costs at every cell, where not known yet (rule IB9)."""
     n = known.shape[1]
@@ -233,27 +254,22 @@ def _fill_known(
     for b in range(first, past):
         if n == 0 or not np.isnan(known[b, 0]):
             continue
-        t = data.tensor[b]
-        fill_words(b, t, cells.place, along, data.bounds, data.terms, data.first_term, data.axes, words)
+        fill_words(b, cells.place, along, data, words)
         known[b] = 0.0
         for k in range(data.start[b], data.start[b + 1]):
             if price[k] == 0.0:
                 continue
-            off = shared_words[data.share[k]] if data.share[k] >= 0 else 0.0
-            add_term(
-                k, b, t, cells.place, times, data.related, data.diagonal, sharing, min(data.level[b], sharing.shape[1]),
-                words, price[k], off, known,
-            )  # fmt: skip
+            off = spread.shared_words[data.share[k]] if data.share[k] >= 0 else 0.0
+            inner = min(data.level[b], spread.sharing.shape[1])
+            add_term(k, b, cells.place, times, data, spread.sharing, inner, words, price[k], off, known)
 
 
 @njit
-def fill_words(
-    b: int, t: int, place: SmallArray, along: IntArray, bounds: IntArray, terms: IntArray, first_term: IntArray, axes: IntArray,
-    words: FloatArray,
-) -> None:  # fmt: skip
+def fill_words(b: int, place: SmallArray, along: IntArray, data: Boundaries, words: FloatArray) -> None:
     """Words of all tiles of a boundary's tensor, side by side, at every cell."""
+    bounds, terms, first_term, t = data.bounds, data.terms, data.first_term, data.tensor[b]
     words[:] = 1.0
-    for a in range(axes[t]):
+    for a in range(data.axes[t]):
         first, past = first_term[t, a], first_term[t, a + 1]
         if past - first == 1 and terms[first, 1] == 1:
             for c in range(words.shape[0]):
@@ -274,10 +290,11 @@ def fill_words(
 
 @njit
 def add_term(
-    k: int, b: int, t: int, place: SmallArray, times: IntArray, related: IntArray, diagonal: IntArray,
-    sharing: FloatArray, inner: int, words: FloatArray, price: float, off: float, known: FloatArray,
+    k: int, b: int, place: SmallArray, times: IntArray, data: Boundaries, sharing: FloatArray, inner: int,
+    words: FloatArray, price: float, off: float, known: FloatArray,
 ) -> None:  # fmt: skip
     """Add the cost of one term at every cell."""
+    t, related, diagonal = data.tensor[b], data.related, data.diagonal
     for c in range(words.shape[0]):
         number = words[c]
         for d in range(related.shape[1]):

@@ -6,6 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.mappers.imperfect.joint.cells import Cells
+from codesign.mappers.imperfect.joint.least_costs import Spread
+from codesign.mappers.imperfect.joint.walk_kernel import StateTable
 from codesign.mapping.nest import FloatArray, IntArray
 
 
@@ -44,6 +46,11 @@ class States:
     order: IntArray
     opens: IntArray
 
+    @property
+    def table(self) -> StateTable:
+        """What compiled walks look up."""
+        return StateTable(self.order, self.open_of, self.digit, self.ended + 1)
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -68,6 +75,12 @@ class Profile:
     each: FloatArray
     base: float
     inner: tuple[bytes, ...]
+
+    @property
+    def spread(self) -> Spread:
+        """What compiled walks look up."""
+        known = np.ones(len(self.factor), np.int64)
+        return Spread(self.factor, self.fewest, self.shared_words, self.sharing, known)
 
 
 class Cut(NamedTuple):
