@@ -15,11 +15,12 @@ from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.zigzag.cost import AllocatedOrder, Loop, ZigzagCost, evaluate
 from codesign.cost.zigzag.layer import UnrolledLayer
+from codesign.mappers.labels.program import LabelProgram, Link, Move
+from codesign.mappers.labels.sweep import ENERGY, Begin, Limits, Stage
 from codesign.mappers.loop_order.factors import count_orders, prime_loops
 from codesign.mappers.loop_order.order_lattice import SLACK, OrderAutomaton, OrderLattice, automaton_of
 from codesign.mappers.loop_order.salsa import SalsaMapper
 from codesign.mappers.loop_order.zigzag_search import OrderResult
-from codesign.mappers.uneven.kernel import ENERGY, Array, least_to_go, sweep
 
 _TOLERANCE = 1e-9
 
@@ -77,48 +78,38 @@ def best_energy(layer: UnrolledLayer, limit: float = math.inf) -> AllocatedOrder
     """
     lattice = OrderLattice(layer)
     states = automaton_of(lattice)
-    sizes, strides, first, link_in, inwards, link_out, outwards = lattice.graph
     capacity = float(lattice.arrays.capacity[lattice.shared[0]]) * SLACK if lattice.shared else math.inf
-    kinds = states.charge.shape[2]
-    after = np.full((lattice.cells, len(states.mask), kinds), np.inf)
-    after[-1, -1] = 0.0
-    to_go = least_to_go(
-        sizes, strides, first, link_out, outwards, states.mask, states.by_from, states.words, states.charge, states.need,
-        capacity, after,
+    kinds, n_states = states.charge.shape[2], len(states.mask)
+    stage = Stage(
+        states.mask, states.by_from, states.by_to, states.words, states.charge, states.need, capacity
     )  # fmt: skip
-    start = np.ones(lattice.cells * len(states.mask) + 1, np.int64)
+    into = np.full(n_states, -1, np.int64)
+    into[-1] = 0
+    program = LabelProgram(lattice.graph, [stage], [Link(np.ones(lattice.cells, np.bool_), into)], kinds)
+    start = np.ones(lattice.cells * n_states + 1, np.int64)
     start[0] = 0
     begin = np.zeros((1, 1 + kinds))
     begin[0, 1] = lattice.fixed
     highest = min(limit * (1 + _TOLERANCE), float(np.finfo(np.float64).max))
-    offsets, labels, parent, action = sweep(
-        sizes, strides, first, link_in, inwards, states.mask, states.by_to, states.words, states.charge, states.need,
-        capacity, start, begin, to_go, kinds, 0.0, 0.0, SLACK, ENERGY, 0.0, highest,
-    )  # fmt: skip
+    sweeps = program.run(Begin(start, begin), Limits(kinds, 0.0, 0.0, SLACK, ENERGY, 0.0, highest))
+    offsets, rows = sweeps[0].labels.offsets, sweeps[0].labels.rows
     if offsets[-1] == offsets[-2]:
         return None
-    best = int(offsets[-2]) + int(np.argmin(labels[offsets[-2] : offsets[-1], 1]))
-    return _trace(lattice, states, offsets, parent, action, best)
+    best = int(offsets[-2]) + int(np.argmin(rows[offsets[-2] : offsets[-1], 1]))
+    return _order_of(lattice, states, program.trace(sweeps, best)[0])
 
 
-def _trace(
-    lattice: OrderLattice, states: OrderAutomaton, offsets: Array, parent: Array, action: Array, label: int
-) -> AllocatedOrder:
-    """The loops and cuts of a label, found from the outside in."""
-    n_states = states.mask.shape[0]
+def _order_of(lattice: OrderLattice, states: OrderAutomaton, moves: list[Move]) -> AllocatedOrder:
+    """The loops and cuts of a walk, outermost first."""
     loops: list[Loop] = []
     cuts: dict[tuple[int, int], int] = {}
-    while label >= 0:
-        cell = (int(np.searchsorted(offsets, label, side="right")) - 1) // n_states
-        source = int(parent[label])
-        if action[label] >= 0:
-            move = states.moves[int(states.by_to[action[label], 3])]
-            if move.cut >= 0:
-                cuts[move.tensor, move.cut] = len(loops)
-        elif source >= 0:
-            inner = (int(np.searchsorted(offsets, source, side="right")) - 1) // n_states
-            loops.append(_loop_between(lattice, inner, cell))
-        label = source
+    for move in moves:
+        if move.transition is not None:
+            placed = states.moves[int(move.transition[3])]
+            if placed.cut >= 0:
+                cuts[placed.tensor, placed.cut] = len(loops)
+        elif move.inner >= 0:
+            loops.append(_loop_between(lattice, move.inner, move.cell))
     n = len(loops)
     levels = [int(v) for v in lattice.arrays.n_levels]
     return AllocatedOrder(

@@ -1,7 +1,7 @@
 """The tiles of an unrolled layer as a lattice, and what every cut of a tensor costs on it (rules Z21-Z23).
 
 An order of the loops is a walk from the tile of one iteration to the whole, one prime factor a step. What a cut costs follows from
-the tile where it stands alone, so that the compiled sweeps of `codesign.mappers.uneven.kernel` find the best walk and cuts.
+the tile where it stands alone, so that the compiled sweeps of `codesign.mappers.labels.sweep` find the best walk and cuts.
 """
 
 import itertools
@@ -14,8 +14,9 @@ from codesign.core.jit import njit
 from codesign.cost.zigzag.arrays import TO_HIGH, TO_LOW, Layer, Sizes, encode
 from codesign.cost.zigzag.kernel import Order, boost, make_order, moves, round_half_up, tile_elements, word_accesses
 from codesign.cost.zigzag.layer import UnrolledLayer
-from codesign.mappers.uneven.kernel import Array
-from codesign.mappers.uneven.space import lattice_graph, perfect
+from codesign.mappers.labels.program import lattice_graph
+from codesign.mappers.labels.sweep import Array
+from codesign.mappers.uneven.space import perfect
 
 SLACK = 1 + 1e-9
 """Tiles of fractional units may pass a capacity by rounding."""

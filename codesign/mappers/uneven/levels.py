@@ -7,12 +7,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from codesign.mappers.uneven.kernel import EDP, ENERGY, LATENCY, Array, carry_over, least_to_go, sweep
+from codesign.mappers.labels.program import LabelProgram, Link, Sweep
+from codesign.mappers.labels.sweep import EDP, ENERGY, LATENCY, Array, Begin, Limits, Stage
 from codesign.mappers.uneven.space import Node, Space, chain_nodes
 from codesign.mapping.looptree import Goal
-
-Step = tuple[int, tuple[Array, Array, Array, Array], Array]
-"""Level, labels of its sweep, and for each label it started with the label of the sweep inside."""
 
 MODE = {Goal.ENERGY: ENERGY, Goal.LATENCY: LATENCY, Goal.EDP: EDP}
 
@@ -191,104 +189,51 @@ class Case:
 
     def bound(self, goal: Goal) -> float:
         """The least charges to go from the start, each alone; also what the sweeps prune with."""
-        space = self.space
-        sizes, strides, first, _, _, link_out, outwards = space.graph
-        after = np.full((space.cells, len(self.watch)), np.inf)
-        after[-1] = 0.0
-        self.to_go: dict[int, Array] = {}
-        self.charges: dict[int, Array] = {}
-        self.allowed: dict[int, Array] = {}
-        for m in reversed(self.levels):
-            states = self.machine_states[m]
-            ends = np.full((space.cells, states.mask.shape[0], len(self.watch)), np.inf)
-            ends[:, -1] = after
-            self.charges[m] = self.charge(m)
-            self.to_go[m] = least_to_go(
-                sizes,
-                strides,
-                first,
-                link_out,
-                outwards,
-                states.mask,
-                states.by_from,
-                self.words[m],
-                self.charges[m],
-                self.need[m],
-                float(space.machine.memories[m].capacity),
-                ends,
-            )
-            self.allowed[m] = self.crossing(m)
-            after = np.where(self.allowed[m][:, None], self.to_go[m][:, 0, :], np.inf)
+        self.charges = {m: self.charge(m) for m in self.levels}
+        self.program = LabelProgram(
+            self.space.graph,
+            [self._stage(m) for m in self.levels],
+            [self._link(m) for m in self.levels],
+            len(self.watch),
+        )
+        after = self.program.start_to_go
         whole = self.least.copy()
-        whole[self.watch] = self.fixed[self.watch] + (after[0] if self.levels else 0.0)
+        whole[self.watch] = self.fixed[self.watch] + (0.0 if after is None else after[0, 0])
         self.least = np.maximum(self.least, whole)
         return self.value(goal, self.least) if np.isfinite(whole[0]) else math.inf
 
+    def _stage(self, m: int) -> Stage:
+        """A level as a stage of the program."""
+        states, capacity = self.machine_states[m], float(self.space.machine.memories[m].capacity)
+        return Stage(states.mask, states.by_from, states.by_to, self.words[m], self.charges[m], self.need[m], capacity)
+
+    def _link(self, m: int) -> Link:
+        """A level ends when all of its nodes are placed."""
+        into = np.full(len(self.machine_states[m].states), -1, np.int64)
+        into[-1] = 0
+        return Link(self.crossing(m), into)
+
     def labels(
-        self,
-        goal: Goal,
-        limit: float,
-        levels: list[int],
-        energy: float = 0.0,
-        behind: float = 0.0,
-        leak: float | None = None,
-    ) -> tuple[list[Step], Array, Array, Array]:
-        """Sweep `levels`, from the inside out, and carry the labels over to what is outside them.
+        self, goal: Goal, limit: float, energy: float = 0.0, behind: float = 0.0, leak: float | None = None
+    ) -> list[Sweep]:
+        """Sweep the levels, from the inside out; fewer sweeps come back where no label is left.
 
         Args:
             goal, limit: Labels that cannot get to a value of at most `limit` are dropped.
-            levels: Part of the case's levels, the innermost first.
             energy, behind: What other operators add to energy and latency.
             leak: Watts of leakage; by default the case's.
-
-        Returns:
-            The sweeps, the labels carried over (offsets by cell, labels), and which label of the last sweep each was.
         """
-        space = self.space
-        sizes, strides, begins, link_in, inwards, _, _ = space.graph
         begin = np.zeros((1, 1 + len(self.watch)))
         begin[0, 1:] = self.fixed[self.watch]
         begin[0, 1] += energy
-        first = len(self.machine_states[levels[0]].states) if levels else 1
-        start = np.ones(space.cells * first + 1, np.int64)
+        first = len(self.machine_states[self.levels[0]].states) if self.levels else 1
+        start = np.ones(self.space.cells * first + 1, np.int64)
         start[0] = 0
-        index = np.zeros(1, np.int64)
-        steps: list[Step] = []
-        for m in levels:
-            states = self.machine_states[m]
-            found = sweep(
-                sizes,
-                strides,
-                begins,
-                link_in,
-                inwards,
-                states.mask,
-                states.by_to,
-                self.words[m],
-                self.charges[m],
-                self.need[m],
-                float(space.machine.memories[m].capacity),
-                start,
-                begin,
-                self.to_go[m],
-                len(self.watch),
-                self.floor(),
-                behind,
-                self.slowest,
-                MODE[goal],
-                self.leak if leak is None else leak,
-                limit,
-            )
-            steps.append((m, found, index))
-            out = min((v for v in self.levels if v < m), default=None, key=lambda v: m - v)
-            allowed = np.ones(space.cells, np.bool_) if out is None else self.allowed[out]
-            n_states = states.mask.shape[0]
-            source = np.full(1 if out is None else len(self.machine_states[out].states), -1, np.int64)
-            source[0] = n_states - 1
-            start, begin, index = carry_over(found[0], found[1], n_states, len(self.watch), source, allowed)
-            if not len(begin):
-                break
-        return steps, start, begin, index
+        limits = Limits(
+            len(self.watch), float(self.floor()), float(behind), float(self.slowest), MODE[goal],
+            float(self.leak if leak is None else leak), float(limit),
+        )  # fmt: skip
+        return self.program.run(Begin(start, begin), limits)
 
     def solve(self, goal: Goal, limit: float) -> tuple[Array, list[Placed]] | None:
         """The best mapping of the watched charges whose objective is at most `limit`; None where there is none."""
@@ -296,15 +241,18 @@ class Case:
         if not self.levels:
             row = np.concatenate([[0.0], self.fixed[self.watch]])
             return (row[1:], []) if self.worth(goal, row, self.floor()) <= limit else None
-        steps, start, begin, index = self.labels(goal, limit, self.levels)
+        sweeps = self.labels(goal, limit)
+        if len(sweeps) < len(self.levels):
+            return None
+        (start, begin), index = self.program.carried(len(sweeps) - 1, sweeps[-1].labels)
         lo, hi = int(start[cells - 1]), int(start[cells])
-        if len(steps) < len(self.levels) or lo == hi:
+        if lo == hi:
             return None
         values = [self.worth(goal, row, self.floor()) for row in begin[lo:hi]]
         best = lo + int(np.argmin(values))
         if values[best - lo] > limit:
             return None
-        return begin[best, 1:], self.trace(steps, int(index[best]))
+        return begin[best, 1:], self.trace(sweeps, int(index[best]))
 
     def floor(self) -> float:
         """Seconds that neither the compute units nor the ports that are not watched can beat."""
@@ -316,25 +264,19 @@ class Case:
         seconds = float(max(floor, *row[2:], 0.0))
         return goal.of(float(row[1]), seconds, self.leak) if seconds <= self.slowest else math.inf
 
-    def trace(self, steps: list[Step], label: int) -> list[Placed]:
-        """The nodes of a label of the last step, outermost first."""
+    def trace(self, sweeps: list[Sweep], label: int) -> list[Placed]:
+        """The nodes of a label of the last sweep, outermost first."""
         placed: list[Placed] = []
-        for m, (offsets, _, parent, action), index in reversed(steps):
-            states = self.machine_states[m]
-            fetched: dict[int, int] = {}
-            while True:
-                cell = int(np.searchsorted(offsets, label, side="right") - 1) // states.mask.shape[0]
-                if action[label] >= 0:
-                    _, _, word, node = (int(v) for v in states.by_to[action[label]])
-                    if word >= 0:
-                        placed.append(Placed(self.at[m][word], cell if node >= 0 else fetched.pop(word), cell))
-                    else:
-                        fetched[node] = cell
-                source = int(parent[label])
-                if source < 0:
-                    label = int(index[-1 - source])
-                    break
-                label = source
+        fetched: dict[tuple[int, int], int] = {}
+        for move in self.program.trace(sweeps, label)[0]:
+            if move.transition is None:
+                continue
+            _, _, word, node = (int(v) for v in move.transition)
+            if word >= 0:
+                fetch = move.cell if node >= 0 else fetched.pop((move.stage, word))
+                placed.append(Placed(self.at[self.levels[move.stage]][word], fetch, move.cell))
+            else:
+                fetched[move.stage, node] = move.cell
         return placed
 
     def charged(self, placed: list[Placed]) -> Array:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from codesign.mappers.uneven.kernel import Array
+from codesign.mappers.labels.sweep import Array
 from codesign.mappers.uneven.levels import Case, Placed
 from codesign.mappers.uneven.profiles import profiles, settled
 from codesign.mappers.uneven.space import Space

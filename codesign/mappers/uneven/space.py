@@ -8,7 +8,8 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from codesign.mappers.uneven.kernel import Array
+from codesign.mappers.labels.program import lattice_graph
+from codesign.mappers.labels.sweep import Array, Graph
 from codesign.mappers.uneven.profiles import Profile
 from codesign.mapping.looptree import Machine, Memory, Operand, Operator
 
@@ -91,30 +92,6 @@ class Node:
     parent: int
 
 
-@lru_cache(maxsize=256)
-def lattice_graph(
-    lines: tuple[tuple[tuple[int, ...], ...], ...],
-) -> tuple[Array, Array, Array, Array, Array, Array, Array]:
-    """Sizes, strides, first, and links inwards and outwards of the lattice of these lines (`Line.before`)."""
-    shape = [len(before) for before in lines]
-    strides = np.array([math.prod(shape[i + 1 :]) for i in range(len(shape))], np.int64)
-    first, link_in, link_out = list[int](), [0], [0]
-    inwards, outwards = list[int](), list[int]()
-    for before in lines:
-        first.append(len(link_in) - 1)
-        after: list[list[int]] = [[] for _ in before]
-        for e, sources in enumerate(before):
-            for s in sources:
-                after[s].append(e)
-        for e, sources in enumerate(before):
-            inwards.extend(sources)
-            link_in.append(len(inwards))
-            outwards.extend(after[e])
-            link_out.append(len(outwards))
-    one, two, three, four, five = (np.array(v, np.int64) for v in (first, link_in, inwards, link_out, outwards))
-    return np.array(shape, np.int64), strides, one, two, three, four, five
-
-
 class Space:
     """One profile of one operator: tiles, bits and charges of every node."""
 
@@ -142,8 +119,8 @@ class Space:
         self.cells = math.prod(self.shape)
 
     @cached_property
-    def graph(self) -> tuple[Array, Array, Array, Array, Array, Array, Array]:
-        """Sizes, strides, first, and links inwards and outwards for the sweeps."""
+    def graph(self) -> Graph:
+        """The lattice as the sweeps want it."""
         return lattice_graph(tuple(self.lines[d].before for d in self.live))
 
     def coordinates(self, cell: int) -> dict[str, float]:

@@ -11,7 +11,7 @@ import numpy as np
 from codesign.cost.looptree import Loop
 from codesign.cost.looptree_graph import GraphCost, Leaf, follows, graph_cost, parts_of
 from codesign.formats.accelforge.workload import Workload
-from codesign.mappers.uneven.kernel import Array
+from codesign.mappers.labels.sweep import Array
 from codesign.mappers.uneven.search import STEPS
 from codesign.mappers.uneven.space import divisors
 from codesign.mapping.looptree import Goal, Machine, Operator, renamed

@@ -10,7 +10,7 @@ import numpy as np
 
 from codesign.core.errors import UserError
 from codesign.cost.looptree import Hold, Loop, Nest, Store
-from codesign.mappers.uneven.kernel import Array
+from codesign.mappers.labels.sweep import Array
 from codesign.mappers.uneven.levels import Case, Placed
 from codesign.mappers.uneven.nest import nest_of
 from codesign.mappers.uneven.profiles import profiles
@@ -49,10 +49,9 @@ class _Open:
     def __init__(self, case: Case, goal: Goal, limits: Limits) -> None:
         self.case, self.goal, self.limits = case, goal, limits
         offsets, labels = np.zeros(1, np.int64), np.zeros((0, 1 + len(case.watch)))
-        steps, _, _, _ = case.labels(goal, limits.value, case.levels, limits.energy, limits.seconds, limits.leak)
-        if len(steps) == len(case.levels):
-            _, (offsets, labels, _, _), _ = steps[-1]
-            labels = labels.copy()
+        sweeps = case.labels(goal, limits.value, limits.energy, limits.seconds, limits.leak)
+        if len(sweeps) == len(case.levels):
+            offsets, labels = sweeps[-1].labels.offsets, sweeps[-1].labels.rows.copy()
             labels[:, 1] -= limits.energy
         self.offsets, self.labels = offsets, labels
         level = case.levels[-1]
@@ -62,7 +61,7 @@ class _Open:
         self.entries = {
             d: {round(t * space.inside(d, level)): e for e, t in enumerate(space.lines[d].tiles)} for d in space.dims
         }
-        self.strides = dict(zip(space.live, space.graph[1].tolist(), strict=True))
+        self.strides = dict(zip(space.live, space.graph.strides.tolist(), strict=True))
 
     def cells(self, loops: Loops) -> list[int] | None:
         """The cell inside each number of the loops; None if the fan-outs do not allow these tiles."""
@@ -126,10 +125,8 @@ class _Open:
                 n_states = self.case.machine_states[self.case.levels[-1]].mask.shape[0]
                 label = int(self.offsets[cells[-1] * n_states + state]) + int(match[0])
                 case, limits = self.case, self.limits
-                steps, _, _, _ = case.labels(
-                    self.goal, limits.value, case.levels, limits.energy, limits.seconds, limits.leak
-                )
-                return nodes, case.trace(steps, label)
+                sweeps = case.labels(self.goal, limits.value, limits.energy, limits.seconds, limits.leak)
+                return nodes, case.trace(sweeps, label)
         return None
 
 

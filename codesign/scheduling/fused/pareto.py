@@ -3,7 +3,7 @@
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.mappers.uneven.kernel import Array
+from codesign.mappers.labels.sweep import Array
 
 
 @njit

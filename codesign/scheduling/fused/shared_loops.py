@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from codesign.mappers.uneven.kernel import Array
+from codesign.mappers.labels.sweep import Array
 from codesign.mapping.looptree import Operator
 from codesign.scheduling.fused.operator_front import Mapping
 

@@ -24,8 +24,8 @@ from codesign.mappers.exact.uneven.segments import (
     segments,
 )
 from codesign.mappers.exact.uneven.windows import AxisDim, Windows, windows_of
-from codesign.mappers.uneven.kernel import EDP, ENERGY, LATENCY, Array, carry_over, least_to_go, sweep
-from codesign.mappers.uneven.space import lattice_graph
+from codesign.mappers.labels.program import LabelProgram, Link, Sweep, lattice_graph
+from codesign.mappers.labels.sweep import EDP, ENERGY, LATENCY, Array, Begin, Graph, Limits, Stage
 from codesign.mapping.constraints import Keep
 from codesign.mapping.nest import IntArray
 
@@ -114,7 +114,7 @@ class Places:
         return np.asarray((value[:, -1:] / value).prod(axis=0))
 
     @cached_property
-    def graph(self) -> tuple[Array, ...]:
+    def graph(self) -> Graph:
         """The lattice as the sweeps want it."""
         lines = []
         for sizes in self.lattice.divisors:
@@ -191,7 +191,7 @@ class Places:
         return _STATES_AS_LABELS * sum(len(m.states) for m in self.machines) * self.lattice.n_tiles
 
     def _forget(self) -> None:
-        for name in ("timed", "sweeps"):
+        for name in ("timed", "program"):
             self.__dict__.pop(name, None)
 
     def also_watch(self, port: int) -> None:
@@ -301,33 +301,23 @@ class Places:
         return fits
 
     @cached_property
-    def sweeps(self) -> tuple[list[tuple[Array, Array, Array]], list[Array]]:
-        """Charges and least charges to go of every segment."""
-        sizes, strides, first, _, _, link_out, outwards = self.graph
-        tables, to_go = [], []
-        after: Array | None = None
-        for i in range(len(self.segments) - 1, -1, -1):
-            segment, machine = self.segments[i], self.machines[i]
+    def program(self) -> LabelProgram:
+        """The segments as stages, the innermost first."""
+        stages, links = list[Stage](), list[Link]()
+        for i, (segment, machine) in enumerate(zip(self.segments, self.machines, strict=True)):
             words, charge, need = self.charges(segment, machine)
-            kinds = charge.shape[2]
-            ends = np.full((self.lattice.n_tiles, len(machine.states), kinds), np.inf)
-            for s, state in enumerate(machine.states):
-                if not machine.ends[s]:
-                    continue
-                ends[:, s, self.timed :] = 0.0
-                if after is None:
-                    ends[-1, s, : self.timed] = 0.0
-                else:
-                    ends[:, s, : self.timed] = after[:, self.machines[i + 1].number[crossed(state)], : self.timed]
-            found = least_to_go(
-                sizes, strides, first, link_out, outwards, machine.mask, machine.by_from, words, charge, need,
-                self._capacity(segment), ends,
-            )  # fmt: skip
-            tables.append((words, charge, need))
-            to_go.append(found)
-            after = np.where(self.allowed(segment)[:, None, None], found, np.inf)
-        self.start_to_go = after
-        return tables[::-1], to_go[::-1]
+            capacity = self._capacity(segment)
+            stages.append(Stage(machine.mask, machine.by_from, machine.by_to, words, charge, need, capacity))
+            links.append(Link(self.allowed(segment), self._into(i)))
+        return LabelProgram(self.graph, stages, links, self.timed)
+
+    def _into(self, i: int) -> IntArray:
+        """For each state of segment `i` the state of the next segment out that it becomes (0: the end), -1 if it may not end."""
+        machine, into = self.machines[i], np.full(len(self.machines[i].states), -1, np.int64)
+        for s, state in enumerate(machine.states):
+            if machine.ends[s]:
+                into[s] = self.machines[i + 1].number[crossed(state)] if i + 1 < len(self.machines) else 0
+        return into
 
     def _capacity(self, segment: Segment) -> float:
         scarce = self.contended(segment)
@@ -367,46 +357,27 @@ class Places:
 
     def least(self) -> tuple[float, float]:
         """Lower bounds on energy and cycles: every charge for itself, tensors fitting alone."""
-        _, _ = self.sweeps
-        assert self.start_to_go is not None
+        to_go = self.program.start_to_go
+        assert to_go is not None
         states, cost = self.starts
         number = self.machines[0].number
-        total = np.array([self.start_to_go[0, number[s], : self.timed] for s in states]) + cost[:, [0, *self.watch]]
+        total = np.array([to_go[0, number[s], : self.timed] for s in states]) + cost[:, [0, *self.watch]]
         least = total.min(axis=0)
         return float(least[0]), max([self.quickest, *(whole_cycles(float(c)) for c in least[1:])])
 
     def best(self, goal: Goal, limit: float) -> Walk | None:
         """The mapping of least value by energy and watched ports, if that is at most `limit`."""
-        tables, to_go = self.sweeps
-        sizes, strides, first, link_in, inwards, _, _ = self.graph
+        program = self.program
         if not self.allowed(self.segments[0])[0]:
             return None
-        start, begin = self._begin()
-        steps: list[tuple[tuple[Array, Array, Array, Array], Array]] = []
-        self.spent = self.cells
-        index = np.arange(len(begin))
-        for i, (segment, machine) in enumerate(zip(self.segments, self.machines, strict=True)):
-            words, charge, need = tables[i]
-            if i == 0:
-                begin = np.concatenate([begin, np.zeros((len(begin), charge.shape[2] - self.timed))], axis=1)
-            found = sweep(
-                sizes, strides, first, link_in, inwards, machine.mask, machine.by_to, words, charge, need,
-                self._capacity(segment), start, begin, to_go[i], self.timed, self.quickest, 0.0, LARGEST,
-                MODE[goal.objective], 0.0, min(limit, LARGEST),
-            )  # fmt: skip
-            self.spent += float(len(found[1]))
-            steps.append((found, index))
-            if i + 1 == len(self.segments):
-                return self._least_label(goal, limit, steps)
-            source, allowed = self._source(i), self.allowed(self.segments[i + 1])
-            start, begin, index = carry_over(found[0], found[1], len(machine.states), self.timed, source, allowed)
-            shares = tables[i + 1][1].shape[2] - self.timed
-            begin = np.concatenate([begin, np.zeros((len(begin), shares))], axis=1)
-            if not len(begin):
-                return None
-        return None
+        limits = Limits(
+            self.timed, float(self.quickest), 0.0, LARGEST, MODE[goal.objective], 0.0, float(min(limit, LARGEST))
+        )
+        sweeps = program.run(self._begin(), limits)
+        self.spent = self.cells + sum(float(len(s.labels.rows)) for s in sweeps)
+        return self._least_label(goal, limit, sweeps) if len(sweeps) == len(self.segments) else None
 
-    def _begin(self) -> tuple[Array, Array]:
+    def _begin(self) -> Begin:
         """Labels at the MACs: offsets by cell and state, rows of (no bits, energy, watched cycles)."""
         states, cost = self.starts
         machine = self.machines[0]
@@ -416,20 +387,10 @@ class Places:
         self._started = [states[i] for i in order]
         start = np.full(self.lattice.n_tiles * len(machine.states) + 1, len(states), np.int64)
         start[: len(machine.states) + 1] = np.searchsorted(numbers[order], np.arange(len(machine.states) + 1))
-        return start, rows[order]
+        return Begin(start, rows[order])
 
-    def _source(self, i: int) -> IntArray:
-        """For each state of the next segment out the state of segment `i` that ends as it, -1 none."""
-        source = np.full(len(self.machines[i + 1].states), -1, np.int64)
-        for s, state in enumerate(self.machines[i].states):
-            if self.machines[i].ends[s]:
-                source[self.machines[i + 1].number[crossed(state)]] = s
-        return source
-
-    def _least_label(
-        self, goal: Goal, limit: float, steps: list[tuple[tuple[Array, Array, Array, Array], Array]]
-    ) -> Walk | None:
-        (offsets, labels, _, _), _ = steps[-1]
+    def _least_label(self, goal: Goal, limit: float, sweeps: list[Sweep]) -> Walk | None:
+        offsets, labels = sweeps[-1].labels.offsets, sweeps[-1].labels.rows
         machine, n = self.machines[-1], self.lattice.n_tiles
         best: tuple[float, float, float, int] | None = None
         for s in range(len(machine.states)):
@@ -445,32 +406,20 @@ class Places:
         if best is None:
             return None
         value, energy, cycles, label = best
-        walk, first = self._trace(steps, label)
+        walk, first = self._trace(sweeps, label)
         return Walk(energy, cycles, value, self._started[first], tuple(walk))
 
-    def _trace(
-        self, steps: list[tuple[tuple[Array, Array, Array, Array], Array]], label: int
-    ) -> tuple[list[Step], int]:
+    def _trace(self, sweeps: list[Sweep], label: int) -> tuple[list[Step], int]:
         """The steps of a label, outermost first, and the number of the label at the MACs that it began with."""
         walk: list[Step] = []
-        for i in range(len(steps) - 1, -1, -1):
-            (offsets, _, parent, action), index = steps[i]
-            machine, segment = self.machines[i], self.segments[i]
-            n_states = len(machine.states)
-            while True:
-                source = int(parent[label])
-                cell = (int(np.searchsorted(offsets, label, side="right")) - 1) // n_states
-                if action[label] >= 0:
-                    done = machine.actions[int(machine.by_to[action[label], 3])]
-                    walk.append(Step(None, done, segment, cell))
-                elif source >= 0:
-                    inner = (int(np.searchsorted(offsets, source, side="right")) - 1) // n_states
-                    walk.append(Step(self._loop(inner, cell), None, segment, cell))
-                if source < 0:
-                    label = int(index[-1 - source])
-                    break
-                label = source
-        return walk, label
+        moves, first = self.program.trace(sweeps, label)
+        for move in moves:
+            machine, segment = self.machines[move.stage], self.segments[move.stage]
+            if move.transition is not None:
+                walk.append(Step(None, machine.actions[int(move.transition[3])], segment, move.cell))
+            elif move.inner >= 0:
+                walk.append(Step(self._loop(move.inner, move.cell), None, segment, move.cell))
+        return walk, first
 
     def _loop(self, inner: int, outer: int) -> tuple[int, int]:
         factors = self.lattice.value[:, outer] / self.lattice.value[:, inner]

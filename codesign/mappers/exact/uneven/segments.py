@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from codesign.mappers.exact.all_keep_sets.fill_states import Decisions
-from codesign.mappers.uneven.kernel import Array
+from codesign.mappers.labels.sweep import Array
 from codesign.mapping.constraints import Keep
 
 MOST_STATES = 100_000
@@ -160,7 +160,7 @@ class Tensor(Protocol):
 
 @dataclass(frozen=True)
 class Automaton:
-    """States of a segment (one status of each tensor) as the sweeps of `codesign.mappers.uneven.kernel` want them.
+    """States of a segment (one status of each tensor) as the sweeps of `codesign.mappers.labels.sweep` want them.
 
     Args:
         states: In an order in which actions lead forwards.

@@ -1,0 +1,165 @@
+"""Stages of a walk from the MACs outwards, one after the other: bounds, sweeps, and the way back of a label.
+
+A rule set is whatever makes the stages: `codesign.mappers.exact.uneven` (the default rules), `codesign.mappers.uneven`
+(AccelForge's, for one operator or as the front of one in a chain) and `codesign.mappers.loop_order` (ZigZag's).
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from codesign.mappers.labels.sweep import Array, Begin, Graph, Labels, Limits, Stage, carry_over, least_to_go, sweep
+
+
+@lru_cache(maxsize=256)
+def lattice_graph(lines: tuple[tuple[tuple[int, ...], ...], ...]) -> Graph:
+    """The lattice of these lines: for each dimension and entry, the entries one loop step further in."""
+    shape = [len(before) for before in lines]
+    strides = np.array([math.prod(shape[i + 1 :]) for i in range(len(shape))], np.int64)
+    first, link_in, link_out = list[int](), [0], [0]
+    inwards, outwards = list[int](), list[int]()
+    for before in lines:
+        first.append(len(link_in) - 1)
+        after: list[list[int]] = [[] for _ in before]
+        for e, sources in enumerate(before):
+            for s in sources:
+                after[s].append(e)
+        for e, sources in enumerate(before):
+            inwards.extend(sources)
+            link_in.append(len(inwards))
+            outwards.extend(after[e])
+            link_out.append(len(outwards))
+    one, two, three, four, five = (np.array(v, np.int64) for v in (first, link_in, inwards, link_out, outwards))
+    return Graph(np.array(shape, np.int64), strides, one, two, three, four, five)
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """How a stage begins and ends.
+
+    Args:
+        allowed: Cells at which the walk may enter the stage.
+        into: For each of its states the state of the next stage out that it becomes, 0 after the last stage; -1 where the
+            stage may not end.
+    """
+
+    allowed: Array
+    into: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """The labels of a stage, and for each label it began with the label of the stage inside."""
+
+    labels: Labels
+    index: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Move:
+    """A step of a label's walk.
+
+    Args:
+        stage: Its number, 0 the innermost.
+        cell: Where the walk stands after it.
+        transition: Row of `Stage.by_to`; None for a loop.
+        inner: Where it stood before; -1 where the walk of the stage begins.
+    """
+
+    stage: int
+    cell: int
+    transition: Array | None
+    inner: int
+
+
+class LabelProgram:
+    """Stages over one lattice, the innermost first, with the least charges to go of each.
+
+    Args:
+        graph: The lattice.
+        stages: What each may do and what it costs.
+        links: How they follow each other.
+        timed: Charges that go on from stage to stage: energy and the watched seconds.
+    """
+
+    def __init__(self, graph: Graph, stages: Sequence[Stage], links: Sequence[Link], timed: int) -> None:
+        self.graph, self.stages, self.links, self.timed = graph, stages, links, timed
+        self.to_go: list[Array] = []
+        after: Array | None = None
+        for stage, link in zip(reversed(stages), reversed(links), strict=True):
+            found = least_to_go(graph, stage, self._ends(stage, link, after))
+            self.to_go.insert(0, found)
+            after = np.where(link.allowed[:, None, None], found, np.inf)
+        self.start_to_go = after
+
+    def _ends(self, stage: Stage, link: Link, after: Array | None) -> Array:
+        """What comes after a stage where it may end; shares of its own capacities end with it."""
+        ends = np.full((*stage.need.shape, stage.charge.shape[2]), np.inf)
+        for s in np.flatnonzero(link.into >= 0):
+            ends[:, s, self.timed :] = 0.0
+            if after is None:
+                ends[-1, s, : self.timed] = 0.0
+            else:
+                ends[:, s, : self.timed] = after[:, link.into[s], : self.timed]
+        return ends
+
+    def run(self, begin: Begin, limits: Limits, stages: int | None = None) -> list[Sweep]:
+        """Sweep the stages (the innermost so many of them) outwards; fewer sweeps come back where no label is left.
+
+        Args:
+            begin: The labels at the MACs: offsets by cell and state, rows of (no bits, energy, watched seconds).
+            limits: Which labels matter.
+            stages: How many stages; None: all.
+        """
+        number = len(self.stages) if stages is None else stages
+        index, sweeps = np.arange(len(begin.rows)), list[Sweep]()
+        for i, stage in enumerate(self.stages[:number]):
+            spare = stage.charge.shape[2] + 1 - begin.rows.shape[1]
+            if spare:
+                begin = Begin(begin.offsets, np.concatenate([begin.rows, np.zeros((len(begin.rows), spare))], axis=1))
+            labels = sweep(self.graph, stage, begin, self.to_go[i], limits)
+            sweeps.append(Sweep(labels, index))
+            if i + 1 < number:
+                begin, index = self.carried(i, labels)
+                if not len(begin.rows):
+                    break
+        return sweeps
+
+    def carried(self, i: int, labels: Labels) -> tuple[Begin, Array]:
+        """The labels with which stage i may end as the start of what is outside it, and which label each was."""
+        into, last = self.links[i].into, i + 1 == len(self.stages)
+        source = np.full(1 if last else len(self.stages[i + 1].mask), -1, np.int64)
+        for s in np.flatnonzero(into >= 0):
+            source[into[s]] = s
+        allowed = np.ones(len(self.links[i].allowed), np.bool_) if last else self.links[i + 1].allowed
+        return carry_over(labels, len(into), self.timed, source, allowed)
+
+    def trace(self, sweeps: Sequence[Sweep], label: int) -> tuple[list[Move], int]:
+        """The moves of a label of the last sweep, outermost first, and the number of the label at the MACs it began with."""
+        moves: list[Move] = []
+        for i in range(len(sweeps) - 1, -1, -1):
+            found, index = sweeps[i].labels, sweeps[i].index
+            for move, source in self._back(i, found, label):
+                moves.append(move)
+                label = int(index[-1 - source]) if source < 0 else source
+        return moves, label
+
+    def _back(self, i: int, found: Labels, label: int) -> Iterator[tuple[Move, int]]:
+        """The moves of a label within a stage, and where each came from."""
+        n_states = len(self.stages[i].mask)
+        for _ in itertools.count():
+            cell, source = _cell(found, label, n_states), int(found.parent[label])
+            action = int(found.action[label])
+            inner = _cell(found, source, n_states) if source >= 0 else -1
+            yield Move(i, cell, self.stages[i].by_to[action] if action >= 0 else None, inner), source
+            if source < 0:
+                return
+            label = source
+
+
+def _cell(found: Labels, label: int, n_states: int) -> int:
+    return (int(np.searchsorted(found.offsets, label, side="right")) - 1) // n_states
