@@ -111,8 +111,8 @@ class Split:
         """
         a = self.arrays
         return self._fixed_pj(counts, at)[:, None] + _supports(
-            self.array[at], self.dram[at], slopes, self.dram_cycles, a.structure, a.prices, a.ports, a.one_port, a.fill_bits,
-            a.fill_pj, a.rows, a.start, counts,
+            self.array[at], self.dram[at], slopes, self.dram_cycles, a.structure, a.prices, (a.ports, a.one_port),
+            (a.fill_bits, a.fill_pj), a.rows, a.start, counts,
         )  # fmt: skip
 
 
@@ -326,37 +326,28 @@ def _sum_of_maxima(left: Floats, of_left: Indices, right: Floats, of_right: Indi
 
 @njit
 def _supports(
-    array_of: Indices,
-    memory_of: Indices,
-    slopes: Floats,
-    dram_cycles: Floats,
-    structure: Indices,
-    prices: Floats,
-    ports: Floats,
-    one_port: NDArray[np.bool_],
-    fill_bits: Floats,
-    fill_pj: Floats,
-    rows: Floats,
-    start: Indices,
-    counts: Floats,
-) -> Floats:
+    array_of: Indices, memory_of: Indices, slopes: Floats, dram_cycles: Floats, structure: Indices, prices: Floats,
+    ports: tuple[Floats, NDArray[np.bool_]], fill: tuple[Floats, Floats], rows: Floats, start: Indices, counts: Floats,
+) -> Floats:  # fmt: skip
     """See `Split.supports`, without what all choices share."""
     n, q = slopes.shape
+    rates, one_port = ports
+    fill_bits, fill_pj = fill
     total, best = np.zeros((n, q)), np.zeros(q)
     for i in range(n):
         a = array_of[i]
         for k in range(len(counts)):
-            fill = fill_bits[a, k]
+            filled = fill_bits[a, k]
             best[:] = np.inf
             for r in range(start[structure[a], k], start[structure[a], k + 1]):
                 row = rows[r]
                 spent = 0.0
                 for c in range(6):
                     spent += row[1 + c] * prices[a, c]
-                slow = max(_row_cycles(row, ports[a], one_port[a], fill), dram_cycles[memory_of[i], k])
+                slow = max(_row_cycles(row, rates[a], one_port[a], filled), dram_cycles[memory_of[i], k])
                 slow = np.ceil(slow * (1.0 - 1e-12) - 1e-6)
                 for j in range(q):
                     best[j] = min(best[j], slopes[i, j] * slow + spent)
             for j in range(q):
-                total[i, j] += counts[k] * (best[j] + fill * fill_pj[a])
+                total[i, j] += counts[k] * (best[j] + filled * fill_pj[a])
     return total

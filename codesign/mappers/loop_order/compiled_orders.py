@@ -4,6 +4,7 @@ LOMA (Symons et al., AICAS 2021) tries every order; SALSA (Jung et al., AICAS 20
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -113,6 +114,14 @@ def accepts(old: float, new: float, temperature: float, random: RandomState) -> 
     return uniform(random) < math.exp((old / new - 1.0) / temperature)
 
 
+class Cooling(NamedTuple):
+    """A run of annealing: its iterations, its first temperature, and what a temperature is multiplied with every time."""
+
+    iterations: int
+    temperature: float
+    rho: float
+
+
 @njit
 def anneal_orders(
     layer: Layer,
@@ -121,9 +130,7 @@ def anneal_orders(
     symbols: IntArray,
     best: IntArray,
     best_value: float,
-    iterations: int,
-    temperature: float,
-    rho: float,
+    cooling: Cooling,
     random: RandomState,
     even: bool,
     objective: int,
@@ -143,7 +150,8 @@ def anneal_orders(
         best_value = current
         keep_order(symbols, best)
     intact = n
-    for step in range(1, iterations):
+    temperature = cooling.temperature
+    for step in range(1, cooling.iterations):
         i, j = below(random, n), below(random, n)
         while symbols[i] == symbols[j]:
             i, j = below(random, n), below(random, n)
@@ -163,5 +171,5 @@ def anneal_orders(
         else:
             symbols[i], symbols[j] = symbols[j], symbols[i]
             intact = first
-        temperature *= rho
+        temperature *= cooling.rho
     return best_value

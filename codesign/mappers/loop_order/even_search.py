@@ -1,6 +1,7 @@
 """Searching loop orders, and with SALSA the spatial unrolling too, on any architecture (rule Z20)."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from codesign.cost.arrays import UNBOUNDED
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.cost.packed import Kernel
 from codesign.mappers.driver import Encoded
-from codesign.mappers.loop_order.compiled_orders import accepts, keep_order, next_permutation
+from codesign.mappers.loop_order.compiled_orders import Cooling, accepts, keep_order, next_permutation
 from codesign.mappers.loop_order.even_allocation import Loops, Tables, score_even, write_nest
 from codesign.mappers.loop_order.factors import merge_loops
 from codesign.mapping.nest import IntArray, Nest, decode_nest
@@ -156,77 +157,94 @@ def enumerate_even(
     return best_value, scored, left
 
 
+class Unrollings(NamedTuple):
+    """The fan-outs that each loop may lie on: ``loops x F``, and how many of them count."""
+
+    slots: IntArray
+    n_slots: IntArray
+
+
+class _Move(NamedTuple):
+    """What was changed, so that it can be undone: a kind, two loops or places, and where the loops lay."""
+
+    kind: int
+    i: int
+    j: int
+    old_i: int
+    old_j: int
+
+
+_SWAP, _LAY, _TURN = 0, 1, 2
+
+
+@njit
+def _change(
+    space: MapSpace, loops: Loops, tables: Tables, unrollings: Unrollings, order: IntArray, random: RandomState
+) -> _Move:
+    """Mostly swap two loops of the order; or lay a loop on another fan-out, two perhaps trading places; or turn a free bypass."""
+    n, n_free = order.shape[0], space.free.shape[0]
+    kind = uniform(random)
+    if kind < 0.1 and n_free > 0:
+        i = below(random, n_free)
+        tables.keep[space.free[i, 0], space.free[i, 1]] ^= 1
+        return _Move(_TURN, i, 0, -1, -1)
+    if kind < 0.35 or n < 2:
+        i, j, old_i, old_j = 0, 0, -1, -1
+        if n > 0:
+            i, j = order[below(random, n)], order[below(random, n)]
+            old_i, old_j = loops.slot[i], loops.slot[j]
+            loops.slot[i] = unrollings.slots[i, below(random, unrollings.n_slots[i])]
+            if uniform(random) < 0.5 and i != j and _may_lie(unrollings, j, old_i):
+                loops.slot[j] = old_i
+        return _Move(_LAY, i, j, old_i, old_j)
+    i, j = below(random, n), below(random, n)
+    order[i], order[j] = order[j], order[i]
+    return _Move(_SWAP, i, j, -1, -1)
+
+
+@njit
+def _undo(space: MapSpace, loops: Loops, tables: Tables, order: IntArray, move: _Move) -> None:
+    """Take a change back."""
+    if move.kind == _TURN:
+        tables.keep[space.free[move.i, 0], space.free[move.i, 1]] ^= 1
+    elif move.kind == _LAY:
+        if order.shape[0] > 0:
+            loops.slot[move.j] = move.old_j
+            loops.slot[move.i] = move.old_i
+    else:
+        order[move.i], order[move.j] = order[move.j], order[move.i]
+
+
 @njit
 def anneal_even(
-    kernel: Kernel,
-    space: MapSpace,
-    loops: Loops,
-    tables: Tables,
-    nest: Nest,
-    slots: IntArray,
-    n_slots: IntArray,
-    order: IntArray,
-    best: tuple[IntArray, IntArray, IntArray],
-    best_value: float,
-    iterations: int,
-    temperature: float,
-    rho: float,
-    random: RandomState,
-    objective: int,
-) -> float:
-    """One run of annealing from the order, unrolling and bypass at hand; `best` (the same three) is overwritten.
-
-    Most moves swap two loops of the order; some lay a loop on another fan-out, let two loops trade their
-    places in space, or turn a free bypass.
-    """
-    n, n_free = order.shape[0], space.free.shape[0]
+    kernel: Kernel, space: MapSpace, loops: Loops, tables: Tables, nest: Nest, unrollings: Unrollings, order: IntArray,
+    best: tuple[IntArray, IntArray, IntArray], best_value: float, cooling: Cooling, random: RandomState, objective: int,
+) -> float:  # fmt: skip
+    """One run of annealing from the order, unrolling and bypass at hand; `best` (the same three) is overwritten."""
     current = score_even(kernel, space, loops, tables, order, nest, objective)
     if current < best_value:
         best_value = current
         _keep_state(loops, tables, order, best)
-    for _ in range(iterations - 1):
-        kind = uniform(random)
-        i, j = 0, 0
-        old_i, old_j = -1, -1
-        if kind < 0.1 and n_free > 0:
-            move = 2
-            i = below(random, n_free)
-            tables.keep[space.free[i, 0], space.free[i, 1]] ^= 1
-        elif kind < 0.35 or n < 2:
-            move = 1
-            if n > 0:
-                i, j = order[below(random, n)], order[below(random, n)]
-                old_i, old_j = loops.slot[i], loops.slot[j]
-                loops.slot[i] = slots[i, below(random, n_slots[i])]
-                if uniform(random) < 0.5 and i != j and _may_lie(slots, n_slots, j, old_i):
-                    loops.slot[j] = old_i
-        else:
-            move = 0
-            i, j = below(random, n), below(random, n)
-            order[i], order[j] = order[j], order[i]
+    temperature = cooling.temperature
+    for _ in range(cooling.iterations - 1):
+        move = _change(space, loops, tables, unrollings, order, random)
         value = score_even(kernel, space, loops, tables, order, nest, objective)
         if value < np.inf and (value <= current or accepts(current, value, temperature, random)):
             current = value
             if value < best_value:
                 best_value = value
                 _keep_state(loops, tables, order, best)
-        elif move == 2:
-            tables.keep[space.free[i, 0], space.free[i, 1]] ^= 1
-        elif move == 1:
-            if n > 0:
-                loops.slot[j] = old_j
-                loops.slot[i] = old_i
         else:
-            order[i], order[j] = order[j], order[i]
-        temperature *= rho
+            _undo(space, loops, tables, order, move)
+        temperature *= cooling.rho
     return best_value
 
 
 @njit
-def _may_lie(slots: IntArray, n_slots: IntArray, i: int, slot: int) -> bool:
+def _may_lie(unrollings: Unrollings, i: int, slot: int) -> bool:
     found = False
-    for k in range(n_slots[i]):
-        found = found or slots[i, k] == slot
+    for k in range(unrollings.n_slots[i]):
+        found = found or unrollings.slots[i, k] == slot
     return found
 
 

@@ -18,7 +18,8 @@ from codesign.core.rng import make_state
 from codesign.cost.arrays import Reuse
 from codesign.cost.zigzag.layer import UnrolledLayer
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
-from codesign.mappers.loop_order.even_search import EvenSearch, anneal_even
+from codesign.mappers.loop_order.compiled_orders import Cooling
+from codesign.mappers.loop_order.even_search import EvenSearch, Unrollings, anneal_even
 from codesign.mappers.loop_order.factors import prime_loops
 from codesign.mappers.loop_order.map_result import even_result
 from codesign.mappers.loop_order.zigzag_search import (
@@ -108,8 +109,9 @@ class SalsaMapper:
             search.unroll(generator)
             iterations = self.iterations if wanted is None else min(self.iterations, wanted - evaluated)
             value = anneal_even(
-                encoded.kernel, encoded.space, search.loops, search.tables, encoded.nest, search.slots, search.n_slots,
-                order, best, value, iterations, self.temperature, self.rho, make_state(seed, run), OBJECTIVE_CODE[objective],
+                encoded.kernel, encoded.space, search.loops, search.tables, encoded.nest,
+                Unrollings(search.slots, search.n_slots), order, best, value,
+                Cooling(iterations, float(self.temperature), float(self.rho)), make_state(seed, run), OBJECTIVE_CODE[objective],
             )  # fmt: skip
             evaluated += iterations
             run += 1

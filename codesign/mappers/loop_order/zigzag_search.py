@@ -15,7 +15,7 @@ from codesign.cost.zigzag.cost import AllocatedOrder, Loop, Workspace, ZigzagCos
 from codesign.cost.zigzag.layer import UnrolledLayer
 from codesign.mappers.driver import OBJECTIVE_CODE
 from codesign.mappers.loop_order.allocation import FITS, allocate
-from codesign.mappers.loop_order.compiled_orders import anneal_orders, enumerate_orders
+from codesign.mappers.loop_order.compiled_orders import Cooling, anneal_orders, enumerate_orders
 from codesign.mappers.loop_order.factors import count_orders
 from codesign.mappers.loop_order.one_order import does_not_fit, read_allocation
 from codesign.mappers.protocol import result_json
@@ -199,8 +199,8 @@ def search_by_annealing(
         if budget.evaluations is not None:
             iterations = min(iterations, budget.evaluations - evaluated)
         value = anneal_orders(
-            search.arrays, search.work, search.kinds, symbols, best, value, iterations, schedule.temperature,
-            schedule.rho, make_state(seed, run), even, OBJECTIVE_CODE[objective], _UNRECORDED,
+            search.arrays, search.work, search.kinds, symbols, best, value,
+            Cooling(iterations, float(schedule.temperature), float(schedule.rho)), make_state(seed, run), even, OBJECTIVE_CODE[objective], _UNRECORDED,
         )  # fmt: skip
         evaluated += iterations
         run += 1
@@ -221,8 +221,8 @@ def visited_values(
     values = np.empty((schedule.restarts, schedule.iterations))
     for run in range(schedule.restarts):
         anneal_orders(
-            search.arrays, search.work, search.kinds, symbols, best, np.inf, schedule.iterations, schedule.temperature,
-            schedule.rho, make_state(seed, run), False, OBJECTIVE_CODE[objective], values[run],
+            search.arrays, search.work, search.kinds, symbols, best, np.inf,
+            Cooling(schedule.iterations, float(schedule.temperature), float(schedule.rho)), make_state(seed, run), False, OBJECTIVE_CODE[objective], values[run],
         )  # fmt: skip
     return values.ravel()
 

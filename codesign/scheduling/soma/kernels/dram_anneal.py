@@ -7,11 +7,12 @@ A property test holds the two equal.
 """
 
 import math
+from typing import NamedTuple
 
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState, below, uniform
 from codesign.scheduling.soma.kernels.decode import STORE
-from codesign.scheduling.soma.kernels.fusion_anneal import temperature
+from codesign.scheduling.soma.kernels.fusion_anneal import Cooling, heat_at
 from codesign.scheduling.soma.kernels.score_scheme import FloatArray
 from codesign.scheduling.soma.model.layer_graph import IntArray
 
@@ -233,13 +234,27 @@ def set_life(
     return fits
 
 
+class Buffer(NamedTuple):
+    """The buffer of a schedule.
+
+    Attributes:
+        usage: ``T + 1`` bytes held at positions -1..T-1.
+        limit: Bytes it may hold.
+        ideal: No-stall bound of the tiles, in cycles.
+    """
+
+    usage: IntArray
+    limit: int
+    ideal: int
+
+
 @njit
 def anneal_dram(
     tile_time: IntArray, tensors: tuple[IntArray, ...], lists: tuple[IntArray, IntArray, IntArray, IntArray], state: tuple[IntArray, ...],
-    best: tuple[IntArray, IntArray, IntArray], values: IntArray, usage: IntArray, limit: int, ideal: int, by_size: FloatArray,
-    stats: IntArray, random: RandomState, begin: float, stop: float, t0: float, rounds: int,
+    best: tuple[IntArray, IntArray, IntArray], values: IntArray, buffer: Buffer, by_size: FloatArray, stats: IntArray,
+    random: RandomState, cooling: Cooling, rounds: int,
 ) -> None:  # fmt: skip
-    """Run `rounds` proposals while progress goes from `begin` to `stop`.
+    """Run the proposals of a part of the annealing.
 
     Args:
         tile_time: ``T`` cycles per position.
@@ -248,26 +263,23 @@ def anneal_dram(
         state: order, rank, start, end of the current scheme (``D`` each), scratch of ``T + 1`` twice; updated.
         best: order, start, end of the best; updated.
         values: Current and best latency; updated.
-        usage: ``T + 1`` bytes held at positions -1..T-1; updated.
-        limit: Bytes the buffer may hold.
-        ideal: No-stall bound of the tiles.
+        buffer: What it holds and may hold; updated.
         by_size: ``D`` cumulative probability of picking each tensor.
         stats: ``N_DRAM_MOVES x N_STATS``; updated.
         random: Generator state; updated.
-        begin: Progress at the first round, 0..1.
-        stop: Progress at the last round.
-        t0: Start temperature, relative to the distance from `ideal`.
+        cooling: The part of the whole annealing; its temperature is relative to the distance from the no-stall bound.
         rounds: Proposals.
     """
     kind, use, size, cycles, layer, source, earliest = tensors
     order, rank, start, end, tile_end, ready = state
+    usage, limit, ideal = buffer
     T = tile_time.shape[0]
     D = order.shape[0]
     first_loads = 0
     for t in range(D):
         first_loads += kind[t] != STORE and use[t] == 0
     for index in range(rounds):
-        heat = temperature(begin + (stop - begin) * index / rounds, t0)
+        heat = heat_at(cooling, index, rounds)
         t = pick(by_size, random)
         draw = uniform(random)
         move = REORDER if draw < 0.1 else (RETIME if draw < 0.5 else BOTH)

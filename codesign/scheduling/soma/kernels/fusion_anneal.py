@@ -1,7 +1,7 @@
 """Compiled: simulated annealing over the fusion attributes."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState, uniform
@@ -36,13 +36,27 @@ def temperature(progress: float, start: float) -> float:
     return start * (1.0 - progress) / (1.0 + 8.0 * progress)
 
 
+class Cooling(NamedTuple):
+    """A part of an annealing: progress (0..1) at its first and its last round, and the temperature the whole starts with."""
+
+    begin: float
+    stop: float
+    t0: float
+
+
+@njit
+def heat_at(cooling: Cooling, index: int, rounds: int) -> float:
+    """The temperature of one of the rounds of a part."""
+    begin = cooling.begin
+    return temperature(begin + (cooling.stop - begin) * index / rounds, cooling.t0)
+
+
 @njit
 def anneal_fusion(
     net: Arrays, setting: Arrays, exponents: tuple[float, float], schemes: tuple[Scheme, Scheme, Scheme], scratch: Arrays,
-    chances: FloatArray, costs: FloatArray, stats: IntArray, random: RandomState, begin: float, stop: float, t0: float, rounds: int,
-    first: int,
+    chances: FloatArray, costs: FloatArray, stats: IntArray, random: RandomState, cooling: Cooling, rounds: int, first: int,
 ) -> int:  # fmt: skip
-    """Run proposals `first` to `rounds` while progress goes from `begin` to `stop`.
+    """Run proposals `first` to `rounds` of a part of the annealing.
 
     Stops before a proposal with a tile that has to be priced first (`kernels.score_scheme.cached_tile_cost`); called again from there, it
     makes the same proposal.
@@ -57,22 +71,19 @@ def anneal_fusion(
         costs: `N_COSTS`: cost of the current and best scheme, energy and latency of the best; updated.
         stats: ``moves x N_STATS``; updated.
         random: Generator state; updated.
-        begin: Progress of the whole annealing at the first round, 0..1.
-        stop: Progress at the last round.
-        t0: Start temperature, relative to the cost.
-        rounds: Proposals from progress `begin` to `stop`.
+        cooling: The part of the whole annealing; its temperature is relative to the cost.
+        rounds: Proposals of this part.
         first: Proposals of these already made.
 
     Returns:
         Proposals made: `rounds`, or fewer when a tile has to be priced.
     """
-    batch, flags, limit, mode = setting
     current, candidate, best = schemes
     cache, groups, lists, work, score = scratch
     producers, consumers = net[1], net[2]
     for index in range(first, rounds):
         before = random[0]
-        heat = temperature(begin + (stop - begin) * index / rounds, t0)
+        heat = heat_at(cooling, index, rounds)
         draw = uniform(random)
         kind = 0
         while draw >= chances[kind]:
@@ -81,9 +92,7 @@ def anneal_fusion(
         copy_scheme(current, candidate)
         if not change(kind, candidate[0], candidate[1], candidate[2], candidate[3], producers, consumers, random):
             continue
-        code, energy = score_scheme(
-            net, batch, flags, limit, mode, candidate, current, False, cache, groups, lists, work, score
-        )
+        code, energy = score_scheme(net, setting, candidate, current, False, cache, groups, lists, work, score)
         if code == UNPRICED:
             random[0] = before
             stats[kind, TRIED] -= 1

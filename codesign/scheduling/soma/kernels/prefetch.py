@@ -109,10 +109,11 @@ def issue_store(
 
 @njit
 def issue_load(
-    state: IntArray, l_use: IntArray, l_size: IntArray, l_cycles: IntArray, l_dep: IntArray, n_loads: int, k: int, start: int,
-    release: int, usage: IntArray, ready: IntArray, l_start: IntArray, sequence: IntArray,
+    state: IntArray, loads: Loads, n_loads: int, k: int, start: int, release: int, usage: IntArray, ready: IntArray,
+    l_start: IntArray, sequence: IntArray,
 ) -> None:  # fmt: skip
     """Put load `k` on the channel with living duration from `start`."""
+    l_use, l_size, l_cycles, l_dep = loads
     l_start[k] = start
     size = l_size[k]
     for x in range(start, l_use[k]):
@@ -158,10 +159,11 @@ def choose(
 
 @njit
 def settle_stores(
-    state: IntArray, s_at: IntArray, s_size: IntArray, s_cycles: IntArray, s_end: IntArray, due: int, q: int, T: int, limit: int, usage: IntArray, ready: IntArray, must: IntArray,
-    sequence: IntArray, before: int, own_end: int,
+    state: IntArray, stores: Stores, due: int, q: int, T: int, limit: int, usage: IntArray, ready: IntArray,
+    must: IntArray, sequence: IntArray, before: int, own_end: int,
 ) -> None:  # fmt: skip
     """Stores due before tile q: one position later when the buffer has room, else now. Stores up to `due` cannot wait."""
+    s_at, s_size, s_cycles, s_end = stores
     while state[_STORE] <= max(must[q], due):
         j = state[_STORE]
         last = j == must[q] and j > due
@@ -197,8 +199,8 @@ def prefetch(
     Returns:
         Cycles, or -1 when what the first tile needs does not fit the buffer.
     """
-    l_use, l_size, l_cycles, l_dep = loads
-    s_at, s_size, s_cycles, s_end = stores
+    l_use, l_size, _l_cycles, l_dep = loads
+    s_at, _s_size, s_cycles, s_end = stores
     ready[: T + 1] = 0
     must[: T + 1] = -1
     for j in range(n_stores):
@@ -210,7 +212,7 @@ def prefetch(
     while state[_FREE] < n_loads and l_use[state[_FREE]] == 0:
         k = state[_FREE]
         usage[0] += l_size[k]
-        issue_load(state, l_use, l_size, l_cycles, l_dep, n_loads, k, 0, 0, usage, ready, l_start, sequence)
+        issue_load(state, loads, n_loads, k, 0, 0, usage, ready, l_start, sequence)
         l_start[k] = -1
     if usage[0] > limit:
         return -1
@@ -226,9 +228,7 @@ def prefetch(
                 issue_store(state, s_at, s_cycles, s_end, ready, sequence, before, end_p, p)
             else:
                 k = state[_FREE] if choice == 1 else state[_BOUND]
-                issue_load(
-                    state, l_use, l_size, l_cycles, l_dep, n_loads, k, p, before, usage, ready, l_start, sequence
-                )
+                issue_load(state, loads, n_loads, k, p, before, usage, ready, l_start, sequence)
         # What tile p + 1 waits for and is not yet on its way: live loads, stores, live loads those held up, late loads.
         q = p + 1
         for turn in range(3):
@@ -238,9 +238,7 @@ def prefetch(
                 while k < n_loads and l_use[k] == q:
                     due = max(due, l_dep[k])
                     k = skip_to(l_dep, k + 1, n_loads, True)
-                settle_stores(
-                    state, s_at, s_size, s_cycles, s_end, due, q, T, limit, usage, ready, must, sequence, before, end_p
-                )
+                settle_stores(state, stores, due, q, T, limit, usage, ready, must, sequence, before, end_p)
             for kind in range(2):
                 while True:
                     k = state[_FREE] if kind == 0 else state[_BOUND]
@@ -252,10 +250,7 @@ def prefetch(
                     release = before if turn < 2 else end_p
                     issue_load(
                         state,
-                        l_use,
-                        l_size,
-                        l_cycles,
-                        l_dep,
+                        loads,
                         n_loads,
                         k,
                         start,

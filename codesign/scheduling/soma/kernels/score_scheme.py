@@ -48,13 +48,15 @@ DOUBLE_BUFFER, PREFETCH = 0, 1
 
 @njit
 def cached_tile_cost(
-    table: IntArray, code: int, ints: IntArray, reals: FloatArray, layer: int, shape: IntArray, flags: int, keys: IntArray,
-    found_cycles: IntArray, found_energy: FloatArray, result: FloatArray, asked: IntArray, cycles: IntArray, energy: FloatArray,
-) -> int:  # fmt: skip
+    net: Arrays, layer: int, flags: int, cache: Arrays, shape: IntArray, cycles: IntArray, energy: FloatArray
+) -> int:
     """Cycles and energy of a layer's tile, from the hash table `keys` when it was met before.
 
     A tile that a mapper has to price is written to `asked` (slot, layer, key), and the answer is `UNPRICED`.
     """
+    table, _producers, _consumers, _externals, kinds, ints, reals = net
+    keys, found_cycles, found_energy, result, asked = cache
+    code = kinds[layer]
     b, c, h, w = shape[layer, 0], shape[layer, 1], shape[layer, 2], shape[layer, 3]
     size = keys.shape[0]
     mixed = (((code * 1000003 + b) * 1000003 + c) * 1000003 + h) * 1000003 + w
@@ -124,9 +126,8 @@ def same_group(
 @njit
 def refresh(net: Arrays, batch: int, flags: int, scheme: Scheme, old: Scheme, whole: bool, cache: Arrays) -> int:
     """Shapes and costs of the groups of `scheme` that differ from `old` (all when `whole`)."""
-    table, producers, consumers, _externals, kinds, ints, reals = net
+    table, producers, consumers = net[0], net[1], net[2]
     order, cut, tiles, place, shape, cycles, energy = scheme
-    keys, found_cycles, found_energy, result, asked = cache
     n = order.shape[0]
     a = 0
     while a < n:
@@ -139,22 +140,7 @@ def refresh(net: Arrays, batch: int, flags: int, scheme: Scheme, old: Scheme, wh
                 return code
             for i in range(a, b):
                 layer = order[i]
-                code = cached_tile_cost(
-                    table,
-                    kinds[layer],
-                    ints,
-                    reals,
-                    layer,
-                    shape,
-                    flags,
-                    keys,
-                    found_cycles,
-                    found_energy,
-                    result,
-                    asked,
-                    cycles,
-                    energy,
-                )
+                code = cached_tile_cost(net, layer, flags, cache, shape, cycles, energy)
                 if code != OK:
                     return code
         a = b
@@ -361,17 +347,14 @@ def build(
 
 @njit
 def score_scheme(
-    net: Arrays, batch: int, flags: int, limit: int, mode: int, scheme: Scheme, old: Scheme, whole: bool, cache: Arrays,
-    groups: Arrays, lists: Arrays, work: Arrays, score: IntArray,
+    net: Arrays, setting: Arrays, scheme: Scheme, old: Scheme, whole: bool, cache: Arrays, groups: Arrays, lists: Arrays,
+    work: Arrays, score: IntArray,
 ) -> tuple[int, float]:  # fmt: skip
     """Score a scheme whose order is legal.
 
     Args:
         net: `search.network_arrays`.
-        batch: Samples.
-        flags: `ModelOptions.flags`.
-        limit: Bytes the buffer may hold.
-        mode: `DOUBLE_BUFFER` or `PREFETCH`.
+        setting: Samples; `ModelOptions.flags`; bytes the buffer may hold; `DOUBLE_BUFFER` or `PREFETCH`.
         scheme: The scheme; its shapes and costs are brought up to date.
         old: A scheme whose shapes and costs `scheme` holds where groups are the same.
         whole: Recompute everything.
@@ -384,6 +367,7 @@ def score_scheme(
     Returns:
         ``(status, energy_pj)``.
     """
+    batch, flags, limit, mode = setting
     code = refresh(net, batch, flags, scheme, old, whole, cache)
     if code != OK:
         return code, 0.0

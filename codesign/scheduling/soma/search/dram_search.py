@@ -22,6 +22,7 @@ from codesign.scheduling.soma.kernels import decode as kf
 from codesign.scheduling.soma.kernels import dram_anneal as kd
 from codesign.scheduling.soma.kernels import fusion_anneal as ka
 from codesign.scheduling.soma.kernels import prefetch as kp
+from codesign.scheduling.soma.kernels.fusion_anneal import Cooling
 from codesign.scheduling.soma.model.layer_graph import IntArray
 
 
@@ -174,9 +175,9 @@ class DramChain:
             self._restarted = True
             self._restore()
         kd.anneal_dram(
-            self._parsed.tile_cycles, self._tensors, self._lists, self._state, self._best, self._values, self._usage,
-            self._parsed.problem.limit_bytes, self._parsed.bound_cycles, self._weights, self._stats, self._random, begin, stop,
-            self._temperature, rounds,
+            self._parsed.tile_cycles, self._tensors, self._lists, self._state, self._best, self._values,
+            kd.Buffer(self._usage, int(self._parsed.problem.limit_bytes), int(self._parsed.bound_cycles)), self._weights,
+            self._stats, self._random, Cooling(float(begin), float(stop), float(self._temperature)), rounds,
         )  # fmt: skip
 
     def _restore(self) -> None:

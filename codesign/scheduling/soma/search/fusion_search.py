@@ -140,7 +140,7 @@ def _score_whole(
     problem: Problem, net: tuple[Any, ...], setting: tuple[int, int, int, int], scheme: ks.Scheme, workspace: Workspace
 ) -> tuple[int, float]:
     while True:
-        code, energy = ks.score_scheme(net, *setting, scheme, scheme, True, *workspace.arrays)
+        code, energy = ks.score_scheme(net, setting, scheme, scheme, True, *workspace.arrays)
         if code != UNPRICED:
             return code, energy
         price_asked(problem, workspace)
@@ -211,7 +211,7 @@ class FusionChain:
         while True:
             done = ka.anneal_fusion(
                 self._net, self._setting, exponents, self._schemes, self._workspace.arrays, self._chances, self._costs, self._stats,
-                self._random, begin, stop, self._temperature, rounds, done,
+                self._random, ka.Cooling(float(begin), float(stop), float(self._temperature)), rounds, done,
             )  # fmt: skip
             if done == rounds or (self._deadline is not None and time.perf_counter() > self._deadline):
                 return
