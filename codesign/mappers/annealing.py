@@ -1,8 +1,6 @@
 """Simulated annealing over tilings, loop orders, spatial choices and bypass, in compiled code.
 
-Kirkpatrick, Gelatt and Vecchi, Science 1983. The energy of the annealing is the logarithm of the
-objective, so a temperature is a relative worsening and needs no scaling to the problem; a move is
-accepted with probability min(1, (old / new) ** (1 / T)).
+What is accepted, and the moves that any map space has, are `codesign.mappers.moves`.
 """
 
 import math
@@ -21,6 +19,7 @@ from codesign.cost.arrays import Reuse
 from codesign.cost.kernel import score
 from codesign.cost.packed import VALID, Kernel
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded, draw_valid, value_of
+from codesign.mappers.moves import Cooling, accepts, move_dim, rate, turn_bypass
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping
@@ -34,9 +33,7 @@ def _move(space: MapSpace, state: MapState, random: RandomState) -> None:
     kind = uniform(random)
     n_movable = space.movable.shape[0]
     if space.free.shape[0] > 0 and kind < 0.12:
-        i = below(random, space.free.shape[0])
-        v, t = space.free[i, 0], space.free[i, 1]
-        state.keep[v, t] = 1 - state.keep[v, t]
+        turn_bypass(space.free, state.keep, random)
         return
     if n_movable > 0 and kind < 0.55:
         p = space.movable[below(random, n_movable)]
@@ -51,16 +48,7 @@ def _move(space: MapSpace, state: MapState, random: RandomState) -> None:
         if _allows(space, p, state.slot[q]) and _allows(space, q, state.slot[p]):
             state.slot[p], state.slot[q] = state.slot[q], state.slot[p]
         return
-    v = below(random, space.order.shape[0])
-    n = space.n_free[v]
-    if n < 2:
-        return
-    source, target = below(random, n), below(random, n)
-    dim = state.order[v, source]
-    step = 1 if target > source else -1
-    for i in range(source, target, step):
-        state.order[v, i] = state.order[v, i + step]
-    state.order[v, target] = dim
+    move_dim(state.order, space.n_free, random)
 
 
 @njit
@@ -107,50 +95,46 @@ def _remember(archive: Archive, value: float, state: MapState) -> None:
         archive.keep[worst] = state.keep
 
 
+class Walkers(NamedTuple):
+    """The state at hand, the one tried, and the best; overwritten."""
+
+    state: MapState
+    trial: MapState
+    best: MapState
+
+
 @njit
 def anneal(
-    kernel: Kernel,
-    space: MapSpace,
-    state: MapState,
-    trial: MapState,
-    best: MapState,
-    values: tuple[float, float],
-    nest: Nest,
-    table: IntArray,
-    random: RandomState,
-    moves: int,
-    temperatures: tuple[float, float],
-    objective: int,
-    archive: Archive,
-) -> tuple[float, float]:
-    """Run `moves` moves from `state`, cooling geometrically between the two temperatures.
+    kernel: Kernel, space: MapSpace, walkers: Walkers, values: tuple[float, float], nest: Nest, table: IntArray,
+    random: RandomState, cooling: Cooling, objective: int, archive: Archive,
+) -> tuple[float, float]:  # fmt: skip
+    """Run moves from the state at hand; `archive` is overwritten too.
 
-    `values` are those of `state` and `best`; `state`, `best` and `archive` are overwritten.
+    `values` are those of the state at hand and of the best.
 
     Returns:
-        The values of `state` and `best` afterwards.
+        The same two values afterwards.
     """
     current, best_value = values
-    temperature = temperatures[0]
+    temperature, factor = cooling.hot, rate(cooling)
     room = archive.value.shape[0] > 0
-    cooling = (temperatures[1] / temperatures[0]) ** (1.0 / max(1, moves - 1))
-    for _ in range(moves):
-        copy_state(state, trial)
-        _move(space, trial, random)
-        count = build_nest(space, trial, table, nest)
+    for _ in range(cooling.moves):
+        copy_state(walkers.state, walkers.trial)
+        _move(space, walkers.trial, random)
+        count = build_nest(space, walkers.trial, table, nest)
         status, energy, cycles = score(kernel, nest, count)
-        temperature *= cooling
+        temperature *= factor
         if status != VALID:
             continue
         value = value_of(objective, energy, cycles)
-        if value <= current or uniform(random) < (current / value) ** (1.0 / temperature):
+        if accepts(current, value, temperature, random):
             current = value
-            copy_state(trial, state)
+            copy_state(walkers.trial, walkers.state)
             if room:
-                _remember(archive, value, trial)
+                _remember(archive, value, walkers.trial)
             if value < best_value:
                 best_value = value
-                copy_state(trial, best)
+                copy_state(walkers.trial, walkers.best)
     return current, best_value
 
 
@@ -200,8 +184,8 @@ class AnnealingMapper:
         archive = empty_archive(best, _ALIKE * (self.alternatives or 0))
         # no moves: compiles on the first call ever, which shall not count against the time limit
         anneal(
-            encoded.kernel, space, outermost_state(space), trial, best, (math.inf, math.inf), encoded.nest, table,
-            make_state(seed), 0, (self.hot, self.cold), code, archive,
+            encoded.kernel, space, Walkers(outermost_state(space), trial, best), (math.inf, math.inf), encoded.nest, table,
+            make_state(seed), Cooling(0, float(self.hot), float(self.cold)), code, archive,
         )  # fmt: skip
         started = time.perf_counter()
         count = build_nest(space, best, table, encoded.nest)
@@ -229,8 +213,8 @@ class AnnealingMapper:
             hot = self.hot if not from_best else max(self.cold, 0.2 * self.hot)
             values = (best_value if from_best else first_value, best_value)
             _, best_value = anneal(
-                encoded.kernel, space, state, trial, best, values, encoded.nest, table,
-                make_state(seed, run), moves, (hot, self.cold), code, archive,
+                encoded.kernel, space, Walkers(state, trial, best), values, encoded.nest, table,
+                make_state(seed, run), Cooling(moves, float(hot), float(self.cold)), code, archive,
             )  # fmt: skip
             evaluated += moves
             run += 1

@@ -5,7 +5,6 @@ A bound of 7 splits into 7 or nothing; padded to 8 it splits into 2, 4 and 8, at
 so that nothing is padded unless it pays.
 """
 
-import time
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -13,6 +12,7 @@ from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
 from codesign.mappers.protocol import Mapper, MapResult, PaddingReport
+from codesign.mappers.wrapped import map_each
 from codesign.mapping.constraints import MappingProblem
 from codesign.workloads.computation import Computation
 
@@ -62,32 +62,21 @@ class PaddingMapper:
         Raises:
             UserError: The constraints fix factors that divide none of the bounds tried; the message is that of the given bounds.
         """
-        started = time.perf_counter()
-        tried: list[tuple[Computation, MapResult]] = []
-        refused: UserError | None = None
         candidates = padded_computations(problem.computation, self.paddings, self.waste)
-        for i, computation in enumerate(candidates):
-            left = len(candidates) - i
-            share = _share(budget, left, time.perf_counter() - started, sum(r.evaluated for _, r in tried))
-            if share is None:
-                break
-            try:
-                padded = replace(problem, computation=computation)
-                tried.append((computation, self.inner.map(padded, objective, budget=share, seed=seed, reuse=reuse)))
-            except UserError as error:  # a fixed factor that does not divide this bound
-                refused = refused or error
-        if not tried:
-            raise refused or UserError("the budget is too small for a single padding")
-        computation, best = min(tried, key=lambda pair: objective.of(pair[1].cost) if pair[1].cost else float("inf"))
-        given = problem.computation
+        problems = [replace(problem, computation=computation) for computation in candidates]
+        tried = map_each(self.inner, problems, objective, budget=budget, seed=seed, reuse=reuse)
+        results = tried.results
+        number, best = min(results, key=lambda pair: objective.of(pair[1].cost) if pair[1].cost else float("inf"))
+        computation, given = candidates[number], problem.computation
         report = PaddingReport(
             changed=tuple((d, b, computation.sizes[d]) for d, b in given.sizes.items() if computation.sizes[d] != b),
-            tried=len(tried),
+            tried=len(results),
             waste=computation.macs / given.macs - 1.0,
-            best_of_tried=len(tried) == len(candidates) and all(r.proof is Proof.OPTIMAL for _, r in tried),
+            best_of_tried=len(results) == len(candidates) and all(r.proof is Proof.OPTIMAL for _, r in results),
         )
-        evaluated, seconds = sum(r.evaluated for _, r in tried), time.perf_counter() - started
-        return replace(best, evaluated=evaluated, seconds=seconds, proof=Proof.NONE, gap=None, padding=report)
+        return replace(
+            best, evaluated=tried.evaluated, seconds=tried.seconds, proof=Proof.NONE, gap=None, padding=report
+        )
 
 
 def padded_computations(computation: Computation, most: int, waste: float) -> tuple[Computation, ...]:
@@ -144,17 +133,3 @@ def _macs(bounds: tuple[int, ...]) -> int:
     for bound in bounds:
         total *= bound
     return total
-
-
-def _share(budget: Budget, left: int, spent_s: float, evaluated: int) -> Budget | None:
-    """An equal share of what is left of the budget; None when nothing is left."""
-    time_limit, evaluations = budget.time_limit_s, budget.evaluations
-    if time_limit is not None:
-        time_limit = (time_limit - spent_s) / left
-        if time_limit <= 0.0:
-            return None
-    if evaluations is not None:
-        evaluations = (evaluations - evaluated) // left
-        if evaluations < 1:
-            return None
-    return Budget(time_limit, evaluations)

@@ -5,7 +5,6 @@ ranges is a handful of problems with exact factors, and the proofs of these are 
 """
 
 import math
-import time
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -13,6 +12,7 @@ from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
 from codesign.mappers.protocol import Mapper, MapResult
+from codesign.mappers.wrapped import Tried, map_each
 from codesign.mapping.constraints import Constraints, FactorRange, LevelConstraints, MappingProblem
 
 MOST_CHOICES = 512
@@ -50,43 +50,26 @@ class RangedMapper:
         """
         if not any(item.ranges for item in problem.constraints.levels):
             return self.inner.map(problem, objective, budget=budget, seed=seed, reuse=reuse)
-        started = time.perf_counter()
-        found: list[MapResult] = []
-        refused: list[UserError] = []
-        choices = exact_choices(problem)
-        for i, constraints in enumerate(choices):
-            share = _share(budget, len(choices) - i, time.perf_counter() - started, sum(r.evaluated for r in found))
-            if share is None:
-                break
-            try:
-                posed = replace(problem, constraints=constraints)
-                found.append(self.inner.map(posed, objective, budget=share, seed=seed, reuse=reuse))
-            except UserError as error:  # fixed factors that no bound takes
-                refused.append(error)
-        if not found:
-            if refused:
-                raise refused[0]
-            raise UserError("the budget is too small for a single choice of factors in the ranges")
-        return _best(found, objective, complete=len(found) + len(refused) >= len(choices), started=started)
+        problems = [replace(problem, constraints=constraints) for constraints in exact_choices(problem)]
+        return _best(map_each(self.inner, problems, objective, budget=budget, seed=seed, reuse=reuse), objective)
 
 
-def _best(found: list[MapResult], objective: Objective, *, complete: bool, started: float) -> MapResult:
+def _best(tried: Tried, objective: Objective) -> MapResult:
     """The best result, its proof that of all of them together."""
+    found = [result for _, result in tried.results]
     values = [objective.of(r.cost) if r.cost is not None else math.inf for r in found]
     best = found[values.index(min(values))]
     bounds = [
         v / (1.0 + r.gap) if r.gap is not None else 0.0 for v, r in zip(values, found, strict=True) if v < math.inf
     ]
     unknown = any(r.cost is None and r.proof is not Proof.OPTIMAL for r in found)  # a search that found nothing
-    bound = min(bounds, default=0.0) if complete and not unknown else 0.0
+    bound = min(bounds, default=0.0) if tried.complete and not unknown else 0.0
     proof, gap = Proof.NONE, None
     if best.cost is not None and bound >= min(values):
         proof, gap = Proof.OPTIMAL, 0.0
     elif best.cost is not None and bound > 0.0:
         proof, gap = Proof.GAP, min(values) / bound - 1.0
-    return replace(
-        best, evaluated=sum(r.evaluated for r in found), seconds=time.perf_counter() - started, proof=proof, gap=gap
-    )
+    return replace(best, evaluated=tried.evaluated, seconds=tried.seconds, proof=proof, gap=gap)
 
 
 def exact_choices(problem: MappingProblem) -> list[Constraints]:
@@ -139,17 +122,3 @@ def _fixed(constraints: Constraints, places: list[tuple[int, FactorRange]], chos
         else:
             levels[i] = replace(levels[i], temporal=(*levels[i].temporal, pair))
     return replace(constraints, levels=tuple(levels))
-
-
-def _share(budget: Budget, left: int, spent_s: float, evaluated: int) -> Budget | None:
-    """An equal share of what is left of a budget; None when nothing is."""
-    seconds, scored = budget.time_limit_s, budget.evaluations
-    if seconds is not None:
-        seconds = (seconds - spent_s) / left
-        if seconds <= 0.0:
-            return None
-    if scored is not None:
-        scored = (scored - evaluated) // left
-        if scored < 1:
-            return None
-    return Budget(seconds, scored)

@@ -8,7 +8,7 @@ import numpy as np
 
 from codesign.core.goals import Budget, Objective
 from codesign.core.jit import njit
-from codesign.core.rng import RandomState, make_state, uniform
+from codesign.core.rng import RandomState, make_state
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible, evaluate
 from codesign.cost.imperfect import ImperfectKernel, score_any
@@ -26,6 +26,7 @@ from codesign.mappers.imperfect.imperfect_space import (
     room_for_nest,
     state_of,
 )
+from codesign.mappers.moves import Cooling, accepts, rate
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping
@@ -101,22 +102,18 @@ def anneal_imperfect(
     table: IntArray,
     nest: Nest,
     random: RandomState,
-    moves: int,
-    temperatures: tuple[float, float],
+    cooling: Cooling,
     objective: int,
 ) -> float:
-    """Run `moves` moves from `state` (see `codesign.mappers.annealing.anneal`); returns the best value."""
+    """Run moves from `state` (see `codesign.mappers.annealing.anneal`); returns the best value."""
     current, best_value = values
-    temperature = temperatures[0]
-    cooling = (temperatures[1] / temperatures[0]) ** (1.0 / max(1, moves - 1))
-    for _ in range(moves):
+    temperature, factor = cooling.hot, rate(cooling)
+    for _ in range(cooling.moves):
         copy_imperfect(state, trial)
         move_imperfect(space, trial, random)
         value = value_of_state(kernel, space, trial, table, nest, objective)
-        temperature *= cooling
-        if value == math.inf:
-            continue
-        if value <= current or uniform(random) < (current / value) ** (1.0 / temperature):
+        temperature *= factor
+        if value < math.inf and accepts(current, value, temperature, random):
             current = value
             copy_imperfect(trial, state)
             if value < best_value:
@@ -214,8 +211,8 @@ class ImperfectSearch:
             heat = max(cold, 0.2 * hot) if from_best else hot
             values = (best_value if from_best else value, best_value)
             best_value = anneal_imperfect(
-                self.kernel, space, state, trial, best, values, self.table, self.nest, make_state(seed, run), part,
-                (heat, cold), code,
+                self.kernel, space, state, trial, best, values, self.table, self.nest, make_state(seed, run),
+                Cooling(part, float(heat), float(cold)), code,
             )  # fmt: skip
             evaluated += part
             run += 1
@@ -272,7 +269,7 @@ def search_by_annealing(
     search.value(first)  # compiles on the first call ever, which shall not count against the time limit
     anneal_imperfect(
         search.kernel, search.space, outermost(search.space), outermost(search.space), outermost(search.space),
-        (math.inf, math.inf), search.table, search.nest, make_state(seed), 0, temperatures, OBJECTIVE_CODE[objective],
+        (math.inf, math.inf), search.table, search.nest, make_state(seed), Cooling(0, *map(float, temperatures)), OBJECTIVE_CODE[objective],
     )  # fmt: skip
     started = time.perf_counter()
     value = search.value(first)

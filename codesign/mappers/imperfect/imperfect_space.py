@@ -16,6 +16,7 @@ from codesign.core.rng import RandomState, below, uniform
 from codesign.cost.arrays import Reuse, encode_problem
 from codesign.cost.imperfect import ImperfectKernel, make_imperfect, refuse_imperfect
 from codesign.cost.packed import make_kernel
+from codesign.mappers.moves import move_dim, turn_bypass
 from codesign.mapping.constraints import LevelConstraints, MappingProblem
 from codesign.mapping.mapping import Mapping, Spatial, Storage
 from codesign.mapping.nest import BYPASSED, IntArray, Nest
@@ -321,9 +322,7 @@ def move_imperfect(space: ImperfectSpace, state: ImperfectState, random: RandomS
     kind = uniform(random)
     n_open = space.open.shape[0]
     if space.free.shape[0] > 0 and kind < 0.1:
-        b = below(random, space.free.shape[0])
-        v, t = space.free[b, 0], space.free[b, 1]
-        state.keep[v, t] = 1 - state.keep[v, t]
+        turn_bypass(space.free, state.keep, random)
         return
     if n_open > 0 and kind < 0.65:
         _transfer(space, state, below(random, n_open), random)
@@ -338,13 +337,4 @@ def move_imperfect(space: ImperfectSpace, state: ImperfectState, random: RandomS
         if space.least[i] <= b <= space.most[i] and space.least[j] <= a <= space.most[j]:
             state.factor[i], state.factor[j] = b, a
         return
-    v = below(random, space.order.shape[0])
-    n = space.n_free[v]
-    if n < 2:
-        return
-    source, target = below(random, n), below(random, n)
-    dim = state.order[v, source]
-    step = 1 if target > source else -1
-    for i in range(source, target, step):
-        state.order[v, i] = state.order[v, i + step]
-    state.order[v, target] = dim
+    move_dim(state.order, space.n_free, random)

@@ -201,7 +201,7 @@ def _closings(
     n_states, tensors, dims = table.shape[0], related.shape[0], related.shape[1]
     s, t, into = closing.s, closing.t, closing.into
     first, past = closing.first, closing.past
-    work = live.shape[0]
+    work = int(live.shape[0])
     for i in range(live.shape[0]):
         c = live[i]
         more = table[s, c]
