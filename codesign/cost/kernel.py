@@ -8,7 +8,7 @@ with a remainder too; what such a nest counts differs (`codesign.cost.imperfect`
 
 import numpy as np
 
-from codesign.core.jit import njit
+from codesign.core.jit import njit, njit_apart
 from codesign.cost.columns import (
     AXIS,
     CHILDREN,
@@ -176,7 +176,7 @@ def _count_tensor(kernel: Kernel, nest: Nest, t: int, compute_cycles: int) -> fl
     return energy
 
 
-@njit
+@njit_apart
 def score(kernel: Kernel, nest: Nest, count: int) -> tuple[int, float, float]:
     """Score one mapping.
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from codesign.core.jit import njit
+from codesign.core.jit import njit, njit_apart
 from codesign.cost.columns import (
     AXES,
     FILLS,
@@ -81,7 +81,7 @@ def _add_tensor(
     return token, shares * kernel.pair[m, t, HOP] * use[m, INSTANCES]
 
 
-@njit
+@njit_apart
 def mesh_traffic(kernel: Kernel, nest: Nest, m: int, compute_cycles: int) -> float:
     """Count the flits of the mesh below level m, set `spent`'s cycles of it, and return its energy (rules N5-N9)."""
     load, mark, nodes = kernel.mesh.load, kernel.mesh.mark, kernel.mesh.level[m, NODES]

@@ -6,7 +6,7 @@ relative to its own. Those relative places cut the new tile into boxes, and each
 
 import numpy as np
 
-from codesign.core.jit import njit
+from codesign.core.jit import njit, njit_apart
 from codesign.core.kernel_library import sort_in_place
 from codesign.cost.columns import AXES, BEFORE, NEAREST, START, STEP_SIZE, STOP, TILE
 from codesign.cost.packed import Kernel
@@ -141,7 +141,7 @@ def _group_children(along_x: IntArray, along_y: IntArray, axes: int, group: IntA
     return groups
 
 
-@njit
+@njit_apart
 def peer_words(kernel: Kernel, nest: Nest, m: int, t: int) -> tuple[int, int]:
     """Words of a tensor that the children of one instance of level m ask of it and give each other over the whole run."""
     loops, coef, reuse, outside = nest.loops, kernel.coef, kernel.reuse, kernel.outside

@@ -1,6 +1,6 @@
 """Words that enter a buffer while the loops outside it run (rules R1-R4 of docs/reference/cost-model.md), without walking them."""
 
-from codesign.core.jit import njit
+from codesign.core.jit import njit, njit_apart
 from codesign.cost.columns import AXES, AXIS, BEFORE, NEAREST, STEP, STEP_SIZE, TILE
 from codesign.cost.packed import Kernel
 from codesign.mapping.nest import DIM, FACTOR, Nest
@@ -48,7 +48,7 @@ def words_in(kernel: Kernel, nest: Nest, v: int, t: int) -> int:
     return total  # type: ignore[no-any-return]
 
 
-@njit
+@njit_apart
 def words_in_general(kernel: Kernel, nest: Nest, v: int, t: int) -> int:
     """`words_in` for tensors with a dimension on two axes, and for reuse of whatever is resident (rule R4)."""
     loops, coef, reuse, outside = nest.loops, kernel.coef, kernel.reuse, kernel.outside
