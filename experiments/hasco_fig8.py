@@ -19,7 +19,6 @@ from experiments.hasco_common import (
     FloatArray,
     Sweep,
     Table,
-    base_parser,
     compare,
     convolutions,
     methods,
@@ -27,6 +26,7 @@ from experiments.hasco_common import (
     write_figure,
     write_results,
 )
+from experiments.options import parse_config
 from spaces.cores import CONV_CORE, CoreBuilder
 from spaces.design import DesignSpace
 from spaces.parameters import Integer, Ordinal
@@ -239,25 +239,10 @@ def _draw(config: Config, table: Table) -> None:
 
 def parse_args(arguments: list[str] | None = None) -> Config:
     """Options from the command line."""
-    default = Config()
-    parser = base_parser(__doc__, default.out)
-    parser.add_argument("--step", type=int, default=default.step, help="between array sides")
-    parser.add_argument("--taps", type=int, default=default.taps)
-    parser.add_argument("--trials", type=int, default=default.trials)
-    parser.add_argument("--seeds", type=int, default=default.seeds)
-    parser.add_argument("--workers", type=int, default=default.workers)
-    given = parser.parse_args(arguments)
-    if given.smoke:
-        return Config(step=14, evaluations=20, trials=8, seeds=1, workers=1, seed=given.seed, out=given.out)
-    return Config(
-        step=given.step,
-        taps=given.taps,
-        trials=given.trials,
-        seeds=given.seeds,
-        workers=given.workers,
-        seed=given.seed,
-        out=given.out,
-    )
+    return parse_config(
+        __doc__, Config(), {"step": 14, "evaluations": 20, "trials": 8, "seeds": 1, "workers": 1}, arguments,
+        left_out=("evaluations", "prior"),
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ from experiments.hasco_common import (
     FloatArray,
     Sweep,
     Table,
-    base_parser,
     compare,
     convolutions,
     methods,
@@ -27,6 +26,7 @@ from experiments.hasco_common import (
     write_figure,
     write_results,
 )
+from experiments.options import parse_config
 from spaces.cores import CONV_CORE, GEMM_CORE, CoreBuilder
 from spaces.design import DesignSpace
 from spaces.parameters import Ordinal, Value
@@ -232,33 +232,20 @@ def _draw(config: Config, cells: list[dict[str, Any]]) -> None:
 
 def parse_args(arguments: list[str] | None = None) -> Config:
     """Options from the command line."""
-    default = Config()
-    parser = base_parser(__doc__, default.out)
-    parser.add_argument("--networks", nargs="+", default=default.networks, choices=NETWORKS)
-    parser.add_argument("--intrinsics", nargs="+", default=default.intrinsics, choices=INTRINSICS)
-    parser.add_argument("--evaluations", type=int, default=default.evaluations)
-    parser.add_argument("--trials", type=int, default=default.trials)
-    parser.add_argument("--seeds", type=int, default=default.seeds)
-    parser.add_argument("--values", type=int, default=default.values, help="at most so many values of each parameter")
-    parser.add_argument("--varied", type=int, default=default.varied, help="at most so many parameters that vary")
-    parser.add_argument("--workers", type=int, default=default.workers)
-    given = parser.parse_args(arguments)
-    if given.smoke:
-        return Config(
-            ("mobilenet_v2",), ("gemm",), evaluations=10, trials=8, prior=4, seeds=1, values=3, varied=3, workers=1, seed=given.seed, out=given.out
-        )  # fmt: skip
-    return Config(
-        tuple(given.networks),
-        tuple(given.intrinsics),
-        evaluations=given.evaluations,
-        trials=given.trials,
-        seeds=given.seeds,
-        values=given.values,
-        varied=given.varied,
-        workers=given.workers,
-        seed=given.seed,
-        out=given.out,
+    return parse_config(
+        __doc__,
+        Config(),
+        _SMOKE,
+        arguments,
+        left_out=("prior",),
+        choices={"networks": NETWORKS, "intrinsics": INTRINSICS},
     )
+
+
+_SMOKE = {
+    "networks": ("mobilenet_v2",), "intrinsics": ("gemm",), "evaluations": 10, "trials": 8, "prior": 4, "seeds": 1, "values": 3,
+    "varied": 3, "workers": 1,
+}  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ time estimated as tau * orders with tau measured here, time and energy where the
 the paper's annealing (one run of 1,000 orders, T0 = 0.05, rho = 0.999) and with the defaults here.
 """
 
-import argparse
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from codesign.mappers.loop_order.loma import LomaMapper
 from codesign.mappers.loop_order.salsa import SalsaMapper
 from codesign.mappers.loop_order.zigzag_search import measure_tau_s
 from experiments.mappers_common import draw, markdown, save, timed
+from experiments.options import parse_config
 from experiments.salsa_common import PAPER, layer_of, warm_up
 
 
@@ -112,16 +112,7 @@ def _table(loma: list[dict[str, Any]], salsa: dict[str, dict[str, Any]]) -> str:
 
 def parse_args(arguments: list[str] | None = None) -> Config:
     """Options from the command line."""
-    default = Config()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--network", default=default.network)
-    parser.add_argument("--layer", type=int, default=default.layer)
-    parser.add_argument("--orders", type=int, default=default.orders)
-    parser.add_argument("--seed", type=int, default=default.seed)
-    parser.add_argument("--out", type=Path, default=default.out)
-    parser.add_argument("--smoke", action="store_true", help="at most 5,000 orders")
-    given = parser.parse_args(arguments)
-    return Config(given.network, given.layer, 5_000 if given.smoke else given.orders, given.seed, given.out)
+    return parse_config(__doc__, Config(), {"orders": 5_000}, arguments)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ Jung et al., AICAS 2023, layer 2 of AlexNet: the energies visited by SALSA lie f
 same loops, scored by the same cost model, stand for the random search.
 """
 
-import argparse
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from codesign.core.goals import Objective
 from codesign.mappers.loop_order.factors import prime_loops
 from codesign.mappers.loop_order.zigzag_search import visited_values
 from experiments.mappers_common import draw, save
+from experiments.options import parse_config
 from experiments.salsa_common import PAPER, layer_of
 
 
@@ -77,16 +77,7 @@ def main(config: Config) -> dict[str, Any]:
 
 def parse_args(arguments: list[str] | None = None) -> Config:
     """Options from the command line."""
-    default = Config()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--network", default=default.network)
-    parser.add_argument("--layer", type=int, default=default.layer)
-    parser.add_argument("--runs", type=int, default=default.runs)
-    parser.add_argument("--seed", type=int, default=default.seed)
-    parser.add_argument("--out", type=Path, default=default.out)
-    parser.add_argument("--smoke", action="store_true", help="two runs")
-    given = parser.parse_args(arguments)
-    return Config(given.network, given.layer, 2 if given.smoke else given.runs, given.seed, given.out)
+    return parse_config(__doc__, Config(), {"runs": 2}, arguments)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from codesign.mappers.exact import ExactMapper
 from codesign.mappers.protocol import MapResult
 from codesign.mappers.ranged import RangedMapper, _best, exact_choices
 from codesign.mappers.registry import create
+from codesign.mappers.wrapped import Tried
 from codesign.mapping.constraints import Constraints, FactorRange, LevelConstraints, MappingProblem
 from codesign.mapping.mapping import Spatial
 from codesign.mapping.space import fit_axes
@@ -165,4 +166,4 @@ def test_a_search_that_found_nothing_leaves_the_proof_open() -> None:
     reason = Infeasible("MAC units in use", 8, 0, "units", "nothing found")
     gave_up = MapResult(None, None, reason, 100, 0.1, seed=0)
     assert gave_up.proof is Proof.NONE
-    assert _best([found, gave_up], Objective.ENERGY, complete=True, started=0.0).proof is Proof.NONE
+    assert _best(Tried(((0, found), (1, gave_up)), (), True, 0.0), Objective.ENERGY).proof is Proof.NONE
