@@ -32,6 +32,29 @@ CHUNK = 64
 
 
 @njit
+def _count_orders(table: IntArray, most: int, sizes: IntArray) -> None:
+    """How many orders each level has: those of a level with one loop are all the same."""
+    for v in range(sizes.shape[0]):
+        active = 0
+        for d in range(table.shape[1]):
+            active += table[v, d] > 1
+        sizes[v] = most if active > 1 else 1
+
+
+@njit
+def _next_orders(state: MapState, choice: IntArray, sizes: IntArray, orders: IntArray) -> bool:
+    """Write the next combination of orders into the state; False after the last one."""
+    for v in range(choice.shape[0]):
+        choice[v] += 1
+        if choice[v] < sizes[v]:
+            state.order[v] = orders[choice[v], v]
+            return True
+        choice[v] = 0
+        state.order[v] = orders[0, v]
+    return False
+
+
+@njit
 def _explore(
     kernel: Kernel,
     space: MapSpace,
@@ -75,11 +98,7 @@ def _explore(
         for v in range(n_levels):
             state.order[v] = orders[0, v]
         count = build_nest(space, state, table, nest)
-        for v in range(n_levels):  # orders of a level with one loop are all the same
-            active = 0
-            for d in range(table.shape[1]):
-                active += table[v, d] > 1
-            sizes[v] = orders.shape[0] if active > 1 else 1
+        _count_orders(table, orders.shape[0], sizes)
         more = True
         while more:
             status, energy, cycles = score(kernel, nest, count)
@@ -95,15 +114,7 @@ def _explore(
                 failures += 1
             if failures >= limits[2] or valid >= limits[1]:
                 return best_value, failures, valid
-            more = False
-            for v in range(n_levels):  # the next combination of orders
-                choice[v] += 1
-                more = choice[v] < sizes[v]
-                if not more:
-                    choice[v] = 0
-                state.order[v] = orders[choice[v], v]
-                if more:
-                    break
+            more = _next_orders(state, choice, sizes, orders)
             count = build_nest(space, state, table, nest)
     return best_value, failures, valid
 

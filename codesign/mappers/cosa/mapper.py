@@ -15,7 +15,7 @@ from codesign.mappers.cosa.matrices import Reading
 from codesign.mappers.cosa.padding import padded
 from codesign.mappers.cosa.polish import polish
 from codesign.mappers.cosa.schedules import Schedule, further_schedules, repaired, solve_program
-from codesign.mappers.cosa.solvers import Solver
+from codesign.mappers.cosa.solvers import Solution, Solver
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded, value_of
 from codesign.mappers.feasibility import smallest_tiles_exceed
 from codesign.mappers.protocol import MapResult, MipReport
@@ -81,6 +81,17 @@ class CosaMapper:
             network_level=self.network_level or None,
         )
 
+    def _report(self, solution: Solution) -> MipReport:
+        """What the solver says of the program."""
+        return MipReport(
+            objective=solution.objective if solution.values else None,
+            reading=self.reading,
+            bound=solution.bound if math.isfinite(solution.bound) else None,
+            seconds=solution.seconds,
+            status=solution.status.value,
+            solver=self.solver,
+        )
+
     def map(
         self,
         problem: MappingProblem,
@@ -136,18 +147,7 @@ class CosaMapper:
                     f"best of {found} schedules: {objective.value} {before:.6g}, polished to {chooser.best_value:.6g}"
                 )
                 note = "; ".join(part for part in (note, polished) if part)
-        report = MipReport(
-            objective=solution.objective if solution.values else None,
-            reading=self.reading,
-            bound=solution.bound if math.isfinite(solution.bound) else None,
-            seconds=solution.seconds,
-            status=solution.status.value,
-            solver=self.solver,
-            schedules=found,
-            one_shot=one_shot,
-            padding=padding,
-            note=note,
-        )
+        report = replace(self._report(solution), schedules=found, one_shot=one_shot, padding=padding, note=note)
         return replace(encoded.result(chooser.best, chooser.evaluated, started, None), mip=report)
 
 

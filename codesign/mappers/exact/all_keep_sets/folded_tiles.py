@@ -97,18 +97,27 @@ def _exponent(value: float, prime: float) -> int:
 
 
 @njit
-def fill_windows(
-    t: int,
-    v: int,
-    rest: FloatArray,
-    inside: FloatArray,
-    folds: Folds,
-    exponent: IntArray,
-    size: IntArray,
-    stride: IntArray,
-    words: FloatArray,
-    need: FloatArray,
+def _fill_simple(
+    t: int, folds: Folds, size: IntArray, stride: IntArray, scale: float, words: FloatArray, need: FloatArray
 ) -> None:
+    """`fill_windows` where words follow from the products of the groups."""
+    for w in range(need.shape[0]):
+        need[w], words[w] = scale, scale
+        for a in range(folds.n_plain, size.shape[0]):
+            e = w // stride[a] % size[a]
+            if folds.mask[folds.group[a]] >> t & 1 == 1:
+                need[w] *= folds.prime[a] ** e
+                e = size[a] - 1
+                words[w] *= folds.prime[a] ** e
+            else:
+                words[w] *= folds.prime[a] ** (size[a] - 1 - e)
+
+
+@njit
+def fill_windows(
+    t: int, v: int, rest: FloatArray, inside: FloatArray, folds: Folds, exponent: IntArray, size: IntArray, stride: IntArray,
+    words: FloatArray, need: FloatArray,
+) -> None:  # fmt: skip
     """Least words and needs of one tensor at one level for the window part of every folded tile, of all tiles it stands for.
 
     Args:
@@ -129,17 +138,8 @@ def fill_windows(
         g = folds.member[d]
         if folds.mask[g] >> t & 1 == 1 and (folds.window[g] == 0 or folds.simple[t] == 1):
             scale *= inside[v, d]
-    if folds.simple[t] == 1:  # words follow from the products of the groups
-        for w in range(need.shape[0]):
-            need[w], words[w] = scale, scale
-            for a in range(folds.n_plain, size.shape[0]):
-                e = w // stride[a] % size[a]
-                if folds.mask[folds.group[a]] >> t & 1 == 1:
-                    need[w] *= folds.prime[a] ** e
-                    e = size[a] - 1
-                    words[w] *= folds.prime[a] ** e
-                else:
-                    words[w] *= folds.prime[a] ** (size[a] - 1 - e)
+    if folds.simple[t] == 1:
+        _fill_simple(t, folds, size, stride, scale, words, need)
         return
     words[:] = INF
     need[:] = INF

@@ -250,6 +250,16 @@ def _cross_tensor(
             result.price[b], result.fewest[b] = cost, words
         else:
             result.constant[0] += cost * words
+    _charge_ports(v, t, b, copies, words, record, hardware, running, result)
+
+
+@njit
+def _charge_ports(
+    v: int, t: int, b: int, copies: float, words: float, record: bool, hardware: Hardware, running: Running,
+    result: Coefficients,
+) -> None:  # fmt: skip
+    """Cycles of the ports on both sides of boundary b (-1: none) of tensor t at level v, ``L`` the MACs."""
+    parent, at_macs, output = hardware.above[v, t], v == hardware.kept.shape[0], t == hardware.kept.shape[1] - 1
     for side in range(3):  # the parent's reads, the parent's updates, the fills here
         level = v if side == 2 else parent
         if (side == 1 and not output) or (side == 2 and at_macs):
@@ -257,9 +267,9 @@ def _cross_tensor(
         j = hardware.port[level, min(side, 1)]
         if j < 0:
             continue
-        width = pair[level, t, WORD_WIDTH] / hardware.bandwidth[level, min(side, 1)]
+        width = hardware.pair[level, t, WORD_WIDTH] / hardware.bandwidth[level, min(side, 1)]
         rate = width if side == 2 else width * copies
-        first = width * share[level] if output and side != 1 else 0.0
+        first = width * running.share[level] if output and side != 1 else 0.0
         running.cycles[v, j] += rate * words - first
         if record:
             result.constant_cycles[j] -= first

@@ -16,6 +16,14 @@ TOUCHED, UNTOUCHED = 0, 1
 
 
 @njit
+def _room_for_one(states: IntArray, values: FloatArray, waiting: int) -> tuple[IntArray, FloatArray]:
+    """Both arrays, doubled if they are full."""
+    if waiting + 2 > states.shape[0]:
+        return np.concatenate((states, np.empty_like(states))), np.concatenate((values, np.empty_like(values)))
+    return states, values
+
+
+@njit
 def most_saved(
     level: int, used: int, wanted: int, sizes: IntArray, bounds: IntArray, coef: IntArray, spatial: IntArray, walk: bool
 ) -> float:
@@ -60,9 +68,7 @@ def most_saved(
             for f in range(2, left + 1):
                 if left % f != 0:
                     continue
-                if waiting + 2 > states.shape[0]:
-                    states = np.concatenate((states, np.empty_like(states)))
-                    values = np.concatenate((values, np.empty_like(values)))
+                states, values = _room_for_one(states, values, waiting)
                 states[waiting, 0], states[waiting, 1] = at, taken | (1 << d)
                 states[waiting, 2] = need + (travel * (f - 1) if walk else travel)
                 states[waiting, 3:] = size
@@ -71,9 +77,7 @@ def most_saved(
                 values[waiting, 1] = share / f
                 waiting += 1
         if at > 0 and unfinished:
-            if waiting + 2 > states.shape[0]:
-                states = np.concatenate((states, np.empty_like(states)))
-                values = np.concatenate((values, np.empty_like(values)))
+            states, values = _room_for_one(states, values, waiting)
             states[waiting, 0], states[waiting, 1], states[waiting, 2] = at - 1, 0, need
             for d in range(n):
                 states[waiting, 3 + d] = size[d] * spatial[at - 1, d]
