@@ -8,12 +8,13 @@ models. The laws are written down in docs/reference/sparsity.md.
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
 
 from codesign.core.errors import UserError
+from codesign.core.json_types import JsonObject
 
 Extents = tuple[int, ...]
 """Elements along each axis of a tensor or of a tile of it."""
@@ -58,7 +59,7 @@ class Density(ABC):
         """Distribution of a tile's non-zeros."""
 
     @abstractmethod
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The form of problem files."""
 
     @property
@@ -96,7 +97,7 @@ class Dense(Density):
         """All elements."""
         return Occupancy(np.array([float(math.prod(tile))]), np.ones(1))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """``{"model": "dense"}``."""
         return {"model": "dense"}
 
@@ -142,7 +143,7 @@ class Uniform(Density):
         least, most = max(0, words - (total - nonzeros)), min(words, nonzeros)
         return _hypergeometric(total, nonzeros, words, least, most)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """``{"model": "uniform", "density": d}``."""
         return {"model": "uniform", "density": self.density}
 
@@ -177,7 +178,7 @@ class Proportional(Density):
             return Occupancy(np.array([float(low)]), np.ones(1))
         return Occupancy(np.array([low, low + 1.0]), np.array([low + 1 - share, share - low]))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """``{"model": "proportional", "density": d}``."""
         return {"model": "proportional", "density": self.density}
 
@@ -239,7 +240,7 @@ class Structured(Density):
         chance = _power(np.concatenate([np.zeros(int(part.nonzeros[0])), part.probability]), rows)
         return Occupancy(sure + np.arange(chance.size, dtype=np.float64), chance)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """``{"model": "structured", "n": n, "m": m, "axis": a}``."""
         return {"model": "structured", "n": self.n, "m": self.m, "axis": self.axis}
 
@@ -315,7 +316,7 @@ class Banded(Density):
             return np.asarray(np.cumsum(edges)[:-1] / whole[self.row])
         return super().along(axis, whole)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """``{"model": "banded", "width": w, "row": r, "column": c}``."""
         return {"model": "banded", "width": self.width, "row": self.row, "column": self.column}
 
@@ -384,7 +385,7 @@ class Sliced(Density):
             total[: chance.size] += chance / len(groups)
         return Occupancy(np.arange(total.size, dtype=np.float64), total)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """``{"model": "sliced", "axis": a, "nonzeros": [...], "words": w}``."""
         return {"model": "sliced", "axis": self.axis, "nonzeros": list(self.nonzeros), "words": self.words}
 
@@ -441,7 +442,7 @@ class Actual(Density):
         """All aligned tiles, equally likely."""
         return _tally(self._tiles(tile))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """``{"model": "actual", "file": path}``."""
         return {"model": "actual", "file": self.source}
 
