@@ -63,27 +63,6 @@ def serve_stream(
     return account(device, [served]), served
 
 
-def serve_channels(device: DramDevice, stream: Stream, *, cycle_limit: int = CYCLE_LIMIT) -> DramRun:
-    """Serve a stream on all channels of a device, side by side."""
-    bursts, channel = device.bursts(stream.address, stream.write)
-    served = []
-    for c in range(device.channels):
-        mine = channel == c
-        if not mine.any():
-            continue
-        part = bursts._replace(
-            ready=bursts.ready[mine],
-            write=bursts.write[mine],
-            rank=bursts.rank[mine],
-            group=bursts.group[mine],
-            bank=bursts.bank[mine],
-            row=bursts.row[mine],
-            same=bursts.same[mine],
-        )
-        served.append(serve(device.channel(), part, 0, cycle_limit))
-    return account(device, served)
-
-
 def account(device: DramDevice, served: list[Served], least_cycles: int = 0) -> DramRun:
     """Counts and energy of what the channels did.
 
