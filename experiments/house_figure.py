@@ -82,7 +82,7 @@ def _rooms(house: House) -> Iterator[str]:
         x = LEFT + beside.index(room) * (width + GAP)
         y = _centre(room.floor) - FLOOR / 2
         yield f'<rect class="room" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{FLOOR}" rx="3"/>'
-        bar = (width - 2) * room.lines / most
+        bar = min((ROOM_WIDTH - 2) * room.lines / most, width - 2)
         yield f'<rect class="bar" x="{x + 1:.1f}" y="{y + FLOOR - 7:.1f}" width="{bar:.1f}" height="6"/>'
         yield f'<text x="{x + 8:.1f}" y="{y + 18:.1f}">{escape(room.name)}</text>'
         yield f'<text class="small" x="{x + width - 8:.1f}" y="{y + 18:.1f}" text-anchor="end">{room.lines:,} lines</text>'
