@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test all lint types layers docs pytest slow bench wheel clean
+.PHONY: demo test all lint types layers docs results pytest slow bench wheel clean
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -32,6 +32,10 @@ layers: $(STAMP)
 
 docs: $(STAMP)
 	DISABLE_MKDOCS_2_WARNING=true NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+# tables of docs/results from docs/results/data
+results: $(STAMP)
+	$(BIN)/python -m experiments.render_results
 
 pytest: $(STAMP)
 	$(BIN)/pytest -q -n 2

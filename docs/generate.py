@@ -1,5 +1,7 @@
-"""Pages that the site makes from the program itself: every command's help and options."""
+"""Pages that the site makes from the program itself and from data: every command's options, every table of the results."""
 
+import csv
+from pathlib import Path
 from typing import Any
 
 import mkdocs_gen_files
@@ -60,8 +62,31 @@ def python() -> str:
     return "\n".join([*parts, *(f"::: {codesign.offered()[n]}.{n}\n" for n in names)])
 
 
+def tables(folder: Path) -> str:
+    """Every data file of a folder as a table, by name."""
+    parts = [
+        "# All tables",
+        "",
+        "Every data file of the results in full; the pages show some of them and say what they mean.",
+        "",
+    ]
+    for path in sorted(folder.glob("*.csv")):
+        with path.open(newline="") as stream:
+            heads, *rows = csv.reader(stream)
+        lines = [heads, ["---"] * len(heads), *rows]
+        parts += [
+            f"## {path.stem}",
+            "",
+            *("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |" for cells in lines),
+            "",
+        ]
+    return "\n".join(parts)
+
+
 _register_commands()
 with mkdocs_gen_files.open("reference/command-line.md", "w") as page:
     page.write(command_line(get_command(app)))
 with mkdocs_gen_files.open("reference/python.md", "w") as page:
     page.write(python())
+with mkdocs_gen_files.open("results/tables.md", "w") as page:
+    page.write(tables(Path(__file__).parent / "results" / "data"))

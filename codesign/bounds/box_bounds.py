@@ -58,7 +58,7 @@ class BoxBounds:
 
     Args:
         space: With `parts`.
-        model: Of its designs.
+        model: Tables that bound the designs of the boxes.
     """
 
     def __init__(self, space: BuiltSpace, model: Tables) -> None:

@@ -39,7 +39,7 @@ def least_energy(
 
     Args:
         computation: A layer.
-        architecture: Its machine.
+        architecture: The machine on which the layer runs.
         start: A mapping that may be good, to begin with.
         tolerance: Relative; the bound may be that much below the least.
     """

@@ -67,7 +67,7 @@ class Figures:
 
     @property
     def depth(self) -> int:
-        """Number of levels."""
+        """Number of storage levels of the architectures."""
         return len(self.levels)
 
     def of_level(self, depth: int, figure: Callable[[StorageLevel], float]) -> Floats:

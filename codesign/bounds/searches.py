@@ -49,7 +49,7 @@ class Found:
         self._least: list[float] = []
 
     def add(self, sizes: Floats, prices: Floats, least: float) -> None:
-        """One search."""
+        """Keep what one exact search found: the machine's sizes, its prices, the least cost."""
         self._sizes.append(sizes)
         self._prices.append(prices)
         self._least.append(least)

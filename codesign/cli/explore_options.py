@@ -152,7 +152,7 @@ class ChoiceFlags:
     ] = None
 
     def to_json(self) -> "JsonObject":
-        """As in the file."""
+        """The options as a study file holds them."""
         return {
             "precision": _words(self.precision),
             "zeros": _words(self.zeros),
@@ -315,7 +315,7 @@ class FidelityFlags:
     ] = None
 
     def to_json(self) -> "JsonObject":
-        """As in the file."""
+        """The options as a study file holds them."""
         return {
             "fidelities": self.fidelity,
             "low_mapper": self.low_fidelity_mapper,
@@ -342,7 +342,7 @@ class WorkerFlags:
     ] = None
 
     def to_json(self) -> "JsonObject":
-        """As in the file."""
+        """The options as a study file holds them."""
         return {"count": self.workers, "executor": self.executor, "ray_address": self.ray_address}
 
 

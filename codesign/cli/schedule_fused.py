@@ -72,7 +72,7 @@ def find(options: ScheduleOptions) -> "tuple[FusedGraph, ScheduleResult]":
 
 
 def counts(graph: "FusedGraph", options: ScheduleOptions) -> JsonObject:
-    """What was scheduled."""
+    """Figures of the network that was scheduled, as other schedulers print them."""
     return {
         "network": graph.name,
         "architecture": options.arch or DEFAULT_ARCH,

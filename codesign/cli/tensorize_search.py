@@ -154,7 +154,7 @@ class HasBuilder(Protocol):
 
     @property
     def builder(self) -> object:
-        """That part."""
+        """The part that builds the space's architectures."""
 
 
 @runtime_checkable

@@ -69,7 +69,7 @@ class TimingRequest:
         return self.timing == EVENT
 
     def constants(self, architecture: "Architecture") -> "Timing":
-        """The machine's table."""
+        """The timing table of the architecture, or the one of the file that was given."""
         from codesign.timing.table import load_timing, timing_for
 
         return timing_for(architecture) if self.timing_table is None else load_timing(self.timing_table)

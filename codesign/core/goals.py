@@ -13,11 +13,11 @@ class Costs(Protocol):
 
     @property
     def energy_pj(self) -> float:
-        """Its energy."""
+        """Dynamic energy in pJ."""
 
     @property
     def latency_cycles(self) -> float:
-        """Its latency."""
+        """Latency in cycles."""
 
 
 @final

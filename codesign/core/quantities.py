@@ -67,7 +67,7 @@ def read_quantity(text: str, kind: Kind) -> float | None:
 
     Args:
         text: E.g. ``108KiB``; a space may stand before the unit.
-        kind: What it must measure.
+        kind: The kind of quantity that is expected, a time or an energy for example.
 
     Raises:
         UserError: The unit is unknown or measures something else.

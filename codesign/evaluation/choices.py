@@ -125,7 +125,7 @@ class TableMetric:
         return None if self.error else ERROR
 
     def __call__(self, design: JudgedDesign) -> float:
-        """The metric."""
+        """Accuracy or error of a design, looked up in the table of measurements."""
         table = self.choices.accuracy
         assert table is not None
         return table.metric(self.choices.of(design.point), error=self.error)
@@ -171,7 +171,7 @@ class Choices:
         return (error,) if self.accuracy.is_error else ((ACCURACY, TableMetric(self, error=False)), error)
 
     def of(self, point: Mapping[str, object]) -> Chosen:
-        """What a design chose."""
+        """Precision, zeros and support for zeros that a design chose."""
         labels = {name: str(point.get(name, labels[0])) for name, labels in self.values.items() if labels}
         support = ZeroSupport(labels.get(ZERO_SUPPORT, ZeroSupport.NONE.value))
         return Chosen(labels.get(PRECISION), labels.get(ZEROS), support)
@@ -239,7 +239,7 @@ class Choices:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Choices":
-        """What a study recorded."""
+        """The choices as the record of a study holds them."""
         precisions = tuple(
             (name, tuple(OperandPair(Operand(*wide), Operand(*narrow)) for wide, narrow in pairs))
             for name, pairs in value.get("precision", {}).items()

@@ -286,7 +286,7 @@ class DesignEvaluator:
 
     Args:
         space: Where designs come from.
-        workload: What they run.
+        workload: The networks that designs run.
         mapper: The inner search.
         options: How layers are mapped and networks summed.
     """

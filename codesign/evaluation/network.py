@@ -74,7 +74,7 @@ class LayerResult:
         energy_pj: Likewise, dynamic.
         dram_bytes: Likewise, what crosses the port of the outermost level.
         busy_cycles: Likewise, of computing and of every level's ports, by name (rule L5).
-        computation: What it computes.
+        computation: The computation that all these operators share.
     """
 
     name: str
@@ -139,8 +139,8 @@ class VectorResult:
     Args:
         latency_cycles: Sum over operators.
         energy_pj: Sum, dynamic.
-        dram_bytes: What they move.
-        operations: What they compute.
+        dram_bytes: Bytes that the vector operators move through DRAM.
+        operations: Operations of the vector unit.
     """
 
     latency_cycles: float
@@ -165,7 +165,7 @@ class WorkloadResult:
     Args:
         metrics: The figures a design is judged by.
         layers: Every distinct layer.
-        vector: The rest.
+        vector: The vector operators together.
         evaluated: Mappings scored.
     """
 
@@ -241,7 +241,7 @@ class WorkloadRun:
 
     Args:
         layers: Every distinct layer.
-        vector: The rest.
+        vector: The vector operators together.
         evaluated: Mappings scored.
     """
 

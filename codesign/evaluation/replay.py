@@ -43,7 +43,7 @@ class ReplayedLayer:
     Args:
         name: Of the first operator with this computation.
         count: How many operators have it.
-        computation: What it computes.
+        computation: The computation that was mapped.
         mapping: The recorded one.
         cost: Of the mapping, under the cost kernel as it is now.
     """

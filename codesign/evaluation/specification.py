@@ -261,5 +261,5 @@ class JudgeSpec:
 
     @property
     def budget(self) -> Budget:
-        """Of each search."""
+        """What each search for mappings may spend."""
         return Budget(self.time_limit_s, self.evaluations)

@@ -236,7 +236,7 @@ class TimedNetwork:
 
     @property
     def latency_cycles(self) -> float:
-        """Simulated."""
+        """Simulated cycles of the network: its layers one after another, then the vector operators."""
         return sum(x.run.latency_cycles * x.count for x in self.layers) + self.vector_cycles
 
     @property
@@ -305,15 +305,15 @@ class MappedLayer(Protocol):
 
     @property
     def computation(self) -> Computation:
-        """What it computes."""
+        """The computation that the layer runs."""
 
     @property
     def mapping(self) -> Mapping:
-        """How it is mapped."""
+        """The mapping that is simulated."""
 
     @property
     def cost(self) -> Cost:
-        """Analytical."""
+        """The cost of the mapping by the analytical model."""
 
 
 def time_mappings(

@@ -68,7 +68,7 @@ class NetworkResult:
 
     @property
     def latency_s(self) -> float:
-        """Of one run."""
+        """Seconds of one run of the network at the architecture's clock."""
         return self.latency_cycles / self.architecture.clock_hz
 
     @property

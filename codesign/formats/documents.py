@@ -35,7 +35,7 @@ class Kind(Enum):
 
 
 class Dialect(Enum):
-    """Whose file it is."""
+    """The tool in whose form a document is written."""
 
     OWN = "own"
     TIMELOOP = "timeloop"

@@ -91,7 +91,7 @@ def as_mapping(
 
     Args:
         value: The mapping.
-        computation: What it maps.
+        computation: The computation that the mapping is of.
         architecture: The hardware.
         imperfect: Whether its factors may multiply to more than the bounds.
 

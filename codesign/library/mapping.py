@@ -116,7 +116,7 @@ class MappedLayer(AbstractResult):
 
     @property
     def infeasible(self) -> Infeasible | None:
-        """Why there is none."""
+        """Why there is no mapping; None where there is one."""
         return self.result.infeasible
 
     @property
@@ -137,12 +137,12 @@ class MappedLayer(AbstractResult):
 
     @property
     def latency_cycles(self) -> int:
-        """Of the layer."""
+        """Latency of the layer in cycles."""
         return self.cost.latency_cycles
 
     @property
     def latency_s(self) -> float:
-        """Of the layer at the architecture's clock."""
+        """Latency of the layer in seconds at the architecture's clock."""
         return self.cost.latency_cycles / self.architecture.clock_hz
 
     @property
@@ -249,17 +249,17 @@ class MappedNetwork(AbstractResult):
 
     @property
     def latency_s(self) -> float:
-        """Of one run."""
+        """Latency of one run of the network in seconds."""
         return self._found.latency_s
 
     @property
     def latency_cycles(self) -> float:
-        """Of one run."""
+        """Latency of one run of the network in cycles."""
         return self._found.latency_cycles
 
     @property
     def energy_j(self) -> float:
-        """Of one run, leakage included."""
+        """Energy of one run of the network in J, leakage included."""
         return self._found.energy_j
 
     @property

@@ -78,7 +78,7 @@ class ScheduledNetwork(AbstractResult):
 
     @property
     def infeasible(self) -> Infeasible | None:
-        """Why there is none."""
+        """Why there is no schedule; None where there is one."""
         return self.result.infeasible
 
     @property

@@ -59,7 +59,7 @@ class Operand:
 
     @cached_property
     def dims(self) -> frozenset[str]:
-        """Dimensions that index it."""
+        """The dimensions that index the tensor."""
         return frozenset(d for axis in self.axes for d, _ in axis)
 
     @cached_property

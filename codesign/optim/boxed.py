@@ -89,7 +89,7 @@ class BoxProof:
 
     Args:
         problem: What is searched.
-        bounds: Of its boxes.
+        bounds: Lower bounds of the metrics on boxes of designs.
         epsilon: Designs that are no more than this share better than an evaluated one are left out.
     """
 

@@ -252,7 +252,7 @@ class _Rivals:
 
     @property
     def designs(self) -> int:
-        """Of the space."""
+        """Number of designs of the space."""
         return len(self._rows)
 
     def _parts_of(self, trial: Trial) -> dict[Constant, float]:

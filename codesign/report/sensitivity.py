@@ -278,7 +278,7 @@ class _Again:
         self._mapper = recorded_mapper(study.config)
 
     def fixed(self, trial: Trial, detail: DetailRecord, constant: Constant, factor: float) -> dict[str, float]:
-        """With the recorded mappings."""
+        """Metrics of a trial with its recorded mappings under the scaled constant."""
         layers = replay_layers(self._space, self._space.build(trial.point), detail)
         return self._judge(trial, RecordedMapper(layers), constant, factor)
 

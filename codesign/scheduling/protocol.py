@@ -16,7 +16,7 @@ class OwnGraph(Protocol):
 
     @property
     def name(self) -> str:
-        """Of what runs."""
+        """The name of the graph, as messages and results have it."""
 
 
 @final

@@ -41,12 +41,12 @@ class AskTell(Protocol):
     """What the loop needs of an optimiser; see `Optimizer`."""
 
     def ask(self, n: int = 1) -> list[Point]:
-        """The next designs."""
+        """Propose up to n designs that are worth evaluating next."""
 
     def tell(
         self, point: Mapping[str, PointValue], values: Mapping[str, float] | None = None, feasible: bool = True
     ) -> None:
-        """What a design gave."""
+        """Learn what a design gave: its metrics, or that it is infeasible."""
 
     def expect(self, point: Mapping[str, PointValue]) -> None:
         """A design that somebody else evaluates."""

@@ -141,7 +141,7 @@ def mapping_front(
 
     Args:
         study: Judged layer by layer.
-        judge: What it is judged by.
+        judge: What judged the designs of the study.
         limit_s: Seconds for each layer's set; default `LAYER_LIMIT_S`.
         progress: Told as designs are done.
 

@@ -39,7 +39,7 @@ class TimedDesign:
     on_front: bool
 
     def to_json(self) -> dict[str, Any]:
-        """As `TIMING_FILE` holds it."""
+        """The simulated cycles as `TIMING_FILE` holds them."""
         return {
             "trial": self.trial,
             "on_front": self.on_front,

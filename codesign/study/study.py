@@ -80,7 +80,7 @@ class Study:
     Args:
         folder: Of its report, and of its database unless that is elsewhere.
         name: In the database.
-        config: What it searches.
+        config: The search as recorded: space, networks, objectives, optimiser.
         versions: Of the packages that began it.
         database: Where it is kept.
         identifier: Of the study in the database.
@@ -150,7 +150,7 @@ class Study:
 
         Args:
             folder: For its report, and for ``study.db`` when no storage is given.
-            config: What it searches.
+            config: The search as recorded: space, networks, objectives, optimiser.
             versions: Of the packages that run it.
             storage: URL of a database elsewhere.
             name: Of the study; made of the configuration, or the folder's one study, where absent.
@@ -192,7 +192,7 @@ class Study:
 
     @property
     def constraints(self) -> tuple[OutcomeConstraint, ...]:
-        """Bounds on metrics."""
+        """Bounds on metrics that a design must keep to count as feasible."""
         return parse_constraints(self.config["constraints"])
 
     @property

@@ -164,7 +164,7 @@ class Program:
     """A generated program.
 
     Args:
-        schedule: What it runs.
+        schedule: Loops and calls that the program runs.
         buffers: One per tensor, in the computation's order.
         body: The loop tree.
         reuse: What of a sliding window stays on chip.

@@ -52,7 +52,7 @@ class ProgramSearch(Protocol):
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """The name of the search in tables and on the command line."""
 
     def search(self, problem: SoftwareProblem, *, evaluations: int, seed: int) -> SearchResult:
         """The best candidate of at most so many scored ones.
@@ -64,7 +64,7 @@ class ProgramSearch(Protocol):
 
 @dataclass(frozen=True)
 class Member:
-    """A scored candidate."""
+    """A candidate of the pool with the program that was scored."""
 
     candidate: IntArray
     latency_cycles: float

@@ -53,6 +53,6 @@ def drained_plan(layer: DrainedLayer) -> NamedPlan:
 
 
 def drained_cycles(layer: DrainedLayer) -> int:
-    """Cycles of a layer."""
+    """Cycles of a layer on an array that drains one tile of outputs before the next."""
     _, cycles, *_ = run(drained_plan(layer).plan, True, OPERATION_LIMIT, _NO_EVENTS)
     return round(cycles)

@@ -46,11 +46,11 @@ class RowStationary:
     t: int
 
     def active_pes(self, layer: ConvLayer) -> int:
-        """PEs at work."""
+        """Number of PEs that a pass of the layer occupies."""
         return layer.filter_side * self.e * self.r * self.t
 
     def passes(self, layer: ConvLayer) -> int:
-        """Passes of a layer."""
+        """Number of passes that process the whole layer."""
         parts = (
             (layer.batch, self.n),
             (layer.channels, self.q * self.r),
@@ -96,6 +96,6 @@ def pass_plan(layer: ConvLayer, held: RowStationary, timing: Timing) -> NamedPla
 
 
 def pass_cycles(layer: ConvLayer, held: RowStationary, timing: Timing) -> int:
-    """Cycles of a layer."""
+    """Cycles of a layer, pass after pass."""
     _, cycles, *_ = run(pass_plan(layer, held, timing).plan, True, OPERATION_LIMIT, _NO_EVENTS)
     return round(cycles)

@@ -42,7 +42,7 @@ class ResourceUse:
         resource: A port, the array or the host.
         busy_cycles: Cycles it was held.
         stalled: Cycles it stood still with work at hand, by what it waited for.
-        idle_cycles: The rest.
+        idle_cycles: Cycles in which it had no work at hand.
     """
 
     resource: str
@@ -233,8 +233,8 @@ def run_plan(
 
     Args:
         plan: What runs.
-        names: Of its processes.
-        resources: Of its resources.
+        names: Names of the plan's processes.
+        resources: Names of the plan's resources.
         timing: Gives `overlap` and `run_cycles`.
         events: How many operations of the timeline to keep.
         operation_limit: Simulated operations after which the run is cut short.

@@ -83,18 +83,18 @@ class Density(ABC):
 @final
 @dataclass(frozen=True)
 class Dense(Density):
-    """No zeros."""
+    """A tensor without zeros."""
 
     def fraction(self, whole: Extents) -> float:
-        """One."""
+        """The share of non-zeros in the tensor, which is 1."""
         return 1.0
 
     def empty(self, tile: Extents, whole: Extents) -> float:
-        """Never."""
+        """The probability that a tile is empty, which is 0."""
         return 0.0
 
     def occupancy(self, tile: Extents, whole: Extents) -> Occupancy:
-        """All elements."""
+        """Every element of a tile is a non-zero, with probability 1."""
         return Occupancy(np.array([float(math.prod(tile))]), np.ones(1))
 
     def to_json(self) -> JsonObject:
@@ -163,7 +163,7 @@ class Proportional(Density):
         check_density(self.density)
 
     def fraction(self, whole: Extents) -> float:
-        """As given."""
+        """The share of non-zeros in the tensor: the density given."""
         return self.density
 
     def empty(self, tile: Extents, whole: Extents) -> float:
@@ -266,11 +266,11 @@ class Banded(Density):
 
     @property
     def independent(self) -> bool:
-        """The place decides."""
+        """Whether tiles are alike wherever they lie: not here, for the distance from the diagonal decides."""
         return False
 
     def check(self, whole: Extents) -> None:
-        """Two different axes."""
+        """The band needs two different axes of the tensor."""
         if len(whole) < 2 or self.row % len(whole) == self.column % len(whole):
             raise UserError(f"banded density needs two axes, the tensor has {len(whole)}")
 
@@ -342,20 +342,20 @@ class Sliced(Density):
 
     @property
     def independent(self) -> bool:
-        """Slices differ."""
+        """Whether tiles are alike wherever they lie: not here, for every slice has a count of its own."""
         return False
 
     def check(self, whole: Extents) -> None:
-        """Slices as given."""
+        """The slices must make up the tensor: as many along the axis, of as many elements."""
         if whole[self.axis] != len(self.nonzeros) or math.prod(whole) != self.words * len(self.nonzeros):
             raise UserError(f"{len(self.nonzeros)} slices of {self.words} elements do not make a tensor of {whole}")
 
     def fraction(self, whole: Extents) -> float:
-        """Their sum over all elements."""
+        """The share of non-zeros in the tensor: the sum of the slices' non-zeros over all elements."""
         return sum(self.nonzeros) / (self.words * len(self.nonzeros))
 
     def along(self, axis: int, whole: Extents) -> Floats:
-        """The slices' own fractions."""
+        """The share of non-zeros of each slice along the axis."""
         if axis != self.axis % len(whole):
             return super().along(axis, whole)
         return np.array(self.nonzeros) / self.words
@@ -411,7 +411,7 @@ class Actual(Density):
 
     @property
     def independent(self) -> bool:
-        """Known places."""
+        """Whether tiles are alike wherever they lie: not here, for the mask says where non-zeros are."""
         return False
 
     def check(self, whole: Extents) -> None:
@@ -420,11 +420,11 @@ class Actual(Density):
             raise UserError(f"the mask {self.source!r} has shape {self.mask.shape}, the tensor {whole}")
 
     def fraction(self, whole: Extents) -> float:
-        """Counted."""
+        """The share of non-zeros, counted on the mask."""
         return float(self.mask.mean())
 
     def along(self, axis: int, whole: Extents) -> Floats:
-        """Counted."""
+        """The share of non-zeros at every place of an axis, counted on the mask."""
         return np.asarray(self.mask.mean(axis=tuple(a for a in range(self.mask.ndim) if a != axis)))
 
     def _tiles(self, tile: Extents) -> Floats:

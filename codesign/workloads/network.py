@@ -160,7 +160,7 @@ class Operator:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates."""
+        """Multiply-accumulates of the operator; 0 for vector operators."""
         return 0 if self.computation is None else self.computation.macs
 
     @property
@@ -246,12 +246,12 @@ class Network:
 
     @cached_property
     def tensor_by_name(self) -> dict[str, NetworkTensor]:
-        """Every tensor."""
+        """Every tensor of the network by its name."""
         return {t.name: t for t in self.tensors}
 
     @cached_property
     def operator_by_name(self) -> dict[str, Operator]:
-        """Every operator."""
+        """Every operator of the network by its name."""
         return {o.name: o for o in self.operators}
 
     @cached_property

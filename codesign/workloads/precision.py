@@ -130,7 +130,7 @@ class Precision:
         return cls(found["W"], found["A"], found.get("KV"), layers)
 
     def of(self, operator: str) -> "Precision":
-        """That of an operator."""
+        """The precision of one operator: that of the first pattern its name matches, else the general one."""
         return next((p for pattern, p in self.layers.items() if fnmatch.fnmatchcase(operator, pattern)), self)
 
 

@@ -65,7 +65,7 @@ class OperatorTraffic:
 
     @property
     def total_bytes(self) -> int:
-        """Everything that crosses."""
+        """Bytes of inputs, parameters and outputs together."""
         return self.input_bytes + self.parameter_bytes + self.output_bytes
 
 

@@ -66,7 +66,7 @@ class Leveled:
 
     @property
     def mapping(self) -> Mapping:
-        """The nest."""
+        """The mapping as a loop nest on the architecture with the added levels."""
         return Mapping.from_levels(self.levels)
 
 

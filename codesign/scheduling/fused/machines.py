@@ -61,9 +61,9 @@ def matrix_machine(
     Args:
         architecture: Checked.
         operator: The operator.
-        roles: Of its tensors.
+        roles: The role of every tensor of the operator.
         partial_bits: Of a partial sum, at the levels inside the shared one.
-        may_stay: Its intermediates.
+        may_stay: Intermediates that may stay on the chip.
         extra_pj: Of the functions applied to its results.
         capacity_bits: Of the shared level.
     """

@@ -136,10 +136,10 @@ def with_memory(
 
     Args:
         plan: Made by `codesign.timing.derive.derive`.
-        role: Of its processes.
+        role: What each process of the plan is.
         kernel: After `score`.
         nest: The mapping.
-        count: Its loops.
+        count: Number of loops of the nest.
         computation: The operator.
         architecture: One level of it names a device.
         retain: By level, whether tiles that did not change stay (`codesign.timing.table.LevelTiming.retain`).

@@ -44,7 +44,7 @@ class Strided:
     write: bool = False
 
     def expand(self, burst_bytes: int) -> Stream:
-        """The bursts."""
+        """The stream of bursts that the runs of bytes touch."""
         if self.run < 1 or burst_bytes < 1:
             raise UserError(f"a run must have at least one byte, got {self.run}")
         starts = np.array([self.base], np.int64)

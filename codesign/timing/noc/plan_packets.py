@@ -56,10 +56,10 @@ def with_mesh(
 
     Args:
         plan: Made by `codesign.timing.derive.derive`.
-        role: Of its processes.
+        role: What each process of the plan is.
         kernel: After `score`.
         nest: The mapping.
-        count: Its loops.
+        count: Number of loops of the nest.
         architecture: Some fan-outs of it are meshes.
         machine: Of the timing table.
 

@@ -30,7 +30,7 @@ class Measure:
 
     @property
     def least(self) -> float:
-        """Of all nests."""
+        """The least value of the sum over all nests of the profile."""
         return self.fixed + float(self.table[-1, 0, 0])
 
 
@@ -39,7 +39,7 @@ class Bounded:
     """What the tables say of one profile.
 
     Args:
-        program: Its tiles.
+        program: The tables of the profile.
         objective: What is minimised.
     """
 
@@ -48,7 +48,7 @@ class Bounded:
 
     @property
     def profile(self) -> Profile:
-        """The numbers."""
+        """The profile whose nests the tables bound."""
         return self.program.profile
 
     @cached_property
@@ -65,12 +65,12 @@ class Bounded:
 
     @cached_property
     def energy(self) -> Measure:
-        """In pJ."""
+        """Energy as a sum over the words of boundaries, in pJ."""
         return self._measure(*self._energy_prices)
 
     @cached_property
     def cycles(self) -> tuple[Measure, ...]:
-        """Of every port of limited width."""
+        """Busy cycles of every port with a bandwidth, each as such a sum."""
         return tuple(self._measure(*prices) for prices in self._port_prices)
 
     @cached_property

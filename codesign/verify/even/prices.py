@@ -61,7 +61,7 @@ class Profile:
         return tuple(found)
 
     def at_macs(self) -> tuple[Boundary, ...]:
-        """One for each tensor."""
+        """The boundary at the MACs of every tensor, with the innermost level that keeps it as parent."""
         n = self.space.n_levels
         return tuple(Boundary(t, n, max(v for v in range(n) if self.kept[v][t])) for t in range(self.space.n_tensors))
 

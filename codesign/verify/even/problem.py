@@ -29,7 +29,7 @@ class Space:
     Args:
         source: The problem as given.
         objective: What is minimised.
-        arrays: Its numbers.
+        arrays: The problem as the kernel's arrays.
         dims: Positions of the dimensions above 1; D of them.
         bounds: ``D``.
         coef: ``T x A x D`` coefficients.
@@ -49,12 +49,12 @@ class Space:
 
     @property
     def n_levels(self) -> int:
-        """L."""
+        """Number of storage levels, L."""
         return len(self.arrays.capacity_bits)
 
     @property
     def n_tensors(self) -> int:
-        """T; the output is the last."""
+        """Number of tensors, T; the output is the last."""
         return int(self.coef.shape[0])
 
     @cached_property
@@ -69,7 +69,7 @@ class Space:
 
     @cached_property
     def rules(self) -> tuple[LevelConstraints, ...]:
-        """By level."""
+        """What the constraints say of every level, outermost first."""
         given = self.source.constraints.by_level
         return tuple(given.get(v.name, LevelConstraints(v.name)) for v in self.source.architecture.levels)
 
@@ -158,7 +158,7 @@ def make_space(source: MappingProblem, objective: Objective) -> Space:
 
 
 def divisors(n: int) -> list[int]:
-    """In ascending order."""
+    """The divisors of a number in ascending order."""
     low = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]
     return low + [n // d for d in reversed(low) if d * d < n]
 

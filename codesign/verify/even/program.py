@@ -126,7 +126,7 @@ def cheapest(
 
     Args:
         grid: The profile.
-        states: Of its keep set.
+        states: The states of the keep set's open boundaries.
         price: ``B``.
         rest: ``L x S`` the least that what is not closed yet costs.
         limit: Partial nests are left out that cannot get below it, but for rounding.

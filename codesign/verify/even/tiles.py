@@ -45,7 +45,7 @@ class Program:
 
     @cached_property
     def grid(self) -> Grid:
-        """For the compiled program."""
+        """Tile sizes, words and overlaps as arrays that the compiled program reads."""
         s = self.profile.space
         n_dims = len(s.dims)
         count = np.array([len(row) for row in self.sizes], np.int64)

@@ -46,15 +46,15 @@ class Platform(Protocol):
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """The name of the accelerator, as messages have it."""
 
     @property
     def gbuf(self) -> Memory:
-        """Global buffer."""
+        """The global buffer whose contents the scheduler plans."""
 
     @property
     def dram_bytes_per_cycle(self) -> int:
-        """DRAM bandwidth."""
+        """Bandwidth of the DRAM channel in bytes per cycle."""
 
     @property
     def dram_pj_per_byte(self) -> float:

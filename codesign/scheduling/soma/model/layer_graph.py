@@ -117,7 +117,7 @@ class Layer:
 
     @property
     def prevs(self) -> tuple[int, ...]:
-        """Every producer."""
+        """Every layer whose output this layer reads."""
         return (*self.ifm_prevs, *self.wgt_prevs, *self.whole_prevs)
 
     @property

@@ -31,7 +31,7 @@ class Source:
 
     @property
     def name(self) -> str:
-        """Of the graph."""
+        """The name of the layer graph."""
         return self.graph.name
 
 

@@ -106,7 +106,7 @@ class MappedPlatform:
 
     @property
     def gbuf(self) -> Memory:
-        """The level below DRAM."""
+        """The level below DRAM as the global buffer that the scheduler plans."""
         level = self.architecture.levels[1]
         energy = level.energy
         assert energy is not None and level.capacity_bytes is not None  # checked when made
