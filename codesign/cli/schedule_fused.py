@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from codesign.cli.inputs import parse_dims, resolve
+from codesign.cli.inputs import parse_dims
+from codesign.library.arguments import resolve
 from codesign.cli.schedule_options import ScheduleOptions
 from codesign.core.errors import UserError
 from codesign.core.files import write_json

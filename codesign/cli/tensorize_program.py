@@ -208,7 +208,7 @@ def _inputs(options: ProgramOptions, choice: "TensorizeChoice") -> "Inputs | Non
         if options.mapping is not None:
             raise UserError("--mapping needs the design it is for", hint="add --arch")
         return None
-    from codesign.cli.inputs import resolve
+    from codesign.library.arguments import resolve
     from codesign.formats.load import load_inputs
 
     given = resolve([], arch=options.arch)

@@ -11,6 +11,7 @@ from codesign.core.files import read_structured
 from codesign.workloads.fuse import fuse as fuse_network
 from codesign.workloads.network import Network
 from codesign.workloads.network_json import network_from_json
+from codesign.workloads.precision import Precision, with_precision
 from codesign.workloads.zoo import ZOO, build_model, is_zoo_name, normalized
 
 _log = logging.getLogger(__name__)
@@ -31,6 +32,7 @@ def load_network(
     bits: int = 8,
     partial_bits: int | None = None,
     dims: Mapping[str, int] | None = None,
+    precision: str | None = None,
     fuse: bool = True,
 ) -> Network:
     """A network of the zoo by name, or from a file.
@@ -45,6 +47,7 @@ def load_network(
         bits: Width of every element of memory.
         partial_bits: Width of partial sums; default `bits`.
         dims: Values of symbolic dimensions of an ONNX file, by name.
+        precision: Widths by kind of tensor, such as ``W4A8``, ``W4A16KV8`` or ``W4A8,lm_head*=W8A16``; they count above `bits`.
         fuse: Whether normalisation is folded and cheap functions are fused into their producers (rules W3 to W5).
 
     Raises:
@@ -90,12 +93,12 @@ def load_network(
         network = reader(text, batch=batch, seq=seq, phase=phase, dims=dims, bits=bits, partial_bits=partial_bits)
     else:
         raise _unknown(text)
-    if not fuse:
-        return network
-    try:
-        return fuse_network(network)
-    except UserError as error:  # shapes of a file that contradict each other only once operators are joined
-        raise error.within(text) from None
+    if fuse:
+        try:
+            network = fuse_network(network)
+        except UserError as error:  # shapes of a file that contradict each other only once operators are joined
+            raise error.within(text) from None
+    return network if precision is None else with_precision(network, Precision.parse(precision))
 
 
 class NetworkReader(Protocol):
