@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from codesign.core.errors import CodesignError as CodesignError
     from codesign.core.errors import UserError as UserError
     from codesign.evaluation.specification import BetweenLayers as BetweenLayers
+    from codesign.evaluation.specification import ChoicesSpec as ChoicesSpec
     from codesign.evaluation.specification import JudgeSpec as JudgeSpec
     from codesign.evaluation.specification import WorkloadSpec as WorkloadSpec
     from codesign.library.building import BuildOptions as BuildOptions
     from codesign.library.building import build as build
+    from codesign.library.certificates import check_certificate as check_certificate
     from codesign.library.exploring import explore as explore
     from codesign.library.inputs import load_architecture as load_architecture
     from codesign.library.inputs import load_layer as load_layer
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from codesign.library.mapping import evaluate as evaluate
     from codesign.library.mapping import map_layer as map_layer
     from codesign.library.mapping import map_network as map_network
+    from codesign.library.other_rules import map_files as map_files
     from codesign.library.scheduling import ScheduleOptions as ScheduleOptions
     from codesign.library.scheduling import schedule as schedule
     from codesign.library.serving import ServeOptions as ServeOptions
@@ -54,6 +57,7 @@ _OFFERED = {
     "evaluate": "codesign.library.mapping",
     "map_layer": "codesign.library.mapping",
     "map_network": "codesign.library.mapping",
+    "map_files": "codesign.library.other_rules",
     "ScheduleOptions": "codesign.library.scheduling",
     "schedule": "codesign.library.scheduling",
     **dict.fromkeys(("ServeOptions", "serve"), "codesign.library.serving"),
@@ -62,7 +66,8 @@ _OFFERED = {
     "tensorize": "codesign.library.tensorizing",
     "explore": "codesign.library.exploring",
     "TimingOptions": "codesign.library.timing",
-    **dict.fromkeys(("BetweenLayers", "JudgeSpec", "WorkloadSpec"), "codesign.evaluation.specification"),
+    "check_certificate": "codesign.library.certificates",
+    **dict.fromkeys(("BetweenLayers", "ChoicesSpec", "JudgeSpec", "WorkloadSpec"), "codesign.evaluation.specification"),
     **dict.fromkeys(
         ("FidelitySpec", "PlaceSpec", "SearchSpec", "StudySpec", "WorkersSpec"), "codesign.study.specification"
     ),

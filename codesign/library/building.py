@@ -83,7 +83,7 @@ class BuiltHardware(AbstractResult):
 
     folder: Path
     files: tuple[str, ...]
-    document: JsonObject
+    document: dict[str, Any]
     mismatch: str | None = None
 
     def to_json(self) -> JsonObject:
@@ -93,10 +93,10 @@ class BuiltHardware(AbstractResult):
     def headline(self) -> JsonObject:
         """See `AbstractResult`."""
         names = ("out", "predicted_cycles", "analytic_cycles")
-        head = {name: self.document[name] for name in names}
+        head: JsonObject = {name: self.document[name] for name in names}
         if "simulation" in self.document:
             run = self.document["simulation"]
-            head |= {"simulated_cycles": run["cycles"], "results": "equal" if run["bit_equal"] else "different"}
+            return {**head, "simulated_cycles": run["cycles"], "results": "equal" if run["bit_equal"] else "different"}
         return head
 
     def rows(self) -> list[JsonObject]:

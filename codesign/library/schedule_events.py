@@ -58,14 +58,19 @@ def simulated(
         run = time_fused(schedule, table, operation_limit=limit)
         cycles, name = schedule.latency_cycles, problem.graph.name
     else:
-        raise UserError(
-            f"the event tier does not simulate schedules of {result.scheduler!r}", hint="soma or cosma, or leave it out"
-        )
+        raise not_simulated(result.scheduler)
     if options.trace is not None:
         from codesign.timing.trace import write_trace
 
         write_trace(run, Path(options.trace), architecture.clock_hz, f"{name} on {architecture.name}")
     return run, cycles
+
+
+def not_simulated(scheduler: str) -> UserError:
+    """The error for schedules that the event tier does not know."""
+    return UserError(
+        f"the event tier does not simulate schedules of {scheduler!r}", hint="take soma or cosma, or leave out `timing`"
+    )
 
 
 def event_record(run: "Run", analytic_cycles: int) -> dict[str, Any]:

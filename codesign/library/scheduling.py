@@ -12,7 +12,7 @@ from codesign.core.json_types import JsonObject
 from codesign.cost.cost import Infeasible
 from codesign.library.inputs import as_hardware
 from codesign.library.results import AbstractResult
-from codesign.library.schedule_events import event_record, simulated
+from codesign.library.schedule_events import event_record, not_simulated, simulated
 from codesign.library.timing import TimingOptions
 from codesign.scheduling.protocol import ScheduleProblem, Scheduler, ScheduleResult
 from codesign.scheduling.registry import create
@@ -56,6 +56,8 @@ class ScheduleOptions:
         Budget(self.time_limit_s, self.evaluations)
         if self.seed < 0:
             raise UserError(f"`seed` must be >= 0, got {self.seed}")
+        if self.timing.event and self.scheduler == "fused":
+            raise not_simulated("fused")
 
 
 DEFAULT_OPTIONS = ScheduleOptions()

@@ -91,7 +91,8 @@ class ServedModel(AbstractResult):
         """See `AbstractResult`."""
         if isinstance(self.result, Infeasible):
             return {**self.result.to_json(), "model": self.spec.name}
-        return {"status": "ok", "architecture": self.architecture.name, **self.result.to_json()}
+        found: dict[str, Any] = dict(self.result.to_json())
+        return {"status": "ok", "architecture": self.architecture.name, **found}
 
     def headline(self) -> JsonObject:
         """See `AbstractResult`."""
