@@ -75,6 +75,8 @@ def build(
 
     codesign build runs/demo --trial 17 --layer conv1 --out runs/chip --simulate
 
+    codesign build arch.yaml problem.yaml mapping.yaml --out runs/chip
+
     codesign build --space gemmcore --design pe=8 --layer "gemm M=32 N=32 K=32" --simulate --synthesize
     """
     check_format(output_format)

@@ -35,6 +35,14 @@ def tensorize(
     """List the tensorize choices of a computation on an intrinsic: loop nest, padding waste, reuse.
 
     With --emit, generate the program of one of them; with --core, search the fastest program on an accelerator.
+
+    For example:
+
+    codesign tensorize "C[m,n] += A[m,k]*B[k,n]" --bounds m=64,n=64,k=64 --intrinsic gemm --size 16x16x16
+
+    codesign tensorize "gemm M=64 N=64 K=64" --intrinsic gemm --size 16x16x16 --emit text --run
+
+    codesign tensorize "gemm M=64 N=64 K=64" --core gemmcore --search learned
     """
     check_format(output_format)
     _refuse_idle(listing, program, searching)

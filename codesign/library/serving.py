@@ -142,7 +142,7 @@ def serve(
     """Time to first token, time per output token, tokens per second and per joule, and what binds.
 
     Args:
-        spec: What is served: a value, or its YAML file (docs/reference/serving.md).
+        spec: What is served: a value, or its YAML file.
         architecture: Of one chip: a value, the name of a preset, or a file.
         options: How mappings are searched.
 
