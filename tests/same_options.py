@@ -189,6 +189,9 @@ TERMINAL_HERE: dict[str, dict[str, str]] = {
     "report": {"--out": "where the page goes: Exploration.write_report takes it"},
     "convert": {"--out": "where the texts go, which are values"},
     "calibrate": {"--out": "where the fitted table goes, which is a value"},
+    "compile": dict.fromkeys(
+        ("commands", "--jobs", "--portable"), "makes code ahead of commands; programs compile what they call"
+    ),
 }
 """The same of one command."""
 

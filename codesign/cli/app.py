@@ -11,8 +11,10 @@ import sys
 from typing import Annotated, NoReturn
 
 import typer
+from typer.main import get_command
 
 from codesign.cli.compiling import tell_terminal
+from codesign.cli.plain_help import said_plainly
 from codesign.core.errors import UserError
 
 COMMANDS = (
@@ -118,7 +120,8 @@ def main() -> None:
     _register_commands()
     tell_terminal(sys.argv[1:])
     try:
-        app(args=join_lists([present_spelling(a) for a in sys.argv[1:]]))
+        root = said_plainly(get_command(app))
+        root(args=join_lists([present_spelling(a) for a in sys.argv[1:]]), prog_name="codesign")
     except UserError as error:
         typer.secho(f"error: {error}", fg="red", err=True)
         sys.exit(2)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codesign.cli.inputs import Sources, warnings_to_stderr
+from codesign.cli.inputs import Sources, counted, warnings_to_stderr
 from codesign.cli.map_options import ACCELFORGE, ZIGZAG, MapSearch
 from codesign.cli.options import OutputFormat, check_format, command, given_flags, refuse
 from codesign.cli.timing import TimingRequest
@@ -66,6 +66,10 @@ def map_command(
         _map_network(files, sources, network, search, timing, output)
         return
     network.refuse_without_network()
+    if out is not None and out.is_dir():
+        raise UserError(
+            f"--out must be a file for one layer, got the folder {out}", hint=f"e.g. --out {out}/mapping.yaml"
+        )
     if search.semantics in (ACCELFORGE, ZIGZAG):
         refuse({"--precision": network.precision is not None}, f"--semantics {search.semantics}")
     if search.semantics == ACCELFORGE:
@@ -277,7 +281,9 @@ def _print(inputs: "Inputs", result: "MapResult", out: Path | None) -> None:
     else:
         typer.echo("infeasible: no mapping exists")
     gap = f", gap {result.gap:.3%}" if result.gap is not None else ""
-    typer.echo(f"{result.evaluated:,} mappings scored in {result.seconds:.2f} s; proof: {result.proof.value}{gap}")
+    typer.echo(
+        f"{counted(result.evaluated, 'mapping')} scored in {result.seconds:.2f} s; proof: {result.proof.value}{gap}"
+    )
     if result.mip is not None:
         _print_program(result.mip)
     if result.padding is not None:

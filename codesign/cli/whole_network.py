@@ -172,13 +172,13 @@ def run_map(
 
     architecture = hardware.architecture
     assert architecture is not None
-    network = request.load(architecture)
+    network, judged = request.load(architecture), request.judged(options)
     with _progress("mapping") as progress:
         result = map_network(
             network,
             architecture,
             mapper,
-            request.judged(options),
+            judged,
             constraints_of=hardware.constraints_of,
             progress=progress,
         )

@@ -67,7 +67,7 @@ class Registry(Generic[T]):
                     near = closest(option, known)
                     raise UserError(
                         f"{self.kind} {name!r} has no option {option!r}",
-                        hint=f"did you mean {near!r}?" if near else f"known: {known}",
+                        hint=f"did you mean {near!r}?" if near else f"known: {', '.join(known) or 'none'}",
                     )
         built: T = made(**fixed, **options)
         return built

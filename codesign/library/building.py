@@ -211,6 +211,10 @@ def make_job(request: Request) -> "tuple[Job, Netlist]":
         return _of_space(request)
     if not request.what:
         raise UserError("what is to be built?", hint="give a study with --trial, files, or --space with --layer")
+    if len(request.what) == 1 and Path(request.what[0]).is_dir():
+        raise UserError(
+            f"{request.what[0]} is a folder: which design of the study?", hint="give --trial NUMBER, or three files"
+        )
     inputs = resolve(request.what, layer=request.options.layer)
     bus = request.options.bus_bytes or 16
     return _nest(

@@ -34,6 +34,8 @@ def check_certificate(certificate: Mapping[str, Any] | str | Path, time_limit_s:
     limit = math.inf if time_limit_s is None else time_limit_s
     if isinstance(certificate, Mapping):
         return verify(restored(dict(certificate)), limit)
+    if not Path(certificate).is_file():
+        raise UserError(f"file '{certificate}' does not exist")
     try:
         return verify(restored(_read(Path(certificate))), limit)
     except UserError as error:
@@ -41,8 +43,6 @@ def check_certificate(certificate: Mapping[str, Any] | str | Path, time_limit_s:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise UserError(f"file '{path}' does not exist")
     try:
         document = json.loads(path.read_text("utf-8"))
     except OSError as error:
