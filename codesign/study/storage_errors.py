@@ -12,6 +12,7 @@ _CAUSES = (
     (("unable to open database file",), "it cannot be opened", "check that its folder exists and may be written"),
     (("database is locked", "lock timeout"), "another process holds it locked", "try again, or use a database server"),
     (("not a database", "malformed"), "the file is not a database, or is damaged", None),
+    (("no such table",), "the file holds no study", "`codesign explore --out FOLDER` makes one; an empty file may be removed"),
     (("password authentication", "authentication failed", "no password supplied"), "user or password were refused", None),
     (("does not exist", "unknown database"), "the server has no such database or user", "create it, e.g. with createdb"),
     (("could not connect", "connection refused", "connection failed", "could not translate", "timeout expired",
