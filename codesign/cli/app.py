@@ -151,13 +151,31 @@ def _missing(error: ModuleNotFoundError) -> None:
 def _fault(error: Exception) -> NoReturn:
     if os.environ.get(TRACEBACK):
         raise error
+    other = _plug_in_of(error)
+    whose = (
+        "This is a fault of codesign, not of your input; please report it with the command and what"
+        if other is None
+        else f"It came out of the module {other!r}, from which another package registers parts; to see where, run with"
+    )
     typer.secho(
-        f"internal error: {type(error).__name__}: {error}\nThis is a fault of codesign, not of your input; please "
-        f"report it with the command and what {TRACEBACK}=1 before it prints.",
+        f"internal error: {type(error).__name__}: {error}\n{whose} {TRACEBACK}=1 before it"
+        f"{' prints' if other is None else ''}.",
         fg="red",
         err=True,
     )
     sys.exit(1)
+
+
+def _plug_in_of(error: Exception) -> str | None:
+    """The module of another package's part that an error came out of; None where no such part was running."""
+    from codesign.core.plugins import modules_of_others
+
+    others, found, trace = modules_of_others(), None, error.__traceback__
+    while trace is not None:
+        name = trace.tb_frame.f_globals.get("__name__")
+        found = name if name in others else found
+        trace = trace.tb_next
+    return found
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ class RangedMapper:
             UserError: No combination can be mapped, or there are more than 512.
         """
         if not any(item.ranges for item in problem.constraints.levels):
-            return self.inner.map(problem, objective, budget=budget, seed=seed, reuse=reuse)
+            return self._checked(self.inner.map(problem, objective, budget=budget, seed=seed, reuse=reuse))
         started = time.perf_counter()
         found: list[MapResult] = []
         refused: list[UserError] = []
@@ -60,7 +60,7 @@ class RangedMapper:
                 break
             try:
                 posed = replace(problem, constraints=constraints)
-                found.append(self.inner.map(posed, objective, budget=share, seed=seed, reuse=reuse))
+                found.append(self._checked(self.inner.map(posed, objective, budget=share, seed=seed, reuse=reuse)))
             except UserError as error:  # fixed factors that no bound takes
                 refused.append(error)
         if not found:
@@ -68,6 +68,19 @@ class RangedMapper:
                 raise refused[0]
             raise UserError("the budget is too small for a single choice of factors in the ranges")
         return _best(found, objective, complete=len(found) + len(refused) >= len(choices), started=started)
+
+    def _checked(self, result: object) -> MapResult:
+        """The result of the mapper inside, which may be another package's.
+
+        Raises:
+            UserError: It is none.
+        """
+        if not isinstance(result, MapResult):
+            raise UserError(
+                f"mapper {self.inner.name!r} returned {type(result).__name__}, expected a MapResult",
+                hint="`codesign.testing.MapperContract` checks a mapper of your own",
+            )
+        return result
 
 
 def _best(found: list[MapResult], objective: Objective, *, complete: bool, started: float) -> MapResult:
