@@ -1,7 +1,9 @@
 """LLVM: text to machine code, and machine code to functions that Python calls."""
 
+import _thread
 import ctypes
 import os
+import threading
 import traceback
 from functools import cache
 from importlib import import_module
@@ -37,15 +39,25 @@ _Resolve = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)
 
 
 def _resolve(signature: bytes) -> int:
-    """The address of a kernel apart, compiled or loaded now; a running kernel cannot go on without it."""
+    """The address of a kernel apart, compiled or loaded now; a running kernel cannot go on without it.
+
+    Nothing may be raised through machine code: an interrupt waits until the kernel returns, anything else ends the process.
+    """
     from codesign.core.compiler.manifest import resolve
 
-    try:
-        kernel, kinds = resolve(signature.decode())
-        return int(kernel.address(kinds))
-    except BaseException:  # it cannot pass through machine code
-        traceback.print_exc()
-        os.abort()
+    interrupted = False
+    while True:
+        try:
+            kernel, kinds = resolve(signature.decode())
+            address = int(kernel.address(kinds))
+            if interrupted:
+                threading.Timer(0.1, _thread.interrupt_main).start()
+            return address
+        except KeyboardInterrupt:
+            interrupted = True
+        except BaseException:
+            traceback.print_exc()
+            os.abort()
 
 
 _resolver = _Resolve(_resolve)

@@ -142,6 +142,8 @@ class Translator:
         joined = kind if self.result is None else join(self.result, kind)
         if joined is None:
             raise CompileError(f"a kernel returns both {self.result} and {kind}", where=self.source.name)
+        if self.source.apart and joined != self.source.declared:
+            raise CompileError(f"a kernel apart declares {describe(self.source.declared)} and returns {describe(kind)}")
         self.result = joined
         return joined
 
