@@ -41,7 +41,11 @@ TRACEBACK = "CODESIGN_TRACEBACK"
 
 app = typer.Typer(
     name="codesign",
-    help="Hardware/software co-design of tensor accelerators: find the accelerators worth building for a workload.",
+    help="Hardware/software co-design of tensor accelerators: find the accelerators worth building for a workload.\n\n"
+    "For example:\n\n"
+    'codesign map --mapper exact --arch simba --layer "conv K=64 C=64 P=56 Q=56 R=3 S=3"\n\n'
+    'codesign explore --network resnet50 --constraint "power_w<=2" --out runs/first\n\n'
+    "`codesign COMMAND --help` shows more.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",

@@ -9,6 +9,7 @@ _CAUSES = (
     (("disk is full", "no space left", "disk full", "disk i/o error"), "the disk is full or failing",
      "free some space and run the same command again; finished trials are kept"),
     (("readonly database", "read-only", "permission denied"), "it is read-only", "choose another --out or --storage"),
+    (("no such file or directory", "not a directory"), "its folder cannot be made", "choose another --out or --storage"),
     (("unable to open database file",), "it cannot be opened", "check that its folder exists and may be written"),
     (("database is locked", "lock timeout"), "another process holds it locked", "try again, or use a database server"),
     (("not a database", "malformed"), "the file is not a database, or is damaged", None),

@@ -44,6 +44,11 @@ def test_help_has_an_example_of_the_command(name: str) -> None:
     assert any(e[1 : 1 + len(name.split())] == name.split() for e in examples(COMMANDS[name]))
 
 
+def test_the_first_help_has_examples_too() -> None:
+    first = examples(get_command(application.app))
+    assert {e[1] for e in first} >= {"map", "explore"}
+
+
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_examples_name_options_that_are_there(name: str) -> None:
     for example in examples(COMMANDS[name]):

@@ -85,3 +85,14 @@ def test_a_database_without_a_study_is_told_apart_from_a_damaged_one(tmp_path: P
     )
     database.write_bytes(b"junk")
     assert "not a database, or is damaged" in run("study", "show", tmp_path).err
+
+
+def test_an_empty_cell_of_buffers_is_nothing(tmp_path: Path) -> None:
+    (tmp_path / "buffers.csv").write_text("id,lower,upper,size\na,0,10,64\nb,5,20\n")
+    outcome = run("schedule", "--buffers", tmp_path / "buffers.csv", "--capacity", "128")
+    assert outcome.code == 2 and "size must be a whole number, got nothing" in outcome.err and "line 3" in outcome.err
+
+
+def test_a_folder_that_cannot_be_made_is_said() -> None:
+    outcome = run("explore", "--network", "alexnet", "--out", "/proc/nowhere/study")
+    assert outcome.code == 2 and "its folder cannot be made" in outcome.err and "choose another --out" in outcome.err
