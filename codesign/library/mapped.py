@@ -8,7 +8,6 @@ from codesign.core.errors import UserError
 from codesign.core.goals import Objective, Proof
 from codesign.core.json_types import JsonObject
 from codesign.cost.cost import Cost, Infeasible
-from codesign.evaluation.timed import TimedNetwork
 from codesign.evaluation.whole_network import NetworkResult
 from codesign.library.map_options import DEFAULT_OPTIONS, MapOptions
 from codesign.library.results import AbstractResult
@@ -16,12 +15,14 @@ from codesign.library.timing import event_document
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping
-from codesign.timing.simulate import Run
 from codesign.workloads.computation import Computation
 from codesign.workloads.network import Network
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+    from codesign.evaluation.timed import TimedNetwork
+    from codesign.timing.simulate import Run
 
 
 @final
@@ -44,7 +45,7 @@ class MappedLayer(AbstractResult):
     result: MapResult
     posed: MappingProblem | None = None
     options: MapOptions = DEFAULT_OPTIONS
-    run: Run | None = None
+    run: "Run | None" = None
     run_seconds: float = 0.0
 
     @property
@@ -199,7 +200,7 @@ class MappedNetwork(AbstractResult):
     result: NetworkResult | Infeasible
     network: Network
     architecture: Architecture
-    events: TimedNetwork | None = None
+    events: "TimedNetwork | None" = None
 
     @property
     def feasible(self) -> bool:

@@ -16,12 +16,13 @@ from codesign.library.schedule_events import event_record, not_simulated, simula
 from codesign.library.timing import TimingOptions
 from codesign.scheduling.protocol import ScheduleProblem, Scheduler, ScheduleResult
 from codesign.scheduling.registry import create
-from codesign.timing.simulate import Run
 from codesign.workloads.load import load_network
 from codesign.workloads.network import Network
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+    from codesign.timing.simulate import Run
 
 
 @final
@@ -79,7 +80,7 @@ class ScheduledNetwork(AbstractResult):
     network: Network
     architecture: Architecture
     result: ScheduleResult
-    run: Run | None = None
+    run: "Run | None" = None
     analytic_cycles: int | None = None
 
     @property
