@@ -11,7 +11,6 @@ from codesign.workloads.computation import Computation
 from codesign.workloads.layer_string import parse_layer
 from codesign.workloads.load import load_network
 from codesign.workloads.network import Network
-from codesign.workloads.precision import Precision, narrowed
 
 
 def load_architecture(
@@ -101,6 +100,8 @@ def narrowed_layer(computation: Computation, precision: str) -> Computation:
     Raises:
         UserError: The precision says nothing that is known, or speaks of a cache or of layers.
     """
+    from codesign.workloads.precision import Precision, narrowed
+
     wanted = Precision.parse(precision)
     if wanted.layers:
         raise UserError("--precision with layers is of --network", hint="give one precision")

@@ -11,7 +11,6 @@ from codesign.core.files import read_structured
 from codesign.workloads.fuse import fuse as fuse_network
 from codesign.workloads.network import Network
 from codesign.workloads.network_json import network_from_json
-from codesign.workloads.precision import Precision, with_precision
 from codesign.workloads.zoo import ZOO, build_model, is_zoo_name, normalized
 
 _log = logging.getLogger(__name__)
@@ -98,7 +97,11 @@ def load_network(
             network = fuse_network(network)
         except UserError as error:  # shapes of a file that contradict each other only once operators are joined
             raise error.within(text) from None
-    return network if precision is None else with_precision(network, Precision.parse(precision))
+    if precision is None:
+        return network
+    from codesign.workloads.precision import Precision, with_precision
+
+    return with_precision(network, Precision.parse(precision))
 
 
 class NetworkReader(Protocol):

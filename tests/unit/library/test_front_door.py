@@ -113,6 +113,13 @@ def test_schedules_are_simulated() -> None:
         )
 
 
+def test_the_tiers_are_named_as_in_a_study() -> None:
+    from codesign.evaluation import specification
+    from codesign.library import timing
+
+    assert timing.TIMINGS == specification.TIMINGS
+
+
 def test_a_layer_is_read_at_another_precision() -> None:
     narrow = codesign.load_layer("gemm M=8 N=8 K=8", precision="W4A8")
     assert [(t.role.value, t.bits) for t in narrow.inputs] == [("input", 8), ("weight", 4)]
