@@ -17,20 +17,29 @@ if TYPE_CHECKING:
     from codesign.core.errors import CodesignError as CodesignError
     from codesign.core.errors import UserError as UserError
     from codesign.evaluation.specification import BetweenLayers as BetweenLayers
+    from codesign.evaluation.specification import ChoicesSpec as ChoicesSpec
     from codesign.evaluation.specification import JudgeSpec as JudgeSpec
     from codesign.evaluation.specification import WorkloadSpec as WorkloadSpec
+    from codesign.library.building import BuildOptions as BuildOptions
+    from codesign.library.building import build as build
+    from codesign.library.certificates import check_certificate as check_certificate
     from codesign.library.exploring import explore as explore
     from codesign.library.inputs import load_architecture as load_architecture
-    from codesign.library.mapping import MapOptions as MapOptions
+    from codesign.library.inputs import load_layer as load_layer
+    from codesign.library.map_options import MapOptions as MapOptions
     from codesign.library.mapping import evaluate as evaluate
     from codesign.library.mapping import map_layer as map_layer
     from codesign.library.mapping import map_network as map_network
+    from codesign.library.other_rules import map_files as map_files
     from codesign.library.scheduling import ScheduleOptions as ScheduleOptions
     from codesign.library.scheduling import schedule as schedule
+    from codesign.library.serving import ServeOptions as ServeOptions
+    from codesign.library.serving import serve as serve
     from codesign.library.studies import compare as compare
     from codesign.library.studies import open_study as open_study
     from codesign.library.tensorizing import TensorizeOptions as TensorizeOptions
     from codesign.library.tensorizing import tensorize as tensorize
+    from codesign.library.timing import TimingOptions as TimingOptions
     from codesign.study.specification import FidelitySpec as FidelitySpec
     from codesign.study.specification import PlaceSpec as PlaceSpec
     from codesign.study.specification import SearchSpec as SearchSpec
@@ -42,17 +51,23 @@ _OFFERED = {
     "CodesignError": "codesign.core.errors",
     "UserError": "codesign.core.errors",
     "load_architecture": "codesign.library.inputs",
+    "load_layer": "codesign.library.inputs",
     "load_network": "codesign.workloads.load",
-    "MapOptions": "codesign.library.mapping",
+    "MapOptions": "codesign.library.map_options",
     "evaluate": "codesign.library.mapping",
     "map_layer": "codesign.library.mapping",
     "map_network": "codesign.library.mapping",
+    "map_files": "codesign.library.other_rules",
     "ScheduleOptions": "codesign.library.scheduling",
     "schedule": "codesign.library.scheduling",
+    **dict.fromkeys(("ServeOptions", "serve"), "codesign.library.serving"),
+    **dict.fromkeys(("BuildOptions", "build"), "codesign.library.building"),
     "TensorizeOptions": "codesign.library.tensorizing",
     "tensorize": "codesign.library.tensorizing",
     "explore": "codesign.library.exploring",
-    **dict.fromkeys(("BetweenLayers", "JudgeSpec", "WorkloadSpec"), "codesign.evaluation.specification"),
+    "TimingOptions": "codesign.library.timing",
+    "check_certificate": "codesign.library.certificates",
+    **dict.fromkeys(("BetweenLayers", "ChoicesSpec", "JudgeSpec", "WorkloadSpec"), "codesign.evaluation.specification"),
     **dict.fromkeys(
         ("FidelitySpec", "PlaceSpec", "SearchSpec", "StudySpec", "WorkersSpec"), "codesign.study.specification"
     ),

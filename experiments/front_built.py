@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from codesign.cli.build import Request, make_job
 from codesign.cli.study_location import open_study
 from codesign.core.errors import UserError
 from codesign.core.files import write_atomic
@@ -29,6 +28,7 @@ from codesign.hardware.nest_image import parameters_of
 from codesign.hardware.network import run_network
 from codesign.hardware.parameters import Parameters
 from codesign.hardware.verilator import VerilatedMachine
+from codesign.library.building import BuildOptions, Request, make_job
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import MappingProblem
 from codesign.report.recommend import recommendations
@@ -168,8 +168,8 @@ def design(name: str, number: int, point: dict[str, Any], architecture: Any, lay
     """One design of the study: layers at full size, then the network."""
     runner, rows = Runner(config), []
     for layer in layers:
-        request = Request([config.study], trial=number, layer=layer, remap=True, seed=config.seed)
-        job, _ = make_job(request)
+        options = BuildOptions(number, layer, remap=True, seed=config.seed)
+        job, _ = make_job(Request((config.study,), options))
         rows.append(told(layer, job, runner.run(job)))
     bus = int(point["bus_bits"]) // 8
     digits_rows: list[dict[str, Any]] = []
@@ -211,7 +211,7 @@ def hasco(case: tuple[str, str, str, str], config: Config) -> dict[str, Any]:
     """A core of HASCO with a convolution."""
     name, space, changes, layer = case
     runner = Runner(config)
-    job, _ = make_job(Request(space=space, design=changes, layer=layer, seed=config.seed))
+    job, _ = make_job(Request((), BuildOptions(space=space, design=changes, layer=layer, seed=config.seed)))
     if job.image.parameters.pes > config.elements:
         return _left_out(
             f"HASCO {name}", f"{job.image.parameters.pes} elements, more than --elements {config.elements}"

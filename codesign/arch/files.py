@@ -93,6 +93,12 @@ def _read_level(value: Any, place: str, where: str) -> StorageLevel:
         "leakage_mw": fields.number("leakage_mw", None, least=0),
         "sparsity": sparsity_from_json(fields.child("sparsity")) if fields.has("sparsity") else NO_SPARSITY,
     }
+    if isinstance(children := fields.raw("fanout", None), int | float):
+        raise UserError(
+            f"`fanout` must say how many children stand along x and y, got {children}",
+            where=fields.where,
+            hint=f"e.g. fanout: {{x: {children:g}}} for a row, or {{x: 4, y: 4}}",
+        )
     try:
         level["fanout"] = _read_fanout(fields.child("fanout"))
         level["dram"] = _read_dram(fields)

@@ -11,8 +11,10 @@ import sys
 from typing import Annotated, NoReturn
 
 import typer
+from typer.main import get_command
 
 from codesign.cli.compiling import tell_terminal
+from codesign.cli.plain_help import said_plainly
 from codesign.core.errors import UserError
 
 COMMANDS = (
@@ -39,7 +41,11 @@ TRACEBACK = "CODESIGN_TRACEBACK"
 
 app = typer.Typer(
     name="codesign",
-    help="Hardware/software co-design of tensor accelerators: find the accelerators worth building for a workload.",
+    help="Hardware/software co-design of tensor accelerators: find the accelerators worth building for a workload.\n\n"
+    "For example:\n\n"
+    'codesign map --mapper exact --arch simba --layer "conv K=64 C=64 P=56 Q=56 R=3 S=3"\n\n'
+    'codesign explore --network resnet50 --constraint "power_w<=2" --out runs/first\n\n'
+    "`codesign COMMAND --help` shows more.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
@@ -118,7 +124,8 @@ def main() -> None:
     _register_commands()
     tell_terminal(sys.argv[1:])
     try:
-        app(args=join_lists([present_spelling(a) for a in sys.argv[1:]]))
+        root = said_plainly(get_command(app))
+        root(args=join_lists([present_spelling(a) for a in sys.argv[1:]]), prog_name="codesign")
     except UserError as error:
         typer.secho(f"error: {error}", fg="red", err=True)
         sys.exit(2)
@@ -148,13 +155,31 @@ def _missing(error: ModuleNotFoundError) -> None:
 def _fault(error: Exception) -> NoReturn:
     if os.environ.get(TRACEBACK):
         raise error
+    other = _plug_in_of(error)
+    whose = (
+        "This is a fault of codesign, not of your input; please report it with the command and what"
+        if other is None
+        else f"It came out of the module {other!r}, from which another package registers parts; to see where, run with"
+    )
     typer.secho(
-        f"internal error: {type(error).__name__}: {error}\nThis is a fault of codesign, not of your input; please "
-        f"report it with the command and what {TRACEBACK}=1 before it prints.",
+        f"internal error: {type(error).__name__}: {error}\n{whose} {TRACEBACK}=1 before it"
+        f"{' prints' if other is None else ''}.",
         fg="red",
         err=True,
     )
     sys.exit(1)
+
+
+def _plug_in_of(error: Exception) -> str | None:
+    """The module of another package's part that an error came out of; None where no such part was running."""
+    from codesign.core.plugins import modules_of_others
+
+    others, found, trace = modules_of_others(), None, error.__traceback__
+    while trace is not None:
+        name = trace.tb_frame.f_globals.get("__name__")
+        found = name if name in others else found
+        trace = trace.tb_next
+    return found
 
 
 if __name__ == "__main__":

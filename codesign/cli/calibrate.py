@@ -127,7 +127,7 @@ class _Predictor:
     """Event-timed cycles of measured rows under changed constants; files are read once."""
 
     def __init__(self, rows: Sequence[Measured], timing: "Timing") -> None:
-        from codesign.cli.inputs import resolve
+        from codesign.library.arguments import resolve
 
         self._timing = timing
         self._runs = []

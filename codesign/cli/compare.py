@@ -35,7 +35,14 @@ def register(app: typer.Typer) -> None:
         storage: Storage = None,
         study: StudyNames = None,
     ) -> None:
-        """Overlay the hypervolume curves of several runs: median and quartiles over seeds, trials to a level, rank tests."""
+        """Overlay the hypervolume curves of several runs: median and quartiles over seeds, trials to a level, rank tests.
+
+        For example:
+
+        codesign compare runs/mobo-0 runs/mobo-1 runs/random-0 runs/random-1 --out compare.html
+
+        codesign compare runs/a runs/b --level 90% --csv compare.csv
+        """
         from codesign.core.files import write_atomic
         from codesign.report.compare import compare as compare_studies
         from codesign.report.compare import comparison_json

@@ -35,7 +35,14 @@ def convert(
         ),
     ] = False,
 ) -> None:
-    """Convert files; what the other form cannot say is refused or warned about."""
+    """Convert files; what the other form cannot say is refused or warned about.
+
+    For example:
+
+    codesign convert --to own --out mine arch.yaml problem.yaml mapping.yaml
+
+    codesign convert --to timeloop --out timeloop --arch eyeriss --layer "gemm M=64 N=64 K=64" mapping.yaml
+    """
     from codesign.core.files import write_atomic
     from codesign.evaluation.exchange import timeloop_files
     from codesign.formats.convert import to_files

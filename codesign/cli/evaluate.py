@@ -188,10 +188,11 @@ def show_timed(
     as_json: bool,
 ) -> None:
     """Print a mapping's cost with its simulated run beside it."""
-    from codesign.cli.timing import event_document, print_run
+    from codesign.cli.timing import print_run
     from codesign.cost.cost import Infeasible
+    from codesign.library.timing import event_document
 
-    run, seconds = timed.run(computation, architecture, mapping, rule)
+    run, seconds = timed.options().run(computation, architecture, mapping, rule)
     if isinstance(run, Infeasible):
         print_infeasible(run)
     elif as_json:

@@ -109,12 +109,13 @@ def specification(file: Path | None, flags: "JsonObject") -> "StudySpec":
         UserError: No network or place is named, or something in them is wrong.
     """
     from codesign.core.files import read_structured
-    from codesign.core.specs import merged
+    from codesign.core.specs import check_keys, merged
     from codesign.study.specification import StudySpec
 
     below = {} if file is None else read_structured(file)
     if not isinstance(below, dict):
         return StudySpec.from_json(below, str(file))
+    check_keys(StudySpec, below, str(file))
     whole = merged(below, given_only(flags))
     if isinstance(found := whole.get("workload", {}), dict) and not {"networks", "serving"} & set(found):
         raise UserError("which network?", hint="give --network or --workload, or a study file that names one")

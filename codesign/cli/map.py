@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codesign.cli.inputs import Sources, warnings_to_stderr
+from codesign.cli.inputs import Sources, counted, warnings_to_stderr
 from codesign.cli.map_options import ACCELFORGE, ZIGZAG, MapSearch
 from codesign.cli.options import OutputFormat, check_format, command, given_flags, refuse
 from codesign.cli.timing import TimingRequest
@@ -15,11 +15,10 @@ from codesign.cli.whole_network import NetworkRequest, Output, run_map
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
-    from codesign.arch.architecture import Architecture
     from codesign.core.goals import Objective
     from codesign.cost.arrays import Reuse
     from codesign.formats.load import Inputs
-    from codesign.mappers.protocol import Mapper, MapResult, MipReport
+    from codesign.mappers.protocol import MapResult, MipReport
     from codesign.mapping.constraints import MappingProblem
     from codesign.workloads.computation import Computation
 
@@ -67,6 +66,10 @@ def map_command(
         _map_network(files, sources, network, search, timing, output)
         return
     network.refuse_without_network()
+    if out is not None and out.is_dir():
+        raise UserError(
+            f"--out must be a file for one layer, got the folder {out}", hint=f"e.g. --out {out}/mapping.yaml"
+        )
     if search.semantics in (ACCELFORGE, ZIGZAG):
         refuse({"--precision": network.precision is not None}, f"--semantics {search.semantics}")
     if search.semantics == ACCELFORGE:
@@ -101,7 +104,7 @@ def _map_network(
     options = EvaluationOptions(search.goal, search.budget, search.seed, search.rule, imperfect=search.imperfect)
     hardware, architecture = sources.hardware(files)
     hardware = hardware.with_free_bypass() if search.free_bypass else hardware
-    searcher = _with_events(search.searcher(DEFAULT_OF_NETWORKS), timing, architecture, search.candidates)
+    searcher = timing.options(search.candidates).searcher(search.searcher(DEFAULT_OF_NETWORKS), architecture)
     run_map(network, hardware, searcher, options, output, timing)
 
 
@@ -170,7 +173,7 @@ def _map_layer(
         _refuse_certificate(search, timing)
     problem = MappingProblem(inputs.need_computation(), inputs.need_architecture(), constraints, search.imperfect)
     searcher = RangedMapper(PaddingMapper(searcher) if search.pad else searcher)
-    searcher = _with_events(searcher, timing, problem.architecture, search.candidates)
+    searcher = timing.options(search.candidates).searcher(searcher, problem.architecture)
     result = searcher.map(problem, goal, budget=budget, seed=search.seed, reuse=rule)
     if search.certificate is not None:
         _certify(search.certificate, problem, goal, result)
@@ -212,15 +215,6 @@ def _certify(path: Path, problem: "MappingProblem", goal: "Objective", result: "
     write_atomic(path, json.dumps(certificate(certify(problem, goal, result.mapping)), indent=1) + "\n")
 
 
-def _with_events(searcher: "Mapper", timing: TimingRequest, architecture: "Architecture", candidates: int) -> "Mapper":
-    """The mapper; with `--timing event` its k best are simulated and ranked again."""
-    if not timing.event:
-        return searcher
-    from codesign.evaluation.timed import EventMapper
-
-    return EventMapper(searcher, timing.constants(architecture), candidates)
-
-
 def _show_timed(
     timed: TimingRequest,
     inputs: "Inputs",
@@ -230,12 +224,13 @@ def _show_timed(
     more: dict[str, str],
 ) -> None:
     from codesign.cli.evaluate import print_infeasible
-    from codesign.cli.timing import event_document, print_run
+    from codesign.cli.timing import print_run
     from codesign.cost.cost import Infeasible
+    from codesign.library.timing import event_document
 
     assert result.mapping is not None and result.cost is not None
     computation, architecture = _padded(inputs.need_computation(), result), inputs.need_architecture()
-    run, seconds = timed.run(computation, architecture, result.mapping, rule)
+    run, seconds = timed.options().run(computation, architecture, result.mapping, rule)
     if isinstance(run, Infeasible):
         print_infeasible(run)
         return
@@ -286,7 +281,9 @@ def _print(inputs: "Inputs", result: "MapResult", out: Path | None) -> None:
     else:
         typer.echo("infeasible: no mapping exists")
     gap = f", gap {result.gap:.3%}" if result.gap is not None else ""
-    typer.echo(f"{result.evaluated:,} mappings scored in {result.seconds:.2f} s; proof: {result.proof.value}{gap}")
+    typer.echo(
+        f"{counted(result.evaluated, 'mapping')} scored in {result.seconds:.2f} s; proof: {result.proof.value}{gap}"
+    )
     if result.mip is not None:
         _print_program(result.mip)
     if result.padding is not None:

@@ -39,6 +39,12 @@ def register(app: typer.Typer) -> None:
         """Write report.html from the recorded trials and print the front; or export a design.
 
         A study by URL has no folder: its page goes to the current one, or to --out.
+
+        For example:
+
+        codesign report runs/first
+
+        codesign report runs/first --export-design 12 --to runs/design
         """
         from rich.console import Console
 

@@ -74,6 +74,15 @@ def register(app: typer.Typer) -> None:
 
 
 def schedule(options: ScheduleOptions) -> None:
-    """Schedule a whole network on one accelerator: fusion, order, DRAM traffic, scratchpad addresses."""
+    """Schedule a whole network on one accelerator: fusion, order, DRAM traffic, scratchpad addresses.
+
+    For example:
+
+    codesign schedule --network resnet50 --arch soma-edge
+
+    codesign schedule --network squeezenet --arch soma-edge --scheduler cosma --capacity 512KiB
+
+    codesign schedule --network resnet50 --arch soma-edge --scheduler soma cosma --batch 1
+    """
     check_format(options.output_format)
     _dispatch(options)

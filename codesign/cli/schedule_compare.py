@@ -166,7 +166,7 @@ def _cosma(options: ScheduleOptions) -> Row:
 
 def _weights_per_cycle(options: ScheduleOptions, weight_bytes: int) -> float:
     """Cycles in which the weights, which this scheduler leaves out, cross the DRAM interface once."""
-    from codesign.cli.inputs import resolve
+    from codesign.library.arguments import resolve
     from codesign.scheduling.cosma.objective import cycles_per_byte
 
     architecture: Architecture = resolve([], arch=options.arch).need_architecture()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from codesign.cli.inputs import parse_dims
-from codesign.cli.schedule_events import event_record, print_events, save_trace, timing_table, wants_events, write_page
+from codesign.cli.schedule_events import print_events, save_trace, timing_table, wants_events, write_page
 from codesign.core.errors import UserError
 from codesign.core.files import write_atomic, write_json
 from codesign.core.json_types import JsonObject
@@ -202,6 +202,8 @@ def _schedule(options: ScheduleOptions) -> None:
     result, document = found.result, found.document
     timed = _simulated(result, options)
     if timed is not None:
+        from codesign.library.schedule_events import event_record
+
         document |= event_record(*timed)
     if isinstance(result, Schedule) and options.html is not None:
         from codesign.scheduling.cosma.address_page import memory_map_html
@@ -250,7 +252,7 @@ def _simulated(result: Schedule | TooSmall | Unplaced, options: ScheduleOptions)
 def _architecture(options: ScheduleOptions) -> Architecture | None:
     if options.arch is None:
         return None
-    from codesign.cli.inputs import resolve
+    from codesign.library.arguments import resolve
 
     return resolve([], arch=options.arch).need_architecture()
 

@@ -1,7 +1,7 @@
 """`codesign schedule --timing event`: what the two families of schedulers share."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import write_atomic
@@ -30,11 +30,10 @@ def wants_events(options: "ScheduleOptions") -> bool:
 
 def timing_table(options: "ScheduleOptions", name: str) -> "Timing":
     """The machine's constants: the table that is given, else the one of the architecture's name, else none."""
-    from codesign.timing.table import Timing, load_timing, named_tables
+    from codesign.library.schedule_events import schedule_table
+    from codesign.library.timing import TimingOptions
 
-    if options.timing_table is not None:
-        return load_timing(options.timing_table)
-    return load_timing(name) if name in named_tables() else Timing("default", source="no latencies")
+    return schedule_table(TimingOptions("event", options.timing_table), name)
 
 
 def save_trace(run: "Run", options: "ScheduleOptions", clock_hz: float, name: str) -> None:
@@ -52,21 +51,6 @@ def write_page(path: Path, page: str, run: "Run | None", analytic_cycles: int) -
 
         page = with_event_section(page, run, analytic_cycles)
     write_atomic(path, page)
-
-
-def event_record(run: "Run", analytic_cycles: int) -> dict[str, Any]:
-    """What simulated cycles add to a schedule's JSON."""
-    return {
-        "latency_cycles": run.latency_cycles,
-        "analytic_cycles": analytic_cycles,
-        "bound_by": run.bound_by,
-        "waits_for": run.waits_for,
-        "timing": {
-            "complete": run.complete,
-            "instructions": run.operations,
-            "resources": {use.resource: use.to_json() for use in run.resources},
-        },
-    }
 
 
 def print_events(run: "Run", analytic_cycles: int) -> None:

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from codesign.cli.inputs import parse_dims, resolve
+from codesign.cli.inputs import parse_dims
 from codesign.cli.schedule_options import ScheduleOptions
 from codesign.core.errors import UserError
 from codesign.core.files import write_json
 from codesign.core.json_types import JsonObject
 from codesign.core.quantities import parse_size
+from codesign.library.arguments import resolve
 
 if TYPE_CHECKING:
     from codesign.scheduling.fused.network_operators import FusedGraph

@@ -56,7 +56,12 @@ class ScheduleOptions:
     evaluate: Annotated[Path | None, typer.Option(help="Evaluate the encodings in this file instead of searching.")] = (
         None
     )
-    objective: Annotated[str | None, typer.Option(help="What to minimise; see docs.")] = None
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            help="energy, latency or edp (default); soma and fused take any eNdM, e.g. e1d2; cosma bytes (default), energy or latency."
+        ),
+    ] = None
     time_limit: Annotated[float | None, typer.Option(help="Seconds of search.")] = None
     evaluations: Annotated[int | None, typer.Option(help="Schemes scored at most.")] = None
     prove: Annotated[
@@ -74,7 +79,7 @@ class ScheduleOptions:
         typer.Option(help="bound (soma also starts from the fusion of its bound, default) or greedy (it does not)."),
     ] = None
     chains: Annotated[int | None, typer.Option(help="Independent annealing chains.")] = None
-    workers: Annotated[int | None, typer.Option(help="Processes.")] = None
+    workers: Annotated[int | None, typer.Option(help="Threads that run them (soma).")] = None
     seed: Annotated[int | None, typer.Option(help="Seed of every random choice.")] = None
     timing: Annotated[
         str | None, typer.Option(help="event: simulate the schedule that is found; default: its analytical timing.")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codesign.cli.inputs import parse_dims
-from codesign.cli.schedule_events import event_record, print_events, save_trace, timing_table, wants_events, write_page
+from codesign.cli.schedule_events import print_events, save_trace, timing_table, wants_events, write_page
 from codesign.cli.schedule_options import ScheduleOptions
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured, write_json
@@ -148,7 +148,7 @@ def _is_architecture(name: str) -> bool:
 
 
 def _architecture(name: str) -> Any:
-    from codesign.cli.inputs import resolve
+    from codesign.library.arguments import resolve
 
     return resolve([], arch=name).need_architecture()
 
@@ -294,7 +294,7 @@ def run(options: ScheduleOptions) -> None:
     timed = _simulated(found.schedule, options)
     analytic = found.schedule.latency_cycles
     shown = table([(options.scheduler, record)])
-    record |= {} if timed is None else event_record(timed, analytic)
+    record |= _event_record(timed, analytic)
     _write_files(found.schedule, record, options, timed)
     if options.output_format == "json":
         print(json.dumps(record))
@@ -312,6 +312,14 @@ def run(options: ScheduleOptions) -> None:
         f"DRAM attributes: {found.proof}, gap {100 * found.gap:.2f} % of {found.dram_bound_cycles:,} cycles for these tiles"
     )
     print(f"{found.seconds:.2f} s, {found.stage1.evaluations:,} + {found.dram_evaluations:,} schemes", file=sys.stderr)
+
+
+def _event_record(timed: "Run | None", analytic_cycles: int) -> JsonObject:
+    if timed is None:
+        return {}
+    from codesign.library.schedule_events import event_record
+
+    return event_record(timed, analytic_cycles)
 
 
 def _print_record(record: JsonObject, text: str, options: ScheduleOptions) -> None:

@@ -64,6 +64,12 @@ def register(app: typer.Typer) -> None:
         recorded breakdowns. Another mapping may be better under other constants; --remap searches for it.
 
         --prove compares one design with bounds of every other of the space, whatever its mapping.
+
+        For example:
+
+        codesign sensitivity runs/first --constant dram --factor 0.5 --factor 2
+
+        codesign sensitivity runs/first --remap
         """
         from codesign.arch.constants import Constant
         from codesign.report.optimal_interval import stability

@@ -39,29 +39,16 @@ def register(app: typer.Typer) -> None:
         """
         check_format(output_format)
         warnings_to_stderr()
-        from codesign.cli.inputs import resolve
-        from codesign.core.goals import Budget, Objective
-        from codesign.cost.cost import Infeasible
-        from codesign.evaluation.network import EvaluationOptions, with_effort
-        from codesign.evaluation.serving import serve as judge
-        from codesign.mappers.registry import create
-        from codesign.workloads.serving import read_serving
+        from codesign.library.serving import ServeOptions
+        from codesign.library.serving import serve as judge
 
-        asked = read_serving(spec)
-        architecture = resolve([], arch=arch).need_architecture()
-        budget = Budget(time_limit, evaluations)
-        options = EvaluationOptions(Objective.parse(objective), budget, seed)
-        found = judge(asked, architecture, with_effort(create(mapper), budget), options)
-        if isinstance(found, Infeasible):
-            typer.echo(
-                json.dumps({**found.to_json(), "model": asked.name})
-                if output_format == "json"
-                else f"infeasible: {found}"
-            )
-        elif output_format == "json":
-            typer.echo(json.dumps({"status": "ok", "architecture": architecture.name, **found.to_json()}))
+        served = judge(spec, arch, ServeOptions(mapper, objective, time_limit, evaluations, seed))
+        if output_format == "json":
+            typer.echo(json.dumps(served.to_json()))
+        elif served.infeasible is not None:
+            typer.echo(f"infeasible: {served.infeasible}")
         else:
-            _print(found)
+            _print(served.found)
 
 
 def _print(found: "ServingResult") -> None:

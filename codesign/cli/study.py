@@ -30,7 +30,12 @@ def register(app: typer.Typer) -> None:
         ] = None,
         output_format: _Format = "text",
     ) -> None:
-        """List studies: name, trials done and running, what was searched for. Without arguments: below this folder."""
+        """List studies: name, trials done and running, what was searched for. Without arguments: below this folder.
+
+        For example:
+
+        codesign study list runs
+        """
         check_format(output_format)
         _print_list([row for place in places or ["."] for row in _list(place)], output_format)
 
@@ -38,7 +43,12 @@ def register(app: typer.Typer) -> None:
     def show(
         place: Place = None, storage: Storage = None, name: StudyName = None, output_format: _Format = "text"
     ) -> None:
-        """Show what a study searches, how far it is, why designs failed, and its front."""
+        """Show what a study searches, how far it is, why designs failed, and its front.
+
+        For example:
+
+        codesign study show runs/first
+        """
         check_format(output_format)
         _show(open_study(place, storage, name), output_format)
 
@@ -54,7 +64,12 @@ def register(app: typer.Typer) -> None:
         storage: Storage = None,
         name: StudyName = None,
     ) -> None:
-        """Write a study to a file. JSON holds mappings and breakdowns too; CSV gets NAME.study.json beside it."""
+        """Write a study to a file. JSON holds mappings and breakdowns too; CSV gets NAME.study.json beside it.
+
+        For example:
+
+        codesign study export runs/first first.csv
+        """
         from codesign.study.exchange_files import export_study
 
         if len(names) > 2 or (len(names) == 1 and storage is None):
@@ -74,7 +89,12 @@ def register(app: typer.Typer) -> None:
             str | None, typer.Option(help="Study with the same space and objectives, for a CSV that does not say them.")
         ] = None,
     ) -> None:
-        """Make a study of a file; explore goes on with it when given the options it was started with."""
+        """Make a study of a file; explore goes on with it when given the options it was started with.
+
+        For example:
+
+        codesign study import first.csv --out runs/again
+        """
         from codesign.study.exchange_files import import_study
 
         made = import_study(file, out, storage=storage, name=name, like=None if like is None else open_study(like))

@@ -1,7 +1,6 @@
 """`codesign tensorize`: which part of a computation one call of an intrinsic may take."""
 
-import re
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -10,9 +9,6 @@ from codesign.cli.tensorize_choices import ListOptions, emit_choice, list_choice
 from codesign.cli.tensorize_program import ProgramOptions
 from codesign.cli.tensorize_search import SearchOptions, search_program
 from codesign.core.errors import UserError
-
-if TYPE_CHECKING:
-    from codesign.workloads.computation import Computation
 
 
 def register(app: typer.Typer) -> None:
@@ -39,10 +35,20 @@ def tensorize(
     """List the tensorize choices of a computation on an intrinsic: loop nest, padding waste, reuse.
 
     With --emit, generate the program of one of them; with --core, search the fastest program on an accelerator.
+
+    For example:
+
+    codesign tensorize "C[m,n] += A[m,k]*B[k,n]" --bounds m=64,n=64,k=64 --intrinsic gemm --size 16x16x16
+
+    codesign tensorize "gemm M=64 N=64 K=64" --intrinsic gemm --size 16x16x16 --emit text --run
+
+    codesign tensorize "gemm M=64 N=64 K=64" --core gemmcore --search learned
     """
     check_format(output_format)
     _refuse_idle(listing, program, searching)
-    computation = _computation(notation, bounds, program.bits, program.partial_bits)
+    from codesign.library.tensorizing import as_tensor_computation
+
+    computation = as_tensor_computation(notation, bounds, program.bits, program.partial_bits)
     as_json = output_format == "json"
     if searching.core is not None:
         search_program(searching, program, computation, as_json)
@@ -74,30 +80,3 @@ def _refuse_idle(listing: ListOptions, program: ProgramOptions, searching: Searc
         raise UserError(f"{idle} is about a program", hint="add --emit text, json or gemmini")
     if program.emit is not None and (listing.trees or listing.prove is not None):
         raise UserError("--trees and --prove are about the list of choices", hint="leave them out, or leave out --emit")
-
-
-def _computation(text: str, bounds: str | None, bits: int | None, partial_bits: int | None) -> "Computation":
-    """The computation of notation and bounds, or of a layer.
-
-    Raises:
-        UserError: It is neither, or its bounds or widths are given twice or not at all.
-    """
-    from codesign.tensorization.intrinsics import parse_bounds
-    from codesign.workloads.computation import Computation
-    from codesign.workloads.layer_string import parse_layer
-
-    if bounds is not None:
-        given = parse_bounds(bounds)
-        return Computation.parse(text, given, bits=bits or 8, partial_bits=partial_bits or max(32, bits or 8))
-    rest = text[text.rfind("]") + 1 :]
-    if "[" in text and "=" not in rest:
-        raise UserError("the dimensions have no bounds", where=text, hint="give --bounds, e.g. k=64,c=64,x=56")
-    for name, value in (("bits", bits), ("partial_bits", partial_bits)):
-        if value is None:
-            continue
-        if re.search(rf"\b{name}=", text):
-            raise UserError(f"`{name}` stands in the layer and as --{name.replace('_', '-')}; give one", where=text)
-        text = f"{text} {name}={value}"
-    layer = parse_layer(text)
-    width = max(t.bits for t in layer.tensors)
-    return layer if "partial_bits=" in text else layer.with_bits(width, max(32, width))

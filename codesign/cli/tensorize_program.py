@@ -208,8 +208,8 @@ def _inputs(options: ProgramOptions, choice: "TensorizeChoice") -> "Inputs | Non
         if options.mapping is not None:
             raise UserError("--mapping needs the design it is for", hint="add --arch")
         return None
-    from codesign.cli.inputs import resolve
     from codesign.formats.load import load_inputs
+    from codesign.library.arguments import resolve
 
     given = resolve([], arch=options.arch)
     if options.mapping is None:

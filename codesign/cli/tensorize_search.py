@@ -168,22 +168,13 @@ class BuildsCores(Protocol):
 def _core(options: SearchOptions) -> "Core":
     """The core of a design: the space's preset with the given changes."""
     from codesign.evaluation.design import load_design_space
+    from codesign.library.changes import changes
 
     space = load_design_space(str(options.core))
     if not isinstance(space, HasBuilder) or not isinstance(space.builder, BuildsCores):
         raise UserError(f"space {options.core!r} has no intrinsic", hint="try gemmcore, gemvcore, dotcore or convcore")
-    point = dict(space.space.presets[0]) | _changes(options.design or "")
+    point = dict(space.space.presets[0]) | changes(options.design or "")
     return space.builder.core(space.space.to_points(space.space.to_indices([point], "--design"))[0])
-
-
-def _changes(text: str) -> dict[str, int | str]:
-    changes: dict[str, int | str] = {}
-    for part in filter(None, (p.strip() for p in text.split(","))):
-        name, equals, value = part.partition("=")
-        if not equals or not name.strip() or not value.strip():
-            raise UserError(f"--design: expected name=value, got {part!r}", hint="e.g. pe=8,scratchpad_kib=128")
-        changes[name.strip()] = int(value) if value.strip().isdigit() else value.strip()
-    return changes
 
 
 def _report(problem: "SoftwareProblem", result: "SearchResult") -> dict[str, Any]:

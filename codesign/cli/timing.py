@@ -1,21 +1,17 @@
 """`--timing event`: the options, and what commands print of a simulated run beside the analytical figures."""
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from codesign.cli.options import option
 from codesign.core.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture
-    from codesign.cost.arrays import Reuse
-    from codesign.cost.cost import Cost, Infeasible
-    from codesign.mapping.mapping import Mapping
+    from codesign.cost.cost import Cost
+    from codesign.library.timing import TimingOptions
     from codesign.timing.simulate import Run
-    from codesign.timing.table import Timing
-    from codesign.workloads.computation import Computation
 
 _PANEL = "Timing"
 ANALYTICAL, EVENT = "analytical", "event"
@@ -68,64 +64,16 @@ class TimingRequest:
         """Whether runs are simulated."""
         return self.timing == EVENT
 
-    def constants(self, architecture: "Architecture") -> "Timing":
-        """The timing table of the architecture, or the one of the file that was given."""
-        from codesign.timing.table import load_timing, timing_for
+    def options(self, candidates: int | None = None) -> "TimingOptions":
+        """The same for the library.
 
-        return timing_for(architecture) if self.timing_table is None else load_timing(self.timing_table)
+        Args:
+            candidates: Mappings that are ranked again, where the command searches for them.
+        """
+        from codesign.library.timing import DEFAULT_CANDIDATES, TimingOptions
 
-    def run(
-        self, computation: "Computation", architecture: "Architecture", mapping: "Mapping", reuse: "Reuse"
-    ) -> "tuple[Run | Infeasible, float]":
-        """Simulate a mapping, write its trace; returns the run and the seconds it took."""
-        from codesign.cost.cost import Infeasible
-        from codesign.hardware.timed import timed_run
-        from codesign.timing.table import Overlap
-        from codesign.timing.trace import EVENT_LIMIT, write_trace
-
-        started = time.perf_counter()
-        constants = self.constants(architecture)
-        if constants.overlap is Overlap.GENERATED and self.trace is not None:
-            raise UserError("--trace: a run of generated hardware has no timeline", hint="leave out --trace")
-        run = timed_run(
-            computation,
-            architecture,
-            mapping,
-            constants,
-            reuse=reuse,
-            events=EVENT_LIMIT if self.trace is not None else 0,
-            operation_limit=self.operation_limit,
-        )
-        seconds = time.perf_counter() - started
-        if self.trace is not None and not isinstance(run, Infeasible):
-            write_trace(
-                run, self.trace, architecture.clock_hz, f"{computation.name or computation} on {architecture.name}"
-            )
-        return run, seconds
-
-
-def event_document(cost: "Cost", run: "Run", architecture: "Architecture", seconds: float) -> dict[str, Any]:
-    """What an event-timed result adds to, or replaces in, the analytical one."""
-    cycles = run.latency_cycles
-    return {
-        "status": "ok" if run.complete else "partial",
-        "latency_cycles": cycles,
-        "analytic_cycles": cost.latency_cycles,
-        "bound_by": run.bound_by,
-        "waits_for": run.waits_for,
-        "seconds": seconds,
-        "latency_s": cycles / architecture.clock_hz,
-        "utilization": cost.macs / (cycles * cost.mac_units),
-        "edp": cost.energy_pj * cycles,
-        "timing": {
-            "resources": {r.resource: r.to_json() for r in run.resources},
-            "operations": run.operations,
-            "simulated_operations": run.simulated,
-            "complete": run.complete,
-            **({} if run.memory is None else {"dram": run.memory.to_json()}),
-            **({"meshes": [mesh.to_json() for mesh in run.meshes]} if run.meshes else {}),
-        },
-    }
+        known = DEFAULT_CANDIDATES if candidates is None else candidates
+        return TimingOptions(self.timing, self.timing_table, self.trace, self.operation_limit, known)
 
 
 def print_run(cost: "Cost", run: "Run", architecture: "Architecture") -> None:

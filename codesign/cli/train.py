@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def train(
         env: Annotated[str, typer.Option(help="Environment to train on; an unknown name lists them.")],
-        timesteps: Annotated[int, typer.Option(help="Steps in all, those before --resume included.")],
+        timesteps: Annotated[int, typer.Option(help="Steps in all, those before --resume included.", min=1)],
         out: Annotated[Path, typer.Option(help="Folder of the policy, checkpoints and log.")],
         algorithm: Annotated[
             str | None, typer.Option(help="dqn (4 linear layers, the default) or ppo (masked policy gradients).")
@@ -50,7 +50,14 @@ def register(app: typer.Typer) -> None:
         seed: Annotated[int, typer.Option(help="Seed of the learner and the episodes.")] = 0,
         output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
     ) -> None:
-        """Train a policy that searches software programs; use it as `policy:OUT/policy.npz`."""
+        """Train a policy that searches software programs; use it as `policy:OUT/policy.npz`.
+
+        For example:
+
+        codesign train --env codesign/Schedule-v0 --timesteps 20000 --out runs/agent
+
+        codesign train --env codesign/Schedule-v0 --timesteps 40000 --out runs/agent --resume
+        """
         if output_format not in ("text", "json"):
             raise UserError(f"--format must be text or json, got {output_format!r}")
         options = {

@@ -1,13 +1,9 @@
 """`codesign verify`: check a certificate of optimality."""
 
-import json
-import math
 from pathlib import Path
 from typing import Annotated
 
 import typer
-
-from codesign.core.errors import UserError
 
 
 def register(app: typer.Typer) -> None:
@@ -26,17 +22,9 @@ def register(app: typer.Typer) -> None:
 
         codesign verify proof.json
         """
-        from codesign.verify import restored, verify
+        from codesign.library.certificates import check_certificate
 
-        if not file.is_file():
-            raise UserError(f"file '{file}' does not exist")
-        try:
-            document = json.loads(file.read_text())
-        except (ValueError, RecursionError) as error:
-            raise UserError(f"'{file}' is no JSON: {error}") from error
-        if not isinstance(document, dict):
-            raise UserError(f"'{file}' is not a certificate: expected an object")
-        verdict = verify(restored(document), math.inf if time_limit is None else time_limit)
+        verdict = check_certificate(file, time_limit)
         typer.echo(f"{'accepted' if verdict.accepted else 'refused'}: {verdict.reason}")
         if not verdict.accepted:
             raise typer.Exit(1)

@@ -129,10 +129,9 @@ class NetworkRequest:
         """The network, its operands as wide as the MACs where no width is given."""
         from codesign.cli.inputs import parse_dims
         from codesign.workloads.load import load_network
-        from codesign.workloads.precision import Precision, with_precision
 
         assert self.network is not None
-        network = load_network(
+        return load_network(
             self.network,
             batch=self.batch,
             seq=self.seq,
@@ -141,8 +140,8 @@ class NetworkRequest:
             dims=parse_dims(self.dims),
             bits=architecture.mac.bits if self.bits is None else self.bits,
             partial_bits=self.partial_bits,
+            precision=self.precision,
         )
-        return network if self.precision is None else with_precision(network, Precision.parse(self.precision))
 
     def narrow(self, inputs: "Inputs") -> "Inputs":
         """One layer's inputs at the precision that is asked for.
@@ -150,17 +149,12 @@ class NetworkRequest:
         Raises:
             UserError: The precision says nothing that is known, or speaks of a cache or of layers.
         """
+        from codesign.library.inputs import narrowed_layer
         from codesign.mapping.fit import check_fit
-        from codesign.workloads.precision import Precision, narrowed
 
         if self.precision is None:
             return inputs
-        wanted = Precision.parse(self.precision)
-        if wanted.layers:
-            raise UserError("--precision with layers is of --network", hint="give one precision")
-        if wanted.cache not in (None, wanted.activations):
-            raise UserError("--precision: one layer has no cache", hint="leave out KV, or give --network")
-        computation = narrowed(inputs.need_computation(), wanted)
+        computation = narrowed_layer(inputs.need_computation(), self.precision)
         check_fit(inputs.need_architecture(), [computation])
         return replace(inputs, computation=computation)
 
@@ -178,13 +172,13 @@ def run_map(
 
     architecture = hardware.architecture
     assert architecture is not None
-    network = request.load(architecture)
+    network, judged = request.load(architecture), request.judged(options)
     with _progress("mapping") as progress:
         result = map_network(
             network,
             architecture,
             mapper,
-            request.judged(options),
+            judged,
             constraints_of=hardware.constraints_of,
             progress=progress,
         )
@@ -239,7 +233,7 @@ def show(
         else:
             typer.echo(f"infeasible: {result}")
         return
-    events = None if timed is None else _simulated(result, timed)
+    events = None if timed is None else timed.options().of_network(result)
     written = _write(result, output.out, events) if output.out is not None else []
     if events is not None:
         _show_events(result, events, output.as_json)
@@ -249,14 +243,6 @@ def show(
         print_result(result)
         for line in written:
             typer.echo(line)
-
-
-def _simulated(result: "NetworkResult", timed: "TimingRequest") -> "TimedNetwork | None":
-    if not timed.event:
-        return None
-    from codesign.evaluation.timed import time_network
-
-    return time_network(result, timed.constants(result.architecture), operation_limit=timed.operation_limit)
 
 
 def _show_events(result: "NetworkResult", events: "TimedNetwork", as_json: bool) -> None:

@@ -3,7 +3,7 @@
 import importlib
 import importlib.metadata
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any, Generic, TypeVar, final
 
 from codesign.core.errors import MissingDependencyError, UserError, closest, unknown_name
@@ -60,22 +60,54 @@ class Registry(Generic[T]):
         """
         made = self.load(name)
         fixed = dict(self.fixed.get(name, {}))
+        if not callable(made):
+            raise UserError(
+                f"{self.kind} {name!r} is registered as {type(made).__name__} {made!r}",
+                hint=f"an entry point of {self.group} names a class: module:Class",
+            )
         if is_dataclass(made):
+            self._check_whole(name, made, {**fixed, **options})
             known = [f.name for f in fields(made) if f.name not in fixed]
             for option in options:
                 if option not in known:
                     near = closest(option, known)
                     raise UserError(
                         f"{self.kind} {name!r} has no option {option!r}",
-                        hint=f"did you mean {near!r}?" if near else f"known: {known}",
+                        hint=f"did you mean {near!r}?" if near else f"known: {', '.join(known) or 'none'}",
                     )
         built: T = made(**fixed, **options)
         return built
+
+    def _check_whole(self, name: str, made: Any, given: Mapping[str, Any]) -> None:
+        """Refuse a class whose options without a default are not given.
+
+        Raises:
+            UserError: One is not.
+        """
+        for field in fields(made):
+            if field.init and field.default is MISSING and field.default_factory is MISSING and field.name not in given:
+                raise UserError(
+                    f"{self.kind} {name!r} needs its option {field.name!r}", hint=f"e.g. --option {field.name}=VALUE"
+                )
 
     def _others(self) -> Iterator[importlib.metadata.EntryPoint]:
         for point in importlib.metadata.entry_points(group=self.group):
             if point.name not in self.own:
                 yield point
+
+
+GROUPS = ("mappers", "schedulers", "optimizers", "spaces", "technologies", "readers", "trainers")
+"""Kinds of parts that other packages may register."""
+
+
+def modules_of_others() -> frozenset[str]:
+    """Modules from which other packages register parts."""
+    found = {
+        point.value.partition(":")[0]
+        for group in GROUPS
+        for point in importlib.metadata.entry_points(group=f"codesign.{group}")
+    }
+    return frozenset(name for name in found if name.partition(".")[0] not in ("codesign", "spaces", "envs"))
 
 
 def load_attribute(text: str, what: str) -> Any:

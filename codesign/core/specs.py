@@ -61,9 +61,7 @@ def spec_from_json(kind: type[S], value: Any, where: str) -> S:
     if not isinstance(value, dict):
         raise UserError(f"expected keys and values, got {describe(value)}", where=where)
     known = {item.name: item for item in _fields_of(kind)}
-    for key in value:
-        if key not in known:
-            raise unknown_name("key", str(key), known, where=where)
+    check_keys(kind, value, where)
     hints = _hints(kind)
     given: dict[str, Any] = {}
     for name, item in known.items():
@@ -75,6 +73,25 @@ def spec_from_json(kind: type[S], value: Any, where: str) -> S:
         return kind(**given)
     except UserError as error:
         raise error if error.where is not None else error.within(where) from None
+
+
+def check_keys(kind: type[Any], value: JsonObject, where: str) -> None:
+    """Refuse keys that a specification, or one inside it, does not know.
+
+    Args:
+        kind: Its class.
+        value: What stands in the file; it need not be whole.
+        where: The file, for messages.
+
+    Raises:
+        UserError: An unknown key; the nearest is named.
+    """
+    known, hints = [item.name for item in _fields_of(kind)], _hints(kind)
+    for key, item in value.items():
+        if key not in known:
+            raise unknown_name("key", str(key), known, where=where)
+        if is_dataclass(hints[key]) and isinstance(item, dict):
+            check_keys(cast(type[Any], hints[key]), item, f"{where}, `{key}`")
 
 
 def _read(kind: Any, value: Any, name: str, where: str) -> Any:

@@ -315,9 +315,9 @@ def _map_layer(
     try:
         constraints = options.constraints if constraints_of is None else constraints_of(group.computation)
         problem = MappingProblem(group.computation, hardware, constraints, options.imperfect)
-        ranged = any(item.ranges for item in constraints.levels)
-        searcher = RangedMapper(mapper) if ranged else mapper
-        found = searcher.map(problem, options.objective, budget=options.budget, seed=options.seed, reuse=options.reuse)
+        found = RangedMapper(mapper).map(
+            problem, options.objective, budget=options.budget, seed=options.seed, reuse=options.reuse
+        )
     except UserError as error:
         raise error.within(f"layer {group.operator!r}") from None
     if found.cost is not None:

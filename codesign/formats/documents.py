@@ -183,6 +183,8 @@ def recognise(value: Any, where: str) -> list[Document]:
         if key not in _SECTIONS:
             raise unknown_name("top-level key", str(key), [*_SECTIONS, *_UNUSED_SECTIONS], where=where)
         kind = _SECTIONS[key]
+        if key == "arch" and isinstance(content, dict) and "levels" in content and not set(content) & _TIMELOOPS_PARTS:
+            raise UserError("`arch` is Timeloop's key; levels of your own stand under `architecture`", where=where)
         documents.append(Document(kind, _dialect(kind, key, content), content, where))
     return documents
 
@@ -202,11 +204,15 @@ def _recognise_list(value: list[Any], where: str) -> Document:
     )
 
 
+_TIMELOOPS_PARTS = frozenset({"arithmetic", "storage", "subtree", "nodes", "local"})
+"""Keys of an architecture in Timeloop's forms."""
+
+
 def _dialect(kind: Kind, key: str, content: Any) -> Dialect:
     if kind in (Kind.ENERGY, Kind.AREA) or key in ("arch", "mapspace"):
         return Dialect.TIMELOOP
     if kind is Kind.ARCHITECTURE:
-        own = isinstance(content, dict) and not set(content) & {"arithmetic", "storage", "subtree", "nodes", "local"}
+        own = isinstance(content, dict) and not set(content) & _TIMELOOPS_PARTS
         return Dialect.OWN if own else Dialect.TIMELOOP
     if kind is Kind.PROBLEM:
         return Dialect.TIMELOOP if isinstance(content, dict) and "shape" in content else Dialect.OWN

@@ -207,7 +207,7 @@ def load_hardware(
             raise UserError(
                 f"a {document.kind.value} is of one layer; expected an architecture, constraints, an ERT or an ART",
                 where=document.where,
-                hint="give a folder of mappings as --mappings",
+                hint="leave it out: the network says the layers; `evaluate` takes a folder of mappings as --mappings",
             )
     arch_document = _only(documents, Kind.ARCHITECTURE, architecture is not None)
     if arch_document is not None:

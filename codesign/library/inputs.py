@@ -77,6 +77,39 @@ def as_computation(value: "Computation | str | Path") -> Computation:
     return parse_layer(value)
 
 
+def load_layer(layer: "Computation | str | Path", *, precision: str | None = None) -> Computation:
+    """One layer, perhaps at another precision.
+
+    Args:
+        layer: A computation, a text such as ``conv K=64 C=64 P=56 Q=56 R=3 S=3``, or a problem file.
+        precision: Widths of weights and activations, such as ``W4A8`` or ``mxfp4``; None for the layer's own.
+
+    Raises:
+        UserError: It is no layer, or the precision says nothing that is known of one.
+
+    >>> [t.bits for t in load_layer("gemm M=4 N=4 K=4", precision="W4A8").inputs]
+    [8, 4]
+    """
+    found = as_computation(layer)
+    return found if precision is None else narrowed_layer(found, precision)
+
+
+def narrowed_layer(computation: Computation, precision: str) -> Computation:
+    """A layer at the widths of a precision.
+
+    Raises:
+        UserError: The precision says nothing that is known, or speaks of a cache or of layers.
+    """
+    from codesign.workloads.precision import Precision, narrowed
+
+    wanted = Precision.parse(precision)
+    if wanted.layers:
+        raise UserError("--precision with layers is of --network", hint="give one precision")
+    if wanted.cache not in (None, wanted.activations):
+        raise UserError("--precision: one layer has no cache", hint="leave out KV, or give --network")
+    return narrowed(computation, wanted)
+
+
 def as_network(value: "Network | str | Path", architecture: Architecture, *, batch: int | None = None) -> Network:
     """A network that is given as a value, a name of the zoo or a file, at the widths of the architecture's MACs."""
     if isinstance(value, Network):

@@ -12,6 +12,8 @@ from codesign.core.json_types import JsonObject
 from codesign.cost.cost import Infeasible
 from codesign.library.inputs import as_hardware
 from codesign.library.results import AbstractResult
+from codesign.library.schedule_events import event_record, not_simulated, simulated
+from codesign.library.timing import TimingOptions
 from codesign.scheduling.protocol import ScheduleProblem, Scheduler, ScheduleResult
 from codesign.scheduling.registry import create
 from codesign.workloads.load import load_network
@@ -19,6 +21,8 @@ from codesign.workloads.network import Network
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+    from codesign.timing.simulate import Run
 
 
 @final
@@ -35,6 +39,7 @@ class ScheduleOptions:
         seed: Of every random choice.
         capacity_bytes: Of the buffer; None for what the architecture has.
         batch: Inferences that run together.
+        timing: Whether the schedule is simulated by the event tier (soma and its baselines, cosma and its).
     """
 
     scheduler: str | Scheduler = "soma"
@@ -45,12 +50,15 @@ class ScheduleOptions:
     seed: int = 0
     capacity_bytes: int | None = None
     batch: int | None = None
+    timing: TimingOptions = field(default_factory=TimingOptions)
 
     def __post_init__(self) -> None:
         Objective.parse(self.objective, exponents=True)
         Budget(self.time_limit_s, self.evaluations)
         if self.seed < 0:
             raise UserError(f"`seed` must be >= 0, got {self.seed}")
+        if self.timing.event and self.scheduler == "fused":
+            raise not_simulated("fused")
 
 
 DEFAULT_OPTIONS = ScheduleOptions()
@@ -65,11 +73,15 @@ class ScheduledNetwork(AbstractResult):
         network: What runs.
         architecture: On what.
         result: Order, traffic, times; or why there is no schedule.
+        run: Simulated, with the event tier.
+        analytic_cycles: What the simulated cycles are compared with.
     """
 
     network: Network
     architecture: Architecture
     result: ScheduleResult
+    run: "Run | None" = None
+    analytic_cycles: int | None = None
 
     @property
     def feasible(self) -> bool:
@@ -83,8 +95,8 @@ class ScheduledNetwork(AbstractResult):
 
     @property
     def latency_cycles(self) -> float | None:
-        """Of one run; None where the scheduler does not time."""
-        return self.result.latency_cycles
+        """Of one run; simulated where the event tier was asked for; None where the scheduler does not time."""
+        return self.result.latency_cycles if self.run is None else self.run.latency_cycles
 
     @property
     def energy_pj(self) -> float | None:
@@ -103,7 +115,10 @@ class ScheduledNetwork(AbstractResult):
 
     def to_json(self) -> JsonObject:
         """See `AbstractResult`."""
-        return {"network": self.network.name, "architecture": self.architecture.name, **self.result.to_json()}
+        names = {"network": self.network.name, "architecture": self.architecture.name}
+        if self.run is None or self.analytic_cycles is None:
+            return {**names, **self.result.to_json()}
+        return {**names, **self.result.to_json(), **event_record(self.run, self.analytic_cycles)}
 
     def headline(self) -> JsonObject:
         """See `AbstractResult`."""
@@ -112,7 +127,7 @@ class ScheduledNetwork(AbstractResult):
         if found.infeasible is not None:
             return {**head, "infeasible": str(found.infeasible)}
         figures = {
-            "latency_cycles": found.latency_cycles,
+            "latency_cycles": self.latency_cycles,
             "energy_pj": found.energy_pj,
             "dram_bytes": found.dram_bytes,
             "noncompulsory_bytes": found.noncompulsory_bytes,
@@ -179,4 +194,5 @@ def schedule(
         budget=Budget(options.time_limit_s, options.evaluations),
         seed=options.seed,
     )
-    return ScheduledNetwork(network, machine, result)
+    timed = simulated(result, machine, options.timing) if options.timing.event else None
+    return ScheduledNetwork(network, machine, result, *(timed or (None, None)))

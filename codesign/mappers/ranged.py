@@ -12,7 +12,7 @@ from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
 from codesign.mappers.protocol import Mapper, MapResult
-from codesign.mappers.wrapped import Tried, map_each
+from codesign.mappers.wrapped import Tried, checked, map_each
 from codesign.mapping.constraints import Constraints, FactorRange, LevelConstraints, MappingProblem
 
 MOST_CHOICES = 512
@@ -49,7 +49,7 @@ class RangedMapper:
             UserError: No combination can be mapped, or there are more than 512.
         """
         if not any(item.ranges for item in problem.constraints.levels):
-            return self.inner.map(problem, objective, budget=budget, seed=seed, reuse=reuse)
+            return checked(self.inner, self.inner.map(problem, objective, budget=budget, seed=seed, reuse=reuse))
         problems = [replace(problem, constraints=constraints) for constraints in exact_choices(problem)]
         return _best(map_each(self.inner, problems, objective, budget=budget, seed=seed, reuse=reuse), objective)
 

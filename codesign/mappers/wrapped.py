@@ -33,6 +33,20 @@ class Tried:
         return sum(result.evaluated for _, result in self.results)
 
 
+def checked(inner: Mapper, result: object) -> MapResult:
+    """The result of the mapper inside, which may be another package's.
+
+    Raises:
+        UserError: It is none.
+    """
+    if not isinstance(result, MapResult):
+        raise UserError(
+            f"mapper {inner.name!r} returned {type(result).__name__}, expected a MapResult",
+            hint="`codesign.testing.MapperContract` checks a mapper of your own",
+        )
+    return result
+
+
 def map_each(
     inner: Mapper, problems: Sequence[MappingProblem], objective: Objective, *, budget: Budget, seed: int, reuse: Reuse
 ) -> Tried:
@@ -50,7 +64,8 @@ def map_each(
         if share is None:
             break
         try:
-            results.append((i, inner.map(problem, objective, budget=share, seed=seed, reuse=reuse)))
+            found = inner.map(problem, objective, budget=share, seed=seed, reuse=reuse)
+            results.append((i, checked(inner, found)))
         except UserError as error:  # fixed factors that do not divide these bounds
             refused.append(error)
     if not results and refused:

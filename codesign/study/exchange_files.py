@@ -92,6 +92,8 @@ def import_study(
         raise UserError(
             f"{path} does not say what was searched", hint="give --like, a study of the same space and objectives"
         )
+    if not trials:
+        raise UserError(f"{path} holds no trial", hint="expected one row a trial under the line of names")
     config = _config(present_config(head["config"]), str(path))
     parsed = [_trial(row, config, f"{path}, trial {k}") for k, row in enumerate(trials)]
     study = Study.create_or_resume(out, config, head.get("versions", {}), storage=storage, name=name)

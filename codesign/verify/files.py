@@ -13,6 +13,7 @@ from codesign.verify.even.check import verify_even
 from codesign.verify.even.claims import EVEN_RULES, EvenCertificate
 from codesign.verify.even.claims import from_document as even_from_document
 from codesign.verify.even.claims import to_document as even_to_document
+from codesign.verify.shape import AGAIN, EVEN, UNEVEN, check_form
 from codesign.verify.verdict import Verdict
 
 CERTIFICATE = "codesign certificate 1"
@@ -35,10 +36,18 @@ def restored(document: dict[str, Any]) -> Certificate | EvenCertificate:
         raise UserError(f"not a certificate: expected format '{CERTIFICATE}', got {document.get('format')!r}")
     if document.get("rules") not in (RULES, EVEN_RULES):
         raise UserError(f"rules {document.get('rules')!r} cannot be checked, only '{RULES}' and '{EVEN_RULES}'")
+    even = document["rules"] == EVEN_RULES
+    check_form(document, EVEN if even else UNEVEN)
     try:
-        return even_from_document(document) if document["rules"] == EVEN_RULES else uneven_from_document(document)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
-        raise UserError(f"the certificate is broken: {type(error).__name__} {error}") from error
+        return even_from_document(document) if even else uneven_from_document(document)
+    except UserError:
+        raise
+    except KeyError as error:
+        raise UserError(f"the certificate is damaged: a part of it lacks {error}", hint=AGAIN) from None
+    except OverflowError:
+        raise UserError("the certificate is damaged: a number in it is beyond all measure", hint=AGAIN) from None
+    except (TypeError, ValueError, IndexError, AttributeError) as error:
+        raise UserError(f"the certificate is damaged: {error}", hint=AGAIN) from None
 
 
 def verify(given: Certificate | EvenCertificate, time_limit: float = math.inf) -> Verdict:

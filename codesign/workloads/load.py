@@ -31,6 +31,7 @@ def load_network(
     bits: int = 8,
     partial_bits: int | None = None,
     dims: Mapping[str, int] | None = None,
+    precision: str | None = None,
     fuse: bool = True,
 ) -> Network:
     """A network of the zoo by name, or from a file.
@@ -45,6 +46,7 @@ def load_network(
         bits: Width of every element of memory.
         partial_bits: Width of partial sums; default `bits`.
         dims: Values of symbolic dimensions of an ONNX file, by name.
+        precision: Widths by kind of tensor, such as ``W4A8``, ``W4A16KV8`` or ``W4A8,lm_head*=W8A16``; they count above `bits`.
         fuse: Whether normalisation is folded and cheap functions are fused into their producers (rules W3 to W5).
 
     Raises:
@@ -90,12 +92,16 @@ def load_network(
         network = reader(text, batch=batch, seq=seq, phase=phase, dims=dims, bits=bits, partial_bits=partial_bits)
     else:
         raise _unknown(text)
-    if not fuse:
+    if fuse:
+        try:
+            network = fuse_network(network)
+        except UserError as error:  # shapes of a file that contradict each other only once operators are joined
+            raise error.within(text) from None
+    if precision is None:
         return network
-    try:
-        return fuse_network(network)
-    except UserError as error:  # shapes of a file that contradict each other only once operators are joined
-        raise error.within(text) from None
+    from codesign.workloads.precision import Precision, with_precision
+
+    return with_precision(network, Precision.parse(precision))
 
 
 class NetworkReader(Protocol):

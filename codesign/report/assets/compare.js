@@ -50,6 +50,7 @@ drawLevels();
 
 const pText = p => p === null ? "–" : p < 0.001 ? p.toExponential(1) : p.toPrecision(2);
 fillTable("tests", ["pair", "after trials", "A₁₂", "Mann–Whitney p", "Wilcoxon p", "least p possible"], DATA.tests.map(t => [t.left + " over " + t.right, t.trials, t.superiority.toFixed(2), pText(t.p_value), pText(t.paired_p_value), pText(t.least_p_value)]));
+byId("tests").parentElement.hidden = !DATA.tests.length;
 byId("tests-note").textContent = DATA.tests.length ? "A₁₂ is the probability that a run of the first ends above a run of the second, ties counted half: 0.5 is no difference, 0.71 and above is commonly called large. p values are two-sided and adjusted for all pairs (Holm); Wilcoxon pairs runs of equal seeds. With few runs even a perfect separation cannot go below the last column."
   : "A rank test needs at least two optimisers with two runs each.";
 document.body.dataset.ready = "yes";

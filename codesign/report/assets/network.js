@@ -5,7 +5,7 @@ const proven = design.layers.filter(l => l.proof === "optimal").length;
 
 byId("title").textContent = DATA.network + " on " + design.architecture.name;
 byId("lead").textContent = [count(DATA.operators) + " operators", si(DATA.macs, "MACs"), bytes(DATA.weight_bytes) + " of weights", DATA.mapper === "given" ? "mappings as given" : "mapper " + DATA.mapper + ", each layer's " + (DATA.objective === "edp" ? "energy-delay product" : DATA.objective) + " minimised"].join(" · ");
-byId("cards").replaceChildren(...[...Object.keys(DATA.labels).filter(m => DATA.metrics[m] !== null).map(m => [si(DATA.metrics[m], unitOf(m)), labelOf(m)]), [bytes(DATA.dram_bytes), "moved at " + design.architecture.levels[0].name], [percent(DATA.utilization), "MAC utilisation"]]
+byId("cards").replaceChildren(...[...Object.keys(DATA.labels).filter(m => DATA.metrics[m] != null).map(m => [si(DATA.metrics[m], unitOf(m)), labelOf(m)]), [bytes(DATA.dram_bytes), "moved at " + design.architecture.levels[0].name], [percent(DATA.utilization), "MAC utilisation"]]
   .map(([value, name]) => html("div", { class: "card" }, html("b", {}, value), html("span", {}, name))));
 
 function drawAnswer() {

@@ -154,4 +154,5 @@ def _whole(cell: str | None, column: str, where: str) -> int:
     try:
         return int((cell or "").strip())
     except ValueError:
-        raise UserError(f"{column} must be a whole number, got {cell!r}", where=where) from None
+        came = repr(cell) if cell else "nothing"
+        raise UserError(f"{column} must be a whole number, got {came}", where=where) from None

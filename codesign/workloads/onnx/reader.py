@@ -22,6 +22,15 @@ _log = logging.getLogger(__name__)
 _PROBE_BATCHES = (5, 7)
 """Lengths that no other axis is likely to have, so that a broadcast by accident does not go unnoticed."""
 
+_BATCH_NAME = re.compile(r"batch|^(n|b|bs|bsz)$", re.IGNORECASE)
+"""How people name the batch: ``batch``, ``batch_size``, ``N`` ..."""
+
+_LISTED_AXIS = re.compile(r".+_dynamic_axes_\d+")
+"""How torch's older exporter names the free axes of each input that were listed without a name."""
+
+_EXPORTERS_NAME = re.compile(rf"s\d+|unk__\d+|{_LISTED_AXIS.pattern}")
+"""Names that exporters make up: torch's ``s77`` and ``x_dynamic_axes_1``, TensorFlow's ``unk__6``."""
+
 
 @dataclass(frozen=True)
 class _InputAxis:
@@ -54,7 +63,7 @@ def load_onnx(
     Args:
         path: The file.
         batch: Length of the axes whose symbol has ``batch`` in it, or else of the first axis of every input; default: what
-            the file says. A file that leaves it open wants it here or in `dims`.
+            the file says. Where it leaves open an axis that is called like a batch, 1, which is logged (rule W14).
         seq: Length of the one other free axis that `dims` does not name, or the only one with ``seq`` or ``len`` in its name.
         dims: Length by symbol; an axis without a symbol is called ``INPUT.AXIS``.
         bits: Width of every element.
@@ -65,23 +74,26 @@ def load_onnx(
             contradicts an operator.
     """
     try:
-        network = _load(Path(path), batch, seq, dict(dims or {}), bits, partial_bits)
+        network, assumed = _load(Path(path), batch, seq, dict(dims or {}), bits, partial_bits)
     except UserError as error:
         raise error.within(str(path)) from None
-    for warning in network.warnings:
+    for warning in (*assumed, *network.warnings):
         _log.warning("%s: %s", path, warning)
     return network
 
 
 def _load(
     path: Path, batch: int | None, seq: int | None, dims: dict[str, int], bits: int, partial_bits: int | None
-) -> Network:
+) -> tuple[Network, list[str]]:
+    """The network, and what was assumed of its axes."""
     for field, value in (("batch", batch), ("seq", seq), *dims.items()):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise UserError(f"`{field}` must be an integer >= 1, got {value!r}")
     model = _read_model(path)
     axes = _input_axes(model)
     batch_symbols, own_batch = _batch_axes(axes)
+    assumed = _assumed(axes, batch_symbols) if batch is None and batch_symbols.isdisjoint(dims) else []
+    batch = 1 if assumed else batch
     lengths = _resolve(axes, batch_symbols, batch, seq, dims)
     for symbol in batch_symbols & set(dims):
         if batch not in (None, dims[symbol]):
@@ -101,8 +113,8 @@ def _load(
             raise UserError(
                 f"the batch of this file is fixed at {own_batch}, asked for {wanted}", hint=str(error)
             ) from None
-        return replace(walk(wanted), fixed_batch=True)
-    return probed.with_batch(wanted)
+        return replace(walk(wanted), fixed_batch=True), assumed
+    return probed.with_batch(wanted), assumed
 
 
 def _read_model(path: Path) -> Any:
@@ -152,7 +164,9 @@ def _batch_axes(axes: list[_InputAxis]) -> tuple[set[str], int | None]:
     """
     named = {a.symbol for a in axes if a.length is None and not a.is_unnamed and "batch" in a.symbol.lower()}
     first = _first_axes(axes)
-    unnamed = {a.symbol for a in first if a.length is None and a.is_unnamed}
+    unnamed = {
+        a.symbol for a in first if a.length is None and (a.is_unnamed or _LISTED_AXIS.fullmatch(a.symbol) is not None)
+    }
     if named:
         return named | unnamed, None
     if not first:
@@ -161,6 +175,24 @@ def _batch_axes(axes: list[_InputAxis]) -> tuple[set[str], int | None]:
     if lead.length is None and re.search("seq|len|token", lead.symbol.lower()):
         return unnamed, None if unnamed else 1
     return (set(), lead.length) if lead.length is not None else ({lead.symbol} | unnamed, None)
+
+
+def _assumed(axes: list[_InputAxis], batch_symbols: set[str]) -> list[str]:
+    """What is said where free axes are taken for a batch of 1: none where no name speaks for it."""
+    spoken = [
+        a
+        for a in axes
+        if a.symbol in batch_symbols
+        and not a.is_unnamed
+        and (_BATCH_NAME.search(a.symbol) or _EXPORTERS_NAME.fullmatch(a.symbol))
+    ]
+    if not spoken:
+        return []
+    first = spoken[0]
+    return [
+        f"axis {first.symbol!r} (axis {first.axis} of {first.input}) is taken for the batch, which is 1 unless --batch or "
+        f"--dims {first.symbol}=NUMBER says otherwise"
+    ]
 
 
 def _first_axes(axes: list[_InputAxis]) -> list[_InputAxis]:

@@ -68,6 +68,93 @@ def test_a_network_is_what_the_command_says() -> None:
     assert found.to_json()["metrics"] == said.json["metrics"]
 
 
+def test_every_way_of_searching_is_what_the_command_says() -> None:
+    cases: list[tuple[codesign.MapOptions, list[str]]] = [
+        (codesign.MapOptions(uneven=True), ["--uneven"]),
+        (codesign.MapOptions(timing=codesign.TimingOptions("event")), ["--timing", "event"]),
+        (codesign.MapOptions("anneal", evaluations=300, imperfect=True), ["--imperfect", "--evaluations", "300"]),
+    ]
+    for options, flags in cases:
+        layer = "gemm M=30 N=16 K=14"
+        found = codesign.map_layer(layer, "eyeriss", options).to_json()
+        said = run(
+            "map", "--arch", "eyeriss", "--layer", layer, "--mapper", options.mapper, *flags, "--format", "json"
+        ).json
+        assert {k: said[k] for k in ("latency_cycles", "energy_pj", "proof")} == {k: found[k] for k in ("latency_cycles", "energy_pj", "proof")}  # fmt: skip
+        assert said.get("analytic_cycles") == found.get("analytic_cycles")
+
+
+def test_an_uneven_nest_is_never_worse() -> None:
+    even = codesign.map_layer("conv K=8 C=8 P=8 Q=8 R=3 S=3", "eyeriss")
+    uneven = codesign.map_layer("conv K=8 C=8 P=8 Q=8 R=3 S=3", "eyeriss", codesign.MapOptions(uneven=True))
+    assert uneven.proof.value == "optimal" and uneven.edp <= even.edp
+
+
+def test_networks_are_timed_and_keep_what_the_command_keeps() -> None:
+    timing, between = codesign.TimingOptions("event"), codesign.BetweenLayers("kept", 1 << 16, True)
+    options = codesign.MapOptions("random", evaluations=20, timing=timing, between_layers=between)
+    found = codesign.map_network("alexnet", "eyeriss", options)
+    said = run(
+        "map", "--network", "alexnet", "--arch", "eyeriss", "--mapper", "random", "--evaluations", "20", "--timing", "event",
+        "--activations", "kept", "--activation-buffer", "64KiB", "--resident-weights", "--format", "json",
+    ).json  # fmt: skip
+    assert found.events is not None and found.to_json()["metrics"] == said["metrics"]
+    assert found.headline()["event_latency_cycles"] == found.events.latency_cycles
+
+
+def test_schedules_are_simulated() -> None:
+    options = codesign.ScheduleOptions("cosma", timing=codesign.TimingOptions("event"))
+    found = codesign.schedule("squeezenet", "soma-edge", options)
+    said = run("schedule", "--network", "squeezenet", "--arch", "soma-edge", "--scheduler", "cosma", "--timing", "event", "--format", "json").json  # fmt: skip
+    assert (found.latency_cycles, found.analytic_cycles) == (said["latency_cycles"], said["analytic_cycles"])
+    with pytest.raises(codesign.UserError, match="does not simulate schedules of 'fused'"):
+        codesign.schedule(
+            "lenet5", "soma-edge", codesign.ScheduleOptions("fused", time_limit_s=5, timing=options.timing)
+        )
+
+
+def test_the_tiers_are_named_as_in_a_study() -> None:
+    from codesign.evaluation import specification
+    from codesign.library import timing
+
+    assert timing.TIMINGS == specification.TIMINGS
+
+
+def test_a_layer_is_read_at_another_precision() -> None:
+    narrow = codesign.load_layer("gemm M=8 N=8 K=8", precision="W4A8")
+    assert [(t.role.value, t.bits) for t in narrow.inputs] == [("input", 8), ("weight", 4)]
+    network = codesign.load_network("alexnet", precision="W4A8")
+    assert network.weight_bytes < codesign.load_network("alexnet").weight_bytes
+
+
+SERVING = """format: codesign-serving-1
+model: qwen2_5_0_5b
+requests:
+  - {prompt: 32, output: 4}
+batch: 2
+"""
+
+
+def test_serving_is_what_the_command_says(tmp_path: Path) -> None:
+    spec = tmp_path / "serving.yaml"
+    spec.write_text(SERVING)
+    found = codesign.serve(spec, "soma-cloud", codesign.ServeOptions("random", evaluations=30, seed=2))
+    said = run("serve", spec, "--arch", "soma-cloud", "--mapper", "random", "--evaluations", "30", "--seed", "2", "--format", "json").json  # fmt: skip
+    assert found.to_json() == said
+    assert len(found.rows()) == 2 and found.plot().data and found.headline()["tpot_s"] == said["tpot_s"]
+    assert not found.to_frame().empty and "tokens_per_s" in found._repr_html_()
+
+
+def test_hardware_is_built(tmp_path: Path) -> None:
+    options = codesign.BuildOptions(
+        space="dotcore", design="pe_rows=4,pe_cols=4,banks=2", layer="gemm M=2 N=3 K=32", evaluations=10,
+        simulate=True, simulator="amaranth",
+    )  # fmt: skip
+    built = codesign.build(out=tmp_path, options=options)
+    assert built.mismatch is None and built.headline()["results"] == "equal"
+    assert {"accelerator.v", "dram.bin"} <= {row["file"] for row in built.rows()} and built.plot().data
+
+
 def test_what_cannot_run_is_a_value() -> None:
     tiny = codesign.load_architecture("eyeriss").with_level("GlobalBuffer", capacity_bytes=1)
     found = codesign.map_layer(LAYER, tiny)
@@ -90,6 +177,28 @@ def test_what_cannot_run_is_a_value() -> None:
         (lambda: codesign.load_architecture("eyeriss", clock_hz=0.0), "`clock_hz` must be > 0, got 0"),
         (lambda: codesign.schedule("alexnet", "soma-edge", codesign.ScheduleOptions("cosme")), "did you mean 'cosma'"),
         (lambda: codesign.open_study("no-such-folder"), "no study"),
+        (lambda: codesign.MapOptions("anneal", uneven=True), "`uneven` needs the mapper 'exact', got 'anneal'"),
+        (lambda: codesign.MapOptions(imperfect=True, pad=True), "`pad` plays no part with `imperfect`"),
+        (lambda: codesign.TimingOptions("events"), "did you mean 'event'"),
+        (lambda: codesign.TimingOptions(trace="a.json"), "`trace` is read with timing='event' only"),
+        (lambda: codesign.TimingOptions("event", candidates=0), "`candidates` must be >= 1, got 0"),
+        (lambda: codesign.ServeOptions(seed=-1), "`seed` must be >= 0, got -1"),
+        (lambda: codesign.serve("none.yaml", "soma-cloud"), "none.yaml"),
+        (lambda: codesign.BuildOptions(bus_bytes=0), "`bus_bytes` must be >= 1, got 0"),
+        (lambda: codesign.build(), "what is to be built"),
+        (lambda: codesign.TensorizeOptions(bits=0), "`bits` must be >= 1, got 0"),
+        (lambda: codesign.map_files([], "zigzags"), "did you mean 'zigzag'"),
+        (lambda: codesign.map_files([], "zigzag", codesign.MapOptions(pad=True)), "`pad` plays no part"),
+        (lambda: codesign.check_certificate("none.json"), "file 'none.json' does not exist"),
+        (lambda: codesign.load_layer(LAYER, precision="W4A8KV4"), "one layer has no cache"),
+        (
+            lambda: codesign.map_layer(LAYER, "eyeriss", codesign.MapOptions("random", evaluations=9)).certificate(),
+            "no proof to certify",
+        ),
+        (
+            lambda: codesign.map_network("alexnet", "eyeriss", codesign.MapOptions("random", evaluations=9, pad=True)),
+            "`pad` is of one layer",
+        ),
         (lambda: codesign.compare([]), "at least one study, got none"),
         (lambda: codesign.open_study(), "which study"),
     ],

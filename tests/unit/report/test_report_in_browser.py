@@ -330,6 +330,9 @@ def test_the_comparison_is_drawn(browser: Browser, study_folders: list[Path], tm
     assert " ends highest: median hypervolume " in browser.text("#answer")
     assert "Mann–Whitney" in browser.text("#tests") and " over " in browser.text("#tests tbody")
     assert "quartiles" in browser.hover("#curves circle", 5)
+    browser.open(write_comparison(compare([Study.open(study_folders[0])]), tmp_path / "alone.html"))
+    assert "needs at least two optimisers" in browser.text("#tests-note")
+    assert browser.run("document.getElementById('tests').offsetHeight") == 0
     assert browser.complaints() == []
 
 
@@ -352,6 +355,7 @@ def test_no_text_of_the_drawing_leaves_its_box(browser: Browser, tmp_path: Path,
     result = map_network(network, architecture, create("random"), EvaluationOptions(budget=Budget(evaluations=5)))
     assert isinstance(result, NetworkResult)
     browser.open(write_network_page(result, tmp_path / "report.html"))
+    assert browser.run("[...document.querySelectorAll('#cards b')].filter(b => b.textContent === '–').length") == 0
     outside = browser.run(
         """[...document.querySelectorAll('svg.drawing g')].flatMap(g => {
           const box = g.querySelector('rect'); if (!box) return [];

@@ -88,7 +88,7 @@ def test_what_is_no_certificate_is_a_users_mistake() -> None:
         restored({"format": "other"})
     broken = document()
     del broken["machine"]["mac_energy"]
-    with pytest.raises(UserError, match="the certificate is broken: KeyError"):
+    with pytest.raises(UserError, match=r"the certificate is damaged: `machine\.mac_energy` is missing"):
         restored(broken)
 
 

@@ -203,7 +203,7 @@ def test_numbers_beyond_all_measure_break_a_certificate(document: dict[str, Any]
     for key in path[:-1]:
         part = part[key]
     part[path[-1]] = number
-    with pytest.raises(UserError, match="the certificate is broken: OverflowError"):
+    with pytest.raises(UserError, match=r"the certificate is damaged: .*(below 2|must be a|beyond all measure)"):
         restored(broken)
 
 

@@ -26,7 +26,7 @@ def test_columns_in_any_order_and_extra_ones() -> None:
         ("", "missing columns id, lower, upper, size"),
         ("id,lower,upper,size\n", "the file lists no buffers"),
         ("id,lower,upper,size\na,0,3,x\n", r"size must be a whole number, got 'x' \(f, line 2\)"),
-        ("id,lower,upper,size\na,0,3\n", r"size must be a whole number, got None \(f, line 2\)"),
+        ("id,lower,upper,size\na,0,3\n", r"size must be a whole number, got nothing \(f, line 2\)"),
         ("id,lower,upper,size\na,0,3,0\n", r"size must be at least 1, got 0 \(f, line 2: buffer 'a'\)"),
         ("id,lower,upper,size\na,3,3,1\n", "upper must be above lower, got lower 3 and upper 3"),
         ("id,lower,upper,size\na,0,3,1\na,0,3,1\n", r"two buffers are named 'a' \(f, line 3\)"),

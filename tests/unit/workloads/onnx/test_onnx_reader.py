@@ -1,5 +1,6 @@
 import logging
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -148,14 +149,10 @@ def test_open_dimensions_must_be_given(tmp_path: Path) -> None:
     file = attention_block(tmp_path)
     with pytest.raises(
         UserError,
-        match=r"axes 'batch', 'seq' .* the free axes .* are batch \(axis 0 of x\), seq \(axis 1 of x\).*model\.onnx.*--dims batch=\.\.\. seq=",
+        match=r"axis 'seq' .* the free axes .* are batch \(axis 0 of x\), seq \(axis 1 of x\).*model\.onnx.*--dims seq=",
     ):
         load_onnx(file)
-    with pytest.raises(
-        UserError,
-        match=r"axis 'batch' of the inputs has no length; the free axes of this file are batch \(axis 0 of x\), seq",
-    ):
-        load_onnx(file, seq=4)
+    assert load_onnx(file, seq=4) == load_onnx(file, seq=4, batch=1)
     with pytest.raises(UserError, match=r"unknown symbolic dimension 'sec'.*did you mean 'seq'"):
         load_onnx(file, dims={"sec": 4})
     with pytest.raises(UserError, match="`seq` must be an integer >= 1, got 0"):
@@ -661,11 +658,41 @@ def test_a_node_that_does_not_fit_its_operator_is_refused(damage: str, tmp_path:
         load_network(tmp_path / "damaged.onnx")
 
 
-def test_a_batch_that_the_file_leaves_open_is_asked_for(tmp_path: Path) -> None:
-    path = save(tmp_path, [helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": ["N", 8]}, ["y"], [weight("w", 8, 4)])
-    with pytest.raises(UserError, match=r"axis 'N' of the inputs has no length.*--dims N=\.\.\."):
+@pytest.mark.parametrize(
+    "name", ["batch", "batch_size", "N", "n", "bs", "BATCH", "s77", "x_dynamic_axes_1", "unk__6", "nbatch"]
+)
+def test_an_open_axis_that_is_called_a_batch_is_one(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    path = save(tmp_path, nodes, {"x": [name, 8]}, ["y"], [weight("w", 8, 4)])
+    assert load_network(path).macs == 8 * 4 and load_network(path).batch == 1
+    assert caplog.messages[0].endswith(
+        f"axis {name!r} (axis 0 of x) is taken for the batch, which is 1 unless --batch or --dims {name}=NUMBER says otherwise"
+    )
+    caplog.clear()
+    assert load_network(path, batch=3).macs == 3 * 8 * 4 and load_network(path, dims={name: 5}).macs == 5 * 8 * 4
+    assert not caplog.messages
+
+
+def test_axes_that_were_listed_for_each_input_are_one_batch(tmp_path: Path) -> None:
+    shapes: dict[str, Any] = {"x": ["x_dynamic_axes_1", 8], "z": ["z_dynamic_axes_1", 8]}
+    path = save(tmp_path, [helper.make_node("Add", ["x", "z"], ["y"])], shapes, ["y"], [])
+    assert load_network(path).batch == 1 and load_network(path, batch=2).batch == 2
+
+
+@pytest.mark.parametrize("name", ["rows", "height", "seq", "tokens", "sigma1", None])
+def test_any_other_open_axis_is_asked_for(tmp_path: Path, name: str | None) -> None:
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    path = save(tmp_path, nodes, {"x": [name, 8]}, ["y"], [weight("w", 8, 4)])
+    shown = name or "x.0"
+    with pytest.raises(
+        UserError, match=rf"axis '{re.escape(shown)}' of the inputs has no length.*--dims {re.escape(shown)}="
+    ):
         load_network(path)
-    assert load_network(path, batch=1).warnings == () and load_network(path, dims={"N": 2}).batch == 2
+
+
+def test_a_batch_of_the_file_needs_no_word(tmp_path: Path) -> None:
     fixed = save(tmp_path, [helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": [4, 8]}, ["y"], [weight("w", 8, 4)])
     assert load_network(fixed).warnings == () and load_network(fixed).batch == 4
 

@@ -1,0 +1,304 @@
+"""`MappedLayer` and `MappedNetwork`: what a search of mappings found."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
+
+from codesign.arch.architecture import Architecture
+from codesign.core.errors import UserError
+from codesign.core.goals import Objective, Proof
+from codesign.core.json_types import JsonObject
+from codesign.cost.cost import Cost, Infeasible
+from codesign.evaluation.whole_network import NetworkResult
+from codesign.library.map_options import DEFAULT_OPTIONS, MapOptions
+from codesign.library.results import AbstractResult
+from codesign.library.timing import event_document
+from codesign.mappers.protocol import MapResult
+from codesign.mapping.constraints import MappingProblem
+from codesign.mapping.mapping import Mapping
+from codesign.workloads.computation import Computation
+from codesign.workloads.network import Network
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from codesign.evaluation.timed import TimedNetwork
+    from codesign.timing.simulate import Run
+
+
+@final
+@dataclass(frozen=True)
+class MappedLayer(AbstractResult):
+    """One layer on one accelerator with a mapping.
+
+    Args:
+        computation: The layer.
+        architecture: The accelerator.
+        result: The mapping, its cost and its proof; of a given mapping, its cost alone.
+        posed: What was searched; None of a given mapping.
+        options: How.
+        run: Simulated, with the event tier.
+        run_seconds: That the simulation took.
+    """
+
+    computation: Computation
+    architecture: Architecture
+    result: MapResult
+    posed: MappingProblem | None = None
+    options: MapOptions = DEFAULT_OPTIONS
+    run: "Run | None" = None
+    run_seconds: float = 0.0
+
+    @property
+    def feasible(self) -> bool:
+        """Whether there is a mapping."""
+        return self.result.cost is not None
+
+    @property
+    def infeasible(self) -> Infeasible | None:
+        """Why there is none."""
+        return self.result.infeasible
+
+    @property
+    def cost(self) -> Cost:
+        """Accesses, energy and latency.
+
+        Raises:
+            UserError: There is no mapping; the message says why.
+        """
+        if self.result.cost is None:
+            raise UserError(f"there is no mapping: {self.result.infeasible or 'none exists'}")
+        return self.result.cost
+
+    @property
+    def mapping(self) -> Mapping | None:
+        """The loop nest; None where there is none."""
+        return self.result.mapping
+
+    @property
+    def latency_cycles(self) -> int:
+        """Of the layer; simulated where the event tier was asked for."""
+        return self.cost.latency_cycles if self.run is None else self.run.latency_cycles
+
+    @property
+    def latency_s(self) -> float:
+        """Of the layer at the architecture's clock."""
+        return self.latency_cycles / self.architecture.clock_hz
+
+    @property
+    def energy_pj(self) -> float:
+        """Of the layer, leakage apart."""
+        return self.cost.energy_pj
+
+    @property
+    def edp(self) -> float:
+        """Energy times latency, pJ x cycle."""
+        return self.energy_pj * self.latency_cycles
+
+    @property
+    def proof(self) -> Proof:
+        """What is known of optimality."""
+        return self.result.proof
+
+    @property
+    def gap(self) -> float | None:
+        """(value - bound) / bound; 0 when optimal; None when nothing is known."""
+        return self.result.gap
+
+    def to_json(self) -> JsonObject:
+        """See `AbstractResult`."""
+        document = self.result.to_json()
+        if self.result.cost is None:
+            return document
+        document = {**self.result.cost.to_json(), **document}
+        if self.run is None:
+            return document
+        seconds = self.run_seconds + self.result.seconds
+        return document | event_document(self.result.cost, self.run, self.architecture, seconds)
+
+    def certificate(self) -> JsonObject:
+        """What `codesign verify` needs to check that the mapping is optimal.
+
+        Raises:
+            UserError: The mapping is not proven, or certificates do not cover how it was searched.
+        """
+        from codesign.verify import certificate
+        from codesign.verify.even.claims import certify
+
+        options = self.options
+        given = {
+            "imperfect": options.imperfect,
+            "uneven": options.uneven,
+            "pad": options.pad,
+            "timing": options.timing.event,
+            "reuse": options.reuse != MapOptions.reuse,
+        }
+        for name, present in given.items():
+            if present:
+                raise UserError(f"no certificate covers `{name}`", hint="search again without it")
+        if self.posed is None or self.result.mapping is None or self.proof is not Proof.OPTIMAL:
+            raise UserError("there is no proof to certify", hint="search with the mapper 'exact' and time enough")
+        return certificate(certify(self.posed, Objective.parse(options.objective), self.result.mapping))
+
+    def headline(self) -> JsonObject:
+        """See `AbstractResult`."""
+        head: dict[str, Any] = {"layer": str(self.computation), "architecture": self.architecture.name}
+        if self.result.cost is None:
+            return {**head, "infeasible": str(self.result.infeasible or "no mapping exists")}
+        cost = self.result.cost
+        return {
+            **head,
+            "latency_cycles": self.latency_cycles,
+            "energy_pj": cost.energy_pj,
+            "utilization": cost.utilization,
+            "bottleneck": cost.bottleneck if self.run is None else self.run.bound_by,
+            "proof": self.result.proof.value,
+        }
+
+    def rows(self) -> list[JsonObject]:
+        """One row for every tensor at every level that keeps it."""
+        if self.result.cost is None:
+            return []
+        return [
+            {
+                "level": level.level,
+                "tensor": traffic.tensor,
+                "tile_words": traffic.tile_words,
+                "reads": traffic.reads,
+                "fills": traffic.fills,
+                "updates": traffic.updates,
+                "energy_pj": traffic.energy_pj,
+            }
+            for level in self.result.cost.levels
+            for traffic in level.tensors
+        ]
+
+    def plot(self) -> "go.Figure":
+        """Energy by level, interconnect and arithmetic."""
+        from codesign.report.figures import parts_figure
+
+        cost = self.cost
+        parts = [(level.level, level.energy_pj) for level in cost.levels]
+        parts += [("interconnect", sum(v.network_pj for v in cost.levels)), ("MAC", cost.mac_energy_pj)]
+        return parts_figure([p for p in parts if p[1]], "pJ", f"Energy of {self.computation.name or 'the layer'}")
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:<15} {value}" for name, value in self.headline().items())
+
+
+@final
+@dataclass(frozen=True)
+class MappedNetwork(AbstractResult):
+    """A network on one accelerator, every distinct layer with a mapping.
+
+    Args:
+        result: Layers, costs, metrics; or why it cannot run.
+        network: The network.
+        architecture: The accelerator.
+        events: Every layer simulated, with the event tier.
+    """
+
+    result: NetworkResult | Infeasible
+    network: Network
+    architecture: Architecture
+    events: "TimedNetwork | None" = None
+
+    @property
+    def feasible(self) -> bool:
+        """Whether every layer has a mapping."""
+        return isinstance(self.result, NetworkResult)
+
+    @property
+    def infeasible(self) -> Infeasible | None:
+        """Why the network cannot run."""
+        return self.result if isinstance(self.result, Infeasible) else None
+
+    @property
+    def _found(self) -> NetworkResult:
+        if isinstance(self.result, Infeasible):
+            raise UserError(f"the network cannot run: {self.result}")
+        return self.result
+
+    @property
+    def latency_s(self) -> float:
+        """Of one run."""
+        return self._found.latency_s
+
+    @property
+    def latency_cycles(self) -> float:
+        """Of one run."""
+        return self._found.latency_cycles
+
+    @property
+    def energy_j(self) -> float:
+        """Of one run, leakage included."""
+        return self._found.energy_j
+
+    @property
+    def power_w(self) -> float:
+        """Average power while running."""
+        return self._found.energy_j / self._found.latency_s
+
+    @property
+    def area_mm2(self) -> float | None:
+        """Of the chip, DRAM apart; None where a part has no area."""
+        return self.architecture.area_mm2
+
+    @property
+    def dram_bytes(self) -> float:
+        """That cross the port of the outermost level in one run."""
+        return self._found.dram_bytes
+
+    def to_json(self) -> JsonObject:
+        """See `AbstractResult`."""
+        if isinstance(self.result, Infeasible):
+            return {**self.result.to_json(), "network": self.network.name}
+        return self.result.to_json() | ({} if self.events is None else self.events.to_json())
+
+    def headline(self) -> JsonObject:
+        """See `AbstractResult`."""
+        head: dict[str, Any] = {"network": self.network.name, "architecture": self.architecture.name}
+        if isinstance(self.result, Infeasible):
+            return {**head, "infeasible": str(self.result)}
+        proven = sum(layer.result.proof is Proof.OPTIMAL for layer in self.result.layers)
+        return {
+            **head,
+            **self.result.metrics(),
+            "dram_bytes": self.result.dram_bytes,
+            "utilization": self.result.utilization,
+            "layers proven optimal": f"{proven} of {len(self.result.layers)}",
+            **({} if self.events is None else {"event_latency_cycles": self.events.latency_cycles}),
+        }
+
+    def rows(self) -> list[JsonObject]:
+        """One row for every distinct layer."""
+        if isinstance(self.result, Infeasible):
+            return []
+        found: list[JsonObject] = []
+        for layer in self.result.layers:
+            cost = layer.result.cost
+            assert cost is not None  # the network runs
+            found.append(
+                {
+                    "layer": layer.name,
+                    "count": layer.count,
+                    "macs": cost.macs,
+                    "latency_cycles": layer.latency_cycles,
+                    "energy_pj": layer.energy_pj,
+                    "utilization": cost.utilization,
+                    "bottleneck": cost.bottleneck,
+                    "dram_bytes": cost.dram_bytes,
+                    "proof": layer.result.proof.value,
+                    "gap": layer.result.gap,
+                }
+            )
+        return found
+
+    def plot(self) -> "go.Figure":
+        """Cycles and energy by layer."""
+        from codesign.report.figures import layers_figure
+
+        self._found  # noqa: B018 - says why there is nothing to draw
+        return layers_figure(self.rows(), f"{self.network.name} on {self.architecture.name}")
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:<22} {value}" for name, value in self.headline().items())

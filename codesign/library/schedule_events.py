@@ -1,0 +1,88 @@
+"""Schedules of whole networks simulated by the event tier."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codesign.core.errors import UserError
+from codesign.library.timing import TimingOptions
+
+if TYPE_CHECKING:
+    from codesign.arch.architecture import Architecture
+    from codesign.scheduling.protocol import ScheduleResult
+    from codesign.timing.simulate import Run
+    from codesign.timing.table import Timing
+
+
+def schedule_table(options: TimingOptions, name: str) -> "Timing":
+    """The machine's constants: the table that is given, else the one of the architecture's name, else none.
+
+    Args:
+        options: Which.
+        name: Of the machine.
+    """
+    from codesign.timing.table import Timing, load_timing, named_tables
+
+    if options.timing_table is not None:
+        return load_timing(options.timing_table)
+    return load_timing(name) if name in named_tables() else Timing("default", source="no latencies")
+
+
+def simulated(
+    result: "ScheduleResult", architecture: "Architecture", options: TimingOptions
+) -> "tuple[Run, int] | None":
+    """The run of a schedule and its analytical cycles, its trace written; None where nothing runs.
+
+    Args:
+        result: Of a scheduler.
+        architecture: On which the network was scheduled.
+        options: Constants, trace, limit of operations.
+
+    Raises:
+        UserError: The event tier does not know such schedules.
+    """
+    from codesign.scheduling.cosma.result import Schedule as SpillSchedule
+    from codesign.scheduling.soma.evaluator import Schedule as FusedSchedule
+    from codesign.scheduling.timed import analytic_spill_cycles, time_fused, time_spilled
+
+    if result.infeasible is not None:
+        return None
+    schedule = getattr(result.found, "schedule", result.found)
+    limit = options.operation_limit
+    if isinstance(schedule, SpillSchedule):
+        table = schedule_table(options, architecture.name)
+        run = time_spilled(schedule, architecture, table, operation_limit=limit)
+        cycles, name = analytic_spill_cycles(schedule, architecture), schedule.graph.name
+    elif isinstance(schedule, FusedSchedule):
+        problem = schedule.parsed.problem
+        table = schedule_table(options, problem.hardware.name)
+        run = time_fused(schedule, table, operation_limit=limit)
+        cycles, name = schedule.latency_cycles, problem.graph.name
+    else:
+        raise not_simulated(result.scheduler)
+    if options.trace is not None:
+        from codesign.timing.trace import write_trace
+
+        write_trace(run, Path(options.trace), architecture.clock_hz, f"{name} on {architecture.name}")
+    return run, cycles
+
+
+def not_simulated(scheduler: str) -> UserError:
+    """The error for schedules that the event tier does not know."""
+    return UserError(
+        f"the event tier does not simulate schedules of {scheduler!r}", hint="take soma or cosma, or leave out `timing`"
+    )
+
+
+def event_record(run: "Run", analytic_cycles: int) -> dict[str, Any]:
+    """What simulated cycles add to a schedule's JSON."""
+    return {
+        "latency_cycles": run.latency_cycles,
+        "analytic_cycles": analytic_cycles,
+        "bound_by": run.bound_by,
+        "waits_for": run.waits_for,
+        "timing": {
+            "complete": run.complete,
+            "instructions": run.operations,
+            "resources": {use.resource: use.to_json() for use in run.resources},
+        },
+    }
