@@ -80,6 +80,12 @@ def test_damage_changes_a_document() -> None:
     assert set(Tally().to_json(AttackConfig(), 0.0)["problems"]) == set(MODES)  # type: ignore[arg-type]
 
 
+def test_an_optimum_is_found_where_annealing_cannot_begin() -> None:
+    """Found by an attack: all its loops as far out as they may go crowd a fan-out, and the exact search was refused with it."""
+    found = mapping_modes.attack_free(np.random.default_rng([2026, list(MODES).index("free"), 43]))
+    assert not found.beaten and not found.mismatches, found
+
+
 @pytest.mark.slow("oracle")
 def test_an_attack_of_two_minutes_finds_nothing() -> None:
     found = attack.run(AttackConfig(seconds=120.0, seed=123))
