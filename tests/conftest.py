@@ -23,6 +23,13 @@ settings.register_profile(
 )
 settings.load_profile("repeatable")
 
+
+@pytest.fixture(autouse=True)
+def searches_end_without_bounding_what_was_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Studies of tests take no CPU seconds after the search, unless they ask for them."""
+    monkeypatch.setattr("codesign.study.specification.DEFAULT_CERTIFY_S", 0.0)
+
+
 KINDS = ("oracle", "service", "speed")
 """Kinds of slow tests: many cases of an oracle or of recorded runs; servers, clusters, processes; long searches and timings."""
 

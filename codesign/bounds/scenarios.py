@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from codesign.bounds.box_bounds import BoxBounds
 from codesign.bounds.design import BoundTable, DesignBounds
+from codesign.bounds.parts import Parts
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -26,6 +27,11 @@ class ScenarioBounds:
 
     def __init__(self, models: Sequence[DesignBounds]) -> None:
         self._models = tuple(models)
+
+    @property
+    def parts(self) -> Parts | None:
+        """Which parameters each part of an architecture depends on, where the space says so."""
+        return self._models[0].parts
 
     def lower_bounds(self, indices: Indices, metrics: Sequence[str]) -> Floats:
         """See `codesign.optim.protocols.LowerBounds`."""

@@ -67,6 +67,7 @@ def _print(comparison: "Comparison", written: list[Path]) -> None:
     from rich.table import Table
 
     from codesign.evaluation.metrics import format_si, unit_of
+    from codesign.optim.certify import above
     from codesign.report.compare import describe
 
     reference = ", ".join(
@@ -76,13 +77,17 @@ def _print(comparison: "Comparison", written: list[Path]) -> None:
     table = Table(title=f"hypervolume in decades^{len(comparison.objectives)}, reference point ({reference})")
     reached = Table(title=f"trials to a share of the {comparison.best:.4f} that all runs reach together")
     levels = [f"{100 * level / comparison.best:.3g} %" for level in comparison.levels]
-    for made, names in ((table, ("runs", "trials", "lower quartile", "median", "upper quartile")), (reached, levels)):
+    for made, names in (
+        (table, ("runs", "trials", "lower quartile", "median", "upper quartile", "certified")),
+        (reached, levels),
+    ):
         made.add_column("optimiser", overflow="fold")
         for name in names:
             made.add_column(name, justify="right")
     for group in comparison.groups:
         quartiles = (f"{v:.4f}" for v in group.quartiles[:, -1])
-        table.add_row(group.optimizer, str(len(group.seeds)), str(group.curves.shape[1]), *quartiles)
+        factor = "-" if group.certified is None else above(group.certified)
+        table.add_row(group.optimizer, str(len(group.seeds)), str(group.curves.shape[1]), *quartiles, factor)
         needed = [group.trials_to(level) for level in comparison.levels]
         reached.add_row(group.optimizer, *("not reached" if n is None else f"{n:g}" for n in needed))
     console = Console()

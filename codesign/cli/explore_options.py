@@ -104,6 +104,13 @@ class SearchFlags:
         ),
     ] = None
     seed: Annotated[int | None, typer.Option(help="Seed of every random choice.", min=0, show_default="0")] = None
+    certify: Annotated[
+        float | None,
+        typer.Option(
+            help="CPU seconds after the search to show how much better than the front any design of the space may be; 0 for none.",
+            show_default="20",
+        ),
+    ] = None
 
     def to_json(self) -> "JsonObject":
         """As in the file, the name of the space apart."""
@@ -114,6 +121,7 @@ class SearchFlags:
             "objectives": list((self.objectives or "").replace(",", " ").split()) or None,
             "constraints": list(self.constraint or ()) or None,
             "seed": self.seed,
+            "certify": self.certify,
         }
 
 

@@ -40,9 +40,22 @@ def run_explore(spec: StudySpec, *, front_to_stderr: bool) -> StudyRun:
             console.print(timed_table(run))
         if run.mappings is not None:
             console.print(f"{run.mappings.sentence()} ({MAPPING_FRONT_FILE})", highlight=False)
+        if sentence := what_is_certified(run):
+            console.print(sentence, highlight=False)
     finally:
         run.study.close()
     return run
+
+
+def what_is_certified(run: StudyRun) -> str:
+    """How much better than the front any design may be, as the last line of a run; empty where nothing is known."""
+    from codesign.study.certified import read_certified
+
+    if run.certified is not None:
+        sentence = run.certified.sentence()
+    else:
+        sentence = str((read_certified(run.study) or {}).get("sentence", ""))
+    return sentence[:1].upper() + sentence[1:]
 
 
 @final
@@ -96,6 +109,12 @@ class ProgressBar:
     def waits(self, claims: Sequence[Claim]) -> None:
         """See `Listener`."""
         self._bar.update(self._task, note="waiting for " + "; ".join(sorted({_owner(c) for c in claims})))
+
+    def certifies(self, seconds: float) -> None:
+        """See `Listener`."""
+        self._console.print(
+            f"bounding the designs not tried, for {seconds:g} CPU s at most (--certify)", highlight=False
+        )
 
     def ends(self, run: StudyRun, low: Study | None, *, interrupted: bool, complete: bool) -> None:
         """See `Listener`."""

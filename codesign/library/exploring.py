@@ -21,4 +21,4 @@ def explore(spec: StudySpec | str | Path, listener: Listener | None = None) -> E
         UserError: A field that cannot be used; the message names it.
     """
     run = run_study(spec if isinstance(spec, StudySpec) else read_study_spec(spec), listener)
-    return Exploration(run.study, run.certificate)
+    return Exploration(run.study, run.certificate, run.certified)

@@ -10,6 +10,7 @@ from codesign.core.json_types import JsonObject
 from codesign.evaluation.records import DetailRecord
 from codesign.library.results import AbstractResult
 from codesign.optim.certificate import Certificate
+from codesign.optim.certify import CertifiedFront
 from codesign.report.compare import Comparison, comparison_json
 from codesign.report.compare import compare as compare_studies
 from codesign.study.mapping_front import MappingFront
@@ -28,10 +29,12 @@ class Exploration(AbstractResult):
     Args:
         study: The durable record.
         certificate: What is proven of its front, where the search proves.
+        certified: What bounds say of the designs not tried, where they were asked (`certify` of the search).
     """
 
     study: Study
     certificate: Certificate | None = None
+    certified: CertifiedFront | None = None
 
     @property
     def trials(self) -> list[Trial]:
@@ -59,7 +62,7 @@ class Exploration(AbstractResult):
 
     def to_json(self) -> JsonObject:
         """See `AbstractResult`; the form of ``codesign explore --format json``."""
-        return front_json(self.study, self.certificate)
+        return front_json(self.study, self.certificate, certified=self.certified)
 
     def headline(self) -> JsonObject:
         """See `AbstractResult`."""
@@ -115,6 +118,7 @@ def front_json(
     certificate: Certificate | None = None,
     timed: Sequence[TimedDesign] = (),
     mappings: MappingFront | None = None,
+    certified: CertifiedFront | None = None,
 ) -> JsonObject:
     """The front of a study as ``--format json`` prints it, and under the event tier where it was simulated."""
     front = study.front()
@@ -127,6 +131,7 @@ def front_json(
         "objectives": list(study.objectives),
         "front": [{"trial": t.number, "point": t.point, "metrics": t.metrics} for t in front],
         **({} if certificate is None else certificate.to_json()),
+        **({} if certified is None else certified.to_json()),
         **events,
         **every,
     }

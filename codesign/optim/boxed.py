@@ -5,8 +5,8 @@ its designs. The box that is furthest from being settled is split along the para
 """
 
 import math
-from collections.abc import Sequence
-from typing import Protocol, final, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, final, runtime_checkable
 
 import numpy as np
 
@@ -291,19 +291,22 @@ class BoxProof:
         alone = (self._low[order] == self._high[order]).all(axis=1)
         boxes = order[~alone][: 1 if self._bounds.slow else SPLIT]
         if self._bounds.slow and not self._sharp[boxes[0]]:
-            k = int(boxes[0])
-            tolerance = min(_SHARE * (float(self._factor[k]) - 1.0), _SHARE)
-            fresh = self._bounds.sharpened(self._low[k], self._high[k], self._metrics, tolerance)
-            self._bound[k] = np.maximum(self._bound[k], fresh)
-            self._sharp[k] = True
-            self._factor[k] = _factors(self._front, self._bound[k : k + 1])[0]
-            self._drop_settled()
+            self._sharpen(int(boxes[0]))
             return
         low, high, inherited = self._split(self._low[boxes], self._high[boxes], self._bound[boxes])
         mask = np.ones(len(self._factor), dtype=np.bool_)
         mask[boxes] = False
         self._keep(mask)
         self._add(low, high, inherited)
+
+    def _sharpen(self, k: int) -> None:
+        """Search a box exactly, within a share of what is left to prove of it."""
+        tolerance = min(_SHARE * (float(self._factor[k]) - 1.0), _SHARE)
+        fresh = self._bounds.sharpened(self._low[k], self._high[k], self._metrics, tolerance)
+        self._bound[k] = np.maximum(self._bound[k], fresh)
+        self._sharp[k] = True
+        self._factor[k] = _factors(self._front, self._bound[k : k + 1])[0]
+        self._drop_settled()
 
     def _split(self, low: Indices, high: Indices, bound: Floats) -> tuple[Indices, Indices, Floats]:
         volumes = np.array([float(_volume(a, b)) for a, b in zip(low, high, strict=True)])
@@ -379,6 +382,51 @@ class BoxProof:
         new = np.array([r.tobytes() not in taken and r.tobytes() not in self._done for r in rows], dtype=np.bool_)
         space = self._problem.space
         return np.asarray(new & space.is_valid(rows) & (space.canonical(rows) == rows).all(axis=1))
+
+    # ---- tightening without evaluations ----------------------------------------------------------
+
+    def tighten(self, enough: Callable[[], bool]) -> bool:
+        """Bound or split what is furthest from being settled; False once nothing is left to do without an evaluation.
+
+        Args:
+            enough: Whether to stop; a step is short, so it is not asked within.
+        """
+        if self.withdrawn or not len(self._front) or enough():
+            return False
+        if self._unseen:
+            self._add_roots(ROOTS)
+            return True
+        if not len(self._factor) or len(self._factor) > MOST_BOXES:
+            return False
+        order = self._order()
+        top = int(order[0])
+        if (self._low[top] == self._high[top]).all():
+            if not self._bounds.slow or self._sharp[top]:
+                return False
+            self._sharpen(top)
+        else:
+            self._refine(order)
+        return True
+
+    def remember(self) -> dict[str, Indices | Floats]:
+        """The open boxes, for a later run over the same space with these evaluations and perhaps more; empty while some are not bounded."""
+        if self._unseen:
+            return {}
+        sharp = self._sharp.astype(np.int64)
+        counted = np.array([min(self._excluded, 2**62)], dtype=np.int64)
+        return {"low": self._low, "high": self._high, "bounds": self._bound, "sharp": sharp, "excluded": counted}
+
+    def recall(self, kept: Mapping[str, Any]) -> None:
+        """Take in what `remember` gave: boxes that it lacks were settled, and still are."""
+        if "low" not in kept or kept["low"].shape[1] != len(self._sizes):
+            return
+        low, high = kept["low"].astype(np.int64), kept["high"].astype(np.int64)
+        keep = self._possible(low, high)
+        self._low, self._high, self._bound = low[keep], high[keep], kept["bounds"][keep]
+        self._sharp = kept["sharp"][keep] > 0
+        self._unseen, self._excluded = [], int(kept["excluded"][0])
+        self._factor = _factors(self._front, self._bound)
+        self._drop_settled()
 
     # ---- what is shown ---------------------------------------------------------------------------
 

@@ -5,9 +5,10 @@ bound of f_k(d); or, with bounds that tie objectives together, no corner that th
 and its proof are in docs/explanation/bounds.md.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -38,6 +39,12 @@ SOUND = 1e-8
 
 TIES = 5e-8
 """Relative; values that differ by less count as equal, for sums are rounded. Many designs tie exactly, for instance in area."""
+
+SHRINK = 0.8
+"""What the gap of the design furthest from being settled is asked to fall to, as a share, when bounds alone are tightened."""
+
+_PAIRS = 2_000_000
+"""Designs times corners that are compared at once."""
 
 _LEAST = 1e-300
 """Stands for a bound of 0, so that ratios are finite; nothing is dominated by way of it."""
@@ -120,6 +127,12 @@ class Exact:
         proof.learn(history)
         return np.zeros((0, len(self.problem.objectives))) if proof.withdrawn else proof.outer_front()
 
+    def proof_of(self, history: History) -> "FrontProof | BoxProof":
+        """What these evaluations show, to be tightened without further ones; only where `why_not` is empty."""
+        proof = self._proof()
+        proof.learn(history)
+        return proof
+
     @cached_property
     def _black_box(self) -> Strategy:
         from codesign.optim.mobo import Mobo
@@ -182,6 +195,8 @@ class FrontProof:
         self._waiting: list[int] = []
         self._ratios: list[Floats] = []
         self._corners: Floats | None = None
+        self._lowered = np.zeros(count, dtype=np.bool_)
+        self._final = np.zeros(count, dtype=np.bool_)
 
     def _beyond_limits(self, at: Indices | None) -> Bools:
         """Designs whose bound on a limited metric is above the limit."""
@@ -322,14 +337,19 @@ class FrontProof:
 
         if not self._designs.sharpen(at, peers, epsilon, enough):
             return False
+        self._refresh(peers)
+        return True
+
+    def _refresh(self, peers: Indices) -> None:
+        """Take in the bounds of some designs after searches."""
         fresh = np.maximum(self._designs.values(self._metrics, peers), _LEAST)
         raised = (fresh > self._bounds[peers]).any(axis=1)
         moved = peers[raised]
         self._bounds[moved] = fresh[raised]
         self._excluded[moved] |= ~np.isfinite(fresh[raised]).all(axis=1) | self._beyond_limits(moved)
         factors = (self._front[None] / fresh[raised][:, None]).max(axis=2).min(axis=1)
-        self._factor[moved] = factors
-        return True
+        self._factor[moved] = np.minimum(self._factor[moved], factors)
+        self._lowered[moved] = True
 
     def _may_be_settled(self, at: int, epsilon: float) -> bool:
         """Whether sharper bounds can be expected to settle a design."""
@@ -337,6 +357,69 @@ class FrontProof:
             return bool((self._front <= (1.0 + epsilon) * self._expected(np.array([at]))).all(axis=1).any())
         loose = float(np.exp(min(2.0 * np.max(np.mean(self._ratios, axis=0)), 100.0))) if self._ratios else 1.0
         return bool(self._factor[at] <= (1.0 + epsilon) * loose)
+
+    # ---- tightening without evaluations ----------------------------------------------------------
+
+    def tighten(self, enough: Callable[[], bool]) -> bool:
+        """Show that the design that may be furthest better than all evaluated ones is not so much better; False once nothing is left to do.
+
+        Args:
+            enough: Whether to stop, asked between searches of layers.
+        """
+        alive = self._open(self._epsilon)
+        if self.withdrawn or not len(self._front) or not alive.any():
+            return False
+        at = int(np.argmax(np.where(alive, self._factor, 0.0)))
+        if self._final[at]:
+            return False
+        top = float(self._factor[at])
+        least = self._factor[self._final & alive].max(initial=1.0 + self._epsilon)
+        goal = max(1.0 + SHRINK * (top - 1.0), float(least))
+        above = np.flatnonzero(alive & (self._factor > goal))
+        self._lower(above, goal)
+        if self._factor[at] > goal:
+            self._search(at, above, goal, enough)
+        for share in (0.0, 0.25, 0.5, 0.75):
+            if self._factor[at] > goal + share * (top - goal):
+                self._lower(np.array([at]), goal + share * (top - goal))
+        self._final[at] = self._factor[at] > goal and not enough()
+        return True
+
+    def _lower(self, at: Indices, goal: float) -> None:
+        """Find the designs that are within a factor of the front by bounds that tie objectives together."""
+        cut = corners(self._front / (goal * (1.0 + TIES)))
+        step = max(1, _PAIRS // len(cut))
+        for k in range(0, len(at), step):
+            some = at[k : k + step]
+            within = some[~self._designs.reaches(some, cut, self._metrics, self._limits).any(axis=1)]
+            self._factor[within] = np.minimum(self._factor[within], goal)
+            self._lowered[within] = True
+
+    def _search(self, at: int, peers: Indices, goal: float, enough: Callable[[], bool]) -> None:
+        """Sharpen the bounds of a design, and of related ones, until it is within a factor of the front."""
+        one = np.array([at])
+
+        def done() -> bool:
+            fresh = np.maximum(self._designs.values(self._metrics, one), _LEAST)
+            return bool((self._front <= goal * fresh).all(axis=1).any()) or enough()
+
+        if self._designs.sharpen(at, peers, goal - 1.0, done):
+            self._refresh(peers)
+            self._lower(peers[self._factor[peers] > goal], goal)
+
+    def remember(self) -> dict[str, Indices | Floats]:
+        """What tightening has shown, for a later run over the same designs with these evaluations and perhaps more."""
+        at = np.flatnonzero(self._lowered & ~self._known)
+        return {"codes": self._codes[at], "factors": self._factor[at]}
+
+    def recall(self, kept: Mapping[str, Any]) -> None:
+        """Take in what `remember` gave: an evaluated design that was within a factor of another one still is."""
+        at = np.searchsorted(self._codes, kept["codes"])
+        good = at < len(self._codes)
+        good[good] = self._codes[at[good]] == kept["codes"][good]
+        at = at[good].astype(np.int64)
+        self._factor[at] = np.minimum(self._factor[at], kept["factors"][good])
+        self._lowered[at] = True
 
     # ---- what is shown ---------------------------------------------------------------------------
 

@@ -35,3 +35,16 @@ def ranks(values: Floats) -> NDArray[np.int64]:
     if len(values) == 0:
         return np.zeros(0, dtype=np.int64)
     return np.asarray(pareto_rank(values), dtype=np.int64)
+
+
+def thinned(outer: Floats, most: int) -> Floats:
+    """Fewer points that bound the same designs: neighbours by the first objective are replaced by their least: ``k x m``.
+
+    >>> thinned(np.array([[1.0, 4.0], [2.0, 3.0], [3.0, 1.0]]), most=2).tolist()
+    [[1.0, 3.0], [3.0, 1.0]]
+    """
+    if len(outer) <= most:
+        return outer
+    ordered = outer[np.argsort(outer[:, 0], kind="stable")]
+    size = -(-len(ordered) // most)
+    return np.array([ordered[k : k + size].min(axis=0) for k in range(0, len(ordered), size)])

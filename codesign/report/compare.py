@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
 from codesign.evaluation.metrics import UNITS
+from codesign.optim.certify import above
 from codesign.optim.hypervolume import hypervolume
 from codesign.optim.pareto import front
+from codesign.study.certified import read_certified
 from codesign.study.proof import read_proof
 from codesign.study.study import Study, hypervolume_curve
 
@@ -32,6 +34,7 @@ class Group:
         seconds: Wall-clock time of each run.
         distances: Of each run to a proven front: the least share by which every design of that front is approached in every
             objective; empty where none is known.
+        factors: By how much bounds show that any design may beat each run's front; None for a run that nothing is shown of.
     """
 
     optimizer: str
@@ -39,6 +42,13 @@ class Group:
     curves: Floats
     seconds: tuple[float, ...]
     distances: tuple[float, ...] = ()
+    factors: tuple[float | None, ...] = ()
+
+    @property
+    def certified(self) -> float | None:
+        """The median over runs of the certified factors; None where a run has none."""
+        known = [f for f in self.factors if f is not None]
+        return float(np.median(known)) if known and len(known) == len(self.factors) else None
 
     @property
     def quartiles(self) -> Floats:
@@ -192,7 +202,18 @@ def _group(
         np.array([c[:length] for c in curves]),
         tuple(s.trials[-1].elapsed_s for s in members),
         () if truth is None else tuple(max(0.0, distance(_finite(values[id(s)]), truth)) for s in members),
+        tuple(_certified_factor(s) for s in members),
     )
+
+
+def _certified_factor(study: Study) -> float | None:
+    """By how much any design may beat a study's front: what was shown after the search, or by the search itself."""
+    certified = read_certified(study)
+    if certified is not None:
+        return None if certified["certified_factor"] is None else float(certified["certified_factor"])
+    proof = read_proof(study.folder) or {}
+    gap = proof.get("epsilon_proven")
+    return None if gap is None else 1.0 + float(gap)
 
 
 def _finite(rows: Floats) -> Floats:
@@ -284,6 +305,11 @@ def describe(comparison: Comparison) -> list[str]:
         within = "the proven front" if comparison.proven == 0.0 else f"a front proven within {comparison.proven:.2%}"
         each = ", ".join(f"{g.optimizer} {float(np.median(g.distances)):.2%}" for g in comparison.groups)
         sentences.append(f"Distance to {within}, median over runs: {each}.")
+    known = [f"{g.optimizer} {above(g.certified)}" for g in comparison.groups if g.certified is not None]
+    if known:
+        sentences.append(
+            f"No design of the space beats the front by more than a factor, median over runs: {', '.join(known)}."
+        )
     return sentences
 
 
@@ -306,6 +332,8 @@ def comparison_json(comparison: Comparison) -> JsonObject:
                 "quartiles": g.quartiles.tolist(),
                 "seconds": list(g.seconds),
                 "distances": list(g.distances),
+                "certified_factors": list(g.factors),
+                "certified_factor": g.certified,
                 "trials_to_90_percent": g.trials_to(0.9 * comparison.best),
                 "trials_to_levels": [g.trials_to(level) for level in comparison.levels],
                 "trials_to_levels_by_run": [list(g.trials_by_run(level)) for level in comparison.levels],

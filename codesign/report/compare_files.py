@@ -36,6 +36,7 @@ def summary_csv(comparison: Comparison) -> str:
     head = ["optimizer", "runs", "trials", "lower_quartile", "median", "upper_quartile", "share_of_all_runs"]
     head += [f"trials_to_{level:.6g}" for level in comparison.levels] + ["median_seconds"]
     head += ["median_distance_to_proven_front"] if comparison.proven is not None else []
+    head += ["certified_factor"]
     rows = []
     for g in comparison.groups:
         low, middle, high = (float(v) for v in g.quartiles[:, -1])
@@ -53,6 +54,7 @@ def summary_csv(comparison: Comparison) -> str:
                 *needed,
                 seconds,
                 *([sorted(g.distances)[len(g.distances) // 2]] if g.distances else []),
+                "" if g.certified is None else g.certified,
             ]
         )
     return _csv([head, *rows])

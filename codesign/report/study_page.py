@@ -14,6 +14,7 @@ from codesign.report.importance import LEAST_TRIALS, effects
 from codesign.report.recommend import knee_design, labels_of
 from codesign.report.summary import is_finite, recommended_rows, summary
 from codesign.study.built import read_built
+from codesign.study.certified import read_certified
 from codesign.study.mapping_front import read_mapping_front
 from codesign.study.proof import read_proof
 from codesign.study.retime import read_timed_front
@@ -67,7 +68,7 @@ def report_data(study: Study, space: str | None = None) -> dict[str, Any]:
         "parameters": [p["name"] for p in study.config["space"]["space"]["parameters"]],
         "trials": [_trial_json(study, t, t.number in front) for t in study.trials],
         "curve": curve,
-        "proof": read_proof(study.folder),
+        "proof": read_certified(study) or read_proof(study.folder),
         "compromises": [] if mappings is None else [c.to_json() for c in mappings.compromises],
         "reference": None if reference is None else list(reference),
         "designs": {str(number): data for number, data in designs.items()},

@@ -8,6 +8,7 @@ from codesign.core.point import PointValue
 from codesign.cost.cost import COMPUTE
 from codesign.evaluation.metrics import format_si, unit_of
 from codesign.report.recommend import constant_objectives, in_words, label_of, late_finds, recommendations
+from codesign.study.certified import read_certified
 from codesign.study.mapping_front import read_mapping_front
 from codesign.study.proof import read_proof
 from codesign.study.specification import PROVING
@@ -202,7 +203,10 @@ def _what_is_known(study: Study, space_size: int | None) -> list[str]:
         sentences.append(f"Every one of the {space_size:,} designs of the space was tried.")
     elif space_size is not None:
         others = "nothing is known of the others"
-        if str(study.config["optimizer"]).startswith(PROVING):
+        certified = read_certified(study)
+        if certified is not None:
+            others = str(certified["sentence"])
+        elif str(study.config["optimizer"]).startswith(PROVING):
             proof = read_proof(study.folder)
             others = (
                 "the certificate that the search printed bounds the others" if proof is None else str(proof["sentence"])

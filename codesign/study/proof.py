@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from codesign.core.files import read_structured, write_json
 from codesign.optim.certificate import Certificate
+from codesign.optim.pareto import thinned
 
 CERTIFICATE_FILE = "certificate.json"
 
@@ -64,7 +65,7 @@ def write_proof(
         **state.to_json(),
         "sentence": state.sentence(),
         "objectives": list(objectives),
-        "outer_front": thinned(outer).tolist(),
+        "outer_front": thinned(outer, MOST_POINTS).tolist(),
         "history": rows,
     }
     write_json(path, document)
@@ -78,16 +79,3 @@ def read_proof(folder: Path) -> dict[str, Any] | None:
         return None
     found = read_structured(path)
     return found if isinstance(found, dict) else None
-
-
-def thinned(outer: NDArray[np.float64], most: int = MOST_POINTS) -> NDArray[np.float64]:
-    """Fewer points that bound the same designs: neighbours by the first objective are replaced by their least: ``k x m``.
-
-    >>> thinned(np.array([[1.0, 4.0], [2.0, 3.0], [3.0, 1.0]]), most=2).tolist()
-    [[1.0, 3.0], [3.0, 1.0]]
-    """
-    if len(outer) <= most:
-        return outer
-    ordered = outer[np.argsort(outer[:, 0], kind="stable")]
-    size = -(-len(ordered) // most)
-    return np.array([ordered[k : k + size].min(axis=0) for k in range(0, len(ordered), size)])

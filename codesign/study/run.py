@@ -29,11 +29,14 @@ from codesign.evaluation.serving import SERVING_METRICS
 from codesign.evaluation.specification import EVENT, PARETO
 from codesign.optim import Optimizer
 from codesign.optim import create as create_optimizer
+from codesign.optim.bounded import bounds_for
 from codesign.optim.certificate import Certificate
+from codesign.optim.certify import CertifiedFront
 from codesign.optim.protocols import LowerBounds
 from codesign.optim.registry import Option
+from codesign.study.certified import certify_study
 from codesign.study.config import StudyConfig
-from codesign.study.explore import AskTell, explore
+from codesign.study.explore import AskTell, explore, replay
 from codesign.study.former_records import LOW_FIDELITY_PREFIX, LOW_FIDELITY_SUFFIX
 from codesign.study.goals import Goals, read_goals, ruled
 from codesign.study.low_fidelity_first import LowFidelityFirst
@@ -65,6 +68,9 @@ class Listener(Protocol):
     def waits(self, claims: Sequence[Claim]) -> None:
         """Only other processes still work."""
 
+    def certifies(self, seconds: float) -> None:
+        """Bounds of the designs not tried are about to be tightened for so many CPU seconds."""
+
     def ends(self, run: "StudyRun", low: Study | None, *, interrupted: bool, complete: bool) -> None:
         """The run is over.
 
@@ -89,6 +95,9 @@ class Silent:
     def waits(self, claims: Sequence[Claim]) -> None:
         """See `Listener`."""
 
+    def certifies(self, seconds: float) -> None:
+        """See `Listener`."""
+
     def ends(self, run: "StudyRun", low: Study | None, *, interrupted: bool, complete: bool) -> None:
         """See `Listener`."""
 
@@ -103,12 +112,14 @@ class StudyRun:
         certificate: What is proven of its front, where that was asked for.
         timed: Its front in the event tier, where that was asked for.
         mappings: Its front over designs and mappings, where that was asked for.
+        certified: What bounds say of the designs not tried; None where there are no bounds, or the certificate says it.
     """
 
     study: Study
     certificate: Certificate | None
     timed: tuple[TimedDesign, ...] = ()
     mappings: MappingFront | None = None
+    certified: CertifiedFront | None = None
 
 
 @final
@@ -234,7 +245,8 @@ def run_study(spec: StudySpec, listener: Listener | None = None) -> StudyRun:
 
 def _run(prepared: PreparedStudy, study: Study, listener: Listener) -> StudyRun:
     workers = prepared.spec.workers
-    optimizer, low = _optimizer(prepared, study)
+    bounds = _bounds(prepared.judge, prepared.spec.search.optimizer)
+    optimizer, low = _optimizer(prepared, study, bounds)
     proving = optimizer if isinstance(optimizer, Optimizer) and optimizer.certificate() is not None else None
 
     def proven() -> Certificate | None:
@@ -262,7 +274,36 @@ def _run(prepared: PreparedStudy, study: Study, listener: Listener) -> StudyRun:
         listener.ends(run, low, interrupted=interrupted, complete=complete)
         if low is not None:
             low.close()
-    return run
+    return replace(run, certified=_certified(prepared, study, run.certificate, bounds, listener))
+
+
+def _certified(
+    prepared: PreparedStudy,
+    study: Study,
+    certificate: Certificate | None,
+    bounds: LowerBounds | None,
+    listener: Listener,
+) -> CertifiedFront | None:
+    """How much better than the front any design may be, where there are bounds and the search itself did not prove it.
+
+    Args:
+        prepared: What was asked for.
+        study: With its trials.
+        certificate: What the search proved, or why it could not.
+        bounds: Those the optimiser used, whose tables are filled; None where it used none.
+        listener: Told before the work begins.
+    """
+    space, search = prepared.space.space, prepared.spec.search
+    known = bounds if bounds is not None else _bounds(prepared.judge, PROVING)
+    decided = certificate is not None and (certificate.proven or bool(certificate.withdrawn))
+    if search.certify_s == 0.0 or decided or not study.front() or bounds_for(space, known) is None:
+        return None
+    prover = create_optimizer(
+        PROVING, space, study.objectives, seed=search.seed, constraints=prepared.bounds, bounds=known
+    )
+    replay(study, prover)
+    listener.certifies(search.certify_s)
+    return certify_study(study, prover.problem, prover.history(), search.certify_s)
 
 
 def _worth_a_look(trials: int) -> bool:
@@ -334,7 +375,7 @@ def why_no_bounds(prepared: PreparedStudy) -> str:
     return next((reason for reason in reasons if reason), "designs are not judged layer by layer")
 
 
-def _optimizer(prepared: PreparedStudy, study: Study) -> tuple[AskTell, Study | None]:
+def _optimizer(prepared: PreparedStudy, study: Study, bounds: LowerBounds | None) -> tuple[AskTell, Study | None]:
     """The optimiser, and with two fidelities the study that records the low-fidelity evaluations."""
     spec, space = prepared.spec, prepared.space
     optimizer = create_optimizer(
@@ -343,7 +384,7 @@ def _optimizer(prepared: PreparedStudy, study: Study) -> tuple[AskTell, Study | 
         study.objectives,
         seed=spec.search.seed,
         constraints=prepared.bounds,
-        bounds=_bounds(prepared.judge, spec.search.optimizer),
+        bounds=bounds,
         options=prepared.optimizer_options,
     )
     if spec.fidelity.fidelities == "one":

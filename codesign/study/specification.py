@@ -3,6 +3,7 @@
 A file holds the fields of `StudySpec` in YAML or JSON; `study.schema.json` beside this module is its JSON schema.
 """
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
@@ -21,6 +22,9 @@ LOW_EVALUATIONS, LOW_COST = 200, 0.1
 DEFAULT_TRIALS = 40
 """Designs evaluated where nothing is said, by optimisers that do not know when they are done."""
 
+DEFAULT_CERTIFY_S = 20.0
+"""CPU seconds after a search that bound the designs it did not try, where nothing is said."""
+
 PROVING = "exact"
 """The optimiser that goes on until the front is proven."""
 
@@ -37,6 +41,7 @@ class SearchSpec:
         objectives: Two to four of latency, energy, power, area, edp, metrics of the space, or module:function of your own.
         constraints: Bounds on metrics or parameters, such as power_w<=2, latency<=5ms, pe_rows>=8.
         seed: Of every random choice.
+        certify: CPU seconds after the search that show how much better than the front any design may be; default 20, 0 for none.
     """
 
     optimizer: str = "mobo"
@@ -45,14 +50,22 @@ class SearchSpec:
     objectives: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
     seed: int = 0
+    certify: float | None = None
 
     def __post_init__(self) -> None:
+        if self.certify is not None and not 0.0 <= self.certify < math.inf:
+            raise UserError(f"--certify must be a number of CPU seconds, 0 for none, got {self.certify:g}")
         if self.trials is not None and self.trials < 1:
             raise UserError(f"`trials` must be >= 1, got {self.trials}")
         if self.epsilon is not None and self.optimizer != PROVING:
             raise UserError(f"--epsilon is used with --optimizer exact only, got {self.optimizer!r}")
         if self.seed < 0:
             raise UserError(f"`seed` must be >= 0, got {self.seed}")
+
+    @property
+    def certify_s(self) -> float:
+        """CPU seconds after the search that bound the designs not tried."""
+        return DEFAULT_CERTIFY_S if self.certify is None else self.certify
 
 
 @final

@@ -12,8 +12,8 @@ from codesign.cost.arrays import Reuse
 from codesign.mappers.exact import ExactMapper, pareto
 from codesign.mappers.exact import keep_set_search as bypass
 from codesign.mapping.constraints import MappingProblem
-from tests.oracle.exact_enumeration import enumerate_all, least_energy_within
-from tests.oracle.exact_problems import PLAIN, WINDOWS, random_problem
+from experiments.attacks.even_mappings import enumerate_all, least_energy_within
+from experiments.attacks.problems import PLAIN, WINDOWS, random_problem
 
 OBJECTIVES = (Objective.ENERGY, Objective.LATENCY, Objective.EDP)
 

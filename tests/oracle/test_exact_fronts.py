@@ -10,7 +10,7 @@ from codesign.cost.cost import Infeasible
 from codesign.evaluation.network import EvaluationOptions, evaluate_workload
 from codesign.mappers.exact import ExactMapper
 from codesign.optim.pareto import front
-from tests.unit.bounds.random_spaces import random_network, random_space
+from experiments.attacks.hardware_spaces import random_network, random_space
 
 CHOICES = (
     ("latency_s", "energy_j", "area_mm2"),

@@ -11,8 +11,8 @@ from codesign.mapping.looptree import Goal, Machine, Memory, Operand, Operator
 from codesign.scheduling.fused.halos import HaloTiling, Link, Run, behind, rows_of, tilings
 from codesign.scheduling.fused.network_operators import FusedGraph
 from codesign.scheduling.fused.scheduler import best_with_halos
-from tests.oracle.test_fused_blind import ways
-from tests.oracle.test_uneven_blind import axes
+from experiments.attacks.fused_pairs import ways
+from experiments.attacks.uneven_nests import axes
 
 # ---------------------------------------------------------------- rows, on numbers
 

@@ -17,8 +17,8 @@ from codesign.mappers.exact.problem.instance import make_instance
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import Nest
 from codesign.workloads.computation import Computation
-from tests.oracle.exact_problems import PLAIN, random_problem
-from tests.oracle.uneven_enumeration import enumerate_uneven
+from experiments.attacks.problems import PLAIN, random_problem
+from experiments.attacks.uneven_places import enumerate_uneven
 
 OBJECTIVES = (Objective.ENERGY, Objective.LATENCY, Objective.EDP)
 

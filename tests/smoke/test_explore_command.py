@@ -1,6 +1,7 @@
 """`codesign explore`, `report` and `compare` end to end, small, and what they say to mistakes."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,20 @@ def codesign(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
 
 
-SMALL = ("--trials", "4", "--evaluations", "100", "--objectives", "latency", "energy", "area", "--seed", "3")
+SMALL = (
+    "--trials",
+    "4",
+    "--evaluations",
+    "100",
+    "--objectives",
+    "latency",
+    "energy",
+    "area",
+    "--seed",
+    "3",
+    "--certify",
+    "0",
+)
 
 
 def test_explore_an_onnx_file_then_resume_compare_and_report(tmp_path: Path) -> None:
@@ -35,14 +49,20 @@ def test_explore_an_onnx_file_then_resume_compare_and_report(tmp_path: Path) -> 
     assert "Build this one" in page and 'src="http' not in page
     again = codesign(
         "explore", "--network", network, *SMALL, "--optimizer", "random", "--constraint", "power_w<=20",
-        "--out", "runs/a", "--trials", "5", "--workers", "2", cwd=tmp_path,
+        "--out", "runs/a", "--trials", "5", "--workers", "2", "--certify", "0.5", cwd=tmp_path,
     )  # fmt: skip
     assert again.returncode == 0, again.stderr
     assert "going on after 4 finished trials" in again.stderr
+    assert "bounding the designs not tried, for 0.5 CPU s at most" in again.stderr
+    assert re.search(
+        r"No design of the space beats this front by more than a factor of [\d.]+, proven in [\d.]+ CPU s",
+        " ".join(again.stdout.split()),
+    )
     assert len(Study.open(tmp_path / "runs/a").trials) == 5
     compared = codesign("compare", "runs/a", "--out", "c.html", "--format", "json", cwd=tmp_path)
     assert compared.returncode == 0, compared.stderr
-    assert json.loads(compared.stdout)["groups"][0]["optimizer"] == "random"
+    group = json.loads(compared.stdout)["groups"][0]
+    assert group["optimizer"] == "random" and group["certified_factor"] > 1.0
     (tmp_path / "runs/a/report.html").unlink()
     reported = codesign("report", "runs/a", cwd=tmp_path)
     assert reported.returncode == 0 and "Pareto front:" in reported.stdout
@@ -51,7 +71,7 @@ def test_explore_an_onnx_file_then_resume_compare_and_report(tmp_path: Path) -> 
 
 def test_an_empty_front_says_which_bound_excludes_the_designs(tmp_path: Path) -> None:
     run = codesign(
-        "explore", "--network", "alexnet", "--trials", "2", "--evaluations", "50", "--optimizer", "random", "--mapper", "random",
+        "explore", "--network", "alexnet", "--trials", "2", "--evaluations", "50", "--optimizer", "random", "--mapper", "random", "--certify", "0",
         "--constraint", "power_w<=1000", "--constraint", "area_mm2<=1e-6", "--out", "runs/a", cwd=tmp_path,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr

@@ -12,7 +12,20 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 SPACE = Path(__file__).parents[1] / "data" / "spaces" / "clustered.yaml"
-SMALL = ("--mapper", "random", "--evaluations", "40", "--optimizer", "random", "--trials", "3", "--seed", "1")
+SMALL = (
+    "--certify",
+    "0",
+    "--mapper",
+    "random",
+    "--evaluations",
+    "40",
+    "--optimizer",
+    "random",
+    "--trials",
+    "3",
+    "--seed",
+    "1",
+)
 PYTHON = """
 from dataclasses import replace
 from spaces.scratchpad import SCRATCHPAD

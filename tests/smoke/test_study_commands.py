@@ -24,6 +24,8 @@ NETWORK = str(Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 COMMAND = [sys.executable, "-W", "ignore", "-m", "codesign.cli.app"]
 
 SMALL = (
+    "--certify",
+    "0",
     "--network",
     NETWORK,
     "--evaluations",
@@ -94,7 +96,7 @@ def test_two_fidelities_keep_low_fidelity_evaluations_beside_the_study(tmp_path:
         "--out",
         "f",
     )
-    run = codesign("explore", *options, "--trials", "3", cwd=tmp_path)
+    run = codesign("explore", "--certify", "0", *options, "--trials", "3", cwd=tmp_path)
     assert run.returncode == 0, run.stderr
     assert "low-fidelity evaluations; one took" in said(run)
     names = {s.name: s.finished for s in Database(sqlite_url(tmp_path / "f" / "study.db"), create=False).studies()}
@@ -124,7 +126,9 @@ def test_whole_networks_are_scheduled_inside_the_search(tmp_path: Path) -> None:
         "--seed",
         "1",
     )
-    run = codesign("explore", *options, "--evaluations", "60", "--trials", "2", "--out", "s", cwd=tmp_path)
+    run = codesign(
+        "explore", "--certify", "0", *options, "--evaluations", "60", "--trials", "2", "--out", "s", cwd=tmp_path
+    )
     assert run.returncode == 0, run.stderr
     study = Study.open(tmp_path / "s")
     assert study.config["mapper"]["name"] == "soma" and len(study.trials) == 2

@@ -184,7 +184,10 @@ def _annealed(instance: Instance, objective: Objective, scored: float) -> tuple[
     source, reuse = instance.source, Reuse(instance.problem.reuse)
     mapper = AnnealingMapper()
     budget = Budget(evaluations=int(min(scored, mapper.runs * mapper.moves)))
-    found = mapper.map(source, objective, budget=budget, seed=0, reuse=reuse)
+    try:
+        found = mapper.map(source, objective, budget=budget, seed=0, reuse=reuse)
+    except UserError:  # its first state may crowd a fan-out; the exact search has states of its own
+        return None
     if found.mapping is None:
         return None
     nest = encode_nest(source.computation, source.architecture, found.mapping)

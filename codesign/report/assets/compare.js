@@ -23,9 +23,9 @@ curves(byId("curves"), [
 ], { width: 1180, height: 470, zero: true, domainX: [1, Math.max(2, longest)], titleX: "trials", titleY: "hypervolume [" + decades + "]" });
 
 const median = list => list.slice().sort((a, b) => a - b)[Math.floor(list.length / 2)];
-fillTable("table", ["optimiser", "seeds", "trials", "median", "quartiles", "share of all runs", ...DATA.levels.map(l => "trials to " + percent(l / DATA.best)), "median time", ...(DATA.proven === null ? [] : ["from the proven front"])], DATA.groups.map((g, k) => {
+fillTable("table", ["optimiser", "seeds", "trials", "median", "quartiles", "share of all runs", ...DATA.levels.map(l => "trials to " + percent(l / DATA.best)), "median time", ...(DATA.proven === null ? [] : ["from the proven front"]), "certified factor"], DATA.groups.map((g, k) => {
   const last = g.quartiles[1].length - 1;
-  return [html("span", { style: "color:" + colourOf[k] + ";font-weight:600" }, g.optimizer), g.seeds.length > 8 ? g.seeds.length + " seeds" : g.seeds.join(", "), last + 1, g.quartiles[1][last].toFixed(4), g.quartiles[0][last].toFixed(4) + " – " + g.quartiles[2][last].toFixed(4), percent(g.quartiles[1][last] / DATA.best), ...g.trials_to_levels.map(n => n === null ? "not reached" : String(n)), si(median(g.seconds), "s"), ...(DATA.proven === null ? [] : [percent(median(g.distances))])];
+  return [html("span", { style: "color:" + colourOf[k] + ";font-weight:600" }, g.optimizer), g.seeds.length > 8 ? g.seeds.length + " seeds" : g.seeds.join(", "), last + 1, g.quartiles[1][last].toFixed(4), g.quartiles[0][last].toFixed(4) + " – " + g.quartiles[2][last].toFixed(4), percent(g.quartiles[1][last] / DATA.best), ...g.trials_to_levels.map(n => n === null ? "not reached" : String(n)), si(median(g.seconds), "s"), ...(DATA.proven === null ? [] : [percent(median(g.distances))]), g.certified_factor === null ? "–" : g.certified_factor.toFixed(3)];
 }));
 byId("table-note").textContent = "Hypervolume in " + decades + " after the last trial that all runs of the optimiser have; all runs together reach " + DATA.best.toFixed(4) + ". Trials: median over runs, a run that never reaches the level counting as infinitely many."
   + (DATA.proven === null ? "" : " From the proven front: the least share by which a run comes near every design of it in every objective, median over runs.");

@@ -13,8 +13,17 @@ function drawCurve() {
     + DATA.objectives.map((o, k) => labelOf(o) + " " + si(DATA.reference[k], unitOf(o))).join(", ") + ", which is 1.1 times the worst feasible value among the first ten trials.";
 }
 
+// How the certified factor of the front fell with the time that bounds were given after the search.
+function drawFactor() {
+  const holder = html("div", {}), steps = DATA.proof.steps, last = steps[steps.length - 1];
+  byId("gap").replaceChildren(html("figcaption", {}, "What is proven after the search: how much better than the front any design may be"), holder, html("p", { class: "note" }, DATA.proof.sentence + "."));
+  curves(holder, [{ colour: COLOURS.green, step: true, points: steps, tip: k => ["after " + steps[k][0].toFixed(1) + " CPU s", "factor  " + steps[k][1].toFixed(3)] }],
+    { height: 330, zero: false, domainX: [0, last[0]], titleX: "CPU seconds", titleY: "factor" });
+}
+
 // How what is proven of the designs not evaluated changed with the trials.
 function drawGap() {
+  if (DATA.proof && DATA.proof.steps && DATA.proof.steps.length) { drawFactor(); return; }
   const box = byId("gap"), known = DATA.proof ? DATA.proof.history.filter(row => row[1] !== null) : [];
   if (!known.length) { box.remove(); return; }
   const holder = html("div", {}), least = Math.min(...known.map(row => row[1]).filter(v => v > 0), 1), floor = least / 3;

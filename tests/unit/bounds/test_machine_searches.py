@@ -13,8 +13,8 @@ from codesign.evaluation.network import EvaluationOptions, evaluate_workload
 from codesign.mappers.exact import ExactMapper
 from codesign.mappers.exact.latency_energy_front import pareto
 from codesign.mapping.constraints import MappingProblem
+from experiments.attacks.hardware_spaces import random_network, random_space
 from spaces.dosa import DOSA
-from tests.unit.bounds.random_spaces import random_network, random_space
 
 
 @pytest.mark.parametrize("seed", range(20))

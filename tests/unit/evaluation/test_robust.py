@@ -32,8 +32,8 @@ from codesign.optim.pareto import front
 from codesign.study.run import run_study
 from codesign.study.specification import StudySpec
 from codesign.workloads.workload import Workload
+from experiments.attacks.hardware_spaces import random_network, random_space
 from spaces.cores import CORE_SPACES
-from tests.unit.bounds.random_spaces import random_network, random_space
 
 METRICS = ("latency_s", "energy_j", "area_mm2")
 

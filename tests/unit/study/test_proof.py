@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from codesign.optim.certificate import Certificate
+from codesign.optim.pareto import thinned
 from codesign.report.compare import distance
-from codesign.study.proof import GapHistory, read_proof, thinned, write_proof
+from codesign.study.proof import GapHistory, read_proof, write_proof
 
 
 def state(epsilon: float, evaluated: int) -> Certificate:

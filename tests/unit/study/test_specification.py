@@ -153,6 +153,8 @@ def test_a_study_by_flags_by_file_and_in_python_is_the_same(tmp_path: Path) -> N
         "random",
         "--evaluations",
         "30",
+        "--certify",
+        "0",
     )
     first = command(*flags, "--seed", "4", "--out", "a", "--save-config", "mine.yaml", cwd=tmp_path)
     assert first.returncode == 0, first.stderr

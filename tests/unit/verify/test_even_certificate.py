@@ -26,9 +26,9 @@ from codesign.verify.even.profiles import exact
 from codesign.verify.even.screen import closed_bounds
 from codesign.verify.even.tiles import Program
 from codesign.workloads.layer_string import parse_layer
+from experiments.attacks.even_mappings import enumerate_all
+from experiments.attacks.problems import PLAIN, WINDOWS, random_problem
 from tests.command_line import run
-from tests.oracle.exact_enumeration import enumerate_all
-from tests.oracle.exact_problems import PLAIN, WINDOWS, random_problem
 
 OBJECTIVES = (Objective.ENERGY, Objective.LATENCY, Objective.EDP)
 

@@ -24,7 +24,7 @@ from codesign.mappers.exact.problem.instance import make_instance
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, Keep, MappingProblem
 from codesign.workloads.computation import Computation
-from tests.oracle.exact_problems import WINDOWS, random_problem
+from experiments.attacks.problems import WINDOWS, random_problem
 from tests.reference_data import KEPT_HERE
 
 CONVOLUTION = "Outputs[K,P,Q] += Inputs[C,P+R,Q+S] * Weights[K,C,R,S]"

@@ -20,7 +20,7 @@ from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, Keep, LevelConstraints, MappingProblem
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.workloads.computation import Computation
-from tests.oracle.exact_problems import random_problem
+from experiments.attacks.problems import random_problem
 
 
 def architecture(words: float = 64.0, bandwidth: float | None = None) -> Architecture:

@@ -15,8 +15,8 @@ from codesign.mappers.imperfect.joint.joint_search import search_jointly
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import MappingProblem
 from codesign.workloads.computation import Computation
+from experiments.attacks.imperfect_problems import draw
 from tests.unit.mappers.imperfect.test_imperfect_mappers import every_value, machine
-from tests.unit.mappers.imperfect.test_proofs_attacked import draw
 
 
 def test_few_numbers_of_tiles_and_loops_reach_no_other() -> None:

@@ -5,47 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, Links, Ports, StorageLevel
 from codesign.arch.presets import load_preset
 from codesign.core.goals import OBJECTIVES, Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
 from codesign.library.inputs import as_computation
 from codesign.mappers.imperfect.imperfect_search import search_by_annealing
 from codesign.mappers.registry import create
-from codesign.mapping.constraints import Constraints, MappingProblem
-from codesign.workloads.computation import Computation
-
-NOTATIONS = ("O[m,n] += I[m,k] * W[k,n]", "O[k,p] += I[c,2*p+r] * W[k,c,r]", "O[k,p] += I[c,p+r] * W[k,c,r]")
-
-
-def draw(rng: random.Random) -> MappingProblem:
-    """A small problem on two or three levels: any links, ports, fan-outs, capacities, free bypasses at times."""
-    notation = rng.choice(NOTATIONS)
-    dims = {d: rng.randint(1, 13) for d in "mnkcpr" if d in notation}
-    levels = []
-    number = rng.choice([2, 3])
-    for v in range(number):
-        scale = 60.0 / 8.0**v
-        levels.append(
-            StorageLevel(
-                f"L{v}",
-                capacity_bytes=None if v == 0 else float(rng.randint(6, 90 if v == 1 else 20)),
-                energy=AccessEnergy(*(scale * rng.uniform(0.5, 1.5) for _ in range(3))),
-                word_bits=8,
-                fanout=Fanout(
-                    rng.choice([1, 2, 3, 5]),
-                    rng.choice([1, 2, 4]),
-                    links=rng.choice([Links.MULTICAST, Links.SYSTOLIC, Links.NONE]),
-                    hop_pj_per_bit=rng.choice([0.0, 0.1]),
-                ),
-                read_bandwidth_words_per_cycle=rng.choice([None, 1.0, 4.0]),
-                write_bandwidth_words_per_cycle=rng.choice([None, 1.0, 4.0]),
-                ports=rng.choice(list(Ports)),
-            )
-        )
-    machine = Architecture("random", tuple(levels), Arithmetic(energy_pj=0.3))
-    free = Constraints(free_bypass=rng.random() < 0.3)
-    return MappingProblem(Computation.parse(notation, dims), machine, free, imperfect=True)
+from codesign.mapping.constraints import MappingProblem
+from experiments.attacks.imperfect_problems import draw
 
 
 def attack(seed: int, evaluations: int) -> None:

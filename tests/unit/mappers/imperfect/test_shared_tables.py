@@ -15,7 +15,7 @@ from codesign.mappers.imperfect.joint.joint_problem import JointProblem
 from codesign.mappers.imperfect.joint.walk_tables import Cache
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.space import kept_and_free
-from tests.unit.mappers.imperfect.test_proofs_attacked import draw
+from experiments.attacks.imperfect_problems import draw
 
 
 def _of_preset(preset: str, layer: str) -> JointProblem:

@@ -22,7 +22,7 @@ def how_many(problem: MappingProblem) -> int:
     """Choices of factors, orders and bypasses, those that come to the same nest included."""
     space = ImperfectSearch.of(problem, Objective.EDP, Reuse.TIMELOOP).space
     orders = math.factorial(len(problem.computation.dims)) ** len(problem.architecture.levels)
-    return math.prod(int(n) for n in space.most) * orders * 2 ** len(space.free)
+    return int(math.prod(int(n) for n in space.most) * orders * 2 ** len(space.free))
 
 
 def least_of_all(problem: MappingProblem, objective: Objective) -> tuple[float, int]:

@@ -35,6 +35,7 @@ class RandomBuilder:
     seed: int
 
     def __call__(self, point: Any) -> Architecture:
+        """The hierarchy with the figures of a point."""
         rng = np.random.default_rng(self.seed)
         depth = int(rng.integers(1, 4))
         fan = int(rng.integers(0, depth + 1))

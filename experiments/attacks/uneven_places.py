@@ -57,8 +57,8 @@ def enumerate_uneven(
         table = np.full((len(places), max(map(len, places)), len(source.architecture.levels)), BYPASSED, np.int64)
         for t, rows in enumerate(places):
             table[t, : len(rows)] = rows
-        rows = np.array(loops, np.int64).reshape(-1, 4)
-        valid += _score_all(kernel, rows, len(loops), table, np.array([len(p) for p in places]), best)
+        encoded = np.array(loops, np.int64).reshape(-1, 4)
+        valid += _score_all(kernel, encoded, len(loops), table, np.array([len(p) for p in places]), best)
     return best, valid
 
 

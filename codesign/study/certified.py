@@ -1,0 +1,126 @@
+"""The certified gap of a study, as files beside it: how much better than its front any design may be, and what a later run goes on from."""
+
+import hashlib
+import json
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from codesign.core.files import read_structured, write_json
+from codesign.core.json_types import JsonObject
+from codesign.optim.certify import CertifiedFront, Kept, certify
+from codesign.optim.pareto import thinned
+from codesign.optim.protocols import History, Problem
+from codesign.study.proof import MOST_POINTS
+from codesign.study.study import Study
+
+CERTIFIED_FILE = "certified.json"
+"""What is shown, for people and the report."""
+
+STATE_FILE = "certified.npz"
+"""What bounds showed of single designs or boxes, for a later run."""
+
+_DIGITS = 3
+"""Of CPU seconds that are written."""
+
+
+@final
+@dataclass(frozen=True)
+class Earlier:
+    """What an earlier run showed of the same study.
+
+    Args:
+        same_front: Whether no trial came since.
+        cpu_seconds: Spent for the trials of then.
+        document: As it was written.
+    """
+
+    same_front: bool
+    cpu_seconds: float
+    document: JsonObject
+
+
+def certify_study(study: Study, problem: Problem, history: History, seconds: float) -> CertifiedFront | None:
+    """Show how much better than a study's front any design may be, going on where an earlier run stopped; None where nothing was left to spend.
+
+    Args:
+        study: With its trials.
+        problem: With bounds.
+        history: All trials as told.
+        seconds: CPU seconds to spend for these trials in all, those of earlier runs included.
+    """
+    earlier = _earlier(study)
+    spent = earlier.cpu_seconds if earlier is not None and earlier.same_front else 0.0
+    if earlier is not None and earlier.same_front and (spent >= seconds or earlier.document["certify_finished"]):
+        return None
+    kept = None if earlier is None else _state(study)
+    found, state = certify(problem, history, seconds - spent, kept, spent)
+    write_certified(study, found)
+    if state:
+        arrays: dict[str, Any] = dict(state)
+        np.savez_compressed(study.folder / STATE_FILE, **arrays)
+    return found
+
+
+def write_certified(study: Study, found: CertifiedFront) -> Path:
+    """Write what is shown; returns its path."""
+    document = {
+        **found.to_json(),
+        "certify_cpu_seconds": round(found.cpu_seconds, _DIGITS),
+        "sentence": found.sentence(),
+        "objectives": list(study.objectives),
+        "hypervolume_inner": found.hypervolume_inner,
+        "hypervolume_outer": found.hypervolume_outer,
+        "outer_front": thinned(found.outer, MOST_POINTS).tolist(),
+        "steps": [[round(s, _DIGITS), factor] for s, factor in found.steps],
+        "history": [],
+        "trials": _numbers(study),
+        "study": _digest(study, set(_numbers(study))),
+    }
+    path = study.folder / CERTIFIED_FILE
+    write_json(path, document)
+    return path
+
+
+def read_certified(study: Study) -> dict[str, Any] | None:
+    """What is shown of a study's front as it is; None where nothing was looked at, or trials came since."""
+    found = _earlier(study)
+    return found.document if found is not None and found.same_front else None
+
+
+def _earlier(study: Study) -> Earlier | None:
+    path = study.folder / CERTIFIED_FILE
+    if not path.exists():
+        return None
+    document = read_structured(path)
+    if not isinstance(document, dict):
+        return None
+    then, now = set(document.get("trials", ())), set(_numbers(study))
+    if not then <= now or document.get("study") != _digest(study, then):
+        return None
+    return Earlier(then == now, float(document["certify_cpu_seconds"]), document)
+
+
+def _state(study: Study) -> Kept | None:
+    path = study.folder / STATE_FILE
+    if not path.exists():
+        return None
+    try:
+        with np.load(path) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except (OSError, ValueError, zipfile.BadZipFile):  # cut short by a crash: nothing is lost but time
+        return None
+
+
+def _numbers(study: Study) -> list[int]:
+    return sorted(t.number for t in study.trials)
+
+
+def _digest(study: Study, numbers: set[int]) -> str:
+    """What tells a study and some of its trials from others that used the folder before."""
+    points = [[t.number, t.point] for t in sorted(study.trials, key=lambda t: t.number) if t.number in numbers]
+    text = json.dumps([study.config, points], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
