@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from codesign.arch.dram import DramType
+from codesign.arch.dram_power.locality import dram_type_named
 from codesign.arch.logic import ArithmeticPoint, ArithmeticTable, Registers, Wires
 from codesign.arch.netlists import NetlistAreas
 from codesign.arch.scaling import NODE_RANGE_NM, area_factor, energy_factor, leakage_factor, wire_energy_factor
@@ -36,6 +37,9 @@ def technology_names() -> tuple[str, ...]:
 
 def technology_beside(name: str, folder: Path) -> str:
     """What a file in `folder` means by a technology: a name as it is, a relative path counted from that folder."""
+    table, plus, dram = name.partition("+")
+    if plus and not (folder / name).exists():
+        return technology_beside(table, folder) + plus + dram
     if name in technology_names() or _CMOS_NAME.fullmatch(name):
         return name
     path = folder / name
@@ -46,11 +50,17 @@ def load_technology(name: str) -> Technology:
     """A technology by name or file.
 
     Args:
-        name: One of `technology_names`, ``cmos-<node>nm``, or the path of a YAML or JSON file.
+        name: One of `technology_names`, ``cmos-<node>nm``, or the path of a YAML or JSON file; ``+DEVICE@SHARE`` after it takes
+            DRAM from the currents of a device and the share of bursts that find their row open (P14).
 
     Raises:
-        UserError: No such table, or the file is malformed.
+        UserError: No such table or device, or the file is malformed.
     """
+    table, plus, device = name.partition("+")
+    if plus and not Path(name).exists():
+        dram = dram_type_named(device)
+        found = load_technology(table)
+        return replace(found, name=f"{found.name}+{dram.name}", dram=(*found.dram, dram), default_dram=dram.name)
     if name in technology_names() or _CMOS_NAME.fullmatch(name):
         return _built_in(name)
     if Path(name).suffix or Path(name).exists():

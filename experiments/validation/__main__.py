@@ -19,6 +19,7 @@ SETS = {
     "stream": ("stream", "compare_stream"),
     "dram": ("dram", "compare_dram"),
     "noc": ("noc", "compare_noc"),
+    "drampower": ("drampower", "compare_drampower"),
 }
 
 
