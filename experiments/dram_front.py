@@ -44,7 +44,7 @@ def run(config: Config) -> list[dict[str, Any]]:
     Raises:
         UserError: The study has no feasible trial or is not of the scratchpad space.
     """
-    study = Study.load(config.study)
+    study = Study.open(config.study)
     trials = [t for t in study.trials if not t.infeasible]
     if not trials or "burst_beats" not in trials[0].point:
         raise UserError("--study must be a study of the scratchpad space with feasible designs", where=study.label)
@@ -75,7 +75,7 @@ def _own_type(study: Study, trial: Trial) -> DramType:
 def _level_pj_per_bit(study: Study, trial: Trial) -> float:
     """What a bit of DRAM costs a design, its DMA included."""
     level = study.detail(trial.number)["architecture"]["levels"][0]
-    return float(level["energy"]["read_pj"]) / int(level["word_bits"])
+    return float(level["read_pj"] or 0.0) / level["word_bits"]
 
 
 def _under(trial: Trial, parts: dict[Constant, float], own: float, dram: DramType, before: DramType) -> Trial:

@@ -305,7 +305,7 @@ def _write(result: "NetworkResult", out: Path, events: "TimedNetwork | None") ->
 
 def print_result(result: "NetworkResult") -> None:
     """Print a network on an accelerator for people."""
-    from codesign.cli.cost_text import make_console
+    from codesign.cli.cost_text import make_console, print_provenance
     from codesign.evaluation.metrics import format_si
 
     console = make_console()
@@ -327,6 +327,7 @@ def print_result(result: "NetworkResult") -> None:
     console.print(f"area         {'not given' if area is None else format_si(area, 'mm²')}")
     console.print(f"utilization  {result.utilization:.2%} of {architecture.mac_units:,} MAC units over the whole run")
     console.print(f"DRAM         {result.dram_bytes:,.0f} bytes moved at {architecture.levels[0].name}")
+    print_provenance(console, architecture)
     if result.mapper != "given":
         proven = sum(layer.result.proof.value == "optimal" for layer in result.layers)
         console.print(

@@ -20,6 +20,7 @@ SETS = {
     "dram": ("dram", "compare_dram"),
     "noc": ("noc", "compare_noc"),
     "drampower": ("drampower", "compare_drampower"),
+    "areas": ("areas", "compare_areas"),
 }
 
 
