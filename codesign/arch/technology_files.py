@@ -16,7 +16,7 @@ from codesign.arch.logic import ArithmeticPoint, ArithmeticTable, Registers, Wir
 from codesign.arch.netlists import NetlistAreas
 from codesign.arch.provenance import Origin, Provenance
 from codesign.arch.scaling import NODE_RANGE_NM, area_factor, energy_factor, leakage_factor, wire_energy_factor
-from codesign.arch.sram import AccessFit, AreaFit, FittedSram, LeakageFit, SramModel, SramStep, SteppedSram
+from codesign.arch.sram import AccessFit, AreaFit, FittedSram, LeakageFit, SramStep, SteppedSram
 from codesign.arch.technology import Technology
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields
@@ -129,17 +129,18 @@ def technology_from_json(value: Any, where: str = "technology") -> Technology:
         name = table.text("name")
         node_nm = table.number("node_nm", above=0)
         dram = _read_dram(table.items("dram", None), where)
+        sram = _read_sram(table, node_nm)
         technology = Technology(
             name=name,
             node_nm=node_nm,
-            sram=_read_sram(table, node_nm),
+            sram=sram,
             arithmetic=_read_arithmetic(table.child("arithmetic"), node_nm),
             registers=_read_registers(table.child("registers"), node_nm),
             wires=_read_wires(table.child("wires"), node_nm),
             dram=dram,
             default_dram=table.text("default_dram", dram[0].name),
         )
-        technology = replace(technology, origins=_origins(table, technology))
+        technology = replace(technology, origins=_origins(table, technology, sram))
     except UserError as error:
         raise (error if error.where and where in error.where else error.within(where)) from None
     table.finish()
@@ -150,13 +151,12 @@ _KINDS = {"sram": Provenance.FITTED}
 """What parts are at their own node: CACTI's curves are fitted, the others are taken from publications."""
 
 
-def _origins(table: Fields, technology: Technology) -> tuple[Origin, ...]:
+def _origins(table: Fields, technology: Technology, sram: FittedSram | SteppedSram) -> tuple[Origin, ...]:
     """Where the parts come from; what was stated for another node is scaled."""
     found = []
     for part in ("arithmetic", "registers", "wires"):
         section = Fields(table.raw(part), f"{table.where}, `{part}`")
         found.append(_origin(part, section.number("node_nm"), section.text("source"), technology.node_nm))
-    sram = technology.sram
     found.append(_origin("sram", sram.node_nm, sram.source, technology.node_nm))
     found.append(_dram_origin(technology.dram_type()))
     return tuple(found)
@@ -181,7 +181,7 @@ def technology_origins(name: str | None) -> tuple[Origin, ...]:
         return ()
 
 
-def _read_sram(table: Fields, node_nm: float) -> SramModel:
+def _read_sram(table: Fields, node_nm: float) -> FittedSram | SteppedSram:
     """The section nearest to the node, scaled to it; sections may be one or a list."""
     value = table.raw("sram")
     entries = value if isinstance(value, list) else [value]
