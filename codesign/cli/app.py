@@ -19,6 +19,7 @@ COMMANDS = (
     "explore",
     "map",
     "verify",
+    "density",
     "evaluate",
     "schedule",
     "serve",

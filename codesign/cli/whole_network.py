@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from codesign.cli.timing import TimingRequest
     from codesign.cost.cost import Infeasible
     from codesign.evaluation.network import EvaluationOptions, LayerResult, Progress
+    from codesign.evaluation.real_masks import MaskReport
     from codesign.evaluation.specification import BetweenLayers
     from codesign.evaluation.timed import TimedNetwork
     from codesign.evaluation.whole_network import NetworkResult
     from codesign.formats.load import Hardware, Inputs
     from codesign.mappers.protocol import Mapper
     from codesign.workloads.network import Network
+    from codesign.workloads.network_zeros import NetworkZeros
 
 _PANEL = "Whole network"
 
@@ -82,6 +84,20 @@ class NetworkRequest:
     resident_weights: Annotated[
         bool | None,
         option(_PANEL, "--resident-weights", help="Weights are on chip for good instead of loaded each run."),
+    ] = None
+
+    zeros: Annotated[
+        str | None,
+        option(
+            _PANEL,
+            help="Where tensors have zeros: a file of `codesign density`, or weight=2:4, weight=0.3,input=0.5 and so on.",
+        ),
+    ] = None
+    zero_support: Annotated[
+        str | None,
+        option(
+            _PANEL, help="What the hardware does about them, beside what its file says: compressed, gating, skipping."
+        ),
     ] = None
 
     def refuse_without_network(self) -> None:
@@ -142,7 +158,52 @@ class NetworkRequest:
             bits=architecture.mac.bits if self.bits is None else self.bits,
             partial_bits=self.partial_bits,
         )
-        return network if self.precision is None else with_precision(network, Precision.parse(self.precision))
+        if self.precision is not None:
+            network = with_precision(network, Precision.parse(self.precision))
+        known = self.known_zeros()
+        if known is None:
+            return network
+        from codesign.workloads.network_zeros import with_zeros
+
+        return with_zeros(network, known)
+
+    def known_zeros(self) -> "NetworkZeros | None":
+        """What `--zeros` says; None without.
+
+        Raises:
+            UserError: It says nothing that is known.
+        """
+        from codesign.workloads.network_zeros import NetworkZeros
+
+        if self.zeros is None and self.zero_support is not None:
+            raise UserError("--zero-support needs --zeros", hint="say where zeros are, e.g. --zeros zeros.json")
+        return None if self.zeros is None else NetworkZeros.parse(self.zeros)
+
+    def knowing(self, architecture: "Architecture") -> "Architecture":
+        """The architecture with formats and a unit for zeros, as far as `--zero-support` asks for it.
+
+        Raises:
+            UserError: The support is unknown, or the architecture names no technology to cost it.
+        """
+        zeros = self.known_zeros()
+        if zeros is None or self.zero_support is None:
+            return architecture
+        from codesign.arch.technology_files import load_technology
+        from codesign.arch.zero_support import ZeroSupport, knowing_zeros
+        from codesign.core.errors import unknown_name
+
+        known = [s.value for s in ZeroSupport]
+        if self.zero_support not in known:
+            raise unknown_name("support for zeros", self.zero_support, known)
+        if architecture.technology is None:
+            raise UserError(
+                "support for zeros needs a technology to cost it",
+                where=f"architecture {architecture.name!r}",
+                hint="give `technology: cmos-22nm`",
+            )
+        places = {kind: zeros.position_bits(kind) for kind in zeros.kinds}
+        table = load_technology(architecture.technology).arithmetic
+        return knowing_zeros(architecture, table, ZeroSupport(self.zero_support), places)
 
     def narrow(self, inputs: "Inputs") -> "Inputs":
         """One layer's inputs at the precision that is asked for.
@@ -176,8 +237,9 @@ def run_map(
     """Map every distinct layer and show what the network costs."""
     from codesign.evaluation.whole_network import map_network
 
-    architecture = hardware.architecture
-    assert architecture is not None
+    assert hardware.architecture is not None
+    _refuse_events(request, timed)
+    architecture = request.knowing(hardware.architecture)
     network = request.load(architecture)
     with _progress("mapping") as progress:
         result = map_network(
@@ -188,7 +250,7 @@ def run_map(
             constraints_of=hardware.constraints_of,
             progress=progress,
         )
-    show(result, network, output, timed)
+    show(result, network, output, timed, _masked(request, result))
 
 
 def run_evaluate(
@@ -203,11 +265,33 @@ def run_evaluate(
     from codesign.evaluation.mapping_files import read_mappings
     from codesign.evaluation.whole_network import evaluate_network
 
+    _refuse_events(request, timed)
+    architecture = request.knowing(architecture)
     network = request.load(architecture)
     result = evaluate_network(
         network, architecture, read_mappings(mappings, architecture, options.imperfect), request.judged(options)
     )
-    show(result, network, output, timed)
+    show(result, network, output, timed, _masked(request, result))
+
+
+def _refuse_events(request: NetworkRequest, timed: "TimingRequest | None") -> None:
+    if timed is not None and timed.event and request.zero_support is not None:
+        raise UserError(
+            "--timing event plays no part with --zero-support: the event tier knows dense accesses only",
+            hint="leave one out",
+        )
+
+
+def _masked(request: NetworkRequest, result: "NetworkResult | Infeasible") -> "MaskReport | None":
+    """The layers with recorded masks; None where none were recorded."""
+    from codesign.cost.cost import Infeasible
+
+    zeros = request.known_zeros()
+    if zeros is None or not zeros.has_masks or isinstance(result, Infeasible):
+        return None
+    from codesign.evaluation.real_masks import compare_masks
+
+    return compare_masks(result, zeros)
 
 
 @contextmanager
@@ -227,6 +311,7 @@ def show(
     network: "Network",
     output: "Output",
     timed: "TimingRequest | None" = None,
+    masked: "MaskReport | None" = None,
 ) -> None:
     """Print the result; write its files where a folder is given; with `--timing event` simulate every layer."""
     from codesign.cost.cost import Infeasible
@@ -244,9 +329,12 @@ def show(
     if events is not None:
         _show_events(result, events, output.as_json)
     elif output.as_json:
-        typer.echo(json.dumps(result.to_json(), indent=1))
+        more = {} if masked is None else {"real_masks": masked.to_json()}
+        typer.echo(json.dumps(result.to_json() | more, indent=1))
     else:
         print_result(result)
+        for line in [] if masked is None else masked.describe():
+            typer.echo(line)
         for line in written:
             typer.echo(line)
 
