@@ -15,7 +15,7 @@ from codesign.workloads.network import Network, Operator
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
-_ZERO_POINTS = {
+_ZERO_POINTS: dict[str, dict[int | str, int]] = {
     "QLinearConv": {0: 2, 3: 5, "output": 7},
     "QLinearMatMul": {0: 2, 3: 5, "output": 7},
     "ConvInteger": {0: 2, 1: 3},
