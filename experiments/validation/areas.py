@@ -82,7 +82,7 @@ def _scaling(rows: Sequence[dict[str, str]], where: str) -> dict[str, Any]:
     """How far the area factor of T1 is off, from 45 nm to other nodes, over all designs that were routed at both; the mesh apart."""
     by_design: dict[str, dict[str, float]] = {}
     for row in rows:
-        if row["design"] != "gemmini":
+        if row["design"] != "gemmini" and row["stdcell_um2"]:
             by_design.setdefault(row["design"], {})[row["platform"]] = _number(row, "stdcell_um2", where)
     found: dict[str, Any] = {}
     for name, library in cell_libraries().items():

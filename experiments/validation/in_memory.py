@@ -34,14 +34,18 @@ def compare_imc(folder: Path, smoke: bool) -> Comparison:
     apart: dict[str, Any] = {}
     for chip in chips[: 2 if smoke else None]:
         name, where = str(chip.get("chip", "?")), f"{path}: {chip.get('chip', '?')}"
-        array = array_of_chip(chip, where)
+        try:
+            array = array_of_chip(chip, where)
+        except UserError as error:
+            missing[name] = str(error)
+            continue
         mine = predictions(array)
         for quantity, field in _QUANTITIES:
             measured, other = chip["measured"].get(field), chip["zigzag_imc_model"].get(field)
             label = f"{name} {quantity}"
             if not measured:
                 missing[label] = "not measured"
-            elif quantity == "energy" and "sparsity" in chip.get("remark", ""):
+            elif quantity == "energy" and any(w in chip.get("remark", "") for w in ("sparsity", "not comparable")):
                 missing[label] = "the sparsity of the measurement is unknown"
                 apart[name] = {"predicted_fj": mine[quantity], "measured_fj": measured, "zigzag_imc_fj": other}
             else:
