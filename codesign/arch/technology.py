@@ -18,6 +18,7 @@ from codesign.arch.architecture import (
 from codesign.arch.dram import REFERENCE_BURST_BYTES, DramType, dram_energy_pj_per_bit
 from codesign.arch.logic import ArithmeticTable, Registers, Wires, accumulator_bits, mac_area_mm2, mac_energy_pj
 from codesign.arch.netlists import OPERAND_BITS, NetlistAreas, array_level, logic_shape
+from codesign.arch.provenance import Origin
 from codesign.arch.sram import SramModel
 from codesign.core.errors import UserError, unknown_name
 
@@ -42,6 +43,7 @@ class Technology:
         dram: Known types.
         default_dram: The type taken when none is asked for.
         netlists: Areas of logic fitted to synthesised netlists; without them logic is counted by A2, W2, B1 and D4.
+        origins: Where each part's figures come from (T4).
     """
 
     name: str
@@ -53,6 +55,7 @@ class Technology:
     dram: tuple[DramType, ...]
     default_dram: str
     netlists: NetlistAreas | None = None
+    origins: tuple[Origin, ...] = ()
 
     def __post_init__(self) -> None:
         self.dram_type(self.default_dram)

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from codesign.arch.dram import DramType
+from codesign.arch.dram_power.locality import dram_type_named
 from codesign.arch.logic import ArithmeticPoint, ArithmeticTable, Registers, Wires
 from codesign.arch.netlists import NetlistAreas
+from codesign.arch.provenance import Origin, Provenance
 from codesign.arch.scaling import NODE_RANGE_NM, area_factor, energy_factor, leakage_factor, wire_energy_factor
-from codesign.arch.sram import AccessFit, AreaFit, FittedSram, LeakageFit, SramModel, SramStep, SteppedSram
+from codesign.arch.sram import AccessFit, AreaFit, FittedSram, LeakageFit, SramStep, SteppedSram
 from codesign.arch.technology import Technology
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields
@@ -36,6 +38,9 @@ def technology_names() -> tuple[str, ...]:
 
 def technology_beside(name: str, folder: Path) -> str:
     """What a file in `folder` means by a technology: a name as it is, a relative path counted from that folder."""
+    table, plus, dram = name.partition("+")
+    if plus and not (folder / name).exists():
+        return technology_beside(table, folder) + plus + dram
     if name in technology_names() or _CMOS_NAME.fullmatch(name):
         return name
     path = folder / name
@@ -46,11 +51,19 @@ def load_technology(name: str) -> Technology:
     """A technology by name or file.
 
     Args:
-        name: One of `technology_names`, ``cmos-<node>nm``, or the path of a YAML or JSON file.
+        name: One of `technology_names`, ``cmos-<node>nm``, or the path of a YAML or JSON file; ``+DEVICE@SHARE`` after it takes
+            DRAM from the currents of a device and the share of bursts that find their row open (P14).
 
     Raises:
-        UserError: No such table, or the file is malformed.
+        UserError: No such table or device, or the file is malformed.
     """
+    table, plus, device = name.partition("+")
+    if plus and not Path(name).exists():
+        dram = dram_type_named(device)
+        found = load_technology(table)
+        origins = (*(o for o in found.origins if o.part != "dram"), _dram_origin(dram))
+        name = f"{found.name}+{dram.name}"
+        return replace(found, name=name, dram=(*found.dram, dram), default_dram=dram.name, origins=origins)
     if name in technology_names() or _CMOS_NAME.fullmatch(name):
         return _built_in(name)
     if Path(name).suffix or Path(name).exists():
@@ -85,7 +98,12 @@ def _built_in(name: str) -> Technology:
     if match.group(1) == "cmos":
         return found
     document = json.loads((_FOLDER / "netlists.json").read_text("utf-8"))
-    return replace(found, netlists=NetlistAreas(document["source"], document["nand2"]))
+    gate_nm = next(o.from_nm for o in found.origins if o.part == "registers")
+    logic = Origin("netlists", Provenance.SCALED, f"{document['source']}; area of the gate from registers", gate_nm)
+    if gate_nm == found.node_nm:
+        logic = replace(logic, kind=Provenance.FITTED)
+    areas = NetlistAreas(document["source"], document["nand2"])
+    return replace(found, netlists=areas, origins=(*found.origins, logic))
 
 
 def read_technology(path: str | Path) -> Technology:
@@ -111,23 +129,59 @@ def technology_from_json(value: Any, where: str = "technology") -> Technology:
         name = table.text("name")
         node_nm = table.number("node_nm", above=0)
         dram = _read_dram(table.items("dram", None), where)
+        sram = _read_sram(table, node_nm)
         technology = Technology(
             name=name,
             node_nm=node_nm,
-            sram=_read_sram(table, node_nm),
+            sram=sram,
             arithmetic=_read_arithmetic(table.child("arithmetic"), node_nm),
             registers=_read_registers(table.child("registers"), node_nm),
             wires=_read_wires(table.child("wires"), node_nm),
             dram=dram,
             default_dram=table.text("default_dram", dram[0].name),
         )
+        technology = replace(technology, origins=_origins(table, technology, sram))
     except UserError as error:
         raise (error if error.where and where in error.where else error.within(where)) from None
     table.finish()
     return technology
 
 
-def _read_sram(table: Fields, node_nm: float) -> SramModel:
+_KINDS = {"sram": Provenance.FITTED}
+"""What parts are at their own node: CACTI's curves are fitted, the others are taken from publications."""
+
+
+def _origins(table: Fields, technology: Technology, sram: FittedSram | SteppedSram) -> tuple[Origin, ...]:
+    """Where the parts come from; what was stated for another node is scaled."""
+    found = []
+    for part in ("arithmetic", "registers", "wires"):
+        section = Fields(table.raw(part), f"{table.where}, `{part}`")
+        found.append(_origin(part, section.number("node_nm"), section.text("source"), technology.node_nm))
+    found.append(_origin("sram", sram.node_nm, sram.source, technology.node_nm))
+    found.append(_dram_origin(technology.dram_type()))
+    return tuple(found)
+
+
+def _origin(part: str, from_nm: float, source: str, node_nm: float) -> Origin:
+    kind = _KINDS.get(part, Provenance.PUBLISHED) if from_nm == node_nm else Provenance.SCALED
+    return Origin(part, kind, " ".join(source.split()), from_nm)
+
+
+def _dram_origin(dram: DramType) -> Origin:
+    return Origin("dram", Provenance.PUBLISHED, f"{dram.name}: {' '.join(dram.source.split())}")
+
+
+def technology_origins(name: str | None) -> tuple[Origin, ...]:
+    """Where the figures of a technology that an architecture names come from; empty where the table is not to be had any more."""
+    if name is None:
+        return ()
+    try:
+        return load_technology(name).origins
+    except UserError:
+        return ()
+
+
+def _read_sram(table: Fields, node_nm: float) -> FittedSram | SteppedSram:
     """The section nearest to the node, scaled to it; sections may be one or a list."""
     value = table.raw("sram")
     entries = value if isinstance(value, list) else [value]

@@ -21,6 +21,7 @@ COMMANDS = (
     "explore",
     "map",
     "verify",
+    "density",
     "evaluate",
     "schedule",
     "serve",

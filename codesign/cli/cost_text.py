@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from codesign.arch.architecture import Architecture, Ports, StorageLevel
+from codesign.core.json_types import JsonObject
 from codesign.workloads.computation import Computation
 
 if TYPE_CHECKING:
@@ -41,11 +42,29 @@ def print_cost(computation: Computation, architecture: Architecture, cost: "Cost
     console.print(f"energy       {cost.energy_pj:.6g} pJ ({cost.energy_pj / cost.macs:.4g} pJ per MAC)")
     console.print(f"EDP          {cost.edp:.6g} pJ x cycle")
     console.print(f"DRAM         {cost.dram_bytes:,.0f} bytes moved at {architecture.levels[0].name}")
+    print_provenance(console, architecture)
     console.print()
     console.print(_traffic_table(cost))
     if cost.zero_macs is not None:
         console.print(_zeros_table(cost, cost.zero_macs))
     console.print(_level_table(architecture, cost))
+
+
+def print_provenance(console: Console, architecture: Architecture) -> None:
+    """Where energy and area come from, in a line."""
+    from codesign.arch.provenance import provenance_text
+    from codesign.arch.technology_files import technology_origins
+
+    text = provenance_text(architecture.technology, technology_origins(architecture.technology))
+    console.print(f"figures      {text}", markup=False, soft_wrap=True)
+
+
+def provenance_document(architecture: Architecture) -> JsonObject:
+    """The same for a document in JSON."""
+    from codesign.arch.provenance import provenance_json
+    from codesign.arch.technology_files import technology_origins
+
+    return {"provenance": provenance_json(architecture.technology, technology_origins(architecture.technology))}
 
 
 def _bound(cost: "Cost") -> str:

@@ -148,7 +148,10 @@ def _show_trade_offs(files: list[str] | None, sources: Sources, network: Network
     if isinstance(found, Infeasible):
         print_infeasible(found)
     elif as_json:
+        from codesign.cli.cost_text import provenance_document
+
         document = {"status": "ok", "proven": found.proven, "points": [m.to_dict() for m in found.points]}
+        document |= provenance_document(architecture)
         typer.echo(json.dumps(document, indent=1))
     else:
         for metrics in found.points:
@@ -168,7 +171,10 @@ def _evaluate_layer(inputs: "Inputs", rule: "Reuse", timing: TimingRequest, as_j
     elif as_json:
         document = cost.to_json()
         if not isinstance(cost, Infeasible):
+            from codesign.cli.cost_text import provenance_document
+
             document |= {"latency_s": cost.latency_cycles / architecture.clock_hz, "reuse": rule.name.lower()}
+            document |= provenance_document(architecture)
         typer.echo(json.dumps(document, indent=1))
     elif isinstance(cost, Infeasible):
         print_infeasible(cost)
@@ -196,7 +202,9 @@ def show_timed(
     if isinstance(run, Infeasible):
         print_infeasible(run)
     elif as_json:
-        document = cost.to_json() | event_document(cost, run, architecture, seconds)
+        from codesign.cli.cost_text import provenance_document
+
+        document = cost.to_json() | event_document(cost, run, architecture, seconds) | provenance_document(architecture)
         typer.echo(json.dumps({**document, "reuse": rule.name.lower()}, indent=1))
     else:
         from codesign.cli.cost_text import print_cost

@@ -183,7 +183,10 @@ def _map_layer(
     if timing.event and result.mapping is not None and result.cost is not None:
         _show_timed(timing, inputs, result, rule, output.as_json, names)
     elif output.as_json:
-        typer.echo(json.dumps({**result.to_json(), **names, "reuse": rule.name.lower()}, indent=1))
+        from codesign.cli.cost_text import provenance_document
+
+        document = {**result.to_json(), **names, "reuse": rule.name.lower()}
+        typer.echo(json.dumps(document | provenance_document(problem.architecture), indent=1))
     else:
         _print(inputs, result, output.out)
 
@@ -236,7 +239,10 @@ def _show_timed(
         return
     if as_json:
         document = result.to_json() | event_document(result.cost, run, architecture, seconds + result.seconds)
-        typer.echo(json.dumps({**document, **more, "reuse": rule.name.lower()}, indent=1))
+        from codesign.cli.cost_text import provenance_document
+
+        document |= {**more, "reuse": rule.name.lower()} | provenance_document(architecture)
+        typer.echo(json.dumps(document, indent=1))
         return
     _print(inputs, result, None)
     print_run(result.cost, run, architecture)

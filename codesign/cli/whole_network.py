@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from codesign.cli.timing import TimingRequest
     from codesign.cost.cost import Infeasible
     from codesign.evaluation.network import EvaluationOptions, LayerResult, Progress
+    from codesign.evaluation.real_masks import MaskReport
     from codesign.evaluation.specification import BetweenLayers
     from codesign.evaluation.timed import TimedNetwork
     from codesign.evaluation.whole_network import NetworkResult
     from codesign.formats.load import Hardware, Inputs
     from codesign.mappers.protocol import Mapper
     from codesign.workloads.network import Network
+    from codesign.workloads.network_zeros import NetworkZeros
 
 _PANEL = "Whole network"
 
@@ -84,6 +86,20 @@ class NetworkRequest:
         option(_PANEL, "--resident-weights", help="Weights are on chip for good instead of loaded each run."),
     ] = None
 
+    zeros: Annotated[
+        str | None,
+        option(
+            _PANEL,
+            help="Where tensors have zeros: a file of `codesign density`, or weight=2:4, weight=0.3,input=0.5 and so on.",
+        ),
+    ] = None
+    zero_support: Annotated[
+        str | None,
+        option(
+            _PANEL, help="What the hardware does about them, beside what its file says: compressed, gating, skipping."
+        ),
+    ] = None
+
     def refuse_without_network(self) -> None:
         """Refuse options that only a network has.
 
@@ -131,7 +147,7 @@ class NetworkRequest:
         from codesign.workloads.load import load_network
 
         assert self.network is not None
-        return load_network(
+        network = load_network(
             self.network,
             batch=self.batch,
             seq=self.seq,
@@ -142,6 +158,50 @@ class NetworkRequest:
             partial_bits=self.partial_bits,
             precision=self.precision,
         )
+        known = self.known_zeros()
+        if known is None:
+            return network
+        from codesign.workloads.network_zeros import with_zeros
+
+        return with_zeros(network, known)
+
+    def known_zeros(self) -> "NetworkZeros | None":
+        """What `--zeros` says; None without.
+
+        Raises:
+            UserError: It says nothing that is known.
+        """
+        from codesign.workloads.network_zeros import NetworkZeros
+
+        if self.zeros is None and self.zero_support is not None:
+            raise UserError("--zero-support needs --zeros", hint="say where zeros are, e.g. --zeros zeros.json")
+        return None if self.zeros is None else NetworkZeros.parse(self.zeros)
+
+    def knowing(self, architecture: "Architecture") -> "Architecture":
+        """The architecture with formats and a unit for zeros, as far as `--zero-support` asks for it.
+
+        Raises:
+            UserError: The support is unknown, or the architecture names no technology to cost it.
+        """
+        zeros = self.known_zeros()
+        if zeros is None or self.zero_support is None:
+            return architecture
+        from codesign.arch.technology_files import load_technology
+        from codesign.arch.zero_support import ZeroSupport, knowing_zeros
+        from codesign.core.errors import unknown_name
+
+        known = [s.value for s in ZeroSupport]
+        if self.zero_support not in known:
+            raise unknown_name("support for zeros", self.zero_support, known)
+        if architecture.technology is None:
+            raise UserError(
+                "support for zeros needs a technology to cost it",
+                where=f"architecture {architecture.name!r}",
+                hint="give `technology: cmos-22nm`",
+            )
+        places = {kind: zeros.position_bits(kind) for kind in zeros.kinds}
+        table = load_technology(architecture.technology).arithmetic
+        return knowing_zeros(architecture, table, ZeroSupport(self.zero_support), places)
 
     def narrow(self, inputs: "Inputs") -> "Inputs":
         """One layer's inputs at the precision that is asked for.
@@ -170,8 +230,9 @@ def run_map(
     """Map every distinct layer and show what the network costs."""
     from codesign.evaluation.whole_network import map_network
 
-    architecture = hardware.architecture
-    assert architecture is not None
+    assert hardware.architecture is not None
+    architecture = request.knowing(hardware.architecture)
+    _refuse_events(request, timed)
     network, judged = request.load(architecture), request.judged(options)
     with _progress("mapping") as progress:
         result = map_network(
@@ -182,7 +243,7 @@ def run_map(
             constraints_of=hardware.constraints_of,
             progress=progress,
         )
-    show(result, network, output, timed)
+    show(result, network, output, timed, _masked(request, result))
 
 
 def run_evaluate(
@@ -197,11 +258,33 @@ def run_evaluate(
     from codesign.evaluation.mapping_files import read_mappings
     from codesign.evaluation.whole_network import evaluate_network
 
+    _refuse_events(request, timed)
+    architecture = request.knowing(architecture)
     network = request.load(architecture)
     result = evaluate_network(
         network, architecture, read_mappings(mappings, architecture, options.imperfect), request.judged(options)
     )
-    show(result, network, output, timed)
+    show(result, network, output, timed, _masked(request, result))
+
+
+def _refuse_events(request: NetworkRequest, timed: "TimingRequest | None") -> None:
+    if timed is not None and timed.event and request.zero_support is not None:
+        raise UserError(
+            "--timing event plays no part with --zero-support: the event tier knows dense accesses only",
+            hint="leave one out",
+        )
+
+
+def _masked(request: NetworkRequest, result: "NetworkResult | Infeasible") -> "MaskReport | None":
+    """The layers with recorded masks; None where none were recorded."""
+    from codesign.cost.cost import Infeasible
+
+    zeros = request.known_zeros()
+    if zeros is None or not zeros.has_masks or isinstance(result, Infeasible):
+        return None
+    from codesign.evaluation.real_masks import compare_masks
+
+    return compare_masks(result, zeros)
 
 
 @contextmanager
@@ -221,6 +304,7 @@ def show(
     network: "Network",
     output: "Output",
     timed: "TimingRequest | None" = None,
+    masked: "MaskReport | None" = None,
 ) -> None:
     """Print the result; write its files where a folder is given; with `--timing event` simulate every layer."""
     from codesign.cost.cost import Infeasible
@@ -238,9 +322,12 @@ def show(
     if events is not None:
         _show_events(result, events, output.as_json)
     elif output.as_json:
-        typer.echo(json.dumps(result.to_json(), indent=1))
+        more = {} if masked is None else {"real_masks": masked.to_json()}
+        typer.echo(json.dumps(result.to_json() | more, indent=1))
     else:
         print_result(result)
+        for line in [] if masked is None else masked.describe():
+            typer.echo(line)
         for line in written:
             typer.echo(line)
 
@@ -291,7 +378,7 @@ def _write(result: "NetworkResult", out: Path, events: "TimedNetwork | None") ->
 
 def print_result(result: "NetworkResult") -> None:
     """Print a network on an accelerator for people."""
-    from codesign.cli.cost_text import make_console
+    from codesign.cli.cost_text import make_console, print_provenance
     from codesign.evaluation.metrics import format_si
 
     console = make_console()
@@ -313,6 +400,7 @@ def print_result(result: "NetworkResult") -> None:
     console.print(f"area         {'not given' if area is None else format_si(area, 'mm²')}")
     console.print(f"utilization  {result.utilization:.2%} of {architecture.mac_units:,} MAC units over the whole run")
     console.print(f"DRAM         {result.dram_bytes:,.0f} bytes moved at {architecture.levels[0].name}")
+    print_provenance(console, architecture)
     if result.mapper != "given":
         proven = sum(layer.result.proof.value == "optimal" for layer in result.layers)
         console.print(

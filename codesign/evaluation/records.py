@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NotRequired, TypeAlias, TypedDict
 
-from codesign.core.json_types import Json
+from codesign.core.json_types import Json, JsonObject
 from codesign.core.point import Point
 
 LoopNest: TypeAlias = list[dict[str, Any]]
@@ -50,6 +50,7 @@ class ArchitectureRecord(TypedDict):
     extra_area_mm2: float
     area_mm2: float | None
     leakage_w: float
+    provenance: NotRequired[JsonObject]
 
 
 class LayerRecord(TypedDict):

@@ -130,11 +130,18 @@ def front_json(
         "feasible": sum(study.is_valid(t) for t in study.trials),
         "objectives": list(study.objectives),
         "front": [{"trial": t.number, "point": t.point, "metrics": t.metrics} for t in front],
+        **_provenance(study, front[0].number if front else None),
         **({} if certificate is None else certificate.to_json()),
         **({} if certified is None else certified.to_json()),
         **events,
         **every,
     }
+
+
+def _provenance(study: Study, trial: int | None) -> JsonObject:
+    """Where a design's area and energy come from, if its record says so; designs of a space share their technology or name their own."""
+    architecture = {} if trial is None else study.detail(trial).get("architecture", {})
+    return {"provenance": architecture["provenance"]} if "provenance" in architecture else {}
 
 
 def open_study(place: str | Path | None = None, *, storage: str | None = None, name: str | None = None) -> Exploration:

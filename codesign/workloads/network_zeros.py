@@ -1,6 +1,7 @@
-"""Where the tensors of a network have zeros: ``weight=2:4``, ``input=0.6``, ``conv1.weight=dense,weight=2:4`` (rules Z1-Z4 in docs/reference/workloads.md)."""
+"""Where the tensors of a network have zeros: ``weight=2:4``, ``conv1.weight=dense,weight=2:4``, or a file that `codesign density` wrote (rules Z1-Z8 in docs/reference/workloads.md)."""
 
 import fnmatch
+import glob
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from codesign.workloads.computation import Computation, Tensor
 from codesign.workloads.density import DENSE, Banded, Density, Structured, Uniform, check_density
 from codesign.workloads.density_files import read_mask
 from codesign.workloads.network import Network, Operator
+from codesign.workloads.zero_file import read_zeros
 
 NO_ZEROS = "dense"
 KINDS = ("weight", "input", "output")
@@ -19,6 +21,7 @@ KINDS = ("weight", "input", "output")
 _BLOCKS = re.compile(r"(\d+):(\d+)")
 _BAND = re.compile(r"band:(\d+)")
 _MASKS = (".npy", ".txt")
+_FILES = (".json", ".yaml", ".yml")
 
 
 @final
@@ -30,11 +33,20 @@ class TensorZeros:
         operators: Pattern of the operators' names.
         kind: One of `KINDS`.
         amount: ``dense``, a density, ``n:m``, ``band:width`` or the file of a mask.
+        tensor: Name of the one tensor that is meant; empty: every one of the kind.
+        mask: File of a mask whose share of non-zeros the amount is; None without.
     """
 
     operators: str
     kind: str
     amount: str
+    tensor: str = ""
+    mask: Path | None = None
+
+    def is_of(self, operator: str, kind: str, tensor: str) -> bool:
+        """Whether it speaks of an operator's tensor."""
+        named = self.tensor in ("", tensor) and self.kind == kind
+        return named and fnmatch.fnmatchcase(operator, self.operators)
 
     def density(self, computation: Computation, tensor: Tensor) -> Density:
         """The model for a tensor; blocks of n:m lie along the axis that is summed over (rule Z2).
@@ -100,6 +112,8 @@ class NetworkZeros:
         """
         if text.strip() == NO_ZEROS:
             return cls(NO_ZEROS, ())
+        if text.strip().endswith(_FILES):
+            return cls.recorded(Path(text.strip()))
         found = []
         for part in (p.strip() for p in text.split(",")):
             target, _, amount = part.partition("=")
@@ -110,6 +124,23 @@ class NetworkZeros:
                 raise unknown_name("kind of tensor", kind, KINDS, where=f"zeros {part!r}")
             found.append(TensorZeros(pattern or "*", kind, _checked(amount.strip())))
         return cls(text.strip(), tuple(found))
+
+    @classmethod
+    def recorded(cls, path: Path) -> "NetworkZeros":
+        """What a run of the network has recorded (rule Z7).
+
+        Raises:
+            UserError: The file is missing or malformed, or a density is none.
+        """
+        entries = (
+            TensorZeros(glob.escape(x.operator), x.kind, repr(x.density), x.tensor, x.mask) for x in read_zeros(path)
+        )
+        return cls(str(path), tuple(entries))
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether it says of some tensor where its zeros are."""
+        return any(entry.mask is not None for entry in self.entries)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -125,39 +156,45 @@ class NetworkZeros:
         return max(1, (max(blocks) - 1).bit_length())
 
 
-def with_zeros(network: Network, zeros: NetworkZeros) -> Network:
+def with_zeros(network: Network, zeros: NetworkZeros, *, masks: bool = False) -> Network:
     """The network with densities on the operands of its matrix operators (rules Z1 and Z2).
+
+    Args:
+        network: Without.
+        zeros: Of its tensors.
+        masks: Whether recorded masks stand in place of the densities that were recorded with them (rule Z8).
 
     Raises:
         UserError: A pattern matches no operator with such a tensor, or an amount does not fit a tensor.
     """
     used: set[TensorZeros] = set()
-    operators = tuple(_with_densities(network, o, zeros, used) for o in network.operators)
+    operators = tuple(_with_densities(network, o, zeros, used, masks) for o in network.operators)
     for entry in zeros.entries:
         if entry not in used and entry.operators != "*":
+            named = f" named {entry.tensor!r}" if entry.tensor else ""
             raise UserError(
-                f"zeros: no matrix operator called {entry.operators!r} has a tensor of kind {entry.kind!r}",
+                f"zeros: no matrix operator called {entry.operators!r} has a tensor of kind {entry.kind!r}{named}",
                 where=f"network {network.name!r}",
                 hint="an entry before it may cover all of them",
             )
     return replace(network, operators=operators)
 
 
-def _with_densities(network: Network, operator: Operator, zeros: NetworkZeros, used: set[TensorZeros]) -> Operator:
+def _with_densities(
+    network: Network, operator: Operator, zeros: NetworkZeros, used: set[TensorZeros], masks: bool
+) -> Operator:
     computation = operator.computation
     if computation is None or not zeros.entries:
         return operator
     tensors = []
     for tensor, name in zip(computation.tensors, operator.operands, strict=True):
         kind = _kind(network, tensor, name)
-        entry = next(
-            (e for e in zeros.entries if e.kind == kind and fnmatch.fnmatchcase(operator.name, e.operators)), None
-        )
+        entry = next((e for e in zeros.entries if e.is_of(operator.name, kind, name)), None)
         if entry is None:
             tensors.append(tensor)
             continue
         used.add(entry)
-        tensors.append(_with_density(computation, tensor, entry, operator.name))
+        tensors.append(_with_density(computation, tensor, entry, operator.name, masks))
     return replace(operator, computation=replace(computation, tensors=tuple(tensors)))
 
 
@@ -168,10 +205,13 @@ def _kind(network: Network, tensor: Tensor, name: str) -> str:
     return "weight" if network.tensor_by_name[name].is_parameter else "input"
 
 
-def _with_density(computation: Computation, tensor: Tensor, entry: TensorZeros, operator: str) -> Tensor:
+def _with_density(computation: Computation, tensor: Tensor, entry: TensorZeros, operator: str, masks: bool) -> Tensor:
     whole = tuple(axis.extent(computation.sizes) for axis in tensor.axes)
     try:
-        density = entry.density(computation, tensor)
+        if masks and entry.mask is not None:
+            density: Density = read_mask(entry.mask, f"zeros of {tensor.name!r}")
+        else:
+            density = entry.density(computation, tensor)
         density.check(whole)
     except UserError as error:
         hint = f"leave this one dense: {operator}.{entry.kind}=dense before the others"

@@ -19,6 +19,9 @@ SETS = {
     "stream": ("stream", "compare_stream"),
     "dram": ("dram", "compare_dram"),
     "noc": ("noc", "compare_noc"),
+    "drampower": ("drampower", "compare_drampower"),
+    "areas": ("areas", "compare_areas"),
+    "imc": ("in_memory", "compare_imc"),
 }
 
 
@@ -56,7 +59,7 @@ def _print_worst(comparison: Comparison, count: int = 10) -> None:
     print(f"{comparison.name}: {len(comparison.points)} rows, {comparison.quantity}; the worst:")
     for point in worst:
         print(
-            f"  {point.name:48} predicted {point.predicted:14,.0f}  recorded {point.measured:14,.0f}  {point.error:+8.2%}"
+            f"  {point.name:48} predicted {point.predicted:14,.6g}  recorded {point.measured:14,.6g}  {point.error:+8.2%}"
         )
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +31,9 @@ class Point:
 
     @property
     def error(self) -> float:
-        """Prediction over record, minus one."""
+        """Prediction over record, minus one; a record of zero is met or infinitely far."""
+        if self.measured == 0:
+            return 0.0 if self.predicted == 0 else math.inf
         return self.predicted / self.measured - 1.0
 
 

@@ -41,7 +41,7 @@ function drawArchitecture(holder, architecture, colours) {
   let x = 12;
   const chipLeft = x + boxWidth + 18;
   root.append(svg("rect", { x: chipLeft, y: 10, width: width - chipLeft - 8, height: height - 20, rx: 10, fill: "#fafbfd", stroke: "#aab3c2", "stroke-dasharray": "6 4" }),
-    svg("text", { x: chipLeft + 14, y: 32, class: "small" }, "chip, " + (architecture.area_mm2 === null ? "area not given" : digits(architecture.area_mm2) + " mm²") + ", " + (architecture.technology || "no technology named") + ", " + si(architecture.clock_hz, "Hz")));
+    svg("text", { x: chipLeft + 14, y: 32, class: "small" }, "chip, " + (architecture.area_mm2 === null ? "area not given" : digits(architecture.area_mm2) + " mm²") + ", " + (architecture.technology || "no technology named") + (architecture.provenance ? " (area " + architecture.provenance.area + ", energy " + architecture.provenance.energy + ")" : "") + ", " + si(architecture.clock_hz, "Hz")));
   outer.forEach((level, k) => {
     const top = 160 - boxHeight / 2, colour = colours(level.name);
     const group = svg("g", {}, roundBox(x, top, boxWidth, boxHeight, colour + "1c", colour));

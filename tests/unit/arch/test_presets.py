@@ -33,7 +33,8 @@ def power_w(architecture: Architecture, cost: Cost) -> float:
 
 
 def test_the_presets_are_those_promised() -> None:
-    assert set(NAMES) == {"eyeriss", "gemmini", "simba", "soma-cloud", "soma-edge", "tpu"}
+    chips = {"imc-aimc1", "imc-aimc2", "imc-dimc1", "imc-dimc2", "imc-dimc4"}
+    assert set(NAMES) == {"eyeriss", "gemmini", "simba", "soma-cloud", "soma-edge", "tpu"} | chips
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -43,7 +44,15 @@ def test_dram_has_one_port_for_reads_and_writes(name: str) -> None:
     assert dram.ports is Ports.SHARED
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [n for n in NAMES if n.startswith("imc-")])
+def test_all_figures_of_an_array_in_memory_stand_at_its_macs(name: str) -> None:
+    preset = load_preset(name)
+    cells = preset.levels[-1]
+    assert preset.mac.energy_pj and preset.mac.area_mm2 and preset.area_mm2
+    assert (cells.area_mm2, cells.leakage_mw, preset.mac.leakage_mw, preset.extra_area_mm2) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if not n.startswith("imc-")])
 def test_every_figure_is_there(name: str) -> None:
     preset = load_preset(name)
     assert preset.name == name

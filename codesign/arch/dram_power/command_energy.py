@@ -1,0 +1,241 @@
+"""Energy of DRAM commands and states from the currents of a data sheet (docs/reference/dram-energy.md, P1 to P6).
+
+The bank-wise model of K. Chandrasekar et al. ("Towards variation-aware system-level power estimation of DRAMs", DAC 2013) and of
+DRAMPower 5 (L. Steiner, M. Jung et al.): a current that several open banks share, and one that each of them draws.
+"""
+
+from dataclasses import dataclass, fields
+
+from codesign.arch.dram_power.command_trace import BankStatistics, RankStatistics, TraceStatistics
+from codesign.arch.dram_power.power_device import PowerDevice, Standard, Supply
+
+
+@dataclass(frozen=True)
+class EventEnergies:
+    """Energy in joule that one event, or one cycle in a state, of one device takes.
+
+    Args:
+        activate: Opening a row, above the standby of an open bank.
+        precharge: Closing it, above the standby of closed banks.
+        read: A burst.
+        write: A burst.
+        refresh_all: A bank's part of a refresh of all banks.
+        refresh_bank: A refresh of one bank.
+        refresh_same: A bank's part of a refresh of one bank of every group.
+        refresh_pair: A bank's part of a refresh of two banks.
+        open_bank: A cycle of an open bank, above what open banks share.
+        open_shared: A cycle with any bank open, what they share.
+        closed_bank: A bank's part of a cycle with all banks closed.
+        power_down_active: A cycle of power-down with banks open.
+        power_down_closed: A cycle of power-down with all banks closed.
+        self_refresh: A cycle.
+        deep_sleep: A cycle.
+    """
+
+    activate: float
+    precharge: float
+    read: float
+    write: float
+    refresh_all: float
+    refresh_bank: float
+    refresh_same: float
+    refresh_pair: float
+    open_bank: float
+    open_shared: float
+    closed_bank: float
+    power_down_active: float
+    power_down_closed: float
+    self_refresh: float
+    deep_sleep: float
+
+
+@dataclass(frozen=True)
+class StandbyCurrents:
+    """Standby of one supply in ampere (P1): what open banks share, one open bank, two, one of each group, all banks."""
+
+    shared: float
+    one: float
+    two: float
+    groups: float
+    all_banks: float
+
+
+def standby_currents(device: PowerDevice, supply: Supply) -> StandbyCurrents:
+    """Standby current by number of open banks: ``shared + n (one - shared)`` (P1)."""
+    banks, rho = device.banks, device.rho
+    if device.standard.all_banks_in_i3n:
+        shared = supply.i2n + rho * (supply.i3n - supply.i2n)
+        one = (supply.i3n + (banks - 1) * shared) / banks
+        all_banks = supply.i3n
+    else:
+        one = supply.i3n
+        shared = (banks * rho * one + (1 - rho) * supply.i2n) / (banks * rho + 1 - rho)
+        all_banks = shared + banks * (one - shared)
+    step = one - shared
+    return StandbyCurrents(shared, one, one + step, shared + device.bank_groups * step, all_banks)
+
+
+def event_energies(device: PowerDevice) -> EventEnergies:
+    """Energies of one device, all supplies together."""
+    parts = [_supply_energies(device, supply) for supply in device.supplies]
+    return EventEnergies(*(sum(getattr(p, item.name) for p in parts) for item in fields(EventEnergies)))
+
+
+def _supply_energies(device: PowerDevice, supply: Supply) -> EventEnergies:
+    times, standard, volt = device.times, device.standard, supply.volt
+    standby = standby_currents(device, supply)
+    cycle = times.clock_s
+    ras, rp = times.ras * cycle, times.rp * cycle
+    opening = (supply.i0 * (rp + ras) - supply.closing * rp) / ras
+    exact = device.burst_length / device.data_rate
+    whole = device.burst_length // device.data_rate
+    read_cycles = exact if standard.all_banks_in_i3n else whole
+    base = _column_base(device, standby)
+    one_bank, pair = _bank_refresh_current(device, supply), 0.5 * volt * times.rfc_bank * cycle
+    return EventEnergies(
+        activate=volt * (opening - standby.one) * ras,
+        precharge=volt * (supply.closing - supply.i2n) * rp,
+        read=volt * (supply.i4r - base) * read_cycles * times.burst_clock_s,
+        write=volt * (supply.i4w - base) * whole * times.burst_clock_s,
+        refresh_all=volt * (supply.i5 - standby.all_banks) * times.rfc * cycle / device.banks,
+        refresh_bank=volt * (one_bank - standby.one) * times.rfc_bank * cycle,
+        refresh_same=volt * (supply.i5_same - standby.groups) * times.rfc_same * cycle / device.bank_groups,
+        refresh_pair=pair * (one_bank - standby.two),
+        open_bank=volt * (standby.one - standby.shared) * cycle,
+        open_shared=volt * standby.shared * cycle,
+        closed_bank=volt * supply.i2n * cycle / device.banks,
+        power_down_active=volt * supply.i3p * cycle,
+        power_down_closed=volt * supply.i2p * cycle,
+        self_refresh=volt * supply.i6 * cycle,
+        deep_sleep=volt * supply.i6_deep * cycle,
+    )
+
+
+def _column_base(device: PowerDevice, standby: StandbyCurrents) -> float:
+    """Standby that the current of gapless bursts contains (P4): of the banks that were open when it was measured."""
+    match device.standard:
+        case Standard.DDR4 | Standard.DDR5 | Standard.HBM2:
+            return standby.all_banks
+        case Standard.LPDDR6:
+            return standby.two
+        case Standard.LPDDR5:
+            return standby.two if device.grouped else standby.one
+        case _:
+            return standby.one
+
+
+def _bank_refresh_current(device: PowerDevice, supply: Supply) -> float:
+    """Current while one bank (LPDDR6: two) refreshes (P6).
+
+    Low-power data sheets state the mean over the eighth of the refresh interval after which such a refresh comes.
+    """
+    times = device.times
+    if device.standard is Standard.HBM2 or times.rfc_bank < 1:
+        return supply.i5_bank
+    interval = times.refi / 8
+    return (supply.i5_bank * interval - supply.i2n * (interval - times.rfc_bank)) / times.rfc_bank
+
+
+@dataclass(frozen=True)
+class BankEnergy:
+    """Energy of one bank of one device, in joule.
+
+    `close_read` and `close_write` are the precharges of column commands with auto-precharge: `precharge` contains them.
+    """
+
+    activate: float
+    precharge: float
+    read: float
+    write: float
+    read_auto: float
+    write_auto: float
+    close_read: float
+    close_write: float
+    refresh_all: float
+    refresh_bank: float
+    refresh_same: float
+    refresh_two: float
+    refresh_dual: float
+    background_open: float
+    background_closed: float
+
+
+@dataclass(frozen=True)
+class TraceEnergy:
+    """Energy of a trace, in joule.
+
+    Args:
+        banks: One a bank of a device: bank + device x banks + rank x devices x banks.
+        open_shared: What open banks share, all devices and ranks.
+        power_down_active: All devices and ranks.
+        power_down_closed: All devices and ranks.
+        self_refresh: All devices and ranks.
+        deep_sleep: All devices and ranks.
+    """
+
+    banks: tuple[BankEnergy, ...]
+    open_shared: float
+    power_down_active: float
+    power_down_closed: float
+    self_refresh: float
+    deep_sleep: float
+
+    def of(self, part: str) -> float:
+        """A part of `BankEnergy`, all banks together; background of open banks with what they share."""
+        shared = self.open_shared if part == "background_open" else 0.0
+        return float(sum(getattr(bank, part) for bank in self.banks)) + shared
+
+    @property
+    def core(self) -> float:
+        """All banks and what they share, without power-down and sleep."""
+        counted = (item.name for item in fields(BankEnergy) if not item.name.startswith("close_"))
+        return sum(self.of(name) for name in counted)
+
+    @property
+    def total(self) -> float:
+        """Everything."""
+        return self.core + self.power_down_active + self.power_down_closed + self.self_refresh + self.deep_sleep
+
+
+def trace_energy(device: PowerDevice, statistics: TraceStatistics) -> TraceEnergy:
+    """Energy of what a trace did, on all devices of all ranks."""
+    energies = event_energies(device)
+    banks: list[BankEnergy] = []
+    for index, rank in enumerate(statistics.ranks):
+        first = index * device.banks
+        own = [_bank_energy(energies, bank, rank) for bank in statistics.banks[first : first + device.banks]]
+        banks += own * device.devices
+    scale = device.devices
+
+    def over_ranks(energy: float, state: str) -> float:
+        return float(sum(scale * energy * getattr(rank, state) for rank in statistics.ranks))
+
+    return TraceEnergy(
+        banks=tuple(banks),
+        open_shared=over_ranks(energies.open_shared, "active"),
+        power_down_active=over_ranks(energies.power_down_active, "power_down_active"),
+        power_down_closed=over_ranks(energies.power_down_closed, "power_down_closed"),
+        self_refresh=over_ranks(energies.self_refresh, "self_refresh"),
+        deep_sleep=over_ranks(energies.deep_sleep, "deep_sleep"),
+    )
+
+
+def _bank_energy(energies: EventEnergies, bank: BankStatistics, rank: RankStatistics) -> BankEnergy:
+    counts = bank.counts
+    return BankEnergy(
+        activate=energies.activate * counts["act"],
+        precharge=energies.precharge * counts["pre"],
+        read=energies.read * counts["reads"],
+        write=energies.write * counts["writes"],
+        read_auto=energies.read * counts["readAuto"],
+        write_auto=energies.write * counts["writeAuto"],
+        close_read=energies.precharge * counts["readAuto"],
+        close_write=energies.precharge * counts["writeAuto"],
+        refresh_all=energies.refresh_all * counts["refAllBank"],
+        refresh_bank=energies.refresh_bank * counts["refPerBank"],
+        refresh_same=energies.refresh_same * counts["refSameBank"],
+        refresh_two=energies.refresh_pair * counts["refPerTwoBanks"],
+        refresh_dual=energies.refresh_pair * counts["refDualBanks"],
+        background_open=energies.open_bank * bank.active,
+        background_closed=energies.closed_bank * rank.closed,
+    )

@@ -1,0 +1,278 @@
+"""Arrays that compute in memory: area, clock and energy of one from rows, columns and converters (rules I1 to I6).
+
+Cells keep weights; inputs are shared along rows, products summed along columns, by adders (digital) or on bit lines before a converter
+(analogue). The rest of the model takes such an array as a fan-out with shared inputs and sums; it needs no cost model of its own.
+"""
+
+import json
+import math
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+
+from codesign.arch.architecture import (
+    AccessEnergy,
+    Architecture,
+    Arithmetic,
+    Fanout,
+    LevelKind,
+    Links,
+    StorageLevel,
+)
+from codesign.core.errors import UserError
+
+_TABLE = Path(__file__).parent / "technologies" / "in_memory.json"
+
+_XOR_GATES, _FLIP_FLOP_GATES, _XOR_LOADS, _FLIP_FLOP_LOADS = 2.4, 6.0, 1.5, 3.0
+"""An exclusive-or and a flip-flop in two-input NANDs: area (and, of the former, delay), then switched capacitance."""
+
+_ADDER_GATES = 3 + 2 * _XOR_GATES
+_ADDER_LOADS = 3 + 2 * _XOR_LOADS
+_SUM_DELAY, _CARRY_OUT_DELAY, _CARRY_DELAY = 2 * _XOR_GATES, _XOR_GATES + 2.0, 2.0
+_BOOTH_GATES = 4
+"""Gates a bit of a Booth partial product takes."""
+
+
+@dataclass(frozen=True)
+class InMemoryTechnology:
+    """Constants of one node; capacitances in fF switched at the supply.
+
+    Args:
+        node_nm: The node.
+        source: Of the constants.
+        gate_um2: Area of a two-input NAND.
+        gate_ns: Its delay.
+        gate_ff: Its capacitance.
+        cell_um2: A cell with its share of the periphery.
+        cell_ff: A cell's share of a bit line.
+        dac_ff_per_bit: A digital-to-analogue converter.
+        adc_ff_per_bit: An analogue-to-digital converter, by its resolution.
+        adc_ff_per_level: The same, by its levels squared.
+        adc_um2_slope: Area of a converter of r bits: ``10^(slope r + offset) 2^r``.
+        adc_um2_offset: See above.
+        adc_ns_per_row: Time of a conversion a bit and row.
+        adc_ns: Time of a conversion a bit.
+    """
+
+    node_nm: float
+    source: str
+    gate_um2: float
+    gate_ns: float
+    gate_ff: float
+    cell_um2: float
+    cell_ff: float
+    dac_ff_per_bit: float
+    adc_ff_per_bit: float
+    adc_ff_per_level: float
+    adc_um2_slope: float
+    adc_um2_offset: float
+    adc_ns_per_row: float
+    adc_ns: float
+
+
+@cache
+def in_memory_technology() -> InMemoryTechnology:
+    """The constants that come with the project."""
+    return InMemoryTechnology(**json.loads(_TABLE.read_text("utf-8")))
+
+
+@dataclass(frozen=True)
+class InMemoryArray:
+    """An array, or several equal banks of one.
+
+    Args:
+        node_nm: Its node; constants are scaled in proportion to it (areas to its square).
+        volt: Supply.
+        rows: Cells along a bit line.
+        columns: Cells along a word line.
+        banks: Equal arrays that work at once.
+        inputs: Products summed into one output of a bank.
+        outputs: Outputs of a bank.
+        input_bits: Of an operand.
+        bits_per_cycle: Of an operand that enter in a cycle.
+        weight_bits: Of a weight.
+        adder_bits: Width of what the tree of adders adds; None where bit lines add.
+        accumulator_bits: Of what sums over cycles; 0 where nothing does.
+        adc_bits: Resolution of the converters behind bit lines; None without.
+        dac_bits: Of those before word lines.
+        booth: Whether multipliers recode the input.
+        toggle: Share of input bits that change.
+        zero_weights: Share of weights' bits that are zero.
+    """
+
+    node_nm: float
+    volt: float
+    rows: int
+    columns: int
+    banks: int
+    inputs: int
+    outputs: int
+    input_bits: int
+    bits_per_cycle: int
+    weight_bits: int
+    adder_bits: int | None = None
+    accumulator_bits: int = 0
+    adc_bits: int | None = None
+    dac_bits: int = 1
+    booth: bool = False
+    toggle: float = 1.0
+    zero_weights: float = 0.0
+
+    def __post_init__(self) -> None:
+        where = "array that computes in memory"
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name in ("toggle", "zero_weights"):
+                if not 0 <= value <= 1:
+                    raise UserError(f"`{item.name}` must be between 0 and 1, got {value:g}", where=where)
+            elif item.name == "accumulator_bits":
+                if value < 0:
+                    raise UserError(f"`{item.name}` must be >= 0, got {value:g}", where=where)
+            elif not isinstance(value, bool) and value is not None and not value > 0:
+                raise UserError(f"`{item.name}` must be > 0, got {value:g}", where=where)
+        if (self.adder_bits is None) and (self.adc_bits is None):
+            raise UserError("give `adder_bits` of a digital array or `adc_bits` of an analogue one", where=where)
+        if self.bits_per_cycle > self.input_bits:
+            raise UserError(
+                f"`bits_per_cycle` {self.bits_per_cycle} exceeds `input_bits` {self.input_bits}", where=where
+            )
+
+    @property
+    def analogue(self) -> bool:
+        """Whether bit lines add."""
+        return self.adc_bits is not None
+
+    @property
+    def passes(self) -> int:
+        """Cycles in which an operand enters (I1)."""
+        return math.ceil(self.input_bits / self.bits_per_cycle)
+
+    @property
+    def macs(self) -> int:
+        """Products of whole operands that `passes` cycles make."""
+        return self.inputs * self.outputs * self.banks
+
+    @property
+    def cells(self) -> int:
+        """All banks."""
+        return self.rows * self.columns * self.banks
+
+    @property
+    def converters(self) -> int:
+        """Behind bit lines, all banks: one a weight bit and output, at most one a column."""
+        return min(self.outputs * self.weight_bits, self.columns) * self.banks
+
+
+@dataclass(frozen=True)
+class _Logic:
+    """Digital parts of all banks: adders and flip-flops by bit, multiplier gates."""
+
+    adders: float
+    flip_flops: float
+    multiplier_gates: float
+
+
+def _tree_adders(operands: float, bits: int) -> float:
+    """Adders by bit of a binary tree of ripple adders: ``n (b + 1) - (b + log2 n + 1)`` (I2)."""
+    return operands * (bits + 1) - (bits + math.log2(operands) + 1)
+
+
+def _logic(array: InMemoryArray) -> _Logic:
+    accumulated = array.outputs * array.accumulator_bits if array.passes > 1 or array.analogue else 0
+    if array.adder_bits is None or array.analogue:
+        weight, resolution = array.weight_bits, array.adc_bits or 0
+        placed = resolution * (weight - 1) + weight * (math.log2(weight) - 0.5) if weight > 1 else 0.0
+        adders = array.outputs * placed + accumulated
+        return _Logic(adders * array.banks, accumulated * array.banks, array.cells)
+    trees = array.outputs * math.ceil(array.weight_bits / array.adder_bits)
+    adders = trees * _tree_adders(array.inputs, array.adder_bits) + accumulated
+    products = float(array.inputs * array.outputs * array.weight_bits * array.bits_per_cycle)
+    if array.booth:
+        products = array.inputs * array.outputs * (array.weight_bits + 1) * array.bits_per_cycle / 2 * _BOOTH_GATES
+    return _Logic(adders * array.banks, accumulated * array.banks, products * array.banks)
+
+
+def _scale(array: InMemoryArray, technology: InMemoryTechnology) -> float:
+    return array.node_nm / technology.node_nm
+
+
+def array_area_mm2(array: InMemoryArray, technology: InMemoryTechnology | None = None) -> float:
+    """Cells, adders, registers, multiplier gates, converters (I3)."""
+    t = technology or in_memory_technology()
+    logic = _logic(array)
+    gates = logic.adders * _ADDER_GATES + logic.flip_flops * _FLIP_FLOP_GATES + logic.multiplier_gates
+    um2 = array.cells * t.cell_um2 + gates * t.gate_um2
+    if array.adc_bits is not None:
+        one = 10 ** (t.adc_um2_slope * array.adc_bits + t.adc_um2_offset) * 2**array.adc_bits
+        um2 += array.converters * one
+    return float(1e-6 * um2 * _scale(array, t) ** 2)
+
+
+def array_cycle_ns(array: InMemoryArray, technology: InMemoryTechnology | None = None) -> float:
+    """A cycle (I4): of a digital array its slower stage, tree or accumulator; of an analogue one conversion and the adders behind."""
+    t = technology or in_memory_technology()
+    if array.adc_bits is not None:
+        conversion = array.adc_bits * (t.adc_ns_per_row * array.inputs + t.adc_ns)
+        weight = array.weight_bits
+        behind = 0.0
+        if weight > 1:
+            levels = max(0.0, math.log2(weight) - 1)
+            behind = levels * _SUM_DELAY + _CARRY_OUT_DELAY + (weight + array.adc_bits - 2) * _CARRY_DELAY
+        return conversion + behind * t.gate_ns * _scale(array, t)
+    assert array.adder_bits is not None
+    depth = math.log2(array.inputs)
+    tree = 1 + max(0.0, depth - 1) * _SUM_DELAY + _CARRY_OUT_DELAY + (array.adder_bits + depth - 2) * _CARRY_DELAY
+    accumulator = _CARRY_OUT_DELAY + array.accumulator_bits * _CARRY_DELAY if array.passes > 1 else 0.0
+    return max(tree, accumulator) * t.gate_ns * _scale(array, t)
+
+
+def mac_energy_fj(array: InMemoryArray, technology: InMemoryTechnology | None = None) -> float:
+    """Energy of a product of whole operands with its share of the sum, weights in place (I5)."""
+    t = technology or in_memory_technology()
+    logic, scale = _logic(array), _scale(array, t)
+    if array.adc_bits is not None:
+        charge = array.converters * (
+            t.adc_ff_per_bit * array.adc_bits + t.adc_ff_per_level * 4**array.adc_bits
+        ) + array.inputs * array.banks * t.dac_ff_per_bit * (array.dac_bits if array.dac_bits > 1 else 0)
+        charge += array.cells * t.cell_ff * scale
+    else:
+        loads = logic.adders * _ADDER_LOADS + logic.flip_flops * _FLIP_FLOP_LOADS + logic.multiplier_gates
+        charge = loads * t.gate_ff * scale * array.toggle * (1 - array.zero_weights)
+    return float(charge * array.volt**2 * array.passes / array.macs)
+
+
+def tops_per_watt(array: InMemoryArray, technology: InMemoryTechnology | None = None) -> float:
+    """Operations a joule, 1e12 of them: a product and its sum are two."""
+    return 2e3 / mac_energy_fj(array, technology)
+
+
+def in_memory_architecture(name: str, array: InMemoryArray, buffer_bytes: float, dram: StorageLevel) -> Architecture:
+    """The array below a buffer (I6): inputs shared along X over outputs, sums along Y over inputs, weights kept in cells.
+
+    Args:
+        name: Of the architecture.
+        array: The array; weights for all its cells stay in place.
+        buffer_bytes: Of the memory above it, whose figures a technology fills in.
+        dram: Above that.
+    """
+    weights = max(1, array.cells // (array.macs * array.weight_bits))
+    cells = StorageLevel(
+        "Cells",
+        LevelKind.REGISTERS,
+        capacity_bytes=float(weights * max(1, array.weight_bits // 8)),
+        word_bits=array.weight_bits,
+        keep=frozenset({"weight"}),
+        energy=AccessEnergy(0.0, 0.0, 0.0),
+        area_mm2=0.0,
+        leakage_mw=0.0,
+    )
+    fanout = Fanout(array.outputs * array.banks, array.inputs, Links.MULTICAST)
+    buffer = StorageLevel("Buffer", capacity_bytes=buffer_bytes, word_bits=array.input_bits, fanout=fanout)
+    mac = Arithmetic(
+        bits=array.input_bits,
+        energy_pj=1e-3 * mac_energy_fj(array),
+        area_mm2=array_area_mm2(array) / array.macs,
+        leakage_mw=0.0,
+    )
+    clock_hz = 1e9 / (array_cycle_ns(array) * array.passes)
+    return Architecture(name, (dram, buffer, cells), mac, clock_hz)

@@ -1,0 +1,81 @@
+"""Where figures of area and energy come from: measured, published, fitted, or scaled from another node (rule T4)."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from codesign.core.json_types import JsonObject
+
+
+class Provenance(Enum):
+    """How a figure came about, the surest first."""
+
+    MEASURED = "measured"
+    PUBLISHED = "published"
+    FITTED = "fitted"
+    SCALED = "scaled"
+
+
+_RANK = {kind: rank for rank, kind in enumerate(Provenance)}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where one part of a technology's figures comes from.
+
+    Args:
+        part: ``arithmetic``, ``registers``, ``sram``, ``wires``, ``netlists`` or ``dram``.
+        kind: How they came about; figures of another node are scaled whatever they were there.
+        source: As the table states it.
+        from_nm: The node they were stated for; None where no node counts.
+    """
+
+    part: str
+    kind: Provenance
+    source: str
+    from_nm: float | None = None
+
+    def to_json(self) -> JsonObject:
+        """For reports and records."""
+        return {"kind": self.kind.value, "from_nm": self.from_nm, "source": self.source}
+
+
+_ENERGY = ("arithmetic", "registers", "sram", "wires", "dram")
+_AREA = ("arithmetic", "registers", "sram", "wires", "netlists")
+
+
+def weakest(origins: tuple[Origin, ...], parts: tuple[str, ...]) -> Provenance | None:
+    """The least sure kind among some parts: a sum with a scaled term is scaled. None where there is no such part."""
+    kinds = [origin.kind for origin in origins if origin.part in parts]
+    return max(kinds, key=_RANK.__getitem__, default=None)
+
+
+def provenance_json(technology: str | None, origins: tuple[Origin, ...]) -> JsonObject:
+    """What a report says of the figures that an architecture leaves open; figures that its file gives stay the user's.
+
+    Args:
+        technology: Name of the table; None where the file gives all figures.
+        origins: Of the table's parts.
+    """
+    if technology is None:
+        return {"area": "given", "energy": "given"}
+    area, energy = weakest(origins, _AREA), weakest(origins, _ENERGY)
+    return {
+        "technology": technology,
+        "area": "unknown" if area is None else area.value,
+        "energy": "unknown" if energy is None else energy.value,
+        "parts": {origin.part: origin.to_json() for origin in origins},
+    }
+
+
+def provenance_text(technology: str | None, origins: tuple[Origin, ...]) -> str:
+    """The same in a line: what is scaled, and from which node."""
+    if technology is None:
+        return "energy and area as the architecture's file gives them"
+    parts = [f"{origin.part} {origin.kind.value}{_from(origin)}" for origin in origins]
+    return f"{technology}; no figure is measured: {', '.join(parts)}" if parts else technology
+
+
+def _from(origin: Origin) -> str:
+    if origin.kind is not Provenance.SCALED or origin.from_nm is None:
+        return ""
+    return f" from {origin.from_nm:g} nm"

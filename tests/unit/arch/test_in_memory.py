@@ -1,0 +1,84 @@
+"""Arrays that compute in memory: how area, cycle and energy grow; the presets are what the rules say."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from codesign.arch.architecture import LevelKind, StorageLevel
+from codesign.arch.in_memory import (
+    InMemoryArray,
+    array_area_mm2,
+    array_cycle_ns,
+    in_memory_architecture,
+    mac_energy_fj,
+    tops_per_watt,
+)
+from codesign.arch.presets import load_preset
+from codesign.core.errors import UserError
+from experiments.validation.in_memory import array_of_chip
+
+CHIPS = json.loads((Path(__file__).parents[2] / "data/measured/imc/zigzag_imc_chips.json").read_text("utf-8"))
+DIGITAL = InMemoryArray(28, 0.9, 64, 64, 4, 64, 8, 8, 1, 8, adder_bits=8, accumulator_bits=22)
+ANALOGUE = InMemoryArray(28, 0.9, 256, 256, 1, 256, 32, 8, 8, 8, adc_bits=6, dac_bits=8)
+
+
+@pytest.mark.parametrize("array", [DIGITAL, ANALOGUE], ids=["digital", "analogue"])
+def test_banks_multiply_area_and_leave_energy_of_a_product_and_cycle(array: InMemoryArray) -> None:
+    more = replace(array, banks=3 * array.banks)
+    assert array_area_mm2(more) == pytest.approx(3 * array_area_mm2(array))
+    assert array_cycle_ns(more) == array_cycle_ns(array)
+    assert mac_energy_fj(more) == pytest.approx(mac_energy_fj(array))
+
+
+def test_energy_goes_with_the_square_of_the_supply() -> None:
+    assert mac_energy_fj(replace(DIGITAL, volt=0.45)) == pytest.approx(mac_energy_fj(DIGITAL) / 4)
+    assert tops_per_watt(DIGITAL) == pytest.approx(2e3 / mac_energy_fj(DIGITAL))
+
+
+def test_zero_weights_and_quiet_inputs_save_switching() -> None:
+    assert mac_energy_fj(replace(DIGITAL, zero_weights=0.75)) == pytest.approx(mac_energy_fj(DIGITAL) / 4)
+    assert mac_energy_fj(replace(DIGITAL, toggle=0.5)) == pytest.approx(mac_energy_fj(DIGITAL) / 2)
+
+
+def test_bit_serial_inputs_take_a_cycle_a_bit() -> None:
+    assert DIGITAL.passes == 8 and replace(DIGITAL, bits_per_cycle=3).passes == 3
+
+
+def test_a_finer_converter_costs_more() -> None:
+    finer = replace(ANALOGUE, adc_bits=8)
+    assert array_area_mm2(finer) > array_area_mm2(ANALOGUE)
+    assert array_cycle_ns(finer) > array_cycle_ns(ANALOGUE)
+    assert mac_energy_fj(finer) > mac_energy_fj(ANALOGUE)
+
+
+@pytest.mark.parametrize("chip", CHIPS, ids=lambda c: c["chip"])
+def test_a_preset_is_what_the_rules_say_of_its_chip(chip: dict[str, object]) -> None:
+    array, preset = array_of_chip(chip, "chips"), load_preset(f"imc-{str(chip['chip']).lower()}")
+    assert preset.mac_units == array.macs
+    assert preset.mac.energy_pj == pytest.approx(1e-3 * mac_energy_fj(array), rel=1e-4)
+    assert preset.mac.area_mm2 == pytest.approx(array_area_mm2(array) / array.macs, rel=1e-4)
+    assert preset.clock_hz == pytest.approx(1e9 / (array_cycle_ns(array) * array.passes), rel=1e-4)
+
+
+def test_an_array_becomes_a_fan_out_with_shared_inputs_and_sums() -> None:
+    dram = StorageLevel("DRAM", LevelKind.DRAM, word_bits=64)
+    made = in_memory_architecture("mine", DIGITAL, 65536.0, dram)
+    fanout = made.levels[1].fanout
+    assert (fanout.x, fanout.y, fanout.shares) == (8 * 4, 64, True)
+    assert made.levels[2].keep == frozenset({"weight"})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rows": 0}, "`rows` must be > 0"),
+        ({"toggle": 1.5}, "`toggle` must be between 0 and 1"),
+        ({"adder_bits": None}, "give `adder_bits` of a digital array"),
+        ({"bits_per_cycle": 16}, "`bits_per_cycle` 16 exceeds `input_bits` 8"),
+    ],
+)
+def test_parameters_that_make_no_array_are_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        replace(DIGITAL, **change)  # type: ignore[arg-type]
