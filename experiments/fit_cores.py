@@ -1,6 +1,6 @@
 """Fits the constants of the systems of cores, each on one to three recorded rows, and holds every sweep out in turn.
 
-`python -m experiments.fit_cores --data FOLDER` prints one line of JSON: `fitted` (the value with no mean error on the rows of `fitted_on`) and
+`python -m experiments.fit_cores --data FOLDER` prints one line of JSON: `fitted` (the value with the least squares of errors on the rows of `fitted_on`) and
 `held_out` (errors of a sweep when every constant fitted on it comes from elsewhere: a row of another sweep, the other machine, or its
 neutral value).
 """
@@ -19,7 +19,10 @@ from codesign.core.errors import UserError
 from codesign.timing.cores.system import CoreSystem, load_system, system_names
 from experiments.validation.llmcompass_rows import Case, read_cases
 
-ROUNDS = 6
+GRID, REFINED = 9, 5
+"""Values tried at a time, and how often their range is narrowed."""
+
+ROUNDS = 2
 """Passes over all constants: some rows hang on two of them."""
 
 OTHER_ROWS = {
@@ -74,29 +77,24 @@ class Config:
 
 
 def solve(system: CoreSystem, name: str, cases: Sequence[Case]) -> float:
-    """The value of a constant whose signed errors on some rows add up to nothing, by bisection over four decades about the present value.
+    """The value of a constant with the least squares of relative errors on some rows, over a factor of two about the present value.
 
-    Raises:
-        UserError: No value does.
+    The best tiling changes with the constant, so the squares have kinks: a grid is refined four times.
     """
     now = system.constant(name)
-    low, high = now / 100 if now else 0.0, now * 100 if now else 1e-3
+    low, high = (now / 2, now * 2) if now else (0.0, 1e-4)
 
-    def excess(value: float) -> float:
+    def squares(value: float) -> float:
         changed = system.with_constants({name: value})
-        return sum(case.predict(changed) / case.measured_s - 1 for case in cases)
+        return sum((case.predict(changed) / case.measured_s - 1) ** 2 for case in cases)
 
-    at_low, at_high = excess(low), excess(high)
-    if at_low * at_high > 0:
-        raise UserError(f"no value of `{name}` predicts {cases[0].name}", where=f"system {system.name!r}")
-    for _ in range(60):
-        middle = (low * high) ** 0.5 if low > 0 else (low + high) / 2
-        value = excess(middle)
-        if value * at_low > 0:
-            low = middle
-        else:
-            high = middle
-    return (low * high) ** 0.5 if low > 0 else (low + high) / 2
+    best = now
+    for _ in range(REFINED):
+        grid = np.geomspace(low, high, GRID) if low > 0 else np.linspace(low, high, GRID)
+        best = float(min(grid, key=lambda value: squares(float(value))))
+        at = int(np.flatnonzero(grid == best)[0])
+        low, high = float(grid[max(at - 1, 0)]), float(grid[min(at + 1, GRID - 1)])
+    return best
 
 
 def fit(system: CoreSystem, rows: Rows, cases: dict[str, Case], rounds: int) -> CoreSystem:

@@ -14,6 +14,9 @@ SIDES = (16, 32, 64, 128, 256)
 PARTIAL_BYTES = 4
 """Sums are held in 32 bits."""
 
+DEPTHS = (32, 64)
+"""Depths of a step over the reduced length; libraries have both, and a small tile leaves room for the deeper one."""
+
 COPIES = 2
 """Four parts of a core, two by two, each read their rows and columns of a tile: every word is read twice from local memory."""
 
@@ -68,11 +71,13 @@ class Tiling:
     Args:
         rows: Of a block's tile of the result.
         columns: Of it.
+        depth: Of one step over the reduced length.
         split: Parts that the reduced length is cut into.
     """
 
     rows: int
     columns: int
+    depth: int = 32
     split: int = 1
 
 
@@ -114,26 +119,27 @@ def tilings(system: CoreSystem, product: Product) -> Iterator[Tiling]:
     most = int(system.constant("largest_split"))
     for rows in SIDES:
         for columns in SIDES:
-            if not resident_blocks(system, product, rows, columns):
-                continue
-            split = 1
-            while split <= most and (split == 1 or product.k // split >= 4 * system.constant("tile_depth")):
-                yield Tiling(rows, columns, split)
-                split *= 2
+            for depth in DEPTHS:
+                split = 1
+                while split <= most and (split == 1 or product.k // split >= 4 * depth):
+                    tiling = Tiling(rows, columns, depth, split)
+                    if resident_blocks(system, product, tiling):
+                        yield tiling
+                    split *= 2
 
 
-def resident_blocks(system: CoreSystem, product: Product, rows: int, columns: int) -> int:
+def resident_blocks(system: CoreSystem, product: Product, tiling: Tiling) -> int:
     """Blocks with such a tile that fit on a core at a time."""
-    sums = rows * columns * PARTIAL_BYTES
+    sums = tiling.rows * tiling.columns * PARTIAL_BYTES
     stages = system.constant("prefetched_steps") + 1
-    held = stages * system.constant("tile_depth") * (rows * product.left_bytes + columns * product.right_bytes)
+    held = stages * tiling.depth * (tiling.rows * product.left_bytes + tiling.columns * product.right_bytes)
     return min(int(system.register_bytes / 2 // sums), int(system.local_bytes // held), MOST_RESIDENT)
 
 
 def tiled_time(system: CoreSystem, product: Product, tiling: Tiling) -> ProductTime:
     """What a product takes with a tiling (rules G2 to G4)."""
     blocks = product.batch * math.ceil(product.m / tiling.rows) * math.ceil(product.n / tiling.columns) * tiling.split
-    resident = resident_blocks(system, product, tiling.rows, tiling.columns)
+    resident = resident_blocks(system, product, tiling)
     full, rest = divmod(blocks, system.cores * resident)
     core_s = full * _wave_s(system, product, tiling, system.cores * resident, resident)
     if rest:
@@ -152,7 +158,7 @@ def tiled_time(system: CoreSystem, product: Product, tiling: Tiling) -> ProductT
 
 def _wave_s(system: CoreSystem, product: Product, tiling: Tiling, blocks: int, resident: int) -> float:
     """One round of blocks: the steps over the reduced length, then the results, which nothing hides (rule G4)."""
-    depth = system.constant("tile_depth")
+    depth = tiling.depth
     steps = math.ceil(math.ceil(product.k / tiling.split) / depth)
     words = depth * (tiling.rows * product.left_bytes + tiling.columns * product.right_bytes)
     step = max(

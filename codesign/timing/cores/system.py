@@ -21,7 +21,6 @@ NAMES = (
     "cache_capacity_share",
     "step_latency_s",
     "prefetched_steps",
-    "tile_depth",
     "largest_split",
     "start_s",
     "hidden_s",
