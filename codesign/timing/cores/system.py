@@ -201,7 +201,7 @@ def system_from_json(value: Any, architecture: Architecture, where: str) -> Core
 
 
 def _system(architecture: Architecture, constants: tuple[Constant, ...]) -> CoreSystem:
-    dram, cached, local, registers = architecture.levels
+    _dram, cached, local, registers = architecture.levels
     cores = cached.fanout.size
     parts = local.fanout.size
 
@@ -238,7 +238,10 @@ def _constant(value: Any, where: str) -> Constant:
     name = fields.text("name")
     fields.where = f"{where}: system, constant {name!r}"
     made = Constant(
-        name, fields.number("value", least=0), fields.text("source"), tuple(str(x) for x in fields.items("fitted_on", []))
+        name,
+        fields.number("value", least=0),
+        fields.text("source"),
+        tuple(str(x) for x in fields.items("fitted_on", [])),
     )
     fields.finish()
     return made
