@@ -15,8 +15,8 @@ from codesign.evaluation.network import EvaluationOptions, LayerResult, Workload
 from codesign.evaluation.records import PhaseLayerRecord, PhaseRecord, ServingRecord
 from codesign.mappers.protocol import Mapper
 from codesign.timing.cores.collectives import all_reduce_s
-from codesign.timing.cores.network import network_time
 from codesign.timing.cores.system import CoreSystem, system_of
+from codesign.timing.cores.whole_network import network_time
 from codesign.workloads.network import Network
 from codesign.workloads.serving import Chips, ServingSpec
 from codesign.workloads.workload import Workload

@@ -7,8 +7,8 @@ import pytest
 
 from codesign.core.errors import UserError
 from codesign.timing.cores.matmul import DEPTHS, SIDES, Product, Tiling, product_time, resident_blocks, tiled_time
-from codesign.timing.cores.network import product_of
 from codesign.timing.cores.system import CoreSystem, load_system
+from codesign.timing.cores.whole_network import product_of
 from codesign.workloads.computation import Computation
 
 A100, MI210 = load_system("a100"), load_system("mi210")
