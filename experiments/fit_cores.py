@@ -34,7 +34,7 @@ OTHER_ROWS = {
 }
 """A row of another sweep that tells the same constant."""
 
-ELSEWHERE = {
+ELSEWHERE: dict[tuple[str, str], float | str] = {
     # peaks, where nothing else tells
     ("a100", "cache_share"): 1.0,
     ("a100", "cache_capacity_share"): 0.5,
