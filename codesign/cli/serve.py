@@ -10,6 +10,7 @@ from codesign.cli.inputs import warnings_to_stderr
 from codesign.cli.options import check_format
 
 if TYPE_CHECKING:
+    from codesign.arch.architecture import Architecture
     from codesign.evaluation.serving import Phase, ServingResult
 
 
@@ -59,9 +60,17 @@ def register(app: typer.Typer) -> None:
                 else f"infeasible: {found}"
             )
         elif output_format == "json":
-            typer.echo(json.dumps({"status": "ok", "architecture": architecture.name, **found.to_json()}))
+            named = {"status": "ok", "architecture": architecture.name, "timing": _timing(architecture)}
+            typer.echo(json.dumps({**named, **found.to_json()}))
         else:
             _print(found)
+
+
+def _timing(architecture: "Architecture") -> str:
+    """Which model the times are from (rule V8)."""
+    from codesign.timing.cores.system import system_of
+
+    return "analytical" if system_of(architecture) is None else "system-of-cores"
 
 
 def _print(found: "ServingResult") -> None:
@@ -73,6 +82,7 @@ def _print(found: "ServingResult") -> None:
         f"{spec.name} on {chips}: batch {spec.batch}, {spec.mean_output:g} output tokens a request, "
         f"{spec.mean_context:,} tokens of context on average"
     )
+    typer.echo(f"times from             {_timing(found.architecture)} model; energies from the mappings")
     typer.echo(f"time to first token    {format_si(found.ttft_s, 's')} (mean of the requests, prompt alone)")
     typer.echo(f"time per output token  {format_si(found.tpot_s, 's')} (prefills of others included)")
     typer.echo(f"tokens per second      {found.tokens_per_s:,.2f}")
