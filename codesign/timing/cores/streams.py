@@ -95,9 +95,7 @@ def stream_time(system: CoreSystem, stream: Stream) -> StreamTime:
     seconds = max(moved / system.dram_rate, stream.elements * operations / lanes)
     rule = ROW_RULES.get(stream.kind)
     if rule is not None:
-        seconds += stream.elements * rule.exponentials * system.constant("exponential_s")
-        if rule.waits:
-            seconds += _rounds(system, stream, rule) * system.constant("row_latency_s")
+        seconds += _exposed_s(system, stream, rule)
     return StreamTime(seconds, moved)
 
 
@@ -117,6 +115,16 @@ def _again_bytes(system: CoreSystem, stream: Stream) -> float:
 
 def _rows_on_core(system: CoreSystem, rule: RowRule) -> int:
     return max(1, int(system.constant("resident_threads") // rule.threads))
+
+
+def _exposed_s(system: CoreSystem, stream: Stream, rule: RowRule) -> float:
+    """What barriers keep from being hidden (rule G7): a round of rows takes as long whether all cores have rows or few."""
+    rounds = _rounds(system, stream, rule)
+    waiting = rounds * system.constant("row_latency_s") if rule.waits else 0.0
+    rows = stream.rows
+    if stream.length > rule.held_elements:
+        rows = rounds * _rows_on_core(system, rule) * system.cores
+    return waiting + rows * stream.length * rule.exponentials * system.constant("exponential_s")
 
 
 def _rounds(system: CoreSystem, stream: Stream, rule: RowRule) -> int:
