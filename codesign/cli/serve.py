@@ -10,6 +10,7 @@ from codesign.cli.inputs import warnings_to_stderr
 from codesign.cli.options import check_format
 
 if TYPE_CHECKING:
+    from codesign.arch.architecture import Architecture
     from codesign.evaluation.serving import Phase, ServingResult
 
 
@@ -60,6 +61,7 @@ def _print(found: "ServingResult") -> None:
         f"{spec.name} on {chips}: batch {spec.batch}, {spec.mean_output:g} output tokens a request, "
         f"{spec.mean_context:,} tokens of context on average"
     )
+    typer.echo(f"times from             {_timing(found.architecture)} model; energies from the mappings")
     typer.echo(f"time to first token    {format_si(found.ttft_s, 's')} (mean of the requests, prompt alone)")
     typer.echo(f"time per output token  {format_si(found.tpot_s, 's')} (prefills of others included)")
     typer.echo(f"tokens per second      {found.tokens_per_s:,.2f}")

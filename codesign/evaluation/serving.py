@@ -14,8 +14,11 @@ from codesign.evaluation.metrics import JudgedMetric, Metrics
 from codesign.evaluation.network import EvaluationOptions, LayerResult, WorkloadRun, run_workload
 from codesign.evaluation.records import PhaseLayerRecord, PhaseRecord, ServingRecord
 from codesign.mappers.protocol import Mapper
+from codesign.timing.cores.collectives import all_reduce_s
+from codesign.timing.cores.system import CoreSystem, system_of
+from codesign.timing.cores.whole_network import network_time
 from codesign.workloads.network import Network
-from codesign.workloads.serving import ServingSpec
+from codesign.workloads.serving import Chips, ServingSpec
 from codesign.workloads.workload import Workload
 from codesign.workloads.zoo.language_models import decode_macs
 
@@ -225,23 +228,37 @@ def _phase(
     chips = spec.chips
     size = spec.exchanged_bytes(batch * tokens, spec.widths(architecture.mac.bits)[1])
     sums = 2 * spec.model.layers
-    link_s = sums * chips.all_reduce_s(size)
-    cycles = sum(x.latency_cycles * x.count for x in run.layers) + run.vector.latency_cycles
+    system = system_of(architecture)
+    link_s = sums * _link_s(system, chips, size)
+    seconds = _seconds_by_bound(architecture, run) if system is None else network_time(system, network).by_bound
+    latency_s = sum(seconds.values()) + link_s
     dynamic_pj = sum(x.energy_pj * x.count for x in run.layers) + run.vector.energy_pj
-    latency_s = cycles / architecture.clock_hz + link_s
     link_j = sums * chips.all_reduce_bytes(size) * chips.link_pj_per_byte * 1e-12
     energy_j = chips.count * (dynamic_pj * 1e-12 + architecture.leakage_w * latency_s) + link_j
     moved = sum(x.dram_bytes * x.count for x in run.layers) + run.vector.dram_bytes
-    bound: dict[str, float] = {}
-    for layer in run.layers:
-        name = layer.bottlenecks[0]
-        bound[name] = bound.get(name, 0.0) + layer.latency_cycles * layer.count / architecture.clock_hz / latency_s
-    bound["vector operators"] = run.vector.latency_cycles / architecture.clock_hz / latency_s
+    bound = {name: taken / latency_s for name, taken in seconds.items()}
     if link_s:
         bound["links"] = link_s / latency_s
     shares = tuple(sorted(bound.items(), key=lambda item: -item[1]))
     macs = chips.count * network.macs
     return Phase(tokens, past, batch, latency_s, link_s, energy_j, chips.count * moved, macs, shares, run.layers)
+
+
+def _seconds_by_bound(architecture: Architecture, run: WorkloadRun) -> dict[str, float]:
+    """Time of the analytical model, by what limits it."""
+    found: dict[str, float] = {}
+    for layer in run.layers:
+        name = layer.bottlenecks[0]
+        found[name] = found.get(name, 0.0) + layer.latency_cycles * layer.count / architecture.clock_hz
+    found["vector operators"] = run.vector.latency_cycles / architecture.clock_hz
+    return found
+
+
+def _link_s(system: CoreSystem | None, chips: Chips, size: float) -> float:
+    """One sum over the chips: by the system's own links where it has some and the specification gives none (rule V8)."""
+    if system is not None and system.has("link_start_s") and chips == Chips(chips.count):
+        return all_reduce_s(system, size, chips.count)
+    return chips.all_reduce_s(size)
 
 
 def compute_bound_batch(spec: ServingSpec, architecture: Architecture) -> int | None:

@@ -92,7 +92,14 @@ class ServedModel(AbstractResult):
         if isinstance(self.result, Infeasible):
             return {**self.result.to_json(), "model": self.spec.name}
         found: dict[str, Any] = dict(self.result.to_json())
-        return {"status": "ok", "architecture": self.architecture.name, **found}
+        return {"status": "ok", "architecture": self.architecture.name, "timing": self.timing, **found}
+
+    @property
+    def timing(self) -> str:
+        """Which model the times are from (rule V8): ``analytical`` or ``system-of-cores``."""
+        from codesign.timing.cores.system import system_of
+
+        return "analytical" if system_of(self.architecture) is None else "system-of-cores"
 
     def headline(self) -> JsonObject:
         """See `AbstractResult`."""

@@ -12,6 +12,7 @@ from codesign.core.errors import UserError
 from experiments.validation.common import Comparison
 
 SETS = {
+    "llmcompass": ("llmcompass", "compare_llmcompass"),
     "tileflow": ("tileflow", "compare_gemm"),
     "tileflow-fused": ("tileflow", "compare_fused"),
     "dosa": ("dosa", "compare_dosa"),

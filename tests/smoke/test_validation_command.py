@@ -7,7 +7,9 @@ from experiments.validation.__main__ import main
 from tests.reference_data import KEPT_HERE
 
 
-@pytest.mark.parametrize(("name", "folder"), [("tileflow", "measured/tileflow"), ("noc", "noc")])
+@pytest.mark.parametrize(
+    ("name", "folder"), [("tileflow", "measured/tileflow"), ("noc", "noc"), ("llmcompass", "measured/llmcompass")]
+)
 def test_last_line_is_one_json_object(
     name: str, folder: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -50,3 +52,28 @@ def test_folders_of_other_sets_run(tmp_path: Path, capsys: pytest.CaptureFixture
     found = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
     assert found["rows"] == 1
     assert found["worst_error"] < 0.05
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (("matmul,A100", "matmul,A200"), "did you mean 'A100'"),
+        (("matmul,A100", "matmull,A100"), "did you mean 'matmul'"),
+        ((",64,12288,12288,,0.00019,", ",64,12288,12288,,soon,"), "column `measured_s` must hold numbers, got 'soon'"),
+        ((",64,12288,12288,,0.00019,", ",64,12288,12288,,-1,"), "column `measured_s` must hold seconds > 0, got '-1'"),
+        ((",64,12288,12288,", ",64,12288,0,"), "`k` of a matrix product must be >= 1, got 0"),
+        ((",measured_s,", ",measured,"), "column `measured_s` is missing"),
+    ],
+)
+def test_bad_latencies_are_refused(
+    changed: tuple[str, str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = (KEPT_HERE / "measured" / "llmcompass" / "latency.csv").read_text()
+    (tmp_path / "latency.csv").write_text(rows.replace(*changed, 1))
+    assert main(["--set", "llmcompass", "--data", str(tmp_path)]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_folder_without_latencies_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--set", "llmcompass", "--data", str(tmp_path)]) == 2
+    assert "expected latency.csv or transformer_layer.csv" in capsys.readouterr().err

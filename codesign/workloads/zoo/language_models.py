@@ -68,6 +68,7 @@ class LanguageModel:
         window: Tokens that sliding-window attention looks back, the new one included; None: all.
         experts: Of a mixture; None for a dense model.
         latent: Of latent attention; None for keys and values by head.
+        gated: Whether the feed-forward layer multiplies by a gate; else it is two products with GELU between.
     """
 
     layers: int
@@ -84,6 +85,12 @@ class LanguageModel:
     window: int | None = None
     experts: Experts | None = None
     latent: Latent | None = None
+    gated: bool = True
+
+    @property
+    def feed_forward_products(self) -> int:
+        """Products of a dense feed-forward layer, each of the width times the hidden width."""
+        return 3 if self.gated else 2
 
     def cache_elements(self, tokens: int) -> int:
         """Elements that one sequence of so many tokens keeps in all layers."""
@@ -94,6 +101,8 @@ class LanguageModel:
 
 
 LANGUAGE_MODELS = {
+    # Brown et al., 2020; its biases and learned positions, 0.02 % of the parameters, are left out
+    "gpt3_175b": LanguageModel(96, 12288, 96, 96, 128, 49152, 50257, 2048, tied=True, gated=False),
     # Touvron et al., 2023 (Llama 2); Grattafiori et al., 2024 (Llama 3)
     "llama2_7b": LanguageModel(32, 4096, 32, 32, 128, 11008, 32000, 4096),
     "llama2_13b": LanguageModel(40, 5120, 40, 40, 128, 13824, 32000, 4096),
@@ -164,7 +173,8 @@ def _block(
     x = net.residual(x, attended, name=f"{name}.add1")
     normed = net.rms_norm(x, name=f"{name}.norm2")
     if model.experts is None or layer <= model.experts.dense_layers:
-        fed = gated_feed_forward(net, normed, model.hidden, f"{name}.ffn")
+        feed = gated_feed_forward if model.gated else plain_feed_forward
+        fed = feed(net, normed, model.hidden, f"{name}.ffn")
     else:
         fed = _mixture(net, model.experts, normed, f"{name}.experts", routing)
     return net.residual(x, fed, name=f"{name}.add2"), grown
@@ -176,6 +186,12 @@ def gated_feed_forward(net: NetworkBuilder, x: str, hidden: int, name: str) -> s
     up = net.linear(x, hidden, bias=False, name=f"{name}.up")
     product = net.elementwise("mul", gate, up, name=f"{name}.mul")
     return net.linear(product, net.shape(x)[-1], bias=False, name=f"{name}.down")
+
+
+def plain_feed_forward(net: NetworkBuilder, x: str, hidden: int, name: str) -> str:
+    """down(gelu(up(x))), without biases."""
+    up = net.activation(net.linear(x, hidden, bias=False, name=f"{name}.up"), "gelu", name=f"{name}.gelu")
+    return net.linear(up, net.shape(x)[-1], bias=False, name=f"{name}.down")
 
 
 def _attention(net: NetworkBuilder, model: LanguageModel, x: str, name: str, past: int) -> tuple[str, tuple[str, ...]]:
@@ -323,7 +339,7 @@ def published_parameters(model: LanguageModel) -> int:
         attention = latent.query * (w + asked + 1) if latent.query else w * asked
         attention += w * (latent.cached + latent.rotary) + latent.cached
         attention += latent.cached * h * (latent.content + latent.value) + h * latent.value * w
-    dense = 3 * w * model.hidden
+    dense = model.feed_forward_products * w * model.hidden
     tables = model.vocabulary * w * (1 if model.tied else 2) + w
     if model.experts is None:
         return model.layers * (attention + 2 * w + dense) + tables
@@ -353,7 +369,7 @@ def decode_macs(model: LanguageModel, past: int) -> int:
         )
     head = model.vocabulary * w
     if model.experts is None:
-        return model.layers * (attention + 3 * w * model.hidden) + head
+        return model.layers * (attention + model.feed_forward_products * w * model.hidden) + head
     e = model.experts
     mixture = 3 * w * e.hidden * (e.chosen + e.shared) + w * e.count
     layers = e.dense_layers * 3 * w * model.hidden + (model.layers - e.dense_layers) * mixture

@@ -34,7 +34,7 @@ def power_w(architecture: Architecture, cost: Cost) -> float:
 
 def test_the_presets_are_those_promised() -> None:
     chips = {"imc-aimc1", "imc-aimc2", "imc-dimc1", "imc-dimc2", "imc-dimc4"}
-    assert set(NAMES) == {"eyeriss", "gemmini", "simba", "soma-cloud", "soma-edge", "tpu"} | chips
+    assert set(NAMES) == {"a100", "eyeriss", "gemmini", "mi210", "simba", "soma-cloud", "soma-edge", "tpu"} | chips
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -115,6 +115,16 @@ def test_the_files_say_what_the_papers_say() -> None:
     assert (simba.levels[1].capacity_bytes, *per_pe[2:]) == (131072, 8192, 32768, 3072, 64)
     assert (gemmini.mac_units, gemmini.levels[1].capacity_bytes) == (256, 256 * 1024)
     assert (tpu.mac_units, tpu.levels[1].capacity_bytes, tpu.clock_hz) == (65536, 24 << 20, 700e6)
+
+
+def test_graphics_processors_have_the_published_peaks() -> None:
+    a100, mi210 = load_preset("a100"), load_preset("mi210")
+    for preset, tera_operations, giga_bytes, cores in ((a100, 312, 2039, 108), (mi210, 181, 1638, 104)):
+        dram = preset.levels[0]
+        words = dram.read_bandwidth_words_per_cycle
+        assert 2e-12 * preset.mac_units * preset.clock_hz == pytest.approx(tera_operations, rel=1e-3)
+        assert words and 1e-9 * words * dram.word_bits / 8 * preset.clock_hz == pytest.approx(giga_bytes, rel=1e-3)
+        assert preset.levels[1].fanout.size == cores
 
 
 def test_soma_templates_have_the_programs_constants() -> None:

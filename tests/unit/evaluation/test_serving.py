@@ -17,6 +17,8 @@ from codesign.mappers.registry import create
 from codesign.report.study_page import report_data
 from codesign.study.run import prepare, run_study
 from codesign.study.specification import PlaceSpec, SearchSpec, StudySpec
+from codesign.timing.cores.collectives import all_reduce_s
+from codesign.timing.cores.system import load_system
 from codesign.workloads.serving import (
     Chips,
     Collective,
@@ -223,3 +225,29 @@ def test_bad_specifications(change: dict[str, Any], message: str) -> None:
     raw = {"model": "llama3_8b", "requests": [{"prompt": 4, "output": 2}]} | change
     with pytest.raises(UserError, match=message):
         serving_from_json(raw)
+
+
+def test_a_system_of_cores_tells_the_time_of_its_architecture() -> None:
+    """Rule V8: TensorRT-LLM 0.5 reads 2,048 tokens of Llama 2 7B on one A100 in 133 ms."""
+    spec = ServingSpec("llama2_7b", LANGUAGE_MODELS["llama2_7b"], (Requests(2048, 128),))
+    options = EvaluationOptions(Objective.LATENCY, Budget(evaluations=5))
+    found = serve(spec, load_preset("a100"), create("anneal"), options)
+    assert isinstance(found, ServingResult)
+    assert 0.12 < found.ttft_s < 0.15
+    (prefill, _), *_ = found.prefills
+    assert dict(prefill.bound_by).keys() == {"compute", "DRAM", "vector operators"}
+    assert sum(share for _, share in prefill.bound_by) == pytest.approx(1)
+
+
+def test_links_of_a_system_are_used_unless_links_are_given() -> None:
+    model = replace(LANGUAGE_MODELS["llama2_7b"], layers=1)
+    options = EvaluationOptions(Objective.LATENCY, Budget(evaluations=5))
+    links = []
+    for chips in (Chips(4), Chips(4, link_bytes_per_s=1e9)):
+        found = serve(
+            ServingSpec("one", model, (Requests(64, 2),), chips=chips), load_preset("a100"), create("anneal"), options
+        )
+        assert isinstance(found, ServingResult)
+        links.append(found.decode.link_s)
+    assert links[0] == pytest.approx(2 * all_reduce_s(load_system("a100"), 4096 * 2, 4))
+    assert links[1] == pytest.approx(2 * Chips(4, link_bytes_per_s=1e9).all_reduce_s(4096 * 2))

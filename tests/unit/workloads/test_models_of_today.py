@@ -44,6 +44,13 @@ def test_parameters_are_the_published_ones(name: str) -> None:
         assert published_parameters(LANGUAGE_MODELS[name]) == PUBLISHED[name]
 
 
+def test_gpt3_has_its_parameters_but_for_biases_and_positions() -> None:
+    model = LANGUAGE_MODELS["gpt3_175b"]
+    left_out = 2048 * 12288 + 96 * (9 * 12288 + 49152 + 12288)
+    assert published_parameters(model) + left_out == pytest.approx(174.6e9, rel=5e-4)
+    assert build_model("gpt3_175b", phase="decode", past=5).parameter_elements == published_parameters(model)
+
+
 @pytest.mark.parametrize(
     ("name", "parameters", "macs"),
     [("stable_diffusion_unet", 859_520_964, 401_636_720_640), ("vit_l16", 304_326_632, 61_554_712_576)],
