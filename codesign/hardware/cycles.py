@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from codesign.core.jit import njit
-from codesign.hardware.bench import LATENCY_CYCLES, HardwareError
+from codesign.hardware.bench import HardwareError
+from codesign.hardware.bursts import END, READY, bursts_of, engine_state, engine_timing, move, transfer_cycles
 from codesign.hardware.image import Layout
-from codesign.hardware.nest_image import PORTS, Box, NestPlan, box_of
-from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Parameters
+from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
+from codesign.hardware.nest_image import PORTS, NestPlan, box_of
+from codesign.hardware.parameters import Parameters
 from codesign.hardware.queue_image import CommandShape, CoreImage
 
 IntArray = npt.NDArray[np.int64]
@@ -24,55 +26,6 @@ EMIT_CYCLES = 4
 
 _RING = 512
 _START, _COUNT, _HEAD, _PACE, _WENT, _IDLE = 0, 1, 2, 3, 4, 5  # fields of the array's state
-
-
-def transfer_cycles(
-    p: Parameters, box: Box, at: int, element_bytes: int, *, wide: bool, store: bool, latency: int = LATENCY_CYCLES
-) -> int:
-    """Cycles of moving a box, its request included (K1).
-
-    Args:
-        p: The machine.
-        box: Runs and the loops around them.
-        at: Scratchpad address of its first byte.
-        element_bytes: Width of an element in DRAM.
-        wide: Elements take 4 bytes on chip.
-        store: To DRAM.
-        latency: Cycles from a request to its first beat.
-    """
-    known: dict[int, int] = {}
-    starts = np.zeros(1, np.int64)
-    for bound, _, chip in box.loops:
-        starts = (starts[None, :] + (np.arange(bound) * chip)[:, None]).ravel()
-    phase, times = np.unique((starts + at) % WORD_BYTES, return_counts=True)
-    total = 0
-    for start, count in zip(phase.tolist(), times.tolist(), strict=True):
-        known[start] = _run_cycles(p, box.run_bytes, start, element_bytes, wide, store, latency)
-        total += count * known[start]
-    return total
-
-
-def _run_cycles(p: Parameters, run: int, phase: int, element_bytes: int, wide: bool, store: bool, latency: int) -> int:
-    """One contiguous run: bursts of beats, a beat in as many chunks as lines it touches."""
-    total = 0
-    while run > 0:
-        beats = min(-(-run // p.bus_bytes), p.burst_bytes // p.bus_bytes)
-        chunks = []
-        for _ in range(beats):
-            rest, count = min(run, p.bus_bytes), 0
-            run -= rest
-            while rest > 0:
-                room = p.line_bytes - phase % WORD_BYTES
-                if wide:
-                    n = min(rest // element_bytes, room // PARTIAL_BYTES)
-                    rest, phase = rest - n * element_bytes, phase + n * PARTIAL_BYTES
-                else:
-                    n = min(rest, room)
-                    rest, phase = rest - n, phase + n
-                count += 1
-            chunks.append(count)
-        total += max(latency, chunks[0] + 1) + sum(chunks[1:]) + 1 if store else latency + sum(chunks)
-    return total
 
 
 @dataclass(frozen=True)
@@ -97,28 +50,34 @@ class NestTimes:
     steps: int
 
 
-def nest_cycles(plan: NestPlan, layouts: dict[str, Layout], *, latency: int = LATENCY_CYCLES) -> int:
+def nest_cycles(plan: NestPlan, layouts: dict[str, Layout], *, memory: MemoryTiming = PLAIN_MEMORY) -> int:
     """Busy cycles of a plan on its machine (K1 to K6)."""
-    return nest_times(plan, layouts, latency=latency).cycles
+    return nest_times(plan, layouts, memory=memory).cycles
 
 
-def nest_times(plan: NestPlan, layouts: dict[str, Layout], *, latency: int = LATENCY_CYCLES) -> NestTimes:
+def nest_times(plan: NestPlan, layouts: dict[str, Layout], *, memory: MemoryTiming = PLAIN_MEMORY) -> NestTimes:
     """The same with what its parts spend.
 
     Args:
         plan: A mapping shared out on a machine.
         layouts: Of the tensors in DRAM, by port.
-        latency: Cycles from a request to its first beat.
+        memory: What answers the machine.
     """
     p, n_seq = plan.p, plan.n_seq
-    load, store = np.zeros((3, 2), np.int64), np.zeros(2, np.int64)
-    for t, port in enumerate(PORTS):
+    parts, spans = (
+        [],
+        np.zeros((4, 2, 2), np.int64),
+    )  # bursts of loads by tensor and half, then of stores; where they stand
+    for t, port in enumerate((*PORTS, "O")):
         box, size = box_of(plan, port, layouts[port]), layouts[port].element_bytes
         for h in range(2):
             at = plan.halves[port][h % len(plan.halves[port])]
-            load[t, h] = transfer_cycles(p, box, at, size, wide=port == "O", store=False, latency=latency)
-            if port == "O":
-                store[h] = transfer_cycles(p, box, at, size, wide=True, store=True, latency=latency)
+            parts.append(bursts_of(p, box, at, size, port == "O", memory))
+            spans[t, h, 1] = len(parts[-1])
+    ends = np.cumsum(spans[:, :, 1].ravel()).reshape(4, 2)
+    spans[:, :, 0], spans[:, :, 1] = ends - spans[:, :, 1], ends
+    engine = engine_timing(p, memory)
+    (reader, read_ring), (writer, write_ring) = engine_state(engine), engine_state(engine)
     inner = [x.factor for x in plan.loops[n_seq:]]
     lines = len(plan.emissions.lines)
     windows = [len(plan.windows["A"]), len(plan.windows["B"]), lines]
@@ -130,13 +89,13 @@ def nest_times(plan: NestPlan, layouts: dict[str, Layout], *, latency: int = LAT
         np.array([plan.changes(q, plan.loc(q), 0, n_seq) for q in PORTS], np.bool_).reshape(3, n_seq),
         np.array([any(plan.move("O", i)) for i in range(n_seq)], np.bool_),
         np.array([len(plan.halves[q]) for q in PORTS], np.int64),
-        load, store, np.array(words, np.int64), np.array(windows, np.int64), math.prod(inner), feed,
+        np.concatenate(parts), spans, engine.numbers, reader, read_ring, writer, write_ring, np.array(words, np.int64), np.array(windows, np.int64), math.prod(inner), feed,
         np.array([q in p.local for q in PORTS], np.bool_), p.column_cycles,
     )  # fmt: skip
     return NestTimes(*(int(v) for v in found))
 
 
-def queue_cycles(core: CoreImage, *, latency: int = LATENCY_CYCLES) -> int:
+def queue_cycles(core: CoreImage, *, memory: MemoryTiming = PLAIN_MEMORY) -> int:
     """Busy cycles of a core's program: two clocks that wait for each other's signals (K5)."""
     image = core.image
     p, lines = image.parameters, len(image.emissions.lines)
@@ -145,7 +104,7 @@ def queue_cycles(core: CoreImage, *, latency: int = LATENCY_CYCLES) -> int:
     ring, state = np.zeros(_RING, np.int64), np.zeros(6, np.int64)
     state[_WENT] = -9
     durations = [
-        transfer_cycles(p, box, at, size, wide=wide, store=store, latency=latency)
+        transfer_cycles(p, box, at, size, wide=wide, store=store, memory=memory)
         for box, at, size, wide, store in core.transfers
     ]
     clock, position, done = [0, 0], [0, 0], [0, 0]
@@ -278,12 +237,12 @@ def _begins(sums: npt.NDArray[np.bool_], count: IntArray, n: int) -> bool:
 
 @njit
 def _load_next(
-    bounds: IntArray, n_loads: int, moves: npt.NDArray[np.bool_], sums: npt.NDArray[np.bool_], halves: IntArray, load: IntArray,
-    freed: IntArray, loaded: IntArray, taken: IntArray, count: IntArray, moved: npt.NDArray[np.bool_], clock: IntArray,
+    bounds: IntArray, n_loads: int, moves: npt.NDArray[np.bool_], sums: npt.NDArray[np.bool_], halves: IntArray,
+    bursts: IntArray, spans: IntArray, engine: IntArray, reader: IntArray, read_ring: IntArray, freed: IntArray, loaded: IntArray, taken: IntArray, count: IntArray, moved: npt.NDArray[np.bool_], clock: IntArray,
 ) -> None:  # fmt: skip
     """One iteration of the loader (K2).
 
-    `clock` holds the cycle it is in, the first cycle in which the reader is idle, and how long the reader was at work.
+    `clock` holds the cycle it is in, the last cycle in which old sums arrived, and how long the reader was at work.
     """
     begins = _begins(sums, count, n_loads)
     for t in range(3):
@@ -294,11 +253,15 @@ def _load_next(
                 at = max(at, freed[t, (k - halves[t]) % 4] + 1)
             fetches = t < 2 or not begins
             if fetches:
-                at = max(at, clock[1])
-                loaded[t, k % 4] = at + load[t, k % halves[t]]
-                clock[1] = loaded[t, k % 4] + 1
-                clock[2] += load[t, k % halves[t]]
+                at = max(at, reader[READY])
+                before, half = max(reader[END], at), k % halves[t]
+                end = move(bursts[spans[t, half, 0] : spans[t, half, 1]], False, engine, at, reader, read_ring)
+                loaded[t, k % 4] = end
+                clock[2] += end - before
+                if t == 2:
+                    clock[1] = end + 1
             else:
+                at = max(at, clock[1])
                 loaded[t, k % 4] = at
             taken[t] += 1
             clock[0] = at
@@ -312,7 +275,8 @@ def _load_next(
 @njit
 def _walk(
     bounds: IntArray, n_loads: int, moves: npt.NDArray[np.bool_], local_moves: npt.NDArray[np.bool_], sums: npt.NDArray[np.bool_],
-    halves: IntArray, load: IntArray, store: IntArray, words: IntArray, windows: IntArray, steps: int, feed: int,
+    halves: IntArray, bursts: IntArray, spans: IntArray, engine: IntArray, reader: IntArray, read_ring: IntArray,
+    writer: IntArray, write_ring: IntArray, words: IntArray, windows: IntArray, steps: int, feed: int,
     local: npt.NDArray[np.bool_], hop: int,
 ) -> IntArray:  # fmt: skip
     """Sequencer, loader, array and writer together; see the module. Returns the fields of `NestTimes`."""
@@ -328,14 +292,29 @@ def _walk(
     )
     count, load_count, clock = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(3, np.int64)
     moved, refill, load_moved = np.ones(3, np.bool_), np.ones(3, np.bool_), np.ones(3, np.bool_)
-    writer_idle, waiting_until, now, stored = 0, -1, 0, 0
+    waiting_until, now, stored = -1, 0, 0
     while True:
         begins = _begins(sums, count, n)
         for t in range(3):
             if moved[t]:
                 while taken[t] <= used[t]:
                     _load_next(
-                        bounds, n_loads, moves, sums, halves, load, freed, loaded, taken, load_count, load_moved, clock
+                        bounds,
+                        n_loads,
+                        moves,
+                        sums,
+                        halves,
+                        bursts,
+                        spans,
+                        engine,
+                        reader,
+                        read_ring,
+                        freed,
+                        loaded,
+                        taken,
+                        load_count,
+                        load_moved,
+                        clock,
                     )
                 spent[4] += max(0, loaded[t, used[t] % 4] + 1 - max(now, state[_IDLE]))
                 now = max(now, loaded[t, used[t] % 4] + 1)
@@ -375,10 +354,12 @@ def _walk(
             left = max(max(now, _quiet(state, ring, lines)), waiting_until + 1)
             spent[5] += left - now
             now = left
-            waiting_until = max(now + 1, writer_idle)  # the cycle in which the writer takes it
-            stored = waiting_until + store[used[2] % halves[2]]
-            writer_idle = stored + 1
-            spent[2] += store[used[2] % halves[2]]
+            waiting_until = max(now + 1, writer[READY])  # the cycle in which the writer takes it
+            before, half = max(writer[END], waiting_until), used[2] % halves[2]
+            stored = move(
+                bursts[spans[3, half, 0] : spans[3, half, 1]], True, engine, waiting_until, writer, write_ring
+            )
+            spent[2] += stored - before
             freed[2, used[2] % 4] = stored
         for t in range(3):
             moved[t] = advanced < 0 or moves[t, advanced]

@@ -14,6 +14,9 @@ Array = npt.NDArray[np.int64]
 
 DRAM_ALIGNMENT_BYTES = 64
 
+PATIENCE_CYCLES = 1 << 16
+"""A memory that moves no beat for so long while requests are under way has failed."""
+
 
 @dataclass(frozen=True)
 class Layout:

@@ -12,6 +12,7 @@ from functools import cached_property
 from codesign.arch.architecture import Architecture, Links
 from codesign.core.errors import UserError
 from codesign.hardware.image import (
+    PATIENCE_CYCLES,
     Image,
     Layout,
     RegisterWriter,
@@ -397,6 +398,7 @@ def _write_dma(plan: NestPlan, layouts: MappingABC[str, Layout], w: RegisterWrit
     p = plan.p
     for engine, ports in (("read", PORTS), ("write", ("O",))):
         w.set(f"{engine}_result_log2", layouts["O"].element_bytes.bit_length() - 1)
+        w.set(f"{engine}_patience", PATIENCE_CYCLES)
         for port in ports:
             box = box_of(plan, port, layouts[port])
             bounds = [b for b, _, _ in box.loops]

@@ -154,6 +154,14 @@ def _alone(p: Parameters, part: str) -> tuple[str, str, tuple[str, ...]]:
                 engine.dram,
             ]
             ports += [engine.at, engine.done, engine.request, engine.granted, engine.address, engine.beats, engine.data]
+            ports += [
+                engine.tag,
+                engine.answer_tag,
+                engine.error,
+                engine.fault,
+                engine.done_which,
+                engine.bursts.number,
+            ]
             ports += [engine.moved, engine.data_valid, engine.data_ready, *([] if read else [engine.strobe])]
         text = verilog.convert(made, name=part, ports=ports, emit_src=False, strip_internal_attrs=True)
     return plain_names(text) + boxes, part, ()

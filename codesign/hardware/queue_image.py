@@ -13,7 +13,16 @@ import numpy as np
 
 from codesign.arch.architecture import Links
 from codesign.core.errors import UserError
-from codesign.hardware.image import Image, Layout, array_settings, deltas, line_address, place, strides_of
+from codesign.hardware.image import (
+    PATIENCE_CYCLES,
+    Image,
+    Layout,
+    array_settings,
+    deltas,
+    line_address,
+    place,
+    strides_of,
+)
 from codesign.hardware.lanes import Element, Emissions, Window, operand_windows, result_emissions
 from codesign.hardware.nest_image import Box
 from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Control, Parameters
@@ -501,8 +510,18 @@ class _Encoder:
         pairs.append((self.registers["windows_O"][0], len(self.emissions.lines) - 1))
         ones = sum(1 << k for k, port in enumerate("AB") if not self.windows[port])
         pairs.append((self.registers["ones"][0], ones))
+        pairs += [(self.registers[f"{engine}_patience"][0], PATIENCE_CYCLES) for engine in ("read", "write")]
         for name in self.registers:
-            if name not in ("windows_A", "windows_B", "windows_O", "feed_A", "feed_B", "ones"):
+            if name not in (
+                "windows_A",
+                "windows_B",
+                "windows_O",
+                "feed_A",
+                "feed_B",
+                "ones",
+                "read_patience",
+                "write_patience",
+            ):
                 pairs.append((self.registers[name][0], 0))
         image = Image(
             p, tuple(pairs), plan.layouts, self.windows, self.emissions, plan.dram_bytes,

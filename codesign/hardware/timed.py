@@ -11,6 +11,7 @@ from codesign.core.point import Point
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible, evaluate
 from codesign.hardware.cycles import NestTimes, nest_times
+from codesign.hardware.memory_timing import MemoryTiming
 from codesign.hardware.nest_image import NestPlan, TilesTooLargeError, layouts_of, parameters_of
 from codesign.mapping.mapping import Mapping
 from codesign.timing.simulate import OPERATION_LIMIT, ResourceUse, Run, simulate
@@ -53,11 +54,12 @@ def generated_run(
         return cost
     bus, burst, latency = (int(timing.constant(n)) for n in ("bus_bytes", "burst_bytes", "dram_latency_cycles"))
     p = parameters_of(architecture, computation, bus, burst, "machine")
+    p = replace(p, outstanding=int(dict(timing.constants).get("outstanding", p.outstanding)))
     try:
         plan = NestPlan(computation, architecture, mapping, p)
     except TilesTooLargeError as error:
         return Infeasible(error.memory, error.demand_bytes, error.limit_bytes, "bytes", error.message)
-    return run_from(nest_times(plan, layouts_of(plan), latency=latency))
+    return run_from(nest_times(plan, layouts_of(plan), memory=MemoryTiming(latency)))
 
 
 def run_from(times: NestTimes) -> Run:
