@@ -25,7 +25,7 @@ EMIT_CYCLES = 4
 """From `go` to the first row's values: the scratchpad, the bus register, the operand registers, the product."""
 
 _RING = 512
-_START, _COUNT, _HEAD, _PACE, _WENT, _IDLE = 0, 1, 2, 3, 4, 5  # fields of the array's state
+_COUNT, _HEAD, _PACE, _WENT, _IDLE, _APART = range(6)  # fields of the array's state
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def nest_times(plan: NestPlan, layouts: dict[str, Layout], *, memory: MemoryTimi
         np.array([any(plan.move("O", i)) for i in range(n_seq)], np.bool_),
         np.array([len(plan.halves[q]) for q in PORTS], np.int64),
         np.concatenate(parts), spans, engine.numbers, reader, read_ring, writer, write_ring, np.array(words, np.int64), np.array(windows, np.int64), math.prod(inner), feed,
-        np.array([q in p.local for q in PORTS], np.bool_), p.column_cycles,
+        np.array([q in p.local for q in PORTS], np.bool_), p.column_cycles, p.overlaps,
     )  # fmt: skip
     return NestTimes(*(int(v) for v in found))
 
@@ -102,7 +102,7 @@ def queue_cycles(core: CoreImage, *, memory: MemoryTiming = PLAIN_MEMORY) -> int
     feed = sum(len(image.windows[port]) for port in "AB" if port not in p.local)
     reads = {0: len(image.windows["A"]), 1: len(image.windows["B"]), 2: lines, 3: feed, 4: 0}
     ring, state = np.zeros(_RING, np.int64), np.zeros(6, np.int64)
-    state[_WENT] = -9
+    state[_WENT], state[_APART] = -9, p.overlaps
     durations = [
         transfer_cycles(p, box, at, size, wide=wide, store=store, memory=memory)
         for box, at, size, wide, store in core.transfers
@@ -164,6 +164,8 @@ def _array_launch(
 @njit
 def _stalled(ring: IntArray, state: IntArray, lines: int, f: int) -> bool:
     """Whether the array's read port serves an emission in that cycle; cycles are asked for in order."""
+    if state[_APART]:
+        return False
     while state[_HEAD] < state[_COUNT] and ring[state[_HEAD] % _RING] + lines <= f:
         state[_HEAD] += 1
     return bool(state[_HEAD] < state[_COUNT] and ring[state[_HEAD] % _RING] <= f)
@@ -277,13 +279,13 @@ def _walk(
     bounds: IntArray, n_loads: int, moves: npt.NDArray[np.bool_], local_moves: npt.NDArray[np.bool_], sums: npt.NDArray[np.bool_],
     halves: IntArray, bursts: IntArray, spans: IntArray, engine: IntArray, reader: IntArray, read_ring: IntArray,
     writer: IntArray, write_ring: IntArray, words: IntArray, windows: IntArray, steps: int, feed: int,
-    local: npt.NDArray[np.bool_], hop: int,
+    local: npt.NDArray[np.bool_], hop: int, apart: bool,
 ) -> IntArray:  # fmt: skip
     """Sequencer, loader, array and writer together; see the module. Returns the fields of `NestTimes`."""
     spent = np.zeros(7, np.int64)
     n, lines = bounds.shape[0], windows[2]
     ring, state = np.zeros(_RING, np.int64), np.zeros(6, np.int64)
-    state[_WENT] = -9
+    state[_WENT], state[_APART] = -9, apart
     freed, loaded, taken, used = (
         np.zeros((3, 4), np.int64),
         np.zeros((3, 4), np.int64),

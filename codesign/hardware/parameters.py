@@ -100,6 +100,11 @@ class Parameters:
         return self.scratchpad_bytes // self.line_bytes
 
     @property
+    def overlaps(self) -> bool:
+        """Whether the machine does several things at once: bursts, and feeding while old sums are read."""
+        return self.outstanding > 1
+
+    @property
     def slots(self) -> int:
         """Partial sums in a line."""
         return self.line_bytes // PARTIAL_BYTES

@@ -9,7 +9,8 @@
 
 A *window* is a line of the scratchpad from any byte on; each element's setting says in which window and byte its operand lies. An
 *emission* is one line of results: the elements of one row group add up along their columns, columns are summed into the slots of
-a line, and the line is added to the scratchpad. Feeding stands still in the cycle in which an emission reads old sums.
+a line, and the line is added to the scratchpad. Feeding stands still in the cycle in which an emission reads old sums, unless the scratchpad
+has a port of its own for them.
 
 Cycles, with f the cycle in which `go` is issued: the line is on the bus at f + 2, the product stands at f + 4, emission e is read from the scratchpad at
 f + 4 + column_cycles + e and written a cycle later.
@@ -326,7 +327,8 @@ class ArrayUnit(Elaboratable):
         p, a, s = self.p, self.array, self.scratchpad
         valid, reads = token[0], token[1]
         window, at = token[2 : 2 + p.window_bits], token[2 + p.window_bits :]
-        m.d.comb += self.stall.eq(valid)
+        port = s.sums_port
+        m.d.comb += self.stall.eq(0 if port else valid)
         sums, some = Signal(32 * p.slots, name="slot_sums", reset_less=True), Signal(p.slots, name="slot_some")
         in_line, totals = Signal(p.cols, name="in_line"), Signal(32 * p.cols, name="totals")
         m.d.comb += totals.eq(Cat(*a.total))
@@ -339,12 +341,19 @@ class ArrayUnit(Elaboratable):
             m.d.comb += [place.totals.eq(totals), place.hits.eq(hits), place.enable.eq(valid)]
             m.d.sync += [sums.word_select(slot, 32).eq(place.sum), some[slot].eq(valid & hits.any())]
         write_at, was_read = Signal(len(at), name="write_at", reset_less=True), Signal(name="was_read")
-        m.d.sync += [write_at.eq(at), was_read.eq(reads), s.looks[0].eq(s.ren[0])]
+        m.d.sync += [write_at.eq(at), was_read.eq(reads), *(s.looks[i].eq(s.ren[i]) for i in {0, port})]
+        if port:
+            m.d.comb += [s.raddr[0].eq(self.feed_address), s.ren[0].eq(self.feed_read)]
+            m.d.comb += [s.raddr[port].eq(at), s.ren[port].eq(valid & reads)]
+        else:
+            m.d.comb += [
+                s.raddr[0].eq(Mux(valid, at, self.feed_address)),
+                s.ren[0].eq((valid & reads) | self.feed_read),
+            ]
         m.d.comb += [
-            s.raddr[0].eq(Mux(valid, at, self.feed_address)), s.ren[0].eq((valid & reads) | self.feed_read),
             s.waddr[0].eq(write_at), s.wen[0].eq(Cat(*(some[i // 4] if i // 4 < p.slots else 0 for i in range(p.line_bytes)))),
         ]  # fmt: skip
         for slot in range(p.slots):
-            old = Mux(was_read, s.rdata[0].word_select(slot, 32), 0)
+            old = Mux(was_read, s.rdata[port].word_select(slot, 32), 0)
             m.d.comb += s.wdata[0].word_select(slot, 32).eq(old + sums.word_select(slot, 32))
         m.d.comb += [self.events["ev_write"].eq(some), self.events["ev_read"].eq(was_read)]
