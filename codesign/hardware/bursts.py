@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from codesign.core.jit import njit
+from codesign.hardware.layout import Box
 from codesign.hardware.memory_timing import MemoryTiming
-from codesign.hardware.nest_image import Box
 from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Parameters
 
 IntArray = npt.NDArray[np.int64]

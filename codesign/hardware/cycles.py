@@ -10,14 +10,18 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from codesign.arch.architecture import Architecture
+from codesign.core.errors import UserError
 from codesign.core.jit import njit
 from codesign.hardware.bench import HardwareError
 from codesign.hardware.bursts import END, READY, bursts_of, engine_state, engine_timing, move, transfer_cycles
-from codesign.hardware.image import Layout
+from codesign.hardware.layout import Layout, LayoutKind
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
-from codesign.hardware.nest_image import PORTS, NestPlan, box_of
+from codesign.hardware.nest_image import PORTS, NestPlan, box_of, layouts_of
 from codesign.hardware.parameters import Parameters
 from codesign.hardware.queue_image import CommandShape, CoreImage
+from codesign.mapping.mapping import Mapping
+from codesign.workloads.computation import Computation
 
 IntArray = npt.NDArray[np.int64]
 
@@ -53,6 +57,30 @@ class NestTimes:
 def nest_cycles(plan: NestPlan, layouts: dict[str, Layout], *, memory: MemoryTiming = PLAIN_MEMORY) -> int:
     """Busy cycles of a plan on its machine (K1 to K6)."""
     return nest_times(plan, layouts, memory=memory).cycles
+
+
+def best_plan(
+    computation: Computation,
+    architecture: Architecture,
+    mapping: Mapping,
+    p: Parameters,
+    *,
+    memory: MemoryTiming = PLAIN_MEMORY,
+) -> NestPlan:
+    """The mapping with the layout that takes fewer cycles; a machine with one burst under way has plain layouts.
+
+    Raises:
+        UserError: A mapping that the family does not run, with the rule.
+    """
+    plain = NestPlan(computation, architecture, mapping, p)
+    if not p.overlaps:
+        return plain
+    try:
+        blocked = NestPlan(computation, architecture, mapping, p, LayoutKind.BLOCKED)
+        cycles = nest_cycles(blocked, layouts_of(blocked), memory=memory)
+    except UserError:  # more loops than the machine's nests have
+        return plain
+    return blocked if cycles <= nest_cycles(plain, layouts_of(plain), memory=memory) else plain
 
 
 def nest_times(plan: NestPlan, layouts: dict[str, Layout], *, memory: MemoryTiming = PLAIN_MEMORY) -> NestTimes:

@@ -14,7 +14,6 @@ from codesign.core.errors import UserError
 from codesign.hardware.image import (
     PATIENCE_CYCLES,
     Image,
-    Layout,
     RegisterWriter,
     array_settings,
     deltas,
@@ -23,6 +22,7 @@ from codesign.hardware.image import (
     strides_of,
 )
 from codesign.hardware.lanes import Element, Emissions, Window, operand_windows, result_emissions
+from codesign.hardware.layout import Box, Layout, LayoutKind, Place, box_of_places, distance, strides_by_place
 from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Control, Parameters
 from codesign.mapping.mapping import Mapping, Spatial, Storage, Temporal
 from codesign.mapping.validate import check_mapping
@@ -113,13 +113,19 @@ class NestPlan:
         architecture: The design; its level names are those of the mapping.
         mapping: The nest.
         parameters: Of the machine.
+        layout: How tensors lie.
     """
 
     def __init__(
-        self, computation: Computation, architecture: Architecture, mapping: Mapping, parameters: Parameters
+        self,
+        computation: Computation,
+        architecture: Architecture,
+        mapping: Mapping,
+        parameters: Parameters,
+        layout: LayoutKind = LayoutKind.PLAIN,
     ) -> None:
         check_mapping(computation, architecture, mapping)
-        self.computation, self.mapping, self.p = computation, mapping, parameters
+        self.computation, self.mapping, self.p, self.layout = computation, mapping, parameters, layout
         self.names = [level.name for level in architecture.levels]
         self.tensors = ports_of(computation)
         self._read_nest()
@@ -255,18 +261,73 @@ class NestPlan:
                 spread[a] += abs(move) * (node.factor - 1)
         return tuple(sorted(range(len(spread)), key=lambda a: (spread[a] > 0, spread[a], a)))
 
-    def chip_strides(self, port: str) -> tuple[int, ...]:
-        """Bytes a step on each axis moves in the scratchpad."""
-        return strides_of(self.tile(port, self.sp(port)), self.order(port), self.chip_bytes(port))
+    @cached_property
+    def places(self) -> dict[str, tuple[Place, ...]]:
+        """By port, the places of its tensor, the outermost first."""
+        blocked = self.layout is LayoutKind.BLOCKED
+        return {port: self._blocked_places(port) if blocked else self._plain_places(port) for port in PORTS}
+
+    def _whole(self, port: str, axis: int) -> Place:
+        extents = self.tensors[port].axes[axis].extent(self.computation.sizes)
+        return Place(axis, 1, extents, self.tile(port, self.sp(port))[axis])
+
+    def _plain_places(self, port: str) -> tuple[Place, ...]:
+        return tuple(self._whole(port, axis) for axis in self.order(port))
+
+    def _blocked_places(self, port: str) -> tuple[Place, ...]:
+        """Loops outside the tile, whole axes, loops within it, whole axes that are spread over the array, what is spread."""
+        axes, sp = self.tensors[port].axes, self.sp(port)
+        terms = [[(d, c) for d, c in axis.terms if self.computation.sizes[d] > 1] for axis in axes]
+        used = [d for found in terms for d, _ in found]
+        cut = {t[0][0]: a for a, t in enumerate(terms) if len(t) == 1 and t[0][1] == 1 and used.count(t[0][0]) == 1}
+        outer, inner, spread = [], [], []
+        for i, loop in enumerate(self.loops):
+            if loop.dim in cut:
+                place = Place(cut[loop.dim], loop.step, loop.factor, loop.factor if i >= sp else 1, temporal=i)
+                (inner if i >= sp else outer).append(place)
+        for k, (node, step) in enumerate(self.spatial):
+            if node.dim in cut:
+                spread.append(Place(cut[node.dim], step, node.factor, node.factor, spatial=k))
+        whole, wide = [], []
+        for axis in self.order(port):
+            if axis not in cut.values():
+                moves = any(self._moves(port, node.dim, step)[axis] for node, step in self.spatial)
+                (wide if moves else whole).append(self._whole(port, axis))
+        return (*outer, *whole, *inner, *wide, *spread)
+
+    @cached_property
+    def chip_strides(self) -> dict[str, tuple[int, ...]]:
+        """By port, bytes that a step of each place moves in the scratchpad."""
+        return {q: strides_by_place([x.inside for x in self.places[q]], self.chip_bytes(q)) for q in PORTS}
+
+    def chip_distance(self, port: str, loop: int) -> int:
+        """Bytes in the scratchpad that one iteration of a temporal loop within the tile moves."""
+        return distance(self.places[port], self.chip_strides[port], self.move(port, loop), loop, True)
+
+    def local_words(self, port: str) -> list[tuple[int, int, int]]:
+        """The words of a local tile as loops, innermost first: (bound, bytes in the scratchpad, bytes in the local memory)."""
+        shape, local = self.tile(port, self.loc(port), local=True), self.local_strides(port)
+        found = []
+        for x, stride in zip(self.places[port], self.chip_strides[port], strict=True):
+            if x.whole:
+                found.append((shape[x.axis], stride, local[x.axis]))
+            elif x.temporal is not None and x.temporal >= self.loc(port):
+                found.append((x.count, stride, x.step * local[x.axis]))
+        found = [item for item in reversed(found) if item[0] > 1]
+        if len(found) > self.p.run_loops:
+            raise UserError(
+                f"a local tile of {self.tensors[port].name!r} has {len(found)} loops of words, the array walks {self.p.run_loops} (rule G3)"
+            )
+        return found
 
     def local_strides(self, port: str) -> tuple[int, ...]:
         """Bytes a step on each axis moves in a local memory."""
         shape = self.tile(port, self.loc(port), local=True)
         return strides_of(shape, tuple(range(len(shape))), self.chip_bytes(port))
 
-    def distance(self, port: str, strides: Sequence[int], loop: int) -> int:
-        """Bytes one iteration of a temporal loop moves."""
-        return sum(m * s for m, s in zip(self.move(port, loop), strides, strict=True))
+    def local_distance(self, port: str, loop: int) -> int:
+        """Bytes in a local memory that one iteration of a temporal loop moves."""
+        return sum(m * s for m, s in zip(self.move(port, loop), self.local_strides(port), strict=True))
 
     def changes(self, port: str, outside: int, first: int, last: int) -> list[bool]:
         """By temporal loop of [first, last): whether the tile inside `outside` loops moves when that loop advances."""
@@ -283,13 +344,15 @@ class NestPlan:
 
     def spread(self, port: str) -> tuple[list[int], list[int]]:
         """Bytes from the tile's address that each row, and each column, adds."""
-        strides = self.chip_strides(port)
+        places, strides = self.places[port], self.chip_strides[port]
         found = {}
         for axis, used in (("y", self.used_rows), ("x", self.used_cols)):
             offsets = [0] * used
             inside = 1
-            for node, step in reversed([s for s in self.spatial if s[0].axis == axis]):
-                step_bytes = sum(m * s for m, s in zip(self._moves(port, node.dim, step), strides, strict=True))
+            for n, (node, step) in reversed(list(enumerate(self.spatial))):
+                if node.axis != axis:
+                    continue
+                step_bytes = distance(places, strides, self._moves(port, node.dim, step), n, False)
                 for k in range(used):
                     offsets[k] += k // inside % node.factor * step_bytes
                 inside *= node.factor
@@ -318,11 +381,9 @@ class NestPlan:
 
     def _aligned(self, port: str) -> bool:
         """Whether every address of the array's is a multiple of a bank's word."""
-        strides = self.chip_strides(port)
-        distances = [self.distance(port, strides, i) for i in range(self.sp(port), len(self.loops))]
+        distances = [self.chip_distance(port, i) for i in range(self.sp(port), len(self.loops))]
         if port in self.p.local:
-            shape = self.tile(port, self.loc(port), local=True)
-            distances += [s for s, n in zip(strides, shape, strict=True) if n > 1]
+            distances += [stride for _, stride, _ in self.local_words(port)]
         if port == "O":
             distances += self.spread(port)[0]
         return all(d % WORD_BYTES == 0 for d in (*distances, *self.halves[port]))
@@ -364,34 +425,25 @@ def layouts_of(plan: NestPlan) -> dict[str, Layout]:
     wanted = []
     for port, tensor in plan.tensors.items():
         shape = tuple(axis.extent(plan.computation.sizes) for axis in tensor.axes)
-        wanted.append(Layout(tensor.name, 0, shape, plan.order(port), tensor.bits // 8))
+        parts = tuple((x.axis, x.step, x.count) for x in plan.places[port])
+        wanted.append(Layout(tensor.name, 0, shape, parts, tensor.bits // 8))
     placed, _ = place(wanted)
     return dict(zip(plan.tensors, placed, strict=True))
 
 
-@dataclass(frozen=True)
-class Box:
-    """A tile as runs that are contiguous in DRAM and on chip: bytes of a run in DRAM, then (bound, DRAM, chip) strides, innermost first."""
-
-    run_bytes: int
-    loops: tuple[tuple[int, int, int], ...]
-
-
 def box_of(plan: NestPlan, port: str, layout: Layout) -> Box:
     """The transfers of a tensor's tile."""
-    extents, chip, dram = plan.tile(port, plan.sp(port)), plan.chip_strides(port), layout.strides
-    run, rest = layout.element_bytes, list(layout.order)
-    while rest:
-        axis = rest.pop()
-        run *= extents[axis]
-        if extents[axis] != layout.shape[axis]:
-            break
-    loops = [(extents[a], dram[a], chip[a]) for a in reversed(rest) if extents[a] > 1]
-    if len(loops) > plan.p.box_loops:
+    box = box_of_places(plan.places[port], layout.element_bytes, plan.chip_bytes(port))
+    if len(box.loops) > plan.p.box_loops:
         raise UserError(
-            f"a tile of {layout.tensor!r} has {len(loops)} axes around its runs, the DMA engine walks {plan.p.box_loops} (rule G3)"
+            f"a tile of {layout.tensor!r} has {len(box.loops)} axes around its runs, the DMA engine walks {plan.p.box_loops} (rule G3)"
         )
-    return Box(run, tuple(loops))
+    return box
+
+
+def _dram_distance(plan: NestPlan, port: str, layout: Layout, loop: int) -> int:
+    """Bytes in DRAM that one iteration of a temporal loop moves a tile."""
+    return distance(plan.places[port], layout.strides, plan.move(port, loop), loop, True)
 
 
 def _write_dma(plan: NestPlan, layouts: MappingABC[str, Layout], w: RegisterWriter) -> None:
@@ -433,7 +485,7 @@ def _write_loader(plan: NestPlan, layouts: MappingABC[str, Layout], w: RegisterW
     for port in PORTS:
         w.set(f"load_moves_{port}", _mask(plan.changes(port, plan.sp(port), 0, n)))
         w.set(f"load_base_{port}", layouts[port].base)
-        strides = [plan.distance(port, layouts[port].strides, i) if i < plan.sp(port) else 0 for i in loops]
+        strides = [_dram_distance(plan, port, layouts[port], i) if i < plan.sp(port) else 0 for i in loops]
         w.many(f"load_dram_{port}", deltas(bounds, strides), p.outer_loops)
         for h in range(2):
             w.set(f"half_{port}_{h}", line_address(p, plan.halves[port][h % len(plan.halves[port])]))
@@ -445,19 +497,17 @@ def _write_sequencer(plan: NestPlan, layouts: MappingABC[str, Layout], w: Regist
     bounds = [plan.loops[i].factor for i in loops]
     w.many("seq_bound", [b - 1 for b in bounds], p.outer_loops)
     w.set("seq_sum_loops", _sum_loops(plan, 0, n))
-    out = [plan.distance("O", layouts["O"].strides, i) if i < plan.sp("O") else 0 for i in loops]
+    out = [_dram_distance(plan, "O", layouts["O"], i) if i < plan.sp("O") else 0 for i in loops]
     w.many("seq_out", deltas(bounds, out), p.outer_loops)
     for port in PORTS:
         w.set(f"seq_moves_{port}", _mask(plan.changes(port, plan.sp(port), 0, n)))
         w.set(f"seq_local_moves_{port}", _mask(plan.changes(port, plan.loc(port), 0, n)))
         inside = [plan.sp(port) <= i < plan.loc(port) for i in loops]
-        strides = [
-            plan.distance(port, plan.chip_strides(port), i) if f else 0 for i, f in zip(loops, inside, strict=True)
-        ]
+        strides = [plan.chip_distance(port, i) if f else 0 for i, f in zip(loops, inside, strict=True)]
         w.many(f"seq_line_{port}", [line_address(p, d) for d in deltas(bounds, strides)], p.outer_loops)
         if port in p.local:
             w.set(f"seq_local_base_{port}", _local_bases(plan)[port])
-            local = [plan.distance(port, plan.local_strides(port), i) if i >= plan.loc(port) else 0 for i in loops]
+            local = [plan.local_distance(port, i) if i >= plan.loc(port) else 0 for i in loops]
             w.many(f"seq_local_{port}", deltas(bounds, local), p.outer_loops)
 
 
@@ -487,19 +537,15 @@ def _write_unit(plan: NestPlan, w: RegisterWriter) -> None:
         w.set(f"feed_{port}", 1)
     w.set("windows_O", len(plan.emissions.lines) - 1)
     for port in PORTS:
-        strides = plan.chip_strides(port)
         if port not in p.local:
-            line = deltas(bounds, [plan.distance(port, strides, i) for i in loops])
+            line = deltas(bounds, [plan.chip_distance(port, i) for i in loops])
             w.many(f"run_line_{port}", [line_address(p, d) for d in line], p.run_loops)
             continue
-        local = deltas(
-            bounds, [plan.distance(port, plan.local_strides(port), i) if i >= plan.loc(port) else 0 for i in loops]
-        )
+        local = deltas(bounds, [plan.local_distance(port, i) if i >= plan.loc(port) else 0 for i in loops])
         w.many(f"run_local_{port}", local, p.run_loops)
-        shape = plan.tile(port, plan.loc(port), local=True)
-        axes = [a for a in reversed(range(len(shape))) if shape[a] > 1]
-        words = [shape[a] for a in axes]
-        w.many(f"fill_{port}_bound", [n - 1 for n in words], p.run_loops)
-        line = deltas(words, [strides[a] for a in axes])
+        words = plan.local_words(port)
+        inner = [n for n, _, _ in words]
+        w.many(f"fill_{port}_bound", [n - 1 for n in inner], p.run_loops)
+        line = deltas(inner, [chip for _, chip, _ in words])
         w.many(f"fill_line_{port}", [line_address(p, d) for d in line], p.run_loops)
-        w.many(f"fill_local_{port}", deltas(words, [plan.local_strides(port)[a] for a in axes]), p.run_loops)
+        w.many(f"fill_local_{port}", deltas(inner, [step for _, _, step in words]), p.run_loops)

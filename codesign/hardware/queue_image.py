@@ -16,7 +16,6 @@ from codesign.core.errors import UserError
 from codesign.hardware.image import (
     PATIENCE_CYCLES,
     Image,
-    Layout,
     array_settings,
     deltas,
     line_address,
@@ -24,7 +23,7 @@ from codesign.hardware.image import (
     strides_of,
 )
 from codesign.hardware.lanes import Element, Emissions, Window, operand_windows, result_emissions
-from codesign.hardware.nest_image import Box
+from codesign.hardware.layout import Box, Layout, plain_layout
 from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Control, Parameters
 from codesign.tensorization.intrinsic_core import LOCAL, SCRATCHPAD, Core
 from codesign.tensorization.program import Call, Operand, Program, Transfer, Zero
@@ -165,7 +164,7 @@ class CorePlan:
                 continue
             tensor = computation.tensor(name)
             shape = tuple(axis.extent(computation.sizes) for axis in tensor.axes)
-            wanted.append(Layout(name, 0, shape, tuple(range(len(shape))), tensor.bits // 8))
+            wanted.append(plain_layout(name, shape, tensor.bits // 8))
             ports.append(port)
         placed, self.dram_bytes = place(wanted)
         return dict(zip(ports, placed, strict=True))
