@@ -192,8 +192,6 @@ def _array_launch(
 @njit
 def _stalled(ring: IntArray, state: IntArray, lines: int, f: int) -> bool:
     """Whether the array's read port serves an emission in that cycle; cycles are asked for in order."""
-    if state[_APART]:
-        return False
     while state[_HEAD] < state[_COUNT] and ring[state[_HEAD] % _RING] + lines <= f:
         state[_HEAD] += 1
     return bool(state[_HEAD] < state[_COUNT] and ring[state[_HEAD] % _RING] <= f)
@@ -221,6 +219,9 @@ def _command(
     hop: int,
 ) -> None:
     """A command of so many items, each of so many reads and, if it goes, one multiplication or drained word (K3)."""
+    if state[_APART]:
+        _command_apart(ring, state, accepted, items, reads, goes, emits, lines, hop)
+        return
     f = accepted + 1
     for _ in range(items):
         for i in range(reads):
@@ -235,6 +236,29 @@ def _command(
             _go(ring, state, lines, hop, emits, f)
             f += 1
     state[_IDLE] = f
+
+
+@njit
+def _command_apart(
+    ring: IntArray,
+    state: IntArray,
+    accepted: int,
+    items: int,
+    reads: int,
+    goes: bool,
+    emits: bool,
+    lines: int,
+    hop: int,
+) -> None:
+    """The same where no feed stands still: items follow each other as fast as their reads, or their results, allow."""
+    if not goes:
+        state[_IDLE] = accepted + 1 + items * reads
+        return
+    first = max(accepted + max(reads, 1), state[_PACE])
+    last = first + (items - 1) * max(max(reads, 1), lines if emits else 1)
+    state[_COUNT] += items - 1 if emits else 0
+    _go(ring, state, lines, hop, emits, last)
+    state[_IDLE] = last + 1
 
 
 @njit

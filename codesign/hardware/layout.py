@@ -157,8 +157,3 @@ class Layout:
         part = np.frombuffer(memory[self.base : self.base + self.size_bytes], f"<i{self.element_bytes}")
         apart = part.reshape([counts[i] for i in order]).transpose(np.argsort(order))
         return np.ascontiguousarray(apart.reshape(self.shape)).astype(np.int64)
-
-
-def plain_layout(tensor: str, shape: tuple[int, ...], element_bytes: int) -> Layout:
-    """Axes in the computation's order, the last one innermost."""
-    return Layout(tensor, 0, shape, tuple((a, 1, n) for a, n in enumerate(shape)), element_bytes)

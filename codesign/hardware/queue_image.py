@@ -23,7 +23,7 @@ from codesign.hardware.image import (
     strides_of,
 )
 from codesign.hardware.lanes import Element, Emissions, Window, operand_windows, result_emissions
-from codesign.hardware.layout import Box, Layout, plain_layout
+from codesign.hardware.layout import Box, Layout
 from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Control, Parameters
 from codesign.tensorization.intrinsic_core import LOCAL, SCRATCHPAD, Core
 from codesign.tensorization.program import Call, Operand, Program, Transfer, Zero
@@ -126,8 +126,9 @@ class CorePlan:
             self.port_of[o.intrinsic_tensor]: o.tensor for o in self.choice.match.operands
         }
         self.buffers = {b.name: b for b in program.buffers}
+        self.order = self._orders()
         self.buffer_strides = {
-            b.name: strides_of(b.shape, tuple(range(len(b.shape))), b.element_bytes) for b in program.buffers
+            b.name: strides_of(b.shape, self.order[b.name], b.element_bytes) for b in program.buffers
         }
         self.follow = [i for i, n in core.follow.items() if n > 1]
         self.layouts = self._layouts()
@@ -155,7 +156,28 @@ class CorePlan:
                 where=where,
             )
 
+    def _orders(self) -> dict[str, tuple[int, ...]]:
+        """By buffer, its axes from the outermost to the innermost: those that are spread over the array innermost, as in DRAM.
+
+        A machine with one burst under way has the axes in the computation's order.
+        """
+        spread = {b.name: [0] * len(b.shape) for b in self.program.buffers}
+        call = next((i for i in self.program.instructions(whole_tiles=True) if isinstance(i, Call)), None)
+        if call is not None and self.p.overlaps:
+            unrolled = {index: n for index, n, _ in self.core.unrolled}
+            for o in (*call.operands, call.output):
+                axes = self.intrinsic_tensor[self.port_of[o.name]].axes
+                for axis, spot in zip(axes, o.axes, strict=True):
+                    if o.buffer is not None and spot is not None:
+                        moved = (abs(c) * (unrolled[i] - 1) for i, c in axis.terms if i in unrolled)
+                        spread[o.buffer][spot[0]] += sum(moved) * spot[1]
+        return {
+            name: tuple(sorted(range(len(found)), key=lambda a: (found[a] > 0, found[a], a)))
+            for name, found in spread.items()
+        }
+
     def _layouts(self) -> dict[str, Layout]:
+        order = {b.tensor: self.order[b.name] for b in self.program.buffers}
         computation = self.choice.computation
         wanted, ports = [], []
         for port in PORTS:
@@ -164,7 +186,8 @@ class CorePlan:
                 continue
             tensor = computation.tensor(name)
             shape = tuple(axis.extent(computation.sizes) for axis in tensor.axes)
-            wanted.append(plain_layout(name, shape, tensor.bits // 8))
+            parts = tuple((a, 1, shape[a]) for a in order[name])
+            wanted.append(Layout(name, 0, shape, parts, tensor.bits // 8))
             ports.append(port)
         placed, self.dram_bytes = place(wanted)
         return dict(zip(ports, placed, strict=True))
@@ -287,18 +310,19 @@ class _Encoder:
         plan, p = self.plan, self.p
         layout = next(x for x in plan.layouts.values() if x.tensor == tensor)
         buffer, strides = plan.buffers[t.buffer], plan.buffer_strides[t.buffer]
-        run, rest = layout.element_bytes, list(range(len(t.shape)))
+        run, rest = layout.element_bytes, list(plan.order[t.buffer])
+        in_dram = strides_of(layout.shape, plan.order[t.buffer], layout.element_bytes)
         while rest:
             axis = rest.pop()
             run *= t.shape[axis]
             if t.shape[axis] != layout.shape[axis] or t.shape[axis] != buffer.shape[axis]:
                 break
-        loops = tuple((t.shape[a], layout.strides[a], strides[a]) for a in reversed(rest) if t.shape[a] > 1)
+        loops = tuple((t.shape[a], in_dram[a], strides[a]) for a in reversed(rest) if t.shape[a] > 1)
         if len(loops) > p.box_loops:
             raise UserError(
                 f"a transfer of {tensor!r} has {len(loops)} axes around its runs, the DMA engine walks {p.box_loops} (rule G3)"
             )
-        dram = layout.base + sum(a * s for a, s in zip(t.dram, layout.strides, strict=True))
+        dram = layout.base + sum(a * s for a, s in zip(t.dram, in_dram, strict=True))
         at = buffer.address + sum(a * s for a, s in zip(t.at, strides, strict=True))
         stores = t.op == "store"
         engine = "write" if stores else "read"
