@@ -14,12 +14,12 @@ from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.core.jit import njit
 from codesign.hardware.bench import HardwareError
-from codesign.hardware.bursts import END, READY, bursts_of, engine_state, engine_timing, move, transfer_cycles
+from codesign.hardware.bursts import END, READY, bursts_of, engine_state, engine_timing, move
 from codesign.hardware.layout import Layout, LayoutKind
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
 from codesign.hardware.nest_image import PORTS, NestPlan, box_of, layouts_of
 from codesign.hardware.parameters import Parameters
-from codesign.hardware.queue_image import CommandShape, CoreImage
+from codesign.hardware.queue_image import FENCE, STORE, CommandShape, CoreImage
 from codesign.mapping.mapping import Mapping
 from codesign.workloads.computation import Computation
 
@@ -124,45 +124,89 @@ def nest_times(plan: NestPlan, layouts: dict[str, Layout], *, memory: MemoryTimi
 
 
 def queue_cycles(core: CoreImage, *, memory: MemoryTiming = PLAIN_MEMORY) -> int:
-    """Busy cycles of a core's program: two clocks that wait for each other's signals (K5)."""
-    image = core.image
-    p, lines = image.parameters, len(image.emissions.lines)
-    feed = sum(len(image.windows[port]) for port in "AB" if port not in p.local)
-    reads = {0: len(image.windows["A"]), 1: len(image.windows["B"]), 2: lines, 3: feed, 4: 0}
-    ring, state = np.zeros(_RING, np.int64), np.zeros(6, np.int64)
-    state[_WENT], state[_APART] = -9, p.overlaps
-    durations = [
-        transfer_cycles(p, box, at, size, wide=wide, store=store, memory=memory)
-        for box, at, size, wide, store in core.transfers
-    ]
-    clock, position, done = [0, 0], [0, 0], [0, 0]
-    signals: tuple[list[int], list[int]] = ([], [])
-    queues = (core.array, core.dma)
-    while position[0] < len(queues[0]) or position[1] < len(queues[1]):
-        progress = False
-        for q in (0, 1):
-            while position[q] < len(queues[q]):
-                what, value, signal = queues[q][position[q]]
-                if what == "wait" and len(signals[1 - q]) < value:
-                    break
-                progress = True
-                position[q] += 1
-                if what == "writes":
-                    clock[q] += value
-                elif what == "wait":
-                    clock[q] = max(clock[q], signals[1 - q][value - 1]) + 1
-                else:
-                    if q == 1:
-                        end = clock[1] + durations[done[1]]
-                    else:
-                        end = _array_launch(p, core.shapes[done[0]], reads, lines, clock[0], bool(signal), ring, state)
-                    done[q] += 1
-                    clock[q] = end + 1
-                    if signal:
-                        signals[q].append(end + 1)
-        if not progress:
-            raise HardwareError("the two queues wait for each other")
-    return max(clock) + 1
+    """Busy cycles of a core's program (K5).
+
+    Args:
+        core: The program's streams.
+        memory: What answers the machine.
+    """
+    return _Queues(core, memory).run()
+
+
+class _Queues:
+    """Two clocks, one a queue, that wait for each other, and the two DMA engines."""
+
+    def __init__(self, core: CoreImage, memory: MemoryTiming) -> None:
+        image = core.image
+        self.core, self.p, self.lines = core, image.parameters, len(image.emissions.lines)
+        feed = sum(len(image.windows[port]) for port in "AB" if port not in self.p.local)
+        self.reads = {0: len(image.windows["A"]), 1: len(image.windows["B"]), 2: self.lines, 3: feed, 4: 0}
+        self.ring, self.state = np.zeros(_RING, np.int64), np.zeros(6, np.int64)
+        self.state[_WENT], self.state[_APART] = -9, self.p.overlaps
+        self.timing = engine_timing(self.p, memory)
+        self.engines = [engine_state(self.timing), engine_state(self.timing)]  # reader, writer
+        self.bursts = [bursts_of(self.p, *transfer[:4], memory) for transfer in core.transfers]
+        self.clock, self.position, self.done = [0, 0], [0, 0], [0, 0]
+        self.signals: tuple[list[int], list[int]] = ([], [])
+        self.stored: list[int] = []
+
+    def run(self) -> int:
+        """All cycles."""
+        queues = (self.core.array, self.core.dma)
+        while any(at < len(queue) for at, queue in zip(self.position, queues, strict=True)):
+            progress = False
+            for q in (0, 1):
+                while self.position[q] < len(queues[q]) and self._take(q, *queues[q][self.position[q]]):
+                    self.position[q] += 1
+                    progress = True
+            if not progress:
+                raise HardwareError("the two queues wait for each other")
+        moved = max(int(state[END]) for state, _ in self.engines)
+        return max(*self.clock, moved) + 1
+
+    def _take(self, q: int, what: str, value: int, signal: int) -> bool:
+        """One word, or several register writes; False where it must wait for the other queue."""
+        if what in ("wait", "wait stores"):
+            others = self.stored if what == "wait stores" else self.signals[1 - q]
+            if len(others) < value:
+                return False
+            self.clock[q] = max(self.clock[q], others[value - 1]) + 1
+        elif what == "writes":
+            self.clock[q] += value
+        elif what == "held":
+            ready = int(self.engines[signal == STORE][0][READY]) if self.p.overlaps else 0
+            self.clock[q] = max(self.clock[q], ready) + value
+        elif q == 1:
+            self._transfer(value, bool(signal))
+        else:
+            shape = self.core.shapes[self.done[0]]
+            end = _array_launch(
+                self.p, shape, self.reads, self.lines, self.clock[0], bool(signal), self.ring, self.state
+            )
+            self.done[0] += 1
+            self.clock[0] = end + 1
+            if signal:
+                self.signals[0].append(end + 1)
+        return True
+
+    def _transfer(self, data: int, signal: bool) -> None:
+        """A launch of a DMA engine."""
+        stores = data & 3 == STORE
+        (state, ring), other = self.engines[stores], self.engines[not stores][0]
+        now = self.clock[1]
+        if self.p.overlaps:
+            now = max(now, int(state[READY]))
+            if data & FENCE:
+                now = max(now, int(other[END]) + 1)
+        end = move(self.bursts[self.done[1]], stores, self.timing.numbers, now, state, ring)
+        self.done[1] += 1
+        if self.p.overlaps:
+            self.clock[1] = now + 1
+            (self.stored if stores else self.signals[1]).append(end + 1)
+            return
+        self.clock[1] = end + 1
+        if signal:
+            self.signals[1].append(end + 1)
 
 
 def _array_launch(

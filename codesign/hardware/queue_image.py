@@ -29,10 +29,10 @@ from codesign.tensorization.intrinsic_core import LOCAL, SCRATCHPAD, Core
 from codesign.tensorization.program import Call, Operand, Program, Transfer, Zero
 
 PORTS = ("A", "B", "O")
-END, LAUNCH, WAIT = 1, 2, 3
+END, LAUNCH, WAIT, WAIT_STORES = 1, 2, 3, 4
 FILL_A, FILL_B, PRELOAD, RUN, DRAIN = range(5)
 LOAD, LOAD_RESULT, STORE = range(3)
-FIRST, SIGNALS = 1 << 3, 1 << 8
+FIRST, SIGNALS, FENCE = 1 << 3, 1 << 8, 1 << 9
 
 
 def core_parameters(core: Core, name: str) -> Parameters:
@@ -77,12 +77,16 @@ def _intrinsic_ports(core: Core) -> dict[str, str]:
 
 @dataclass
 class _Launch:
-    """A command: the register writes before it, what it starts, and which launch of the other queue must be over."""
+    """A command: the register writes before it, what it starts, and which launch of the other queue must be over.
+
+    Where engines run beside their queue, `after` and `after_stores` of an array's command count loads and stores that must be over.
+    """
 
     writes: list[tuple[str, int]]
     data: int
     after: int | None
     signals: bool = False
+    after_stores: int | None = None
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,12 @@ class _Queues:
     transfers: list[tuple[Box, int, int, bool, bool]] = field(default_factory=list)
     array_use: dict[str, int] = field(default_factory=dict)
     dma_use: dict[str, int] = field(default_factory=dict)
+    array_since: dict[str, int] = field(default_factory=dict)
+
+    def number(self, i: int) -> tuple[bool, int]:
+        """Whether a DMA command is a store, and its number among its kind, counted from 1."""
+        stores = self.dma[i].data & 3 == STORE
+        return stores, sum((x.data & 3 == STORE) == stores for x in self.dma[: i + 1])
 
 
 class CorePlan:
@@ -341,9 +351,18 @@ class _Encoder:
                 self.touched[t.buffer] = np.ones(buffer.shape, np.bool_)
         writes = _changed(self.dma_shadow, wanted)
         kind = STORE if stores else (LOAD_RESULT if is_output else LOAD)
-        self.q.dma.append(_Launch(writes, kind, self.q.array_use.get(t.buffer)))
+        self.q.dma.append(_Launch(writes, kind | self._fence(t.buffer, kind), self.q.array_use.get(t.buffer)))
         self.q.dma_use[t.buffer] = len(self.q.dma) - 1
         self.q.transfers.append((Box(run, loops), at, layout.element_bytes, is_output, stores))
+
+    def _fence(self, buffer: str, kind: int) -> int:
+        """FENCE where the other engine must be at rest first: sums come back after stores; a buffer is stored that nothing has used since its load."""
+        if not self.p.overlaps or kind == LOAD:
+            return 0
+        if kind == LOAD_RESULT:
+            return FENCE
+        last = self.q.dma_use.get(buffer)
+        return FENCE if last is not None and self.q.array_since.get(buffer) != last else 0
 
     # ------------------------------------------------------------------ calls
     def _call(self, call: Call) -> None:
@@ -516,16 +535,24 @@ class _Encoder:
     ) -> None:
         writes = _changed(self.array_shadow, wanted)
         before = [self.q.dma_use[b] for b in used if b is not None and b in self.q.dma_use]
-        self.q.array.append(_Launch(writes, data, max(before, default=None)))
+        if self.p.overlaps:
+            counts = [self.q.number(i) for i in before]
+            loads, stores = ([n for s, n in counts if s == of] for of in (False, True))
+            self.q.array.append(_Launch(writes, data, max(loads, default=None), False, max(stores, default=None)))
+        else:
+            self.q.array.append(_Launch(writes, data, max(before, default=None)))
         self.q.shapes.append(shape)
         for b in used:
             if b is not None:
                 self.q.array_use[b] = len(self.q.array) - 1
+                if b in self.q.dma_use:
+                    self.q.array_since[b] = self.q.dma_use[b]
 
     def _finish(self) -> CoreImage:
         plan, p = self.plan, self.p
         assert self.emissions is not None
-        array, dma = _waits(self.q.array, self.q.dma), _waits(self.q.dma, self.q.array)
+        dma = [(n, 0) for n in _waits(self.q.dma, self.q.array)]
+        array = _counted_waits(self.q.array) if p.overlaps else [(n, 0) for n in _waits(self.q.array, self.q.dma)]
         pairs = array_settings(p, self.windows, self.emissions)
         for port in ("A", "B"):
             pairs.append((self.registers[f"windows_{port}"][0], max(0, len(self.windows[port]) - 1)))
@@ -554,14 +581,16 @@ class _Encoder:
             image, _events(self.q.array, array), _events(self.q.dma, dma), tuple(self.q.shapes), tuple(self.q.transfers)
         )
 
-    def _words(self, launches: list[_Launch], waits: list[int]) -> list[int]:
+    def _words(self, launches: list[_Launch], waits: list[tuple[int, int]]) -> list[int]:
         words = []
-        for launch, wait in zip(launches, waits, strict=True):
+        for launch, (wait, stores) in zip(launches, waits, strict=True):
             for name, value in launch.writes:
                 address, bits = self.registers[name]
                 words.append(address << 32 | (value & ((1 << bits) - 1)))
             if wait:
                 words.append(WAIT << 32 | wait)
+            if stores:
+                words.append(WAIT_STORES << 32 | stores)
             words.append(LAUNCH << 32 | launch.data | (SIGNALS if launch.signals else 0))
         return [*words, END << 32]
 
@@ -605,12 +634,31 @@ def _waits(mine: list[_Launch], others: list[_Launch]) -> list[int]:
     return found
 
 
-def _events(launches: list[_Launch], waits: list[int]) -> tuple[tuple[str, int, int], ...]:
-    """(what, value, whether it signals) of the words that are not plain register writes, those counted between."""
+def _counted_waits(launches: list[_Launch]) -> list[tuple[int, int]]:
+    """For each of the array's commands, the loads and the stores that must be over, 0 where an earlier command waited for them."""
+    found, seen = [], [0, 0]
+    for launch in launches:
+        wanted = (launch.after or 0, launch.after_stores or 0)
+        found.append((wanted[0] if wanted[0] > seen[0] else 0, wanted[1] if wanted[1] > seen[1] else 0))
+        seen = [max(a, b) for a, b in zip(seen, wanted, strict=True)]
+    return found
+
+
+def _events(launches: list[_Launch], waits: list[tuple[int, int]]) -> tuple[tuple[str, int, int], ...]:
+    """(what, value, whether it signals) of the words that are not plain register writes, those counted between.
+
+    Writes from the first one on that goes to a DMA engine's own registers are ``held``.
+    """
     found: list[tuple[str, int, int]] = []
-    for launch, wait in zip(launches, waits, strict=True):
-        found.append(("writes", len(launch.writes), 0))
+    for launch, (wait, stores) in zip(launches, waits, strict=True):
+        own = [name.startswith(("read_", "write_")) for name, _ in launch.writes]
+        free = own.index(True) if True in own else len(own)
+        found.append(("writes", free, 0))
+        if free < len(own):
+            found.append(("held", len(own) - free, launch.data & 3))
         if wait:
             found.append(("wait", wait, 0))
+        if stores:
+            found.append(("wait stores", stores, 0))
         found.append(("launch", launch.data, int(launch.signals)))
     return tuple(found)
