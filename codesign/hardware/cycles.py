@@ -149,6 +149,7 @@ class _Queues:
         self.clock, self.position, self.done = [0, 0], [0, 0], [0, 0]
         self.signals: tuple[list[int], list[int]] = ([], [])
         self.stored: list[int] = []
+        self.ended = 0  # the cycle in which the queue sees that the array's last command is over
 
     def run(self) -> int:
         """All cycles."""
@@ -162,7 +163,7 @@ class _Queues:
             if not progress:
                 raise HardwareError("the two queues wait for each other")
         moved = max(int(state[END]) for state, _ in self.engines)
-        return max(*self.clock, moved) + 1
+        return max(*self.clock, moved, self.ended) + 1
 
     def _take(self, q: int, what: str, value: int, signal: int) -> bool:
         """One word, or several register writes; False where it must wait for the other queue."""
@@ -180,11 +181,11 @@ class _Queues:
             self._transfer(value, bool(signal))
         else:
             shape = self.core.shapes[self.done[0]]
-            end = _array_launch(
-                self.p, shape, self.reads, self.lines, self.clock[0], bool(signal), self.ring, self.state
-            )
+            now = max(self.clock[0], self.ended)
+            now, end = _array_launch(self.p, shape, self.reads, self.lines, now, bool(signal), self.ring, self.state)
             self.done[0] += 1
-            self.clock[0] = end + 1
+            self.ended = end if self.p.overlaps else 0
+            self.clock[0] = (now if self.p.overlaps else end) + 1
             if signal:
                 self.signals[0].append(end + 1)
         return True
@@ -218,8 +219,8 @@ def _array_launch(
     signal: bool,
     ring: IntArray,
     state: IntArray,
-) -> int:
-    """The cycle in which the queue sees that a command of the array is over."""
+) -> tuple[int, int]:
+    """The cycle in which the array takes a command, and the one in which the queue sees that it is over."""
     kind = shape.kind
     now = max(now, int(state[_IDLE]))
     if kind < 3 and "O" in p.local:
@@ -230,7 +231,7 @@ def _array_launch(
     emits = kind == 4 or (kind == 3 and "O" not in p.local)
     _command(ring, state, now, shape.items, reads[kind], goes, emits, lines, p.column_cycles)
     end = max(now + 1, int(state[_IDLE]))
-    return max(end, _quiet(state, ring, lines)) if signal else end
+    return now, max(end, _quiet(state, ring, lines)) if signal else end
 
 
 @njit

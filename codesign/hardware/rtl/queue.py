@@ -4,8 +4,8 @@ A word is 48 bits: a 16-bit address and 32 bits of data. Most words write a regi
 a command with the registers as they stand and ends when it has; WAIT stands until the other unit has signalled so many completions; END stops the
 queue. Units run in order, so a counter for each is all the dependency tracking there is, and DMA and array overlap wherever no WAIT forbids it.
 
-With several bursts under way a launch of a DMA engine does not hold its queue: the next word is taken in the next cycle. Words that write registers of an
-engine wait until it has asked for all bursts of its command. Completions of loads and of stores are counted apart (WAIT, WAIT_STORES); a
+With several bursts under way a launch does not hold its queue: the next word is taken in the next cycle. The array's registers are written beside those that
+it works with, so a launch is prepared while the one before runs. Words that write registers of a DMA engine wait until that engine has asked for all bursts of its command. Completions of loads and of stores are counted apart (WAIT, WAIT_STORES); a
 launch with the bit FENCE waits until the other engine is at rest. Every wait is for commands that were launched before in the order of the program, so
 none can wait for itself.
 """
@@ -44,6 +44,14 @@ class Transfer(IntEnum):
     STORE = 2
 
 
+class Hold(IntEnum):
+    """What a launch keeps from being taken until it has ended: every word, the next launch, nothing."""
+
+    WORDS = 0
+    LAUNCHES = 1
+    NOTHING = 2
+
+
 class Queue(Elaboratable):
     """Takes words one a cycle and turns them into register writes and launches.
 
@@ -56,7 +64,7 @@ class Queue(Elaboratable):
         busy: Out, END has not come yet.
     """
 
-    def __init__(self, name: str, holds: bool = True) -> None:
+    def __init__(self, name: str, holds: Hold) -> None:
         self.name, self.holds = name, holds
         self.stores, self.hold = Signal(32, name=f"{name}_stores"), Signal(name=f"{name}_hold")
         self.word, self.word_valid = Signal(WORD_BITS, name=f"{name}_word"), Signal(name=f"{name}_word_valid")
@@ -75,7 +83,13 @@ class Queue(Elaboratable):
         m = Module()
         address = self.word[32:]
         m.d.comb += [self.data.eq(self.word[:32]), self.bus.address.eq(address), self.bus.data.eq(self.data)]
-        signals = Signal()
+        signals, running, may = Signal(), Signal(name="running"), Signal(name="may_launch")
+        launch_only = self.holds is Hold.LAUNCHES
+        ends = running & self.finished if launch_only else Value.cast(0)
+        if launch_only:
+            m.d.comb += [self.signal.eq(signals), self.busy.eq(running)]
+            m.d.sync += [self.signals.eq(self.signals + (ends & signals)), running.eq(running & ~ends)]
+        m.d.comb += may.eq(~running | ends)
         with m.FSM():
             with m.State("IDLE"), m.If(self.start):
                 m.d.sync += self.signals.eq(0)
@@ -87,18 +101,20 @@ class Queue(Elaboratable):
                         m.d.comb += self.word_ready.eq(1)
                         m.next = "IDLE"
                     with m.Case(Opcode.LAUNCH):
-                        m.d.comb += [self.launch.eq(1), self.word_ready.eq(self.accepted)]
-                        m.d.sync += signals.eq(self.data[SIGNAL_BIT])
-                        if self.holds:
-                            with m.If(self.accepted):
+                        m.d.comb += [self.launch.eq(may), self.word_ready.eq(self.accepted & may)]
+                        with m.If(self.accepted & may):
+                            m.d.sync += signals.eq(self.data[SIGNAL_BIT])
+                            if self.holds is Hold.WORDS:
                                 m.next = "RUN"
+                            elif launch_only:
+                                m.d.sync += running.eq(1)
                     with m.Case(Opcode.WAIT):
                         m.d.comb += self.word_ready.eq(self.others >= self.data)
                     with m.Case(Opcode.WAIT_STORES):
                         m.d.comb += self.word_ready.eq(self.stores >= self.data)
                     with m.Default():
                         m.d.comb += [self.word_ready.eq(~self.hold), self.bus.we.eq(~self.hold)]
-            if self.holds:
+            if self.holds is Hold.WORDS:
                 with m.State("RUN"):
                     m.d.comb += [self.busy.eq(1), self.signal.eq(signals)]
                     with m.If(self.finished):
@@ -121,7 +137,8 @@ class QueueControl(Elaboratable):
         first: int,
     ) -> None:
         self.p, self.unit, self.reader, self.writer = p, unit, reader, writer
-        self.array, self.dma = Queue("array_queue"), Queue("dma_queue", holds=not p.overlaps)
+        holds = (Hold.LAUNCHES, Hold.NOTHING) if p.overlaps else (Hold.WORDS, Hold.WORDS)
+        self.array, self.dma = Queue("array_queue", holds[0]), Queue("dma_queue", holds[1])
         bits = p.row_bits + p.offset_bits
         self.registers = r = RegisterFile(array_bus, first)
         self.r_at = {t: r.field(f"at_{t}", bits) for t in "ABO"}

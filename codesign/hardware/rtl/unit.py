@@ -21,7 +21,7 @@ from enum import IntEnum
 from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value
 
 from codesign.arch.architecture import Links
-from codesign.hardware.parameters import Parameters
+from codesign.hardware.parameters import Control, Parameters
 from codesign.hardware.rtl import registers as reg
 from codesign.hardware.rtl.array import TENSOR_CODE, Array
 from codesign.hardware.rtl.memory import Ram, Scratchpad
@@ -70,7 +70,8 @@ class ArrayUnit(Elaboratable):
         self, p: Parameters, bus: reg.WriteBus, scratchpad: Scratchpad, first_register: int, instance: bool
     ) -> None:
         self.p, self.bus, self.scratchpad, self.instance = p, bus, scratchpad, instance
-        self.registers = reg.RegisterFile(bus, first_register)
+        prepared = p.overlaps and p.control is Control.QUEUE
+        self.registers = reg.RegisterFile(bus, first_register, prepared=prepared)
         self.valid, self.ready = Signal(name="cmd_valid"), Signal(name="cmd_ready")
         self.idle, self.quiet = Signal(name="idle"), Signal(name="quiet")
         self.kind, self.first = Signal(3, name="cmd_kind"), Signal(name="cmd_first")
@@ -136,6 +137,7 @@ class ArrayUnit(Elaboratable):
         m.d.comb += self.ready.eq(~busy & ~clash & ~((self.kind == Command.PRELOAD) & ~self.quiet))
         m.d.comb += [self.nest.start.eq(self.valid & self.ready), self.nest.step.eq(advance)]
         self.window = Signal(self.p.window_bits, name="window_now")
+        m.d.comb += self.registers.take.eq(self.valid & self.ready)
         with m.If(self.valid & self.ready):
             m.d.sync += [busy.eq(1), self.kind_now.eq(self.kind), self.first_now.eq(self.first), self.window.eq(0)]
         with m.If(advance & self.nest.last):
