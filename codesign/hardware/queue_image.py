@@ -108,11 +108,16 @@ class _Queues:
     array_use: dict[str, int] = field(default_factory=dict)
     dma_use: dict[str, int] = field(default_factory=dict)
     array_since: dict[str, int] = field(default_factory=dict)
+    numbers: list[tuple[bool, int]] = field(default_factory=list)
+    of_kind: list[int] = field(default_factory=lambda: [0, 0])
 
     def number(self, i: int) -> tuple[bool, int]:
         """Whether a DMA command is a store, and its number among its kind, counted from 1."""
-        stores = self.dma[i].data & 3 == STORE
-        return stores, sum((x.data & 3 == STORE) == stores for x in self.dma[: i + 1])
+        for k in range(len(self.numbers), len(self.dma)):
+            stores = self.dma[k].data & 3 == STORE
+            self.of_kind[stores] += 1
+            self.numbers.append((stores, self.of_kind[stores]))
+        return self.numbers[i]
 
 
 class CorePlan:
@@ -142,6 +147,7 @@ class CorePlan:
         }
         self.follow = [i for i, n in core.follow.items() if n > 1]
         self.layouts = self._layouts()
+        self.halves = self._halves()
 
     def _check(self) -> None:
         where = f"program of {self.choice.computation}"
@@ -186,6 +192,25 @@ class CorePlan:
             for name, found in spread.items()
         }
 
+    def _halves(self) -> dict[str, tuple[int, ...]]:
+        """By buffer, the addresses that its tiles take in turn: two where tiles change and a second one fits, the smallest first (rule G5).
+
+        A machine with one burst under way has the program's own addresses.
+        """
+        buffers = self.program.buffers
+        step = {b.name: -(-b.size_bytes // WORD_BYTES) * WORD_BYTES for b in buffers}
+        left = self.p.lines * self.p.line_bytes - sum(step.values())
+        if not self.p.overlaps or left < 0:
+            return {b.name: (b.address,) for b in buffers}
+        loads = [i.buffer for i in self.program.instructions(whole_tiles=True) if isinstance(i, Transfer)]
+        found, at = {}, 0
+        for b in sorted(buffers, key=lambda b: step[b.name]):
+            two = loads.count(b.name) > 1 and step[b.name] <= left
+            left -= step[b.name] if two else 0
+            found[b.name] = tuple(at + h * step[b.name] for h in range(1 + two))
+            at += step[b.name] * (1 + two)
+        return found
+
     def _layouts(self) -> dict[str, Layout]:
         order = {b.tensor: self.order[b.name] for b in self.program.buffers}
         computation = self.choice.computation
@@ -214,11 +239,12 @@ class CorePlan:
                     total += coefficient * spot[1] * strides[spot[0]]
         return total
 
-    def address(self, operand: Operand) -> int:
-        """Scratchpad address of an operand's first element."""
+    def address(self, operand: Operand, half: int = 0) -> int:
+        """Scratchpad address of an operand's first element in one of its buffer's halves."""
         assert operand.buffer is not None
-        buffer = self.buffers[operand.buffer]
-        return buffer.address + sum(a * s for a, s in zip(operand.at, self.buffer_strides[operand.buffer], strict=True))
+        return self.halves[operand.buffer][half] + sum(
+            a * s for a, s in zip(operand.at, self.buffer_strides[operand.buffer], strict=True)
+        )
 
     def spread(self, port: str, operand: Operand) -> tuple[list[int], list[int]]:
         """Bytes that each row, and each column, adds."""
@@ -288,6 +314,8 @@ class _Encoder:
         self.windows: dict[str, tuple[Window, ...]] = {}
         self.emissions: Emissions | None = None
         self.block_words = math.prod(self._block_shape())
+        self.half = dict.fromkeys(plan.buffers, -1)
+        self.stores: list[tuple[Transfer, str, int | None]] = []  # stores that later loads may still overtake
 
     def _block_shape(self) -> list[int]:
         """Iterations of the follow indices that move the stationary operand: the words of one block in a local memory."""
@@ -307,16 +335,53 @@ class _Encoder:
             if isinstance(instruction, Call):
                 self._call(instruction)
             elif isinstance(instruction, Transfer):
-                if names[instruction.buffer] == output:
-                    self._flush()
-                self._transfer(instruction, names[instruction.buffer], names[instruction.buffer] == output)
+                self._move(instruction, names[instruction.buffer], names[instruction.buffer] == output)
             elif isinstance(instruction, Zero):
                 self._flush()
+                self._turn(instruction.buffer)
                 self.touched[instruction.buffer] = np.zeros(self.plan.buffers[instruction.buffer].shape, np.bool_)
         return self._finish()
 
     # ------------------------------------------------------------------ transfers
-    def _transfer(self, t: Transfer, tensor: str, is_output: bool) -> None:
+    def _turn(self, buffer: str) -> None:
+        """A new tile: the buffer's other half."""
+        self.half[buffer] = (self.half[buffer] + 1) % len(self.plan.halves[buffer])
+
+    def _key(self, buffer: str) -> str:
+        """The half of a buffer that the present tile lies in."""
+        return f"{buffer}/{self.half[buffer]}"
+
+    def _address(self, o: Operand) -> int:
+        assert o.buffer is not None
+        return self.plan.address(o, self.half[o.buffer])
+
+    def _move(self, t: Transfer, tensor: str, is_output: bool) -> None:
+        """A transfer in the order of the program, or a store that waits for loads of the next tile to overtake it.
+
+        A load overtakes where it waits for no later command of the array than the store does: so no command waits for one behind it.
+        """
+        if is_output:
+            self._flush()
+        if t.op == "store":
+            self._store_waiting()
+            self.stores.append((t, self._key(t.buffer), self.q.array_use.get(self._key(t.buffer))))
+            if not self.p.overlaps:
+                self._store_waiting()
+            return
+        self._turn(t.buffer)
+        after = self.q.array_use.get(self._key(t.buffer))
+        bars = [wait for _, _, wait in self.stores if wait is None or (after is not None and after > wait)]
+        if is_output or bars:
+            self._store_waiting()
+        self._transfer(t, tensor, is_output, self._key(t.buffer), after)
+
+    def _store_waiting(self) -> None:
+        """Stores that wait enter the queue."""
+        for t, key, after in self.stores:
+            self._transfer(t, self.plan.buffers[t.buffer].tensor, True, key, after)
+        self.stores.clear()
+
+    def _transfer(self, t: Transfer, tensor: str, is_output: bool, key: str, after: int | None) -> None:
         plan, p = self.plan, self.p
         layout = next(x for x in plan.layouts.values() if x.tensor == tensor)
         buffer, strides = plan.buffers[t.buffer], plan.buffer_strides[t.buffer]
@@ -333,7 +398,8 @@ class _Encoder:
                 f"a transfer of {tensor!r} has {len(loops)} axes around its runs, the DMA engine walks {p.box_loops} (rule G3)"
             )
         dram = layout.base + sum(a * s for a, s in zip(t.dram, in_dram, strict=True))
-        at = buffer.address + sum(a * s for a, s in zip(t.at, strides, strict=True))
+        start = plan.halves[t.buffer][int(key.rsplit("/", 1)[1])]
+        at = start + sum(a * s for a, s in zip(t.at, strides, strict=True))
         stores = t.op == "store"
         engine = "write" if stores else "read"
         bounds = [b for b, _, _ in loops]
@@ -351,18 +417,18 @@ class _Encoder:
                 self.touched[t.buffer] = np.ones(buffer.shape, np.bool_)
         writes = _changed(self.dma_shadow, wanted)
         kind = STORE if stores else (LOAD_RESULT if is_output else LOAD)
-        self.q.dma.append(_Launch(writes, kind | self._fence(t.buffer, kind), self.q.array_use.get(t.buffer)))
-        self.q.dma_use[t.buffer] = len(self.q.dma) - 1
+        self.q.dma.append(_Launch(writes, kind | self._fence(key, kind), after))
+        self.q.dma_use[key] = len(self.q.dma) - 1
         self.q.transfers.append((Box(run, loops), at, layout.element_bytes, is_output, stores))
 
-    def _fence(self, buffer: str, kind: int) -> int:
+    def _fence(self, key: str, kind: int) -> int:
         """FENCE where the other engine must be at rest first: sums come back after stores; a buffer is stored that nothing has used since its load."""
         if not self.p.overlaps or kind == LOAD:
             return 0
         if kind == LOAD_RESULT:
             return FENCE
-        last = self.q.dma_use.get(buffer)
-        return FENCE if last is not None and self.q.array_since.get(buffer) != last else 0
+        last = self.q.dma_use.get(key)
+        return FENCE if last is not None and self.q.array_since.get(key) != last else 0
 
     # ------------------------------------------------------------------ calls
     def _call(self, call: Call) -> None:
@@ -393,7 +459,7 @@ class _Encoder:
                 wanted += _levels(
                     f"run_line_{port}", [line_address(self.p, d) for d in deltas(sizes, steps)], self.p.run_loops
                 )
-                wanted.append((f"at_{port}", line_address(self.p, plan.address(o))))
+                wanted.append((f"at_{port}", line_address(self.p, self._address(o))))
         self._launch(wanted, RUN | (FIRST if first else 0), used, CommandShape(RUN, math.prod(sizes)))
 
     def _valid(self, operands: MappingABC[str, Operand]) -> dict[str, int]:
@@ -445,7 +511,7 @@ class _Encoder:
         o = operands[self.stationary]
         if o.buffer is None:
             return
-        tile = (self.q.dma_use.get(o.buffer, -1) if self.stationary != "O" else -1, *self._tile_of(o))
+        tile = (self.q.dma_use.get(self._key(o.buffer), -1) if self.stationary != "O" else -1, *self._tile_of(o))
         if tile != self.tile:
             self._flush()
             self.resident.clear()
@@ -500,7 +566,7 @@ class _Encoder:
             f"fill_line_{port}", [line_address(self.p, d) for d in deltas(sizes, steps)], self.p.run_loops
         )
         wanted += _levels(f"fill_local_{port}", deltas(sizes, [local[i] for i in order]), self.p.run_loops)
-        wanted += [(f"at_{port}", line_address(self.p, plan.address(o))), (f"local_{port}", slot)]
+        wanted += [(f"at_{port}", line_address(self.p, self._address(o))), (f"local_{port}", slot)]
         assert o.buffer is not None
         self._launch(wanted, kind, [o.buffer], CommandShape(kind, math.prod(sizes)))
 
@@ -533,8 +599,11 @@ class _Encoder:
     def _launch(
         self, wanted: list[tuple[str, int]], data: int, used: Sequence[str | None], shape: CommandShape
     ) -> None:
+        keys = [self._key(b) for b in used if b is not None]
+        if any(key in keys for _, key, _ in self.stores):
+            self._store_waiting()
         writes = _changed(self.array_shadow, wanted)
-        before = [self.q.dma_use[b] for b in used if b is not None and b in self.q.dma_use]
+        before = [self.q.dma_use[key] for key in keys if key in self.q.dma_use]
         if self.p.overlaps:
             counts = [self.q.number(i) for i in before]
             loads, stores = ([n for s, n in counts if s == of] for of in (False, True))
@@ -542,14 +611,14 @@ class _Encoder:
         else:
             self.q.array.append(_Launch(writes, data, max(before, default=None)))
         self.q.shapes.append(shape)
-        for b in used:
-            if b is not None:
-                self.q.array_use[b] = len(self.q.array) - 1
-                if b in self.q.dma_use:
-                    self.q.array_since[b] = self.q.dma_use[b]
+        for key in keys:
+            self.q.array_use[key] = len(self.q.array) - 1
+            if key in self.q.dma_use:
+                self.q.array_since[key] = self.q.dma_use[key]
 
     def _finish(self) -> CoreImage:
         plan, p = self.plan, self.p
+        self._store_waiting()
         assert self.emissions is not None
         dma = [(n, 0) for n in _waits(self.q.dma, self.q.array)]
         array = _counted_waits(self.q.array) if p.overlaps else [(n, 0) for n in _waits(self.q.array, self.q.dma)]
