@@ -26,12 +26,12 @@ from codesign.core.errors import UserError
 from codesign.core.files import write_atomic
 from codesign.core.goals import Budget, Objective
 from codesign.cost.cost import Infeasible
+from codesign.hardware.core_plan import core_parameters
 from codesign.hardware.cycles import EMIT_CYCLES
 from codesign.hardware.execute import Job, Simulator, core_job, execute, nest_job, random_values
 from codesign.hardware.memory_timing import LATENCY_CYCLES
-from codesign.hardware.nest_image import parameters_of
+from codesign.hardware.nest_plan import parameters_of
 from codesign.hardware.parameters import Parameters
-from codesign.hardware.queue_image import core_parameters
 from codesign.hardware.simulate import simulate_in_python
 from codesign.hardware.timed import timed_run, timing_at
 from codesign.hardware.verilator import VerilatedMachine, find_verilator

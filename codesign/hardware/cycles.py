@@ -17,9 +17,9 @@ from codesign.hardware.bench import HardwareError
 from codesign.hardware.bursts import END, READY, bursts_of, engine_state, engine_timing, move
 from codesign.hardware.layout import Layout, LayoutKind
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
-from codesign.hardware.nest_image import PORTS, NestPlan, box_of, layouts_of
+from codesign.hardware.nest_plan import PORTS, NestPlan, box_of, layouts_of
 from codesign.hardware.parameters import Parameters
-from codesign.hardware.queue_image import FENCE, STORE, CommandShape, CoreImage
+from codesign.hardware.streams import FENCE, STORE, CommandShape, CoreImage
 from codesign.mapping.mapping import Mapping
 from codesign.workloads.computation import Computation
 

@@ -13,12 +13,13 @@ from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible, evaluate
 from codesign.hardware.agreement import Difference, accesses_of, accesses_of_cost, differences
 from codesign.hardware.bench import Run
+from codesign.hardware.core_plan import CorePlan
 from codesign.hardware.cycles import best_plan, nest_cycles, queue_cycles
 from codesign.hardware.image import Image
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
 from codesign.hardware.nest_image import nest_image
 from codesign.hardware.parameters import Parameters
-from codesign.hardware.queue_image import CorePlan, core_image
+from codesign.hardware.queue_image import core_image
 from codesign.mapping.mapping import Mapping
 from codesign.tensorization.execute import affine_einsum
 from codesign.tensorization.intrinsic_core import Core

@@ -7,274 +7,49 @@ block of the stationary operand enters the local memories, when local sums leave
 import math
 from collections.abc import Mapping as MappingABC
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from codesign.arch.architecture import Links
 from codesign.core.errors import UserError
+from codesign.hardware.core_plan import PORTS, CorePlan
 from codesign.hardware.image import (
     PATIENCE_CYCLES,
     Image,
     array_settings,
     deltas,
     line_address,
-    place,
     strides_of,
 )
 from codesign.hardware.lanes import Element, Emissions, Window, operand_windows, result_emissions
-from codesign.hardware.layout import Box, Layout
-from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Control, Parameters
-from codesign.tensorization.intrinsic_core import LOCAL, SCRATCHPAD, Core
-from codesign.tensorization.program import Call, Operand, Program, Transfer, Zero
-
-PORTS = ("A", "B", "O")
-END, LAUNCH, WAIT, WAIT_STORES = 1, 2, 3, 4
-FILL_A, FILL_B, PRELOAD, RUN, DRAIN = range(5)
-LOAD, LOAD_RESULT, STORE = range(3)
-FIRST, SIGNALS, FENCE = 1 << 3, 1 << 8, 1 << 9
-
-
-def core_parameters(core: Core, name: str) -> Parameters:
-    """The machine of instruction queues for a core.
-
-    Raises:
-        UserError: Its intrinsic has other than two operands, or an index is both side by side and one after the other (rule G6).
-    """
-    operation, where = core.intrinsic.computation, f"core {core.architecture.name!r}"
-    if len(operation.inputs) != 2:
-        raise UserError(
-            f"an element multiplies two operands, the intrinsic has {len(operation.inputs)} (rule G6)", where=where
-        )
-    for index, _, _ in core.unrolled:
-        if core.follow[index] > 1:
-            raise UserError(f"index {index!r} is unrolled in part (rule G6)", where=where)
-    level, local = core.architecture.levels[SCRATCHPAD], core.architecture.levels[LOCAL]
-    if level.capacity_bytes is None or local.capacity_bytes is None:
-        raise UserError("both memories on chip need a capacity", where=where)
-    port = next(p for p, t in _intrinsic_ports(core).items() if t == core.stationary)
-    return Parameters(
-        name=name,
-        control=Control.QUEUE,
-        rows=level.fanout.y,
-        cols=level.fanout.x,
-        links=level.fanout.links,
-        banks=level.banks,
-        scratchpad_bytes=int(level.capacity_bytes),
-        local_bytes=int(local.capacity_bytes),
-        local=frozenset({port}),
-        bus_bytes=core.dma.bus_bytes,
-        burst_bytes=core.dma.burst_bytes,
-        run_loops=max(4, sum(n > 1 for n in core.follow.values())),
-    )
-
-
-def _intrinsic_ports(core: Core) -> dict[str, str]:
-    operation = core.intrinsic.computation
-    first, second = operation.inputs
-    return {"A": first.name, "B": second.name, "O": operation.output.name}
-
-
-@dataclass
-class _Launch:
-    """A command: the register writes before it, what it starts, and which launch of the other queue must be over.
-
-    Where engines run beside their queue, `after` and `after_stores` of an array's command count loads and stores that must be over.
-    """
-
-    writes: list[tuple[str, int]]
-    data: int
-    after: int | None
-    signals: bool = False
-    after_stores: int | None = None
-
-
-@dataclass(frozen=True)
-class CommandShape:
-    """What the cycle model needs of a command of the array: its kind, and words or iterations."""
-
-    kind: int
-    items: int
-
-
-@dataclass
-class _Queues:
-    """The two queues as they grow, and who touched what last."""
-
-    array: list[_Launch] = field(default_factory=list)
-    dma: list[_Launch] = field(default_factory=list)
-    shapes: list[CommandShape] = field(default_factory=list)
-    transfers: list[tuple[Box, int, int, bool, bool]] = field(default_factory=list)
-    array_use: dict[str, int] = field(default_factory=dict)
-    dma_use: dict[str, int] = field(default_factory=dict)
-    array_since: dict[str, int] = field(default_factory=dict)
-    numbers: list[tuple[bool, int]] = field(default_factory=list)
-    of_kind: list[int] = field(default_factory=lambda: [0, 0])
-
-    def number(self, i: int) -> tuple[bool, int]:
-        """Whether a DMA command is a store, and its number among its kind, counted from 1."""
-        for k in range(len(self.numbers), len(self.dma)):
-            stores = self.dma[k].data & 3 == STORE
-            self.of_kind[stores] += 1
-            self.numbers.append((stores, self.of_kind[stores]))
-        return self.numbers[i]
-
-
-class CorePlan:
-    """A program on a core: layouts, windows, and the commands.
-
-    Args:
-        program: Loads, stores, calls.
-        core: What runs it.
-        parameters: Of the machine.
-    """
-
-    def __init__(self, program: Program, core: Core, parameters: Parameters) -> None:
-        self.program, self.core, self.p = program, core, parameters
-        self.choice = program.schedule.choice
-        self._check()
-        self.operation = core.intrinsic.computation
-        names = _intrinsic_ports(core)
-        self.port_of = {name: port for port, name in names.items()}
-        self.intrinsic_tensor = {port: self.operation.tensor(name) for port, name in names.items()}
-        self.operand_buffer = dict.fromkeys(PORTS) | {
-            self.port_of[o.intrinsic_tensor]: o.tensor for o in self.choice.match.operands
-        }
-        self.buffers = {b.name: b for b in program.buffers}
-        self.order = self._orders()
-        self.buffer_strides = {
-            b.name: strides_of(b.shape, self.order[b.name], b.element_bytes) for b in program.buffers
-        }
-        self.follow = [i for i, n in core.follow.items() if n > 1]
-        self.layouts = self._layouts()
-        self.halves = self._halves()
-
-    def _check(self) -> None:
-        where = f"program of {self.choice.computation}"
-        if self.choice.match.scalars:
-            raise UserError(
-                f"a call scales its result by {', '.join(self.choice.match.scalars)}, elements have no third factor (rule G6)",
-                where=where,
-            )
-        for b in self.program.buffers:
-            tensor = self.choice.computation.tensor(b.tensor)
-            wanted = PARTIAL_BYTES if tensor.is_output else 1
-            if b.element_bytes != wanted:
-                raise UserError(
-                    f"buffer {b.name!r} has elements of {b.element_bytes} bytes, the core's have {wanted} (rule G4)",
-                    where=where,
-                )
-        if self.choice.intrinsic.computation.sizes != self.core.intrinsic.computation.sizes or str(
-            self.choice.intrinsic.computation
-        ) != str(self.core.intrinsic.computation):
-            raise UserError(
-                f"the program calls {self.choice.intrinsic.computation}, the core performs {self.core.intrinsic.computation}: it is of another core",
-                where=where,
-            )
-
-    def _orders(self) -> dict[str, tuple[int, ...]]:
-        """By buffer, its axes from the outermost to the innermost: those that are spread over the array innermost, as in DRAM.
-
-        A machine with one burst under way has the axes in the computation's order.
-        """
-        spread = {b.name: [0] * len(b.shape) for b in self.program.buffers}
-        call = next((i for i in self.program.instructions(whole_tiles=True) if isinstance(i, Call)), None)
-        if call is not None and self.p.overlaps:
-            unrolled = {index: n for index, n, _ in self.core.unrolled}
-            for o in (*call.operands, call.output):
-                axes = self.intrinsic_tensor[self.port_of[o.name]].axes
-                for axis, spot in zip(axes, o.axes, strict=True):
-                    if o.buffer is not None and spot is not None:
-                        moved = (abs(c) * (unrolled[i] - 1) for i, c in axis.terms if i in unrolled)
-                        spread[o.buffer][spot[0]] += sum(moved) * spot[1]
-        return {
-            name: tuple(sorted(range(len(found)), key=lambda a: (found[a] > 0, found[a], a)))
-            for name, found in spread.items()
-        }
-
-    def _halves(self) -> dict[str, tuple[int, ...]]:
-        """By buffer, the addresses that its tiles take in turn: two where tiles change and a second one fits, the smallest first (rule G5).
-
-        A machine with one burst under way has the program's own addresses.
-        """
-        buffers = self.program.buffers
-        step = {b.name: -(-b.size_bytes // WORD_BYTES) * WORD_BYTES for b in buffers}
-        left = self.p.lines * self.p.line_bytes - sum(step.values())
-        if not self.p.overlaps or left < 0:
-            return {b.name: (b.address,) for b in buffers}
-        loads = [i.buffer for i in self.program.instructions(whole_tiles=True) if isinstance(i, Transfer)]
-        found, at = {}, 0
-        for b in sorted(buffers, key=lambda b: step[b.name]):
-            two = loads.count(b.name) > 1 and step[b.name] <= left
-            left -= step[b.name] if two else 0
-            found[b.name] = tuple(at + h * step[b.name] for h in range(1 + two))
-            at += step[b.name] * (1 + two)
-        return found
-
-    def _layouts(self) -> dict[str, Layout]:
-        order = {b.tensor: self.order[b.name] for b in self.program.buffers}
-        computation = self.choice.computation
-        wanted, ports = [], []
-        for port in PORTS:
-            name = self.operand_buffer[port]
-            if name is None:
-                continue
-            tensor = computation.tensor(name)
-            shape = tuple(axis.extent(computation.sizes) for axis in tensor.axes)
-            parts = tuple((a, 1, shape[a]) for a in order[name])
-            wanted.append(Layout(name, 0, shape, parts, tensor.bits // 8))
-            ports.append(port)
-        placed, self.dram_bytes = place(wanted)
-        return dict(zip(ports, placed, strict=True))
-
-    def distance(self, port: str, operand: Operand, index: str) -> int:
-        """Bytes that one step of an index of the intrinsic moves an operand in its buffer."""
-        if operand.buffer is None:
-            return 0
-        strides = self.buffer_strides[operand.buffer]
-        total = 0
-        for axis, spot in zip(self.intrinsic_tensor[port].axes, operand.axes, strict=True):
-            for i, coefficient in axis.terms:
-                if i == index and spot is not None:
-                    total += coefficient * spot[1] * strides[spot[0]]
-        return total
-
-    def address(self, operand: Operand, half: int = 0) -> int:
-        """Scratchpad address of an operand's first element in one of its buffer's halves."""
-        assert operand.buffer is not None
-        return self.halves[operand.buffer][half] + sum(
-            a * s for a, s in zip(operand.at, self.buffer_strides[operand.buffer], strict=True)
-        )
-
-    def spread(self, port: str, operand: Operand) -> tuple[list[int], list[int]]:
-        """Bytes that each row, and each column, adds."""
-        found = {}
-        for axis, used in (("y", self.p.rows), ("x", self.p.cols)):
-            offsets, inside = [0] * used, 1
-            for index, n, along in reversed(self.core.unrolled):
-                if along != axis:
-                    continue
-                step = self.distance(port, operand, index) * self._inside(index, axis)
-                for k in range(used):
-                    offsets[k] += k // inside % n * step
-                inside *= n
-            found[axis] = offsets
-        return found["y"], found["x"]
-
-    def _inside(self, index: str, axis: str) -> int:
-        """Iterations of an index that one step along this axis jumps: those on axes named later in `unrolled`."""
-        later = False
-        jump = 1
-        for i, n, along in self.core.unrolled:
-            if later and i == index:
-                jump *= n
-            later = later or (i == index and along == axis)
-        return jump
-
-    def split_on_both(self) -> str | None:
-        """The index that runs along both axes, if there is one."""
-        names = [i for i, _, _ in self.core.unrolled]
-        return next((i for i in names if names.count(i) > 1), None)
+from codesign.hardware.layout import Box
+from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES
+from codesign.hardware.streams import (
+    DRAIN,
+    END,
+    FENCE,
+    FILL_A,
+    FILL_B,
+    FIRST,
+    LAUNCH,
+    LOAD,
+    LOAD_RESULT,
+    PRELOAD,
+    RUN,
+    SIGNALS,
+    STORE,
+    WAIT,
+    WAIT_STORES,
+    CommandShape,
+    CoreImage,
+    Launch,
+    Streams,
+    changed,
+    counted_waits,
+    events_of,
+    waits_of,
+)
+from codesign.tensorization.program import Call, Operand, Transfer, Zero
 
 
 def core_image(plan: CorePlan, registers: MappingABC[str, tuple[int, int]]) -> "CoreImage":
@@ -282,28 +57,12 @@ def core_image(plan: CorePlan, registers: MappingABC[str, tuple[int, int]]) -> "
     return _Encoder(plan, registers).run()
 
 
-@dataclass(frozen=True)
-class CoreImage:
-    """An image with what the cycle model needs of its commands.
-
-    Args:
-        image: Streams and layouts.
-        array, dma: By queue, one entry a word: None for a register write, else what it launches or waits for.
-    """
-
-    image: Image
-    array: tuple[tuple[str, int, int], ...]
-    dma: tuple[tuple[str, int, int], ...]
-    shapes: tuple[CommandShape, ...]
-    transfers: tuple[tuple[Box, int, int, bool, bool], ...]
-
-
 class _Encoder:
     """Walks a program once; see the module."""
 
     def __init__(self, plan: CorePlan, registers: MappingABC[str, tuple[int, int]]) -> None:
         self.plan, self.p, self.core, self.registers = plan, plan.p, plan.core, registers
-        self.q = _Queues()
+        self.q = Streams()
         self.array_shadow: dict[str, int] = {}
         self.dma_shadow: dict[str, int] = {}
         self.stationary = next(iter(self.p.local))
@@ -415,9 +174,9 @@ class _Encoder:
             wanted.append((f"{engine}_result_log2", layout.element_bytes.bit_length() - 1))
             if not stores:
                 self.touched[t.buffer] = np.ones(buffer.shape, np.bool_)
-        writes = _changed(self.dma_shadow, wanted)
+        writes = changed(self.dma_shadow, wanted)
         kind = STORE if stores else (LOAD_RESULT if is_output else LOAD)
-        self.q.dma.append(_Launch(writes, kind | self._fence(key, kind), after))
+        self.q.dma.append(Launch(writes, kind | self._fence(key, kind), after))
         self.q.dma_use[key] = len(self.q.dma) - 1
         self.q.transfers.append((Box(run, loops), at, layout.element_bytes, is_output, stores))
 
@@ -602,14 +361,14 @@ class _Encoder:
         keys = [self._key(b) for b in used if b is not None]
         if any(key in keys for _, key, _ in self.stores):
             self._store_waiting()
-        writes = _changed(self.array_shadow, wanted)
+        writes = changed(self.array_shadow, wanted)
         before = [self.q.dma_use[key] for key in keys if key in self.q.dma_use]
         if self.p.overlaps:
             counts = [self.q.number(i) for i in before]
             loads, stores = ([n for s, n in counts if s == of] for of in (False, True))
-            self.q.array.append(_Launch(writes, data, max(loads, default=None), False, max(stores, default=None)))
+            self.q.array.append(Launch(writes, data, max(loads, default=None), False, max(stores, default=None)))
         else:
-            self.q.array.append(_Launch(writes, data, max(before, default=None)))
+            self.q.array.append(Launch(writes, data, max(before, default=None)))
         self.q.shapes.append(shape)
         for key in keys:
             self.q.array_use[key] = len(self.q.array) - 1
@@ -620,8 +379,8 @@ class _Encoder:
         plan, p = self.plan, self.p
         self._store_waiting()
         assert self.emissions is not None
-        dma = [(n, 0) for n in _waits(self.q.dma, self.q.array)]
-        array = _counted_waits(self.q.array) if p.overlaps else [(n, 0) for n in _waits(self.q.array, self.q.dma)]
+        dma = [(n, 0) for n in waits_of(self.q.dma, self.q.array)]
+        array = counted_waits(self.q.array) if p.overlaps else [(n, 0) for n in waits_of(self.q.array, self.q.dma)]
         pairs = array_settings(p, self.windows, self.emissions)
         for port in ("A", "B"):
             pairs.append((self.registers[f"windows_{port}"][0], max(0, len(self.windows[port]) - 1)))
@@ -647,10 +406,14 @@ class _Encoder:
             tuple(self._words(self.q.array, array)), tuple(self._words(self.q.dma, dma)),
         )  # fmt: skip
         return CoreImage(
-            image, _events(self.q.array, array), _events(self.q.dma, dma), tuple(self.q.shapes), tuple(self.q.transfers)
+            image,
+            events_of(self.q.array, array),
+            events_of(self.q.dma, dma),
+            tuple(self.q.shapes),
+            tuple(self.q.transfers),
         )
 
-    def _words(self, launches: list[_Launch], waits: list[tuple[int, int]]) -> list[int]:
+    def _words(self, launches: list[Launch], waits: list[tuple[int, int]]) -> list[int]:
         words = []
         for launch, (wait, stores) in zip(launches, waits, strict=True):
             for name, value in launch.writes:
@@ -677,57 +440,3 @@ def _local_strides(plan: CorePlan, port: str, follow: MappingABC[str, int]) -> d
 
 def _levels(name: str, values: Sequence[int], levels: int) -> list[tuple[str, int]]:
     return [(f"{name}_{i}", values[i] if i < len(values) else 0) for i in range(levels)]
-
-
-def _changed(shadow: dict[str, int], wanted: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
-    """The writes that change a register; registers begin at zero."""
-    found = []
-    for name, value in wanted:
-        if shadow.get(name, 0) != value:
-            shadow[name] = value
-            found.append((name, value))
-    return found
-
-
-def _waits(mine: list[_Launch], others: list[_Launch]) -> list[int]:
-    """For each launch, the completions of the other queue to wait for, 0 where it waits for none; marks who signals."""
-    awaited = sorted({launch.after for launch in mine if launch.after is not None})
-    for i in awaited:
-        others[i].signals = True
-    number = {i: k + 1 for k, i in enumerate(awaited)}
-    found, seen = [], 0
-    for launch in mine:
-        count = number[launch.after] if launch.after is not None else 0
-        found.append(count if count > seen else 0)
-        seen = max(seen, count)
-    return found
-
-
-def _counted_waits(launches: list[_Launch]) -> list[tuple[int, int]]:
-    """For each of the array's commands, the loads and the stores that must be over, 0 where an earlier command waited for them."""
-    found, seen = [], [0, 0]
-    for launch in launches:
-        wanted = (launch.after or 0, launch.after_stores or 0)
-        found.append((wanted[0] if wanted[0] > seen[0] else 0, wanted[1] if wanted[1] > seen[1] else 0))
-        seen = [max(a, b) for a, b in zip(seen, wanted, strict=True)]
-    return found
-
-
-def _events(launches: list[_Launch], waits: list[tuple[int, int]]) -> tuple[tuple[str, int, int], ...]:
-    """(what, value, whether it signals) of the words that are not plain register writes, those counted between.
-
-    Writes from the first one on that goes to a DMA engine's own registers are ``held``.
-    """
-    found: list[tuple[str, int, int]] = []
-    for launch, (wait, stores) in zip(launches, waits, strict=True):
-        own = [name.startswith(("read_", "write_")) for name, _ in launch.writes]
-        free = own.index(True) if True in own else len(own)
-        found.append(("writes", free, 0))
-        if free < len(own):
-            found.append(("held", len(own) - free, launch.data & 3))
-        if wait:
-            found.append(("wait", wait, 0))
-        if stores:
-            found.append(("wait stores", stores, 0))
-        found.append(("launch", launch.data, int(launch.signals)))
-    return tuple(found)

@@ -12,7 +12,7 @@ from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible, evaluate
 from codesign.hardware.cycles import NestTimes, best_plan, nest_times
 from codesign.hardware.memory_timing import MemoryTiming
-from codesign.hardware.nest_image import TilesTooLargeError, layouts_of, parameters_of
+from codesign.hardware.nest_plan import TilesTooLargeError, layouts_of, parameters_of
 from codesign.mapping.mapping import Mapping
 from codesign.timing.simulate import OPERATION_LIMIT, ResourceUse, Run, simulate
 from codesign.timing.table import Overlap, Timing, with_constants

@@ -11,8 +11,9 @@ from codesign.hardware.bench import HardwareError
 from codesign.hardware.bursts import transfer_cycles
 from codesign.hardware.cycles import nest_cycles
 from codesign.hardware.execute import Job, execute, nest_job, random_values
+from codesign.hardware.layout import Box
 from codesign.hardware.memory_timing import MemoryTiming, Trouble
-from codesign.hardware.nest_image import Box, NestPlan, layouts_of, parameters_of
+from codesign.hardware.nest_plan import NestPlan, layouts_of, parameters_of
 from codesign.hardware.parameters import Parameters
 from codesign.hardware.rtl.machine import register_map
 from codesign.hardware.simulate import simulate_in_python
