@@ -197,7 +197,9 @@ def map_layer(row: Recorded, config: Config) -> Mapped:
         raise UserError(f"no mapping of {row.computation} {row.computation.sizes} fits")
     run = timed_run(row.computation, architecture, found.mapping, timing)
     if not isinstance(run, Run):
-        raise UserError(f"the tiles of {row.computation} {row.computation.sizes} do not fit: {run.message}")
+        raise UserError(
+            f"the tiles of {row.computation} {row.computation.sizes} do not fit {run.resource}: {run.demand} of {run.limit} {run.unit}"
+        )
     least = best.proof is Proof.OPTIMAL and found.cost.latency_cycles <= best.cost.latency_cycles
     return Mapped(found.mapping, run.latency_cycles, found.cost.latency_cycles, least)
 

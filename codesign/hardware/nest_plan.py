@@ -272,7 +272,9 @@ class NestPlan:
         terms = [[(d, c) for d, c in axis.terms if self.computation.sizes[d] > 1] for axis in axes]
         used = [d for found in terms for d, _ in found]
         cut = {t[0][0]: a for a, t in enumerate(terms) if len(t) == 1 and t[0][1] == 1 and used.count(t[0][0]) == 1}
-        outer, inner, spread = [], [], []
+        outer: list[Place] = []
+        inner: list[Place] = []
+        spread: list[Place] = []
         for i, loop in enumerate(self.loops):
             if loop.dim in cut:
                 place = Place(cut[loop.dim], loop.step, loop.factor, loop.factor if i >= sp else 1, temporal=i)
@@ -280,7 +282,8 @@ class NestPlan:
         for k, (node, step) in enumerate(self.spatial):
             if node.dim in cut:
                 spread.append(Place(cut[node.dim], step, node.factor, node.factor, spatial=k))
-        whole, wide = [], []
+        whole: list[Place] = []
+        wide: list[Place] = []
         for axis in self.order(port):
             if axis not in cut.values():
                 moves = any(self._moves(port, node.dim, step)[axis] for node, step in self.spatial)
