@@ -13,6 +13,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 demo: $(STAMP)
+	$(BIN)/codesign compile explore
 	$(BIN)/codesign explore --network resnet50 --space scratchpad --optimizer mobo --trials 40 \
 	  --objectives latency energy area --constraint "power_w<=2" --seed 0 --workers 2 --out runs/demo
 
@@ -50,8 +51,15 @@ all: $(STAMP) lint types layers docs
 bench: $(STAMP)
 	$(BIN)/python -m experiments.bench
 
+# a wheel that carries its kernels compiled, for x86-64 processors of the last ten years and this version of Python
+PREBUILT := codesign/core/compiler/prebuilt
+ABI = $(shell $(BIN)/python -c "import sys; print('cp%d%d' % sys.version_info[:2])")
 wheel: $(STAMP)
+	rm -rf $(PREBUILT) dist build
+	$(BIN)/codesign compile --portable $(PREBUILT)
 	$(BIN)/python -m build --wheel
+	rm -rf $(PREBUILT) build
+	$(BIN)/python -m wheel tags --remove --python-tag $(ABI) --abi-tag $(ABI) --platform-tag manylinux_2_17_x86_64 dist/*.whl
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -11,7 +11,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-import numba
+import llvmlite
 import numpy as np
 import numpy.typing as npt
 
@@ -272,7 +272,7 @@ def write_results(out: Path, config: object, results: Mapping[str, Any]) -> None
     """`results.json` with configuration and versions."""
     out.mkdir(parents=True, exist_ok=True)
     recorded = json.loads(json.dumps(asdict(config), default=str))  # type: ignore[call-overload]
-    versions = {"python": platform.python_version(), "numba": numba.__version__, "numpy": np.__version__}
+    versions = {"python": platform.python_version(), "llvmlite": llvmlite.__version__, "numpy": np.__version__}
     document = {"config": recorded, "versions": versions, **json.loads(json.dumps(results, default=_plain))}
     write_json(out / "results.json", document)
 

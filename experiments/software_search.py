@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numba
+import llvmlite
 import numpy as np
 import numpy.typing as npt
 
@@ -158,7 +158,7 @@ def main(config: Config) -> dict[str, Any]:
             "trained_on": config.cases,
         },
         "policies": policies,
-        "versions": {"python": platform.python_version(), "numba": numba.__version__, "numpy": np.__version__},
+        "versions": {"python": platform.python_version(), "llvmlite": llvmlite.__version__, "numpy": np.__version__},
         **result,
     }
     write_json(config.out / "results.json", document)

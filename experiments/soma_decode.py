@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numba
+import llvmlite
 
 from codesign.core.files import write_json
 from codesign.core.goals import Budget, Objective
@@ -86,7 +86,7 @@ def print_table(rows: list[dict[str, Any]]) -> None:
 def main(config: Config) -> list[dict[str, Any]]:
     """Run every point and write results."""
     rows = [run_point(config, model, batch) for model in config.models for batch in config.batches]
-    versions = {"python": platform.python_version(), "numba": numba.__version__}
+    versions = {"python": platform.python_version(), "llvmlite": llvmlite.__version__}
     recorded = json.loads(json.dumps(asdict(config), default=str))
     write_json(
         config.out / "results.json", {"config": recorded, "versions": versions, "rows": rows, "paper_percent": PAPER}

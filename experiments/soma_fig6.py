@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numba
+import llvmlite
 import numpy
 
 from codesign.core.files import write_json
@@ -160,7 +160,7 @@ def main(config: Config) -> list[dict[str, Any]]:
     table = summarise(rows)
     stamp = {
         "python": platform.python_version(),
-        "numba": numba.__version__,
+        "llvmlite": llvmlite.__version__,
         "numpy": numpy.__version__,
         "time": time.time(),
     }

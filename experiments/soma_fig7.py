@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numba
+import llvmlite
 
 from codesign.core.files import write_json
 from codesign.core.goals import Budget, Objective
@@ -112,7 +112,7 @@ def main(config: Config) -> list[dict[str, Any]]:
         for buffer in config.buffers_mib
         for bandwidth in config.bandwidths
     ]
-    versions = {"python": platform.python_version(), "numba": numba.__version__}
+    versions = {"python": platform.python_version(), "llvmlite": llvmlite.__version__}
     recorded = json.loads(json.dumps(asdict(config), default=str))
     write_json(config.out / "results.json", {"config": recorded, "versions": versions, "rows": rows})
     draw(config, rows, config.out / "figure.html")

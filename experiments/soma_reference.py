@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numba
+import llvmlite
 
 from codesign.core.files import read_structured, write_json
 from codesign.core.goals import Budget, Objective
@@ -215,7 +215,7 @@ def main(config: Config) -> list[dict[str, Any]]:
                 mine = [run_case(config, case, seed) for seed in range(config.seeds)]
                 print_case(case, mine)
                 rows += mine
-    versions = {"python": platform.python_version(), "numba": numba.__version__}
+    versions = {"python": platform.python_version(), "llvmlite": llvmlite.__version__}
     recorded = json.loads(json.dumps(asdict(config), default=str))
     write_json(config.out / "results.json", {"config": recorded, "versions": versions, "rows": rows})
     return rows

@@ -3,8 +3,12 @@
 ``pytest --complete`` fails a test that would be skipped, and names what is missing before the first one runs.
 """
 
+import os
 from collections.abc import Iterator
 from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # the tests run in as many processes as there are cores
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
 from hypothesis import HealthCheck, settings

@@ -12,8 +12,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from codesign.cli.compiling import tell_terminal
 from codesign.core.errors import UserError
-from codesign.core.jit import Compilation, on_compilation
 
 COMMANDS = (
     "explore",
@@ -31,6 +31,7 @@ COMMANDS = (
     "report",
     "convert",
     "calibrate",
+    "compile",
 )
 
 TRACEBACK = "CODESIGN_TRACEBACK"
@@ -112,15 +113,10 @@ def join_lists(arguments: list[str]) -> list[str]:
     return joined
 
 
-def _say_compiling(job: Compilation) -> None:
-    typer.secho(f"compiling {job.signature.split('(')[0]} ...", dim=True, err=True)
-
-
 def main() -> None:
     """Run the command line and exit with its code."""
     _register_commands()
-    if sys.stderr.isatty():
-        on_compilation(_say_compiling)
+    tell_terminal(sys.argv[1:])
     try:
         app(args=join_lists([present_spelling(a) for a in sys.argv[1:]]))
     except UserError as error:

@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
         """
         from codesign.core.compiler import manifest, store
 
-        known = manifest.signatures()
+        known = manifest.read().commands
         for command in commands or ():
             if command not in known:
                 raise unknown_name("command", command, known)

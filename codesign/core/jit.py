@@ -6,6 +6,10 @@ load it in a millisecond. What kernels may use is in `docs/explanation/compiled-
 """
 
 import inspect
+import json
+import os
+import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,8 +19,11 @@ from typing import Any, TypeVar, cast
 
 from codesign.core.compiler import store
 from codesign.core.compiler.results import Converter, converter
-from codesign.core.compiler.source import Source
+from codesign.core.compiler.source import Source, body_of
 from codesign.core.compiler.types import FLOAT, INT, CompileError, Scalar, Type, describe, type_of
+
+LOG = "CODESIGN_KERNEL_LOG"
+"""Environment variable: a file that gets one line of JSON for every kernel compiled, by this process and its workers."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -36,6 +43,9 @@ class Compilation:
     seconds: float = 0.0
 
 
+_one_at_a_time = threading.RLock()
+"""Held while code is made and loaded."""
+
 _listeners: list[Callable[[Compilation], None]] = []
 
 
@@ -49,12 +59,32 @@ def stop_telling(tell: Callable[[Compilation], None]) -> None:
     _listeners.remove(tell)
 
 
-_seconds = 0.0
+@dataclass
+class _Spent:
+    """What this process has spent on compiling so far."""
+
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    functions: int = 0
+    kernels: int = 0
+
+
+_spent = _Spent()
 
 
 def compiling_seconds() -> float:
     """Seconds that this process has spent on compiling so far."""
-    return _seconds
+    return _spent.seconds
+
+
+def compiling_cpu_seconds() -> float:
+    """CPU seconds that this process has spent on compiling so far."""
+    return _spent.cpu_seconds
+
+
+def compiled() -> tuple[int, int]:
+    """Kernels that this process has compiled so far, and functions in them."""
+    return _spent.kernels, _spent.functions
 
 
 def njit(function: F) -> F:
@@ -67,11 +97,20 @@ def njit_inline(function: F) -> F:
     return cast(F, Kernel(function, inline=True))
 
 
+def njit_apart(function: F) -> F:
+    """Make a kernel that is compiled on its own, when it is first called, for all kernels that call it.
+
+    For what many kernels share and for what few requests reach. Its result must be declared: numbers, or a tuple of them.
+    """
+    return cast(F, Kernel(function, apart=True))
+
+
 class Kernel:
     """A function that runs as machine code, one version for each list of argument types."""
 
-    def __init__(self, function: Callable[..., Any], inline: bool = False) -> None:
-        self.source = Source(function, inline)
+    def __init__(self, function: Callable[..., Any], inline: bool = False, apart: bool = False) -> None:
+        self.source = Source(function, inline, apart)
+        self._addresses: dict[tuple[Type, ...], int] = {}
         self._versions: list[Callable[..., Any]] = []
         self._mismatch: object = None
         update_wrapper(self, function)
@@ -123,13 +162,23 @@ class Kernel:
         from codesign.core.compiler import machine
 
         self._mismatch = machine.MISMATCH
-        code, symbol = code_for(self, kinds)
-        version: Callable[..., Any] = machine.load(code, symbol)
+        with _one_at_a_time:
+            code, symbol = code_for(self, kinds)
+            version: Callable[..., Any] = machine.load(code, symbol)
+            if self.source.apart:
+                self._addresses[kinds] = machine.address_of(body_of(symbol))
         convert = converter(self.source.function)
         if convert is not None:
             version = _converted(version, convert, machine.MISMATCH)
         self._versions.append(version)
         return version
+
+    def address(self, kinds: tuple[Type, ...]) -> int:
+        """Where the machine code of a kernel apart stands, for kernels that call it."""
+        with _one_at_a_time:
+            if kinds not in self._addresses:
+                self.make(kinds)
+            return self._addresses[kinds]
 
 
 def _converted(version: Callable[..., Any], convert: Converter, mismatch: object) -> Callable[..., Any]:
@@ -150,24 +199,33 @@ def signature_of(kernel: Kernel, kinds: tuple[Type, ...]) -> str:
     return f"{kernel.source.name}({','.join(describe(kind) for kind in kinds)})"
 
 
-def code_for(kernel: Kernel, kinds: tuple[Type, ...]) -> tuple[bytes, str]:
-    """Machine code of a version for this processor, and the name of its function."""
+def lacks(signature: str) -> bool:
+    """Whether the kernel of a signature is loaded as Python and no code for it is on disk."""
+    module = signature.partition("(")[0].rpartition(".")[0]
+    return module in sys.modules and not any(store.has(name, places) for name, places in _names(module, signature))
+
+
+def _names(module: str, signature: str) -> list[tuple[str, list[Path]]]:
+    """Names that code may be kept under and where: made for this processor, then for those of the last ten years."""
     from codesign.core.compiler import machine
 
-    signature = signature_of(kernel, kinds)
-    module = kernel.source.function.__module__
-    native = store.key(module, signature, ",".join(machine.processor()))
-    symbol = f"codesign_{native}"
     place = store.folder()
-    places = [place] if place is not None else []
-    code = store.find(native, places)
-    if code is not None:
-        return code, symbol
+    found = [(store.key(module, signature, machine.native()), [place] if place is not None else [])]
     if machine.runs_portable():
-        portable = store.key(module, signature, machine.PORTABLE)
-        code = store.find(portable, [store.PREBUILT])
+        found.append((store.key(module, signature, machine.PORTABLE), [store.PREBUILT]))
+    return found
+
+
+def code_for(kernel: Kernel, kinds: tuple[Type, ...]) -> tuple[bytes, str]:
+    """Machine code of a version for this processor, and the name of its function."""
+    place = store.folder()
+    names = _names(kernel.source.function.__module__, signature_of(kernel, kinds))
+    for name, places in names:
+        code = store.find(name, places)
         if code is not None:
-            return code, f"codesign_{portable}"
+            return code, f"codesign_{name}"
+    native, places = names[0]
+    symbol = f"codesign_{native}"
     with store.alone(native, place):
         code = store.find(native, places)  # another process may have made it meanwhile
         if code is None:
@@ -190,8 +248,7 @@ def _compiled(kernel: Kernel, kinds: tuple[Type, ...], symbol: str, portable: bo
     from codesign.core.compiler import machine
     from codesign.core.compiler.unit import Unit
 
-    global _seconds
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     unit = Unit()
     try:
         text = unit.text(kernel.source, kinds, symbol)
@@ -202,7 +259,15 @@ def _compiled(kernel: Kernel, kinds: tuple[Type, ...], symbol: str, portable: bo
         tell(job)
     code = machine.compile_text(text, portable)
     seconds = time.perf_counter() - start
-    _seconds += seconds
+    _spent.seconds += seconds
+    _spent.cpu_seconds += time.process_time() - cpu
+    _spent.functions += job.functions
+    _spent.kernels += 1
     for tell in list(_listeners):
         tell(Compilation(job.signature, job.functions, seconds))
+    if os.environ.get(LOG):
+        with open(os.environ[LOG], "a", encoding="utf-8") as log:
+            log.write(
+                json.dumps({"kernel": job.signature, "functions": job.functions, "seconds": round(seconds, 3)}) + "\n"
+            )
     return code

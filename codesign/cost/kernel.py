@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.core.jit import njit
+from codesign.core.jit import njit, njit_apart
 from codesign.cost.arrays import Problem
 from codesign.cost.columns import (
     AXES,
@@ -388,7 +388,7 @@ def _count_tensor(
     return energy
 
 
-@njit
+@njit_apart
 def score(kernel: Kernel, nest: Nest, count: int) -> tuple[int, float, float]:
     """Score one mapping.
 

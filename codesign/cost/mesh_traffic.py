@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from codesign.core.jit import njit
+from codesign.core.jit import njit, njit_apart
 from codesign.cost.columns import (
     AXES,
     FILLS,
@@ -36,7 +36,7 @@ def crossing(position: IntArray, m: int, t: int) -> tuple[int, int]:
     return outer, inner
 
 
-@njit
+@njit_apart
 def mesh_traffic(
     m: int, loops: IntArray, position: IntArray, compute_cycles: int, bounds: IntArray, terms: IntArray,
     first_term: IntArray, motion: IntArray, coef: IntArray, tensor: IntArray, pair: FloatArray, level_int: IntArray,

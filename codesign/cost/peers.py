@@ -6,7 +6,7 @@ relative to its own. Those relative places cut the new tile into boxes, and each
 
 import numpy as np
 
-from codesign.core.jit import njit
+from codesign.core.jit import njit, njit_apart
 from codesign.core.kernel_library import sort_in_place
 from codesign.cost.columns import BEFORE, NEAREST, STEP_SIZE
 from codesign.mapping.nest import DIM, FACTOR, SPATIAL_X, IntArray
@@ -120,7 +120,7 @@ def _judge_group(
     return asked, given
 
 
-@njit
+@njit_apart
 def peer_words(
     loops: IntArray,
     start: int,

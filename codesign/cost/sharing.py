@@ -1,12 +1,12 @@
 """Which children of a fan-out have tiles that differ (rules S1-S4 of docs/reference/cost-model.md), in closed form where it can be."""
 
-from codesign.core.jit import njit
+from codesign.core.jit import njit, njit_apart
 from codesign.core.kernel_library import gcd, sort_unique
 from codesign.cost.columns import AXIS, CHILDREN, ENTANGLED, SHARES, START, STEP, STEP_SIZE, STOP
 from codesign.mapping.nest import DIM, FACTOR, IntArray
 
 
-@njit
+@njit_apart
 def _enumerate_distinct(
     loops: IntArray,
     start: int,

@@ -1,6 +1,6 @@
 """Words that enter a buffer while the loops outside it run (rules R1-R4 of docs/reference/cost-model.md), without walking them."""
 
-from codesign.core.jit import njit
+from codesign.core.jit import njit, njit_apart
 from codesign.cost.columns import AXIS, BEFORE, NEAREST, STEP, STEP_SIZE
 from codesign.mapping.nest import DIM, FACTOR, IntArray
 
@@ -54,7 +54,7 @@ def words_in(
     return total  # type: ignore[no-any-return]
 
 
-@njit
+@njit_apart
 def words_in_general(
     loops: IntArray,
     v: int,

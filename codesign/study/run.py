@@ -379,7 +379,7 @@ def _terminated_as_interrupted() -> Iterator[None]:
 def versions() -> dict[str, str]:
     """Versions of what decides a run's numbers."""
     found = {"python": platform.python_version()}
-    for name in ("accel-codesign", "numpy", "numba", "torch", "botorch", "pymoo", "optuna"):
+    for name in ("accel-codesign", "numpy", "llvmlite", "torch", "botorch", "pymoo", "optuna"):
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

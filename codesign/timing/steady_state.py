@@ -88,7 +88,7 @@ def skip_periods(plan: Plan, state: State, kept: Kept, loop: int, iterations: in
 
 @njit
 def _keep(state: State, kept: Kept, loop: int) -> None:
-    """Keep the state for a loop. Element by element: whole slices take numba long to compile."""
+    """Keep the state for a loop."""
     kept.at[loop], kept.step[loop], kept.phase_end[loop, 0] = state.at[loop], state.number[STEP], state.phase_end[0]
     for r in range(state.free.shape[0]):
         kept.free[loop, r] = state.free[r]

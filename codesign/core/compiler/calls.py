@@ -81,25 +81,29 @@ def _kernel(t: Context, source: Source, values: list[Stored]) -> Value:
         if wanted is not None and isinstance(value, Number):
             value = _as_declared(t, source, name, value, wanted)
         arguments.append(value)
-    version = t.unit.version(source, tuple(value.type for value in arguments))
+    kinds = tuple(value.type for value in arguments)
+    if source.apart:
+        function, result = b.let(f"call ptr @{t.unit.reach(source, kinds)}()"), source.declared
+    else:
+        version = t.unit.version(source, kinds)
+        function, result = f"@{version.symbol}", version.result
     texts = ["ptr %arena"]
     pointer = ""
-    if isinstance(version.result, Array | Record):
-        pointer = b.stack("i64", max(1, slots(version.result)))
+    if isinstance(result, Array | Record):
+        pointer = b.stack("i64", max(1, slots(result)))
         texts.append(f"ptr {pointer}")
     for value in arguments:
         if isinstance(value, Group | Memory):
             texts.append(f"ptr {in_memory(b, value)}")
         else:
             texts += [f"{llvm} {ref}" for llvm, ref in zip(_registers(value), refs(b, value), strict=True)]
-    if isinstance(version.result, Scalar):
-        if version.result is NONE:
-            b.do(f"call void @{version.symbol}({', '.join(texts)})")
-            return Number(NONE, "")
-        return Number(version.result, b.let(f"call {version.result.llvm} @{version.symbol}({', '.join(texts)})"))
-    b.do(f"call void @{version.symbol}({', '.join(texts)})")
-    t.takes_memory = t.takes_memory or holds_array(version.result)
-    found = load(b, version.result, pointer)
+    if isinstance(result, Scalar) and result is not NONE:
+        return Number(result, b.let(f"call {result.llvm} {function}({', '.join(texts)})"))
+    b.do(f"call void {function}({', '.join(texts)})")
+    if isinstance(result, Scalar):
+        return Number(NONE, "")
+    t.takes_memory = t.takes_memory or holds_array(result)
+    found = load(b, result, pointer)
     return _at_once(t, found)
 
 

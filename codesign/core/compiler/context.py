@@ -34,6 +34,9 @@ class Versions(Protocol):
     def version(self, source: Source, kinds: tuple[Type, ...]) -> Version:
         """The version of a kernel for some types."""
 
+    def reach(self, source: Source, kinds: tuple[Type, ...]) -> str:
+        """The symbol of a function that gives the address of a kernel apart."""
+
     def constant_array(self, array: npt.NDArray[Any]) -> str:
         """The symbol of a global array."""
 

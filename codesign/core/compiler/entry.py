@@ -19,7 +19,7 @@ DATA, AXES, SHAPE, STRIDES, DESCRIPTION, FLAGS = 16, 24, 32, 40, 56, 64
 TYPE_NUMBER = 28
 """Place of the number of the element type in an array's description."""
 
-TUPLE_LENGTH, TUPLE_ITEMS = 16, 24
+TUPLE_LENGTH, TUPLE_ITEMS = 16, tuple.__basicsize__
 """Places in a tuple object."""
 
 TUPLE_FLAG = 1 << 26

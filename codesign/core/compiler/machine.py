@@ -1,6 +1,10 @@
 """LLVM: text to machine code, and machine code to functions that Python calls."""
 
+import _thread
 import ctypes
+import os
+import threading
+import traceback
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -31,10 +35,44 @@ class _MethodDef(ctypes.Structure):
     ]
 
 
-def processor() -> tuple[str, str]:
+_Resolve = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)
+
+
+def _resolve(signature: bytes) -> int:
+    """The address of a kernel apart, compiled or loaded now; a running kernel cannot go on without it.
+
+    Nothing may be raised through machine code: an interrupt waits until the kernel returns, anything else ends the process.
+    """
+    from codesign.core.compiler.manifest import resolve
+
+    interrupted = False
+    while True:
+        try:
+            kernel, kinds = resolve(signature.decode())
+            address = int(kernel.address(kinds))
+            if interrupted:
+                threading.Timer(0.1, _thread.interrupt_main).start()
+            return address
+        except KeyboardInterrupt:
+            interrupted = True
+        except BaseException:
+            traceback.print_exc()
+            os.abort()
+
+
+_resolver = _Resolve(_resolve)
+
+
+def _processor() -> tuple[str, str]:
     """Name and features of the processor that runs this."""
     llvm = _llvm()
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+@cache
+def native() -> str:
+    """What names code made for this processor by this LLVM."""
+    return ",".join([*map(str, _llvm().llvm_version_info), *_processor()])
 
 
 @cache
@@ -49,7 +87,7 @@ def _llvm() -> Any:
 @cache
 def _target_machine(cpu: str, features: str) -> Any:
     target = _llvm().Target.from_default_triple()
-    return target.create_target_machine(cpu=cpu, features=features, opt=3, codemodel="jitdefault", jit=True)
+    return target.create_target_machine(cpu=cpu, features=features, opt=2, codemodel="jitdefault", jit=True)
 
 
 def compile_text(text: str, portable: bool = False) -> bytes:
@@ -63,7 +101,7 @@ def compile_text(text: str, portable: bool = False) -> bytes:
         CodesignError: LLVM does not take the text: a fault of the translator.
     """
     llvm = _llvm()
-    machine = _target_machine(PORTABLE, "") if portable else _target_machine(*processor())
+    machine = _target_machine(PORTABLE, "") if portable else _target_machine(*_processor())
     try:
         module = llvm.parse_assembly(text)
         module.verify()
@@ -71,6 +109,7 @@ def compile_text(text: str, portable: bool = False) -> bytes:
         raise CodesignError(f"the translator made code that LLVM refuses: {error}") from error
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.slp_vectorization = False
+    options.loop_unrolling = False  # loops over tensors and dimensions are short: half the time of compiling, no gain
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return bytes(machine.emit_object(module))
@@ -81,9 +120,10 @@ def _engine() -> Any:
     llvm = _llvm()
     _check_layout()
     module = llvm.parse_assembly("")
-    engine = llvm.create_mcjit_compiler(module, _target_machine(*processor()))
+    engine = llvm.create_mcjit_compiler(module, _target_machine(*_processor()))
     llvm.add_symbol("codesign_array_type", id(np.ndarray))
     llvm.add_symbol("codesign_mismatch", id(MISMATCH))
+    llvm.add_symbol("codesign_resolve", ctypes.cast(_resolver, ctypes.c_void_p).value)
     llvm.add_symbol("codesign_new_array", _numpy_function(_NEW_ARRAY))
     return engine
 
@@ -115,6 +155,11 @@ def _check_layout() -> None:
 
 
 _loaded: list[Any] = []
+
+
+def address_of(symbol: str) -> int:
+    """The address of a function of loaded code."""
+    return int(_engine().get_function_address(symbol))
 
 
 def load(code: bytes, symbol: str) -> Any:

@@ -1,12 +1,13 @@
 """Which versions of kernels each command needs: so that they can be made ahead, and waiting can be measured.
 
-`manifest.json` beside this file maps a command to the signatures that its usual requests compile. It is recorded by
-`python -m experiments.first_touch --record`. A request may need others; they are made when they are called.
+`manifest.json` beside this file has the signatures that the usual requests of each command compile, and the functions
+in each. `python -m experiments.first_touch --record` writes it. A request may need others; they are made when called.
 """
 
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -21,12 +22,42 @@ _SCALARS = {kind.name: kind for kind in (BOOL, INT, UINT, FLOAT)}
 _TOKEN = re.compile(r"[\w.]*\(|\w+\[\d+s?\]|\w+|[),]")
 
 
+@dataclass(frozen=True)
+class Manifest:
+    """What commands compile.
+
+    Attributes:
+        functions: Functions in each version of a kernel, by its signature.
+        commands: Signatures by command.
+    """
+
+    functions: dict[str, int]
+    commands: dict[str, tuple[str, ...]]
+
+
 @cache
-def signatures() -> dict[str, tuple[str, ...]]:
-    """Signatures by command."""
+def read() -> Manifest:
+    """The recorded signatures; none where there is no record."""
     if not FILE.is_file():
-        return {}
-    return {command: tuple(found) for command, found in json.loads(FILE.read_text()).items()}
+        return Manifest({}, {})
+    document = json.loads(FILE.read_text("utf-8"))
+    names = list(document["kernels"])
+    return Manifest(document["kernels"], {k: tuple(names[i] for i in v) for k, v in document["commands"].items()})
+
+
+def write(manifest: Manifest) -> None:
+    """Record signatures, in an order that does not depend on the run."""
+    kernels = dict(sorted(manifest.functions.items()))
+    places = {signature: i for i, signature in enumerate(kernels)}
+    commands = {name: sorted(places[s] for s in found) for name, found in sorted(manifest.commands.items())}
+    lines = ",\n".join(f"{json.dumps(name)}: {functions}" for name, functions in kernels.items())
+    FILE.write_text(f'{{"kernels": {{\n{lines}\n}},\n"commands": {json.dumps(commands)}}}\n', "utf-8")
+
+
+def usual(command: str) -> dict[str, int]:
+    """What a command usually compiles: functions by signature."""
+    known = read()
+    return {signature: known.functions[signature] for signature in known.commands.get(command, ())}
 
 
 def resolve(signature: str) -> tuple[Any, tuple[Type, ...]]:

@@ -3,13 +3,25 @@
 import ast
 import inspect
 import textwrap
+import typing
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from codesign.core.compiler.types import BOOL, FLOAT, INT, CompileError, Scalar
+from codesign.core.compiler.types import BOOL, FLOAT, INT, NONE, CompileError, Record, Scalar, Type
 
 _ANNOTATIONS = {"int": INT, "float": FLOAT, "bool": BOOL}
+
+
+def _declared(annotation: Any, kernel: str) -> Type:
+    if annotation in (None, type(None)):
+        return NONE
+    name = getattr(annotation, "__name__", "")
+    if name in _ANNOTATIONS and typing.get_origin(annotation) is None:
+        return _ANNOTATIONS[name]
+    if typing.get_origin(annotation) is tuple:
+        return Record(tuple(_declared(item, kernel) for item in typing.get_args(annotation)))
+    raise CompileError(f"a kernel apart returns {annotation}", hint="declare numbers or a tuple of them", where=kernel)
 
 
 class Source:
@@ -18,11 +30,13 @@ class Source:
     Attributes:
         function: The Python function.
         inline: Whether its code goes into the place of every call.
+        apart: Whether it is compiled on its own, when it is first called, for all kernels that call it.
     """
 
-    def __init__(self, function: Callable[..., Any], inline: bool = False) -> None:
+    def __init__(self, function: Callable[..., Any], inline: bool = False, apart: bool = False) -> None:
         self.function = function
         self.inline = inline
+        self.apart = apart
 
     @property
     def name(self) -> str:
@@ -54,6 +68,15 @@ class Source:
                 found[name] = _ANNOTATIONS[text]
         return found
 
+    @cached_property
+    def declared(self) -> Type:
+        """The result type that the annotation of a kernel apart promises: callers are translated without its body.
+
+        Raises:
+            CompileError: It is neither a number nor a tuple of numbers.
+        """
+        return _declared(typing.get_type_hints(self.function).get("return"), self.name)
+
     def line(self, node: ast.AST) -> str:
         """Where a part of the function stands."""
         first = self.function.__code__.co_firstlineno
@@ -74,3 +97,8 @@ class Source:
         if found is None:
             raise CompileError(f"a kernel uses {name!r}, which it never sets", where=self.name)
         return found
+
+
+def body_of(symbol: str) -> str:
+    """The symbol of the machine code of a kernel apart, beside that of the function Python calls."""
+    return f"{symbol}_body"

@@ -1,8 +1,8 @@
 """Machine code on disk, found by what it was made from.
 
 A file is named by a digest of everything that shapes it: the kernel and its argument types, the text of every
-module of this project whose names the kernel's module uses, the compiler itself, the versions of LLVM's binding and
-NumPy, and the processor. So nothing is ever stale, and nothing needs to be cleared. A file begins with a digest of
+module of this project whose names the kernel's module uses, the compiler itself, the versions of Python and NumPy,
+and the target: the processor with LLVM's version, or processors of one kind. So nothing is ever stale, and nothing needs to be cleared. A file begins with a digest of
 its contents and is moved into place whole: one that is damaged, or cut short by a full disk, is made again.
 """
 
@@ -49,7 +49,8 @@ def _module_digest(module: str) -> str:
 def _compiler_digest() -> str:
     from importlib.metadata import version
 
-    digest = hashlib.sha256(f"{version('llvmlite')} {version('numpy').split('.')[0]} {sys.maxsize}".encode())
+    python = ".".join(map(str, sys.version_info[:2]))
+    digest = hashlib.sha256(f"python {python} numpy {version('numpy').split('.')[0]} {sys.maxsize}".encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(_file_digest(str(path)))
     return digest.hexdigest()
@@ -106,6 +107,11 @@ def find(name: str, places: list[Path]) -> bytes | None:
             if hashlib.sha256(content[32:]).digest() == content[:32]:
                 return content[32:]
     return None
+
+
+def has(name: str, places: list[Path]) -> bool:
+    """Whether there is a file of a name; `find` says whether it is undamaged."""
+    return any((place / f"{name}.o").is_file() for place in places)
 
 
 def keep(name: str, code: bytes, place: Path) -> None:

@@ -54,7 +54,7 @@ class Translator:
         self.symbol = symbol
         self.b = Builder()
         self.types: dict[str, Type] = {}
-        self.result: Type | None = None
+        self.result: Type | None = source.declared if source.apart else None
         self.takes_memory = False
         self._places: dict[str, list[str]] = {}
         self._changed = False
@@ -111,7 +111,10 @@ class Translator:
     def _text(self) -> str:
         result = self.result if isinstance(self.result, Scalar) else NONE
         flags = "alwaysinline nounwind" if self.source.inline else "nounwind"
-        head = f"define internal {result.llvm} @{self.symbol}({', '.join(self._parameters())}) {flags} {{"
+        linkage = "internal"
+        if self.source.apart:  # other modules call it
+            linkage, flags = "", "noinline nounwind"
+        head = f"define {linkage} {result.llvm} @{self.symbol}({', '.join(self._parameters())}) {flags} {{"
         keep = self.takes_memory and not holds_array(self.result)
         enter, lines = ([], self.b.lines) if not keep else (_MARK, [_released(line) for line in self.b.lines])
         return "\n".join([head, "entry:", *self.b.allocas, *enter, *lines, "}"])
@@ -139,6 +142,8 @@ class Translator:
         joined = kind if self.result is None else join(self.result, kind)
         if joined is None:
             raise CompileError(f"a kernel returns both {self.result} and {kind}", where=self.source.name)
+        if self.source.apart and joined != self.source.declared:
+            raise CompileError(f"a kernel apart declares {describe(self.source.declared)} and returns {describe(kind)}")
         self.result = joined
         return joined
 

@@ -1,40 +1,36 @@
-"""Someone who waits for the compiler is told so, once."""
+"""Compiling is told to who waits, counted, and kept apart from what a search takes."""
 
 import pytest
 
-from codesign.core import jit
+from codesign.core import clock, jit
+from codesign.core.compiler import store
 
 
-def test_a_long_compilation_is_told_once(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(jit, "LONG_COMPILATION_S", -1.0)
-    monkeypatch.setattr(jit, "_cache_root", lambda: tmp_path_factory.mktemp("empty"))
-    jit.on_long_compilation(lambda: told.append("compiling"))
+@pytest.fixture
+def no_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "folder", lambda: None)
+
+
+@pytest.mark.usefixtures("no_store")
+def test_a_compilation_is_told_when_it_begins_and_when_it_has_ended() -> None:
+    told: list[jit.Compilation] = []
 
     @jit.njit
-    def plus(a: int, b: int) -> int:
+    def plus(a: int, b: float) -> float:
         return a + b
 
-    assert not told
-    assert plus(1, 2) == 3
-    assert plus(1.0, 2.0) == 3.0  # type: ignore[arg-type]
-    assert told == ["compiling"]
-
-
-def test_nobody_is_told_of_a_short_one(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(jit, "LONG_COMPILATION_S", 1e9)
-    monkeypatch.setattr(jit, "_cache_root", lambda: tmp_path_factory.mktemp("empty"))
-    jit.on_long_compilation(lambda: told.append("compiling"))
-
-    @jit.njit
-    def minus(a: int, b: int) -> int:
-        return a - b
-
-    assert minus(3, 2) == 1
-    assert not told
-    jit._to_be_told.clear()
+    jit.on_compilation(told.append)
+    try:
+        before, clock_before = jit.compiled(), clock.wall_seconds()
+        assert plus(1, 2.0) == 3.0
+        assert plus(2, 2.0) == 4.0
+    finally:
+        jit.stop_telling(told.append)
+    begun, ended = told
+    assert begun.signature == ended.signature
+    assert begun.signature.endswith("plus(int,float)")
+    assert begun.seconds == 0.0 < ended.seconds
+    assert jit.compiled() == (before[0] + 1, before[1] + 1)
+    assert clock.wall_seconds() - clock_before < ended.seconds + 1.0
+    assert jit.compiling_seconds() >= ended.seconds
+    assert jit.compiling_cpu_seconds() > 0.0

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from codesign.core.jit import njit
+from codesign.core.jit import njit, njit_apart
 from codesign.cost.columns import FILL, HOP, READ, UPDATE, WORD_WIDTH
 from codesign.mappers.exact.problem.boundary_costs import Hardware, fewest_words
 from codesign.mappers.exact.problem.tables import INF
 from codesign.mapping.nest import FloatArray, IntArray
 
 
-@njit
+@njit_apart
 def price_pairs(
     hardware: Hardware,
     children: FloatArray,
@@ -142,7 +142,7 @@ def bound_factors(
         out[i, 0] += hardware.macs * hardware.mac_energy
 
 
-@njit
+@njit_apart
 def spread(
     row: IntArray,
     factors: FloatArray,
