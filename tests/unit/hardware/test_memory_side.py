@@ -9,10 +9,10 @@ from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.hardware.bench import HardwareError
 from codesign.hardware.bursts import transfer_cycles
-from codesign.hardware.cycles import nest_cycles
+from codesign.hardware.cycles import best_plan, nest_cycles
 from codesign.hardware.execute import Job, execute, nest_job, random_values
 from codesign.hardware.layout import Box
-from codesign.hardware.memory_timing import MemoryTiming, Trouble
+from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming, Trouble
 from codesign.hardware.nest_plan import NestPlan, layouts_of, parameters_of
 from codesign.hardware.parameters import Parameters
 from codesign.hardware.rtl.machine import register_map
@@ -24,7 +24,7 @@ from spaces.scratchpad import SCRATCHPAD
 from tests.unit.hardware.test_machines import DESIGN, GEMM
 
 
-def case(outstanding: int) -> tuple[NestPlan, Job]:
+def case(outstanding: int, memory: MemoryTiming = PLAIN_MEMORY) -> tuple[NestPlan, Job]:
     """A small product on a machine with so many bursts under way."""
     architecture = SCRATCHPAD.build(DESIGN)
     found = create("random").map(
@@ -32,9 +32,8 @@ def case(outstanding: int) -> tuple[NestPlan, Job]:
     )
     assert found.mapping is not None
     p = replace(parameters_of(architecture, GEMM, 8, 32, "machine"), outstanding=outstanding)
-    return NestPlan(GEMM, architecture, found.mapping, p), nest_job(
-        GEMM, architecture, found.mapping, p, register_map(p)
-    )
+    plan = best_plan(GEMM, architecture, found.mapping, p, memory=memory)
+    return plan, nest_job(GEMM, architecture, found.mapping, p, register_map(p), memory=memory)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +48,7 @@ def case(outstanding: int) -> tuple[NestPlan, Job]:
     ],
 )
 def test_cycles_are_predicted_beside_any_memory(outstanding: int, memory: MemoryTiming) -> None:
-    plan, job = case(outstanding)
+    plan, job = case(outstanding, memory)
     values = random_values(GEMM, np.random.default_rng(0))
     verdict = execute(job, values, lambda image, bytes_: simulate_in_python(image, bytes_, timing=memory))
     assert verdict.wrong is None
