@@ -4,7 +4,7 @@ A triple is a design, a computation and a mapping (or program). Designs are draw
 arrays of at most 8 x 8 so that a simulation is built in seconds; every other parameter takes any value of its space. Computations are layers of
 known networks, scaled down; for a core, bounds are multiples of what a call computes, since padding is accounted for in another way (Q1, Q4).
 The last line is one JSON object. `cycles_*_error` compare simulated cycles with those that follow from the pipeline depths
-(`codesign.hardware.timed`, `codesign.hardware.cycles`); `event_median_ratio` is simulated cycles over the event engine's, `analytic_median_ratio` is simulated cycles over the cost model's, which knows no latencies.
+(`codesign.hardware.timed`, `codesign.hardware.cycles`); `event_median_ratio` is simulated cycles over the event engine's, `analytic_ratio_median` and `analytic_ratio_p95` are simulated cycles over the cost model's, which knows no latencies.
 """
 
 import argparse
@@ -26,12 +26,12 @@ from codesign.core.errors import UserError
 from codesign.core.files import write_atomic
 from codesign.core.goals import Budget, Objective
 from codesign.cost.cost import Infeasible
-from codesign.hardware.bench import LATENCY_CYCLES
+from codesign.hardware.core_plan import core_parameters
 from codesign.hardware.cycles import EMIT_CYCLES
 from codesign.hardware.execute import Job, Simulator, core_job, execute, nest_job, random_values
-from codesign.hardware.nest_image import parameters_of
+from codesign.hardware.memory_timing import LATENCY_CYCLES
+from codesign.hardware.nest_plan import parameters_of
 from codesign.hardware.parameters import Parameters
-from codesign.hardware.queue_image import core_parameters
 from codesign.hardware.simulate import simulate_in_python
 from codesign.hardware.timed import timed_run, timing_at
 from codesign.hardware.verilator import VerilatedMachine, find_verilator
@@ -40,7 +40,7 @@ from codesign.mapping.constraints import MappingProblem
 from codesign.tensorization.core_program import program_on_core
 from codesign.tensorization.encoding import SoftwareProblem
 from codesign.timing.simulate import Run, simulate
-from codesign.timing.table import LevelTiming, Timing, load_timing
+from codesign.timing.table import LevelTiming, Timing, load_timing, with_constants
 from codesign.workloads.computation import Computation, Role
 from codesign.workloads.load import load_network
 from spaces.cores import CORE_SPACES, core_of
@@ -57,6 +57,9 @@ SIDE = 8
 
 LIMITS = {"banks": 4, "bus_bits": 128}
 """Largest values drawn for Amaranth's simulator, which spends seconds on every wide line."""
+
+OUTSTANDING = 16
+"""Bursts under way at most, if nothing else is said."""
 
 EXACT_EVALUATIONS = 20_000
 """Limit of the exact mapper: a count, not a time, so that a seed gives one table on every machine."""
@@ -82,6 +85,7 @@ class Config:
         macs: Multiply-accumulates of the largest computation.
         out: Where the table goes, or None.
         resume: Take up the designs that `out` holds already.
+        outstanding: Bursts that a machine has under way at most.
     """
 
     triples: int
@@ -92,6 +96,7 @@ class Config:
     macs: int
     out: Path | None
     resume: bool = False
+    outstanding: int = OUTSTANDING
 
 
 @dataclass(frozen=True)
@@ -144,7 +149,7 @@ def main() -> None:
         for row in found:
             tell(row, config)
         print(f"{len(rows)}/{config.triples} after {number + 1} designs", file=sys.stderr, flush=True)
-    result = summary(rows, time.perf_counter() - started)
+    result = summary(rows, config.outstanding, time.perf_counter() - started)
     if config.out is not None:
         table = {
             "config": {**asdict(config), "out": str(config.out)},
@@ -212,6 +217,7 @@ def parse() -> Config:
     )
     parser.add_argument("--per-design", type=int, help="triples drawn for one design (default 1 to 4: N / 4)")
     parser.add_argument("--out", type=Path, help="folder of the table; one file a design while it runs")
+    parser.add_argument("--outstanding", type=int, default=OUTSTANDING, help="bursts under way at most (default 16)")
     parser.add_argument("--resume", action="store_true", help="take up the designs that --out holds already")
     parser.add_argument("--smoke", action="store_true", help="two triples in Amaranth's simulator")
     given = parser.parse_args()
@@ -226,6 +232,7 @@ def parse() -> Config:
         macs=600 if given.smoke else 1_000 if slow else 60_000,
         out=given.out,
         resume=given.resume,
+        outstanding=given.outstanding,
     )
 
 
@@ -358,8 +365,14 @@ def nest_triple(
         return None
     bus_bytes = int(design["bus_bits"]) // 8
     p = parameters_of(architecture, computation, bus_bytes, bus_bytes * int(design["burst_beats"]), "machine")
+    p = replace(p, outstanding=config.outstanding)
     job = nest_job(computation, architecture, found.mapping, p, machine(config, p, machines))
-    run = timed_run(computation, architecture, found.mapping, timing_at(load_timing("generated"), design))
+    run = timed_run(
+        computation,
+        architecture,
+        found.mapping,
+        timing_at(with_constants(load_timing("generated"), {"outstanding": config.outstanding}), design),
+    )
     events = simulate(computation, architecture, found.mapping, event_table(p))
     assert isinstance(run, Run) and isinstance(events, Run)
     return name, replace(job, predicted_cycles=run.latency_cycles), events.latency_cycles
@@ -398,14 +411,15 @@ def core_triple(
         program = program_on_core(found)
         if isinstance(program, Infeasible):
             continue
-        p = core_parameters(core, "machine")
+        p = replace(core_parameters(core, "machine"), outstanding=config.outstanding)
         return "random program", core_job(program, found.mapping, core, p, machine(config, p, machines)), None
     return None
 
 
-def summary(rows: list[Row], seconds: float) -> dict[str, float | int]:
+def summary(rows: list[Row], outstanding: int, seconds: float) -> dict[str, float | int]:
     """The last line."""
     errors = [abs(r.predicted_cycles / r.cycles - 1) for r in rows]
+    ratios = [r.cycles / r.analytic_cycles for r in rows]
     return {
         "triples": len(rows),
         "bit_equal": sum(r.bit_equal for r in rows),
@@ -414,7 +428,10 @@ def summary(rows: list[Row], seconds: float) -> dict[str, float | int]:
         "cycles_median_error": statistics.median(errors) if errors else 0.0,
         "cycles_worst_error": max(errors, default=0.0),
         "event_median_ratio": statistics.median([r.cycles / r.event_cycles for r in rows if r.event_cycles] or [0.0]),
-        "analytic_median_ratio": statistics.median([r.cycles / r.analytic_cycles for r in rows]) if rows else 0.0,
+        "cycles_equal": sum(r.predicted_cycles == r.cycles for r in rows),
+        "analytic_ratio_median": statistics.median(ratios) if rows else 0.0,
+        "analytic_ratio_p95": float(np.percentile(ratios, 95)) if rows else 0.0,
+        "outstanding": outstanding,
         "seconds": round(seconds, 1),
     }
 

@@ -1,10 +1,10 @@
-"""What stands around a machine in a simulation: a memory with a latency, and counters of what the machine does.
+"""What stands around a machine in a simulation: a memory that answers in time or not, and counters of what the machine does.
 
 `codesign/hardware/data/testbench.cpp` is the same in C++; a test holds the two equal.
 """
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,9 +12,7 @@ import numpy.typing as npt
 
 from codesign.core.errors import CodesignError
 from codesign.hardware.image import Image
-
-LATENCY_CYCLES = 14
-"""From a request to its first beat: opening a row, H6 of docs/reference/hardware-space.md."""
+from codesign.hardware.memory_timing import MemoryTiming, Trouble
 
 
 class HardwareError(CodesignError):
@@ -62,15 +60,54 @@ class Run:
     written_cycle: npt.NDArray[np.uint32]
 
 
-class Dram:
-    """A memory that answers one read and one write burst at a time, the first beat so many cycles after the request."""
+class Channel:
+    """One direction of a memory: bursts are served one after another, in the order of their requests."""
 
-    def __init__(self, image: Image, memory: bytes, latency: int, counts: Counts) -> None:
-        self.memory, self.latency, self.counts = bytearray(memory), latency, counts
+    def __init__(self, timing: MemoryTiming) -> None:
+        self.timing = timing
+        self.waiting: deque[tuple[int, int, int, int]] = deque()  # address, beats, tag, first cycle of its data
+        self.at = self.beats = self.next_cycle = 0
+        self.asked = self.served = 0
+
+    def ask(self, cycle: int, address: int, beats: int, tag: int) -> None:
+        """A request of this cycle."""
+        self.waiting.append((address, beats, tag, cycle + self.timing.latency_cycles))
+        self.asked += 1
+        if len(self.waiting) == 1:
+            self._turn()
+
+    def _turn(self) -> None:
+        if self.waiting:
+            self.at, self.beats = self.waiting[0][:2]
+
+    @property
+    def takes(self) -> bool:
+        """Whether one more request is taken."""
+        return not self.timing.requests or len(self.waiting) < self.timing.requests
+
+    def serves(self, cycle: int) -> bool:
+        """Whether a beat is served in that cycle."""
+        return bool(self.waiting) and cycle >= max(self.waiting[0][3], self.next_cycle)
+
+    def beat(self, cycle: int, beat_bytes: int) -> None:
+        """A beat has moved in that cycle."""
+        self.at, self.beats = self.at + beat_bytes, self.beats - 1
+        self.next_cycle = cycle + self.timing.beat_cycles
+        if self.beats == 0:
+            self.waiting.popleft()
+            self.served += 1
+            self._turn()
+
+
+class Dram:
+    """A memory with a channel for reading and one for writing, each with several requests under way."""
+
+    def __init__(self, image: Image, memory: bytes, timing: MemoryTiming, counts: Counts) -> None:
+        self.memory, self.timing, self.counts = bytearray(memory), timing, counts
         self.beat_bytes = image.parameters.bus_bytes
         self.regions = [(x.base, x.base + x.size_bytes, x.tensor) for x in image.layouts.values()]
-        self.read_at = self.read_beats = self.read_wait = 0
-        self.write_at = self.write_beats = self.write_wait = 0
+        self.read, self.write = Channel(timing), Channel(timing)
+        self.asked: list[int] = []
         self.cycles = 0
         self.written_cycle = np.zeros(len(memory), np.uint32)
 
@@ -83,31 +120,61 @@ class Dram:
 
     def inputs(self) -> dict[str, int]:
         """What the machine sees in this cycle."""
-        valid = self.read_beats > 0 and self.read_wait == 0
-        data = int.from_bytes(self.memory[self.read_at : self.read_at + self.beat_bytes], "little") if valid else 0
-        return {"r_valid": int(valid), "r_data": data, "w_ready": int(self.write_beats > 0 and self.write_wait == 0)}
+        r, w, t = self.read, self.write, self.timing
+        troubled = t.trouble if r.served == t.at_request else Trouble.NONE
+        valid = r.serves(self.cycles) and troubled is not Trouble.SILENCE
+        data = int.from_bytes(self.memory[r.at : r.at + self.beat_bytes], "little") if valid else 0
+        tag = r.waiting[0][2] if valid else 0
+        if valid and troubled is Trouble.ORDER:
+            tag = tag ^ 1
+        return {
+            "r_valid": int(valid), "r_data": data, "r_tag": tag, "r_error": int(valid and troubled is Trouble.ERROR),
+            "w_ready": int(w.serves(self.cycles)), "ar_ready": int(r.takes), "aw_ready": int(w.takes),
+        }  # fmt: skip
 
     def cycle(self, seen: Mapping[str, int], given: Mapping[str, int]) -> None:
         """What the machine did in this cycle."""
-        self.cycles += 1
-        self.read_wait, self.write_wait = max(0, self.read_wait - 1), max(0, self.write_wait - 1)
+        r, w, now = self.read, self.write, self.cycles
         if given["r_valid"]:
-            self.counts.loaded[self.owner(self.read_at)] += seen["ev_loaded"]
+            self.counts.loaded[self.owner(r.at)] += seen["ev_loaded"]
             if seen["r_ready"]:
-                self.read_at += self.beat_bytes
-                self.read_beats -= 1
+                r.beat(now, self.beat_bytes)
         if given["w_ready"] and seen["w_valid"]:
             count = seen["w_strb"].bit_length()
             data = seen["w_data"].to_bytes(self.beat_bytes, "little")
-            self.counts.stored[self.owner(self.write_at)] += count
-            self.memory[self.write_at : self.write_at + count] = data[:count]
-            self.written_cycle[self.write_at : self.write_at + count] = self.cycles
-            self.write_at += self.beat_bytes
-            self.write_beats -= 1
-        if seen["ar_valid"]:
-            self.read_at, self.read_beats, self.read_wait = seen["ar_addr"], seen["ar_beats"], self.latency - 1
-        if seen["aw_valid"]:
-            self.write_at, self.write_beats, self.write_wait = seen["aw_addr"], seen["aw_beats"], self.latency - 1
+            self.counts.stored[self.owner(w.at)] += count
+            self.memory[w.at : w.at + count] = data[:count]
+            self.written_cycle[w.at : w.at + count] = now + 1
+            w.beat(now, self.beat_bytes)
+        if seen["ar_valid"] and given["ar_ready"]:
+            self.owner(seen["ar_addr"])
+            self.asked.append(seen["ar_addr"])
+            r.ask(now, seen["ar_addr"], seen["ar_beats"], seen["ar_tag"])
+        if seen["aw_valid"] and given["aw_ready"]:
+            self.owner(seen["aw_addr"])
+            w.ask(now, seen["aw_addr"], seen["aw_beats"], 0)
+        self.cycles += 1
+
+    def check(self, seen: Mapping[str, int]) -> None:
+        """Whether the machine has stopped with a fault.
+
+        Raises:
+            HardwareError: It has; the message names the request.
+        """
+        if seen["read_fault"]:
+            number = seen["reads_done"]
+            raise HardwareError(fault_text("read", seen["read_fault"], number, self.asked[number : number + 1]))
+        if seen["write_fault"]:
+            raise HardwareError(fault_text("write", seen["write_fault"], seen["writes_done"], []))
+
+
+FAULTS = {1: "was answered with an error", 2: "was answered out of turn", 3: "was not answered in time"}
+
+
+def fault_text(direction: str, fault: int, number: int, address: Sequence[int]) -> str:
+    """What a machine's status says."""
+    at = f" (DRAM address {address[0]:#x})" if address else ""
+    return f"the machine stopped: {direction} request {number}{at} {FAULTS[fault]}"
 
 
 def count(counts: Counts, seen: Mapping[str, int]) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from codesign.core.files import write_atomic
-from codesign.hardware.bench import LATENCY_CYCLES
 from codesign.hardware.execute import Job, random_values
+from codesign.hardware.memory_timing import LATENCY_CYCLES, MemoryTiming
 from codesign.hardware.parameters import Control, Parameters
 from codesign.hardware.verilator import LIMIT_CYCLES, bench_flags, bench_text, input_bytes
 from codesign.hardware.verilog import Netlist, bench_top
@@ -19,6 +19,9 @@ PORT_TEXT = {
     "r_valid": "a beat is there", "r_ready": "it is taken", "r_data": "the beat",
     "aw_valid": "write request", "aw_ready": "it is taken", "aw_addr": "first byte", "aw_beats": "beats of the burst",
     "w_valid": "a beat is there", "w_ready": "it is taken", "w_data": "the beat", "w_strb": "its valid bytes",
+    "ar_tag": "tag of the read request", "r_tag": "tag of the request that the beat answers", "r_error, w_error": "the memory failed",
+    "read_fault, write_fault": "why the machine stopped: 0 it did not, 1 an error, 2 an answer out of turn, 3 no answer in time",
+    "reads_done, writes_done": "requests that are over; after a fault, the number of the one that failed",
     "aq_valid, aq_word, aq_ready": "instruction words of the array (queues only)",
     "dq_valid, dq_word, dq_ready": "instruction words of the DMA engines (queues only)", "ev_*": "events that the test bench counts",
 }  # fmt: skip
@@ -50,7 +53,7 @@ def write_build(folder: Path, netlist: Netlist, job: Job, seed: int) -> tuple[st
     }
     for name, text in texts.items():
         write_atomic(folder / name, text)
-    (folder / "input.bin").write_bytes(input_bytes(image, memory, LATENCY_CYCLES, LIMIT_CYCLES))
+    (folder / "input.bin").write_bytes(input_bytes(image, memory, MemoryTiming(), LIMIT_CYCLES))
     (folder / "dram.bin").write_bytes(memory)
     return (*texts, "input.bin", "dram.bin")
 

@@ -10,12 +10,18 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from codesign.arch.architecture import Architecture
+from codesign.core.errors import UserError
 from codesign.core.jit import njit
-from codesign.hardware.bench import LATENCY_CYCLES, HardwareError
-from codesign.hardware.image import Layout
-from codesign.hardware.nest_image import PORTS, Box, NestPlan, box_of
-from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Parameters
-from codesign.hardware.queue_image import CommandShape, CoreImage
+from codesign.hardware.bench import HardwareError
+from codesign.hardware.bursts import END, READY, bursts_of, engine_state, engine_timing, move
+from codesign.hardware.layout import Layout, LayoutKind
+from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
+from codesign.hardware.nest_plan import PORTS, NestPlan, box_of, layouts_of
+from codesign.hardware.parameters import Parameters
+from codesign.hardware.streams import FENCE, STORE, CommandShape, CoreImage
+from codesign.mapping.mapping import Mapping
+from codesign.workloads.computation import Computation
 
 IntArray = npt.NDArray[np.int64]
 
@@ -23,56 +29,7 @@ EMIT_CYCLES = 4
 """From `go` to the first row's values: the scratchpad, the bus register, the operand registers, the product."""
 
 _RING = 512
-_START, _COUNT, _HEAD, _PACE, _WENT, _IDLE = 0, 1, 2, 3, 4, 5  # fields of the array's state
-
-
-def transfer_cycles(
-    p: Parameters, box: Box, at: int, element_bytes: int, *, wide: bool, store: bool, latency: int = LATENCY_CYCLES
-) -> int:
-    """Cycles of moving a box, its request included (K1).
-
-    Args:
-        p: The machine.
-        box: Runs and the loops around them.
-        at: Scratchpad address of its first byte.
-        element_bytes: Width of an element in DRAM.
-        wide: Elements take 4 bytes on chip.
-        store: To DRAM.
-        latency: Cycles from a request to its first beat.
-    """
-    known: dict[int, int] = {}
-    starts = np.zeros(1, np.int64)
-    for bound, _, chip in box.loops:
-        starts = (starts[None, :] + (np.arange(bound) * chip)[:, None]).ravel()
-    phase, times = np.unique((starts + at) % WORD_BYTES, return_counts=True)
-    total = 0
-    for start, count in zip(phase.tolist(), times.tolist(), strict=True):
-        known[start] = _run_cycles(p, box.run_bytes, start, element_bytes, wide, store, latency)
-        total += count * known[start]
-    return total
-
-
-def _run_cycles(p: Parameters, run: int, phase: int, element_bytes: int, wide: bool, store: bool, latency: int) -> int:
-    """One contiguous run: bursts of beats, a beat in as many chunks as lines it touches."""
-    total = 0
-    while run > 0:
-        beats = min(-(-run // p.bus_bytes), p.burst_bytes // p.bus_bytes)
-        chunks = []
-        for _ in range(beats):
-            rest, count = min(run, p.bus_bytes), 0
-            run -= rest
-            while rest > 0:
-                room = p.line_bytes - phase % WORD_BYTES
-                if wide:
-                    n = min(rest // element_bytes, room // PARTIAL_BYTES)
-                    rest, phase = rest - n * element_bytes, phase + n * PARTIAL_BYTES
-                else:
-                    n = min(rest, room)
-                    rest, phase = rest - n, phase + n
-                count += 1
-            chunks.append(count)
-        total += max(latency, chunks[0] + 1) + sum(chunks[1:]) + 1 if store else latency + sum(chunks)
-    return total
+_COUNT, _HEAD, _PACE, _WENT, _IDLE, _APART = range(6)  # fields of the array's state
 
 
 @dataclass(frozen=True)
@@ -97,28 +54,58 @@ class NestTimes:
     steps: int
 
 
-def nest_cycles(plan: NestPlan, layouts: dict[str, Layout], *, latency: int = LATENCY_CYCLES) -> int:
+def nest_cycles(plan: NestPlan, layouts: dict[str, Layout], *, memory: MemoryTiming = PLAIN_MEMORY) -> int:
     """Busy cycles of a plan on its machine (K1 to K6)."""
-    return nest_times(plan, layouts, latency=latency).cycles
+    return nest_times(plan, layouts, memory=memory).cycles
 
 
-def nest_times(plan: NestPlan, layouts: dict[str, Layout], *, latency: int = LATENCY_CYCLES) -> NestTimes:
+def best_plan(
+    computation: Computation,
+    architecture: Architecture,
+    mapping: Mapping,
+    p: Parameters,
+    *,
+    memory: MemoryTiming = PLAIN_MEMORY,
+) -> NestPlan:
+    """The mapping with the layout that takes fewer cycles; a machine with one burst under way has plain layouts.
+
+    Raises:
+        UserError: A mapping that the family does not run, with the rule.
+    """
+    plain = NestPlan(computation, architecture, mapping, p)
+    if not p.overlaps:
+        return plain
+    try:
+        blocked = NestPlan(computation, architecture, mapping, p, LayoutKind.BLOCKED)
+        cycles = nest_cycles(blocked, layouts_of(blocked), memory=memory)
+    except UserError:  # more loops than the machine's nests have
+        return plain
+    return blocked if cycles <= nest_cycles(plain, layouts_of(plain), memory=memory) else plain
+
+
+def nest_times(plan: NestPlan, layouts: dict[str, Layout], *, memory: MemoryTiming = PLAIN_MEMORY) -> NestTimes:
     """The same with what its parts spend.
 
     Args:
         plan: A mapping shared out on a machine.
         layouts: Of the tensors in DRAM, by port.
-        latency: Cycles from a request to its first beat.
+        memory: What answers the machine.
     """
     p, n_seq = plan.p, plan.n_seq
-    load, store = np.zeros((3, 2), np.int64), np.zeros(2, np.int64)
-    for t, port in enumerate(PORTS):
+    parts, spans = (
+        [],
+        np.zeros((4, 2, 2), np.int64),
+    )  # bursts of loads by tensor and half, then of stores; where they stand
+    for t, port in enumerate((*PORTS, "O")):
         box, size = box_of(plan, port, layouts[port]), layouts[port].element_bytes
         for h in range(2):
             at = plan.halves[port][h % len(plan.halves[port])]
-            load[t, h] = transfer_cycles(p, box, at, size, wide=port == "O", store=False, latency=latency)
-            if port == "O":
-                store[h] = transfer_cycles(p, box, at, size, wide=True, store=True, latency=latency)
+            parts.append(bursts_of(p, box, at, size, port == "O", memory))
+            spans[t, h, 1] = len(parts[-1])
+    ends = np.cumsum(spans[:, :, 1].ravel()).reshape(4, 2)
+    spans[:, :, 0], spans[:, :, 1] = ends - spans[:, :, 1], ends
+    engine = engine_timing(p, memory)
+    (reader, read_ring), (writer, write_ring) = engine_state(engine), engine_state(engine)
     inner = [x.factor for x in plan.loops[n_seq:]]
     lines = len(plan.emissions.lines)
     windows = [len(plan.windows["A"]), len(plan.windows["B"]), lines]
@@ -130,52 +117,97 @@ def nest_times(plan: NestPlan, layouts: dict[str, Layout], *, latency: int = LAT
         np.array([plan.changes(q, plan.loc(q), 0, n_seq) for q in PORTS], np.bool_).reshape(3, n_seq),
         np.array([any(plan.move("O", i)) for i in range(n_seq)], np.bool_),
         np.array([len(plan.halves[q]) for q in PORTS], np.int64),
-        load, store, np.array(words, np.int64), np.array(windows, np.int64), math.prod(inner), feed,
-        np.array([q in p.local for q in PORTS], np.bool_), p.column_cycles,
+        np.concatenate(parts), spans, engine.numbers, reader, read_ring, writer, write_ring, np.array(words, np.int64), np.array(windows, np.int64), math.prod(inner), feed,
+        np.array([q in p.local for q in PORTS], np.bool_), p.column_cycles, p.overlaps,
     )  # fmt: skip
     return NestTimes(*(int(v) for v in found))
 
 
-def queue_cycles(core: CoreImage, *, latency: int = LATENCY_CYCLES) -> int:
-    """Busy cycles of a core's program: two clocks that wait for each other's signals (K5)."""
-    image = core.image
-    p, lines = image.parameters, len(image.emissions.lines)
-    feed = sum(len(image.windows[port]) for port in "AB" if port not in p.local)
-    reads = {0: len(image.windows["A"]), 1: len(image.windows["B"]), 2: lines, 3: feed, 4: 0}
-    ring, state = np.zeros(_RING, np.int64), np.zeros(6, np.int64)
-    state[_WENT] = -9
-    durations = [
-        transfer_cycles(p, box, at, size, wide=wide, store=store, latency=latency)
-        for box, at, size, wide, store in core.transfers
-    ]
-    clock, position, done = [0, 0], [0, 0], [0, 0]
-    signals: tuple[list[int], list[int]] = ([], [])
-    queues = (core.array, core.dma)
-    while position[0] < len(queues[0]) or position[1] < len(queues[1]):
-        progress = False
-        for q in (0, 1):
-            while position[q] < len(queues[q]):
-                what, value, signal = queues[q][position[q]]
-                if what == "wait" and len(signals[1 - q]) < value:
-                    break
-                progress = True
-                position[q] += 1
-                if what == "writes":
-                    clock[q] += value
-                elif what == "wait":
-                    clock[q] = max(clock[q], signals[1 - q][value - 1]) + 1
-                else:
-                    if q == 1:
-                        end = clock[1] + durations[done[1]]
-                    else:
-                        end = _array_launch(p, core.shapes[done[0]], reads, lines, clock[0], bool(signal), ring, state)
-                    done[q] += 1
-                    clock[q] = end + 1
-                    if signal:
-                        signals[q].append(end + 1)
-        if not progress:
-            raise HardwareError("the two queues wait for each other")
-    return max(clock) + 1
+def queue_cycles(core: CoreImage, *, memory: MemoryTiming = PLAIN_MEMORY) -> int:
+    """Busy cycles of a core's program (K5).
+
+    Args:
+        core: The program's streams.
+        memory: What answers the machine.
+    """
+    return _Queues(core, memory).run()
+
+
+class _Queues:
+    """Two clocks, one a queue, that wait for each other, and the two DMA engines."""
+
+    def __init__(self, core: CoreImage, memory: MemoryTiming) -> None:
+        image = core.image
+        self.core, self.p, self.lines = core, image.parameters, len(image.emissions.lines)
+        feed = sum(len(image.windows[port]) for port in "AB" if port not in self.p.local)
+        self.reads = {0: len(image.windows["A"]), 1: len(image.windows["B"]), 2: self.lines, 3: feed, 4: 0}
+        self.ring, self.state = np.zeros(_RING, np.int64), np.zeros(6, np.int64)
+        self.state[_WENT], self.state[_APART] = -9, self.p.overlaps
+        self.timing = engine_timing(self.p, memory)
+        self.engines = [engine_state(self.timing), engine_state(self.timing)]  # reader, writer
+        self.bursts = [bursts_of(self.p, *transfer[:4], memory) for transfer in core.transfers]
+        self.clock, self.position, self.done = [0, 0], [0, 0], [0, 0]
+        self.signals: tuple[list[int], list[int]] = ([], [])
+        self.stored: list[int] = []
+        self.ended = 0  # the cycle in which the queue sees that the array's last command is over
+
+    def run(self) -> int:
+        """All cycles."""
+        queues = (self.core.array, self.core.dma)
+        while any(at < len(queue) for at, queue in zip(self.position, queues, strict=True)):
+            progress = False
+            for q in (0, 1):
+                while self.position[q] < len(queues[q]) and self._take(q, *queues[q][self.position[q]]):
+                    self.position[q] += 1
+                    progress = True
+            if not progress:
+                raise HardwareError("the two queues wait for each other")
+        moved = max(int(state[END]) for state, _ in self.engines)
+        return max(*self.clock, moved, self.ended) + 1
+
+    def _take(self, q: int, what: str, value: int, signal: int) -> bool:
+        """One word, or several register writes; False where it must wait for the other queue."""
+        if what in ("wait", "wait stores"):
+            others = self.stored if what == "wait stores" else self.signals[1 - q]
+            if len(others) < value:
+                return False
+            self.clock[q] = max(self.clock[q], others[value - 1]) + 1
+        elif what == "writes":
+            self.clock[q] += value
+        elif what == "held":
+            ready = int(self.engines[signal == STORE][0][READY]) if self.p.overlaps else 0
+            self.clock[q] = max(self.clock[q], ready) + value
+        elif q == 1:
+            self._transfer(value, bool(signal))
+        else:
+            shape = self.core.shapes[self.done[0]]
+            now = max(self.clock[0], self.ended)
+            now, end = _array_launch(self.p, shape, self.reads, self.lines, now, bool(signal), self.ring, self.state)
+            self.done[0] += 1
+            self.ended = end if self.p.overlaps else 0
+            self.clock[0] = (now if self.p.overlaps else end) + 1
+            if signal:
+                self.signals[0].append(end + 1)
+        return True
+
+    def _transfer(self, data: int, signal: bool) -> None:
+        """A launch of a DMA engine."""
+        stores = data & 3 == STORE
+        (state, ring), other = self.engines[stores], self.engines[not stores][0]
+        now = self.clock[1]
+        if self.p.overlaps:
+            now = max(now, int(state[READY]))
+            if data & FENCE:
+                now = max(now, int(other[END]) + 1)
+        end = move(self.bursts[self.done[1]], stores, self.timing.numbers, now, state, ring)
+        self.done[1] += 1
+        if self.p.overlaps:
+            self.clock[1] = now + 1
+            (self.stored if stores else self.signals[1]).append(end + 1)
+            return
+        self.clock[1] = end + 1
+        if signal:
+            self.signals[1].append(end + 1)
 
 
 def _array_launch(
@@ -187,8 +219,8 @@ def _array_launch(
     signal: bool,
     ring: IntArray,
     state: IntArray,
-) -> int:
-    """The cycle in which the queue sees that a command of the array is over."""
+) -> tuple[int, int]:
+    """The cycle in which the array takes a command, and the one in which the queue sees that it is over."""
     kind = shape.kind
     now = max(now, int(state[_IDLE]))
     if kind < 3 and "O" in p.local:
@@ -199,7 +231,7 @@ def _array_launch(
     emits = kind == 4 or (kind == 3 and "O" not in p.local)
     _command(ring, state, now, shape.items, reads[kind], goes, emits, lines, p.column_cycles)
     end = max(now + 1, int(state[_IDLE]))
-    return max(end, _quiet(state, ring, lines)) if signal else end
+    return now, max(end, _quiet(state, ring, lines)) if signal else end
 
 
 @njit
@@ -232,6 +264,9 @@ def _command(
     hop: int,
 ) -> None:
     """A command of so many items, each of so many reads and, if it goes, one multiplication or drained word (K3)."""
+    if state[_APART]:
+        _command_apart(ring, state, accepted, items, reads, goes, emits, lines, hop)
+        return
     f = accepted + 1
     for _ in range(items):
         for i in range(reads):
@@ -246,6 +281,29 @@ def _command(
             _go(ring, state, lines, hop, emits, f)
             f += 1
     state[_IDLE] = f
+
+
+@njit
+def _command_apart(
+    ring: IntArray,
+    state: IntArray,
+    accepted: int,
+    items: int,
+    reads: int,
+    goes: bool,
+    emits: bool,
+    lines: int,
+    hop: int,
+) -> None:
+    """The same where no feed stands still: items follow each other as fast as their reads, or their results, allow."""
+    if not goes:
+        state[_IDLE] = accepted + 1 + items * reads
+        return
+    first = max(accepted + max(reads, 1), state[_PACE])
+    last = first + (items - 1) * max(max(reads, 1), lines if emits else 1)
+    state[_COUNT] += items - 1 if emits else 0
+    _go(ring, state, lines, hop, emits, last)
+    state[_IDLE] = last + 1
 
 
 @njit
@@ -278,12 +336,12 @@ def _begins(sums: npt.NDArray[np.bool_], count: IntArray, n: int) -> bool:
 
 @njit
 def _load_next(
-    bounds: IntArray, n_loads: int, moves: npt.NDArray[np.bool_], sums: npt.NDArray[np.bool_], halves: IntArray, load: IntArray,
-    freed: IntArray, loaded: IntArray, taken: IntArray, count: IntArray, moved: npt.NDArray[np.bool_], clock: IntArray,
+    bounds: IntArray, n_loads: int, moves: npt.NDArray[np.bool_], sums: npt.NDArray[np.bool_], halves: IntArray,
+    bursts: IntArray, spans: IntArray, engine: IntArray, reader: IntArray, read_ring: IntArray, freed: IntArray, loaded: IntArray, taken: IntArray, count: IntArray, moved: npt.NDArray[np.bool_], clock: IntArray,
 ) -> None:  # fmt: skip
     """One iteration of the loader (K2).
 
-    `clock` holds the cycle it is in, the first cycle in which the reader is idle, and how long the reader was at work.
+    `clock` holds the cycle it is in, the last cycle in which old sums arrived, and how long the reader was at work.
     """
     begins = _begins(sums, count, n_loads)
     for t in range(3):
@@ -294,11 +352,15 @@ def _load_next(
                 at = max(at, freed[t, (k - halves[t]) % 4] + 1)
             fetches = t < 2 or not begins
             if fetches:
-                at = max(at, clock[1])
-                loaded[t, k % 4] = at + load[t, k % halves[t]]
-                clock[1] = loaded[t, k % 4] + 1
-                clock[2] += load[t, k % halves[t]]
+                at = max(at, reader[READY])
+                before, half = max(reader[END], at), k % halves[t]
+                end = move(bursts[spans[t, half, 0] : spans[t, half, 1]], False, engine, at, reader, read_ring)
+                loaded[t, k % 4] = end
+                clock[2] += end - before
+                if t == 2:
+                    clock[1] = end + 1
             else:
+                at = max(at, clock[1])
                 loaded[t, k % 4] = at
             taken[t] += 1
             clock[0] = at
@@ -312,14 +374,15 @@ def _load_next(
 @njit
 def _walk(
     bounds: IntArray, n_loads: int, moves: npt.NDArray[np.bool_], local_moves: npt.NDArray[np.bool_], sums: npt.NDArray[np.bool_],
-    halves: IntArray, load: IntArray, store: IntArray, words: IntArray, windows: IntArray, steps: int, feed: int,
-    local: npt.NDArray[np.bool_], hop: int,
+    halves: IntArray, bursts: IntArray, spans: IntArray, engine: IntArray, reader: IntArray, read_ring: IntArray,
+    writer: IntArray, write_ring: IntArray, words: IntArray, windows: IntArray, steps: int, feed: int,
+    local: npt.NDArray[np.bool_], hop: int, apart: bool,
 ) -> IntArray:  # fmt: skip
     """Sequencer, loader, array and writer together; see the module. Returns the fields of `NestTimes`."""
     spent = np.zeros(7, np.int64)
     n, lines = bounds.shape[0], windows[2]
     ring, state = np.zeros(_RING, np.int64), np.zeros(6, np.int64)
-    state[_WENT] = -9
+    state[_WENT], state[_APART] = -9, apart
     freed, loaded, taken, used = (
         np.zeros((3, 4), np.int64),
         np.zeros((3, 4), np.int64),
@@ -328,14 +391,29 @@ def _walk(
     )
     count, load_count, clock = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(3, np.int64)
     moved, refill, load_moved = np.ones(3, np.bool_), np.ones(3, np.bool_), np.ones(3, np.bool_)
-    writer_idle, waiting_until, now, stored = 0, -1, 0, 0
+    waiting_until, now, stored = -1, 0, 0
     while True:
         begins = _begins(sums, count, n)
         for t in range(3):
             if moved[t]:
                 while taken[t] <= used[t]:
                     _load_next(
-                        bounds, n_loads, moves, sums, halves, load, freed, loaded, taken, load_count, load_moved, clock
+                        bounds,
+                        n_loads,
+                        moves,
+                        sums,
+                        halves,
+                        bursts,
+                        spans,
+                        engine,
+                        reader,
+                        read_ring,
+                        freed,
+                        loaded,
+                        taken,
+                        load_count,
+                        load_moved,
+                        clock,
                     )
                 spent[4] += max(0, loaded[t, used[t] % 4] + 1 - max(now, state[_IDLE]))
                 now = max(now, loaded[t, used[t] % 4] + 1)
@@ -375,10 +453,12 @@ def _walk(
             left = max(max(now, _quiet(state, ring, lines)), waiting_until + 1)
             spent[5] += left - now
             now = left
-            waiting_until = max(now + 1, writer_idle)  # the cycle in which the writer takes it
-            stored = waiting_until + store[used[2] % halves[2]]
-            writer_idle = stored + 1
-            spent[2] += store[used[2] % halves[2]]
+            waiting_until = max(now + 1, writer[READY])  # the cycle in which the writer takes it
+            before, half = max(writer[END], waiting_until), used[2] % halves[2]
+            stored = move(
+                bursts[spans[3, half, 0] : spans[3, half, 1]], True, engine, waiting_until, writer, write_ring
+            )
+            spent[2] += stored - before
             freed[2, used[2] % 4] = stored
         for t in range(3):
             moved[t] = advanced < 0 or moves[t, advanced]

@@ -13,11 +13,13 @@ from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible, evaluate
 from codesign.hardware.agreement import Difference, accesses_of, accesses_of_cost, differences
 from codesign.hardware.bench import Run
-from codesign.hardware.cycles import nest_cycles, queue_cycles
+from codesign.hardware.core_plan import CorePlan
+from codesign.hardware.cycles import best_plan, nest_cycles, queue_cycles
 from codesign.hardware.image import Image
-from codesign.hardware.nest_image import NestPlan, nest_image
+from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
+from codesign.hardware.nest_image import nest_image
 from codesign.hardware.parameters import Parameters
-from codesign.hardware.queue_image import CorePlan, core_image
+from codesign.hardware.queue_image import core_image
 from codesign.mapping.mapping import Mapping
 from codesign.tensorization.execute import affine_einsum
 from codesign.tensorization.intrinsic_core import Core
@@ -87,17 +89,25 @@ def nest_job(
     mapping: Mapping,
     p: Parameters,
     registers: MappingABC[str, tuple[int, int]],
+    *,
+    memory: MemoryTiming = PLAIN_MEMORY,
 ) -> Job:
-    """A mapping on a machine of loop nests.
+    """A mapping on a machine of loop nests, with the layout that suits it beside that memory.
 
     Raises:
         UserError: A mapping that the family does not run, with the rule.
     """
-    plan = NestPlan(computation, architecture, mapping, p)
+    plan = best_plan(computation, architecture, mapping, p, memory=memory)
     image = nest_image(plan, registers)
     cost = evaluate(computation, architecture, mapping, reuse=Reuse.WHOLE)
     assert not isinstance(cost, Infeasible)
-    return Job(computation, image, nest_cycles(plan, dict(image.layouts)), cost.latency_cycles, accesses_of_cost(cost))
+    return Job(
+        computation,
+        image,
+        nest_cycles(plan, dict(image.layouts), memory=memory),
+        cost.latency_cycles,
+        accesses_of_cost(cost),
+    )
 
 
 def core_job(
@@ -143,7 +153,7 @@ def execute(job: Job, values: MappingABC[str, Array], simulator: Simulator) -> V
     wrong, cycle = None, 0
     if len(bad):
         at = tuple(int(i) for i in bad[0])
-        address = layout.base + sum(i * s for i, s in zip(at, layout.strides, strict=True))
+        address = layout.address(at)
         wrong, cycle = (at, address, int(output[at]), int(wanted[at])), int(run.written_cycle[address])
     found = {key: n for key, n in accesses_of(image, run).items() if key in job.expected}
     return Verdict(

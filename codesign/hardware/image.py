@@ -1,57 +1,21 @@
 """What a machine is given and what it gives back: registers, instruction streams, the contents of DRAM."""
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from codesign.hardware.lanes import Element, Emissions, Window
+from codesign.hardware.layout import Layout
 from codesign.hardware.parameters import Parameters
 
 Array = npt.NDArray[np.int64]
 
 DRAM_ALIGNMENT_BYTES = 64
 
-
-@dataclass(frozen=True)
-class Layout:
-    """Where a tensor lies in DRAM.
-
-    Args:
-        tensor: Its name.
-        base: First byte.
-        shape: Extent of each axis, in the computation's order.
-        order: Axes from the outermost to the innermost.
-        element_bytes: Width of an element.
-    """
-
-    tensor: str
-    base: int
-    shape: tuple[int, ...]
-    order: tuple[int, ...]
-    element_bytes: int
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes it takes."""
-        return math.prod(self.shape) * self.element_bytes
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        """Bytes from one position to the next, by axis."""
-        return strides_of(self.shape, self.order, self.element_bytes)
-
-    def pack(self, values: Array) -> bytes:
-        """The tensor's bytes; integers wrap to the element's width."""
-        return np.ascontiguousarray(values.transpose(self.order)).astype(f"<i{self.element_bytes}").tobytes()
-
-    def unpack(self, memory: bytes) -> Array:
-        """The tensor out of a whole memory."""
-        part = np.frombuffer(memory[self.base : self.base + self.size_bytes], f"<i{self.element_bytes}")
-        permuted = part.reshape([self.shape[a] for a in self.order])
-        return np.ascontiguousarray(permuted.transpose(np.argsort(self.order))).astype(np.int64)
+PATIENCE_CYCLES = 1 << 16
+"""A memory that moves no beat for so long while requests are under way has failed."""
 
 
 def strides_of(shape: Sequence[int], order: Sequence[int], element_bytes: int) -> tuple[int, ...]:
@@ -140,7 +104,7 @@ def place(layouts: Sequence[Layout]) -> tuple[tuple[Layout, ...], int]:
     """The layouts one after another in DRAM, and the bytes they take."""
     found, at = [], 0
     for layout in layouts:
-        found.append(Layout(layout.tensor, at, layout.shape, layout.order, layout.element_bytes))
+        found.append(replace(layout, base=at))
         at += -(-layout.size_bytes // DRAM_ALIGNMENT_BYTES) * DRAM_ALIGNMENT_BYTES
     return tuple(found), at
 

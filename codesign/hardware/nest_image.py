@@ -1,347 +1,20 @@
-"""A mapping as the registers of a machine of loop nests.
-
-G1 to G6 of docs/explanation/hardware.md: which mappings the family runs, how the loops are shared out, where tiles lie.
-"""
+"""A mapping as the registers of a machine of loop nests."""
 
 import math
 from collections.abc import Mapping as MappingABC
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 
-from codesign.arch.architecture import Architecture, Links
-from codesign.core.errors import UserError
 from codesign.hardware.image import (
+    PATIENCE_CYCLES,
     Image,
-    Layout,
     RegisterWriter,
     array_settings,
     deltas,
     line_address,
     place,
-    strides_of,
 )
-from codesign.hardware.lanes import Element, Emissions, Window, operand_windows, result_emissions
-from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Control, Parameters
-from codesign.mapping.mapping import Mapping, Spatial, Storage, Temporal
-from codesign.mapping.validate import check_mapping
-from codesign.workloads.computation import Computation, Role, Tensor
-
-SCRATCHPAD, LOCAL = 1, 2
-"""Positions of the levels on chip."""
-
-PORTS = ("A", "B", "O")
-
-
-class TilesTooLargeError(UserError):
-    """Tiles of a mapping that do not fit with partial sums of 32 bits (rule G4)."""
-
-    def __init__(self, memory: str, demand_bytes: int, limit_bytes: int, where: str) -> None:
-        self.memory, self.demand_bytes, self.limit_bytes = memory, demand_bytes, limit_bytes
-        super().__init__(
-            f"the tiles take {demand_bytes} bytes of {memory}'s {limit_bytes} with partial sums of 32 bits (rule G4)",
-            where=where,
-            hint="search with sums of 32 bits: explore --space scratchpad-built, or build --remap",
-        )
-
-
-@dataclass(frozen=True)
-class TemporalLoop:
-    """A loop with what one iteration of it steps."""
-
-    dim: str
-    factor: int
-    step: int
-
-
-def ports_of(computation: Computation) -> dict[str, Tensor]:
-    """Which tensor is at which port: A the input, B the weight, O the result.
-
-    Raises:
-        UserError: The computation does not have two operands.
-    """
-    inputs = computation.inputs
-    if len(inputs) != 2:
-        raise UserError(
-            f"an element multiplies two operands, the computation has {len(inputs)} (rule G1)", where=str(computation)
-        )
-    first, second = inputs
-    if first.role is Role.WEIGHT and second.role is Role.INPUT:
-        first, second = second, first
-    return {"A": first, "B": second, "O": computation.output}
-
-
-def parameters_of(
-    architecture: Architecture, computation: Computation, bus_bytes: int, burst_bytes: int, name: str
-) -> Parameters:
-    """The machine of loop nests for a design and a kind of computation.
-
-    Raises:
-        UserError: The architecture is not DRAM, scratchpad, local memories.
-    """
-    where = f"architecture {architecture.name!r}"
-    if len(architecture.levels) != 3:
-        raise UserError(
-            f"this family has DRAM, a scratchpad and local memories, got {len(architecture.levels)} levels (rule G1)",
-            where=where,
-        )
-    scratchpad, local = architecture.levels[SCRATCHPAD], architecture.levels[LOCAL]
-    if scratchpad.capacity_bytes is None or local.capacity_bytes is None:
-        raise UserError("both memories on chip need a capacity (rule G1)", where=where)
-    kept = {port for port, t in ports_of(computation).items() if t.name in local.keep or t.role.value in local.keep}
-    return Parameters(
-        name=name,
-        control=Control.NEST,
-        rows=scratchpad.fanout.y,
-        cols=scratchpad.fanout.x,
-        links=scratchpad.fanout.links,
-        banks=scratchpad.banks,
-        scratchpad_bytes=int(scratchpad.capacity_bytes),
-        local_bytes=int(local.capacity_bytes),
-        local=frozenset(kept),
-        bus_bytes=bus_bytes,
-        burst_bytes=burst_bytes,
-    )
-
-
-class NestPlan:
-    """How a mapping is shared out among loader, sequencer and array.
-
-    Args:
-        computation: What is computed.
-        architecture: The design; its level names are those of the mapping.
-        mapping: The nest.
-        parameters: Of the machine.
-    """
-
-    def __init__(
-        self, computation: Computation, architecture: Architecture, mapping: Mapping, parameters: Parameters
-    ) -> None:
-        check_mapping(computation, architecture, mapping)
-        self.computation, self.mapping, self.p = computation, mapping, parameters
-        self.names = [level.name for level in architecture.levels]
-        self.tensors = ports_of(computation)
-        self._read_nest()
-        self._check()
-
-    def _read_nest(self) -> None:
-        sizes = dict.fromkeys(self.computation.dims, 1)
-        steps: list[TemporalLoop] = []
-        self.spatial: list[tuple[Spatial, int]] = []
-        for node in reversed(self.mapping.loops):
-            if isinstance(node, Temporal):
-                steps.append(TemporalLoop(node.dim, node.factor, sizes[node.dim]))
-            else:
-                self.spatial.append((node, sizes[node.dim]))
-            sizes[node.dim] *= node.factor
-        self.loops = tuple(reversed(steps))
-        self.spatial.reverse()
-        count = 0
-        self.outside: dict[tuple[str, str], int] = {}
-        spatial_seen = False
-        self.spatial_before: dict[tuple[str, str], bool] = {}
-        for n in self.mapping.nodes:
-            if isinstance(n, Storage):
-                self.outside[n.tensor, n.level] = count
-                self.spatial_before[n.tensor, n.level] = spatial_seen
-            elif isinstance(n, Temporal):
-                count += 1
-            else:
-                spatial_seen = True
-
-    def _check(self) -> None:
-        """Rules G1 to G3."""
-        p, where = self.p, f"mapping of {self.computation}"
-        for port, tensor in self.tensors.items():
-            if self.spatial and port in p.local and not self.spatial_before.get((tensor.name, self.names[LOCAL]), True):
-                raise UserError(
-                    f"the local tile of {tensor.name!r} stands outside the spatial loops (rule G2)", where=where
-                )
-            levels = self.mapping.levels_of(tensor.name)
-            wanted = tuple(self.names) if port in p.local else tuple(self.names[:2])
-            if levels != wanted:
-                raise UserError(
-                    f"{tensor.name!r} is kept at {', '.join(levels)}, this machine keeps it at {', '.join(wanted)} (rule G2)",
-                    where=where,
-                )
-        if self.n_seq > p.outer_loops:
-            raise UserError(
-                f"the mapping has {self.n_seq} temporal loops outside the array's nest, the machine has {p.outer_loops} (rule G3)",
-                where=where, hint="generate it with more `outer_loops`",
-            )  # fmt: skip
-        if self.used_rows > p.rows or self.used_cols > p.cols:
-            raise UserError(
-                f"the mapping uses {self.used_rows} x {self.used_cols} elements, the array has {p.rows} x {p.cols}",
-                where=where,
-            )
-        for port, tensor in self.tensors.items():
-            if port == "O" and tensor.bits not in (8, 16, 32):
-                raise UserError(f"results of {tensor.bits} bits in DRAM: 8, 16 or 32 are moved (rule G4)", where=where)
-            if port != "O" and tensor.bits != 8:
-                raise UserError(
-                    f"operand {tensor.name!r} has {tensor.bits} bits, elements multiply 8 (rule G4)", where=where
-                )
-        used = sum(math.prod(self.tile(port, self.sp(port))) * self.chip_bytes(port) for port in PORTS)
-        capacity = p.lines * p.line_bytes
-        if used > capacity:
-            raise TilesTooLargeError("the scratchpad", used, capacity, where)
-        local = sum(
-            math.prod(self.tile(port, self.loc(port), local=True)) * self.chip_bytes(port) for port in sorted(p.local)
-        )
-        if local > p.local_bytes:
-            raise TilesTooLargeError("a local memory", local, p.local_bytes, where)
-
-    def chip_bytes(self, port: str) -> int:
-        """Bytes of an element on chip."""
-        return PARTIAL_BYTES if port == "O" else 1
-
-    def sp(self, port: str) -> int:
-        """Temporal loops outside the tensor's tile in the scratchpad."""
-        return self.outside[self.tensors[port].name, self.names[SCRATCHPAD]]
-
-    def loc(self, port: str) -> int:
-        """Temporal loops outside the tensor's tile in a local memory, or all where it is not kept there."""
-        return self.outside.get((self.tensors[port].name, self.names[LOCAL]), len(self.loops))
-
-    @cached_property
-    def n_loads(self) -> int:
-        """Loops the loader walks: those outside any scratchpad tile."""
-        return max(self.sp(port) for port in PORTS)
-
-    @cached_property
-    def n_seq(self) -> int:
-        """Loops the sequencer walks; the rest are the array's: as many as move no local tile and stand inside the scratchpad."""
-        first = max(self.n_loads, len(self.loops) - self.p.run_loops)
-        for i in range(len(self.loops) - 1, first - 1, -1):
-            for port in self.p.local:
-                if i < self.loc(port) and any(self.move(port, i)):
-                    return i + 1
-        return first
-
-    def move(self, port: str, loop: int) -> tuple[int, ...]:
-        """What one iteration of a temporal loop moves, on each axis of the tensor."""
-        item = self.loops[loop]
-        return self._moves(port, item.dim, item.step)
-
-    def _moves(self, port: str, dim: str, step: int) -> tuple[int, ...]:
-        return tuple(sum(c * step for d, c in axis.terms if d == dim) for axis in self.tensors[port].axes)
-
-    def tile(self, port: str, outside: int, local: bool = False) -> tuple[int, ...]:
-        """Extent of the tensor's tile inside so many temporal loops (C1); a local tile stands inside the spatial loops."""
-        sizes = dict.fromkeys(self.computation.dims, 1)
-        for item in self.loops[outside:]:
-            sizes[item.dim] *= item.factor
-        if not local:
-            for node, _ in self.spatial:
-                sizes[node.dim] *= node.factor
-        return tuple(axis.extent(sizes) for axis in self.tensors[port].axes)
-
-    @property
-    def used_rows(self) -> int:
-        """Rows of the array in use."""
-        return math.prod(node.factor for node, _ in self.spatial if node.axis == "y")
-
-    @property
-    def used_cols(self) -> int:
-        """Columns of the array in use."""
-        return math.prod(node.factor for node, _ in self.spatial if node.axis == "x")
-
-    def order(self, port: str) -> tuple[int, ...]:
-        """Axes from the outermost to the innermost: the wider an axis is spread over the array, the further in it lies."""
-        spread = [0] * len(self.tensors[port].axes)
-        for node, step in self.spatial:
-            for a, move in enumerate(self._moves(port, node.dim, step)):
-                spread[a] += abs(move) * (node.factor - 1)
-        return tuple(sorted(range(len(spread)), key=lambda a: (spread[a] > 0, spread[a], a)))
-
-    def chip_strides(self, port: str) -> tuple[int, ...]:
-        """Bytes a step on each axis moves in the scratchpad."""
-        return strides_of(self.tile(port, self.sp(port)), self.order(port), self.chip_bytes(port))
-
-    def local_strides(self, port: str) -> tuple[int, ...]:
-        """Bytes a step on each axis moves in a local memory."""
-        shape = self.tile(port, self.loc(port), local=True)
-        return strides_of(shape, tuple(range(len(shape))), self.chip_bytes(port))
-
-    def distance(self, port: str, strides: Sequence[int], loop: int) -> int:
-        """Bytes one iteration of a temporal loop moves."""
-        return sum(m * s for m, s in zip(self.move(port, loop), strides, strict=True))
-
-    def changes(self, port: str, outside: int, first: int, last: int) -> list[bool]:
-        """By temporal loop of [first, last): whether the tile inside `outside` loops moves when that loop advances."""
-        found = []
-        for i in range(first, last):
-            if i >= outside:
-                found.append(False)
-                continue
-            total = list(self.move(port, i))
-            for j in range(i + 1, outside):
-                total = [a - (self.loops[j].factor - 1) * b for a, b in zip(total, self.move(port, j), strict=True)]
-            found.append(any(total))
-        return found
-
-    def spread(self, port: str) -> tuple[list[int], list[int]]:
-        """Bytes from the tile's address that each row, and each column, adds."""
-        strides = self.chip_strides(port)
-        found = {}
-        for axis, used in (("y", self.used_rows), ("x", self.used_cols)):
-            offsets = [0] * used
-            inside = 1
-            for node, step in reversed([s for s in self.spatial if s[0].axis == axis]):
-                step_bytes = sum(m * s for m, s in zip(self._moves(port, node.dim, step), strides, strict=True))
-                for k in range(used):
-                    offsets[k] += k // inside % node.factor * step_bytes
-                inside *= node.factor
-            found[axis] = offsets
-        return found["y"], found["x"]
-
-    @cached_property
-    def halves(self) -> dict[str, tuple[int, ...]]:
-        """By port, the scratchpad address of its tile, or of both where a second one fits (rule G5)."""
-        size = {port: math.prod(self.tile(port, self.sp(port))) * self.chip_bytes(port) for port in PORTS}
-        capacity = self.p.lines * self.p.line_bytes
-        aligned = {port: -(-n // WORD_BYTES) * WORD_BYTES for port, n in size.items()}
-        step = aligned if sum(aligned.values()) <= capacity else size
-        left = capacity - sum(step.values())
-        two = set()
-        moving = [port for port in PORTS if any(self.changes(port, self.sp(port), 0, self.n_loads))]
-        for port in sorted(moving, key=lambda q: step[q]):
-            if step[port] <= left:
-                two.add(port)
-                left -= step[port]
-        found, at = {}, 0
-        for port in ("O", "A", "B"):  # results first: their words must not straddle
-            found[port] = tuple(at + k * step[port] for k in range(2 if port in two else 1))
-            at += step[port] * len(found[port])
-        return found
-
-    def _aligned(self, port: str) -> bool:
-        """Whether every address of the array's is a multiple of a bank's word."""
-        strides = self.chip_strides(port)
-        distances = [self.distance(port, strides, i) for i in range(self.sp(port), len(self.loops))]
-        if port in self.p.local:
-            shape = self.tile(port, self.loc(port), local=True)
-            distances += [s for s, n in zip(strides, shape, strict=True) if n > 1]
-        if port == "O":
-            distances += self.spread(port)[0]
-        return all(d % WORD_BYTES == 0 for d in (*distances, *self.halves[port]))
-
-    @cached_property
-    def windows(self) -> dict[str, tuple[Window, ...]]:
-        """By operand port, the lines that serve the elements."""
-        shared = self.p.links is not Links.NONE
-        found = {}
-        for port in ("A", "B"):
-            rows, cols = self.spread(port)
-            offset: dict[Element, int] = {(y, x): r + c for y, r in enumerate(rows) for x, c in enumerate(cols)}
-            found[port] = operand_windows(offset, self.p.line_bytes, self._aligned(port), shared)
-        return found
-
-    @cached_property
-    def emissions(self) -> Emissions:
-        """How results leave."""
-        rows, cols = self.spread("O")
-        return result_emissions(rows, cols, self.p.line_bytes, self._aligned("O"), self.p.links is not Links.NONE)
+from codesign.hardware.layout import Layout, distance
+from codesign.hardware.nest_plan import PORTS, NestPlan, box_of, layouts_of
 
 
 def nest_image(plan: NestPlan, registers: MappingABC[str, tuple[int, int]]) -> Image:
@@ -358,45 +31,16 @@ def nest_image(plan: NestPlan, registers: MappingABC[str, tuple[int, int]]) -> I
     return Image(plan.p, tuple(pairs), layouts, plan.windows, plan.emissions, size, notes=notes)
 
 
-def layouts_of(plan: NestPlan) -> dict[str, Layout]:
-    """Where the tensors lie in DRAM, by port."""
-    wanted = []
-    for port, tensor in plan.tensors.items():
-        shape = tuple(axis.extent(plan.computation.sizes) for axis in tensor.axes)
-        wanted.append(Layout(tensor.name, 0, shape, plan.order(port), tensor.bits // 8))
-    placed, _ = place(wanted)
-    return dict(zip(plan.tensors, placed, strict=True))
-
-
-@dataclass(frozen=True)
-class Box:
-    """A tile as runs that are contiguous in DRAM and on chip: bytes of a run in DRAM, then (bound, DRAM, chip) strides, innermost first."""
-
-    run_bytes: int
-    loops: tuple[tuple[int, int, int], ...]
-
-
-def box_of(plan: NestPlan, port: str, layout: Layout) -> Box:
-    """The transfers of a tensor's tile."""
-    extents, chip, dram = plan.tile(port, plan.sp(port)), plan.chip_strides(port), layout.strides
-    run, rest = layout.element_bytes, list(layout.order)
-    while rest:
-        axis = rest.pop()
-        run *= extents[axis]
-        if extents[axis] != layout.shape[axis]:
-            break
-    loops = [(extents[a], dram[a], chip[a]) for a in reversed(rest) if extents[a] > 1]
-    if len(loops) > plan.p.box_loops:
-        raise UserError(
-            f"a tile of {layout.tensor!r} has {len(loops)} axes around its runs, the DMA engine walks {plan.p.box_loops} (rule G3)"
-        )
-    return Box(run, tuple(loops))
+def _dram_distance(plan: NestPlan, port: str, layout: Layout, loop: int) -> int:
+    """Bytes in DRAM that one iteration of a temporal loop moves a tile."""
+    return distance(plan.places[port], layout.strides, plan.move(port, loop), loop, True)
 
 
 def _write_dma(plan: NestPlan, layouts: MappingABC[str, Layout], w: RegisterWriter) -> None:
     p = plan.p
     for engine, ports in (("read", PORTS), ("write", ("O",))):
         w.set(f"{engine}_result_log2", layouts["O"].element_bytes.bit_length() - 1)
+        w.set(f"{engine}_patience", PATIENCE_CYCLES)
         for port in ports:
             box = box_of(plan, port, layouts[port])
             bounds = [b for b, _, _ in box.loops]
@@ -431,7 +75,7 @@ def _write_loader(plan: NestPlan, layouts: MappingABC[str, Layout], w: RegisterW
     for port in PORTS:
         w.set(f"load_moves_{port}", _mask(plan.changes(port, plan.sp(port), 0, n)))
         w.set(f"load_base_{port}", layouts[port].base)
-        strides = [plan.distance(port, layouts[port].strides, i) if i < plan.sp(port) else 0 for i in loops]
+        strides = [_dram_distance(plan, port, layouts[port], i) if i < plan.sp(port) else 0 for i in loops]
         w.many(f"load_dram_{port}", deltas(bounds, strides), p.outer_loops)
         for h in range(2):
             w.set(f"half_{port}_{h}", line_address(p, plan.halves[port][h % len(plan.halves[port])]))
@@ -443,19 +87,17 @@ def _write_sequencer(plan: NestPlan, layouts: MappingABC[str, Layout], w: Regist
     bounds = [plan.loops[i].factor for i in loops]
     w.many("seq_bound", [b - 1 for b in bounds], p.outer_loops)
     w.set("seq_sum_loops", _sum_loops(plan, 0, n))
-    out = [plan.distance("O", layouts["O"].strides, i) if i < plan.sp("O") else 0 for i in loops]
+    out = [_dram_distance(plan, "O", layouts["O"], i) if i < plan.sp("O") else 0 for i in loops]
     w.many("seq_out", deltas(bounds, out), p.outer_loops)
     for port in PORTS:
         w.set(f"seq_moves_{port}", _mask(plan.changes(port, plan.sp(port), 0, n)))
         w.set(f"seq_local_moves_{port}", _mask(plan.changes(port, plan.loc(port), 0, n)))
         inside = [plan.sp(port) <= i < plan.loc(port) for i in loops]
-        strides = [
-            plan.distance(port, plan.chip_strides(port), i) if f else 0 for i, f in zip(loops, inside, strict=True)
-        ]
+        strides = [plan.chip_distance(port, i) if f else 0 for i, f in zip(loops, inside, strict=True)]
         w.many(f"seq_line_{port}", [line_address(p, d) for d in deltas(bounds, strides)], p.outer_loops)
         if port in p.local:
             w.set(f"seq_local_base_{port}", _local_bases(plan)[port])
-            local = [plan.distance(port, plan.local_strides(port), i) if i >= plan.loc(port) else 0 for i in loops]
+            local = [plan.local_distance(port, i) if i >= plan.loc(port) else 0 for i in loops]
             w.many(f"seq_local_{port}", deltas(bounds, local), p.outer_loops)
 
 
@@ -485,19 +127,15 @@ def _write_unit(plan: NestPlan, w: RegisterWriter) -> None:
         w.set(f"feed_{port}", 1)
     w.set("windows_O", len(plan.emissions.lines) - 1)
     for port in PORTS:
-        strides = plan.chip_strides(port)
         if port not in p.local:
-            line = deltas(bounds, [plan.distance(port, strides, i) for i in loops])
+            line = deltas(bounds, [plan.chip_distance(port, i) for i in loops])
             w.many(f"run_line_{port}", [line_address(p, d) for d in line], p.run_loops)
             continue
-        local = deltas(
-            bounds, [plan.distance(port, plan.local_strides(port), i) if i >= plan.loc(port) else 0 for i in loops]
-        )
+        local = deltas(bounds, [plan.local_distance(port, i) if i >= plan.loc(port) else 0 for i in loops])
         w.many(f"run_local_{port}", local, p.run_loops)
-        shape = plan.tile(port, plan.loc(port), local=True)
-        axes = [a for a in reversed(range(len(shape))) if shape[a] > 1]
-        words = [shape[a] for a in axes]
-        w.many(f"fill_{port}_bound", [n - 1 for n in words], p.run_loops)
-        line = deltas(words, [strides[a] for a in axes])
+        words = plan.local_words(port)
+        inner = [n for n, _, _ in words]
+        w.many(f"fill_{port}_bound", [n - 1 for n in inner], p.run_loops)
+        line = deltas(inner, [chip for _, chip, _ in words])
         w.many(f"fill_line_{port}", [line_address(p, d) for d in line], p.run_loops)
-        w.many(f"fill_local_{port}", deltas(words, [plan.local_strides(port)[a] for a in axes]), p.run_loops)
+        w.many(f"fill_local_{port}", deltas(inner, [step for _, _, step in words]), p.run_loops)

@@ -50,6 +50,7 @@ class Parameters:
         run_loops: Levels of the array's loop nest.
         outer_loops: Levels of the sequencer's and the loader's loop nests (`Control.NEST`).
         box_loops: Levels of a DMA engine's nest of contiguous runs.
+        outstanding: Bursts that a DMA engine has under way at most. With one, a machine does one thing after another wherever it talks to DRAM.
     """
 
     name: str
@@ -66,10 +67,11 @@ class Parameters:
     run_loops: int = 10
     outer_loops: int = 14
     box_loops: int = 5
+    outstanding: int = 16
 
     def __post_init__(self) -> None:
         where = f"hardware {self.name!r}"
-        for field in ("rows", "cols", "banks", "run_loops", "outer_loops", "box_loops"):
+        for field in ("rows", "cols", "banks", "run_loops", "outer_loops", "box_loops", "outstanding"):
             if getattr(self, field) < 1:
                 raise UserError(f"`{field}` must be >= 1, got {getattr(self, field)}", where=where)
         if self.links is Links.PEER:
@@ -96,6 +98,11 @@ class Parameters:
     def lines(self) -> int:
         """Rows of a bank; what does not fill a row of every bank is left out."""
         return self.scratchpad_bytes // self.line_bytes
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether the machine does several things at once: bursts, and feeding while old sums are read."""
+        return self.outstanding > 1
 
     @property
     def slots(self) -> int:

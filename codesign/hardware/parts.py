@@ -111,11 +111,10 @@ def _alone(p: Parameters, part: str) -> tuple[str, str, tuple[str, ...]]:
     from codesign.hardware.rtl.memory import Scratchpad
     from codesign.hardware.rtl.registers import WriteBus
 
-    scratchpad, boxes = Scratchpad(p.banks, p.lines, p.row_bits, p.offset_bits, True), ""
-    pad = {
-        i: [getattr(scratchpad, n)[i] for n in ("raddr", "ren", "rdata", "looks", "waddr", "wen", "wdata")]
-        for i in (0, 1)
-    }
+    scratchpad = Scratchpad(p.banks, p.lines, p.row_bits, p.offset_bits, True, sums_apart=p.overlaps)
+    boxes = ""
+    signals = [getattr(scratchpad, n) for n in ("raddr", "ren", "rdata", "looks", "waddr", "wen", "wdata")]
+    every, pad = [port for group in signals for port in group], [group[1] for group in signals]
     bus = WriteBus("bus")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -136,7 +135,7 @@ def _alone(p: Parameters, part: str) -> tuple[str, str, tuple[str, ...]]:
             ports += [*array.group, *array.column_window, *array.slot, *array.total, array.some]
             boxes = array.columns_verilog() + row_text(p) + _element_box(p, *element_ports(p))
         elif part == "crossbar":
-            made, ports = scratchpad, [*pad[0], *pad[1]]
+            made, ports = scratchpad, every
             boxes = turns_text(scratchpad) + scratchpad.bank[0].black_box()
         else:
             read = part == "reader"
@@ -146,7 +145,7 @@ def _alone(p: Parameters, part: str) -> tuple[str, str, tuple[str, ...]]:
                 bus.we,
                 bus.address,
                 bus.data,
-                *pad[1],
+                *pad,
                 engine.valid,
                 engine.ready,
                 engine.which,
@@ -154,6 +153,14 @@ def _alone(p: Parameters, part: str) -> tuple[str, str, tuple[str, ...]]:
                 engine.dram,
             ]
             ports += [engine.at, engine.done, engine.request, engine.granted, engine.address, engine.beats, engine.data]
+            ports += [
+                engine.tag,
+                engine.answer_tag,
+                engine.error,
+                engine.fault,
+                engine.done_which,
+                engine.bursts.number,
+            ]
             ports += [engine.moved, engine.data_valid, engine.data_ready, *([] if read else [engine.strobe])]
         text = verilog.convert(made, name=part, ports=ports, emit_src=False, strip_internal_attrs=True)
     return plain_names(text) + boxes, part, ()

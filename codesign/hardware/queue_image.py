@@ -7,207 +7,49 @@ block of the stationary operand enters the local memories, when local sums leave
 import math
 from collections.abc import Mapping as MappingABC
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from codesign.arch.architecture import Links
 from codesign.core.errors import UserError
-from codesign.hardware.image import Image, Layout, array_settings, deltas, line_address, place, strides_of
+from codesign.hardware.core_plan import PORTS, CorePlan
+from codesign.hardware.image import (
+    PATIENCE_CYCLES,
+    Image,
+    array_settings,
+    deltas,
+    line_address,
+    strides_of,
+)
 from codesign.hardware.lanes import Element, Emissions, Window, operand_windows, result_emissions
-from codesign.hardware.nest_image import Box
-from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Control, Parameters
-from codesign.tensorization.intrinsic_core import LOCAL, SCRATCHPAD, Core
-from codesign.tensorization.program import Call, Operand, Program, Transfer, Zero
-
-PORTS = ("A", "B", "O")
-END, LAUNCH, WAIT = 1, 2, 3
-FILL_A, FILL_B, PRELOAD, RUN, DRAIN = range(5)
-LOAD, LOAD_RESULT, STORE = range(3)
-FIRST, SIGNALS = 1 << 3, 1 << 8
-
-
-def core_parameters(core: Core, name: str) -> Parameters:
-    """The machine of instruction queues for a core.
-
-    Raises:
-        UserError: Its intrinsic has other than two operands, or an index is both side by side and one after the other (rule G6).
-    """
-    operation, where = core.intrinsic.computation, f"core {core.architecture.name!r}"
-    if len(operation.inputs) != 2:
-        raise UserError(
-            f"an element multiplies two operands, the intrinsic has {len(operation.inputs)} (rule G6)", where=where
-        )
-    for index, _, _ in core.unrolled:
-        if core.follow[index] > 1:
-            raise UserError(f"index {index!r} is unrolled in part (rule G6)", where=where)
-    level, local = core.architecture.levels[SCRATCHPAD], core.architecture.levels[LOCAL]
-    if level.capacity_bytes is None or local.capacity_bytes is None:
-        raise UserError("both memories on chip need a capacity", where=where)
-    port = next(p for p, t in _intrinsic_ports(core).items() if t == core.stationary)
-    return Parameters(
-        name=name,
-        control=Control.QUEUE,
-        rows=level.fanout.y,
-        cols=level.fanout.x,
-        links=level.fanout.links,
-        banks=level.banks,
-        scratchpad_bytes=int(level.capacity_bytes),
-        local_bytes=int(local.capacity_bytes),
-        local=frozenset({port}),
-        bus_bytes=core.dma.bus_bytes,
-        burst_bytes=core.dma.burst_bytes,
-        run_loops=max(4, sum(n > 1 for n in core.follow.values())),
-    )
-
-
-def _intrinsic_ports(core: Core) -> dict[str, str]:
-    operation = core.intrinsic.computation
-    first, second = operation.inputs
-    return {"A": first.name, "B": second.name, "O": operation.output.name}
-
-
-@dataclass
-class _Launch:
-    """A command: the register writes before it, what it starts, and which launch of the other queue must be over."""
-
-    writes: list[tuple[str, int]]
-    data: int
-    after: int | None
-    signals: bool = False
-
-
-@dataclass(frozen=True)
-class CommandShape:
-    """What the cycle model needs of a command of the array: its kind, and words or iterations."""
-
-    kind: int
-    items: int
-
-
-@dataclass
-class _Queues:
-    """The two queues as they grow, and who touched what last."""
-
-    array: list[_Launch] = field(default_factory=list)
-    dma: list[_Launch] = field(default_factory=list)
-    shapes: list[CommandShape] = field(default_factory=list)
-    transfers: list[tuple[Box, int, int, bool, bool]] = field(default_factory=list)
-    array_use: dict[str, int] = field(default_factory=dict)
-    dma_use: dict[str, int] = field(default_factory=dict)
-
-
-class CorePlan:
-    """A program on a core: layouts, windows, and the commands.
-
-    Args:
-        program: Loads, stores, calls.
-        core: What runs it.
-        parameters: Of the machine.
-    """
-
-    def __init__(self, program: Program, core: Core, parameters: Parameters) -> None:
-        self.program, self.core, self.p = program, core, parameters
-        self.choice = program.schedule.choice
-        self._check()
-        self.operation = core.intrinsic.computation
-        names = _intrinsic_ports(core)
-        self.port_of = {name: port for port, name in names.items()}
-        self.intrinsic_tensor = {port: self.operation.tensor(name) for port, name in names.items()}
-        self.operand_buffer = dict.fromkeys(PORTS) | {
-            self.port_of[o.intrinsic_tensor]: o.tensor for o in self.choice.match.operands
-        }
-        self.buffers = {b.name: b for b in program.buffers}
-        self.buffer_strides = {
-            b.name: strides_of(b.shape, tuple(range(len(b.shape))), b.element_bytes) for b in program.buffers
-        }
-        self.follow = [i for i, n in core.follow.items() if n > 1]
-        self.layouts = self._layouts()
-
-    def _check(self) -> None:
-        where = f"program of {self.choice.computation}"
-        if self.choice.match.scalars:
-            raise UserError(
-                f"a call scales its result by {', '.join(self.choice.match.scalars)}, elements have no third factor (rule G6)",
-                where=where,
-            )
-        for b in self.program.buffers:
-            tensor = self.choice.computation.tensor(b.tensor)
-            wanted = PARTIAL_BYTES if tensor.is_output else 1
-            if b.element_bytes != wanted:
-                raise UserError(
-                    f"buffer {b.name!r} has elements of {b.element_bytes} bytes, the core's have {wanted} (rule G4)",
-                    where=where,
-                )
-        if self.choice.intrinsic.computation.sizes != self.core.intrinsic.computation.sizes or str(
-            self.choice.intrinsic.computation
-        ) != str(self.core.intrinsic.computation):
-            raise UserError(
-                f"the program calls {self.choice.intrinsic.computation}, the core performs {self.core.intrinsic.computation}: it is of another core",
-                where=where,
-            )
-
-    def _layouts(self) -> dict[str, Layout]:
-        computation = self.choice.computation
-        wanted, ports = [], []
-        for port in PORTS:
-            name = self.operand_buffer[port]
-            if name is None:
-                continue
-            tensor = computation.tensor(name)
-            shape = tuple(axis.extent(computation.sizes) for axis in tensor.axes)
-            wanted.append(Layout(name, 0, shape, tuple(range(len(shape))), tensor.bits // 8))
-            ports.append(port)
-        placed, self.dram_bytes = place(wanted)
-        return dict(zip(ports, placed, strict=True))
-
-    def distance(self, port: str, operand: Operand, index: str) -> int:
-        """Bytes that one step of an index of the intrinsic moves an operand in its buffer."""
-        if operand.buffer is None:
-            return 0
-        strides = self.buffer_strides[operand.buffer]
-        total = 0
-        for axis, spot in zip(self.intrinsic_tensor[port].axes, operand.axes, strict=True):
-            for i, coefficient in axis.terms:
-                if i == index and spot is not None:
-                    total += coefficient * spot[1] * strides[spot[0]]
-        return total
-
-    def address(self, operand: Operand) -> int:
-        """Scratchpad address of an operand's first element."""
-        assert operand.buffer is not None
-        buffer = self.buffers[operand.buffer]
-        return buffer.address + sum(a * s for a, s in zip(operand.at, self.buffer_strides[operand.buffer], strict=True))
-
-    def spread(self, port: str, operand: Operand) -> tuple[list[int], list[int]]:
-        """Bytes that each row, and each column, adds."""
-        found = {}
-        for axis, used in (("y", self.p.rows), ("x", self.p.cols)):
-            offsets, inside = [0] * used, 1
-            for index, n, along in reversed(self.core.unrolled):
-                if along != axis:
-                    continue
-                step = self.distance(port, operand, index) * self._inside(index, axis)
-                for k in range(used):
-                    offsets[k] += k // inside % n * step
-                inside *= n
-            found[axis] = offsets
-        return found["y"], found["x"]
-
-    def _inside(self, index: str, axis: str) -> int:
-        """Iterations of an index that one step along this axis jumps: those on axes named later in `unrolled`."""
-        later = False
-        jump = 1
-        for i, n, along in self.core.unrolled:
-            if later and i == index:
-                jump *= n
-            later = later or (i == index and along == axis)
-        return jump
-
-    def split_on_both(self) -> str | None:
-        """The index that runs along both axes, if there is one."""
-        names = [i for i, _, _ in self.core.unrolled]
-        return next((i for i in names if names.count(i) > 1), None)
+from codesign.hardware.layout import Box
+from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES
+from codesign.hardware.streams import (
+    DRAIN,
+    END,
+    FENCE,
+    FILL_A,
+    FILL_B,
+    FIRST,
+    LAUNCH,
+    LOAD,
+    LOAD_RESULT,
+    PRELOAD,
+    RUN,
+    SIGNALS,
+    STORE,
+    WAIT,
+    WAIT_STORES,
+    CommandShape,
+    CoreImage,
+    Launch,
+    Streams,
+    changed,
+    counted_waits,
+    events_of,
+    waits_of,
+)
+from codesign.tensorization.program import Call, Operand, Transfer, Zero
 
 
 def core_image(plan: CorePlan, registers: MappingABC[str, tuple[int, int]]) -> "CoreImage":
@@ -215,28 +57,12 @@ def core_image(plan: CorePlan, registers: MappingABC[str, tuple[int, int]]) -> "
     return _Encoder(plan, registers).run()
 
 
-@dataclass(frozen=True)
-class CoreImage:
-    """An image with what the cycle model needs of its commands.
-
-    Args:
-        image: Streams and layouts.
-        array, dma: By queue, one entry a word: None for a register write, else what it launches or waits for.
-    """
-
-    image: Image
-    array: tuple[tuple[str, int, int], ...]
-    dma: tuple[tuple[str, int, int], ...]
-    shapes: tuple[CommandShape, ...]
-    transfers: tuple[tuple[Box, int, int, bool, bool], ...]
-
-
 class _Encoder:
     """Walks a program once; see the module."""
 
     def __init__(self, plan: CorePlan, registers: MappingABC[str, tuple[int, int]]) -> None:
         self.plan, self.p, self.core, self.registers = plan, plan.p, plan.core, registers
-        self.q = _Queues()
+        self.q = Streams()
         self.array_shadow: dict[str, int] = {}
         self.dma_shadow: dict[str, int] = {}
         self.stationary = next(iter(self.p.local))
@@ -247,6 +73,8 @@ class _Encoder:
         self.windows: dict[str, tuple[Window, ...]] = {}
         self.emissions: Emissions | None = None
         self.block_words = math.prod(self._block_shape())
+        self.half = dict.fromkeys(plan.buffers, -1)
+        self.stores: list[tuple[Transfer, str, int | None]] = []  # stores that later loads may still overtake
 
     def _block_shape(self) -> list[int]:
         """Iterations of the follow indices that move the stationary operand: the words of one block in a local memory."""
@@ -266,32 +94,71 @@ class _Encoder:
             if isinstance(instruction, Call):
                 self._call(instruction)
             elif isinstance(instruction, Transfer):
-                if names[instruction.buffer] == output:
-                    self._flush()
-                self._transfer(instruction, names[instruction.buffer], names[instruction.buffer] == output)
+                self._move(instruction, names[instruction.buffer], names[instruction.buffer] == output)
             elif isinstance(instruction, Zero):
                 self._flush()
+                self._turn(instruction.buffer)
                 self.touched[instruction.buffer] = np.zeros(self.plan.buffers[instruction.buffer].shape, np.bool_)
         return self._finish()
 
     # ------------------------------------------------------------------ transfers
-    def _transfer(self, t: Transfer, tensor: str, is_output: bool) -> None:
+    def _turn(self, buffer: str) -> None:
+        """A new tile: the buffer's other half."""
+        self.half[buffer] = (self.half[buffer] + 1) % len(self.plan.halves[buffer])
+
+    def _key(self, buffer: str) -> str:
+        """The half of a buffer that the present tile lies in."""
+        return f"{buffer}/{self.half[buffer]}"
+
+    def _address(self, o: Operand) -> int:
+        assert o.buffer is not None
+        return self.plan.address(o, self.half[o.buffer])
+
+    def _move(self, t: Transfer, tensor: str, is_output: bool) -> None:
+        """A transfer in the order of the program, or a store that waits for loads of the next tile to overtake it.
+
+        A load overtakes where it waits for no later command of the array than the store does: so no command waits for one behind it.
+        """
+        if is_output:
+            self._flush()
+        if t.op == "store":
+            self._store_waiting()
+            self.stores.append((t, self._key(t.buffer), self.q.array_use.get(self._key(t.buffer))))
+            if not self.p.overlaps:
+                self._store_waiting()
+            return
+        self._turn(t.buffer)
+        after = self.q.array_use.get(self._key(t.buffer))
+        bars = [wait for _, _, wait in self.stores if wait is None or (after is not None and after > wait)]
+        if is_output or bars:
+            self._store_waiting()
+        self._transfer(t, tensor, is_output, self._key(t.buffer), after)
+
+    def _store_waiting(self) -> None:
+        """Stores that wait enter the queue."""
+        for t, key, after in self.stores:
+            self._transfer(t, self.plan.buffers[t.buffer].tensor, True, key, after)
+        self.stores.clear()
+
+    def _transfer(self, t: Transfer, tensor: str, is_output: bool, key: str, after: int | None) -> None:
         plan, p = self.plan, self.p
         layout = next(x for x in plan.layouts.values() if x.tensor == tensor)
         buffer, strides = plan.buffers[t.buffer], plan.buffer_strides[t.buffer]
-        run, rest = layout.element_bytes, list(range(len(t.shape)))
+        run, rest = layout.element_bytes, list(plan.order[t.buffer])
+        in_dram = strides_of(layout.shape, plan.order[t.buffer], layout.element_bytes)
         while rest:
             axis = rest.pop()
             run *= t.shape[axis]
             if t.shape[axis] != layout.shape[axis] or t.shape[axis] != buffer.shape[axis]:
                 break
-        loops = tuple((t.shape[a], layout.strides[a], strides[a]) for a in reversed(rest) if t.shape[a] > 1)
+        loops = tuple((t.shape[a], in_dram[a], strides[a]) for a in reversed(rest) if t.shape[a] > 1)
         if len(loops) > p.box_loops:
             raise UserError(
                 f"a transfer of {tensor!r} has {len(loops)} axes around its runs, the DMA engine walks {p.box_loops} (rule G3)"
             )
-        dram = layout.base + sum(a * s for a, s in zip(t.dram, layout.strides, strict=True))
-        at = buffer.address + sum(a * s for a, s in zip(t.at, strides, strict=True))
+        dram = layout.base + sum(a * s for a, s in zip(t.dram, in_dram, strict=True))
+        start = plan.halves[t.buffer][int(key.rsplit("/", 1)[1])]
+        at = start + sum(a * s for a, s in zip(t.at, strides, strict=True))
         stores = t.op == "store"
         engine = "write" if stores else "read"
         bounds = [b for b, _, _ in loops]
@@ -307,11 +174,20 @@ class _Encoder:
             wanted.append((f"{engine}_result_log2", layout.element_bytes.bit_length() - 1))
             if not stores:
                 self.touched[t.buffer] = np.ones(buffer.shape, np.bool_)
-        writes = _changed(self.dma_shadow, wanted)
+        writes = changed(self.dma_shadow, wanted)
         kind = STORE if stores else (LOAD_RESULT if is_output else LOAD)
-        self.q.dma.append(_Launch(writes, kind, self.q.array_use.get(t.buffer)))
-        self.q.dma_use[t.buffer] = len(self.q.dma) - 1
+        self.q.dma.append(Launch(writes, kind | self._fence(key, kind), after))
+        self.q.dma_use[key] = len(self.q.dma) - 1
         self.q.transfers.append((Box(run, loops), at, layout.element_bytes, is_output, stores))
+
+    def _fence(self, key: str, kind: int) -> int:
+        """FENCE where the other engine must be at rest first: sums come back after stores; a buffer is stored that nothing has used since its load."""
+        if not self.p.overlaps or kind == LOAD:
+            return 0
+        if kind == LOAD_RESULT:
+            return FENCE
+        last = self.q.dma_use.get(key)
+        return FENCE if last is not None and self.q.array_since.get(key) != last else 0
 
     # ------------------------------------------------------------------ calls
     def _call(self, call: Call) -> None:
@@ -342,7 +218,7 @@ class _Encoder:
                 wanted += _levels(
                     f"run_line_{port}", [line_address(self.p, d) for d in deltas(sizes, steps)], self.p.run_loops
                 )
-                wanted.append((f"at_{port}", line_address(self.p, plan.address(o))))
+                wanted.append((f"at_{port}", line_address(self.p, self._address(o))))
         self._launch(wanted, RUN | (FIRST if first else 0), used, CommandShape(RUN, math.prod(sizes)))
 
     def _valid(self, operands: MappingABC[str, Operand]) -> dict[str, int]:
@@ -394,7 +270,7 @@ class _Encoder:
         o = operands[self.stationary]
         if o.buffer is None:
             return
-        tile = (self.q.dma_use.get(o.buffer, -1) if self.stationary != "O" else -1, *self._tile_of(o))
+        tile = (self.q.dma_use.get(self._key(o.buffer), -1) if self.stationary != "O" else -1, *self._tile_of(o))
         if tile != self.tile:
             self._flush()
             self.resident.clear()
@@ -449,7 +325,7 @@ class _Encoder:
             f"fill_line_{port}", [line_address(self.p, d) for d in deltas(sizes, steps)], self.p.run_loops
         )
         wanted += _levels(f"fill_local_{port}", deltas(sizes, [local[i] for i in order]), self.p.run_loops)
-        wanted += [(f"at_{port}", line_address(self.p, plan.address(o))), (f"local_{port}", slot)]
+        wanted += [(f"at_{port}", line_address(self.p, self._address(o))), (f"local_{port}", slot)]
         assert o.buffer is not None
         self._launch(wanted, kind, [o.buffer], CommandShape(kind, math.prod(sizes)))
 
@@ -482,18 +358,29 @@ class _Encoder:
     def _launch(
         self, wanted: list[tuple[str, int]], data: int, used: Sequence[str | None], shape: CommandShape
     ) -> None:
-        writes = _changed(self.array_shadow, wanted)
-        before = [self.q.dma_use[b] for b in used if b is not None and b in self.q.dma_use]
-        self.q.array.append(_Launch(writes, data, max(before, default=None)))
+        keys = [self._key(b) for b in used if b is not None]
+        if any(key in keys for _, key, _ in self.stores):
+            self._store_waiting()
+        writes = changed(self.array_shadow, wanted)
+        before = [self.q.dma_use[key] for key in keys if key in self.q.dma_use]
+        if self.p.overlaps:
+            counts = [self.q.number(i) for i in before]
+            loads, stores = ([n for s, n in counts if s == of] for of in (False, True))
+            self.q.array.append(Launch(writes, data, max(loads, default=None), False, max(stores, default=None)))
+        else:
+            self.q.array.append(Launch(writes, data, max(before, default=None)))
         self.q.shapes.append(shape)
-        for b in used:
-            if b is not None:
-                self.q.array_use[b] = len(self.q.array) - 1
+        for key in keys:
+            self.q.array_use[key] = len(self.q.array) - 1
+            if key in self.q.dma_use:
+                self.q.array_since[key] = self.q.dma_use[key]
 
     def _finish(self) -> CoreImage:
         plan, p = self.plan, self.p
+        self._store_waiting()
         assert self.emissions is not None
-        array, dma = _waits(self.q.array, self.q.dma), _waits(self.q.dma, self.q.array)
+        dma = [(n, 0) for n in waits_of(self.q.dma, self.q.array)]
+        array = counted_waits(self.q.array) if p.overlaps else [(n, 0) for n in waits_of(self.q.array, self.q.dma)]
         pairs = array_settings(p, self.windows, self.emissions)
         for port in ("A", "B"):
             pairs.append((self.registers[f"windows_{port}"][0], max(0, len(self.windows[port]) - 1)))
@@ -501,25 +388,41 @@ class _Encoder:
         pairs.append((self.registers["windows_O"][0], len(self.emissions.lines) - 1))
         ones = sum(1 << k for k, port in enumerate("AB") if not self.windows[port])
         pairs.append((self.registers["ones"][0], ones))
+        pairs += [(self.registers[f"{engine}_patience"][0], PATIENCE_CYCLES) for engine in ("read", "write")]
         for name in self.registers:
-            if name not in ("windows_A", "windows_B", "windows_O", "feed_A", "feed_B", "ones"):
+            if name not in (
+                "windows_A",
+                "windows_B",
+                "windows_O",
+                "feed_A",
+                "feed_B",
+                "ones",
+                "read_patience",
+                "write_patience",
+            ):
                 pairs.append((self.registers[name][0], 0))
         image = Image(
             p, tuple(pairs), plan.layouts, self.windows, self.emissions, plan.dram_bytes,
             tuple(self._words(self.q.array, array)), tuple(self._words(self.q.dma, dma)),
         )  # fmt: skip
         return CoreImage(
-            image, _events(self.q.array, array), _events(self.q.dma, dma), tuple(self.q.shapes), tuple(self.q.transfers)
+            image,
+            events_of(self.q.array, array),
+            events_of(self.q.dma, dma),
+            tuple(self.q.shapes),
+            tuple(self.q.transfers),
         )
 
-    def _words(self, launches: list[_Launch], waits: list[int]) -> list[int]:
+    def _words(self, launches: list[Launch], waits: list[tuple[int, int]]) -> list[int]:
         words = []
-        for launch, wait in zip(launches, waits, strict=True):
+        for launch, (wait, stores) in zip(launches, waits, strict=True):
             for name, value in launch.writes:
                 address, bits = self.registers[name]
                 words.append(address << 32 | (value & ((1 << bits) - 1)))
             if wait:
                 words.append(WAIT << 32 | wait)
+            if stores:
+                words.append(WAIT_STORES << 32 | stores)
             words.append(LAUNCH << 32 | launch.data | (SIGNALS if launch.signals else 0))
         return [*words, END << 32]
 
@@ -537,38 +440,3 @@ def _local_strides(plan: CorePlan, port: str, follow: MappingABC[str, int]) -> d
 
 def _levels(name: str, values: Sequence[int], levels: int) -> list[tuple[str, int]]:
     return [(f"{name}_{i}", values[i] if i < len(values) else 0) for i in range(levels)]
-
-
-def _changed(shadow: dict[str, int], wanted: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
-    """The writes that change a register; registers begin at zero."""
-    found = []
-    for name, value in wanted:
-        if shadow.get(name, 0) != value:
-            shadow[name] = value
-            found.append((name, value))
-    return found
-
-
-def _waits(mine: list[_Launch], others: list[_Launch]) -> list[int]:
-    """For each launch, the completions of the other queue to wait for, 0 where it waits for none; marks who signals."""
-    awaited = sorted({launch.after for launch in mine if launch.after is not None})
-    for i in awaited:
-        others[i].signals = True
-    number = {i: k + 1 for k, i in enumerate(awaited)}
-    found, seen = [], 0
-    for launch in mine:
-        count = number[launch.after] if launch.after is not None else 0
-        found.append(count if count > seen else 0)
-        seen = max(seen, count)
-    return found
-
-
-def _events(launches: list[_Launch], waits: list[int]) -> tuple[tuple[str, int, int], ...]:
-    """(what, value, whether it signals) of the words that are not plain register writes, those counted between."""
-    found: list[tuple[str, int, int]] = []
-    for launch, wait in zip(launches, waits, strict=True):
-        found.append(("writes", len(launch.writes), 0))
-        if wait:
-            found.append(("wait", wait, 0))
-        found.append(("launch", launch.data, int(launch.signals)))
-    return tuple(found)

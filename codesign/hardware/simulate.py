@@ -4,22 +4,25 @@ import time
 import warnings
 
 from codesign.core.errors import MissingDependencyError
-from codesign.hardware.bench import LATENCY_CYCLES, Counts, Dram, HardwareError, Run, count
+from codesign.hardware.bench import Counts, Dram, HardwareError, Run, count
 from codesign.hardware.image import Image
+from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
 from codesign.hardware.parameters import Control
 
 
-def simulate_in_python(image: Image, memory: bytes, *, latency: int = LATENCY_CYCLES, limit: int = 2_000_000) -> Run:
+def simulate_in_python(
+    image: Image, memory: bytes, *, timing: MemoryTiming = PLAIN_MEMORY, limit: int = 2_000_000
+) -> Run:
     """Run an image.
 
     Args:
         image: What the machine is given.
         memory: DRAM at the start.
-        latency: Cycles from a request to its first beat.
+        timing: Of the memory.
         limit: Cycles after which the machine counts as stuck.
 
     Raises:
-        HardwareError: It did not end within `limit` cycles, or reached outside its tensors.
+        HardwareError: It did not end within `limit` cycles, reached outside its tensors, or stopped since the memory failed.
         MissingDependencyError: Amaranth is not installed.
     """
     try:
@@ -32,15 +35,13 @@ def simulate_in_python(image: Image, memory: bytes, *, latency: int = LATENCY_CY
 
     machine = Machine(image.parameters)
     counts = Counts()
-    dram = Dram(image, memory, latency, counts)
+    dram = Dram(image, memory, timing, counts)
     queued = image.parameters.control is Control.QUEUE
     streams = {"aq": image.array_words, "dq": image.dma_words} if queued else {}
     result: dict[str, int] = {}
 
     async def bench(ctx):  # type: ignore[no-untyped-def]
         inputs, outputs = machine.inputs, machine.outputs
-        ctx.set(inputs["ar_ready"], 1)
-        ctx.set(inputs["aw_ready"], 1)
         ctx.set(inputs["cfg_we"], 1)
         for address, data in image.registers:
             ctx.set(inputs["cfg_addr"], address)
@@ -74,6 +75,9 @@ def simulate_in_python(image: Image, memory: bytes, *, latency: int = LATENCY_CY
             cycles += 1
             if cycles > limit:
                 raise HardwareError(f"the machine is still busy after {limit} cycles")
+        dram.check(
+            {name: ctx.get(outputs[name]) for name in ("read_fault", "write_fault", "reads_done", "writes_done")}
+        )
         result["cycles"] = cycles
 
     with warnings.catch_warnings():

@@ -10,8 +10,9 @@ from codesign.core.errors import UserError
 from codesign.core.point import Point
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible, evaluate
-from codesign.hardware.cycles import NestTimes, nest_times
-from codesign.hardware.nest_image import NestPlan, TilesTooLargeError, layouts_of, parameters_of
+from codesign.hardware.cycles import NestTimes, best_plan, nest_times
+from codesign.hardware.memory_timing import MemoryTiming
+from codesign.hardware.nest_plan import TilesTooLargeError, layouts_of, parameters_of
 from codesign.mapping.mapping import Mapping
 from codesign.timing.simulate import OPERATION_LIMIT, ResourceUse, Run, simulate
 from codesign.timing.table import Overlap, Timing, with_constants
@@ -53,11 +54,13 @@ def generated_run(
         return cost
     bus, burst, latency = (int(timing.constant(n)) for n in ("bus_bytes", "burst_bytes", "dram_latency_cycles"))
     p = parameters_of(architecture, computation, bus, burst, "machine")
+    p = replace(p, outstanding=int(dict(timing.constants).get("outstanding", p.outstanding)))
+    memory = MemoryTiming(latency)
     try:
-        plan = NestPlan(computation, architecture, mapping, p)
+        plan = best_plan(computation, architecture, mapping, p, memory=memory)
     except TilesTooLargeError as error:
         return Infeasible(error.memory, error.demand_bytes, error.limit_bytes, "bytes", error.message)
-    return run_from(nest_times(plan, layouts_of(plan), latency=latency))
+    return run_from(nest_times(plan, layouts_of(plan), memory=memory))
 
 
 def run_from(times: NestTimes) -> Run:

@@ -16,8 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from codesign.core.errors import MissingDependencyError
-from codesign.hardware.bench import LATENCY_CYCLES, Counts, HardwareError, Run
+from codesign.hardware.bench import Counts, HardwareError, Run
 from codesign.hardware.image import Image
+from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
 from codesign.hardware.parameters import Control, Parameters
 from codesign.hardware.verilog import Netlist, bench_top, generate
 
@@ -194,22 +195,28 @@ class VerilatedMachine:
             shutil.rmtree(folder / part.name)
         (folder / "building").rename(self.program)
 
-    def run(self, image: Image, memory: bytes, *, latency: int = LATENCY_CYCLES, limit: int = LIMIT_CYCLES) -> Run:
+    def run(
+        self, image: Image, memory: bytes, *, timing: MemoryTiming = PLAIN_MEMORY, limit: int = LIMIT_CYCLES
+    ) -> Run:
         """Run an image; see `codesign.hardware.simulate.simulate_in_python`."""
         with tempfile.TemporaryDirectory() as folder:
             given, got = Path(folder, "given"), Path(folder, "got")
-            given.write_bytes(input_bytes(image, memory, latency, limit))
+            given.write_bytes(input_bytes(image, memory, timing, limit))
             done = subprocess.run([str(self.program), str(given), str(got)], capture_output=True, text=True)
             if done.returncode:
                 raise HardwareError(done.stderr.strip() or f"the simulation ended with code {done.returncode}")
             return read_output(image, done.stdout, got.read_bytes())
 
 
-def input_bytes(image: Image, memory: bytes, latency: int, limit: int) -> bytes:
+def input_bytes(image: Image, memory: bytes, timing: MemoryTiming, limit: int) -> bytes:
     """The test bench's input file."""
     regions = [(x.base, x.base + x.size_bytes) for x in image.layouts.values()]
     head = (
-        latency,
+        timing.latency_cycles,
+        timing.beat_cycles,
+        timing.requests,
+        int(timing.trouble),
+        timing.at_request,
         limit,
         len(image.registers),
         len(image.array_words),
@@ -217,7 +224,7 @@ def input_bytes(image: Image, memory: bytes, latency: int, limit: int) -> bytes:
         len(memory),
         len(regions),
     )
-    parts = [struct.pack("<7Q", *head)]
+    parts = [struct.pack("<11Q", *head)]
     parts += [struct.pack("<2I", a, d) for a, d in image.registers]
     parts += [struct.pack(f"<{len(words)}Q", *words) for words in (image.array_words, image.dma_words)]
     parts += [struct.pack("<2Q", *r) for r in regions]

@@ -228,7 +228,7 @@ def make_job(request: Request) -> "tuple[Job, Netlist]":
 
 def _nest(computation: Any, architecture: Any, mapping: Any, bus_bytes: int, burst_bytes: int) -> "tuple[Job, Netlist]":
     from codesign.hardware.execute import nest_job
-    from codesign.hardware.nest_image import NestPlan, parameters_of
+    from codesign.hardware.nest_plan import NestPlan, parameters_of
     from codesign.hardware.verilog import generate
 
     p = parameters_of(architecture, computation, bus_bytes, burst_bytes, "accelerator")
@@ -335,7 +335,7 @@ def _searched(request: Request, computation: Any, architecture: Any) -> Any:
 def _core_program(request: Request, computation: Any, core: Any) -> "tuple[Job, Netlist]":
     from codesign.cost.cost import Infeasible
     from codesign.hardware.execute import core_job
-    from codesign.hardware.queue_image import core_parameters
+    from codesign.hardware.core_plan import core_parameters
     from codesign.hardware.verilog import generate
     from codesign.tensorization.core_program import found_program, program_on_core
     from codesign.tensorization.encoding import SoftwareProblem

@@ -1,6 +1,7 @@
-// What stands around a machine in a simulation: a memory with a latency, and counters of what the machine does.
+// What stands around a machine in a simulation: a memory that answers in time or not, and counters of what the machine does.
 // Usage: simulation INPUT OUTPUT. INPUT is written by codesign (binary, little-endian):
-//   u64 latency, limit, writes, array words, dma words, memory bytes, regions; writes as u32 address, u32 data; words as u64;
+//   u64 latency, cycles a beat, requests (0: any number), trouble (1 error, 2 order, 3 silence), its request, limit, writes, array words,
+//   dma words, memory bytes, regions; writes as u32 address, u32 data; words as u64;
 //   regions as u64 first, u64 end; the memory. OUTPUT: the memory, then of every byte
 //   the cycle in which it was last written (u32, 0 for never); counters go to the standard output.
 // The machine stands in a module that registers every input. So the next cycle's inputs are set while a cycle's outputs are read, and
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <deque>
 #include <vector>
 #include "verilated.h"
 #include "Vtop.h"
@@ -31,6 +33,21 @@ static size_t owner(uint64_t at) {
   exit(5);
 }
 
+// One direction of the memory: bursts are served one after another, in the order of their requests.
+struct Burst { uint64_t at, beats, tag, first; };
+struct Channel {
+  uint64_t latency, beat_cycles, requests, next = 0, served = 0;
+  std::deque<Burst> waiting;
+  bool takes() const { return !requests || waiting.size() < requests; }
+  bool serves(uint64_t cycle) const { return !waiting.empty() && cycle >= waiting.front().first && cycle >= next; }
+  void ask(uint64_t cycle, uint64_t at, uint64_t beats, uint64_t tag) { owner(at); waiting.push_back({at, beats, tag, cycle + latency}); }
+  void beat(uint64_t cycle) {
+    Burst& b = waiting.front();
+    b.at += BUS_BYTES; next = cycle + beat_cycles;
+    if (!--b.beats) { waiting.pop_front(); served++; }
+  }
+};
+
 template <class T> static std::vector<T> take(FILE* f, size_t n) {
   std::vector<T> v(n);
   if (n && fread(v.data(), sizeof(T), n, f) != n) exit(3);
@@ -41,12 +58,13 @@ int main(int argc, char** argv) {
   if (argc != 3) return 2;
   FILE* f = fopen(argv[1], "rb");
   if (!f) return 2;
-  auto head = take<uint64_t>(f, 7);
-  const uint64_t latency = head[0], limit = head[1];
-  auto writes = take<uint32_t>(f, 2 * head[2]);
-  auto array_words = take<uint64_t>(f, head[3]), dma_words = take<uint64_t>(f, head[4]);
-  regions = take<Region>(f, head[6]);
-  auto memory = take<unsigned char>(f, head[5]);
+  auto timing = take<uint64_t>(f, 5), head = take<uint64_t>(f, 6);
+  const uint64_t trouble = timing[3], trouble_at = timing[4], limit = head[0];
+  Channel r{timing[0], timing[1], timing[2]}, w{timing[0], timing[1], timing[2]};
+  auto writes = take<uint32_t>(f, 2 * head[1]);
+  auto array_words = take<uint64_t>(f, head[2]), dma_words = take<uint64_t>(f, head[3]);
+  regions = take<Region>(f, head[5]);
+  auto memory = take<unsigned char>(f, head[4]);
   fclose(f);
   memory.resize(memory.size() + BUS_BYTES);
   std::vector<uint32_t> when(memory.size());
@@ -55,20 +73,21 @@ int main(int argc, char** argv) {
   VerilatedContext context;
   Vtop top(&context);
   auto step = [&] { top.clk = 0; top.eval(); top.clk = 1; top.eval(); };
-  top.rst = 1; top.start = 0; top.cfg_we = 0; top.r_valid = 0; top.w_ready = 0; top.ar_ready = 1; top.aw_ready = 1;
+  top.rst = 1; top.start = 0; top.cfg_we = 0; top.r_valid = 0; top.r_error = 0; top.w_error = 0; top.w_ready = 0; top.ar_ready = 0; top.aw_ready = 0;
   step();
   top.rst = 0; top.cfg_we = 1;
   for (size_t i = 0; i < writes.size(); i += 2) { top.cfg_addr = writes[i]; top.cfg_data = writes[i + 1]; step(); }
   top.cfg_we = 0; top.start = 1; step(); top.start = 0;
   uint64_t cycles = 0, multiplied = 0, begun = 0, written = 0, summed = 0;
-  uint64_t ra = 0, rn = 0, rwait = 0, wa = 0, wn = 0, wwait = 0;
+  std::vector<uint64_t> asked;
   size_t aq = 0, dq = 0;
   (void)aq; (void)dq;
-  bool rv = false, wr = false;  // what the machine sees in the cycle at hand
-  auto next = [&] {
-    rv = rn && !rwait; wr = wn && !wwait;
-    top.r_valid = rv; top.w_ready = wr;
-    if (rv) memcpy(&top.r_data, &memory[ra], BUS_BYTES);
+  bool rv = false, wr = false, ar = true, aw = true;  // what the machine sees in the cycle at hand
+  auto next = [&](uint64_t cycle) {
+    const uint64_t fails = r.served == trouble_at ? trouble : 0;
+    rv = r.serves(cycle) && fails != 3; wr = w.serves(cycle); ar = r.takes(); aw = w.takes();
+    top.r_valid = rv; top.w_ready = wr; top.ar_ready = ar; top.aw_ready = aw; top.r_error = rv && fails == 1;
+    if (rv) { memcpy(&top.r_data, &memory[r.waiting.front().at], BUS_BYTES); top.r_tag = r.waiting.front().tag ^ (fails == 2); }
 #ifdef QUEUES
     top.aq_valid = aq < array_words.size(); top.aq_word = top.aq_valid ? array_words[aq] : 0;
     top.dq_valid = dq < dma_words.size(); top.dq_word = top.dq_valid ? dma_words[dq] : 0;
@@ -76,22 +95,21 @@ int main(int argc, char** argv) {
     step();
   };
   auto started = std::chrono::steady_clock::now();
-  next();
+  next(0);
   for (;;) {
     if (!top.busy) break;
-    if (rwait) rwait--;
-    if (wwait) wwait--;
-    if (rv) { loaded[owner(ra)] += top.ev_loaded; if (top.r_ready) { ra += BUS_BYTES; rn--; } }
+    if (rv) { loaded[owner(r.waiting.front().at)] += top.ev_loaded; if (top.r_ready) r.beat(cycles); }
     if (wr && top.w_valid) {
       unsigned char strobe[(BUS_BYTES + 7) / 8]; memcpy(strobe, &top.w_strb, sizeof strobe);
       size_t n = 0;
       while (n < BUS_BYTES && (strobe[n / 8] >> (n % 8) & 1)) n++;
+      const uint64_t wa = w.waiting.front().at;
       stored[owner(wa)] += n; memcpy(&memory[wa], &top.w_data, n);
       for (size_t i = 0; i < n; i++) when[wa + i] = cycles + 1;
-      wa += BUS_BYTES; wn--;
+      w.beat(cycles);
     }
-    if (top.ar_valid) { ra = top.ar_addr; rn = top.ar_beats; rwait = latency - 1; owner(ra); }
-    if (top.aw_valid) { wa = top.aw_addr; wn = top.aw_beats; wwait = latency - 1; owner(wa); }
+    if (top.ar_valid && ar) { r.ask(cycles, top.ar_addr, top.ar_beats, top.ar_tag); asked.push_back(top.ar_addr); }
+    if (top.aw_valid && aw) w.ask(cycles, top.aw_addr, top.aw_beats, 0);
     if (top.ev_feed) {
       const int port = top.ev_feed & 4 ? 2 : top.ev_feed & 2 ? 1 : 0;
       feeds[(port * 2 + top.ev_fill) * (WINDOWS) + top.ev_window]++;
@@ -105,8 +123,16 @@ int main(int argc, char** argv) {
     if (top.aq_ready) aq++;
     if (top.dq_ready) dq++;
 #endif
-    next();
+    next(cycles + 1);
     if (++cycles > limit) { fprintf(stderr, "the machine is still busy after %llu cycles\n", (unsigned long long)limit); return 4; }
+  }
+  if (top.read_fault || top.write_fault) {
+    static const char* const why[] = {"", "was answered with an error", "was answered out of turn", "was not answered in time"};
+    const uint64_t number = top.read_fault ? top.reads_done : top.writes_done;
+    fprintf(stderr, "the machine stopped: %s request %llu", top.read_fault ? "read" : "write", (unsigned long long)number);
+    if (top.read_fault && number < asked.size()) fprintf(stderr, " (DRAM address 0x%llx)", (unsigned long long)asked[number]);
+    fprintf(stderr, " %s\n", why[top.read_fault ? top.read_fault : top.write_fault]);
+    return 6;
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   printf("cycles %llu\nseconds %.6f\n", (unsigned long long)cycles, seconds);

@@ -1,13 +1,20 @@
-"""The DMA engines: boxes of contiguous runs between DRAM and the scratchpad, in bursts.
+"""The DMA engines: boxes of contiguous runs between DRAM and the scratchpad, in bursts, several of them under way.
 
-Channels are those of AXI4 without identifiers: an address with a number of beats, then data with valid and ready. A burst may begin at any byte.
+Channels are those of AXI4: an address with a number of beats and a tag, then data with valid and ready. A burst may begin at any byte.
 Results are 32 bits wide on chip and 1, 2 or 4 bytes in DRAM (`result_log2`): the low bytes are stored, and come back with their sign.
 
-Cycles of a command, with W bytes a beat, L cycles from a request to its first beat, and k chunks a beat (1 where a beat fits the line of
-the scratchpad from its first byte on): 1, and for every burst ``L + sum k`` (a store's first beat waits for the longer of L and k + 1).
+An engine has two sides. The address side walks the runs of a command and asks for one burst a cycle, as long as fewer than `outstanding`
+are under way. What a burst's data need is kept in a table: their place in the scratchpad and their number. The data side moves one chunk
+a cycle. A beat is one chunk where it fits the line of the scratchpad from its first byte on. With one burst under way
+an engine takes a command when the one before has ended, otherwise when all its bursts have been asked for.
+
+Data come in the order of the requests. An answer with another tag, an error of the memory, or silence for longer than `patience` cycles is a *fault*:
+the engine stops and names the request by its number.
 """
 
-from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value
+from enum import IntEnum
+
+from amaranth.hdl import Array, Cat, Elaboratable, Module, Mux, Signal, Value
 
 from codesign.hardware.parameters import Parameters
 from codesign.hardware.rtl.memory import Scratchpad
@@ -18,9 +25,65 @@ from codesign.hardware.rtl.shift import shifted
 DRAM_BITS = 32
 """Bits of a byte address in DRAM."""
 
+PATIENCE_BITS = 24
+"""Bits of the number of cycles that an engine waits for the memory."""
+
+
+class Fault(IntEnum):
+    """Why an engine has stopped."""
+
+    NONE = 0
+    ERROR = 1
+    ORDER = 2
+    SILENCE = 3
+
+
+class Bursts(Elaboratable):
+    """The bursts under way, oldest first: what is needed when their data move.
+
+    Attributes:
+        push, line, count_bytes, last, which, wide: In, a burst is asked for: its place on chip, bytes, whether it is its command's last, the register set, and whether its elements are widened.
+        pop: In, the data of the oldest have moved. skip: In, the next burst becomes the one at hand (a writer reads ahead of what has moved).
+        room: Out, one more may be asked for. some: Out, there is a burst at hand. empty: Out, none is under way.
+        now_*: Out, the fields of the burst at hand; `now_tag` its tag. tag: Out, that of the next request. number: Out, requests whose data have moved.
+    """
+
+    def __init__(self, p: Parameters, name: str) -> None:
+        self.p, self.name = p, name
+        bits, sizes = p.row_bits + p.offset_bits, range(p.burst_bytes + 1)
+        self.tag_bits = max(1, (p.outstanding - 1).bit_length())
+        self.widths = {"line": bits, "bytes": len(Signal(sizes)), "last": 1, "which": 2, "wide": 1}
+        self.given = {k: Signal(n, name=f"{name}_give_{k}") for k, n in self.widths.items()}
+        self.now = {k: Signal(n, name=f"{name}_now_{k}") for k, n in self.widths.items()}
+        self.push, self.pop, self.skip = (Signal(name=f"{name}_{n}") for n in ("push", "pop", "skip"))
+        self.room, self.some, self.empty = (Signal(name=f"{name}_{n}") for n in ("room", "some", "empty"))
+        self.tag, self.now_tag = (
+            Signal(self.tag_bits, name=f"{name}_tag"),
+            Signal(self.tag_bits, name=f"{name}_now_tag"),
+        )
+        self.number = Signal(32, name=f"{name}_number")
+
+    def elaborate(self, platform: object) -> Module:
+        """The netlist."""
+        m, n = Module(), self.p.outstanding
+        under_way, ahead = Signal(range(n + 1), name="under_way"), Signal(range(n + 1), name="ahead")
+        m.d.sync += [under_way.eq(under_way + self.push - self.pop), ahead.eq(ahead + self.push - self.skip)]
+        m.d.sync += self.number.eq(self.number + self.pop)
+        m.d.comb += [self.room.eq(under_way != n), self.some.eq(ahead != 0), self.empty.eq(under_way == 0)]
+        entries = [Signal(sum(self.widths.values()), name=f"burst_{i}", reset_less=True) for i in range(n)]
+        row = Cat(*self.given.values())
+        for i, entry in enumerate(entries):
+            with m.If(self.push & (self.tag == i)):
+                m.d.sync += entry.eq(row)
+        m.d.comb += Cat(*self.now.values()).eq(Array(entries)[self.now_tag])
+        for moves, at in ((self.push, self.tag), (self.skip, self.now_tag)):
+            with m.If(moves):
+                m.d.sync += at.eq(Mux(at == n - 1, 0, at + 1))
+        return m
+
 
 class _Engine(Elaboratable):
-    """What both directions share: register sets, the nest of runs, the burst at hand."""
+    """What both directions share: register sets, the nest of runs, the table of bursts."""
 
     def __init__(
         self, p: Parameters, bus: WriteBus, scratchpad: Scratchpad, sets: tuple[str, ...], first: int, name: str
@@ -29,6 +92,7 @@ class _Engine(Elaboratable):
         self.registers = r = RegisterFile(bus, first)
         bits = p.row_bits + p.offset_bits
         self.result_log2 = r.field(f"{name}_result_log2", 2)
+        self.r_patience = r.field(f"{name}_patience", PATIENCE_BITS)
         self.r_run = {s: r.field(f"{name}_run_bytes_{s}", 24) for s in sets}
         self.r_bound = {s: [r.field(f"{name}_bound_{s}_{i}", 16) for i in range(p.box_loops)] for s in sets}
         self.r_dram = {s: [r.field(f"{name}_dram_{s}_{i}", DRAM_BITS) for i in range(p.box_loops)] for s in sets}
@@ -38,55 +102,97 @@ class _Engine(Elaboratable):
         self.wide = Signal(name=f"{name}_wide")
         self.dram = Signal(DRAM_BITS, name=f"{name}_dram")
         self.at = Signal(bits, name=f"{name}_at")
-        self.done = Signal(name=f"{name}_done")
+        self.done, self.done_which = Signal(name=f"{name}_done"), Signal(2, name=f"{name}_done_which")
         self.request, self.granted = Signal(name=f"{name}_request"), Signal(name=f"{name}_granted")
         self.address = Signal(DRAM_BITS, name=f"{name}_address")
         self.beats = Signal(16, name=f"{name}_beats")
         self.data = Signal(8 * p.bus_bytes, name=f"{name}_data")
         self.moved = Signal(range(p.bus_bytes + 1), name=f"{name}_moved")
         self.data_valid, self.data_ready = Signal(name=f"{name}_data_valid"), Signal(name=f"{name}_data_ready")
+        self.error = Signal(name=f"{name}_error")
+        self.fault = Signal(2, name=f"{name}_fault")
+        self.bursts = Bursts(p, name)
+        self.tag, self.answer_tag = self.bursts.tag, Signal(self.bursts.tag_bits, name=f"{name}_answer_tag")
 
-    def _nest(self, m: Module) -> None:
-        """The nest of runs: its registers are those of the set at hand."""
-        p = self.p
-        m.submodules.registers = self.registers
-        m.submodules.nest = self.nest = LoopNest(p.box_loops, name="box")
-        m.submodules.runs = self.runs = FlatAddress(self.nest, DRAM_BITS, "runs")
-        m.submodules.lines = self.lines = LineAddress(self.nest, p.row_bits, p.offset_bits, p.line_bytes, "lines")
-        self.which_now, self.wide_now = Signal(2, name="which_now"), Signal(name="wide_now")
-        self.run_bytes = Signal(24, name="run_bytes")
-        which = Mux(self.nest.start, self.which, self.which_now)
+    def _address_side(self, m: Module, wide: Value) -> None:
+        """Commands into requests: one burst a cycle while the table has room."""
+        p, table = self.p, self.bursts
+        m.submodules.registers, m.submodules.bursts = self.registers, table
+        m.submodules.nest = nest = LoopNest(p.box_loops, name="box")
+        m.submodules.runs = runs = FlatAddress(nest, DRAM_BITS, "runs")
+        m.submodules.lines = lines = LineAddress(nest, p.row_bits, p.offset_bits, p.line_bytes, "lines")
+        which_now, wide_now = Signal(2, name="which_now"), Signal(name="wide_now")
+        run_bytes = Signal(24, name="run_bytes")
+        which = Mux(nest.start, self.which, which_now)
         for n, s in enumerate(self.sets):
             with m.If(which == n):
-                m.d.comb += self.run_bytes.eq(self.r_run[s])
+                m.d.comb += run_bytes.eq(self.r_run[s])
                 for i in range(p.box_loops):
-                    m.d.comb += [self.nest.bound_m1[i].eq(self.r_bound[s][i]), self.runs.delta[i].eq(self.r_dram[s][i])]
-                    m.d.comb += self.lines.delta[i].eq(self.r_line[s][i])
-        m.d.comb += [self.runs.base.eq(self.dram), self.lines.base.eq(self.at)]
-        bits = p.row_bits + p.offset_bits
-        self.left, self.burst = Signal(24, name="left"), Signal(16, name="burst")
-        self.here, self.line = Signal(DRAM_BITS, name="here"), Signal(bits, name="line")
-        self.taken = Signal(range(p.bus_bytes + 1), name="taken")
-        self.fresh = Signal(name="fresh")
+                    m.d.comb += [nest.bound_m1[i].eq(self.r_bound[s][i]), runs.delta[i].eq(self.r_dram[s][i])]
+                    m.d.comb += lines.delta[i].eq(self.r_line[s][i])
+        m.d.comb += [runs.base.eq(self.dram), lines.base.eq(self.at)]
+        left, here = Signal(24, name="left"), Signal(DRAM_BITS, name="here")
+        line, fresh = Signal(p.row_bits + p.offset_bits, name="line"), Signal(name="fresh")
+        left_now, line_now = Signal(24, name="left_now"), Signal(len(line), name="line_now")
+        m.d.comb += [left_now.eq(Mux(fresh, run_bytes, left)), line_now.eq(Mux(fresh, lines.address, line))]
+        ends = Signal(name="run_ends")
+        m.d.comb += [ends.eq(left_now <= p.burst_bytes), self.address.eq(Mux(fresh, runs.address, here))]
+        size = Signal(len(table.given["bytes"]), name="burst_size")
+        m.d.comb += size.eq(Mux(ends, left_now, p.burst_bytes))
+        m.d.comb += self.beats.eq((size + (p.bus_bytes - 1)) >> (p.bus_bytes - 1).bit_length())
+        given = {"line": line_now, "bytes": size, "last": ends & nest.last, "which": which_now, "wide": wide_now}
+        m.d.comb += [table.given[k].eq(v) for k, v in given.items()]
+        following = line_sum(
+            m, line_now, self._burst_line(m, wide_now), p.row_bits, p.offset_bits, p.line_bytes, "burst_next"
+        )
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += self.ready.eq(table.empty if p.outstanding == 1 else 1)
+                m.d.comb += nest.start.eq(self.valid & self.ready)
+                with m.If(nest.start):
+                    m.d.sync += [which_now.eq(self.which), wide_now.eq(wide), fresh.eq(1)]
+                    m.next = "REQUEST"
+            with m.State("REQUEST"):
+                m.d.comb += [
+                    self.request.eq(table.room & (self.fault == Fault.NONE)),
+                    table.push.eq(self.request & self.granted),
+                ]
+                with m.If(table.push):
+                    m.d.sync += [left.eq(left_now - p.burst_bytes), here.eq(self.address + p.burst_bytes)]
+                    m.d.sync += [line.eq(following), fresh.eq(ends)]
+                    m.d.comb += nest.step.eq(ends)
+                    with m.If(ends & nest.last):
+                        m.next = "IDLE"
 
-    def _request(self, m: Module) -> None:
-        """State REQUEST: the next burst of the run, or the first of a new one."""
+    def _burst_line(self, m: Module, wide: Value) -> Signal:
+        """How far a whole burst reaches in the scratchpad, as a packed address: results take 4 bytes an element."""
         p = self.p
-        left, here = Mux(self.fresh, self.run_bytes, self.left), Mux(self.fresh, self.runs.address, self.here)
-        beats = (left + (p.bus_bytes - 1)) >> (p.bus_bytes - 1).bit_length()
-        most = p.burst_bytes // p.bus_bytes
-        m.d.comb += [self.request.eq(1), self.address.eq(here), self.beats.eq(Mux(beats > most, most, beats))]
-        with m.If(self.granted):
-            m.d.sync += [
-                self.burst.eq(self.beats),
-                self.left.eq(left),
-                self.here.eq(here + p.burst_bytes),
-                self.taken.eq(0),
-            ]
-            m.d.sync += self.fresh.eq(0)
-            with m.If(self.fresh):
-                m.d.sync += self.line.eq(self.lines.address)
-            m.next = "DATA"
+        step = Signal(p.row_bits + p.offset_bits, name="burst_line")
+        sizes = [p.burst_bytes, *(p.burst_bytes * 4 >> log2 for log2 in range(3))]
+        packed = [(n // p.line_bytes << p.offset_bits | n % p.line_bytes) % (1 << len(step)) for n in sizes]
+        widened = Mux(self.result_log2 == 0, packed[1], Mux(self.result_log2 == 1, packed[2], packed[3]))
+        m.d.comb += step.eq(Mux(wide, widened, packed[0]))
+        return step
+
+    def _at_hand(self, m: Module) -> None:
+        """The burst whose data move: from the table at its start, from registers afterwards."""
+        p, now = self.p, self.bursts.now
+        self.midst = Signal(name="midst")
+        self.left, self.line = Signal(len(now["bytes"]), name="data_left"), Signal(len(now["line"]), name="data_line")
+        self.left_kept, self.line_kept = (
+            Signal(len(self.left), name="left_kept"),
+            Signal(len(self.line), name="line_kept"),
+        )
+        m.d.comb += self.left.eq(Mux(self.midst, self.left_kept, now["bytes"]))
+        m.d.comb += self.line.eq(Mux(self.midst, self.line_kept, now["line"]))
+        self.taken = Signal(range(p.bus_bytes + 1), name="taken")
+        self.ends_burst = Signal(name="ends_burst")
+
+    def _advance(self, m: Module, dram: Value, ends: Value, line: Value) -> None:
+        """A chunk has moved: to the next, or to the next burst."""
+        m.d.sync += [self.left_kept.eq(self.left - dram), self.line_kept.eq(line), self.midst.eq(~self.ends_burst)]
+        m.d.sync += self.taken.eq(Mux(ends, 0, self.taken + dram))
+        m.d.comb += self.bursts.skip.eq(self.ends_burst)
 
     def _chunk(self, m: Module, wide: Value) -> tuple[Signal, Signal, Signal, Value]:
         """What moves in one cycle: bytes of DRAM, bytes of the scratchpad, whether the beat ends, the next line."""
@@ -103,12 +209,20 @@ class _Engine(Elaboratable):
             m.d.comb += [dram.eq(count << self.result_log2), chip.eq(count << 2)]
         with m.Else():
             m.d.comb += [dram.eq(Mux(beat < room, beat, room)), chip.eq(dram)]
-        m.d.comb += ends.eq(dram == beat)
+        m.d.comb += [ends.eq(dram == beat), self.ends_burst.eq(dram == self.left)]
         step = Signal(len(self.line), name="line_step")
         whole = Signal(name="whole_line")
         m.d.comb += whole.eq(chip == p.line_bytes)
         m.d.comb += step.eq(Mux(whole, 1 << p.offset_bits, chip[: p.offset_bits]))
         return dram, chip, ends, line_sum(m, self.line, step, p.row_bits, p.offset_bits, p.line_bytes, "line_next")
+
+    def _watch(self, m: Module, progress: Value, wrong: Value) -> None:
+        """Faults: the first one stays."""
+        waited = Signal(PATIENCE_BITS, name="waited")
+        m.d.sync += waited.eq(Mux(progress | self.bursts.empty, 0, waited + 1))
+        silence = (self.r_patience != 0) & (waited == self.r_patience)
+        found = Mux(self.error, Fault.ERROR, Mux(wrong, Fault.ORDER, Mux(silence, Fault.SILENCE, Fault.NONE)))
+        m.d.sync += self.fault.eq(Mux(self.fault == Fault.NONE, found, self.fault))
 
 
 class DmaRead(_Engine):
@@ -116,41 +230,24 @@ class DmaRead(_Engine):
 
     def elaborate(self, platform: object) -> Module:
         """The netlist."""
-        m, p = Module(), self.p
-        self._nest(m)
-        with m.FSM():
-            with m.State("IDLE"):
-                m.d.comb += [self.ready.eq(1), self.nest.start.eq(self.valid)]
-                with m.If(self.valid):
-                    m.d.sync += [self.which_now.eq(self.which), self.wide_now.eq(self.wide), self.fresh.eq(1)]
-                    m.next = "REQUEST"
-            with m.State("REQUEST"):
-                self._request(m)
-            with m.State("DATA"):
-                dram, chip, ends, line = self._chunk(m, self.wide_now)
-                with m.If(self.data_valid):
-                    m.d.sync += [
-                        self.left.eq(self.left - dram),
-                        self.line.eq(line),
-                        self.taken.eq(Mux(ends, 0, self.taken + dram)),
-                    ]
-                    m.d.comb += [self.data_ready.eq(ends), self.scratchpad.waddr[1].eq(self.line)]
-                    m.d.comb += self.moved.eq(dram)
-                    m.d.comb += self.scratchpad.wen[1].eq(_first(chip, p.line_bytes))
-                    m.d.comb += self.scratchpad.wdata[1].eq(self._placed(m))
-                    with m.If(ends):
-                        m.d.sync += self.burst.eq(self.burst - 1)
-                        with m.If(self.burst == 1):
-                            m.next = "REQUEST"
-                            with m.If(self.left == dram):
-                                m.d.comb += self.nest.step.eq(1)
-                                m.d.sync += self.fresh.eq(1)
-                                with m.If(self.nest.last):
-                                    m.d.comb += self.done.eq(1)
-                                    m.next = "IDLE"
+        m, p, table = Module(), self.p, self.bursts
+        self._address_side(m, self.wide)
+        self._at_hand(m)
+        wide_now = table.now["wide"]
+        dram, chip, ends, line = self._chunk(m, wide_now)
+        expected = Signal(name="expected")
+        m.d.comb += expected.eq(self.data_valid & ~self.error & table.some & (self.answer_tag == table.now_tag))
+        with m.If(expected):
+            self._advance(m, dram, ends, line)
+            m.d.comb += [self.data_ready.eq(ends), self.scratchpad.waddr[1].eq(self.line), self.moved.eq(dram)]
+            m.d.comb += self.scratchpad.wen[1].eq(_first(chip, p.line_bytes))
+            m.d.comb += self.scratchpad.wdata[1].eq(self._placed(m, wide_now))
+        m.d.comb += [table.pop.eq(table.skip), self.done.eq(table.pop & table.now["last"])]
+        m.d.comb += self.done_which.eq(table.now["which"])
+        self._watch(m, self.data_valid, self.data_valid & ~self.error & ~expected)
         return m
 
-    def _placed(self, m: Module) -> Value:
+    def _placed(self, m: Module, wide: Value) -> Value:
         """The bytes at hand as the scratchpad takes them: as they are, or each result widened with its sign."""
         rest = shifted(m, self.data, self.taken, 8, "rest")
         slots = min(self.p.slots, self.p.bus_bytes)
@@ -162,8 +259,8 @@ class DmaRead(_Engine):
                 for i in range(slots)
             ]
             kinds.append(Cat(*(Cat(v, v[-1].replicate(32 - len(v))) if len(v) < 32 else v for v in parts)))
-        wide = Mux(self.result_log2 == 0, kinds[0], Mux(self.result_log2 == 1, kinds[1], kinds[2]))
-        return Mux(self.wide_now, wide, rest)
+        widened = Mux(self.result_log2 == 0, kinds[0], Mux(self.result_log2 == 1, kinds[1], kinds[2]))
+        return Mux(wide, widened, rest)
 
 
 class DmaWrite(_Engine):
@@ -177,11 +274,12 @@ class DmaWrite(_Engine):
 
     def elaborate(self, platform: object) -> Module:
         """The netlist."""
-        m, p = Module(), self.p
-        self._nest(m)
+        m, p, table = Module(), self.p, self.bursts
+        self._address_side(m, Value.cast(1))
+        self._at_hand(m)
         pending, ends_now, first_byte = Signal(), Signal(), Signal(range(p.bus_bytes))
         bytes_now, joined = Signal(range(p.bus_bytes + 1)), Signal(8 * p.bus_bytes)
-        to_issue, more = Signal(16, name="to_issue"), Signal()
+        burst_ends, command_ends, more = Signal(), Signal(), Signal()
         chunk_now = Signal(range(p.bus_bytes + 1))
         beat, taken = self._packed(m, first_byte, chunk_now), Signal()
         full = Signal(8 * p.bus_bytes)
@@ -190,42 +288,16 @@ class DmaWrite(_Engine):
         m.d.comb += [taken.eq(pending & (~ends_now | self.data_ready)), self.scratchpad.looks[1].eq(pending)]
         with m.If(taken):
             m.d.sync += [pending.eq(0), joined.eq(Mux(ends_now, 0, full))]
-        with m.FSM():
-            with m.State("IDLE"):
-                m.d.comb += [self.ready.eq(1), self.nest.start.eq(self.valid)]
-                with m.If(self.valid):
-                    m.d.sync += [self.which_now.eq(self.which), self.fresh.eq(1)]
-                    m.next = "REQUEST"
-            with m.State("REQUEST"):
-                self._request(m)
-                m.d.sync += to_issue.eq(self.beats)
-            with m.State("DATA"):
-                dram, _, ends, line = self._chunk(m, Value.cast(1))
-                m.d.comb += more.eq((to_issue != 0) & (~pending | taken))
-                m.d.comb += [self.scratchpad.raddr[1].eq(self.line), self.scratchpad.ren[1].eq(more)]
-                with m.If(more):
-                    m.d.sync += [
-                        pending.eq(1),
-                        ends_now.eq(ends),
-                        first_byte.eq(self.taken),
-                        bytes_now.eq(self.taken + dram),
-                    ]
-                    m.d.sync += [
-                        self.left.eq(self.left - dram),
-                        self.line.eq(line),
-                        self.taken.eq(Mux(ends, 0, self.taken + dram)),
-                    ]
-                    m.d.sync += [to_issue.eq(to_issue - ends), chunk_now.eq(dram)]
-                with m.If(pending & ends_now & self.data_ready):
-                    m.d.sync += self.burst.eq(self.burst - 1)
-                    with m.If(self.burst == 1):
-                        m.next = "REQUEST"
-                        with m.If(self.left == 0):
-                            m.d.comb += self.nest.step.eq(1)
-                            m.d.sync += self.fresh.eq(1)
-                            with m.If(self.nest.last):
-                                m.d.comb += self.done.eq(1)
-                                m.next = "IDLE"
+        dram, _, ends, line = self._chunk(m, Value.cast(1))
+        m.d.comb += more.eq(table.some & (~pending | taken))
+        m.d.comb += [self.scratchpad.raddr[1].eq(self.line), self.scratchpad.ren[1].eq(more)]
+        with m.If(more):
+            self._advance(m, dram, ends, line)
+            m.d.sync += [pending.eq(1), ends_now.eq(ends), first_byte.eq(self.taken), bytes_now.eq(self.taken + dram)]
+            m.d.sync += [chunk_now.eq(dram), burst_ends.eq(self.ends_burst), command_ends.eq(table.now["last"])]
+        m.d.comb += table.pop.eq(self.data_valid & self.data_ready & burst_ends)
+        m.d.comb += self.done.eq(table.pop & command_ends)
+        self._watch(m, self.data_ready, Value.cast(0))
         return m
 
     def _packed(self, m: Module, first_byte: Signal, chunk: Signal) -> Value:

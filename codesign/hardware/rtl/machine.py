@@ -3,7 +3,7 @@
 from amaranth.hdl import Elaboratable, Module, Mux, Signal
 
 from codesign.hardware.parameters import Control, Parameters
-from codesign.hardware.rtl.dma import DmaRead, DmaWrite
+from codesign.hardware.rtl.dma import DmaRead, DmaWrite, Fault
 from codesign.hardware.rtl.memory import Scratchpad
 from codesign.hardware.rtl.queue import QueueControl
 from codesign.hardware.rtl.registers import RegisterFile, WriteBus
@@ -30,7 +30,7 @@ class Machine(Elaboratable):
         self.p = p
         self.host = WriteBus("cfg")
         self.start, self.busy = Signal(name="start"), Signal(name="busy")
-        self.scratchpad = Scratchpad(p.banks, p.lines, p.row_bits, p.offset_bits, instance)
+        self.scratchpad = Scratchpad(p.banks, p.lines, p.row_bits, p.offset_bits, instance, sums_apart=p.overlaps)
         self.array_bus, self.dma_bus = WriteBus("array_side"), WriteBus("dma_side")
         self.unit = ArrayUnit(p, self.array_bus, self.scratchpad, FIRST_REGISTER, instance)
         at = FIRST_REGISTER + len(self.unit.registers.signals)
@@ -56,11 +56,14 @@ class Machine(Elaboratable):
         r, w = self.reader, self.writer
         self.inputs = {
             "cfg_we": self.host.we, "cfg_addr": self.host.address, "cfg_data": self.host.data, "start": self.start,
-            "ar_ready": r.granted, "r_valid": r.data_valid, "r_data": r.data, "aw_ready": w.granted, "w_ready": w.data_ready,
+            "ar_ready": r.granted, "r_valid": r.data_valid, "r_data": r.data,
+            "r_tag": r.answer_tag, "r_error": r.error, "w_error": w.error, "aw_ready": w.granted, "w_ready": w.data_ready,
         }  # fmt: skip
         self.outputs = {
-            "busy": self.busy, "ar_valid": r.request, "ar_addr": r.address, "ar_beats": r.beats, "r_ready": r.data_ready,
+            "busy": self.busy, "ar_valid": r.request, "ar_addr": r.address, "ar_beats": r.beats,
+            "ar_tag": r.tag, "r_ready": r.data_ready,
             "aw_valid": w.request, "aw_addr": w.address, "aw_beats": w.beats, "w_valid": w.data_valid, "w_data": w.data,
+            "read_fault": r.fault, "write_fault": w.fault, "reads_done": r.bursts.number, "writes_done": w.bursts.number,
         }  # fmt: skip
         self.outputs["w_strb"] = w.strobe
         self.outputs |= self.unit.events | {"ev_loaded": r.moved}
@@ -82,12 +85,14 @@ class Machine(Elaboratable):
         m.submodules.scratchpad, m.submodules.unit = self.scratchpad, self.unit
         m.submodules.reader, m.submodules.writer = self.reader, self.writer
         buses = (self.array_bus, self.dma_bus)
+        works = Signal(name="works")
+        m.d.comb += self.busy.eq(works & (self.reader.fault == Fault.NONE) & (self.writer.fault == Fault.NONE))
         if self.p.control is Control.NEST:
             m.submodules.halves, m.submodules.loader, m.submodules.sequencer = self.halves, self.loader, self.sequencer
             for bus in buses:
                 m.d.comb += [bus.we.eq(host.we), bus.address.eq(host.address), bus.data.eq(host.data)]
             m.d.comb += [self.loader.start.eq(self.start), self.sequencer.start.eq(self.start)]
-            m.d.comb += self.busy.eq(self.loader.busy | self.sequencer.busy)
+            m.d.comb += works.eq(self.loader.busy | self.sequencer.busy)
             return m
         m.submodules.control = control = self.control
         for bus, queue in zip(buses, (control.array.bus, control.dma.bus), strict=True):
@@ -96,7 +101,7 @@ class Machine(Elaboratable):
                 bus.address.eq(Mux(host.we, host.address, queue.address)),
                 bus.data.eq(Mux(host.we, host.data, queue.data)),
             ]
-        m.d.comb += [control.start.eq(self.start), self.busy.eq(control.busy)]
+        m.d.comb += [control.start.eq(self.start), works.eq(control.busy)]
         return m
 
 

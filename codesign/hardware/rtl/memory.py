@@ -133,7 +133,8 @@ class Scratchpad(Elaboratable):
 
     Addresses run through the banks word by word. A port is given (line, byte): the bank of a word before that byte serves the next line,
     so the line may start at any byte; only bytes of the first word that lie before the byte wrap to the end of the result
-    and are those of the next line's word, which is not fetched. Two ports: 0 is the array's, 1 the DMA engines'.
+    and are those of the next line's word, which is not fetched. Two ports: 0 is the array's, 1 the DMA engines'. With `sums_apart` a
+    third port reads the old sums that results are added to, so that operands are read in the same cycle.
 
     Attributes:
         raddr, ren, rdata: Per port: packed (line, byte), enable, the line turned so that the addressed byte is byte 0.
@@ -142,24 +143,32 @@ class Scratchpad(Elaboratable):
         turns: The turns of lines and of enables.
     """
 
-    PORTS = 2
+    WRITES = 2
 
-    def __init__(self, banks: int, lines: int, row_bits: int, offset_bits: int, instance: bool) -> None:
+    def __init__(
+        self, banks: int, lines: int, row_bits: int, offset_bits: int, instance: bool, *, sums_apart: bool = False
+    ) -> None:
         self.banks, self.lines, self.row_bits, self.offset_bits = banks, lines, row_bits, offset_bits
         self.line_bytes = banks * 8
         bits = row_bits + offset_bits
-        self.raddr = [Signal(bits, name=f"raddr{p}") for p in range(self.PORTS)]
-        self.ren = [Signal(name=f"ren{p}") for p in range(self.PORTS)]
-        self.rdata = [Signal(8 * self.line_bytes, name=f"rdata{p}") for p in range(self.PORTS)]
-        self.waddr = [Signal(bits, name=f"waddr{p}") for p in range(self.PORTS)]
-        self.wen = [Signal(self.line_bytes, name=f"wen{p}") for p in range(self.PORTS)]
-        self.wdata = [Signal(8 * self.line_bytes, name=f"wdata{p}") for p in range(self.PORTS)]
-        self.looks = [Signal(name=f"looks{p}") for p in range(self.PORTS)]
-        self.bank = [Ram(lines, 64, 8, self.PORTS, self.PORTS, (0,), instance) for _ in range(banks)]
+        self.reads = reads = 3 if sums_apart else 2
+        self.sums_port = 2 if sums_apart else 0
+        self.raddr = [Signal(bits, name=f"raddr{p}") for p in range(reads)]
+        self.ren = [Signal(name=f"ren{p}") for p in range(reads)]
+        self.rdata = [Signal(8 * self.line_bytes, name=f"rdata{p}") for p in range(reads)]
+        self.waddr = [Signal(bits, name=f"waddr{p}") for p in range(self.WRITES)]
+        self.wen = [Signal(self.line_bytes, name=f"wen{p}") for p in range(self.WRITES)]
+        self.wdata = [Signal(8 * self.line_bytes, name=f"wdata{p}") for p in range(self.WRITES)]
+        self.looks = [Signal(name=f"looks{p}") for p in range(reads)]
+        self.bank = [Ram(lines, 64, 8, reads, self.WRITES, (self.sums_port,), instance) for _ in range(banks)]
         wide, lanes = 8 * self.line_bytes, self.line_bytes
         self.turns = {
-            kind: [Turn(width, lane, up, instance) for _ in range(self.PORTS)]
-            for kind, width, lane, up in (("read", wide, 8, False), ("write", wide, 8, True), ("lanes", lanes, 1, True))
+            kind: [Turn(width, lane, up, instance) for _ in range(ports)]
+            for kind, width, lane, up, ports in (
+                ("read", wide, 8, False, reads),
+                ("write", wide, 8, True, self.WRITES),
+                ("lanes", lanes, 1, True, self.WRITES),
+            )
         }
 
     def elaborate(self, platform: object) -> Module:
@@ -167,22 +176,24 @@ class Scratchpad(Elaboratable):
         m = Module()
         for b, ram in enumerate(self.bank):
             m.submodules[f"bank_{b}"] = ram
-        for p in range(self.PORTS):
+        for p in range(self.reads):
             byte = Signal(self.offset_bits, name=f"turn{p}")
             with m.If(self.ren[p]):
                 m.d.sync += byte.eq(self.raddr[p][: self.offset_bits])
-            at, row = self.waddr[p][: self.offset_bits], self.waddr[p][self.offset_bits :]
             line = Cat(*(ram.rdata[p] for ram in self.bank))
             self._turn(m, p, "read", line, byte, self.looks[p])
-            self._turn(m, p, "write", self.wdata[p], at, self.wen[p].any())
-            self._turn(m, p, "lanes", self.wen[p], at, Const(1))
             m.d.comb += self.rdata[p].eq(self.turns["read"][p].result)
-            data, lanes = self.turns["write"][p].result, self.turns["lanes"][p].result
             first = self.raddr[p][3 : self.offset_bits]
             for b, ram in enumerate(self.bank):
                 next_line = (first > b) if self.banks > 1 else 0
                 m.d.comb += [ram.ren[p].eq(self.ren[p])]
                 m.d.comb += ram.raddr[p].eq(self.raddr[p][self.offset_bits :] + next_line)
+        for p in range(self.WRITES):
+            at, row = self.waddr[p][: self.offset_bits], self.waddr[p][self.offset_bits :]
+            self._turn(m, p, "write", self.wdata[p], at, self.wen[p].any())
+            self._turn(m, p, "lanes", self.wen[p], at, Const(1))
+            data, lanes = self.turns["write"][p].result, self.turns["lanes"][p].result
+            for b, ram in enumerate(self.bank):
                 next_row = (at[3:] > b) if self.banks > 1 else 0
                 m.d.comb += [ram.waddr[p].eq(row + next_row), ram.wen[p].eq(lanes[8 * b : 8 * b + 8])]
                 m.d.comb += ram.wdata[p].eq(data[64 * b : 64 * b + 64])

@@ -20,10 +20,14 @@ class WriteBus:
 
 
 class RegisterFile(Elaboratable):
-    """Registers by name, numbered from `first` in the order they are asked for."""
+    """Registers by name, numbered from `first` in the order they are asked for.
 
-    def __init__(self, bus: WriteBus, first: int) -> None:
-        self.bus, self.first = bus, first
+    With `prepared` every register is one that the bus writes and one that is seen; a cycle with `take` copies the first to the second.
+    """
+
+    def __init__(self, bus: WriteBus, first: int, *, prepared: bool = False) -> None:
+        self.bus, self.first, self.prepared = bus, first, prepared
+        self.take = Signal(name="take_prepared")
         self.signals: list[tuple[str, Signal]] = []
 
     def field(self, name: str, bits: int) -> Signal:
@@ -40,7 +44,11 @@ class RegisterFile(Elaboratable):
     def elaborate(self, platform: object) -> Module:
         """The netlist."""
         m = Module()
-        for i, (_, signal) in enumerate(self.signals):
+        for i, (name, signal) in enumerate(self.signals):
+            written = Signal(len(signal), name=f"next_{name}") if self.prepared else signal
             with m.If(self.bus.we & (self.bus.address == self.first + i)):
-                m.d.sync += signal.eq(self.bus.data[: len(signal)])
+                m.d.sync += written.eq(self.bus.data[: len(signal)])
+            if self.prepared:
+                with m.If(self.take):
+                    m.d.sync += signal.eq(written)
         return m

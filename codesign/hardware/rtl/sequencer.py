@@ -75,12 +75,13 @@ class Loader(Elaboratable):
             m.d.comb += addresses[t].base.eq(self.r_base[t])
             m.d.comb += [addresses[t].delta[i].eq(self.r_dram[t][i]) for i in range(self.p.outer_loops)]
         moved, half = Signal(3, reset_less=True), Signal(3)
-        fetching = Signal(3)  # one-hot: whose tile is on its way
-        with m.If(dma.done):
-            m.d.sync += fetching.eq(0)
         begins = (~self.r_sum_loops | self.nest.zero).all()
         loads_o = moved[2] & ~begins
-        m.d.comb += h.loaded.eq(Mux(dma.done, fetching, 0))
+        sums_fly, asks = Signal(2, name="sums_fly"), Signal(name="asks_for_sums")  # tiles of old sums on their way
+        arrives = Signal(name="sums_arrive")
+        m.d.comb += arrives.eq(dma.done & (dma.done_which == 2))
+        m.d.sync += sums_fly.eq(sums_fly + asks - arrives)
+        m.d.comb += h.loaded.eq(Mux(dma.done, 1 << dma.done_which, 0))
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += [moved.eq(7), half.eq(0)]
@@ -92,20 +93,20 @@ class Loader(Elaboratable):
                     following = TENSORS[n + 1] if n < 2 else "ADVANCE"
                     fetches = loads_o if t == "O" else moved[n]
                     go = Signal(name=f"goes_{t}")
+                    in_turn = (sums_fly == 0) if t == "O" else 1  # a sum that begins comes after those on their way
                     m.d.comb += [dma.which.eq(n), dma.wide.eq(t == "O"), dma.dram.eq(addresses[t].address)]
                     m.d.comb += dma.at.eq(Mux(half[n], self.r_half[t][1], self.r_half[t][0]))
                     m.d.comb += [
                         dma.valid.eq(fetches & h.room[n]),
-                        go.eq(~moved[n] | (h.room[n] & (dma.ready | ~fetches))),
+                        go.eq(~moved[n] | (h.room[n] & Mux(fetches, dma.ready, in_turn))),
                     ]
                     with m.If(go):
                         m.next = following
                         m.d.comb += h.take[n].eq(moved[n])
                         with m.If(moved[n]):
                             m.d.sync += half[n].eq(~half[n] & self.r_two[n])
-                        with m.If(fetches):
-                            m.d.sync += fetching.eq(1 << n)
                         if t == "O":
+                            m.d.comb += asks.eq(fetches)
                             with m.If(moved[2] & begins):  # a sum that begins has nothing to load
                                 m.d.comb += h.loaded[2].eq(1)
             with m.State("ADVANCE"):
@@ -172,7 +173,7 @@ class Sequencer(Elaboratable):
         """One finished result tile waits for the writer."""
         w, loader = self.writer, self.loader
         push, waiting = Signal(name="push"), Signal(name="store_waits")
-        address, half, under_way = Signal(DRAM_BITS), Signal(), Signal(name="store_under_way")
+        address, half, under_way = Signal(DRAM_BITS), Signal(), Signal(2, name="stores_under_way")
         with m.If(push):
             m.d.sync += [waiting.eq(1), address.eq(out.address), half.eq(self.half[2])]
         m.d.comb += [
@@ -182,12 +183,11 @@ class Sequencer(Elaboratable):
             w.at.eq(Mux(half, loader.r_half["O"][1], loader.r_half["O"][0])),
         ]
         with m.If(waiting & w.ready):
-            m.d.sync += [waiting.eq(0), under_way.eq(1)]
-        with m.If(w.done):
-            m.d.sync += under_way.eq(0)
-            m.d.comb += self.halves.free[2].eq(1)
+            m.d.sync += waiting.eq(0)
+        m.d.sync += under_way.eq(under_way + (waiting & w.ready) - w.done)
+        m.d.comb += self.halves.free[2].eq(w.done)
         busy = Signal(name="stores")
-        m.d.comb += busy.eq(waiting | under_way)
+        m.d.comb += busy.eq(waiting | (under_way != 0))
         self.store_full = waiting
         return push, busy
 

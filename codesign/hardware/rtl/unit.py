@@ -9,7 +9,8 @@
 
 A *window* is a line of the scratchpad from any byte on; each element's setting says in which window and byte its operand lies. An
 *emission* is one line of results: the elements of one row group add up along their columns, columns are summed into the slots of
-a line, and the line is added to the scratchpad. Feeding stands still in the cycle in which an emission reads old sums.
+a line, and the line is added to the scratchpad. Feeding stands still in the cycle in which an emission reads old sums, unless the scratchpad
+has a port of its own for them.
 
 Cycles, with f the cycle in which `go` is issued: the line is on the bus at f + 2, the product stands at f + 4, emission e is read from the scratchpad at
 f + 4 + column_cycles + e and written a cycle later.
@@ -20,7 +21,7 @@ from enum import IntEnum
 from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value
 
 from codesign.arch.architecture import Links
-from codesign.hardware.parameters import Parameters
+from codesign.hardware.parameters import Control, Parameters
 from codesign.hardware.rtl import registers as reg
 from codesign.hardware.rtl.array import TENSOR_CODE, Array
 from codesign.hardware.rtl.memory import Ram, Scratchpad
@@ -69,7 +70,8 @@ class ArrayUnit(Elaboratable):
         self, p: Parameters, bus: reg.WriteBus, scratchpad: Scratchpad, first_register: int, instance: bool
     ) -> None:
         self.p, self.bus, self.scratchpad, self.instance = p, bus, scratchpad, instance
-        self.registers = reg.RegisterFile(bus, first_register)
+        prepared = p.overlaps and p.control is Control.QUEUE
+        self.registers = reg.RegisterFile(bus, first_register, prepared=prepared)
         self.valid, self.ready = Signal(name="cmd_valid"), Signal(name="cmd_ready")
         self.idle, self.quiet = Signal(name="idle"), Signal(name="quiet")
         self.kind, self.first = Signal(3, name="cmd_kind"), Signal(name="cmd_first")
@@ -135,6 +137,7 @@ class ArrayUnit(Elaboratable):
         m.d.comb += self.ready.eq(~busy & ~clash & ~((self.kind == Command.PRELOAD) & ~self.quiet))
         m.d.comb += [self.nest.start.eq(self.valid & self.ready), self.nest.step.eq(advance)]
         self.window = Signal(self.p.window_bits, name="window_now")
+        m.d.comb += self.registers.take.eq(self.valid & self.ready)
         with m.If(self.valid & self.ready):
             m.d.sync += [busy.eq(1), self.kind_now.eq(self.kind), self.first_now.eq(self.first), self.window.eq(0)]
         with m.If(advance & self.nest.last):
@@ -326,7 +329,8 @@ class ArrayUnit(Elaboratable):
         p, a, s = self.p, self.array, self.scratchpad
         valid, reads = token[0], token[1]
         window, at = token[2 : 2 + p.window_bits], token[2 + p.window_bits :]
-        m.d.comb += self.stall.eq(valid)
+        port = s.sums_port
+        m.d.comb += self.stall.eq(0 if port else valid)
         sums, some = Signal(32 * p.slots, name="slot_sums", reset_less=True), Signal(p.slots, name="slot_some")
         in_line, totals = Signal(p.cols, name="in_line"), Signal(32 * p.cols, name="totals")
         m.d.comb += totals.eq(Cat(*a.total))
@@ -339,12 +343,19 @@ class ArrayUnit(Elaboratable):
             m.d.comb += [place.totals.eq(totals), place.hits.eq(hits), place.enable.eq(valid)]
             m.d.sync += [sums.word_select(slot, 32).eq(place.sum), some[slot].eq(valid & hits.any())]
         write_at, was_read = Signal(len(at), name="write_at", reset_less=True), Signal(name="was_read")
-        m.d.sync += [write_at.eq(at), was_read.eq(reads), s.looks[0].eq(s.ren[0])]
+        m.d.sync += [write_at.eq(at), was_read.eq(reads), *(s.looks[i].eq(s.ren[i]) for i in {0, port})]
+        if port:
+            m.d.comb += [s.raddr[0].eq(self.feed_address), s.ren[0].eq(self.feed_read)]
+            m.d.comb += [s.raddr[port].eq(at), s.ren[port].eq(valid & reads)]
+        else:
+            m.d.comb += [
+                s.raddr[0].eq(Mux(valid, at, self.feed_address)),
+                s.ren[0].eq((valid & reads) | self.feed_read),
+            ]
         m.d.comb += [
-            s.raddr[0].eq(Mux(valid, at, self.feed_address)), s.ren[0].eq((valid & reads) | self.feed_read),
             s.waddr[0].eq(write_at), s.wen[0].eq(Cat(*(some[i // 4] if i // 4 < p.slots else 0 for i in range(p.line_bytes)))),
         ]  # fmt: skip
         for slot in range(p.slots):
-            old = Mux(was_read, s.rdata[0].word_select(slot, 32), 0)
+            old = Mux(was_read, s.rdata[port].word_select(slot, 32), 0)
             m.d.comb += s.wdata[0].word_select(slot, 32).eq(old + sums.word_select(slot, 32))
         m.d.comb += [self.events["ev_write"].eq(some), self.events["ev_read"].eq(was_read)]

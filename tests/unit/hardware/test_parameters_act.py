@@ -6,9 +6,9 @@ from functools import cache
 import pytest
 from amaranth.back import rtlil
 
-from codesign.hardware.nest_image import parameters_of
+from codesign.hardware.core_plan import core_parameters
+from codesign.hardware.nest_plan import parameters_of
 from codesign.hardware.parameters import Parameters
-from codesign.hardware.queue_image import core_parameters
 from codesign.hardware.rtl.array import ProcessingElement
 from codesign.hardware.rtl.machine import Machine
 from codesign.workloads.computation import Computation

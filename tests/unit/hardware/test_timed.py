@@ -9,8 +9,8 @@ from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.evaluation.timed import EventMapper
-from codesign.hardware.cycles import nest_cycles
-from codesign.hardware.nest_image import NestPlan, layouts_of, parameters_of
+from codesign.hardware.cycles import best_plan, nest_cycles
+from codesign.hardware.nest_plan import layouts_of, parameters_of
 from codesign.hardware.timed import timed_run, timing_at
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import MappingProblem
@@ -39,7 +39,7 @@ def test_a_design_brings_its_bus_and_its_bursts() -> None:
 def test_cycles_are_those_of_the_generated_machine() -> None:
     architecture, mapping = SCRATCHPAD.build(DESIGN), random_mapping(GEMM)
     run = timed_run(GEMM, architecture, mapping, TABLE)
-    plan = NestPlan(GEMM, architecture, mapping, parameters_of(architecture, GEMM, 8, 32, "machine"))
+    plan = best_plan(GEMM, architecture, mapping, parameters_of(architecture, GEMM, 8, 32, "machine"))
     assert isinstance(run, Run)
     assert run.latency_cycles == nest_cycles(plan, layouts_of(plan))
 

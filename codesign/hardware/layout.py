@@ -1,0 +1,159 @@
+"""How a tensor lies in DRAM and in the scratchpad: its places, from the outermost to the innermost.
+
+A place is an axis, or a loop of the mapping that cuts an axis. A *plain* layout has whole axes alone: the tensor as a program would write it, with
+the axis that is spread widest over the array innermost. A *blocked* layout cuts every axis that one dimension alone makes up:
+outside stand the loops outside the tile in the scratchpad, inside those within it, innermost those that are spread over the array. So a
+tile is one contiguous run, and what the elements of the array want in one cycle lies side by side. Axes of sliding windows stay whole.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.int64]
+
+
+class LayoutKind(Enum):
+    """Which layout a mapping runs with."""
+
+    PLAIN = "plain"
+    BLOCKED = "blocked"
+
+
+@dataclass(frozen=True)
+class Place:
+    """One digit of an element's position.
+
+    Args:
+        axis: Of the tensor.
+        step: Positions on the axis that one step moves.
+        count: Steps in the whole tensor.
+        inside: Steps within a tile in the scratchpad.
+        temporal: The mapping's temporal loop it is, or None.
+        spatial: The spatial loop it is, or None. A whole axis is neither.
+    """
+
+    axis: int
+    step: int
+    count: int
+    inside: int
+    temporal: int | None = None
+    spatial: int | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is a whole axis."""
+        return self.temporal is None and self.spatial is None
+
+
+def strides_by_place(counts: Sequence[int], element_bytes: int) -> tuple[int, ...]:
+    """Bytes that a step of each place moves; the last place is the innermost."""
+    found, step = [], element_bytes
+    for count in reversed(counts):
+        found.append(step)
+        step *= count
+    return tuple(reversed(found))
+
+
+def distance(places: Sequence[Place], strides: Sequence[int], moves: Sequence[int], loop: int, temporal: bool) -> int:
+    """Bytes that one iteration of a loop moves.
+
+    Args:
+        places: Of the tensor.
+        strides: Bytes by place.
+        moves: Positions by axis that the loop moves.
+        loop: Its number among the temporal or the spatial loops.
+        temporal: Which of the two it is.
+    """
+    total = 0
+    for place, stride in zip(places, strides, strict=True):
+        if place.whole:
+            total += moves[place.axis] * stride
+        elif loop == (place.temporal if temporal else place.spatial):
+            total += stride
+    return total
+
+
+@dataclass(frozen=True)
+class Box:
+    """A tile as runs that are contiguous in DRAM and on chip: bytes of a run in DRAM, then (bound, DRAM, chip) strides, innermost first."""
+
+    run_bytes: int
+    loops: tuple[tuple[int, int, int], ...]
+
+
+def box_of_places(places: Sequence[Place], element_bytes: int, chip_bytes: int) -> Box:
+    """The transfers of a tile; loops that continue each other are one."""
+    dram = strides_by_place([x.count for x in places], element_bytes)
+    chip = strides_by_place([x.inside for x in places], chip_bytes)
+    run, rest = element_bytes, list(range(len(places)))
+    while rest:
+        place = places[rest.pop()]
+        run *= place.inside
+        if place.inside != place.count:
+            break
+    loops: list[tuple[int, int, int]] = []
+    for i in reversed(rest):
+        bound = places[i].inside
+        if bound == 1:
+            continue
+        if loops and (dram[i], chip[i]) == (loops[-1][0] * loops[-1][1], loops[-1][0] * loops[-1][2]):
+            loops[-1] = (loops[-1][0] * bound, *loops[-1][1:])
+        else:
+            loops.append((bound, dram[i], chip[i]))
+    return Box(run, tuple(loops))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a tensor lies in DRAM.
+
+    Args:
+        tensor: Its name.
+        base: First byte.
+        shape: Extent of each axis, in the computation's order.
+        parts: (axis, step, count) from the outermost to the innermost, see `Place`.
+        element_bytes: Width of an element.
+    """
+
+    tensor: str
+    base: int
+    shape: tuple[int, ...]
+    parts: tuple[tuple[int, int, int], ...]
+    element_bytes: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes it takes."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.element_bytes
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes that a step of each part moves."""
+        return strides_by_place([count for _, _, count in self.parts], self.element_bytes)
+
+    def address(self, at: Sequence[int]) -> int:
+        """First byte of an element."""
+        moved = zip(self.parts, self.strides, strict=True)
+        return self.base + sum(at[axis] // step % count * stride for (axis, step, count), stride in moved)
+
+    def _split(self) -> tuple[list[int], list[int]]:
+        """Counts of the parts axis by axis, coarse before fine, and where each part of the layout stands among them."""
+        by_axis = sorted(range(len(self.parts)), key=lambda i: (self.parts[i][0], -self.parts[i][1]))
+        position = {part: k for k, part in enumerate(by_axis)}
+        return [self.parts[i][2] for i in by_axis], [position[i] for i in range(len(self.parts))]
+
+    def pack(self, values: Array) -> bytes:
+        """The tensor's bytes; integers wrap to the element's width."""
+        counts, order = self._split()
+        return np.ascontiguousarray(values.reshape(counts).transpose(order)).astype(f"<i{self.element_bytes}").tobytes()
+
+    def unpack(self, memory: bytes) -> Array:
+        """The tensor out of a whole memory."""
+        counts, order = self._split()
+        part = np.frombuffer(memory[self.base : self.base + self.size_bytes], f"<i{self.element_bytes}")
+        apart = part.reshape([counts[i] for i in order]).transpose(np.argsort(order))
+        return np.ascontiguousarray(apart.reshape(self.shape)).astype(np.int64)

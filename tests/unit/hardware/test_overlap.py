@@ -1,0 +1,136 @@
+"""What a machine does at once leaves results as they are, whatever the depths of its queues and the memory's pace."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from codesign.cost.cost import Infeasible
+from codesign.hardware.core_plan import CorePlan, core_parameters
+from codesign.hardware.cycles import nest_cycles, queue_cycles
+from codesign.hardware.execute import core_job, execute, random_values
+from codesign.hardware.layout import Layout, LayoutKind, Place, box_of_places
+from codesign.hardware.memory_timing import MemoryTiming
+from codesign.hardware.nest_plan import NestPlan, layouts_of, parameters_of
+from codesign.hardware.queue_image import core_image
+from codesign.hardware.rtl.machine import register_map
+from codesign.hardware.simulate import simulate_in_python
+from codesign.mapping.mapping import LevelMapping, Mapping
+from codesign.tensorization.core_program import program_on_core
+from codesign.tensorization.encoding import SoftwareProblem
+from codesign.tensorization.program import Program
+from codesign.workloads.computation import Computation
+from spaces.cores import DOT_CORE, core_of
+from spaces.scratchpad import SCRATCHPAD
+from spaces.software import SoftwareSpace
+from tests.unit.hardware.test_machines import DESIGN
+
+CORE = core_of(
+    DOT_CORE,
+    {
+        "pe_rows": 4,
+        "pe_cols": 4,
+        "links": "systolic",
+        "scratchpad_kib": 128,
+        "local_bytes": 64,
+        "banks": 2,
+        "bus_bits": 64,
+        "burst_bytes": 64,
+    },
+)
+PRODUCT = Computation.parse("y[i] += M[i,k] * x[k]", i=4, k=32, bits=8, partial_bits=32)
+
+
+def programs(count: int, seed: int) -> list[tuple[Program, Mapping]]:
+    """Random programs of the product, without padding."""
+    space, found = SoftwareSpace(SoftwareProblem.of(PRODUCT, CORE)), []
+    for row in space.sample(200, seed):
+        made = space.program(row)
+        program = program_on_core(made)
+        if made.schedule.padded.sizes == PRODUCT.sizes and not isinstance(program, Infeasible):
+            found.append((program, made.mapping))
+        if len(found) == count:
+            break
+    return found
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow("oracle")) for n in (1, 2, 3))])
+def test_no_depths_of_queues_let_a_core_stand_still(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for program, mapping in programs(1 + 2 * (seed > 0), seed):
+        p = replace(core_parameters(CORE, "machine"), outstanding=int(rng.integers(2, 9)))
+        memory = MemoryTiming(int(rng.integers(1, 60)), int(rng.integers(1, 4)), int(rng.integers(0, 4)))
+        registers = register_map(p)
+        job = core_job(program, mapping, CORE, p, registers)
+        values = random_values(PRODUCT, rng)
+        verdict = execute(
+            job,
+            values,
+            lambda image, given, memory=memory: simulate_in_python(image, given, timing=memory, limit=20_000),
+        )
+        assert verdict.wrong is None
+        assert verdict.differences == ()
+        made = core_image(CorePlan(program, CORE, p), registers)
+        assert verdict.run.cycles == queue_cycles(made, memory=memory)
+
+
+def test_streams_of_many_programs_and_depths_come_to_their_end() -> None:
+    rng = np.random.default_rng(0)
+    for program, _ in programs(20, 7):
+        p = replace(core_parameters(CORE, "machine"), outstanding=int(rng.integers(2, 33)))
+        made = core_image(CorePlan(program, CORE, p), register_map(p))
+        memory = MemoryTiming(int(rng.integers(1, 400)), requests=int(rng.integers(0, 6)))
+        assert queue_cycles(made, memory=memory) > 0  # two queues that wait for each other are an error
+
+
+def test_more_bursts_under_way_never_take_more_cycles_of_a_core() -> None:
+    for program, _ in programs(4, 3):
+        found = []
+        for outstanding in (2, 4, 16):
+            p = replace(core_parameters(CORE, "machine"), outstanding=outstanding)
+            found.append(queue_cycles(core_image(CorePlan(program, CORE, p), register_map(p)), memory=MemoryTiming(80)))
+        assert found == sorted(found, reverse=True)
+
+
+# ---------------------------------------------------------------------- layouts
+def test_a_layout_cut_along_loops_comes_back_as_it_was() -> None:
+    parts = (
+        (0, 4, 3),
+        (1, 1, 5),
+        (0, 1, 4),
+    )  # axis 0 of 12 in blocks of 4, the blocks outermost and their elements innermost
+    layout = Layout("T", 8, (12, 5), parts, 2)
+    values = np.arange(60).reshape(12, 5)
+    memory = b"\0" * 8 + layout.pack(values)
+    assert (layout.unpack(memory) == values).all()
+    for at in ((0, 0), (5, 3), (11, 4)):
+        stored = int.from_bytes(memory[layout.address(at) : layout.address(at) + 2], "little")
+        assert stored == values[at]
+
+
+def test_a_blocked_tile_is_one_run() -> None:
+    places = (Place(0, 4, 3, 1, temporal=0), Place(1, 1, 5, 5, temporal=1), Place(0, 1, 4, 4, spatial=0))
+    box = box_of_places(places, 1, 1)
+    assert (box.run_bytes, box.loops) == (20, ())
+
+
+def test_a_tile_of_whole_axes_is_a_run_a_row() -> None:
+    box = box_of_places((Place(0, 1, 12, 4), Place(1, 1, 8, 5)), 1, 4)
+    assert (box.run_bytes, box.loops) == (5, ((4, 8, 20),))
+
+
+def test_lines_of_a_blocked_layout_carry_more_words() -> None:
+    computation = Computation.parse("L[i,j] += M[i,k] * N[k,j]", i=8, j=8, k=8, bits=8, partial_bits=32)
+    architecture = SCRATCHPAD.build(DESIGN | {"dataflow": "weight-stationary", "links": "multicast"})
+    mapping = Mapping.from_levels(
+        [
+            LevelMapping("DRAM", ("M", "N", "L"), (("i", 2),)),
+            LevelMapping("Scratchpad", ("M", "N", "L"), (("j", 2), ("k", 2), ("i", 4)), (("k", 4, "y"), ("j", 4, "x"))),
+            LevelMapping("Local", ("N",)),
+        ]
+    )
+    p = parameters_of(architecture, computation, 8, 32, "machine")
+    plain, blocked = (NestPlan(computation, architecture, mapping, p, kind) for kind in LayoutKind)
+    assert len(blocked.windows["B"]) < len(plain.windows["B"])
+    cycles = [nest_cycles(plan, layouts_of(plan)) for plan in (plain, blocked)]
+    assert cycles[1] < cycles[0]
