@@ -10,7 +10,6 @@ from codesign.cli.inputs import warnings_to_stderr
 from codesign.cli.options import check_format
 
 if TYPE_CHECKING:
-    from codesign.arch.architecture import Architecture
     from codesign.evaluation.serving import Phase, ServingResult
 
 
@@ -49,10 +48,10 @@ def register(app: typer.Typer) -> None:
         elif served.infeasible is not None:
             typer.echo(f"infeasible: {served.infeasible}")
         else:
-            _print(served.found)
+            _print(served.found, served.timing)
 
 
-def _print(found: "ServingResult") -> None:
+def _print(found: "ServingResult", timing: str) -> None:
     from codesign.evaluation.metrics import format_si
 
     spec = found.spec
@@ -61,7 +60,7 @@ def _print(found: "ServingResult") -> None:
         f"{spec.name} on {chips}: batch {spec.batch}, {spec.mean_output:g} output tokens a request, "
         f"{spec.mean_context:,} tokens of context on average"
     )
-    typer.echo(f"times from             {_timing(found.architecture)} model; energies from the mappings")
+    typer.echo(f"times from             {timing} model; energies from the mappings")
     typer.echo(f"time to first token    {format_si(found.ttft_s, 's')} (mean of the requests, prompt alone)")
     typer.echo(f"time per output token  {format_si(found.tpot_s, 's')} (prefills of others included)")
     typer.echo(f"tokens per second      {found.tokens_per_s:,.2f}")

@@ -334,8 +334,8 @@ def _searched(request: Request, computation: Any, architecture: Any) -> Any:
 
 def _core_program(request: Request, computation: Any, core: Any) -> "tuple[Job, Netlist]":
     from codesign.cost.cost import Infeasible
-    from codesign.hardware.execute import core_job
     from codesign.hardware.core_plan import core_parameters
+    from codesign.hardware.execute import core_job
     from codesign.hardware.verilog import generate
     from codesign.tensorization.core_program import found_program, program_on_core
     from codesign.tensorization.encoding import SoftwareProblem
