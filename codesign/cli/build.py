@@ -1,12 +1,12 @@
 """`codesign build`: the hardware of a design and its program, as Verilog, simulated and synthesised."""
 
-import json
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.cli.compiling import echo_json
 from codesign.cli.options import OutputFormat, check_format, command
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def build(
 def show(document: dict[str, Any], output_format: str) -> None:
     """Print the result."""
     if output_format == "json":
-        typer.echo(json.dumps(document, indent=1))
+        echo_json(document, indent=1)
         return
     typer.echo(f"written     {document['out']}: {', '.join(document['files'])}")
     typer.echo(

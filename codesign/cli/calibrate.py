@@ -1,7 +1,6 @@
 """`codesign calibrate`: fit constants of a timing table to measured cycles."""
 
 import csv
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from codesign.cli.compiling import echo_json
 from codesign.cli.options import check_format
 from codesign.core.errors import UserError
 
@@ -206,7 +206,7 @@ def _show(rows: Sequence[Measured], found: "Fit", folds: "Folds | None", output_
                 for r, p, e in zip(rows, found.predicted.tolist(), errors.tolist(), strict=True)
             ],
         }
-        typer.echo(json.dumps(document, indent=1))
+        echo_json(document, indent=1)
         return
     for name, value in found.values.items():
         low, high = found.intervals[name]

@@ -1,11 +1,11 @@
 """`codesign compare`: hypervolume of several studies, by optimiser and seed."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from codesign.cli.compiling import echo_json
 from codesign.cli.options import check_format
 from codesign.cli.study_location import Storage, StudyNames, open_studies
 
@@ -57,7 +57,7 @@ def register(app: typer.Typer) -> None:
                 write_atomic(path, text(comparison))
                 written.append(path)
         if output_format == "json":
-            typer.echo(json.dumps(comparison_json(comparison)))
+            echo_json(comparison_json(comparison))
         else:
             _print(comparison, written)
 

@@ -1,11 +1,11 @@
 """`codesign density`: run a network on samples and record where its tensors have zeros."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.cli.compiling import echo_json
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def register(app: typer.Typer) -> None:
             rows = [
                 {k: getattr(s, k) for k in ("operator", "kind", "tensor", "density", "least", "most")} for s in seen
             ]
-            typer.echo(json.dumps({"network": loaded.name, "samples": count, "operands": rows}, indent=1))
+            echo_json({"network": loaded.name, "samples": count, "operands": rows}, indent=1)
             return
         typer.echo(f"{loaded.name}: {count} samples")
         for s in seen:

@@ -1,11 +1,11 @@
 """`codesign evaluate`: what a given mapping costs."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from codesign.cli.compiling import echo_json
 from codesign.cli.inputs import Sources, parse_reuse, warnings_to_stderr
 from codesign.cli.options import OutputFormat, check_format, command, refuse
 from codesign.cli.timing import TimingRequest
@@ -152,7 +152,7 @@ def _show_trade_offs(files: list[str] | None, sources: Sources, network: Network
 
         document = {"status": "ok", "proven": found.proven, "points": [m.to_dict() for m in found.points]}
         document |= provenance_document(architecture)
-        typer.echo(json.dumps(document, indent=1))
+        echo_json(document, indent=1)
     else:
         for metrics in found.points:
             typer.echo(f"latency {format_si(metrics.latency_s, 's')}  energy {format_si(metrics.energy_j, 'J')}")
@@ -175,7 +175,7 @@ def _evaluate_layer(inputs: "Inputs", rule: "Reuse", timing: TimingRequest, as_j
 
             document |= {"latency_s": cost.latency_cycles / architecture.clock_hz, "reuse": rule.name.lower()}
             document |= provenance_document(architecture)
-        typer.echo(json.dumps(document, indent=1))
+        echo_json(document, indent=1)
     elif isinstance(cost, Infeasible):
         print_infeasible(cost)
     else:
@@ -205,7 +205,7 @@ def show_timed(
         from codesign.cli.cost_text import provenance_document
 
         document = cost.to_json() | event_document(cost, run, architecture, seconds) | provenance_document(architecture)
-        typer.echo(json.dumps({**document, "reuse": rule.name.lower()}, indent=1))
+        echo_json({**document, "reuse": rule.name.lower()}, indent=1)
     else:
         from codesign.cli.cost_text import print_cost
 

@@ -1,11 +1,11 @@
 """`codesign explore`: the Pareto front of accelerators for a workload."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from codesign.cli.compiling import echo_json
 from codesign.cli.explore_options import ChoiceFlags, FidelityFlags, JudgeFlags, SearchFlags, WorkerFlags, WorkloadFlags
 from codesign.cli.options import check_format, command
 from codesign.cli.study_location import Storage, StudyName
@@ -95,7 +95,7 @@ def explore(
         typer.echo(f"study written to {write_study_spec(spec, save_config)}", err=True)
     run = run_explore(spec, front_to_stderr=output_format == "json")
     if output_format == "json":
-        typer.echo(json.dumps(front_json(run.study, run.certificate, run.timed, run.mappings, run.certified), indent=1))
+        echo_json(front_json(run.study, run.certificate, run.timed, run.mappings, run.certified), indent=1)
 
 
 def specification(file: Path | None, flags: "JsonObject") -> "StudySpec":

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.cli.compiling import echo_json
 from codesign.cli.inputs import Sources, counted, warnings_to_stderr
 from codesign.cli.map_options import ACCELFORGE, ZIGZAG, MapSearch
 from codesign.cli.options import OutputFormat, check_format, command, given_flags, refuse
@@ -186,7 +187,7 @@ def _map_layer(
         from codesign.cli.cost_text import provenance_document
 
         document = {**result.to_json(), **names, "reuse": rule.name.lower()}
-        typer.echo(json.dumps(document | provenance_document(problem.architecture), indent=1))
+        echo_json(document | provenance_document(problem.architecture), indent=1)
     else:
         _print(inputs, result, output.out)
 
@@ -242,7 +243,7 @@ def _show_timed(
         from codesign.cli.cost_text import provenance_document
 
         document |= {**more, "reuse": rule.name.lower()} | provenance_document(architecture)
-        typer.echo(json.dumps(document, indent=1))
+        echo_json(document, indent=1)
         return
     _print(inputs, result, None)
     print_run(result.cost, run, architecture)

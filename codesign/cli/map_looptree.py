@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from codesign.cli.compiling import echo_json
+
 if TYPE_CHECKING:
     from codesign.cli.map_options import MapSearch
     from codesign.cli.whole_network import Output
@@ -27,7 +29,7 @@ def map_looptree(files: Sequence[str], search: "MapSearch", output: "Output") ->
     if output.out is not None:
         write_atomic(output.out, json.dumps(document, indent=1) + "\n")
     if output.as_json:
-        typer.echo(json.dumps(document, indent=1))
+        echo_json(document, indent=1)
         return
     for line in document.get("nest", ()):
         typer.echo(line)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from codesign.cli.compiling import echo_json
+
 if TYPE_CHECKING:
     from codesign.cli.map_options import MapSearch
     from codesign.cli.whole_network import Output
@@ -33,7 +35,7 @@ def map_orders(
         _write(output.out, result, searcher.name, goal)
     if output.as_json:
         document = {**result.to_json(), "mapper": searcher.name, "objective": goal.value, "semantics": "zigzag"}
-        typer.echo(json.dumps(document, indent=1))
+        echo_json(document, indent=1)
     else:
         _print(result)
 

@@ -1,10 +1,10 @@
 """`codesign schedule --scheduler soma cosma`: what several schedulers make of one network on one accelerator, side by side."""
 
-import json
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from codesign.cli import schedule_cosma, schedule_fused, schedule_soma
+from codesign.cli.compiling import echo_json
 from codesign.cli.schedule_options import ScheduleOptions
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import write_json
@@ -93,7 +93,7 @@ def run(options: ScheduleOptions) -> None:
     if options.out is not None:
         write_json(options.out, document)
     if options.output_format == "json":
-        print(json.dumps(document))
+        echo_json(document)
     else:
         _print(rows, options)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
+from codesign.cli.compiling import echo_json
 from codesign.cli.inputs import parse_dims
 from codesign.cli.schedule_events import print_events, save_trace, timing_table, wants_events, write_page
 from codesign.core.errors import UserError
@@ -108,7 +108,7 @@ def _allocate(options: ScheduleOptions) -> None:
     if found.offsets is not None:
         document["height"] = height(buffers, found.offsets)
         document["offsets"] = {b.name: o for b, o in zip(buffers, found.offsets, strict=True)}
-    typer.echo(json.dumps(document))
+    echo_json(document)
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ def _schedule(options: ScheduleOptions) -> None:
     if options.out is not None:
         write_json(options.out, document)
     if options.output_format == "json":
-        typer.echo(json.dumps(document))
+        echo_json(document)
         return
     macs = f"{found.graph.macs:,} MACs, " if found.graph.macs else ""
     apart = "" if options.parameters else ", not in the scratchpad (--parameters puts them there)"

@@ -1,10 +1,10 @@
 """`codesign schedule --scheduler fused`: exact fusion with each operator's own mapping inside."""
 
-import json
 from typing import TYPE_CHECKING
 
 import typer
 
+from codesign.cli.compiling import echo_json
 from codesign.cli.inputs import parse_dims
 from codesign.cli.schedule_options import ScheduleOptions
 from codesign.core.errors import UserError
@@ -90,7 +90,7 @@ def run(options: ScheduleOptions) -> None:
     if options.out is not None:
         write_json(options.out, record)
     if options.output_format == "json":
-        typer.echo(json.dumps(record))
+        echo_json(record)
         return
     for line in lines(graph, result):
         typer.echo(line)

@@ -1,12 +1,12 @@
 """`codesign schedule` for fusion and DRAM timing: soma, soma-paper, cocco, unfused."""
 
-import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codesign.cli.compiling import echo_json
 from codesign.cli.inputs import parse_dims
 from codesign.cli.schedule_events import print_events, save_trace, timing_table, wants_events, write_page
 from codesign.cli.schedule_options import ScheduleOptions
@@ -213,7 +213,7 @@ def _evaluate(problem: Any, path: Path, options: ScheduleOptions) -> None:
         if isinstance(outcome, Schedule):
             _write_files(outcome, record, options)
     if options.output_format == "json":
-        print(json.dumps({"results": results}))
+        echo_json({"results": results})
         return
     good = [(str(r["name"]), r) for r in results if r["status"] == "SUCCESS"]
     if good:
@@ -297,7 +297,7 @@ def run(options: ScheduleOptions) -> None:
     record |= _event_record(timed, analytic)
     _write_files(found.schedule, record, options, timed)
     if options.output_format == "json":
-        print(json.dumps(record))
+        echo_json(record)
         return
     print(headline(count))
     print(shown)
@@ -323,7 +323,10 @@ def _event_record(timed: "Run | None", analytic_cycles: int) -> JsonObject:
 
 
 def _print_record(record: JsonObject, text: str, options: ScheduleOptions) -> None:
-    print(json.dumps(record) if options.output_format == "json" else text)
+    if options.output_format == "json":
+        echo_json(record)
+    else:
+        print(text)
 
 
 def _refuse_search(options: ScheduleOptions) -> None:

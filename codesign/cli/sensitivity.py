@@ -1,11 +1,11 @@
 """`codesign sensitivity`: how a study's front moves when technology constants vary."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from codesign.cli.compiling import echo_json
 from codesign.cli.options import check_format
 from codesign.cli.study_location import Place, Storage, StudyName, open_study
 from codesign.core.errors import UserError, unknown_name
@@ -96,7 +96,7 @@ def register(app: typer.Typer) -> None:
         paths = write_sensitivity(found, out or opened.folder, shown)
         if output_format == "json":
             proof = {} if stable is None else {"proof": stable.to_json()}
-            typer.echo(json.dumps(sensitivity_json(found) | proof))
+            echo_json(sensitivity_json(found) | proof)
         else:
             _print(found, paths)
             for sentence in shown:

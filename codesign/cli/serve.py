@@ -1,11 +1,11 @@
 """`codesign serve`: what one accelerator does for the requests to a language model."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from codesign.cli.compiling import echo_json
 from codesign.cli.inputs import warnings_to_stderr
 from codesign.cli.options import check_format
 
@@ -44,7 +44,7 @@ def register(app: typer.Typer) -> None:
 
         served = judge(spec, arch, ServeOptions(mapper, objective, time_limit, evaluations, seed))
         if output_format == "json":
-            typer.echo(json.dumps(served.to_json()))
+            echo_json(served.to_json())
         elif served.infeasible is not None:
             typer.echo(f"infeasible: {served.infeasible}")
         else:

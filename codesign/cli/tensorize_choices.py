@@ -1,11 +1,11 @@
 """`codesign tensorize` without `--core`: the choices of a computation on an intrinsic, as a list or as the program of one."""
 
-import json
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.cli.compiling import echo_json
 from codesign.core.json_types import JsonObject
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def list_choices(options: ListOptions, computation: "Computation", as_json: bool
         document = {"status": "ok", **reports[0], "stages": reports[1:]}
         if options.trees:
             document["trees"] = _trees(computation, unit)
-        typer.echo(json.dumps(document, indent=1))
+        echo_json(document, indent=1)
         return
     if options.trees:
         for name, tree in _trees(computation, unit).items():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codesign.cli.compiling import echo_json
 from codesign.core.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def finish(options: ProgramOptions, program: "Program | Infeasible", as_json: bo
     if as_json:
         body = json.loads(text) if form == "instructions" else text
         document = {**document, "form": form, "simulation": run}
-        typer.echo(json.dumps(document if options.out else {**document, "program": body}, indent=1))
+        echo_json(document if options.out else {**document, "program": body}, indent=1)
         return
     if options.out is None:
         typer.echo(text)
@@ -244,7 +245,10 @@ def _render(program: "Program", form: str) -> str:
 
 
 def _say_infeasible(document: dict[str, Any], text: str, as_json: bool) -> None:
-    typer.echo(json.dumps(document, indent=1) if as_json else f"status: infeasible\n{text}")
+    if as_json:
+        echo_json(document, indent=1)
+    else:
+        typer.echo(f"status: infeasible\n{text}")
 
 
 def _run(program: "Program", translated: "GemminiProgram | None", seed: int) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """`codesign tensorize --core`: search the program of a computation on a core, with any software search or a trained policy."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
 
 import typer
 
+from codesign.cli.compiling import echo_json
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def search_program(
         _emit(program, found, document, as_json)
         return
     if as_json:
-        typer.echo(json.dumps(document, indent=1))
+        echo_json(document, indent=1)
         return
     typer.echo(f"core         {options.core}: {document['intrinsic']}")
     typer.echo(f"search       {method.name}, seed {seed}")

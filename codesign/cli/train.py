@@ -1,13 +1,13 @@
 """`codesign train`: learn a policy for revising programs, over many computations and accelerators."""
 
 import importlib.metadata
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
 import typer
 
+from codesign.cli.compiling import echo_json
 from codesign.core.errors import UserError, unknown_name
 
 GROUP = "codesign.trainers"
@@ -75,7 +75,7 @@ def register(app: typer.Typer) -> None:
         }
         report = _with_progress(_trainer(env), options, out, resume)
         if output_format == "json":
-            typer.echo(json.dumps(report, indent=1))
+            echo_json(report, indent=1)
             return
         typer.echo(f"policy       {report['policy']}")
         typer.echo(f"steps        {report['timesteps']:,} in {report['seconds']:.1f} s")

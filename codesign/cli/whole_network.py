@@ -1,6 +1,5 @@
 """What `map --network` and `evaluate --network` do: a whole network on one accelerator, as table, JSON, page and files."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from codesign.cli.compiling import echo_json
 from codesign.cli.options import given_flags, option
 from codesign.core.errors import UserError
 
@@ -313,7 +313,7 @@ def show(
         if output.out is not None:
             typer.echo(f"the network cannot run; {output.out} is not written", err=True)
         if output.as_json:
-            typer.echo(json.dumps({**result.to_json(), "network": network.name}, indent=1))
+            echo_json({**result.to_json(), "network": network.name}, indent=1)
         else:
             typer.echo(f"infeasible: {result}")
         return
@@ -323,7 +323,7 @@ def show(
         _show_events(result, events, output.as_json)
     elif output.as_json:
         more = {} if masked is None else {"real_masks": masked.to_json()}
-        typer.echo(json.dumps(result.to_json() | more, indent=1))
+        echo_json(result.to_json() | more, indent=1)
     else:
         print_result(result)
         for line in [] if masked is None else masked.describe():
@@ -334,7 +334,7 @@ def show(
 
 def _show_events(result: "NetworkResult", events: "TimedNetwork", as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(result.to_json() | events.to_json(), indent=1))
+        echo_json(result.to_json() | events.to_json(), indent=1)
         return
     print_result(result)
     from rich import box

@@ -3,7 +3,6 @@
 import importlib
 import importlib.metadata
 import sys
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any, Protocol, cast, final, runtime_checkable
 from codesign.arch.architecture import Architecture, Ports, StorageLevel
 from codesign.arch.provenance import provenance_json
 from codesign.arch.technology_files import technology_origins
+from codesign.core import clock
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.point import Point, PointValue
 from codesign.cost.cost import Infeasible
@@ -300,10 +300,10 @@ class DesignEvaluator:
 
     def __call__(self, point: Point) -> Evaluation:
         """Evaluate one design."""
-        started = time.perf_counter()
+        started = clock.wall_seconds()
         architecture = self.space.build(point)
         result = evaluate_workload(self.workload, architecture, self.mapper, self.options)
-        seconds = time.perf_counter() - started
+        seconds = clock.wall_seconds() - started
         described = describe_architecture(architecture)
         if isinstance(result, Infeasible):
             return Evaluation(None, result, seconds, NoDetail(), described)

@@ -1,10 +1,10 @@
 """Failures of evaluations as values, so that a study of hundreds of designs does not die of one."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar, final
 
+from codesign.core import clock
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
 from codesign.core.point import Point
@@ -48,10 +48,10 @@ class Guarded(Generic[R]):
 
     def __call__(self, point: Point) -> R | Fault:
         """Evaluate one design."""
-        started = time.perf_counter()
+        started = clock.wall_seconds()
         try:
             return self.evaluate(point)
         except UserError as error:
-            return Fault(str(error), time.perf_counter() - started, True)
+            return Fault(str(error), clock.wall_seconds() - started, True)
         except Exception as error:  # a study of hundreds of designs must not die of one
-            return Fault(f"{type(error).__name__}: {error}", time.perf_counter() - started, False)
+            return Fault(f"{type(error).__name__}: {error}", clock.wall_seconds() - started, False)

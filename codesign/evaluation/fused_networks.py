@@ -1,11 +1,11 @@
 """From a design point to its metrics with exact fusion inside: which tensors stay on the chip, shared loops, every operator's own nest."""
 
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from codesign.arch.architecture import Architecture
+from codesign.core import clock
 from codesign.core.goals import Budget, Objective
 from codesign.core.point import PointValue
 from codesign.cost.looptree import Loop
@@ -36,7 +36,7 @@ class FusedEvaluator:
 
     def __call__(self, point: Mapping[str, PointValue]) -> Evaluation:
         """Evaluate one design: latency and energy summed over the networks, leakage over that time."""
-        started = time.perf_counter()
+        started = clock.wall_seconds()
         architecture = self.space.build(point)
         described = describe_architecture(architecture)
         cycles, picojoules = 0.0, 0.0
@@ -46,7 +46,7 @@ class FusedEvaluator:
             problem = ScheduleProblem(network, architecture)
             result = FusedScheduler().schedule(problem, self.objective, budget=self.budget, seed=0)
             if result.infeasible is not None:
-                return Evaluation(None, result.infeasible, time.perf_counter() - started, NoDetail(), described)
+                return Evaluation(None, result.infeasible, clock.wall_seconds() - started, NoDetail(), described)
             cost = result.found.schedule.cost()
             cycles += weight * cost.seconds
             picojoules += weight * cost.energy
@@ -55,7 +55,7 @@ class FusedEvaluator:
             records.append(_record(result, cost, network, weight, architecture))
         metrics = metrics_of_sums(architecture, cycles, architecture.clock_hz, picojoules)
         return Evaluation(
-            metrics, None, time.perf_counter() - started, FusedDetail(tuple(records), by_level), described
+            metrics, None, clock.wall_seconds() - started, FusedDetail(tuple(records), by_level), described
         )
 
 

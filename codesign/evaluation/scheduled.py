@@ -1,11 +1,11 @@
 """From a design point to its metrics with whole-network scheduling inside: layer fusion and DRAM timing instead of layer by layer."""
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, cast, runtime_checkable
 
 from codesign.arch.architecture import Architecture
+from codesign.core import clock
 from codesign.core.goals import Objective
 from codesign.core.point import PointValue
 from codesign.cost.cost import Infeasible
@@ -57,7 +57,7 @@ class ScheduledEvaluator:
 
     def __call__(self, point: Mapping[str, PointValue]) -> Evaluation:
         """Evaluate one design: latency and energy summed over the networks, leakage over that time."""
-        started = time.perf_counter()
+        started = clock.wall_seconds()
         architecture = self.space.build(point)
         described = describe_architecture(architecture)
         hardware = self.space.hardware(point)
@@ -73,7 +73,7 @@ class ScheduledEvaluator:
                 reason = Infeasible(
                     "global buffer", float(found.demand_bytes or 0), float(problem.limit_bytes), "bytes", found.reason
                 )
-                return Evaluation(None, reason, time.perf_counter() - started, NoDetail(), described)
+                return Evaluation(None, reason, clock.wall_seconds() - started, NoDetail(), described)
             cycles += weight * found.schedule.latency_cycles
             picojoules += weight * found.schedule.energy_pj
             for part, value in found.schedule.parsed.energy_by_part_pj.items():
@@ -82,5 +82,5 @@ class ScheduledEvaluator:
             networks.append(cast(FusedRecord, {"name": graph.name, "weight": weight, "gap": found.gap, **numbers}))
         metrics = metrics_of_sums(architecture, cycles, CLOCK_HZ, picojoules)
         return Evaluation(
-            metrics, None, time.perf_counter() - started, FusedDetail(tuple(networks), by_level), described
+            metrics, None, clock.wall_seconds() - started, FusedDetail(tuple(networks), by_level), described
         )

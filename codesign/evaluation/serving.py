@@ -1,11 +1,11 @@
 """What an accelerator does for those whose requests it serves: rules V1 to V6 of docs/reference/serving.md."""
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import final
 
 from codesign.arch.architecture import Architecture
+from codesign.core import clock
 from codesign.core.point import PointValue
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import DesignSpace, Evaluation, area_of, describe_architecture
@@ -312,11 +312,11 @@ class ServingEvaluator:
 
     def __call__(self, point: Mapping[str, PointValue]) -> Evaluation:
         """Evaluate one design."""
-        started = time.perf_counter()
+        started = clock.wall_seconds()
         architecture = self.space.build(dict(point))
         described = describe_architecture(architecture)
         found = serve(self.spec, architecture, self.mapper, self.options, self.partial_bits or self.space.partial_bits)
-        seconds = time.perf_counter() - started
+        seconds = clock.wall_seconds() - started
         if isinstance(found, Infeasible):
             return Evaluation(None, found, seconds, NoDetail(), described)
         area = area_of(architecture)

@@ -5,12 +5,12 @@ what they find from several seeds), and what one exchange of neighbouring tempor
 is and change only what is fetched again, and when. Of all these the k best by the analytical model are simulated.
 """
 
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast, final
 
 from codesign.arch.architecture import Architecture
+from codesign.core import clock
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.core.json_types import Json, JsonObject
@@ -144,7 +144,7 @@ class EventMapper:
         reuse: Reuse = Reuse.TIMELOOP,
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`; the cost stays the analytical one of the mapping that won."""
-        started = time.perf_counter()
+        started = clock.wall_seconds()
         results = [self._search(problem, objective, budget, seed + i, reuse) for i in range(self.seeds)]
         first = results[0]
         kept = [r for r in results if r.mapping is not None and r.padding is None]
@@ -171,7 +171,7 @@ class EventMapper:
             mapping=won.mapping,
             cost=won.cost,
             evaluated=sum(r.evaluated for r in results) + len(pool),
-            seconds=time.perf_counter() - started,
+            seconds=clock.wall_seconds() - started,
             proof=first.proof if same else Proof.NONE,
             gap=first.gap if same else None,
         )
@@ -338,7 +338,7 @@ def time_mappings(
         reuse: What a buffer need not fetch again.
         operation_limit: Simulated operations of a layer after which it is cut short.
     """
-    started = time.perf_counter()
+    started = clock.wall_seconds()
 
     def run_of(layer: MappedLayer, events: int = 0) -> Run:
         run = timed_run(
@@ -361,7 +361,7 @@ def time_mappings(
         if not found:
             raise
     missing = tuple(x.name for x in layers[len(found) :])
-    network = TimedNetwork(tuple(found), vector_cycles, time.perf_counter() - started, missing=missing)
+    network = TimedNetwork(tuple(found), vector_cycles, clock.wall_seconds() - started, missing=missing)
     slowest = layers[found.index(network.slowest)]
     return replace(network, timeline=(slowest.name, run_of(slowest, EVENTS_SHOWN).events))
 
@@ -416,14 +416,14 @@ class EventEvaluator:
 
     def __call__(self, point: Point) -> Evaluation:
         """Evaluate one design."""
-        started = time.perf_counter()
+        started = clock.wall_seconds()
         judged, architecture = self.inner, self.inner.space.build(point)
         timing = timing_for(architecture) if self.table is None else timing_at(load_timing(self.table), point)
         described = describe_architecture(architecture)
         mapper = EventMapper(judged.mapper, timing, self.candidates)
         result = evaluate_workload(judged.workload, architecture, mapper, judged.options)
         if isinstance(result, Infeasible):
-            return Evaluation(None, result, time.perf_counter() - started, NoDetail(), described)
+            return Evaluation(None, result, clock.wall_seconds() - started, NoDetail(), described)
         timed = time_mappings(
             _mapped(result.layers), result.vector.latency_cycles, architecture, timing, reuse=judged.options.reuse
         )
@@ -434,7 +434,7 @@ class EventEvaluator:
             for layer, item in zip(record["layers"], timed.layers, strict=True)
         ]
         detail = replace(result.detail(), metrics=metrics.to_dict(), layers=tuple(layers))
-        return Evaluation(metrics, None, time.perf_counter() - started, detail, described)
+        return Evaluation(metrics, None, clock.wall_seconds() - started, detail, described)
 
 
 def with_latency(metrics: Metrics, latency_s: float) -> Metrics:

@@ -5,10 +5,10 @@ it and DRAM, their energy, and the time the DRAM interface is busy. Arithmetic i
 hides all of it behind the transfers.
 """
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from codesign.core import clock
 from codesign.core.point import PointValue
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import BuildsArchitectures, Evaluation, describe_architecture, metrics_of_sums
@@ -50,7 +50,7 @@ class TrafficEvaluator:
 
     def __call__(self, point: Mapping[str, PointValue]) -> Evaluation:
         """Evaluate one design: traffic, its energy and its time summed over the networks, leakage over that time."""
-        started = time.perf_counter()
+        started = clock.wall_seconds()
         architecture = self.space.build(point)
         described = describe_architecture(architecture)
         capacity = buffer_bytes(architecture)
@@ -63,7 +63,7 @@ class TrafficEvaluator:
             found = self._schedule(position, capacity, weights)
             if not isinstance(found, Schedule):
                 reason = _reason(found, architecture.levels[1].name)
-                return Evaluation(None, reason, time.perf_counter() - started, NoDetail(), described)
+                return Evaluation(None, reason, clock.wall_seconds() - started, NoDetail(), described)
             written = found.written_bytes + graph.stored_bytes
             read = found.read_bytes + graph.loaded_bytes
             picojoules = written * energy[0] + read * energy[1]
@@ -78,7 +78,7 @@ class TrafficEvaluator:
         detail = TrafficDetail(
             capacity, total_bytes, tuple(networks), {dram.name: off_chip_pj, scratchpad.name: total_pj - off_chip_pj}
         )
-        return Evaluation(metrics, None, time.perf_counter() - started, detail, described)
+        return Evaluation(metrics, None, clock.wall_seconds() - started, detail, described)
 
     def _schedule(self, position: int, capacity: int, weights: TrafficWeights) -> Outcome:
         key = (position, capacity, weights)

@@ -3,12 +3,12 @@
 The rules are those a design is judged by (E1-E6 in docs/reference/evaluation.md). Areas are not needed here: without them the result has none.
 """
 
-import time
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, replace
 from typing import final
 
 from codesign.arch.architecture import Architecture
+from codesign.core import clock
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.core.json_types import JsonObject
@@ -178,11 +178,11 @@ def map_network(
         )
     options = options or EvaluationOptions()
     search = create_mapper(DEFAULT_MAPPER) if mapper is None else mapper
-    started = time.perf_counter()
+    started = clock.wall_seconds()
     run = run_workload(Workload.of([network]), architecture, search, options, progress, constraints_of)
     if isinstance(run, Infeasible):
         return run
-    seconds = time.perf_counter() - started
+    seconds = clock.wall_seconds() - started
     return NetworkResult(network, architecture, search.name, options, run.layers, run.vector, run.evaluated, seconds)
 
 

@@ -4,13 +4,13 @@ What is accepted, and the moves that any map space has, are `codesign.mappers.mo
 """
 
 import math
-import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from codesign.core import clock
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.core.jit import njit
@@ -187,7 +187,7 @@ class AnnealingMapper:
             encoded.kernel, space, Walkers(outermost_state(space), trial, best), (math.inf, math.inf), encoded.nest, table,
             make_state(seed), Cooling(0, float(self.hot), float(self.cold)), code, archive,
         )  # fmt: skip
-        started = time.perf_counter()
+        started = clock.wall_seconds()
         count = build_nest(space, best, table, encoded.nest)
         status, energy, cycles = score(encoded.kernel, encoded.nest, count)
         first = outermost_state(space)
@@ -218,7 +218,7 @@ class AnnealingMapper:
             )  # fmt: skip
             evaluated += moves
             run += 1
-            if budget.time_limit_s is not None and time.perf_counter() - started >= budget.time_limit_s:
+            if budget.time_limit_s is not None and clock.wall_seconds() - started >= budget.time_limit_s:
                 break
         if not math.isfinite(best_value):
             return encoded.result(None, evaluated, started, seed)

@@ -1,8 +1,8 @@
 """What stochastic mappers share: encoding once, running compiled chunks until the budget is spent, building the result."""
 
-import time
 from dataclasses import dataclass
 
+from codesign.core import clock
 from codesign.core.goals import Objective
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState
@@ -84,7 +84,7 @@ class Encoded:
 
     def result(self, best: MapState | None, evaluated: int, started: float, seed: int | None) -> MapResult:
         """The result for the best state found; without one, why even the smallest tiles do not fit."""
-        seconds = time.perf_counter() - started
+        seconds = clock.wall_seconds() - started
         state = outermost_state(self.space) if best is None else best
         if build_nest(self.space, state, factor_table(self.space), self.nest) and is_refused(self.nest):
             reason = Infeasible(

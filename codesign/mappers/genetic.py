@@ -7,13 +7,13 @@ parallel dimension) or reorder one level. Selection and survival are pymoo's.
 """
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from codesign.core import clock
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.core.jit import njit
@@ -121,7 +121,7 @@ class GeneticMapper:
         """See `codesign.mappers.protocol.Mapper`. `evaluated` counts all genomes, valid or not."""
         if problem.imperfect:
             return self._map_imperfect(problem, objective, budget, seed, reuse)
-        started = time.perf_counter()
+        started = clock.wall_seconds()
         encoded = Encoded.of(problem, reuse)
         if smallest_tiles_exceed(encoded):
             return encoded.result(None, 1, started, seed)
@@ -144,7 +144,7 @@ class GeneticMapper:
         from codesign.mappers.imperfect.imperfect_search import ImperfectSearch, decode_imperfect, fitness_imperfect
         from codesign.mappers.imperfect.imperfect_space import outermost
 
-        started = time.perf_counter()
+        started = clock.wall_seconds()
         search = ImperfectSearch.of(problem, objective, reuse)
         space, state, code = search.space, outermost(search.space), OBJECTIVE_CODE[objective]
         if space.least_units <= 1 and not math.isfinite(search.value(state)):
@@ -206,7 +206,7 @@ class GeneticMapper:
             for child in children:
                 child.evaluated.update({"F", "G", "H"})
             algorithm.tell(infills=children)
-            if time.perf_counter() >= deadline:
+            if clock.wall_seconds() >= deadline:
                 break
         return best, best_value, evaluated
 

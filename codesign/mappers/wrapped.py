@@ -1,9 +1,9 @@
 """A mapper around another one: several problems in place of one, the budget shared among them, the best result kept."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from codesign.core import clock
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
@@ -55,12 +55,12 @@ def map_each(
     Raises:
         UserError: None can be mapped, the message being that of the first, or the budget is too small for a single one.
     """
-    started = time.perf_counter()
+    started = clock.wall_seconds()
     results: list[tuple[int, MapResult]] = []
     refused: list[UserError] = []
     for i, problem in enumerate(problems):
         scored = sum(result.evaluated for _, result in results)
-        share = _share(budget, len(problems) - i, time.perf_counter() - started, scored)
+        share = _share(budget, len(problems) - i, clock.wall_seconds() - started, scored)
         if share is None:
             break
         try:
@@ -73,7 +73,7 @@ def map_each(
     if not results:
         raise UserError("the budget is too small for a single one of the problems to be tried")
     complete = len(results) + len(refused) == len(problems)
-    return Tried(tuple(results), tuple(refused), complete, time.perf_counter() - started)
+    return Tried(tuple(results), tuple(refused), complete, clock.wall_seconds() - started)
 
 
 def _share(budget: Budget, left: int, spent_s: float, evaluated: int) -> Budget | None:

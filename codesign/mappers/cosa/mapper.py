@@ -1,10 +1,10 @@
 """The CoSA mapper: one mixed-integer program for tiling, spatial mapping and loop order; more of them on request."""
 
 import math
-import time
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from codesign.core import clock
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
@@ -104,7 +104,7 @@ class CosaMapper:
         """See `codesign.mappers.protocol.Mapper`. Nothing is random; `evaluated` counts mappings scored by the kernel."""
         problem.need_perfect(self.name)
         problem.need_any_utilization(self.name)
-        started = time.perf_counter()
+        started = clock.wall_seconds()
         computation, padding = padded(problem.computation, self.pad_primes_above)
         encoded = Encoded.of(replace(problem, computation=computation), reuse)
         solver = Solver.parse(self.solver)
@@ -167,13 +167,13 @@ class _Chooser:
         """Of the time limit; at least a millisecond."""
         if self.budget.time_limit_s is None:
             return None
-        return max(1e-3, self.started + self.budget.time_limit_s - time.perf_counter())
+        return max(1e-3, self.started + self.budget.time_limit_s - clock.wall_seconds())
 
     def spent(self) -> bool:
         """Whether the budget is used up."""
         if self.budget.evaluations is not None and self.evaluated >= self.budget.evaluations:
             return True
-        return self.budget.time_limit_s is not None and time.perf_counter() - self.started >= self.budget.time_limit_s
+        return self.budget.time_limit_s is not None and clock.wall_seconds() - self.started >= self.budget.time_limit_s
 
     def offer(self, state: MapState) -> Cost | None:
         """Score a state as it stands; its cost if it is valid."""

@@ -10,12 +10,12 @@ import importlib
 import math
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
+from codesign.core import clock
 from codesign.core.errors import MissingDependencyError, unknown_name
 from codesign.mappers.cosa.linear import LinearProgram, Row
 
@@ -125,11 +125,11 @@ def solve(
     backend: _Backend = {Solver.CP_SAT: _cp_sat, Solver.HIGHS: _highs, Solver.GUROBI: _gurobi}[solver]
     if solver in _LIBRARIES:
         importlib.import_module(_LIBRARIES[solver])  # loading a library is not solving
-    started = time.process_time()
+    started = clock.cpu_seconds()
     status, values, bound = backend(program, _Limits(effort, time_limit_s))
     values = tuple(float(round(x)) if whole else x for x, whole in zip(values, program.integral, strict=False))
     objective = program.value(values) if values else math.inf
-    return Solution(status, values, objective, min(bound, objective), time.process_time() - started)
+    return Solution(status, values, objective, min(bound, objective), clock.cpu_seconds() - started)
 
 
 def with_cuts(program: LinearProgram, forbidden: Iterable[tuple[int, ...]], width: int) -> LinearProgram:

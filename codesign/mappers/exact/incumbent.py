@@ -1,10 +1,10 @@
 """What is minimised, and the best mapping found so far."""
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from codesign.core import clock
 from codesign.core.goals import Objective
 from codesign.cost.kernel import score
 from codesign.cost.packed import VALID, Kernel
@@ -77,7 +77,7 @@ class Incumbent:
     Args:
         kernel: Scores mappings.
         goal: What is minimised.
-        deadline: Value of `time.perf_counter` at which to stop.
+        deadline: Value of `clock.wall_seconds` at which to stop.
         effort: Cells of the dynamic program to fill at most.
         scored: Mappings to score at most.
         second_opinion: Finds a good mapping quickly, and says how many it scored; asked once, when proving takes longer than it.
@@ -142,4 +142,4 @@ class Incumbent:
     @property
     def late(self) -> bool:
         """Whether time, effort or evaluations are used up."""
-        return self.spent >= self.effort or self.evaluated >= self.scored or time.perf_counter() >= self.deadline
+        return self.spent >= self.effort or self.evaluated >= self.scored or clock.wall_seconds() >= self.deadline

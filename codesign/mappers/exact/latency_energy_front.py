@@ -1,8 +1,8 @@
 """All best compromises between latency and energy of one operator, each proven."""
 
 import math
-import time
 
+from codesign.core import clock
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
@@ -31,7 +31,7 @@ def pareto(problem: MappingProblem, *, budget: Budget, reuse: Reuse = Reuse.TIME
         Proven points. If time ran out, the last one says so in its `proof` and quicker ones may be missing. Without any
         mapping a single result that says why.
     """
-    started = time.perf_counter()
+    started = clock.wall_seconds()
     if has_mesh(problem.architecture):
         raise UserError(
             "the exact front does not search architectures with `links: mesh`",

@@ -1,11 +1,11 @@
 """The exact mapper: the best mapping there is, with a proof."""
 
 import math
-import time
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar
 
+from codesign.core import clock
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
@@ -78,7 +78,7 @@ class ExactMapper:
         reuse: Reuse = Reuse.TIMELOOP,
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`. Without a budget it runs until the optimum is proven."""
-        started = time.perf_counter()
+        started = clock.wall_seconds()
         if reuse is Reuse.WHOLE:
             raise UserError(
                 "the exact mapper does not search under reuse rule 'whole'", hint="use anneal, genetic or random"
@@ -200,7 +200,7 @@ def to_result(instance: Instance, best: Incumbent, unsearched: float, started: f
     if best.nest is None:
         reason = _why_nothing(source, reuse)
         proof = Proof.OPTIMAL if math.isinf(unsearched) else Proof.NONE
-        return MapResult(None, None, reason, best.evaluated, time.perf_counter() - started, proof, None, seed)
+        return MapResult(None, None, reason, best.evaluated, clock.wall_seconds() - started, proof, None, seed)
     mapping = decode_nest(source.computation, source.architecture, *best.nest)
     cost = evaluate(source.computation, source.architecture, mapping, reuse=reuse)
     if isinstance(cost, Infeasible):
@@ -212,8 +212,8 @@ def to_result(instance: Instance, best: Incumbent, unsearched: float, started: f
     elif not proven:
         proof, gap = Proof.GAP, (best.value - unsearched) / unsearched if unsearched > 0.0 else math.inf
     if instance.problem.peers.any():  # forwarding between neighbours is scored but not bounded
-        return MapResult(mapping, cost, None, best.evaluated, time.perf_counter() - started, Proof.NONE, None, seed)
-    return MapResult(mapping, cost, None, best.evaluated, time.perf_counter() - started, proof, gap, seed)
+        return MapResult(mapping, cost, None, best.evaluated, clock.wall_seconds() - started, Proof.NONE, None, seed)
+    return MapResult(mapping, cost, None, best.evaluated, clock.wall_seconds() - started, proof, gap, seed)
 
 
 def _sparse_proof(source: MappingProblem, best: Incumbent, cost: Cost, score: float) -> tuple[Proof, float]:
@@ -231,7 +231,7 @@ def _sparse_proof(source: MappingProblem, best: Incumbent, cost: Cost, score: fl
 def _why_nothing(source: MappingProblem, reuse: Reuse) -> Infeasible:
     """What even the smallest tiles exceed."""
     encoded = Encoded.of(source, reuse)
-    reason = encoded.result(None, 0, time.perf_counter(), None).infeasible
+    reason = encoded.result(None, 0, clock.wall_seconds(), None).infeasible
     if reason is not None and reason.resource != "mappings drawn":
         return reason
     return Infeasible(

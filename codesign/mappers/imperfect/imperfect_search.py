@@ -1,11 +1,11 @@
 """Random search, annealing and a genetic algorithm over imperfect factors, in compiled code."""
 
 import math
-import time
 from dataclasses import dataclass
 
 import numpy as np
 
+from codesign.core import clock
 from codesign.core.goals import Budget, Objective
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState, make_state
@@ -166,7 +166,7 @@ class ImperfectSearch:
     def result(self, best: ImperfectState | None, evaluated: int, started: float, seed: int | None) -> MapResult:
         """The result for the best state; without one, why even the smallest tiles do not fit."""
         mapping = self.mapping(outermost(self.space) if best is None else best)
-        seconds = time.perf_counter() - started
+        seconds = clock.wall_seconds() - started
         if mapping is None:
             reason = Infeasible(
                 "mappings that obey the constraints",
@@ -216,7 +216,7 @@ class ImperfectSearch:
             )  # fmt: skip
             evaluated += part
             run += 1
-            if time.perf_counter() >= deadline:
+            if clock.wall_seconds() >= deadline:
                 break
         return best, best_value, evaluated
 
@@ -232,7 +232,7 @@ def search_randomly(
     """The best of random states; `evaluated` counts valid ones. Without a budget 10,000 are scored."""
     search = ImperfectSearch.of(problem, objective, reuse)
     state, best, random = outermost(search.space), outermost(search.space), make_state(seed)
-    started = time.perf_counter()
+    started = clock.wall_seconds()
     wanted = budget.evaluations
     if wanted is None and budget.time_limit_s is None:
         wanted = 10_000
@@ -246,7 +246,7 @@ def search_randomly(
             OBJECTIVE_CODE[objective],
         )  # fmt: skip
         valid, draws = valid + found, draws + part
-        if time.perf_counter() >= deadline_of(budget, started):
+        if clock.wall_seconds() >= deadline_of(budget, started):
             break
     return search.result(best if math.isfinite(value) else None, valid, started, seed)
 
@@ -271,7 +271,7 @@ def search_by_annealing(
         search.kernel, search.space, outermost(search.space), outermost(search.space), outermost(search.space),
         (math.inf, math.inf), search.table, search.nest, make_state(seed), Cooling(0, *map(float, temperatures)), OBJECTIVE_CODE[objective],
     )  # fmt: skip
-    started = time.perf_counter()
+    started = clock.wall_seconds()
     value = search.value(first)
     if not math.isfinite(value) and search.space.least_units > 1:  # the smallest tiles leave units idle; others may not
         value = search.draw_start(first, seed)

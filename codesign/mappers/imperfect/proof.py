@@ -1,11 +1,11 @@
 """The exact mapper with imperfect factors: the perfect optimum, annealing from there, and what no mapping can beat."""
 
 import math
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
+from codesign.core import clock
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
@@ -44,7 +44,7 @@ def map_imperfect_exactly(
         reuse: What a buffer need not fetch again.
         effort: Steps of the search over what fan-outs do.
     """
-    started = time.perf_counter()
+    started = clock.wall_seconds()
     first = Budget(
         None if budget.time_limit_s is None else budget.time_limit_s / 3,
         None if budget.evaluations is None else max(1, budget.evaluations // 3),
@@ -66,7 +66,7 @@ def map_imperfect_exactly(
         best = before if best.cost is None or objective.of(before.cost) <= objective.of(best.cost) else best
     best = replace(best, evaluated=evaluated, seed=seed, proof=Proof.NONE, gap=None)
     done = _prove(best, before, problem, objective, budget, reuse, seed, started, effort)
-    return replace(done, seconds=time.perf_counter() - started)
+    return replace(done, seconds=clock.wall_seconds() - started)
 
 
 def _prove(

@@ -5,12 +5,12 @@ Allocation", AICAS 2021.
 """
 
 import math
-import time
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from codesign.core import clock
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
@@ -65,7 +65,7 @@ class LomaMapper:
         """See `codesign.mappers.protocol.Mapper`: every order under each of the fullest unrollings that random filling finds."""
         problem.need_perfect(self.name)
         problem.need_any_utilization(self.name)
-        started = time.perf_counter()
+        started = clock.wall_seconds()
         encoded = Encoded.of(problem, reuse)
         found = EvenSearch.of(encoded)
         best: tuple[EvenSearch, np.ndarray[tuple[int], np.dtype[np.int64]]] | None = None
@@ -121,4 +121,4 @@ def _symbols(
 def _is_spent(budget: Budget, started: float, evaluated: int) -> bool:
     if budget.evaluations is not None and evaluated >= budget.evaluations:
         return True
-    return budget.time_limit_s is not None and time.perf_counter() - started >= budget.time_limit_s
+    return budget.time_limit_s is not None and clock.wall_seconds() - started >= budget.time_limit_s

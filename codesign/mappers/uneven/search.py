@@ -3,11 +3,11 @@
 import heapq
 import itertools
 import math
-import time
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from codesign.core import clock
 from codesign.mappers.labels.sweep import Array
 from codesign.mappers.uneven.levels import Case, Placed
 from codesign.mappers.uneven.profiles import profiles, settled
@@ -80,7 +80,7 @@ def search(cases_given: list[Case], goal: Goal, time_limit: float = math.inf) ->
         goal: What is minimised.
         time_limit: Seconds of CPU time after which the best so far and its bound are returned.
     """
-    stop = time.process_time() + time_limit
+    stop = clock.cpu_seconds() + time_limit
     queue: list[tuple[float, int, int, Case]] = []
     for case in cases_given:
         queue.append((_begun(case, goal), 0, len(queue), case))
@@ -94,7 +94,7 @@ def search(cases_given: list[Case], goal: Goal, time_limit: float = math.inf) ->
         if low >= top * (1 - TIE):
             bound = top
             break
-        if time.process_time() > stop:
+        if clock.cpu_seconds() > stop:
             bound = min(low, top)
             break
         if stage == 0:

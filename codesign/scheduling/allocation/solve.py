@@ -2,11 +2,11 @@
 
 import itertools
 import math
-import time
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from codesign.core import clock
 from codesign.core.errors import UserError
 from codesign.scheduling.allocation.buffers import Allocation, AllocationStatus, Buffer, height, peak_load
 from codesign.scheduling.allocation.firstfit import crowd, first_fit, natural_orders, neighbours, repaired_order
@@ -81,10 +81,10 @@ def _search(buffers: Sequence[Buffer], capacity: int, time_limit_s: float, seed:
         load[a:b] += s
     twin = _twins(lower, upper, size)
     strife = np.zeros(sections, np.int64)
-    started = time.perf_counter()
+    started = clock.wall_seconds()
     nodes = 0
     for rank, allowed in _attempts(lower, upper, size, load, seed):
-        if time.perf_counter() - started > time_limit_s:
+        if clock.wall_seconds() - started > time_limit_s:
             break
         placed, offset = np.full(len(buffers), -1, np.int64), np.zeros(len(buffers), np.int64)
         state = (placed, offset, np.zeros(sections, np.int64), load.copy(), strife)

@@ -14,10 +14,10 @@ order of cost, so the first complete one is optimal. What keeps the search small
 import heapq
 import itertools
 import math
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from codesign.core import clock
 from codesign.scheduling.cosma.local_problem import SegmentProblem, members
 from codesign.scheduling.cosma.objective import TrafficWeights
 
@@ -97,7 +97,7 @@ class TrafficSearch:
             entries: Situations before the segment.
             state_limit: States made before giving up.
             every_exit: Look for all exits that matter to what follows, not only the cheapest.
-            deadline: time (`time.perf_counter`) after which to give up too.
+            deadline: time (`clock.wall_seconds`) after which to give up too.
         """
         problem = self._problem
         everything = (1 << len(problem.operators)) - 1
@@ -121,7 +121,7 @@ class TrafficSearch:
         for visited in itertools.count():
             if not queue or (exits and queue[0][0] > exits[0].value + margin):
                 break
-            if len(nodes) > state_limit or (visited % VISITS_BETWEEN_LOOKS == 0 and time.perf_counter() > deadline):
+            if len(nodes) > state_limit or (visited % VISITS_BETWEEN_LOOKS == 0 and clock.wall_seconds() > deadline):
                 complete = False
                 break
             bound, _, number, operator = heapq.heappop(queue)

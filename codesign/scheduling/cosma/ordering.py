@@ -2,10 +2,10 @@
 
 import math
 import random
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from codesign.core import clock
 from codesign.scheduling.cosma.best_first import Boundary, TrafficSearch
 from codesign.scheduling.cosma.divide import Conquered, conquer
 from codesign.scheduling.cosma.graph import GraphIndex
@@ -96,7 +96,7 @@ def order_in_windows(
         weights: What a byte written and a byte read cost.
         bound: No plan has less weighted traffic.
         window_states: States per window; a window that needs more keeps its order.
-        deadline: time (`time.perf_counter`) after which the best so far is returned.
+        deadline: time (`clock.wall_seconds`) after which the best so far is returned.
     """
     lowest = lowest_peak_order(index).order
     default = tuple(range(len(index.inputs)))
@@ -112,7 +112,7 @@ def order_in_windows(
     for name, order in (("minimum-peak", lowest), ("default", default)):
         for found in _windows(index, order, capacity_bytes, weights, window_states, deadline):
             best = _better(best, found.plan, found.value, f"windows, {name} order")
-        if time.perf_counter() > deadline or best.value == bound:
+        if clock.wall_seconds() > deadline or best.value == bound:
             break
     return best
 
@@ -132,7 +132,7 @@ def _windows(
         while improved:
             improved = False
             for first in (1, shortest // 2, shortest):
-                if time.perf_counter() > deadline:
+                if clock.wall_seconds() > deadline:
                     return
                 windows = window_segments(index, order, shortest, longest, first)
                 found = conquer(index, windows, capacity_bytes, weights, state_limit=window_states)

@@ -9,11 +9,11 @@
    and the replacement is solved again for the order at hand.
 """
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from codesign.core import clock
 from codesign.core.errors import UserError
 from codesign.core.goals import Proof
 from codesign.scheduling.cosma.addresses import Placement, conflicting_gaps, place
@@ -111,7 +111,7 @@ def schedule_cosma(
         return TooSmall(graph.largest_operator.name, graph.minimum_bytes, capacity_bytes)
     if route is Route.MONOLITHIC:
         return _monolithic(graph, capacity_bytes, weights, effort.time_limit_s)
-    deadline = time.perf_counter() + effort.time_limit_s
+    deadline = clock.wall_seconds() + effort.time_limit_s
     index = graph.index
     if route is Route.JOINT:
         found = order_jointly(index, capacity_bytes, weights=weights, time_limit_s=effort.time_limit_s)
@@ -184,7 +184,7 @@ def _with_addresses(
         if placement.offsets is not None:
             return placement
         failed.append(placement)
-        if time.perf_counter() > deadline:
+        if clock.wall_seconds() > deadline:
             break
     for placement in failed:
         repaired = _repair(index, capacity_bytes, weights, placement, effort, deadline)
@@ -192,7 +192,7 @@ def _with_addresses(
             value = weighted_traffic(index, repaired.plan, weights)
             if best is None or value < best[0]:
                 best = value, repaired
-            if value == found.value or time.perf_counter() > deadline:
+            if value == found.value or clock.wall_seconds() > deadline:
                 break
     return None if best is None else best[1]
 
@@ -224,7 +224,7 @@ def _repair(
     forbidden: list[list[Gap]] = []
     for _ in range(REPAIRS):
         conflict = conflicting_gaps(index, placement, capacity_bytes, time_limit_s=CONFLICT_S, seed=effort.seed)
-        if not conflict or time.perf_counter() > deadline:
+        if not conflict or clock.wall_seconds() > deadline:
             return None
         forbidden.append(conflict)
         again = best_replacement(

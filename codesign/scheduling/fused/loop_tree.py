@@ -2,12 +2,12 @@
 
 import itertools
 import math
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from codesign.core import clock
 from codesign.cost.looptree import Loop
 from codesign.cost.looptree_graph import GraphCost, Leaf, follows, graph_cost, parts_of
 from codesign.formats.accelforge.workload import Workload
@@ -292,7 +292,7 @@ class Fusion:
         `chip` holds what is decided outside.
         """
         self.scored += 1
-        if self.scored > self.most or time.process_time() > self.stop:
+        if self.scored > self.most or clock.cpu_seconds() > self.stop:
             raise TimeUp
         depth = len(context)
         start = np.zeros((1, depth + 3))
@@ -385,7 +385,7 @@ class Fusion:
         return replace(found, energy=None) if self.goal is Goal.LATENCY and self.leak == 0 else found
 
     def _solve(self, time_limit: float, anytime: bool) -> Schedule:
-        began = time.process_time()
+        began = clock.cpu_seconds()
         low = bound = self.goal.of(*self.total, self.leak)
         best = self.separate()
         if math.isinf(sum(self.total)):  # some operator fits nowhere

@@ -2,12 +2,12 @@
 
 import itertools
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from codesign.core import clock
 from codesign.core.errors import UserError
 from codesign.cost.looptree import Hold, Loop, Nest, Store
 from codesign.mappers.labels.sweep import Array
@@ -265,7 +265,7 @@ class OperatorFront:
         for chip, cases in self.cases().items():
             kept = []
             for case in cases:
-                if time.process_time() > stop:
+                if clock.cpu_seconds() > stop:
                     raise TimeUp
                 if self._value(case, limits) > limits.value:
                     continue

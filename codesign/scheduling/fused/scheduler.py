@@ -1,10 +1,10 @@
 """The exact fused search behind the `Scheduler` protocol."""
 
 import math
-import time
 from dataclasses import dataclass, replace
 from typing import final
 
+from codesign.core import clock
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.cost import Infeasible
@@ -84,14 +84,14 @@ class FusedScheduler:
             )
         graph = self.pose(problem)
         goal = _GOALS[objective]
-        began, cpu = time.perf_counter(), time.process_time()
+        began, cpu = clock.wall_seconds(), clock.cpu_seconds()
         unlimited = budget.time_limit_s is None and budget.evaluations is None
         limit = TIME_LIMIT_S if unlimited else budget.time_limit_s or math.inf
         found = best_with_halos(
             graph, goal, self.loops_per_dim, limit, budget.evaluations or math.inf, halos=self.halos
         )
-        found = replace(found, cpu_seconds=time.process_time() - cpu)
-        return _result(found, goal, time.perf_counter() - began, seed)
+        found = replace(found, cpu_seconds=clock.cpu_seconds() - cpu)
+        return _result(found, goal, clock.wall_seconds() - began, seed)
 
     def pose(self, problem: ScheduleProblem) -> FusedGraph:
         """The operators and machines of a problem.
@@ -125,7 +125,7 @@ def best_with_halos(
         sequences: Sequences of operators that each search joins at most.
         halos: Whether windows may share loops.
     """
-    stop = time.process_time() + time_limit
+    stop = clock.cpu_seconds() + time_limit
     share = GOOD_SHARE if halos else 1.0
     plain = Fusion(graph.operators, graph.machines, graph.between, goal, loops_per_dim)
     best = FusedFound(graph, plain.solve(share * time_limit, sequences, True), 0.0)
@@ -143,7 +143,7 @@ def best_with_halos(
         if low >= best.schedule.value * (1 - 1e-12):
             bound = min(bound, low)
             break
-        left = stop - time.process_time()
+        left = stop - clock.cpu_seconds()
         if left <= 0:
             bound = min(bound, low)
             break

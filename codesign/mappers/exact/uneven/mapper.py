@@ -1,10 +1,10 @@
 """The exact mapper with a place of its own for every tensor (docs/explanation/uneven-places.md)."""
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from codesign.core import clock
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
@@ -52,7 +52,7 @@ def map_uneven(
     Raises:
         UserError: The problem has something that uneven search does not cover.
     """
-    started = time.perf_counter()
+    started = clock.wall_seconds()
     refuse_uncovered(problem, reuse)
     instance = make_instance(problem, reuse)
     _refuse_windows(instance)

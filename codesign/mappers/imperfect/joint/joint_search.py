@@ -2,12 +2,12 @@
 
 import heapq
 import math
-import time
 from dataclasses import dataclass, field, replace
 from itertools import product
 
 import numpy as np
 
+from codesign.core import clock
 from codesign.core.goals import Objective
 from codesign.cost.arrays import encode_problem
 from codesign.cost.columns import CYCLES
@@ -76,7 +76,7 @@ class Best:
         state: None until the search improves what it started from.
         work: Steps of the program.
         effort: Steps allowed.
-        deadline: On `time.perf_counter`.
+        deadline: On `clock.wall_seconds`.
     """
 
     value: float
@@ -88,7 +88,7 @@ class Best:
     @property
     def spent(self) -> bool:
         """Whether the search has to stop."""
-        return self.work >= self.effort or time.perf_counter() >= self.deadline
+        return self.work >= self.effort or clock.wall_seconds() >= self.deadline
 
 
 @dataclass
@@ -295,7 +295,7 @@ def search_jointly(search: ImperfectSearch, value: float, effort: float, deadlin
         search: The problem.
         value: Value of the best mapping known.
         effort: Steps of the program.
-        deadline: On `time.perf_counter`.
+        deadline: On `clock.wall_seconds`.
     """
     problem, objective = search.source, search.objective
     best = Best(value, effort, deadline)

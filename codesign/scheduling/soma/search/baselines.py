@@ -5,9 +5,9 @@ transfer is double-buffered. SoMa's authors did not release their baseline; this
 """
 
 import math
-import time
 from dataclasses import replace
 
+from codesign.core import clock
 from codesign.core.goals import Objective
 from codesign.scheduling.soma.evaluator import Invalid, Problem, parse
 from codesign.scheduling.soma.kernels import decode as kf
@@ -96,7 +96,7 @@ def merged_start(
 ) -> FusionScheme:
     """Fuse greedily: at every cut, first to last, the best of keeping it, making it fine-grained, and removing it.
 
-    A removed cut leaves the tiling number of either side. Four passes at most, or until `deadline` (a `time.perf_counter` value); the
+    A removed cut leaves the tiling number of either side. Four passes at most, or until `deadline` (a `clock.wall_seconds` value); the
     number of schemes scored is about six per layer, which matters where scoring one takes long.
     """
     order, cut, tiles = start.arrays()
@@ -121,7 +121,7 @@ def merged_start(
                     best, kept = value, option
                 cut[i], tiles[first] = old
             cut[i], tiles[first] = kept
-            if deadline is not None and time.perf_counter() > deadline:
+            if deadline is not None and clock.wall_seconds() > deadline:
                 return fusion_from_arrays(order, cut, tiles)
         if best == before:
             break

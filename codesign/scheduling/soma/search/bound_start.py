@@ -1,9 +1,9 @@
 """A first scheme that fuses what the bound leaves on the chip (B1, docs/explanation/soma.md)."""
 
 import math
-import time
 from collections.abc import Iterator
 
+from codesign.core import clock
 from codesign.core.goals import Objective
 from codesign.scheduling.soma.evaluator import Problem
 from codesign.scheduling.soma.model.notation import FusionScheme
@@ -35,7 +35,7 @@ def bound_start(
         start: An unfused scheme that fits; its tiling numbers are those of groups of one layer.
         objective: What is minimised.
         workspace: Scratch memory.
-        deadline: A `time.perf_counter` value at which to end with what has been settled; None for none.
+        deadline: A `clock.wall_seconds` value at which to end with what has been settled; None for none.
         order: Of the layers; by default that of `start`.
     """
     tiling = dict(zip(start.order, start.tiling, strict=True))
@@ -46,7 +46,7 @@ def bound_start(
         span = waiting.pop()
         rest = [((i, i + 1), False, 0) for i in range(span[1], len(places))]
         best, chosen = math.inf, None
-        late = deadline is not None and time.perf_counter() > deadline
+        late = deadline is not None and clock.wall_seconds() > deadline
         for by_tile, tiles in () if late else _shapes(problem, span):
             scheme = _scheme(places, [*settled, (span, by_tile, tiles), *rest], tiling)
             value = scheme_value(problem, scheme, objective, workspace)

@@ -1,7 +1,8 @@
 """Spending a budget of seconds or proposals on an annealing chain."""
 
-import time
 from collections.abc import Callable
+
+from codesign.core import clock
 
 # Share of the time between two looks at the clock.
 _LOOK = 0.02
@@ -22,20 +23,20 @@ def run_budget(
     """
     if seconds is not None:
         chunk = min(chunk, _FIRST)
-    started = time.perf_counter()
+    started = clock.wall_seconds()
     done, progress = 0, 0.0
     while progress < 1.0 and (rounds is None or done < rounds):
         step = chunk if rounds is None else min(chunk, rounds - done)
         share = 0.0 if rounds is None else (done + step) / rounds
         if seconds is not None:
-            elapsed = time.perf_counter() - started
+            elapsed = clock.wall_seconds() - started
             share = max(share, (elapsed + (elapsed / done if done else 0.0) * step) / seconds)
         target = min(max(share, progress), 1.0)
         advance(progress, target, step)
         done += step
         progress = target
         if seconds is not None:
-            elapsed = time.perf_counter() - started
+            elapsed = clock.wall_seconds() - started
             if elapsed >= seconds:
                 break
             chunk = int(min(max(_LOOK * seconds * done / elapsed, 16), 1 << 16))

@@ -1,6 +1,5 @@
 """Search over the fusion attributes: annealing chains in compiled code, driven by a budget."""
 
-import time
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from codesign.core import clock
 from codesign.core.goals import Objective
 from codesign.core.rng import make_state
 from codesign.scheduling.soma.evaluator import Problem
@@ -171,7 +171,7 @@ class FusionChain:
         workspace: Workspace | None = None,
         deadline: float | None = None,
     ) -> None:
-        """Score the start scheme. No tile is asked of a mapper after `deadline` (a `time.perf_counter` value)."""
+        """Score the start scheme. No tile is asked of a mapper after `deadline` (a `clock.wall_seconds` value)."""
         self._problem = problem
         self._objective = objective
         self._net = network_arrays(problem)
@@ -213,7 +213,7 @@ class FusionChain:
                 self._net, self._setting, exponents, self._schemes, self._workspace.arrays, self._chances, self._costs, self._stats,
                 self._random, ka.Cooling(float(begin), float(stop), float(self._temperature)), rounds, done,
             )  # fmt: skip
-            if done == rounds or (self._deadline is not None and time.perf_counter() > self._deadline):
+            if done == rounds or (self._deadline is not None and clock.wall_seconds() > self._deadline):
                 return
             price_asked(self._problem, self._workspace)
 

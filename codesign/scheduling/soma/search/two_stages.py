@@ -2,10 +2,10 @@
 
 import itertools
 import math
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
+from codesign.core import clock
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.goals import Budget, Objective
 from codesign.scheduling.soma.evaluator import Invalid, Problem, Schedule, evaluate, parse
@@ -170,7 +170,7 @@ def _run_fusion(
     temperature: float,
     workspace: Workspace,
 ) -> FusionResult | None:
-    deadline = None if share[0] is None else time.perf_counter() + share[0]
+    deadline = None if share[0] is None else clock.wall_seconds() + share[0]
     chain = FusionChain(
         problem, start, objective, seed=seed, start_temperature=temperature, workspace=workspace, deadline=deadline
     )
@@ -201,7 +201,7 @@ def search(problem: Problem, objective: Objective, options: SearchOptions) -> Fo
     if problem.options.dram_channels > 1:
         return _on_channels(problem, search(_one_channel(problem), objective, options))
     warm_up()
-    began, cpu = time.perf_counter(), time.process_time()
+    began, cpu = clock.wall_seconds(), clock.cpu_seconds()
     start = bl.coarse_start(problem)
     if isinstance(start, Invalid):
         return start
@@ -249,15 +249,15 @@ def prove(found: Found, seconds: float, options: SearchOptions) -> Found:
     """
     if found.schedule.parsed.problem.options.dram_channels > 1:
         raise UserError("a proof is made for one DRAM channel only")
-    began, cpu = time.perf_counter(), time.process_time()
+    began, cpu = clock.wall_seconds(), clock.cpu_seconds()
     exact = solve_dram(found.schedule, seconds, workers=options.workers, seed=options.seed)
     return replace(
         found,
         schedule=exact.schedule,
         dram_bound_cycles=max(found.dram_bound_cycles, exact.bound_cycles),
         solver_status=exact.status,
-        seconds=found.seconds + time.perf_counter() - began,
-        cpu_seconds=found.cpu_seconds + time.process_time() - cpu,
+        seconds=found.seconds + clock.wall_seconds() - began,
+        cpu_seconds=found.cpu_seconds + clock.cpu_seconds() - cpu,
     )
 
 
@@ -309,7 +309,7 @@ def _finalists(
     left = (
         None
         if options.budget.time_limit_s is None
-        else max(options.budget.time_limit_s - (time.perf_counter() - began), 0.05 * options.budget.time_limit_s)
+        else max(options.budget.time_limit_s - (clock.wall_seconds() - began), 0.05 * options.budget.time_limit_s)
     )
     best: Schedule | None = None
     evaluations = 0
@@ -340,7 +340,7 @@ def _finalists(
 def _found(
     problem: Problem, best: Schedule, results: list[FusionResult], dram_evaluations: int, began: float, cpu: float
 ) -> Found:
-    seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu
+    seconds, cpu_seconds = clock.wall_seconds() - began, clock.cpu_seconds() - cpu
     fusion = best.parsed.fusion
     chosen = next((r for r in results if r.fusion == fusion), results[0])
     moves: dict[str, tuple[int, ...]] = {}
@@ -368,7 +368,7 @@ def search_paper(problem: Problem, objective: Objective, options: SearchOptions)
     if problem.options.dram_channels > 1:
         return _on_channels(problem, search_paper(_one_channel(problem), objective, options))
     warm_up()
-    began, cpu = time.perf_counter(), time.process_time()
+    began, cpu = clock.wall_seconds(), clock.cpu_seconds()
     first = bl.published_start(problem)
     if isinstance(first, Invalid):
         return first
@@ -437,7 +437,7 @@ def search_baseline(problem: Problem, objective: Objective, options: SearchOptio
     if problem.options.dram_channels > 1:
         return _on_channels(problem, search_baseline(_one_channel(problem), objective, options, name))
     warm_up()
-    began, cpu = time.perf_counter(), time.process_time()
+    began, cpu = clock.wall_seconds(), clock.cpu_seconds()
     start = bl.coarse_start(problem)
     if isinstance(start, Invalid):
         return start
