@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from codesign.core import clock
 from codesign.core.errors import UserError
-from codesign.core.goals import Budget, Objective, Proof
+from codesign.core.goals import OBJECTIVES, Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.cost.imperfect import refuse_imperfect
@@ -79,6 +79,11 @@ class ExactMapper:
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`. Without a budget it runs until the optimum is proven."""
         started = clock.wall_seconds()
+        if objective not in OBJECTIVES:
+            raise UserError(
+                f"the exact mapper minimises {', '.join(o.value for o in OBJECTIVES)}, got {objective.value}",
+                hint="use one of them, or search with anneal",
+            )
         if reuse is Reuse.WHOLE:
             raise UserError(
                 "the exact mapper does not search under reuse rule 'whole'", hint="use anneal, genetic or random"

@@ -188,3 +188,8 @@ def test_random_architectures_never_give_an_invalid_mapping(name: str, seed: int
     assert result.cost is not None
     assert (again.latency_cycles, again.energy_pj) == (result.cost.latency_cycles, result.cost.energy_pj)
     check_constraints(problem, result.mapping)
+
+
+def test_the_exact_mapper_proves_nothing_of_an_objective_it_does_not_know() -> None:
+    with pytest.raises(UserError, match="the exact mapper minimises energy, latency, edp, got ed2p"):
+        create("exact").map(MappingProblem(COMPUTATIONS[0], machine()), Objective(1.0, 2.0), budget=Budget(), seed=0)
