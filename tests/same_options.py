@@ -82,8 +82,22 @@ _PROVEN = "codesign.report.optimal_interval:stability"
 _TRAINING = "envs.training:TrainingConfig"
 _FILES = "codesign.library.arguments:resolve"
 
+_OBSERVE = "codesign.workloads.onnx.observed:observe"
+_ZEROS = {
+    "--zeros": "codesign.workloads.network_zeros:with_zeros(zeros)",
+    "--zero-support": "codesign.arch.zero_support:knowing_zeros(support)",
+}
+
 ELSEWHERE: dict[str, dict[str, str]] = {
-    "evaluate": {"--per-design": "codesign.evaluation.trade_offs:trade_offs"},
+    "map": _ZEROS,
+    "density": {
+        "--network": f"{_OBSERVE}(path)",
+        "--data": f"{_OBSERVE}(samples)",
+        "--masks": f"{_OBSERVE}(masks)",
+        "--dims": "codesign.workloads.load:load_network(dims)",
+        "--out": "codesign.workloads.zero_file:write_zeros(path)",
+    },
+    "evaluate": {**_ZEROS, "--per-design": "codesign.evaluation.trade_offs:trade_offs"},
     "schedule": {
         "--buffers": "codesign.scheduling.allocation.solve:allocate(buffers)",
         "--parameters": f"{_COSMA}(parameters)",

@@ -76,20 +76,21 @@ def _print(comparison: "Comparison", written: list[Path]) -> None:
     # two tables, since one does not fit the 80 columns of a terminal
     table = Table(title=f"hypervolume in decades^{len(comparison.objectives)}, reference point ({reference})")
     reached = Table(title=f"trials to a share of the {comparison.best:.4f} that all runs reach together")
+    certified = any(group.certified is not None for group in comparison.groups)
     levels = [f"{100 * level / comparison.best:.3g} %" for level in comparison.levels]
     for made, names in (
-        (table, ("runs", "trials", "lower quartile", "median", "upper quartile", "certified")),
-        (reached, levels),
+        (table, ("runs", "trials", "lower quartile", "median", "upper quartile")),
+        (reached, [*levels, "certified"] if certified else levels),
     ):
         made.add_column("optimiser", overflow="fold")
         for name in names:
             made.add_column(name, justify="right")
     for group in comparison.groups:
         quartiles = (f"{v:.4f}" for v in group.quartiles[:, -1])
-        factor = "-" if group.certified is None else above(group.certified)
-        table.add_row(group.optimizer, str(len(group.seeds)), str(group.curves.shape[1]), *quartiles, factor)
+        table.add_row(group.optimizer, str(len(group.seeds)), str(group.curves.shape[1]), *quartiles)
         needed = [group.trials_to(level) for level in comparison.levels]
-        reached.add_row(group.optimizer, *("not reached" if n is None else f"{n:g}" for n in needed))
+        factors = ["-" if group.certified is None else above(group.certified)] if certified else []
+        reached.add_row(group.optimizer, *("not reached" if n is None else f"{n:g}" for n in needed), *factors)
     console = Console()
     console.print(table)
     console.print(reached)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from codesign.cli import study_location
 from codesign.cost.cost import Infeasible
 from codesign.report.study_page import report_data, write_report
 from codesign.study.built import record_built
@@ -58,7 +57,7 @@ def test_an_infeasible_trial_is_not_built(folder: Path, monkeypatch: pytest.Monk
     study.trials[0] = replace(
         study.trials[0], infeasible=Infeasible("capacity of level 'Scratchpad'", 9, 8, "bytes").to_json()
     )
-    monkeypatch.setattr(study_location, "open_study", lambda name: study)
+    monkeypatch.setattr(Study, "open", lambda *given, **named: study)
     refused = run("build", folder, "--trial", number)
     assert refused.code == 2
     assert f"trial {number} is infeasible: there is nothing to build" in refused.err
