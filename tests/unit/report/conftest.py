@@ -27,7 +27,9 @@ def study_folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     for optimizer in ("sobol", "random"):
         for seed in ("0", "1"):
             folders.append(root / f"{optimizer}{seed}")
-            options = f"--network alexnet --optimizer {optimizer} --seed {seed} --trials 12 --evaluations 60 --certify 0"
+            options = (
+                f"--network alexnet --optimizer {optimizer} --seed {seed} --trials 12 --evaluations 60 --certify 0"
+            )
             commands.append([*options.split(), "--constraint", "power_w<=0.6", "--out", str(folders[-1])])
     command = [sys.executable, "-W", "ignore", "-c", EXPLORE, json.dumps(commands)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
