@@ -48,7 +48,9 @@ def register(app: typer.Typer) -> None:
             raise UserError("there is no folder to keep compiled kernels in", hint="set CODESIGN_CACHE to one")
         start = time.perf_counter()
         made = _make(wanted, portable, jobs or os.cpu_count() or 1)
-        typer.echo(f"{made} of {len(wanted)} kernels compiled in {time.perf_counter() - start:.1f} s; the others were there")
+        typer.echo(
+            f"{made} of {len(wanted)} kernels compiled in {time.perf_counter() - start:.1f} s; the others were there"
+        )
 
 
 def _make(signatures: list[str], portable: Path | None, jobs: int) -> int:
