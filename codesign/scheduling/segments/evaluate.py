@@ -253,18 +253,25 @@ class Evaluator:
             UserError: It is no tree of the network, or a cut has fewer cores than children.
         """
         check_tree(root, self.network)
-        shape = tree_arrays(root, self.unit_times)
-        leaf_of, node_of, layer_of = leaf_places(shape, len(self.network.layers))
-        tree_kernels.find_stages(shape, self.edges, leaf_of, layer_of)
+        shape = self.shape(root)
+        leaf_of, node_of, _ = leaf_places(shape, len(self.network.layers))
         on_chip = np.zeros(len(self.edges.producer), np.int64)
         stored = np.zeros(len(self.network.layers), np.int64)
         tree_kernels.link_layers(shape, self.edges, leaf_of, node_of, on_chip, stored)
-        self._assign(shape, root)
+        self._check_parts(shape, root)
         return self._figures_of(root, shape, on_chip, stored)
 
-    def _assign(self, shape: tree_kernels.Tree, root: Cut) -> None:
+    def shape(self, root: Cut) -> tree_kernels.Tree:
+        """A tree in the kernels' form, with stages and cores.
+
+        Raises:
+            UserError: A cut has fewer cores than children.
+        """
+        shape = tree_arrays(root, self.unit_times)
+        leaf_of, _, layer_of = leaf_places(shape, len(self.network.layers))
+        tree_kernels.find_stages(shape, self.edges, leaf_of, layer_of)
         if any(leaf.given is not None for leaf in leaves(root)):
-            return
+            return shape
         failed = tree_kernels.assign_cores(shape, self.system.cores, 0.0)
         if failed >= 0:
             raise UserError(
@@ -272,9 +279,12 @@ class Evaluator:
                 where="tree",
                 hint="cut it in time",
             )
+        return shape
+
+    def _check_parts(self, shape: tree_kernels.Tree, root: Cut) -> None:
         for node, leaf in zip(np.flatnonzero(shape.kind == tree_kernels.LEAF), leaves(root), strict=True):
             cores = int(shape.core_past[node] - shape.core_first[node])
-            if leaf.cores != cores:
+            if leaf.given is None and leaf.cores != cores:
                 name = self.network.layers[leaf.layer].name
                 raise UserError(
                     f"layer {name!r} is cut into {leaf.cores} parts on {cores} cores", where="tree", hint="`parts`"

@@ -101,7 +101,7 @@ def find_stages(tree: Tree, edges: Edges, leaf_of: IntArray, layer_of: IntArray)
 
 
 @njit
-def _through_dram(tree: Tree, child: int, producer_leaf: int) -> bool:
+def through_dram(tree: Tree, child: int, producer_leaf: int) -> bool:
     """Whether what a leaf's branch reads from a leaf outside it goes through DRAM (rule M5).
 
     Args:
@@ -155,7 +155,7 @@ def link_layers(
             if leaf_of[producer] >= leaf_of[layer]:
                 good = False
                 continue
-            far = _through_dram(tree, node_of[layer], leaf_of[producer])
+            far = through_dram(tree, node_of[layer], leaf_of[producer])
             on_chip[e] = 0 if far else 1
             if far:
                 stored[producer] = 1
