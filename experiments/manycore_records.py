@@ -109,6 +109,7 @@ def read_run(record: dict[str, Any], name: str) -> Run:
 def _layer(d: dict[str, Any]) -> SegmentLayer:
     a, b, c = (int(axis) for axis in d.get("order") or (0, 1, 2))
     sizes = {name: int(d.get(key) or 1) for name, key in SIZES.items()}
+    sizes["C"] = int(d.get("C") or d["ifmap_chw"][0])
     return replace(
         SegmentLayer(d["name"], KINDS[d["type"]], **sizes),  # type: ignore[arg-type]
         pad_h=int(d.get("pad_h") or 0),

@@ -9,7 +9,7 @@ import numpy as np
 
 from codesign.core.errors import UserError
 from codesign.core.kernel_library import FloatArray, IntArray
-from codesign.core.rng import make_state
+from codesign.core.rng import RandomState, make_state
 from codesign.scheduling.segments.evaluate import Evaluation, Evaluator
 from codesign.scheduling.segments.kernels import core_mapper, fabric, moves, tree_search
 from codesign.scheduling.segments.kernels import tree as tree_kernels
@@ -28,8 +28,14 @@ SLOT_BYTES = 96 * 2**20
 """Memory for placed leaves."""
 
 SEGMENT_ENTRIES = 2**17
-CHUNK = 2000
-"""Steps of annealing between looks at the clock."""
+CHUNK = 50
+"""Steps of annealing before the first look at the clock; later ones are a hundredth of the time apart."""
+
+RETURN_SHARE = 0.85
+"""Share of the annealing after which it goes on from the best tree."""
+
+START_SHARE = 0.3
+"""Share of the time after which the start takes no longer segments."""
 
 
 @final
@@ -52,7 +58,7 @@ class SearchSettings:
     seed: int = 0
     energy_power: float = 1.0
     time_power: float = 1.0
-    hot: float = 0.03
+    hot: float = 0.04
     cold: float = 0.0005
     longest: int = 8
     least_use: float = 0.75
@@ -206,6 +212,7 @@ class TreeSearch:
         self.goal = np.array([settings.energy_power, settings.time_power])
         self.order = np.arange(n, dtype=np.int64)
         self.steps = 0
+        self.weights = np.array(MOVE_WEIGHTS, np.int64)
 
     def value(self, tokens: Tokens) -> float:
         """Logarithm of the goal of a tree; infinite where it is no scheme."""
@@ -222,10 +229,22 @@ class TreeSearch:
         singles = [(tree_kernels.LEAF, 1)]
         cuts = [(kind, g) for kind in (tree_kernels.SPACE, tree_kernels.TIME) for g in groups]
         options = np.array(singles + cuts, np.int64)
-        costs: FloatArray = np.zeros((len(self.order), longest, len(options), 2))
-        tree_search.price_segments(
-            self.problem, self.caches, self.trial, self.scratch, self.order, options, longest, costs
-        )
+        costs: FloatArray = np.full((min(longest, len(self.order)), len(self.order), len(options), 2), np.inf)
+        begin = time.process_time()
+        for length in range(1, len(costs) + 1):
+            tree_search.price_segments(
+                self.problem,
+                self.caches,
+                self.trial,
+                self.scratch,
+                self.order,
+                options,
+                length,
+                costs[length - 1],
+            )
+            if time.process_time() - begin > START_SHARE * self.settings.seconds:
+                costs = costs[:length]
+                break
         best, per_time = float("inf"), 1.0
         for _ in range(6):
             energy, spent = tree_search.cut_by_program(costs, self.order, options, per_time, self.trial)
@@ -261,33 +280,21 @@ class TreeSearch:
         value = self.start(settings.longest)
         first = value
         moves.copy_tokens(self.current, self.best)
-        weights = np.array(MOVE_WEIGHTS, np.int64)
         schedule = np.array([value, value, settings.hot, settings.hot])
         spent = time.process_time() - begin
         opened = spent
+        steps = CHUNK
         while spent < settings.seconds:
             share = (spent - opened) / max(settings.seconds - opened, 1e-9)
-            schedule[2] = settings.hot * (settings.cold / settings.hot) ** share
-            schedule[3] = schedule[2]
-            if share > 0.85:
+            schedule[2:] = settings.hot * (settings.cold / settings.hot) ** share
+            if share > RETURN_SHARE:
                 moves.copy_tokens(self.best, self.current)
                 schedule[0] = schedule[1]
-            tree_search.anneal(
-                self.problem,
-                self.caches,
-                self.scratch,
-                self.current,
-                self.trial,
-                self.room,
-                self.best,
-                weights,
-                self.goal,
-                schedule,
-                CHUNK,
-                state,
-            )
-            self.steps += CHUNK
-            spent = time.process_time() - begin
+            self._anneal(schedule, steps, state)
+            before, spent = spent, time.process_time() - begin
+            self.steps += steps
+            pace = steps / max(spent - before, 1e-9)
+            steps = max(CHUNK, int(pace * min(settings.seconds / 100, settings.seconds - spent)))
         tree = self.tree(self.best)
         powers = settings.energy_power + settings.time_power
         return Searched(
@@ -296,6 +303,22 @@ class TreeSearch:
             self.steps,
             int(self.caches.counts[0]),
             time.process_time() - begin,
+        )
+
+    def _anneal(self, schedule: FloatArray, steps: int, state: RandomState) -> None:
+        tree_search.anneal(
+            self.problem,
+            self.caches,
+            self.scratch,
+            self.current,
+            self.trial,
+            self.room,
+            self.best,
+            self.weights,
+            self.goal,
+            schedule,
+            steps,
+            state,
         )
 
     def tree(self, tokens: Tokens) -> Cut:
@@ -334,3 +357,21 @@ class TreeSearch:
             return Cut(node.kind, node.batch, tuple(filled(child) for child in node.children))
 
         return Cut(root.kind, root.batch, tuple(filled(child) for child in root.children))
+
+
+def warm_up() -> None:
+    """Compile all kernels of the search by a search of two layers on two cores."""
+    from codesign.arch.many_core import Buffer, Links, ManyCore, Memories, VectorMacCore
+    from codesign.scheduling.segments.evaluate import SET_RULES
+    from codesign.scheduling.segments.layers import LayerKind, SegmentLayer, SegmentNetwork
+
+    small = Buffer(4096, 1.0, 1.0)
+    core = VectorMacCore(small, small, small, small, Buffer(2**20, 1.0, 1.0))
+    system = ManyCore("pair", 2, 1, 1, core, Links(16, 1.0), Memories((((0, 0),),), 16, 10.0))
+    first = SegmentLayer("a", LayerKind.CONV, 8, 8, 1, 1, 4, 4, in_h=4, in_w=4, weight_words=64, external_c=8)
+    second = SegmentLayer("b", LayerKind.CONV, 8, 8, 1, 1, 4, 4, in_h=4, in_w=4, weight_words=64, inputs=(0,))
+    evaluator = Evaluator(system, SegmentNetwork("pair", (first, second)), SET_RULES)
+    search = TreeSearch(evaluator, 2, SearchSettings(seconds=0.0))
+    search.run()
+    search.flat()
+    search._anneal(np.array([0.0, 0.0, 0.01, 0.01]), 1, make_state(0))

@@ -152,5 +152,3 @@ class Scratch(NamedTuple):
     segment_of: IntArray
     parent: IntArray
     batch: IntArray
-
-

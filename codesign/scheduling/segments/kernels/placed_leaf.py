@@ -62,25 +62,38 @@ def whole_batch(problem: Problem) -> int:
 def core_figures(problem: Problem, caches: Caches, layer: int, batch_at: int, row: int) -> bool:
     """Find the figures of one core's tile, once; returns whether there is a mapping."""
     if caches.core_known[layer, batch_at, row] == 0:
-        l, parts = problem.table[layer], problem.parts[row]
+        shape, parts = problem.table[layer], problem.parts[row]
         batch = ceil_div(problem.batches[batch_at], parts[1])
-        k, high, wide = ceil_div(l[layout.K], parts[0]), ceil_div(l[layout.H], parts[2]), ceil_div(l[layout.W], parts[3])
+        k, high, wide = (
+            ceil_div(shape[layout.K], parts[0]),
+            ceil_div(shape[layout.H], parts[2]),
+            ceil_div(shape[layout.W], parts[3]),
+        )
         found = caches.core_figures[layer, batch_at, row]
-        if layout.is_vector(l[layout.TYPE]):
-            work = k * high * wide * l[layout.OPERANDS] * l[layout.R] * l[layout.S] * batch
+        if layout.is_vector(shape[layout.TYPE]):
+            work = k * high * wide * shape[layout.OPERANDS] * shape[layout.R] * shape[layout.S] * batch
             map_vector_work(problem.core, work, found)
             caches.core_known[layer, batch_at, row] = 1
         else:
-            c, groups = l[layout.C], 1
-            if l[layout.TYPE] == layout.GROUP_CONV:
-                per_k = l[layout.K] // l[layout.GROUPS]
-                groups, c = ceil_div(k, per_k), l[layout.C] // l[layout.GROUPS]
+            c, groups = shape[layout.C], 1
+            if shape[layout.TYPE] == layout.GROUP_CONV:
+                per_k = shape[layout.K] // shape[layout.GROUPS]
+                groups, c = ceil_div(k, per_k), shape[layout.C] // shape[layout.GROUPS]
                 if groups > 1:
                     k = per_k
-            if l[layout.BATCHED_WEIGHT] == 1:
+            if shape[layout.BATCHED_WEIGHT] == 1:
                 groups, batch = groups * batch, 1
             tile = Tile(
-                c, k, l[layout.R], l[layout.S], high, wide, l[layout.STRIDE_H], l[layout.STRIDE_W], batch, groups
+                c,
+                k,
+                shape[layout.R],
+                shape[layout.S],
+                high,
+                wide,
+                shape[layout.STRIDE_H],
+                shape[layout.STRIDE_W],
+                batch,
+                groups,
             )
             good = map_convolution(problem.core, tile, found)
             caches.core_known[layer, batch_at, row] = 1 if good else 2
@@ -90,42 +103,42 @@ def core_figures(problem: Problem, caches: Caches, layer: int, batch_at: int, ro
 @njit
 def _used(problem: Problem, layer: int, batch: int, row: int) -> float:
     """Share of the ceiling tiles that is work."""
-    l, parts = problem.table[layer], problem.parts[row]
-    share = l[layout.K] / (ceil_div(l[layout.K], parts[0]) * parts[0])
+    shape, parts = problem.table[layer], problem.parts[row]
+    share = shape[layout.K] / (ceil_div(shape[layout.K], parts[0]) * parts[0])
     share *= batch / (ceil_div(batch, parts[1]) * parts[1])
-    share *= l[layout.H] / (ceil_div(l[layout.H], parts[2]) * parts[2])
-    return share * (l[layout.W] / (ceil_div(l[layout.W], parts[3]) * parts[3]))  # type: ignore[no-any-return]
+    share *= shape[layout.H] / (ceil_div(shape[layout.H], parts[2]) * parts[2])
+    return share * (shape[layout.W] / (ceil_div(shape[layout.W], parts[3]) * parts[3]))  # type: ignore[no-any-return]
 
 
 @njit
 def _least_cut(problem: Problem, layer: int, batch: int, cores: int) -> int:
     """Parts of batch, rows and columns together that a plain convolution needs for its inputs to fit (rule M6)."""
-    l = problem.table[layer]
-    if l[layout.TYPE] > layout.FC:
+    shape = problem.table[layer]
+    if shape[layout.TYPE] > layout.FC:
         return 0
-    words = l[layout.C] * l[layout.IN_H] * l[layout.IN_W] * batch
+    words = shape[layout.C] * shape[layout.IN_H] * shape[layout.IN_W] * batch
     return int(words / (FULL * cores * problem.limits[CAPACITY]) + 1)
 
 
 @njit
 def _guess(problem: Problem, caches: Caches, layer: int, batch_at: int, row: int) -> float:
     """Energy x cycles of a layer alone, about: distances are averages, halos left out. It only ranks partitions."""
-    l, parts, batch = problem.table[layer], problem.parts[row], problem.batches[batch_at]
+    shape, parts, batch = problem.table[layer], problem.parts[row], problem.batches[batch_at]
     figures = caches.core_figures[layer, batch_at, row]
     cores = parts[0] * parts[1] * parts[2] * parts[3]
     runs = whole_batch(problem) // batch
-    weights = float(l[layout.WEIGHT_WORDS]) / runs
+    weights = float(shape[layout.WEIGHT_WORDS]) / runs
     weight_copies = parts[1] * parts[2] * parts[3]
-    if l[layout.BATCHED_WEIGHT] == 1:
-        weights, weight_copies = float(l[layout.WEIGHT_WORDS] * batch), parts[2] * parts[3]
-    inputs = float(l[layout.C] * l[layout.IN_H] * l[layout.IN_W] * batch)
-    copies = 1 if layout.own_channels(l[layout.TYPE]) else parts[0]
+    if shape[layout.BATCHED_WEIGHT] == 1:
+        weights, weight_copies = float(shape[layout.WEIGHT_WORDS] * batch), parts[2] * parts[3]
+    inputs = float(shape[layout.C] * shape[layout.IN_H] * shape[layout.IN_W] * batch)
+    copies = 1 if layout.own_channels(shape[layout.TYPE]) else parts[0]
     way = (problem.fabric.width + problem.fabric.height) / 3.0
     words = weights * (way + weight_copies) + inputs * (way + copies)
     write = problem.core.pj[BIG, 1]
     energy = figures[ENERGY] * cores + (weights * weight_copies + inputs * copies) * write
     energy += words * problem.prices[HOP_PJ]
-    moved = weights + 0.5 * (inputs + l[layout.OUT_K] * l[layout.OUT_H] * l[layout.OUT_W] * batch)
+    moved = weights + 0.5 * (inputs + shape[layout.OUT_K] * shape[layout.OUT_H] * shape[layout.OUT_W] * batch)
     return (energy + moved * problem.prices[DRAM_PJ]) * figures[CYCLES]  # type: ignore[no-any-return]
 
 
@@ -206,9 +219,7 @@ def _find_slot(caches: Caches, key: int) -> int:
             return slot
         if caches.leaf_keys[slot] == 0:
             return slot
-        if caches.leaf_stamps[slot] != stamp and (
-            oldest < 0 or caches.leaf_stamps[slot] < caches.leaf_stamps[oldest]
-        ):
+        if caches.leaf_stamps[slot] != stamp and (oldest < 0 or caches.leaf_stamps[slot] < caches.leaf_stamps[oldest]):
             oldest = slot
         if i >= 6 and oldest >= 0:
             break
@@ -248,7 +259,9 @@ def place_leaf(
     if n == 0:
         return -1
     row = caches.ranked[layer, batch_at, cores, (choice // ORDERS) % n]
-    key = mix(mix(mix(layer * 128 + batch_at, first * 4096 + cores), row * ORDERS + choice % ORDERS), on_chip * 2 + stored)
+    key = mix(
+        mix(mix(layer * 128 + batch_at, first * 4096 + cores), row * ORDERS + choice % ORDERS), on_chip * 2 + stored
+    )
     slot = _find_slot(caches, key)
     known = caches.leaf_keys[slot] == key
     caches.leaf_stamps[slot] = caches.counts[STAMP]
@@ -288,16 +301,16 @@ def _fill_slot(
     on_chip: int,
     stored: int,
 ) -> None:
-    fabric, l, parts = problem.fabric, problem.table[layer], problem.parts[row]
+    fabric, shape, parts = problem.fabric, problem.table[layer], problem.parts[row]
     batch = problem.batches[batch_at]
     place = slot_layout(caches, slot)
-    lay_out(fabric, l, batch, parts, order_of(parts, problem.orders[order]), first, place)
+    lay_out(fabric, shape, batch, parts, order_of(parts, problem.orders[order]), first, place)
     counter = caches.leaf_counters[slot]
     counter[:] = 0
     runs = whole_batch(problem) // batch
     weights, inputs = place.weight_ranges[: place.counts[2]], place.in_ranges[: place.counts[1]]
     start, middle, past = problem.edges.start[layer], problem.edges.weight_start[layer], problem.edges.start[layer + 1]
-    if l[layout.BATCHED_WEIGHT] == 0:
+    if shape[layout.BATCHED_WEIGHT] == 0:
         stored_weights(fabric, counter, place, ALL_DRAMS, runs, 1)
     shift = 0
     for e in range(middle, past):
@@ -307,8 +320,8 @@ def _fill_slot(
                 fabric, counter, weights, place.weight_starts, place.weight_sites, shift, shift + channels, ALL_DRAMS
             )
         shift += channels
-    wraps = l[layout.OUT_K] if l[layout.TYPE] == layout.ELTWISE else 0
-    shift = l[layout.EXTERNAL_C]
+    wraps = shape[layout.OUT_K] if shape[layout.TYPE] == layout.ELTWISE else 0
+    shift = shape[layout.EXTERNAL_C]
     channels_from_dram(fabric, counter, inputs, place.in_starts, place.in_sites, 0, shift, ALL_DRAMS)
     for e in range(start, middle):
         if wraps > 0 and shift == wraps:
@@ -323,10 +336,10 @@ def _fill_slot(
         written_outputs(fabric, counter, place, ALL_DRAMS)
     whole = np.zeros(6, np.int64)
     usage = caches.leaf_usage[slot]
-    buffer_use(l, place, whole, problem.limits[RESERVE], usage)
+    buffer_use(shape, place, whole, problem.limits[RESERVE], usage)
     core = caches.core_figures[layer, batch_at, row]
     figures = caches.leaf_figures[slot]
-    filling = filling_energy(l, place, batch, runs, whole, problem.core.pj[BIG])
+    filling = filling_energy(shape, place, batch, runs, whole, problem.core.pj[BIG])
     figures[0] = core[ENERGY] * place.counts[0] + filling
     figures[1] = core[CYCLES]
     figures[2] = 1.0

@@ -154,10 +154,10 @@ def _add_on_chip(problem: Problem, caches: Caches, tree: Tree, scratch: Scratch,
     """Add the words that a leaf receives from other cores to its counter."""
     layer, leaf = tree.layer[node], tree.leaf_first[node]
     mine = slot_layout(caches, scratch.slots[leaf])
-    l = problem.table[layer]
+    shape = problem.table[layer]
     start, middle, past = problem.edges.start[layer], problem.edges.weight_start[layer], problem.edges.start[layer + 1]
-    wraps = l[layout.OUT_K] if l[layout.TYPE] == layout.ELTWISE else 0
-    shift = l[layout.EXTERNAL_C]
+    wraps = shape[layout.OUT_K] if shape[layout.TYPE] == layout.ELTWISE else 0
+    shift = shape[layout.EXTERNAL_C]
     for e in range(start, past):
         if e == middle:
             shift = 0

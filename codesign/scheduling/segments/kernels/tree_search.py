@@ -46,10 +46,10 @@ def price_segments(
     scratch: Scratch,
     order: IntArray,
     options: IntArray,
-    longest: int,
+    length: int,
     costs: FloatArray,
 ) -> None:
-    """Energy and time of segments of consecutive layers (rule M52).
+    """Energy and time of all segments of some number of consecutive layers (rule M52).
 
     Args:
         problem: Network and system.
@@ -58,30 +58,27 @@ def price_segments(
         scratch: Room.
         order: Layers.
         options: Kind of the cut and its groups, m x 2; kind `LEAF` is for single layers.
-        longest: Most layers of a segment.
-        costs: Receives energy and time, layers x longest x m x 2; infinite where there is no scheme.
+        length: Layers of a segment.
+        costs: Receives energy and time, layers x m x 2; infinite where there is no scheme.
     """
     costs[:] = np.inf
     n = order.shape[0]
     whole = problem.batches[problem.batches.shape[0] - 1]
-    for first in range(n):
-        for length in range(1, min(longest, n - first) + 1):
-            write_flat(tokens, order, 1)
-            tokens.groups[0] = 1
-            for o in range(options.shape[0]):
-                single = options[o, 0] == LEAF
-                if single != (length == 1) or whole % options[o, 1] != 0:
-                    continue
-                end = _write_segment(tokens, 1, order, first, first + length, options[o, 0], options[o, 1])
-                tokens.size[0] = tokens.length[0] = end
-                for layer in range(n):
-                    scratch.segment_of[layer] = -1
-                if not number_nodes(problem, tokens, scratch):
-                    continue
-                good, energy, time = segment_cost(problem, caches, tokens, scratch, 1)
-                if good:
-                    costs[first, length - 1, o, 0] = energy
-                    costs[first, length - 1, o, 1] = time
+    for first in range(n - length + 1):
+        write_flat(tokens, order, 1)
+        for o in range(options.shape[0]):
+            single = options[o, 0] == LEAF
+            if single != (length == 1) or whole % options[o, 1] != 0:
+                continue
+            end = _write_segment(tokens, 1, order, first, first + length, options[o, 0], options[o, 1])
+            tokens.size[0] = tokens.length[0] = end
+            for layer in range(n):
+                scratch.segment_of[layer] = -1
+            if not number_nodes(problem, tokens, scratch):
+                continue
+            good, energy, time = segment_cost(problem, caches, tokens, scratch, 1)
+            if good:
+                costs[first, o, 0], costs[first, o, 1] = energy, time
 
 
 @njit
@@ -91,19 +88,19 @@ def cut_by_program(
     """The cuts of least energy + `per_time` x time, by dynamic programming; returns energy and time (rule M52).
 
     Args:
-        costs: Of `price_segments`.
+        costs: Of `price_segments` for each length, lengths x layers x m x 2.
         order: Layers.
         options: See `price_segments`.
         per_time: Energy that a unit of time is worth.
         tokens: Receives the tree.
     """
-    n, longest = costs.shape[0], costs.shape[1]
+    n, longest = costs.shape[1], costs.shape[0]
     best, length_of, option_of = np.full(n + 1, np.inf), np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
     best[n] = 0.0
     for first in range(n - 1, -1, -1):
         for length in range(1, min(longest, n - first) + 1):
             for o in range(options.shape[0]):
-                value = costs[first, length - 1, o, 0] + per_time * costs[first, length - 1, o, 1]
+                value = costs[length - 1, first, o, 0] + per_time * costs[length - 1, first, o, 1]
                 value += best[first + length]
                 if value < best[first]:
                     best[first], length_of[first], option_of[first] = value, length, o
@@ -114,8 +111,8 @@ def cut_by_program(
     while first < n:
         length, o = length_of[first], option_of[first]
         at = _write_segment(tokens, at, order, first, first + length, options[o, 0], options[o, 1])
-        energy += costs[first, length - 1, o, 0]
-        time += costs[first, length - 1, o, 1]
+        energy += costs[length - 1, first, o, 0]
+        time += costs[length - 1, first, o, 1]
         first += length
     tokens.size[0] = tokens.length[0] = at
     return energy, time
