@@ -45,6 +45,7 @@ class SearchSettings:
 
     Args:
         seconds: CPU seconds.
+        steps: Trees tried; None for what the seconds allow. With it results do not depend on the machine.
         seed: Of the random numbers.
         energy_power: Exponent of energy in the goal.
         time_power: Exponent of time.
@@ -55,6 +56,7 @@ class SearchSettings:
     """
 
     seconds: float = 10.0
+    steps: int | None = None
     seed: int = 0
     energy_power: float = 1.0
     time_power: float = 1.0
@@ -242,7 +244,8 @@ class TreeSearch:
                 length,
                 costs[length - 1],
             )
-            if time.process_time() - begin > START_SHARE * self.settings.seconds:
+            late = time.process_time() - begin > START_SHARE * self.settings.seconds
+            if late and self.settings.steps is None:
                 costs = costs[:length]
                 break
         best, per_time = float("inf"), 1.0
@@ -283,9 +286,11 @@ class TreeSearch:
         schedule = np.array([value, value, settings.hot, settings.hot])
         spent = time.process_time() - begin
         opened = spent
-        steps = CHUNK
-        while spent < settings.seconds:
-            share = (spent - opened) / max(settings.seconds - opened, 1e-9)
+        steps, fixed = CHUNK, settings.steps
+        if fixed is not None:
+            steps = max(1, fixed // 100)
+        while self.steps < fixed if fixed is not None else spent < settings.seconds:
+            share = (spent - opened) / max(settings.seconds - opened, 1e-9) if fixed is None else self.steps / fixed
             schedule[2:] = settings.hot * (settings.cold / settings.hot) ** share
             if share > RETURN_SHARE:
                 moves.copy_tokens(self.best, self.current)
@@ -293,8 +298,9 @@ class TreeSearch:
             self._anneal(schedule, steps, state)
             before, spent = spent, time.process_time() - begin
             self.steps += steps
-            pace = steps / max(spent - before, 1e-9)
-            steps = max(CHUNK, int(pace * min(settings.seconds / 100, settings.seconds - spent)))
+            if fixed is None:
+                pace = steps / max(spent - before, 1e-9)
+                steps = max(CHUNK, int(pace * min(settings.seconds / 100, settings.seconds - spent)))
         tree = self.tree(self.best)
         powers = settings.energy_power + settings.time_power
         return Searched(
