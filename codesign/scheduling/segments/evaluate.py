@@ -8,12 +8,14 @@ import numpy as np
 from codesign.arch.many_core import Buffer, ManyCore, VectorMacCore
 from codesign.core.errors import UserError
 from codesign.core.kernel_library import FloatArray, IntArray
+from codesign.cost.cost import Infeasible
 from codesign.scheduling.segments.kernels import core_mapper, fabric, layout, traffic
 from codesign.scheduling.segments.kernels import tree as tree_kernels
 from codesign.scheduling.segments.kernels.layout import Layout
 from codesign.scheduling.segments.layers import LayerKind, SegmentLayer, SegmentNetwork, unit_time
 from codesign.scheduling.segments.segment_tree import (
     Cut,
+    CutKind,
     GivenLayout,
     Leaf,
     check_tree,
@@ -323,6 +325,31 @@ class Evaluator:
         """Cycles of the busiest DRAM, and of the busiest link where links count."""
         cycles = fabric.dram_cycles(self.fabric, counter)
         return max(cycles, fabric.link_cycles(self.fabric, counter)) if self.semantics.links_bound else cycles
+
+    def overflow(self, found: Evaluation) -> Infeasible | None:
+        """The first core of a tree whose buffer overflows, or None (rule M32).
+
+        A layer and a cut need what they hold while running and their weights; a cut in space its next inputs too. The root
+        is not checked: its children are loaded one by one.
+        """
+        limit = self.system.core.big.bytes
+        segment = 0
+        for i, (node, row) in enumerate(zip(walk(found.root), found.rows, strict=True)):
+            if i == 0:
+                continue
+            segment += found.arrays.parent[i] == 0
+            need = row.usage_bytes[0] + row.usage_bytes[2]
+            if isinstance(node, Cut) and node.kind is CutKind.SPACE:
+                need = np.maximum(need, row.usage_bytes[1])
+            site = int(np.argmax(need))
+            if need[site] > limit:
+                x, y = divmod(site, self.system.height)
+                what = (
+                    f"{node.kind.name.lower()} cut" if isinstance(node, Cut) else self.network.layers[node.layer].name
+                )
+                detail = f"core ({x - 1}, {y}) in segment {segment}, {what}"
+                return Infeasible("buffer of a core", float(need[site]), float(limit), "bytes", detail)
+        return None
 
     def core_figures(self, leaf: Leaf) -> FloatArray:
         """Energy, cycles and parts of one core's tile; all pieces of a tile together (rules M11 to M16, M27).
