@@ -27,7 +27,7 @@ class SchedulerFamily(Protocol):
         """Schedule and print."""
 
 
-FAMILIES = ("schedule_soma", "schedule_fused", "schedule_cosma")
+FAMILIES = ("schedule_soma", "schedule_fused", "schedule_cosma", "schedule_segments")
 DEFAULT_SCHEDULER = "soma"
 """Where the options imply none."""
 

@@ -1,0 +1,211 @@
+"""Systems of many cores: cores on a mesh, dies, memories, energies (docs/explanation/many-cores.md, rules M1 to M3)."""
+
+from dataclasses import dataclass, field
+
+from codesign.core.errors import UserError
+
+
+def _at_least(where: str, low: float, **values: float) -> None:
+    for name, value in values.items():
+        if value < low:
+            raise UserError(f"`{name}` must be >= {low:g}, got {value:g}", where=where)
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A buffer of a core.
+
+    Args:
+        bytes: Capacity.
+        read_pj: Energy of a word read.
+        write_pj: Energy of a word written.
+    """
+
+    bytes: int
+    read_pj: float
+    write_pj: float
+
+    def __post_init__(self) -> None:
+        _at_least("buffer", 1, bytes=self.bytes)
+        _at_least("buffer", 0, read_pj=self.read_pj, write_pj=self.write_pj)
+
+
+@dataclass(frozen=True)
+class VectorMacCore:
+    """A core of processing elements with vector MACs, and a vector unit.
+
+    Args:
+        inputs: Buffer of inputs of each processing element.
+        weights: Buffer of weights of each.
+        sums: Buffer of partial sums of each.
+        outputs: Buffer of outputs.
+        big: Buffer that the network fills.
+        vector: Input channels of a processing element.
+        lanes: Output channels of one.
+        elements_a: Processing elements along the first axis.
+        elements_o: Along the second.
+        bus_words_per_cycle: Of the bus between elements.
+        bus_pj: Energy of a word on it.
+        mac_pj: Energy of a MAC.
+        vector_unit_macs: Operations a cycle of the vector unit.
+        vector_unit_pj: Energy of one.
+        buffer_words_per_cycle: Words a cycle of the big buffer.
+        output_reserve_bytes: Bytes of the big buffer kept for outputs.
+    """
+
+    inputs: Buffer
+    weights: Buffer
+    sums: Buffer
+    outputs: Buffer
+    big: Buffer
+    vector: int = 8
+    lanes: int = 8
+    elements_a: int = 4
+    elements_o: int = 4
+    bus_words_per_cycle: int = 16
+    bus_pj: float = 0.018
+    mac_pj: float = 0.018
+    vector_unit_macs: int = 64
+    vector_unit_pj: float = 0.0873
+    buffer_words_per_cycle: int = 256
+    output_reserve_bytes: int = 10240
+
+    def __post_init__(self) -> None:
+        _at_least("core", 1, vector=self.vector, lanes=self.lanes, elements_a=self.elements_a)
+        _at_least("core", 1, elements_o=self.elements_o, vector_unit_macs=self.vector_unit_macs)
+        _at_least("core", 1, buffer_words_per_cycle=self.buffer_words_per_cycle)
+
+    @property
+    def macs(self) -> int:
+        """MACs a cycle."""
+        return self.vector * self.lanes * self.elements_a * self.elements_o
+
+
+@dataclass(frozen=True)
+class Links:
+    """Links of the mesh.
+
+    Args:
+        words_per_cycle: Of each directed link.
+        pj_per_word_hop: Energy of a word on one.
+    """
+
+    words_per_cycle: int
+    pj_per_word_hop: float
+
+    def __post_init__(self) -> None:
+        _at_least("links", 1, words_per_cycle=self.words_per_cycle)
+
+
+@dataclass(frozen=True)
+class Dies:
+    """How the mesh is cut into dies.
+
+    Args:
+        x: Dies along x.
+        y: Dies along y.
+        words_per_cycle: Of a link between dies.
+        pj_per_word_hop: Energy of a word on one.
+        interface: ``USR``, ``XSR`` or ``UCIe``.
+        package: ``OS`` (organic substrate), ``FO`` (fan-out) or ``SI`` (silicon interposer).
+        lanes: Serial lanes that draw power all the time; 0 for none.
+        mw_per_lane: Of each.
+    """
+
+    x: int = 1
+    y: int = 1
+    words_per_cycle: int = 1
+    pj_per_word_hop: float = 0.0
+    interface: str = "USR"
+    package: str = "OS"
+    lanes: int = 0
+    mw_per_lane: float = 0.0
+
+    def __post_init__(self) -> None:
+        _at_least("dies", 1, x=self.x, y=self.y, words_per_cycle=self.words_per_cycle)
+
+    @property
+    def count(self) -> int:
+        """Dies with cores."""
+        return self.x * self.y
+
+
+@dataclass(frozen=True)
+class Memories:
+    """DRAMs of a system.
+
+    Args:
+        ports: Places ``[x, y]`` of the ports of each DRAM: routers of the mesh, or -1 and `width` for the columns beside it.
+        words_per_cycle_each: Of each DRAM.
+        pj_per_word: Energy of a word.
+        kind: Of the devices, for costs.
+    """
+
+    ports: tuple[tuple[tuple[int, ...], ...], ...]
+    words_per_cycle_each: int
+    pj_per_word: float
+    kind: str = "GDDR6X"
+
+    def __post_init__(self) -> None:
+        _at_least("memories", 1, words_per_cycle_each=self.words_per_cycle_each)
+        if not self.ports or any(not ports for ports in self.ports):
+            raise UserError("`ports` must name at least one place for every DRAM", where="memories")
+        if len(self.ports) > 4:
+            raise UserError(f"at most 4 DRAMs are counted apart, got {len(self.ports)}", where="memories")
+        if len({len(ports) for ports in self.ports}) > 1:
+            raise UserError("every DRAM must have the same number of ports", where="memories")
+
+
+@dataclass(frozen=True)
+class ManyCore:
+    """A system of many equal cores.
+
+    Args:
+        name: Of the system.
+        width: Cores along x.
+        height: Cores along y.
+        stride: Columns of a stripe of the mesh order.
+        core: What a core is.
+        links: Of the mesh.
+        memories: DRAMs.
+        dies: How the mesh is cut into dies.
+        clock_ghz: Of all cores.
+        technology_nm: For costs.
+    """
+
+    name: str
+    width: int
+    height: int
+    stride: int
+    core: VectorMacCore
+    links: Links
+    memories: Memories
+    dies: Dies = field(default_factory=Dies)
+    clock_ghz: float = 1.0
+    technology_nm: int = 12
+
+    def __post_init__(self) -> None:
+        where = f"system {self.name!r}"
+        _at_least(where, 1, width=self.width, height=self.height, stride=self.stride)
+        if self.clock_ghz <= 0:
+            raise UserError(f"`clock_ghz` must be > 0, got {self.clock_ghz:g}", where=where)
+        if self.width % self.stride:
+            raise UserError(f"`stride` must divide the width {self.width}, got {self.stride}", where=where)
+        if self.width % self.dies.x or self.height % self.dies.y:
+            raise UserError(
+                f"{self.dies.x} x {self.dies.y} dies do not cut a mesh of {self.width} x {self.height} evenly",
+                where=where,
+                hint="dies must be rectangles of equal size",
+            )
+        for place in (place for ports in self.memories.ports for place in ports):
+            if len(place) != 2 or not (-1 <= place[0] <= self.width and 0 <= place[1] < self.height):
+                raise UserError(
+                    f"a DRAM port at {list(place)} is nowhere on a mesh of {self.width} x {self.height}",
+                    where=where,
+                    hint=f"[x, y] with x from -1 to {self.width} and y from 0 to {self.height - 1}",
+                )
+
+    @property
+    def cores(self) -> int:
+        """Number of cores."""
+        return self.width * self.height

@@ -1,0 +1,146 @@
+"""`codesign schedule --scheduler segments`: a network on a system of many cores, as a tree of pipelines."""
+
+import json
+from typing import TYPE_CHECKING
+
+import typer
+
+from codesign.cli.inputs import parse_dims
+from codesign.cli.schedule_options import ScheduleOptions
+from codesign.core.errors import UserError
+from codesign.core.files import read_structured, write_json
+from codesign.core.goals import Objective
+from codesign.core.json_types import JsonObject
+
+if TYPE_CHECKING:
+    from codesign.scheduling.segments.bound import SegmentBound
+    from codesign.scheduling.segments.evaluate import Evaluation, Evaluator
+
+SCHEDULERS: dict[str, frozenset[str]] = {
+    "segments": frozenset(
+        {
+            "network",
+            "arch",
+            "phase",
+            "seq",
+            "past",
+            "dims",
+            "batch",
+            "objective",
+            "time_limit",
+            "evaluations",
+            "evaluate",
+            "seed",
+            "mode",
+            "out",
+        }
+    )
+}
+"""Scheduler -> options it reads."""
+
+DEFAULT_SYSTEM = "set-8x8"
+DEFAULT_SECONDS = 10.0
+POWERS = {Objective.EDP: (1.0, 1.0), Objective.ENERGY: (1.0, 1e-6), Objective.LATENCY: (1e-6, 1.0)}
+"""Exponents of energy and time; the small one decides between equals."""
+
+
+def _evaluator(options: ScheduleOptions) -> "tuple[Evaluator, int]":
+    from codesign.arch.many_core_files import load_system
+    from codesign.scheduling.segments.evaluate import SEMANTICS, Evaluator
+    from codesign.scheduling.segments.network_layers import segment_network
+    from codesign.scheduling.soma.model.load import load_graph
+
+    if options.network is None:
+        raise UserError("--network is required", hint="a zoo name, an ONNX file or a network as JSON")
+    mode = options.mode or "own"
+    if mode not in SEMANTICS:
+        raise UserError(f"--mode must be one of {', '.join(SEMANTICS)} with this scheduler, got {mode!r}")
+    source = load_graph(
+        options.network,
+        phase=options.phase,
+        seq=options.seq,
+        past=options.past,
+        batch=options.batch,
+        dims=parse_dims(options.dims),
+    )
+    system = load_system(options.arch or DEFAULT_SYSTEM)
+    return Evaluator(system, segment_network(source.graph), SEMANTICS[mode]), source.batch
+
+
+def _found(options: ScheduleOptions, evaluator: "Evaluator", batch: int) -> "tuple[Evaluation, int]":
+    """The tree of a file, or the best of a search; and how many were tried."""
+    from codesign.scheduling.segments.search import SearchSettings, TreeSearch
+    from codesign.scheduling.segments.tree_files import tree_from_json
+
+    if options.evaluate is not None:
+        value = read_structured(options.evaluate)
+        tree = value.get("tree", value) if isinstance(value, dict) else value
+        return evaluator.evaluate(tree_from_json(tree, evaluator.network, str(options.evaluate))), 1
+    objective = Objective.EDP if options.objective is None else Objective.parse(options.objective)
+    if objective not in POWERS:
+        raise UserError(f"--objective must be energy, latency or edp with this scheduler, got {options.objective!r}")
+    energy, time = POWERS[objective]
+    seconds = DEFAULT_SECONDS if options.time_limit is None else options.time_limit
+    settings = SearchSettings(seconds, options.evaluations, options.seed or 0, energy, time, least_use=0.0)
+    searched = TreeSearch(evaluator, batch, settings).run()
+    return searched.evaluation, searched.steps
+
+
+def _record(
+    options: ScheduleOptions, evaluator: "Evaluator", found: "Evaluation", bound: "SegmentBound", tried: int
+) -> JsonObject:
+    from codesign.arch.chiplet_cost import money
+    from codesign.scheduling.segments.tree_files import tree_to_json
+
+    whole, system = found.rows[0], evaluator.system
+    cost = money(system)
+    return {
+        "status": "ok",
+        "scheduler": "segments",
+        "system": system.name,
+        "rules": options.mode or "own",
+        "network": evaluator.network.name,
+        "latency_cycles": whole.time,
+        "energy_pj": whole.energy_pj,
+        "edp": found.edp,
+        "dram_bytes": whole.dram_words,
+        "hops": whole.hops,
+        "die_hops": whole.die_hops,
+        "bound_edp": bound.edp,
+        "gap": bound.gap(found.edp),
+        "cost_usd": cost.overall_usd,
+        "area_mm2": cost.total_mm2,
+        "evaluated": tried,
+        "tree": tree_to_json(found.root, evaluator.network),
+    }
+
+
+def run(options: ScheduleOptions) -> None:
+    """Schedule and print."""
+    from codesign.scheduling.segments.bound import bound_of
+    from codesign.scheduling.segments.tree_files import core_map, tree_lines
+
+    evaluator, batch = _evaluator(options)
+    found, tried = _found(options, evaluator, batch)
+    overflow = evaluator.overflow(found)
+    if overflow is not None:
+        typer.echo(json.dumps(overflow.to_json()) if options.output_format == "json" else f"infeasible: {overflow}")
+        return
+    bound = bound_of(evaluator, found.root.batch)
+    record = _record(options, evaluator, found, bound, tried)
+    if options.out is not None:
+        write_json(options.out, record)
+    if options.output_format == "json":
+        typer.echo(json.dumps(record))
+        return
+    system = evaluator.system
+    for line in tree_lines(found, evaluator.network):
+        typer.echo(line)
+    typer.echo("cores of the first segment:")
+    for line in core_map(found, evaluator.network, 0, system.width, system.height, system.stride):
+        typer.echo(f"  {line}")
+    typer.echo(
+        f"{evaluator.network.name} on {system.name}: {found.rows[0].time:,} cycles, {found.rows[0].energy_pj:.6g} pJ,"
+        f" {found.rows[0].dram_words:,} DRAM bytes; EDP {found.edp:.6g}, gap {bound.gap(found.edp):.3f}"
+        f" to the bound; {tried:,} trees; {record['cost_usd']:.2f} USD"
+    )

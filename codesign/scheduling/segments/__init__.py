@@ -1,0 +1,1 @@
+"""Networks on systems of many cores: trees of segments, their evaluation, bounds and search."""

@@ -1,0 +1,143 @@
+"""What no tree of segments of a network on a system can beat (docs/explanation/many-cores.md, rules M61 to M65)."""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from codesign.core.kernel_library import FloatArray
+from codesign.scheduling.segments.evaluate import Evaluator
+from codesign.scheduling.segments.kernels import bound_parts
+from codesign.scheduling.segments.kernels.machine import DIE_HOP_PJ, HOP_PJ, Problem
+from codesign.scheduling.segments.layers import LayerKind
+from codesign.scheduling.segments.search import make_caches, problem_arrays
+
+STEPS = 48
+"""Prices of time tried on a logarithmic scale; each gives a line that no tree is below."""
+
+
+@final
+@dataclass(frozen=True)
+class SegmentBound:
+    """A bound over all trees.
+
+    Attributes:
+        edp: No tree has less energy x time.
+        energy_pj: No tree has less energy.
+        time: No tree takes less time.
+        dram_words: That must cross the DRAM interface.
+    """
+
+    edp: float
+    energy_pj: float
+    time: float
+    dram_words: int
+
+    def gap(self, edp: float) -> float:
+        """(value - bound) / bound of a tree's energy x time."""
+        return edp / self.edp - 1.0
+
+
+def needed_words(problem: Problem, evaluator: Evaluator) -> tuple[int, int]:
+    """Words that must cross the DRAM interface for the whole batch, and transfers that can carry them (rule M62).
+
+    Weights are read once; each run may lose one word to rounding. Inputs from outside and outputs that no layer reads cross once.
+    """
+    batch = int(problem.batches[-1])
+    words, transfers, cores = 0, 0, evaluator.system.cores
+    read = {p for layer in evaluator.network.layers for p in (*layer.inputs, *layer.weight_inputs)}
+    for i, layer in enumerate(evaluator.network.layers):
+        if layer.weight_words and not layer.weight_inputs:
+            words += max(0, layer.weight_words - batch)
+            transfers += cores * batch
+        if layer.external_c:
+            own = layer.kind in (LayerKind.POOL, LayerKind.ELTWISE, LayerKind.PTP)
+            of_channel = bound_parts.input_words(problem, i) // (layer.K if own else layer.C)
+            words += of_channel * layer.external_c * batch
+            transfers += cores * batch
+        if i not in read:
+            words += layer.K * layer.H * layer.W * batch
+            transfers += cores * batch
+    return words, transfers
+
+
+def least_way(evaluator: Evaluator) -> int:
+    """Links from all ports of one DRAM to one core together, of the nearest core."""
+    height = evaluator.system.height
+    ways = []
+    for ports in evaluator.system.memories.ports:
+        for x in range(evaluator.system.width):
+            ways.extend(sum(abs(x - px) + abs(y - py) for px, py in ports) for y in range(height))
+    return min(ways)
+
+
+def bound_of(evaluator: Evaluator, batch: int) -> SegmentBound:
+    """The bound of a network on a system for a whole batch (rule M64).
+
+    For any price m of time, energy + m time is at least the sum over layers of the least of each. Time is at least the core time
+    of all layers over all cores, and the DRAM's; any mean of the two counts. No point above all these lines has a lesser product.
+    """
+    problem = problem_arrays(evaluator, batch, 0.0)
+    caches = make_caches(problem)
+    room = np.zeros((len(problem.batches) * len(problem.parts), 2))
+    fronts: list[FloatArray] = []
+    for layer in range(len(problem.table)):
+        n = bound_parts.keep_best(room, bound_parts.layer_options(problem, caches, layer, room))
+        fronts.append(room[:n].copy() if n else np.full((1, 2), np.inf))
+    words, transfers = needed_words(problem, evaluator)
+    system = evaluator.system
+    fixed = words * system.memories.pj_per_word
+    ports = len(system.memories.ports[0])
+    carried = max(0, words - transfers * (ports - 1)) // ports
+    fixed += carried * least_way(evaluator) * min(problem.prices[HOP_PJ], problem.prices[DIE_HOP_PJ])
+    moving = words / (system.memories.words_per_cycle_each * len(system.memories.ports))
+    if system.clock_ghz != 1:  # times of segments are truncated
+        moving = max(0.0, moving / system.clock_ghz - len(fronts) * batch)
+    energies, times = _sums(fronts, np.zeros(1)), _sums(fronts, np.full(1, np.inf))
+    energy, core_time = fixed + float(energies[0, 0]), float(times[0, 1]) / system.cores
+    least_time = max(core_time, moving)
+    lines = _lines(fronts, fixed, moving, system.cores, energy / least_time)
+    edp = least_product(lines, energy, least_time)
+    return SegmentBound(edp, energy, least_time, words)
+
+
+def _sums(fronts: list[FloatArray], prices: FloatArray) -> FloatArray:
+    """Sums of energy and core time of the options of least energy + price x core time, prices x 2."""
+    found = np.zeros((len(prices), 2))
+    for front in fronts:
+        for i, price in enumerate(prices):
+            chosen = front[np.argmin(front[:, 1] if np.isinf(price) else front[:, 0] + price * front[:, 1])]
+            found[i] += chosen
+    return found
+
+
+def _lines(fronts: list[FloatArray], fixed: float, moving: float, cores: int, around: float) -> FloatArray:
+    """Prices m and the least energy + m x time for each, n x 2; the best mean of core time and DRAM time counts."""
+    found = []
+    for price in around * np.logspace(-1.5, 1.5, STEPS):
+        totals = []
+        for share in (1.0, 0.9, 0.75, 0.5, 0.25, 0.0):
+            scaled = price * share / cores
+            parts = sum(float((front[:, 0] + scaled * front[:, 1]).min()) for front in fronts)
+            totals.append(fixed + price * (1.0 - share) * moving + parts)
+        found.append((price, max(totals)))
+    return np.array(found)
+
+
+def least_product(lines: FloatArray, least_energy: float, least_time: float) -> float:
+    """The least energy x time above all lines ``energy + m time = c`` and both limits.
+
+    The least energy at a time is convex and linear in pieces, so that the product is least at a kink.
+
+    Args:
+        lines: m and c of each, n x 2.
+        least_energy: No point has less.
+        least_time: No point has less.
+    """
+    prices, totals = np.append(lines[:, 0], 0.0), np.append(lines[:, 1], least_energy)
+    i, j = np.triu_indices(len(prices), 1)
+    apart = prices[i] - prices[j]
+    meet = (totals[i] - totals[j])[apart != 0] / apart[apart != 0]
+    times = np.append(meet[meet > least_time], least_time)
+    energies = (totals[:, None] - prices[:, None] * times).max(axis=0)
+    return float((energies * times).min())

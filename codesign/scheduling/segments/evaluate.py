@@ -1,0 +1,552 @@
+"""The cost of a tree of segments on a system of many cores, row by row (docs/explanation/many-cores.md)."""
+
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+
+from codesign.arch.many_core import Buffer, ManyCore, VectorMacCore
+from codesign.core.errors import UserError
+from codesign.core.kernel_library import FloatArray, IntArray
+from codesign.cost.cost import Infeasible
+from codesign.scheduling.segments.kernels import core_mapper, fabric, layout, traffic
+from codesign.scheduling.segments.kernels import tree as tree_kernels
+from codesign.scheduling.segments.kernels.layout import Layout
+from codesign.scheduling.segments.layers import LayerKind, SegmentLayer, SegmentNetwork, unit_time
+from codesign.scheduling.segments.segment_tree import (
+    Cut,
+    CutKind,
+    GivenLayout,
+    Leaf,
+    check_tree,
+    leaf_places,
+    leaves,
+    tree_arrays,
+    walk,
+)
+
+PARTS = ("big_buffer", "small_buffers", "bus", "mac")
+"""Parts of the energy that are not words on the way."""
+
+
+@final
+@dataclass(frozen=True)
+class Semantics:
+    """Whose rules an evaluation follows.
+
+    Args:
+        counting: `fabric.SET`, `fabric.GEMINI` or `fabric.OWN`.
+        drop_shifted: Keep the underflow that drops concatenated inputs (rule M20).
+        groups_as_given: Keep groups as they were recorded, by position in a list, rather than by need (rule M9).
+        forget_drams: Take producers of earlier segments from all DRAMs, wherever they were written (rule M25).
+        links_bound: Links bound the time of segments.
+        leaf_links: Links bound the time of every layer.
+    """
+
+    counting: int
+    drop_shifted: bool = False
+    groups_as_given: bool = False
+    forget_drams: bool = False
+    links_bound: bool = True
+    leaf_links: bool = False
+
+
+SET_RULES = Semantics(fabric.SET, drop_shifted=True, groups_as_given=True)
+GEMINI_RULES = Semantics(fabric.GEMINI, drop_shifted=True, groups_as_given=True, forget_drams=True, leaf_links=True)
+GEMINI_START_RULES = replace(GEMINI_RULES, links_bound=False, leaf_links=False)
+OWN_RULES = Semantics(fabric.OWN, leaf_links=True)
+
+SEMANTICS = {"set": SET_RULES, "gemini": GEMINI_RULES, "own": OWN_RULES}
+"""By the names of the command line."""
+
+
+@final
+@dataclass(frozen=True)
+class Row:
+    """Figures of one run of a node.
+
+    Attributes:
+        layer: Number of the layer; None for a cut.
+        time: Cycles, or nanoseconds where the clock is not 1 GHz.
+        energy_pj: Of everything.
+        parts_pj: Of `PARTS`.
+        counter: All counts (see `kernels.fabric`).
+        moved_cycles: Cycles that DRAM, and links where they count, need.
+        usage_bytes: Needs while running, of inputs and of weights, 3 x sites.
+        core: Figures of one core's tile; None for a cut.
+    """
+
+    layer: int | None
+    time: int
+    energy_pj: float
+    parts_pj: tuple[float, ...]
+    counter: IntArray
+    moved_cycles: int
+    usage_bytes: IntArray
+    core: FloatArray | None
+
+    @property
+    def dram_words(self) -> int:
+        """Words over the DRAM interface."""
+        return int(self.counter[fabric.DRAM])
+
+    @property
+    def hops(self) -> int:
+        """Words times links, those between dies apart."""
+        return int(self.counter[fabric.HOPS])
+
+    @property
+    def die_hops(self) -> int:
+        """Words times links between dies."""
+        return int(self.counter[fabric.DIE_HOPS])
+
+    @property
+    def busiest_link(self) -> int:
+        """Words of the busiest link."""
+        return int(self.counter[fabric.LINKS :].max())
+
+
+@final
+@dataclass(frozen=True)
+class Evaluation:
+    """A tree with its figures.
+
+    Attributes:
+        root: The tree.
+        arrays: Its shape with stages and cores.
+        rows: Of every node, in preorder; the first is the whole.
+        on_chip: 1 for each edge of the network that stays on chip.
+        stored: 1 for each layer that writes back.
+    """
+
+    root: Cut
+    arrays: tree_kernels.Tree
+    rows: tuple[Row, ...]
+    on_chip: IntArray
+    stored: IntArray
+
+    @property
+    def edp(self) -> float:
+        """Energy times time of the whole batch, pJ x cycles."""
+        return self.rows[0].energy_pj * self.rows[0].time
+
+
+def core_arrays(core: VectorMacCore) -> core_mapper.Core:
+    """A core in the kernels' form."""
+
+    def pair(buffer: Buffer) -> list[float]:
+        return [buffer.read_pj, buffer.write_pj]
+
+    return core_mapper.Core(
+        core.vector,
+        core.lanes,
+        core.elements_a,
+        core.elements_o,
+        core.inputs.bytes,
+        core.weights.bytes,
+        core.sums.bytes,
+        core.bus_words_per_cycle,
+        float(core.bus_pj),
+        float(core.mac_pj),
+        core.vector_unit_macs,
+        float(core.vector_unit_pj),
+        core.buffer_words_per_cycle,
+        np.array([pair(b) for b in (core.inputs, core.weights, core.sums, core.outputs, core.big)], np.float64),
+    )
+
+
+def links_between_dies(system: ManyCore) -> IntArray:
+    """1 for every link that leaves a die; with several dies those to the DRAM columns too."""
+    height = system.height
+    found = np.zeros(4 * (system.width + 2) * height, np.int64)
+    if system.dies.count == 1:
+        return found
+    die_w, die_h = system.width // system.dies.x, height // system.dies.y
+    for y in range(height):
+        for x in range(0, system.width + 1, die_w):
+            found[4 * (x * height + y) + fabric.EAST] = 1
+            found[4 * ((x + 1) * height + y) + fabric.WEST] = 1
+    for x in range(system.width):
+        for y in range(die_h, height, die_h):
+            found[4 * ((x + 1) * height + y - 1) + fabric.NORTH] = 1
+            found[4 * ((x + 1) * height + y) + fabric.SOUTH] = 1
+    return found
+
+
+def fabric_arrays(system: ManyCore, semantics: Semantics) -> fabric.Fabric:
+    """The network in the kernels' form."""
+    ports = [[(x + 1) * system.height + y for x, y in ports] for ports in system.memories.ports]
+    return fabric.Fabric(
+        system.width,
+        system.height,
+        system.stride,
+        system.width // system.dies.x,
+        system.height // system.dies.y,
+        system.links.words_per_cycle,
+        system.dies.words_per_cycle,
+        system.memories.words_per_cycle_each,
+        len(ports),
+        np.array(ports, np.int64),
+        links_between_dies(system),
+        semantics.counting,
+        int(semantics.drop_shifted),
+    )
+
+
+def _ceil(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def core_tile(layer: SegmentLayer, parts: tuple[int, ...], batch: int, fetch: tuple[int, ...] | None) -> list[int]:
+    """Sizes of the largest tile of a layer in the order of `core_mapper.Tile` (rule M11)."""
+    pieces = fetch or (1, 1, 1, 1)
+    b = _ceil(_ceil(batch, parts[1]), pieces[1])
+    h = _ceil(_ceil(layer.H, parts[2]), pieces[2])
+    w = _ceil(_ceil(layer.W, parts[3]), pieces[3])
+    k, c, groups = _ceil(layer.K, parts[0]), layer.C, 1
+    if layer.kind is LayerKind.GROUP_CONV:
+        per_k = layer.K // layer.groups
+        groups, c = _ceil(k, per_k), layer.C // layer.groups
+        k = per_k if groups > 1 else k
+    k = _ceil(k, pieces[0])
+    if layer.computes and layer.weight_inputs:
+        groups, b = groups * b, 1
+    return [c, k, layer.R, layer.S, h, w, layer.stride_h, layer.stride_w, b, groups]
+
+
+@final
+class Evaluator:
+    """Evaluates trees of one network on one system.
+
+    Args:
+        system: The cores and what joins them.
+        network: The layers.
+        semantics: Whose rules hold.
+        core_figures: Figures of one core for each layer, where another program's core mapper is not known.
+        runs_of_batch: Samples of the whole batch; weights are read once for them.
+    """
+
+    def __init__(
+        self,
+        system: ManyCore,
+        network: SegmentNetwork,
+        semantics: Semantics,
+        core_figures: dict[int, FloatArray] | None = None,
+    ) -> None:
+        self.system, self.network, self.semantics = system, network, semantics
+        self.core, self.fabric = core_arrays(system.core), fabric_arrays(system, semantics)
+        self.table, self.edges = network.table(), network.edges()
+        self._given = core_figures
+        self._figures: dict[tuple[int, ...], FloatArray] = {}
+        core = system.core
+        self.unit_times = [
+            unit_time(layer, core.vector, core.lanes, core.macs, core.vector_unit_macs) for layer in network.layers
+        ]
+
+    @property
+    def sites(self) -> int:
+        """Places of the mesh and its DRAM columns."""
+        return (self.system.width + 2) * self.system.height
+
+    def evaluate(self, root: Cut) -> Evaluation:
+        """Figures of a tree.
+
+        Raises:
+            UserError: It is no tree of the network, or a cut has fewer cores than children.
+        """
+        check_tree(root, self.network)
+        shape = self.shape(root)
+        leaf_of, node_of, _ = leaf_places(shape, len(self.network.layers))
+        on_chip = np.zeros(len(self.edges.producer), np.int64)
+        stored = np.zeros(len(self.network.layers), np.int64)
+        tree_kernels.link_layers(shape, self.edges, leaf_of, node_of, on_chip, stored)
+        self._check_parts(shape, root)
+        return self._figures_of(root, shape, on_chip, stored)
+
+    def shape(self, root: Cut) -> tree_kernels.Tree:
+        """A tree in the kernels' form, with stages and cores.
+
+        Raises:
+            UserError: A cut has fewer cores than children.
+        """
+        shape = tree_arrays(root, self.unit_times)
+        leaf_of, _, layer_of = leaf_places(shape, len(self.network.layers))
+        tree_kernels.find_stages(shape, self.edges, leaf_of, layer_of)
+        if any(leaf.given is not None for leaf in leaves(root)):
+            return shape
+        failed = tree_kernels.assign_cores(shape, self.system.cores, 0.0)
+        if failed >= 0:
+            raise UserError(
+                f"cut number {failed} (in preorder) has too few cores for its children",
+                where="tree",
+                hint="cut it in time",
+            )
+        return shape
+
+    def _check_parts(self, shape: tree_kernels.Tree, root: Cut) -> None:
+        for node, leaf in zip(np.flatnonzero(shape.kind == tree_kernels.LEAF), leaves(root), strict=True):
+            cores = int(shape.core_past[node] - shape.core_first[node])
+            if leaf.given is None and leaf.cores != cores:
+                name = self.network.layers[leaf.layer].name
+                raise UserError(
+                    f"layer {name!r} is cut into {leaf.cores} parts on {cores} cores", where="tree", hint="`parts`"
+                )
+
+    def _figures_of(self, root: Cut, shape: tree_kernels.Tree, on_chip: IntArray, stored: IntArray) -> Evaluation:
+        n = len(shape.kind)
+        counters = np.zeros((n, fabric.LINKS + 4 * self.sites), np.int64)
+        energies, times = np.zeros((n, 1 + len(PARTS))), np.zeros(n, np.int64)
+        usage = np.zeros((n, 3, self.sites), np.int64)
+        cores: dict[int, FloatArray] = {}
+        run = _Run(self, root, shape, on_chip, stored)
+        for node, leaf in zip(np.flatnonzero(shape.kind == tree_kernels.LEAF), leaves(root), strict=True):
+            cores[int(node)] = run.leaf(leaf, int(node), counters[node], energies[node], times, usage[node])
+        tree_kernels.add_up(
+            self.fabric,
+            shape,
+            counters,
+            energies,
+            times,
+            usage,
+            float(self.system.clock_ghz),
+            self.semantics.links_bound,
+            float(self.system.dies.lanes * int(self.system.dies.mw_per_lane)),
+        )
+        rows = []
+        for i, below in enumerate(walk(root)):
+            moved = self.moved_cycles(counters[i])
+            layer = below.layer if isinstance(below, Leaf) else None
+            energy = float(energies[i, 0])
+            parts = tuple(float(e) for e in energies[i, 1:])
+            rows.append(Row(layer, int(times[i]), energy, parts, counters[i], moved, usage[i], cores.get(i)))
+        return Evaluation(root, shape, tuple(rows), on_chip, stored)
+
+    def moved_cycles(self, counter: IntArray) -> int:
+        """Cycles of the busiest DRAM, and of the busiest link where links count."""
+        cycles = fabric.dram_cycles(self.fabric, counter)
+        return max(cycles, fabric.link_cycles(self.fabric, counter)) if self.semantics.links_bound else cycles
+
+    def overflow(self, found: Evaluation) -> Infeasible | None:
+        """The first core of a tree whose buffer overflows, or None (rule M32).
+
+        A layer and a cut need what they hold while running and their weights; a cut in space its next inputs too. The root
+        is not checked: its children are loaded one by one.
+        """
+        limit = self.system.core.big.bytes
+        segment = 0
+        for i, (node, row) in enumerate(zip(walk(found.root), found.rows, strict=True)):
+            if i == 0:
+                continue
+            segment += found.arrays.parent[i] == 0
+            need = row.usage_bytes[0] + row.usage_bytes[2]
+            if isinstance(node, Cut) and node.kind is CutKind.SPACE:
+                need = np.maximum(need, row.usage_bytes[1])
+            site = int(np.argmax(need))
+            if need[site] > limit:
+                x, y = divmod(site, self.system.height)
+                what = (
+                    f"{node.kind.name.lower()} cut" if isinstance(node, Cut) else self.network.layers[node.layer].name
+                )
+                detail = f"core ({x - 1}, {y}) in segment {segment}, {what}"
+                return Infeasible("buffer of a core", float(need[site]), float(limit), "bytes", detail)
+        return None
+
+    def core_figures(self, leaf: Leaf) -> FloatArray:
+        """Energy, cycles and parts of one core's tile; all pieces of a tile together (rules M11 to M16, M27).
+
+        Raises:
+            UserError: The small buffers cannot hold any part of it.
+        """
+        if self._given is not None:
+            return self._given[leaf.layer]
+        layer = self.network.layers[leaf.layer]
+        tile = core_tile(layer, leaf.parts, leaf.batch, leaf.fetch)
+        key = (leaf.layer, *tile)
+        found = self._figures.get(key)
+        if found is None:
+            found = np.zeros(core_mapper.FIGURES + 1)
+            if not layer.computes:
+                work = tile[1] * tile[4] * tile[5] * layer.operands * layer.R * layer.S * tile[8]
+                core_mapper.map_vector_work(self.core, work, found)
+            elif not core_mapper.map_convolution(self.core, core_mapper.Tile(*tile), found):
+                raise UserError(f"the buffers of a core cannot hold any part of layer {layer.name!r}", where="tree")
+            self._figures[key] = found
+        pieces = float(np.prod(leaf.fetch[:4])) if leaf.fetch else 1.0
+        return found[: core_mapper.FIGURES] * pieces
+
+
+@final
+class _Run:
+    """One evaluation: the layouts of the leaves done so far, for those that read them."""
+
+    def __init__(
+        self, evaluator: Evaluator, root: Cut, shape: tree_kernels.Tree, on_chip: IntArray, stored: IntArray
+    ) -> None:
+        self.of, self.root, self.shape, self.on_chip, self.stored = evaluator, root, shape, on_chip, stored
+        self.layouts: dict[int, Layout] = {}
+        self.leaves: dict[int, tuple[Leaf, int]] = {}
+
+    def leaf(
+        self, leaf: Leaf, node: int, counter: IntArray, energies: FloatArray, times: IntArray, usage: IntArray
+    ) -> FloatArray:
+        """Fill the figures of a leaf; returns those of one core."""
+        of, row = self.of, self.of.table[leaf.layer]
+        place = self._layout(leaf, node)
+        self.layouts[leaf.layer], self.leaves[leaf.layer] = place, (leaf, node)
+        fetch = np.array(leaf.fetch or (0,) * 6, np.int64)
+        self._traffic(leaf, node, place, counter, int(fetch[5]))
+        if of.semantics.counting == fabric.OWN:
+            fabric.recount_hops(of.fabric, counter)
+        traffic.buffer_use(row, place, fetch, of.system.core.output_reserve_bytes, usage)
+        core = of.core_figures(leaf)
+        runs = self.root.batch // leaf.batch
+        filling = traffic.filling_energy(row, place, leaf.batch, runs, fetch, of.core.pj[core_mapper.BIG])
+        used = int(place.counts[0])
+        energies[0] = core[0] * used + filling + self._words_pj(counter)
+        energies[1:] = core[2:] * used
+        energies[1] += filling
+        times[node] = self._time(int(core[1]), node, counter)
+        return core
+
+    def _time(self, cycles: int, node: int, counter: IntArray) -> int:
+        of = self.of
+        time = max(cycles, fabric.dram_cycles(of.fabric, counter))
+        segment = self.shape.parent[node] == 0 and of.semantics.counting == fabric.SET
+        if of.semantics.leaf_links or segment:
+            time = max(time, fabric.link_cycles(of.fabric, counter))
+        return int(time / of.system.clock_ghz)
+
+    def _words_pj(self, counter: IntArray) -> float:
+        system = self.of.system
+        die_pj = 0.0 if system.dies.lanes else system.dies.pj_per_word_hop
+        return float(
+            counter[fabric.HOPS] * system.links.pj_per_word_hop
+            + counter[fabric.DIE_HOPS] * die_pj
+            + counter[fabric.DRAM] * system.memories.pj_per_word
+        )
+
+    def _layout(self, leaf: Leaf, node: int) -> Layout:
+        of = self.of
+        parts = np.array(leaf.parts, np.int64)
+        row = of.table[leaf.layer]
+        if leaf.given is not None:
+            place = _given_layout(leaf.given, of.system.height)
+            if not of.semantics.groups_as_given:
+                _groups_by_need(row, place)
+            return place
+        place = empty_layout(leaf.cores)
+        order = np.array(leaf.order, np.int64)
+        layout.lay_out(of.fabric, row, leaf.batch, parts, order, int(self.shape.core_first[node]), place)
+        return place
+
+    def _traffic(self, leaf: Leaf, node: int, place: Layout, counter: IntArray, fetches: int) -> None:
+        of, layer = self.of, self.of.network.layers[leaf.layer]
+        edge = int(of.edges.start[leaf.layer])
+        n_in, n_weight = int(place.counts[1]), int(place.counts[2])
+        weights = (place.weight_ranges[:n_weight], place.weight_starts, place.weight_sites)
+        inputs = (place.in_ranges[:n_in], place.in_starts, place.in_sites)
+        if layer.weight_inputs:
+            shift = 0
+            for i, producer in enumerate(layer.weight_inputs):
+                self._from(leaf, node, producer, edge + len(layer.inputs) + i, weights, shift, counter)
+                shift += of.network.layers[producer].K
+        else:
+            runs = self.root.batch // leaf.batch
+            traffic.stored_weights(of.fabric, counter, place, leaf.drams[1], runs, fetches)
+        later = counter if fetches <= 1 else np.zeros_like(counter)
+        wraps = layer.K if layer.kind is LayerKind.ELTWISE else 0
+        shift = layer.external_c
+        traffic.channels_from_dram(of.fabric, later, *inputs, 0, shift, leaf.drams[0])
+        shift = 0 if wraps and shift == wraps else shift
+        for i, producer in enumerate(layer.inputs):
+            self._from(leaf, node, producer, edge + i, inputs, shift, later)
+            shift += of.network.layers[producer].K
+            shift = 0 if wraps and shift == wraps else shift
+        if self.stored[leaf.layer]:
+            traffic.written_outputs(of.fabric, later, place, leaf.drams[2])
+        if fetches > 1:
+            if of.semantics.counting != fabric.OWN:
+                traffic.scale_links(later, fetches)
+            counter += later
+
+    def _from(
+        self,
+        leaf: Leaf,
+        node: int,
+        producer: int,
+        edge: int,
+        groups: tuple[IntArray, IntArray, IntArray],
+        shift: int,
+        counter: IntArray,
+    ) -> None:
+        """Words of one producer, from its cores or from DRAM."""
+        of = self.of
+        source, source_node = self.leaves[producer]
+        if self.on_chip[edge]:
+            made = self.layouts[producer]
+            n = int(made.counts[0])
+            tiles, sites = made.tiles[:n], made.tile_sites[:n]
+            batches = (source.batch, leaf.batch)
+            traffic.between_layers(of.fabric, counter, tiles, sites, *groups, shift, *batches)
+            return
+        same = self.shape.parent[source_node] == self.shape.parent[node]
+        dram = source.drams[2] if same or not of.semantics.forget_drams else fabric.ALL_DRAMS
+        past = shift + of.network.layers[producer].K
+        traffic.channels_from_dram(of.fabric, counter, *groups, shift, past, dram)
+
+
+def empty_layout(cores: int) -> Layout:
+    """Room for the layout of a layer on some cores."""
+    ranges = [np.zeros((cores, 8), np.int64) for _ in range(3)]
+    starts = [np.zeros(cores + 1, np.int64) for _ in range(2)]
+    sites = [np.zeros(cores, np.int64) for _ in range(3)]
+    return Layout(
+        np.zeros(3, np.int64), ranges[0], sites[0], ranges[1], starts[0], sites[1], ranges[2], starts[1], sites[2]
+    )
+
+
+def _given_layout(given: GivenLayout, height: int) -> Layout:
+    place = empty_layout(len(given.tiles))
+    places = (
+        (place.tiles, np.zeros(len(given.tiles) + 1, np.int64), place.tile_sites),
+        (place.in_ranges, place.in_starts, place.in_sites),
+        (place.weight_ranges, place.weight_starts, place.weight_sites),
+    )
+    for which, groups in enumerate((given.tiles, given.inputs, given.weights)):
+        ranges, starts, sites = places[which]
+        at = 0
+        for g, group in enumerate(groups):
+            members = sorted((x + 1) * height + y for x, y in group.places)
+            ranges[g] = group.box
+            sites[at : at + len(members)] = members
+            at += len(members)
+            starts[g + 1] = at
+        place.counts[which] = len(groups)
+    return place
+
+
+def _groups_by_need(row: IntArray, place: Layout) -> None:
+    """Form the groups of a given layout anew: cores that need the same range (rule M9)."""
+    n = int(place.counts[0])
+    for which, (ranges, starts, sites) in enumerate(
+        (
+            (place.in_ranges, place.in_starts, place.in_sites),
+            (place.weight_ranges, place.weight_starts, place.weight_sites),
+        )
+    ):
+        if place.counts[1 + which] == 0:
+            continue
+        found: dict[tuple[int, ...], list[int]] = {}
+        for t in range(n):
+            box = np.zeros(8, np.int64)
+            (layout.input_range if which == 0 else layout.weight_range)(row, place.tiles[t], box)
+            alone = which == 0 and row[layout.TYPE] >= layout.GROUP_CONV
+            found.setdefault((*map(int, box), t if alone else -1), []).append(int(place.tile_sites[t]))
+        at = 0
+        for g, (key, members) in enumerate(found.items()):
+            ranges[g] = key[:8]
+            starts[g] = at
+            sites[at : at + len(members)] = sorted(members)
+            at += len(members)
+        starts[len(found)] = at
+        place.counts[1 + which] = len(found)

@@ -1,0 +1,1 @@
+"""Compiled parts of the evaluation and the search of trees of segments."""

@@ -1,0 +1,131 @@
+"""The least that a layer costs on any cores, in any batch and partition: what the bound adds up (rules M61 to M63)."""
+
+import numpy as np
+
+from codesign.core.jit import njit
+from codesign.core.kernel_library import FloatArray, IntArray
+from codesign.scheduling.segments.kernels import layout
+from codesign.scheduling.segments.kernels.core_mapper import BIG, CYCLES, ENERGY, FIGURES, ceil_div
+from codesign.scheduling.segments.kernels.layout import own_channels
+from codesign.scheduling.segments.kernels.machine import CLOCK, Caches, Problem
+from codesign.scheduling.segments.kernels.placed_leaf import core_figures, mix, whole_batch
+
+TILE_ENTRIES = 8192
+
+
+@njit
+def read_positions(size_out: int, kernel: int, stride: int, pad: int, size_in: int) -> int:
+    """Input rows that are read by any output row, at least."""
+    reach = min((size_out - 1) * stride + kernel - pad, size_in)
+    return max(1, min(reach, size_out * kernel - 2 * kernel) if stride > kernel else reach)
+
+
+@njit
+def input_words(problem: Problem, layer: int) -> int:
+    """Different input words of a sample that a layer reads, at least."""
+    shape = problem.table[layer]
+    kind = shape[layout.TYPE]
+    if kind in (layout.ELTWISE, layout.PTP, layout.TRANSPOSE):
+        return shape[layout.OUT_K] * shape[layout.OUT_H] * shape[layout.OUT_W]  # type: ignore[no-any-return]
+    channels = shape[layout.OUT_K] if kind == layout.POOL else shape[layout.C]
+    if kind == layout.FC:
+        return channels * (shape[layout.R] - shape[layout.PAD_H]) * (shape[layout.S] - shape[layout.PAD_W])  # type: ignore[no-any-return]
+    rows = read_positions(
+        shape[layout.H], shape[layout.R], shape[layout.STRIDE_H], shape[layout.PAD_H], shape[layout.IN_H]
+    )
+    columns = read_positions(
+        shape[layout.W], shape[layout.S], shape[layout.STRIDE_W], shape[layout.PAD_W], shape[layout.IN_W]
+    )
+    return channels * rows * columns  # type: ignore[no-any-return]
+
+
+@njit
+def _known_figures(
+    problem: Problem, caches: Caches, keys: IntArray, kept: FloatArray, layer: int, batch_at: int, row: int
+) -> bool:
+    """Figures of one core's tile, taken from an equal tile of the layer where there is one."""
+    if caches.core_known[layer, batch_at, row] == 0:
+        shape, parts = problem.table[layer], problem.parts[row]
+        b = ceil_div(problem.batches[batch_at], parts[1])
+        k, h, w = (
+            ceil_div(shape[layout.K], parts[0]),
+            ceil_div(shape[layout.H], parts[2]),
+            ceil_div(shape[layout.W], parts[3]),
+        )
+        key = mix(mix(mix(layer * 65536 + b, k), h), w)
+        at = (key & 0x7FFFFFFFFFFF) % TILE_ENTRIES
+        if keys[at] == key:
+            caches.core_figures[layer, batch_at, row] = kept[at]
+            caches.core_known[layer, batch_at, row] = 1 if kept[at, FIGURES] >= 0.0 else 2
+        else:
+            core_figures(problem, caches, layer, batch_at, row)
+            keys[at] = key
+            kept[at] = caches.core_figures[layer, batch_at, row]
+    return caches.core_known[layer, batch_at, row] == 1  # type: ignore[no-any-return]
+
+
+@njit
+def layer_options(problem: Problem, caches: Caches, layer: int, options: FloatArray) -> int:
+    """Energy and core time of a layer for the whole batch, of every batch and partition (rule M61).
+
+    Energy is that of the cores and of filling their big buffers, with one copy of what is shared; core time is cycles x cores.
+
+    Args:
+        problem: Network and system.
+        caches: Core figures are kept in them.
+        layer: Number of the layer.
+        options: Receives energy and core time, batches x partitions rows of two.
+
+    Returns:
+        How many were written.
+    """
+    shape, whole = problem.table[layer], whole_batch(problem)
+    keys, kept = np.zeros(TILE_ENTRIES, np.int64), np.zeros((TILE_ENTRIES, FIGURES + 1))
+    read, write = problem.core.pj[BIG, 0], problem.core.pj[BIG, 1]
+    operands = shape[layout.OPERANDS] if shape[layout.TYPE] == layout.ELTWISE else 1
+    inputs = input_words(problem, layer) * operands
+    outputs = shape[layout.OUT_K] * shape[layout.OUT_H] * shape[layout.OUT_W]
+    batched = shape[layout.BATCHED_WEIGHT] == 1
+    n = 0
+    for batch_at in range(problem.batches.shape[0]):
+        batch = problem.batches[batch_at]
+        runs = whole // batch
+        for row in range(problem.parts.shape[0]):
+            parts = problem.parts[row]
+            if parts[1] > batch or not _known_figures(problem, caches, keys, kept, layer, batch_at, row):
+                continue
+            cores = parts[0] * parts[1] * parts[2] * parts[3]
+            figures = caches.core_figures[layer, batch_at, row]
+            copies = 1 if own_channels(shape[layout.TYPE]) else min(parts[0], shape[layout.OUT_K])
+            places = min(parts[2], shape[layout.OUT_H]) * min(parts[3], shape[layout.OUT_W])
+            weights = float(shape[layout.WEIGHT_WORDS] * places)
+            weights *= float(whole) if batched else float(parts[1])
+            energy = figures[ENERGY] * cores * runs
+            energy += weights * write + (outputs * read + inputs * copies * write) * float(whole)
+            options[n, 0] = energy
+            options[n, 1] = int(figures[CYCLES] / problem.prices[CLOCK]) * float(cores * runs)
+            n += 1
+    return n
+
+
+@njit
+def keep_best(options: FloatArray, n: int) -> int:
+    """Keep the options that no other beats in both figures, rising in energy; returns how many."""
+    kept = 0
+    while True:
+        best, limit = -1, np.inf
+        if kept > 0:
+            limit = options[kept - 1, 1]
+        for i in range(kept, n):
+            if options[i, 1] < limit and (
+                best < 0
+                or options[i, 0] < options[best, 0]
+                or (options[i, 0] == options[best, 0] and options[i, 1] < options[best, 1])
+            ):
+                best = i
+        if best < 0:
+            return kept
+        e, t = options[kept, 0], options[kept, 1]
+        options[kept, 0], options[kept, 1] = options[best, 0], options[best, 1]
+        options[best, 0], options[best, 1] = e, t
+        kept += 1

@@ -1,0 +1,276 @@
+"""Words on links: unicasts, multicasts and DRAM transfers on a mesh of cores (rules M21 to M26).
+
+Sites are places of the mesh with one column of DRAM ports on either side: site (x, y) is number ``(x + 1) * height + y``
+for x from -1 to width. Link ``4 * site + direction`` leaves a site. A counter is one array: totals first, then all links.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from codesign.core.jit import njit
+from codesign.core.kernel_library import IntArray
+
+EAST, WEST, NORTH, SOUTH = 0, 1, 2, 3
+
+HOPS, DIE_HOPS, CORE_HOPS, DRAM, PORTS = 0, 1, 2, 3, 4
+LINKS = 8
+"""Entries of a counter: words x links, words x links between dies, words x links between cores, DRAM words, those of each of up to four
+DRAMs, then words of every link."""
+
+ALL_DRAMS = -2
+
+SET, GEMINI, OWN = 0, 1, 2
+"""Whose counting rules hold."""
+
+
+class Fabric(NamedTuple):
+    """The network of a system.
+
+    Attributes:
+        width: Cores along x.
+        height: Cores along y.
+        stride: Columns of a stripe of the mesh order.
+        die_width: Cores of a die along x.
+        die_height: Along y.
+        link_words: Words a cycle of a link.
+        die_link_words: Words a cycle of a link between dies.
+        dram_words: Words a cycle of each DRAM.
+        drams: Number of DRAMs.
+        ports: Sites of the ports of each DRAM, drams x ports.
+        between_dies: Whether each link crosses a border of dies.
+        counting: `SET`, `GEMINI` or `OWN`: whose rules count hops between dies and divide batches.
+        drop_shifted: Whether a consumer's range that starts before its producer's channels gives no traffic (a fault of the release).
+    """
+
+    width: int
+    height: int
+    stride: int
+    die_width: int
+    die_height: int
+    link_words: int
+    die_link_words: int
+    dram_words: int
+    drams: int
+    ports: IntArray
+    between_dies: IntArray
+    counting: int
+    drop_shifted: int
+
+
+@njit
+def site_of(fabric: Fabric, index: int) -> int:
+    """Site of a core of the mesh order: stripes of columns, up one and down the next (rule M3)."""
+    stripe = index // (fabric.stride * fabric.height)
+    x = stripe * fabric.stride + index % fabric.stride
+    y = (index // fabric.stride) % fabric.height
+    if stripe % 2 == 1:
+        y = fabric.height - 1 - y
+    return (x + 1) * fabric.height + y
+
+
+@njit
+def _along_x(fabric: Fabric, counter: IntArray, start: int, end: int, y: int, words: int) -> None:
+    """Count words on a row from column start to column end, both shifted by one."""
+    step = 4 * fabric.height
+    if start < end:
+        link = LINKS + 4 * (start * fabric.height + y) + EAST
+        for _ in range(start, end):
+            counter[link] += words
+            link += step
+    else:
+        link = LINKS + 4 * (start * fabric.height + y) + WEST
+        for _ in range(end, start):
+            counter[link] += words
+            link -= step
+
+
+@njit
+def _along_y(counter: IntArray, site: int, start: int, end: int, words: int) -> None:
+    """Count words on a column from row start to row end; `site` is that of row 0."""
+    if start < end:
+        for y in range(start, end):
+            counter[LINKS + 4 * (site + y) + NORTH] += words
+    else:
+        for y in range(end, start):
+            counter[LINKS + 4 * (site + y + 1) + SOUTH] += words
+
+
+@njit
+def crossings(low: int, high: int, step: int) -> int:
+    """Borders of dies between two coordinates as the release counts them; -1 is allowed for `low`."""
+    if high < step:
+        return 0
+    edge = high - high % step
+    return 1 + (edge - 1 - low) // step if edge > low else 0
+
+
+@njit
+def _unicast_crossings(fabric: Fabric, source: int, target: int) -> int:
+    """Borders on the way of a unicast as the release counts them: none while both rows are in the first row of dies."""
+    height = fabric.height
+    y0, y1 = min(source % height, target % height), max(source % height, target % height)
+    if y1 < fabric.die_height:
+        return 0
+    x0 = min(source // height, target // height) - 1
+    x1 = max(source // height, target // height) - 1
+    return crossings(x0, x1, fabric.die_width) + crossings(y0, y1, fabric.die_height)
+
+
+@njit
+def unicast(fabric: Fabric, counter: IntArray, source: int, target: int, words: int) -> int:
+    """Send words along x, then along y; returns words x links (rule M21)."""
+    height = fabric.height
+    sx, sy, tx, ty = source // height, source % height, target // height, target % height
+    _along_x(fabric, counter, sx, tx, sy, words)
+    _along_y(counter, tx * height, sy, ty, words)
+    return (abs(sx - tx) + abs(sy - ty)) * words
+
+
+@njit
+def multicast(fabric: Fabric, counter: IntArray, source: int, targets: IntArray, words: int) -> int:
+    """Send words to several cores: a trunk along the row of the source, a branch in every column (rule M22).
+
+    Args:
+        fabric: The network.
+        counter: Receives the words of links, and the hops between dies of multicasts under Gemini's rules.
+        source: Site that sends.
+        targets: Sites that receive, sorted.
+        words: How many.
+
+    Returns:
+        Words x links.
+    """
+    height = fabric.height
+    n = targets.shape[0]
+    sx, sy = source // height, source % height
+    x0, x1 = targets[0] // height, targets[n - 1] // height
+    if x0 < sx:
+        _along_x(fabric, counter, sx, x0, sy, words)
+    if x1 > sx:
+        _along_x(fabric, counter, sx, x1, sy, words)
+    hops = max(sx, x1) - min(sx, x0)
+    borders = crossings(min(sx, x0) - 1, max(sx, x1) - 1, fabric.die_width)
+    first = 0
+    while first < n:
+        x = targets[first] // height
+        last = first
+        while last + 1 < n and targets[last + 1] // height == x:
+            last += 1
+        y0, y1 = targets[first] % height, targets[last] % height
+        if y0 < sy:
+            _along_y(counter, x * height, sy, y0, words)
+        if y1 > sy:
+            _along_y(counter, x * height, sy, y1, words)
+        hops += max(sy, y1) - min(sy, y0)
+        borders += crossings(min(sy, y0), max(sy, y1), fabric.die_width)  # the release takes the step along x here too
+        first = last + 1
+    if fabric.counting == GEMINI and (fabric.die_width < fabric.width or fabric.die_height < height):
+        counter[DIE_HOPS] += borders * words
+    return hops * words  # type: ignore[no-any-return]
+
+
+@njit
+def _one_dram(fabric: Fabric, counter: IntArray, cores: IntArray, words: int, dram: int, leaving: bool) -> None:
+    """Move words between one DRAM and a group, in equal parts over its ports (rule M24)."""
+    ports = fabric.ports.shape[1]
+    before = 0
+    for j in range(ports):
+        until = words * (j + 1) // ports
+        part = until - before
+        before = until
+        port = fabric.ports[dram, j]
+        if cores.shape[0] > 1:
+            counter[HOPS] += multicast(fabric, counter, port, cores, part)
+            continue
+        source, target = (cores[0], port) if leaving else (port, cores[0])
+        hops = unicast(fabric, counter, source, target, part)
+        if fabric.counting == GEMINI:
+            borders = _unicast_crossings(fabric, source, target) * part
+            counter[DIE_HOPS] += borders
+            hops -= borders
+        counter[HOPS] += hops
+    counter[DRAM] += words
+    counter[PORTS + dram] += words
+
+
+@njit
+def move_dram(fabric: Fabric, counter: IntArray, cores: IntArray, words: int, dram: int, leaving: bool) -> None:
+    """Move words between DRAM and a group of cores (rules M24, M25).
+
+    Args:
+        fabric: The network.
+        counter: Receives all counts.
+        cores: Sites of the group, sorted; one only where words leave.
+        words: Words, counted once for the group.
+        dram: Which DRAM; negative for all, a quarter each.
+        leaving: Whether words go to DRAM.
+    """
+    if fabric.drams == 1:
+        _one_dram(fabric, counter, cores, words, 0, leaving)
+    elif dram >= 0:
+        _one_dram(fabric, counter, cores, words, dram, leaving)
+    else:
+        for each in range(fabric.drams):
+            _one_dram(fabric, counter, cores, words // fabric.drams, each, leaving)
+
+
+@njit
+def recount_hops(fabric: Fabric, counter: IntArray) -> None:
+    """Under our own rules hops are the words of links, and those between dies are all that cross a border (rule M26)."""
+    inside, between = 0, 0
+    for link in range(counter.shape[0] - LINKS):
+        if fabric.between_dies[link] == 1:
+            between += counter[LINKS + link]
+        else:
+            inside += counter[LINKS + link]
+    counter[HOPS] = inside
+    counter[DIE_HOPS] = between
+
+
+@njit
+def dram_cycles(fabric: Fabric, counter: IntArray) -> int:
+    """Cycles of the busiest DRAM."""
+    cycles = 0
+    for dram in range(fabric.drams):
+        words = counter[PORTS + dram]
+        cycles = max(cycles, 0 if words == 0 else (words - 1) // fabric.dram_words + 1)
+    return cycles
+
+
+@njit
+def link_cycles(fabric: Fabric, counter: IntArray) -> int:
+    """Cycles of the busiest link of either kind."""
+    inside, between = 0, 0
+    for link in range(counter.shape[0] - LINKS):
+        words = counter[LINKS + link]
+        if fabric.between_dies[link] == 1:
+            between = max(between, words)
+        else:
+            inside = max(inside, words)
+    cycles = 0 if inside == 0 else (inside - 1) // fabric.link_words + 1
+    return max(cycles, 0 if between == 0 else (between - 1) // fabric.die_link_words + 1)
+
+
+@njit
+def busiest_link(counter: IntArray) -> int:
+    """Words of the busiest link."""
+    most = 0
+    for link in range(LINKS, counter.shape[0]):
+        most = max(most, counter[link])
+    return most
+
+
+@njit
+def clear(counter: IntArray) -> None:
+    """Set all counts to 0."""
+    counter[:] = 0
+
+
+@njit
+def sites_of_cores(fabric: Fabric) -> IntArray:
+    """Site of every core in mesh order."""
+    found = np.empty(fabric.width * fabric.height, np.int64)
+    for index in range(found.shape[0]):
+        found[index] = site_of(fabric, index)
+    return found

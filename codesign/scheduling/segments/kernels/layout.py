@@ -1,0 +1,229 @@
+"""How a layer lies on its cores: tiles, and groups of cores that receive the same words (rules M6 to M10).
+
+Ranges are rows of eight: channels, batch, height and width, each first and one past the last.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from codesign.core.jit import njit
+from codesign.core.kernel_library import IntArray
+from codesign.scheduling.segments.kernels.core_mapper import ceil_div
+from codesign.scheduling.segments.kernels.fabric import Fabric, site_of
+
+CONV, FC, GROUP_CONV, POOL, ELTWISE, PTP, TRANSPOSE = 0, 1, 2, 3, 4, 5, 6
+
+TYPE, C, K, R, S, H, W = 0, 1, 2, 3, 4, 5, 6
+STRIDE_H, STRIDE_W, OPERANDS, GROUPS, PAD_H, PAD_W = 7, 8, 9, 10, 11, 12
+IN_H, IN_W, OUT_K, OUT_H, OUT_W, WEIGHT_WORDS, EXTERNAL_C, BATCHED_WEIGHT = 13, 14, 15, 16, 17, 18, 19, 20
+AXIS_0, AXIS_1, AXIS_2 = 21, 22, 23
+LAYER_COLUMNS = 24
+"""Columns of the table of layers."""
+
+
+class Layout(NamedTuple):
+    """Where the parts of one layer are.
+
+    Attributes:
+        counts: Numbers of tiles, input groups, weight groups.
+        tiles: Output ranges, cores x 8.
+        tile_sites: Site of each tile.
+        in_ranges: Input range of each group.
+        in_starts: Where the sites of each group begin in `in_sites`.
+        in_sites: Sites of all input groups, sorted within a group.
+        weight_ranges: Channels, batch, input channels, and kernel places of each weight group.
+        weight_starts: As `in_starts`.
+        weight_sites: As `in_sites`.
+    """
+
+    counts: IntArray
+    tiles: IntArray
+    tile_sites: IntArray
+    in_ranges: IntArray
+    in_starts: IntArray
+    in_sites: IntArray
+    weight_ranges: IntArray
+    weight_starts: IntArray
+    weight_sites: IntArray
+
+
+@njit
+def cut(n: int, parts: int, i: int) -> int:
+    """Where part i of n elements begins; the first part is never empty (rule M6)."""
+    return n - (n * (parts - i)) // parts
+
+
+@njit
+def volume(box: IntArray) -> int:
+    """Elements of a range of eight."""
+    size = 1
+    for d in range(4):
+        size *= max(0, box[2 * d + 1] - box[2 * d])
+    return size
+
+
+@njit
+def is_vector(kind: int) -> bool:
+    """Whether the vector unit does the layer."""
+    return kind >= POOL
+
+
+@njit
+def own_channels(kind: int) -> bool:
+    """Whether every core needs inputs of its own channels only, so that none are shared."""
+    return kind >= GROUP_CONV
+
+
+@njit
+def _window(first: int, past: int, stride: int, kernel: int, pad: int, size: int, out: IntArray, at: int) -> None:
+    out[at] = max(0, first * stride - pad)
+    out[at + 1] = min((past - 1) * stride + kernel - pad, size)
+
+
+@njit
+def input_range(layer: IntArray, tile: IntArray, out: IntArray) -> None:
+    """The inputs that an output tile needs (rule M7)."""
+    kind = layer[TYPE]
+    out[:] = tile
+    if kind in (ELTWISE, PTP):
+        return
+    if kind == TRANSPOSE:
+        for i in range(3):
+            axis = layer[AXIS_0 + i]
+            to, source = 2 * (axis + 1 if axis > 0 else 0), 2 * (i + 1 if i > 0 else 0)
+            out[to], out[to + 1] = tile[source], tile[source + 1]
+        return
+    if kind == FC:
+        out[0], out[1] = 0, layer[C]
+        out[4], out[5] = 0, layer[R] - layer[PAD_H]
+        out[6], out[7] = 0, layer[S] - layer[PAD_W]
+        return
+    _window(tile[4], tile[5], layer[STRIDE_H], layer[R], layer[PAD_H], layer[IN_H], out, 4)
+    _window(tile[6], tile[7], layer[STRIDE_W], layer[S], layer[PAD_W], layer[IN_W], out, 6)
+    if kind == CONV:
+        out[0], out[1] = 0, layer[C]
+    elif kind == GROUP_CONV:
+        per_k, per_c = layer[K] // layer[GROUPS], layer[C] // layer[GROUPS]
+        out[0], out[1] = tile[0] // per_k * per_c, ceil_div(tile[1], per_k) * per_c
+
+
+@njit
+def weight_range(layer: IntArray, tile: IntArray, out: IntArray) -> None:
+    """The weights that an output tile needs: output channels, batch, input channels, kernel places."""
+    out[0], out[1] = tile[0], tile[1]
+    out[2], out[3] = 0, 1
+    if layer[BATCHED_WEIGHT] == 1:
+        out[2], out[3] = tile[2], tile[3]
+    out[4], out[5] = 0, layer[C] // layer[GROUPS] if layer[TYPE] == GROUP_CONV else layer[C]
+    out[6], out[7] = 0, layer[R] * layer[S]
+
+
+@njit
+def _insert_sorted(sites: IntArray, start: int, past: int, site: int) -> None:
+    at = past
+    while at > start and sites[at - 1] > site:
+        sites[at] = sites[at - 1]
+        at -= 1
+    sites[at] = site
+
+
+@njit
+def _steps(order: IntArray, parts: IntArray) -> IntArray:
+    """Distance in the mesh order of neighbouring parts along each dimension; the last of `order` is innermost."""
+    steps = np.ones(4, np.int64)
+    product = 1
+    for i in range(3, -1, -1):
+        steps[order[i]] = product
+        product *= parts[order[i]]
+    return steps
+
+
+@njit
+def place_tiles(
+    fabric: Fabric, layer: IntArray, batch: int, parts: IntArray, order: IntArray, first: int, out: Layout
+) -> None:
+    """Cut a layer's output and give every part its core (rules M6, M8).
+
+    Args:
+        fabric: The network.
+        layer: Row of the table of layers.
+        batch: Samples of a run.
+        parts: Parts of channels, batch, height, width.
+        order: Dimensions, outermost first.
+        first: First core in mesh order.
+        out: Receives tiles and sites, parts of channels outermost.
+    """
+    steps = _steps(order, parts)
+    n = 0
+    for k in range(parts[0]):
+        for b in range(parts[1]):
+            for h in range(parts[2]):
+                for w in range(parts[3]):
+                    row = out.tiles[n]
+                    row[0], row[1] = cut(layer[OUT_K], parts[0], k), cut(layer[OUT_K], parts[0], k + 1)
+                    row[2], row[3] = cut(batch, parts[1], b), cut(batch, parts[1], b + 1)
+                    row[4], row[5] = cut(layer[OUT_H], parts[2], h), cut(layer[OUT_H], parts[2], h + 1)
+                    row[6], row[7] = cut(layer[OUT_W], parts[3], w), cut(layer[OUT_W], parts[3], w + 1)
+                    core = first + steps[0] * k + steps[1] * b + steps[2] * h + steps[3] * w
+                    out.tile_sites[n] = site_of(fabric, core)
+                    n += 1
+    out.counts[0] = n
+
+
+@njit
+def form_input_groups(layer: IntArray, parts: IntArray, out: Layout) -> None:
+    """Cores that receive the same inputs: all parts of channels of a tile, or each core alone (rule M9).
+
+    A group without any output of its first channels needs nothing and is left out.
+    """
+    shared = 1 if own_channels(layer[TYPE]) else parts[0]
+    rest = parts[1] * parts[2] * parts[3]
+    groups = out.counts[0] // shared
+    n, filled = 0, 0
+    for g in range(groups):
+        if volume(out.tiles[g]) == 0:
+            continue
+        input_range(layer, out.tiles[g], out.in_ranges[n])
+        out.in_starts[n] = filled
+        for k in range(shared):
+            _insert_sorted(out.in_sites, out.in_starts[n], filled, out.tile_sites[g + k * rest])
+            filled += 1
+        n += 1
+    out.in_starts[n] = filled
+    out.counts[1] = n
+
+
+@njit
+def form_weight_groups(layer: IntArray, parts: IntArray, out: Layout) -> None:
+    """Cores that receive the same weights: all parts of a tile's other dimensions (rule M10)."""
+    n, filled = 0, 0
+    out.weight_starts[0] = 0
+    out.counts[2] = 0
+    if layer[WEIGHT_WORDS] == 0:
+        return
+    rest = parts[1] * parts[2] * parts[3]
+    apart = parts[1] if layer[BATCHED_WEIGHT] == 1 else 1
+    members = rest // apart
+    for g in range(parts[0] * apart):
+        start = g * members
+        if volume(out.tiles[start]) == 0:
+            continue
+        weight_range(layer, out.tiles[start], out.weight_ranges[n])
+        out.weight_starts[n] = filled
+        for i in range(members):
+            _insert_sorted(out.weight_sites, out.weight_starts[n], filled, out.tile_sites[start + i])
+            filled += 1
+        n += 1
+    out.weight_starts[n] = filled
+    out.counts[2] = n
+
+
+@njit
+def lay_out(
+    fabric: Fabric, layer: IntArray, batch: int, parts: IntArray, order: IntArray, first: int, out: Layout
+) -> None:
+    """Tiles and groups of a layer on consecutive cores; see `place_tiles`."""
+    place_tiles(fabric, layer, batch, parts, order, first, out)
+    form_input_groups(layer, parts, out)
+    form_weight_groups(layer, parts, out)

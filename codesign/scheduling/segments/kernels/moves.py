@@ -1,0 +1,282 @@
+"""Changes of a tree of segments: each makes a neighbour of the tree, which may turn out not to be a scheme (rule M51)."""
+
+from codesign.core.jit import njit
+from codesign.core.kernel_library import IntArray
+from codesign.core.rng import RandomState, below, uniform
+from codesign.scheduling.segments.kernels.machine import ORDERS, RANKS, Problem, Scratch, Tokens
+from codesign.scheduling.segments.kernels.tree import LEAF, SPACE, TIME
+
+MOVES = 9
+CHOICE, GROUPS, FLIP, DISSOLVE, WRAP, SWAP, PULL, PUSH, BORDER = 0, 1, 2, 3, 4, 5, 6, 7, 8
+
+
+@njit
+def copy_tokens(source: Tokens, target: Tokens) -> None:
+    """Copy a tree."""
+    n = source.length[0]
+    target.kind[:n] = source.kind[:n]
+    target.layer[:n] = source.layer[:n]
+    target.groups[:n] = source.groups[:n]
+    target.choice[:n] = source.choice[:n]
+    target.size[:n] = source.size[:n]
+    target.length[0] = n
+
+
+@njit
+def copy_token(tokens: Tokens, source: int, target: int) -> None:
+    """Copy one token within a tree."""
+    tokens.kind[target], tokens.layer[target] = tokens.kind[source], tokens.layer[source]
+    tokens.groups[target], tokens.choice[target] = tokens.groups[source], tokens.choice[source]
+    tokens.size[target] = tokens.size[source]
+
+
+@njit
+def _grow_ancestors(tokens: Tokens, scratch: Scratch, at: int, by: int) -> None:
+    """Change the sizes of all above a token."""
+    above = scratch.parent[at]
+    while above >= 0:
+        tokens.size[above] += by
+        above = scratch.parent[above]
+
+
+@njit
+def remove_cut(tokens: Tokens, scratch: Scratch, at: int) -> None:
+    """Put the children of a cut into its place."""
+    _grow_ancestors(tokens, scratch, at, -1)
+    for i in range(at, tokens.length[0] - 1):
+        copy_token(tokens, i + 1, i)
+    tokens.length[0] -= 1
+
+
+@njit
+def insert_cut(tokens: Tokens, scratch: Scratch, at: int, size: int, kind: int, groups: int) -> None:
+    """Put a cut around the subtrees of `size` tokens that begin at a token."""
+    _grow_ancestors(tokens, scratch, at, 1)
+    for i in range(tokens.length[0], at, -1):
+        copy_token(tokens, i - 1, i)
+    tokens.kind[at], tokens.layer[at], tokens.choice[at] = kind, -1, 0
+    tokens.groups[at], tokens.size[at] = groups, size + 1
+    tokens.length[0] += 1
+
+
+@njit
+def _swap_blocks(tokens: Tokens, room: Tokens, at: int, first: int, second: int) -> None:
+    """Exchange two neighbouring blocks of tokens; `room` is overwritten."""
+    copy_tokens(tokens, room)
+    for i in range(first + second):
+        source = at + first + i if i < second else at + i - second
+        tokens.kind[at + i], tokens.layer[at + i] = room.kind[source], room.layer[source]
+        tokens.groups[at + i], tokens.choice[at + i] = room.groups[source], room.choice[source]
+        tokens.size[at + i] = room.size[source]
+
+
+@njit
+def _next_sibling(tokens: Tokens, scratch: Scratch, at: int) -> int:
+    """The next child of the same parent, or -1."""
+    after = at + tokens.size[at]
+    above = scratch.parent[at]
+    return after if above >= 0 and after < above + tokens.size[above] else -1
+
+
+@njit
+def _children(tokens: Tokens, at: int) -> int:
+    """Number of children of a cut."""
+    n, child = 0, at + 1
+    while child < at + tokens.size[at]:
+        n += 1
+        child += tokens.size[child]
+    return n
+
+
+@njit
+def _last_child(tokens: Tokens, at: int) -> int:
+    """The last child of a cut."""
+    child = at + 1
+    while child + tokens.size[child] < at + tokens.size[at]:
+        child += tokens.size[child]
+    return child
+
+
+@njit
+def _random_groups(problem: Problem, batch: int, state: RandomState) -> int:
+    """A random divisor of a batch."""
+    n = 0
+    for i in range(problem.batches.shape[0]):
+        if batch % problem.batches[i] == 0:
+            n += 1
+    chosen = below(state, n)
+    for i in range(problem.batches.shape[0]):
+        if batch % problem.batches[i] == 0:
+            if chosen == 0:
+                return problem.batches[i]  # type: ignore[no-any-return]
+            chosen -= 1
+    return 1
+
+
+@njit
+def _change_choice(tokens: Tokens, at: int, state: RandomState) -> bool:
+    """Another partition, mostly one of the most promising, or another order."""
+    if tokens.kind[at] != LEAF:
+        return False
+    rank, order = tokens.choice[at] // ORDERS, tokens.choice[at] % ORDERS
+    if uniform(state) < 0.6:
+        rank = min(below(state, RANKS), below(state, RANKS))
+    if uniform(state) < 0.6:
+        order = below(state, ORDERS)
+    changed = rank * ORDERS + order != tokens.choice[at]
+    tokens.choice[at] = rank * ORDERS + order
+    return changed
+
+
+@njit
+def _change_groups(problem: Problem, tokens: Tokens, scratch: Scratch, at: int, state: RandomState) -> bool:
+    if tokens.kind[at] == LEAF:
+        return False
+    groups = _random_groups(problem, scratch.batch[at], state)
+    changed = groups != tokens.groups[at]
+    tokens.groups[at] = groups
+    return changed
+
+
+@njit
+def _wrap(problem: Problem, tokens: Tokens, scratch: Scratch, at: int, state: RandomState) -> bool:
+    """A new cut around a token and some of its next siblings."""
+    if at == 0 or tokens.length[0] + 1 >= tokens.kind.shape[0]:
+        return False
+    size, count = tokens.size[at], 1
+    while True:
+        after, above = at + size, scratch.parent[at]
+        if after >= above + tokens.size[above] or (count > 1 and uniform(state) < 0.4):
+            break
+        size += tokens.size[after]
+        count += 1
+    above = scratch.parent[at]
+    if count < 2 or (above > 0 and size + 1 == tokens.size[above]):
+        return False
+    kind = SPACE if uniform(state) < 0.5 else TIME
+    groups = _random_groups(problem, scratch.batch[at], state)
+    insert_cut(tokens, scratch, at, size, kind, groups)
+    return True
+
+
+@njit
+def _swap(tokens: Tokens, room: Tokens, scratch: Scratch, at: int) -> bool:
+    after = _next_sibling(tokens, scratch, at)
+    if after < 0:
+        return False
+    _swap_blocks(tokens, room, at, tokens.size[at], tokens.size[after])
+    return True
+
+
+@njit
+def _pull(tokens: Tokens, room: Tokens, scratch: Scratch, at: int, state: RandomState) -> bool:
+    """A cut takes in its next sibling as its last child, or a cut takes in the sibling before it as its first."""
+    after = _next_sibling(tokens, scratch, at)
+    if after < 0:
+        return False
+    above = scratch.parent[at]
+    if _children(tokens, above) == 2 and above > 0:
+        return False  # the parent would be left with one child
+    if tokens.kind[at] != LEAF and (tokens.kind[after] == LEAF or uniform(state) < 0.5):
+        tokens.size[at] += tokens.size[after]
+        return True
+    if tokens.kind[after] == LEAF:
+        return False
+    size = tokens.size[at]
+    tokens.size[after] += size
+    _swap_blocks(tokens, room, at, size, 1)
+    return True
+
+
+@njit
+def _push(tokens: Tokens, room: Tokens, scratch: Scratch, at: int, state: RandomState) -> bool:
+    """A cut gives its last or first child to its parent."""
+    if at == 0 or tokens.kind[at] == LEAF:
+        return False
+    if _children(tokens, at) == 2:
+        remove_cut(tokens, scratch, at)
+        return True
+    if uniform(state) < 0.5:
+        tokens.size[at] -= tokens.size[_last_child(tokens, at)]
+        return True
+    size = tokens.size[at + 1]
+    tokens.size[at] -= size
+    _swap_blocks(tokens, room, at, 1, size)
+    return True
+
+
+@njit
+def _move_border(tokens: Tokens, room: Tokens, scratch: Scratch, at: int, state: RandomState) -> bool:
+    """Between two neighbouring cuts a child changes sides."""
+    after = _next_sibling(tokens, scratch, at)
+    if after < 0 or tokens.kind[at] == LEAF or tokens.kind[after] == LEAF:
+        return False
+    if uniform(state) < 0.5:
+        if _children(tokens, at) < 3:
+            return False
+        size = tokens.size[_last_child(tokens, at)]
+        tokens.size[at] -= size
+        tokens.size[after] += size
+        _swap_blocks(tokens, room, after - size, size, 1)
+        return True
+    if _children(tokens, after) < 3:
+        return False
+    size = tokens.size[after + 1]
+    tokens.size[at] += size
+    tokens.size[after] -= size
+    _swap_blocks(tokens, room, after, 1, size)
+    return True
+
+
+@njit
+def _pick(weights: IntArray, state: RandomState) -> int:
+    """A random move by weight."""
+    left = below(state, weights.sum())
+    move = 0
+    while left >= weights[move]:
+        left -= weights[move]
+        move += 1
+    return move
+
+
+@njit
+def mutate(
+    problem: Problem, tokens: Tokens, room: Tokens, scratch: Scratch, weights: IntArray, state: RandomState
+) -> bool:
+    """Change a tree in one place; its parents and batches must be numbered (`segment_cost.number_nodes`).
+
+    Args:
+        problem: Network and system.
+        tokens: The tree, changed in place.
+        room: Another tree's room, overwritten.
+        scratch: Holds parents and batches.
+        weights: Of the moves.
+        state: Of the random numbers.
+
+    Returns:
+        Whether anything changed.
+    """
+    at, move = below(state, tokens.length[0]), _pick(weights, state)
+    if move == CHOICE:
+        return _change_choice(tokens, at, state)
+    if move == GROUPS:
+        return _change_groups(problem, tokens, scratch, at, state)
+    if move == FLIP:
+        if at == 0 or tokens.kind[at] == LEAF:
+            return False
+        tokens.kind[at] = SPACE if tokens.kind[at] == TIME else TIME
+        return True
+    if move == DISSOLVE:
+        if at == 0 or tokens.kind[at] == LEAF:
+            return False
+        remove_cut(tokens, scratch, at)
+        return True
+    if move == WRAP:
+        return _wrap(problem, tokens, scratch, at, state)
+    if move == SWAP:
+        return _swap(tokens, room, scratch, at)
+    if move == PULL:
+        return _pull(tokens, room, scratch, at, state)
+    if move == PUSH:
+        return _push(tokens, room, scratch, at, state)
+    return _move_border(tokens, room, scratch, at, state)

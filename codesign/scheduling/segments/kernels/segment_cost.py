@@ -1,0 +1,337 @@
+"""The cost of a tree for the search: segments one by one, each looked up where it was seen before (rules M29 to M32)."""
+
+from codesign.core.jit import njit
+from codesign.core.kernel_library import IntArray
+from codesign.scheduling.segments.kernels import layout
+from codesign.scheduling.segments.kernels.fabric import (
+    DIE_HOPS,
+    DRAM,
+    HOPS,
+    OWN,
+    SET,
+    dram_cycles,
+    link_cycles,
+    recount_hops,
+)
+from codesign.scheduling.segments.kernels.machine import (
+    ASKED,
+    CAPACITY,
+    CLOCK,
+    DIE_HOP_PJ,
+    DRAM_PJ,
+    EVALUATED,
+    HOP_PJ,
+    LANE_PJ,
+    STAMP,
+    Caches,
+    Problem,
+    Scratch,
+    Tokens,
+)
+from codesign.scheduling.segments.kernels.placed_leaf import mix, place_leaf, slot_layout, whole_batch
+from codesign.scheduling.segments.kernels.traffic import between_layers
+from codesign.scheduling.segments.kernels.tree import (
+    LEAF,
+    SPACE,
+    TIME,
+    Tree,
+    add_up,
+    assign_cores,
+    find_stages,
+    through_dram,
+)
+
+
+@njit
+def first_nodes(tree: Tree, n: int) -> Tree:
+    """The first n nodes of a tree's arrays."""
+    return Tree(
+        tree.kind[:n],
+        tree.parent[:n],
+        tree.first[:n],
+        tree.next[:n],
+        tree.batch[:n],
+        tree.groups[:n],
+        tree.leaf_first[:n],
+        tree.leaf_past[:n],
+        tree.layer[:n],
+        tree.stage[:n],
+        tree.stages[:n],
+        tree.unit_time[:n],
+        tree.core_first[:n],
+        tree.core_past[:n],
+    )
+
+
+@njit
+def _build(problem: Problem, tokens: Tokens, scratch: Scratch, start: int) -> Tree:
+    """Arrays of a segment below a root of its own; sets leaf numbers too."""
+    tree, size = scratch.tree, tokens.size[start]
+    tree.kind[0], tree.parent[0], tree.first[0], tree.next[0] = TIME, -1, 1, -1
+    tree.batch[0], tree.groups[0], tree.stage[0] = scratch.batch[start], 1, 0
+    tree.leaf_first[0] = 0
+    leaf = 0
+    for i in range(size):
+        node, at = i + 1, start + i
+        tree.kind[node], tree.layer[node] = tokens.kind[at], tokens.layer[at]
+        tree.groups[node], tree.batch[node] = tokens.groups[at], scratch.batch[at]
+        tree.parent[node] = 0 if i == 0 else scratch.parent[at] - start + 1
+        tree.leaf_first[node], tree.stage[node], tree.stages[node] = leaf, 0, 0
+        tree.first[node] = -1
+        if tokens.kind[at] == LEAF:
+            layer = tokens.layer[at]
+            tree.unit_time[node] = problem.unit_times[layer]
+            scratch.leaf_of[layer], scratch.layer_of[leaf] = leaf, layer
+            leaf += 1
+        else:
+            tree.first[node] = node + 1
+        after = at + tokens.size[at]
+        last = i == 0 or after >= scratch.parent[at] + tokens.size[scratch.parent[at]]
+        tree.next[node] = -1 if last else after - start + 1
+    tree.leaf_past[0] = leaf
+    for i in range(size, 0, -1):
+        tree.leaf_past[i] = tree.leaf_first[i] + 1
+        child = tree.first[i]
+        while child >= 0:
+            tree.leaf_past[i] = tree.leaf_past[child]
+            child = tree.next[child]
+    return first_nodes(tree, size + 1)
+
+
+@njit
+def _needed_later(problem: Problem, scratch: Scratch, layer: int, segment: int) -> int:
+    """1 if a layer of a segment is read elsewhere, or by nobody."""
+    first, past = problem.reader_start[layer], problem.reader_start[layer + 1]
+    if first == past:
+        return 1
+    for r in range(first, past):
+        if scratch.segment_of[problem.reader[r]] != segment:
+            return 1
+    return 0
+
+
+@njit
+def segment_key(problem: Problem, tokens: Tokens, scratch: Scratch, start: int) -> int:
+    """A key of all that the cost of a segment depends on."""
+    key = mix(tokens.size[start], scratch.batch[start])
+    for at in range(start, start + tokens.size[start]):
+        if tokens.kind[at] == LEAF:
+            layer = tokens.layer[at]
+            later = _needed_later(problem, scratch, layer, start)
+            key = mix(key, (layer * 2048 + tokens.choice[at]) * 4 + later)
+        else:
+            key = mix(key, ((tokens.groups[at] * 4096 + tokens.size[at]) * 2 + tokens.kind[at] - SPACE) * 4 + 2)
+    return key
+
+
+@njit
+def _link(problem: Problem, tree: Tree, scratch: Scratch, segment: int, chip: IntArray, stored: IntArray) -> bool:
+    """Edges of the segment's leaves that stay on chip, as bits; and who writes back. False where an order is wrong."""
+    leaves = tree.leaf_past[0]
+    for leaf in range(leaves):
+        stored[leaf] = _needed_later(problem, scratch, scratch.layer_of[leaf], segment)
+    for node in range(tree.kind.shape[0]):
+        if tree.kind[node] != LEAF:
+            continue
+        leaf, layer = tree.leaf_first[node], tree.layer[node]
+        chip[leaf] = 0
+        start = problem.edges.start[layer]
+        for e in range(start, problem.edges.start[layer + 1]):
+            producer = problem.edges.producer[e]
+            if scratch.segment_of[producer] != segment:
+                continue
+            if scratch.leaf_of[producer] >= leaf:
+                return False
+            if through_dram(tree, node, scratch.leaf_of[producer]):
+                stored[scratch.leaf_of[producer]] = 1
+            else:
+                chip[leaf] |= 1 << (e - start)
+    return True
+
+
+@njit
+def _add_on_chip(problem: Problem, caches: Caches, tree: Tree, scratch: Scratch, node: int, bits: int) -> None:
+    """Add the words that a leaf receives from other cores to its counter."""
+    layer, leaf = tree.layer[node], tree.leaf_first[node]
+    mine = slot_layout(caches, scratch.slots[leaf])
+    shape = problem.table[layer]
+    start, middle, past = problem.edges.start[layer], problem.edges.weight_start[layer], problem.edges.start[layer + 1]
+    wraps = shape[layout.OUT_K] if shape[layout.TYPE] == layout.ELTWISE else 0
+    shift = shape[layout.EXTERNAL_C]
+    for e in range(start, past):
+        if e == middle:
+            shift = 0
+        if e < middle and wraps > 0 and shift == wraps:
+            shift = 0
+        producer = problem.edges.producer[e]
+        if (bits >> (e - start)) & 1 == 1:
+            source = scratch.leaf_of[producer]
+            made = slot_layout(caches, scratch.slots[source])
+            tiles, sites = made.tiles[: made.counts[0]], made.tile_sites[: made.counts[0]]
+            of_inputs = e < middle
+            n = mine.counts[1] if of_inputs else mine.counts[2]
+            ranges = mine.in_ranges[:n] if of_inputs else mine.weight_ranges[:n]
+            starts = mine.in_starts if of_inputs else mine.weight_starts
+            members = mine.in_sites if of_inputs else mine.weight_sites
+            between_layers(
+                problem.fabric,
+                scratch.counters[node],
+                tiles,
+                sites,
+                ranges,
+                starts,
+                members,
+                shift,
+                scratch.leaf_batch[source],
+                tree.batch[node],
+            )
+        shift += problem.table[producer, layout.OUT_K]
+
+
+@njit
+def _fits(problem: Problem, tree: Tree, usage: IntArray) -> bool:
+    """Whether all cuts of a segment fit the cores' buffers (rule M32)."""
+    limit = problem.limits[CAPACITY]
+    for node in range(1, tree.kind.shape[0]):
+        if tree.kind[node] == LEAF:
+            continue
+        for s in range(usage.shape[2]):
+            if usage[node, 0, s] + usage[node, 2, s] > limit:
+                return False
+            if tree.kind[node] == SPACE and usage[node, 1, s] > limit:
+                return False
+    return True
+
+
+@njit
+def _leaf_figures(problem: Problem, caches: Caches, tree: Tree, scratch: Scratch, node: int) -> None:
+    """Energy and time of a leaf whose counter is complete."""
+    counter, slot = scratch.counters[node], scratch.slots[tree.leaf_first[node]]
+    if problem.fabric.counting == OWN:
+        recount_hops(problem.fabric, counter)
+    prices = problem.prices
+    words = counter[HOPS] * prices[HOP_PJ] + counter[DIE_HOPS] * prices[DIE_HOP_PJ] + counter[DRAM] * prices[DRAM_PJ]
+    scratch.energies[node, 0] = caches.leaf_figures[slot, 0] + words
+    time = max(int(caches.leaf_figures[slot, 1]), dram_cycles(problem.fabric, counter))
+    if problem.leaf_links == 1 or (problem.fabric.counting == SET and tree.parent[node] == 0):
+        time = max(time, link_cycles(problem.fabric, counter))
+    scratch.times[node] = int(time / prices[CLOCK])
+
+
+@njit
+def evaluate_segment(
+    problem: Problem, caches: Caches, tokens: Tokens, scratch: Scratch, start: int
+) -> tuple[bool, float, float]:
+    """Whether a segment is a scheme, its energy and its time."""
+    caches.counts[EVALUATED] += 1
+    caches.counts[STAMP] += 1
+    tree = _build(problem, tokens, scratch, start)
+    cores = problem.fabric.width * problem.fabric.height
+    find_stages(tree, problem.edges, scratch.leaf_of, scratch.layer_of)
+    if assign_cores(tree, cores, problem.least_use) >= 0:
+        return False, 0.0, 0.0
+    chip, stored = scratch.chip, scratch.stored
+    if not _link(problem, tree, scratch, start, chip, stored):
+        return False, 0.0, 0.0
+    n = tree.kind.shape[0]
+    for node in range(1, n):
+        if tree.kind[node] != LEAF:
+            continue
+        leaf, first = tree.leaf_first[node], tree.core_first[node]
+        cores = tree.core_past[node] - first
+        choice = tokens.choice[start + node - 1]
+        slot = place_leaf(
+            problem, caches, tree.layer[node], tree.batch[node], first, cores, choice, chip[leaf], stored[leaf]
+        )
+        if slot < 0 or caches.leaf_figures[slot, 2] == 0.0:
+            return False, 0.0, 0.0
+        scratch.slots[leaf] = slot
+        scratch.leaf_batch[leaf] = tree.batch[node]
+        scratch.usage[node] = caches.leaf_usage[slot]
+        scratch.counters[node] = caches.leaf_counters[slot]
+        if chip[leaf] != 0:
+            _add_on_chip(problem, caches, tree, scratch, node, chip[leaf])
+        _leaf_figures(problem, caches, tree, scratch, node)
+    add_up(
+        problem.fabric,
+        tree,
+        scratch.counters[:n],
+        scratch.energies[:n],
+        scratch.times[:n],
+        scratch.usage[:n],
+        problem.prices[CLOCK],
+        True,
+        problem.prices[LANE_PJ],
+    )
+    if not _fits(problem, tree, scratch.usage[:n]):
+        return False, 0.0, 0.0
+    return True, scratch.energies[1, 0], float(scratch.times[1])
+
+
+@njit
+def number_nodes(problem: Problem, tokens: Tokens, scratch: Scratch) -> bool:
+    """Parents and batches of all tokens, segments of all layers; False where a batch does not divide."""
+    scratch.parent[0], scratch.batch[0] = -1, whole_batch(problem)
+    segment = 0
+    for at in range(1, tokens.length[0]):
+        above = at - 1
+        while above + tokens.size[above] <= at:
+            above = scratch.parent[above]
+        scratch.parent[at] = above
+        whole, groups = scratch.batch[above], tokens.groups[above]
+        if whole % groups != 0:
+            return False
+        scratch.batch[at] = whole // groups
+        if above == 0:
+            segment = at
+        if tokens.kind[at] == LEAF:
+            scratch.segment_of[tokens.layer[at]] = segment
+            scratch.leaf_of[tokens.layer[at]] = -1
+    return True
+
+
+@njit
+def _in_order(problem: Problem, scratch: Scratch) -> bool:
+    """Whether no layer reads one of a later segment."""
+    for layer in range(problem.table.shape[0]):
+        mine = scratch.segment_of[layer]
+        for e in range(problem.edges.start[layer], problem.edges.start[layer + 1]):
+            if scratch.segment_of[problem.edges.producer[e]] > mine:
+                return False
+    return True
+
+
+@njit
+def segment_cost(
+    problem: Problem, caches: Caches, tokens: Tokens, scratch: Scratch, start: int
+) -> tuple[bool, float, float]:
+    """Cost of a segment, looked up or found; its time is that of one run."""
+    caches.counts[ASKED] += 1
+    key = segment_key(problem, tokens, scratch, start)
+    at = (key & 0x7FFFFFFFFFFF) % caches.segment_keys.shape[0]
+    if caches.segment_keys[at] != key:
+        good, energy, time = evaluate_segment(problem, caches, tokens, scratch, start)
+        for token in range(start, start + tokens.size[start]):
+            if tokens.kind[token] == LEAF:
+                scratch.leaf_of[tokens.layer[token]] = -1
+        caches.segment_keys[at] = key
+        caches.segment_costs[at, 0] = energy
+        caches.segment_costs[at, 1] = time if good else -1.0
+    return caches.segment_costs[at, 1] >= 0.0, caches.segment_costs[at, 0], caches.segment_costs[at, 1]
+
+
+@njit
+def tree_cost(problem: Problem, caches: Caches, tokens: Tokens, scratch: Scratch) -> tuple[bool, float, float]:
+    """Whether a tree is a scheme, its energy (pJ) and its time, of the whole batch."""
+    if not number_nodes(problem, tokens, scratch) or not _in_order(problem, scratch):
+        return False, 0.0, 0.0
+    energy, time = 0.0, 0.0
+    at = 1
+    while at < tokens.length[0]:
+        good, e, t = segment_cost(problem, caches, tokens, scratch, at)
+        if not good:
+            return False, 0.0, 0.0
+        energy += e
+        time += t
+        at += tokens.size[at]
+    return True, energy * tokens.groups[0], time * tokens.groups[0]

@@ -1,0 +1,356 @@
+"""What follows from the shape of a tree: stages, links on chip, cores, and sums over nodes (rules M4, M5, M29 to M32).
+
+Nodes stand in preorder, so that a parent comes before its children; leaves are numbered in the same order. Node 0 is the root.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from codesign.core.jit import njit
+from codesign.core.kernel_library import FloatArray, IntArray
+from codesign.scheduling.segments.kernels.fabric import Fabric, dram_cycles, link_cycles
+
+LEAF, SPACE, TIME = 0, 1, 2
+
+
+class Tree(NamedTuple):
+    """A tree as arrays of one entry for each node.
+
+    Attributes:
+        kind: `LEAF`, `SPACE` or `TIME`.
+        parent: Node above; -1 for the root.
+        first: First child; -1 for a leaf.
+        next: Next child of the same parent; -1 for the last.
+        batch: Samples of a run.
+        groups: Runs of the children in a run of a cut; 1 for a leaf.
+        leaf_first: First leaf below.
+        leaf_past: One past the last.
+        layer: Layer of a leaf; -1 for a cut.
+        stage: Pipeline stage of a child of a space cut.
+        stages: Largest stage of a space cut's children.
+        unit_time: Cycles of a sample on one core, ideal.
+        core_first: First core in mesh order.
+        core_past: One past the last.
+    """
+
+    kind: IntArray
+    parent: IntArray
+    first: IntArray
+    next: IntArray
+    batch: IntArray
+    groups: IntArray
+    leaf_first: IntArray
+    leaf_past: IntArray
+    layer: IntArray
+    stage: IntArray
+    stages: IntArray
+    unit_time: FloatArray
+    core_first: IntArray
+    core_past: IntArray
+
+
+class Edges(NamedTuple):
+    """Who reads whom: the producers of each layer, those of its input first, then those of its batched weight.
+
+    Attributes:
+        start: Where the edges of a layer begin.
+        weight_start: Where those of its weight begin.
+        producer: Layer that each edge comes from.
+    """
+
+    start: IntArray
+    weight_start: IntArray
+    producer: IntArray
+
+
+@njit
+def _reads(tree: Tree, edges: Edges, leaf_of: IntArray, layer_of: IntArray, child: int, other: int) -> bool:
+    """Whether any layer below `child` reads one below `other`."""
+    for leaf in range(tree.leaf_first[child], tree.leaf_past[child]):
+        layer = layer_of[leaf]
+        for e in range(edges.start[layer], edges.start[layer + 1]):
+            if tree.leaf_first[other] <= leaf_of[edges.producer[e]] < tree.leaf_past[other]:
+                return True
+    return False
+
+
+@njit
+def find_stages(tree: Tree, edges: Edges, leaf_of: IntArray, layer_of: IntArray) -> None:
+    """Stages of all space cuts and unit times of all nodes (rules M4, M5)."""
+    for node in range(tree.kind.shape[0] - 1, -1, -1):
+        if tree.kind[node] == LEAF:
+            continue
+        total, stages = 0.0, 0
+        child = tree.first[node]
+        while child >= 0:
+            total += tree.unit_time[child]
+            if tree.kind[node] == SPACE:
+                stage = 0
+                other = tree.first[node]
+                while other != child:
+                    if tree.stage[other] >= stage and _reads(tree, edges, leaf_of, layer_of, child, other):
+                        stage = tree.stage[other] + 1
+                    other = tree.next[other]
+                tree.stage[child] = stage
+                stages = max(stages, stage)
+            child = tree.next[child]
+        tree.stages[node] = stages
+        groups = tree.groups[node]
+        tree.unit_time[node] = total * (groups + stages) / groups if tree.kind[node] == SPACE else total
+
+
+@njit
+def through_dram(tree: Tree, child: int, producer_leaf: int) -> bool:
+    """Whether what a leaf's branch reads from a leaf outside it goes through DRAM (rule M5).
+
+    Args:
+        tree: The tree.
+        child: The consumer's leaf.
+        producer_leaf: Number of the producer's leaf.
+    """
+    above = tree.parent[child]
+    while not tree.leaf_first[above] <= producer_leaf < tree.leaf_past[above]:
+        child = above
+        above = tree.parent[above]
+    source, distance = -1, 0
+    other = tree.first[above]
+    while other != child:
+        if tree.leaf_first[other] <= producer_leaf < tree.leaf_past[other]:
+            source = other
+        if source >= 0:
+            distance += 1
+        other = tree.next[other]
+    if source < 0:
+        return True
+    if tree.kind[above] == SPACE:
+        return tree.stage[child] > tree.stage[source] + 1  # type: ignore[no-any-return]
+    return above == 0 or distance > 1
+
+
+@njit
+def link_layers(
+    tree: Tree, edges: Edges, leaf_of: IntArray, node_of: IntArray, on_chip: IntArray, stored: IntArray
+) -> bool:
+    """Which edges stay on chip and which outputs are written to DRAM (rule M5).
+
+    Args:
+        tree: The tree, with stages.
+        edges: Who reads whom.
+        leaf_of: Leaf number of each layer.
+        node_of: Node of each layer's leaf.
+        on_chip: Receives 1 for an edge between cores.
+        stored: Receives 1 for a layer that writes back.
+
+    Returns:
+        Whether every producer comes before its consumers.
+    """
+    good = True
+    read = np.zeros(stored.shape[0], np.int64)
+    stored[:] = 0
+    for layer in range(stored.shape[0]):
+        for e in range(edges.start[layer], edges.start[layer + 1]):
+            producer = edges.producer[e]
+            read[producer] = 1
+            if leaf_of[producer] >= leaf_of[layer]:
+                good = False
+                continue
+            far = through_dram(tree, node_of[layer], leaf_of[producer])
+            on_chip[e] = 0 if far else 1
+            if far:
+                stored[producer] = 1
+    for layer in range(stored.shape[0]):
+        if read[layer] == 0:
+            stored[layer] = 1
+    return good
+
+
+@njit
+def share_cores(work: FloatArray, cores: int, given: IntArray) -> float:
+    """Give the children of a space cut their cores (rule M5a).
+
+    Args:
+        work: Unit time of each child.
+        cores: To give.
+        given: Receives how many each gets.
+
+    Returns:
+        Share of core time that is used when all children run; 0 where a child gets no core.
+    """
+    n = work.shape[0]
+    if n > cores:
+        return 0.0
+    fixed, taken = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    left_work = 0.0
+    for i in range(n):
+        left_work += work[i]
+    total, left = left_work, cores
+    while left_work > 0.0:
+        spare = left
+        for i in range(n):
+            if fixed[i] == 0:
+                given[i] = int(work[i] / left_work * left)
+                spare -= given[i]
+        if spare == 0:
+            break
+        left_before, work_before = left, left_work
+        taken[:] = fixed
+        for _ in range(spare):
+            chosen, least = -1, 2.0
+            for i in range(n):
+                if taken[i] == 0:
+                    share = given[i] / (work[i] / work_before * left_before)
+                    if share < least:
+                        chosen, least = i, share
+            if chosen < 0:
+                break
+            taken[chosen] = 1
+            given[chosen] += 1
+            left -= given[chosen]
+            left_work -= work[chosen]
+        fixed[:] = taken
+    slowest = 0.0
+    for i in range(n):
+        if given[i] == 0:
+            return 0.0
+        slowest = max(slowest, work[i] / given[i])
+    return total / (cores * slowest) if slowest > 0.0 else 1.0
+
+
+@njit
+def assign_cores(tree: Tree, cores: int, least_use: float) -> int:
+    """Core ranges of all nodes (rules M3, M5a).
+
+    Args:
+        tree: With unit times.
+        cores: Of the system.
+        least_use: Share of core time that a space cut must use.
+
+    Returns:
+        -1, or the first cut that cannot be given cores.
+    """
+    tree.core_first[0], tree.core_past[0] = 0, cores
+    work, given = np.empty(cores + 1), np.zeros(cores + 1, np.int64)
+    for node in range(tree.kind.shape[0]):
+        if tree.kind[node] == LEAF:
+            continue
+        first, n = tree.core_first[node], 0
+        child = tree.first[node]
+        while child >= 0:
+            tree.core_first[child], tree.core_past[child] = first, tree.core_past[node]
+            if tree.kind[node] == SPACE:
+                if n >= tree.core_past[node] - first:
+                    return node
+                work[n] = tree.unit_time[child]
+            n += 1
+            child = tree.next[child]
+        if tree.kind[node] == TIME:
+            continue
+        given[:n] = 0
+        if share_cores(work[:n], tree.core_past[node] - first, given) < max(least_use, 1e-12):
+            return node
+        child, i = tree.first[node], 0
+        while child >= 0:
+            tree.core_first[child] = first
+            first += given[i]
+            tree.core_past[child] = first
+            i += 1
+            child = tree.next[child]
+    return -1
+
+
+@njit
+def _buffers_in_time(tree: Tree, node: int, segment: bool, usage: IntArray) -> None:
+    """Needs of a time cut: the next child's inputs arrive while one runs (rule M32)."""
+    mine = usage[node]
+    once = tree.groups[node] == 1
+    shift = segment and once
+    child = tree.first[node]
+    start = child
+    while child >= 0:
+        use, after = usage[child], tree.next[child]
+        for s in range(mine.shape[1]):
+            need = use[0, s] + (use[2, s] if shift else 0)
+            if after >= 0:
+                need += usage[after, 1, s] + (usage[after, 2, s] if shift else 0)
+            elif not once:
+                need += usage[start, 1, s]
+            mine[0, s] = max(mine[0, s], need)
+            if not segment:
+                mine[1, s] += use[1, s]
+            if not shift:
+                mine[2, s] += use[2, s]
+        child = after
+    if not segment:
+        mine[1] *= tree.groups[node]
+
+
+@njit
+def _buffers_in_space(tree: Tree, node: int, segment: bool, usage: IntArray) -> None:
+    """Needs of a space cut: inputs of the next group arrive while one runs (rule M32)."""
+    mine = usage[node]
+    child = tree.first[node]
+    while child >= 0:
+        use = usage[child]
+        for s in range(mine.shape[1]):
+            mine[0, s] += use[0, s] + (use[1, s] if tree.groups[node] > 1 else 0)
+            mine[2, s] += use[2, s]
+            if not segment:
+                mine[1, s] += use[1, s]
+        child = tree.next[child]
+    mine[1] *= tree.groups[node]
+
+
+@njit
+def add_up(
+    fabric: Fabric,
+    tree: Tree,
+    counters: IntArray,
+    energies: FloatArray,
+    times: IntArray,
+    usage: IntArray,
+    clock_ghz: float,
+    links_count: bool,
+    lane_pj: float,
+) -> None:
+    """Sum all cuts from the leaves upwards (rules M29 to M32).
+
+    Args:
+        fabric: The network.
+        tree: With stages.
+        counters: Counter of each node; leaves are filled.
+        energies: Total and parts of each node, pJ; leaves are filled.
+        times: Time of each node; leaves are filled.
+        usage: Bytes of each node and site; leaves are filled.
+        clock_ghz: Cycles of a nanosecond; times are truncated.
+        links_count: Whether links bound the time of a segment.
+        lane_pj: Energy of all serial lanes in a unit of time, paid by segments that are cuts.
+    """
+    for node in range(tree.kind.shape[0] - 1, -1, -1):
+        if tree.kind[node] == LEAF:
+            continue
+        segment = tree.parent[node] == 0
+        groups, time = tree.groups[node], 0
+        counters[node] = 0
+        energies[node] = 0.0
+        usage[node] = 0
+        child = tree.first[node]
+        while child >= 0:
+            counters[node] += counters[child]
+            energies[node] += energies[child]
+            time = max(time, times[child]) if tree.kind[node] == SPACE else time + times[child]
+            child = tree.next[child]
+        counters[node] *= groups
+        energies[node] *= float(groups)
+        times[node] = time * (groups + tree.stages[node] if tree.kind[node] == SPACE else groups)
+        if node > 0:
+            if tree.kind[node] == SPACE:
+                _buffers_in_space(tree, node, segment, usage)
+            else:
+                _buffers_in_time(tree, node, segment, usage)
+        if segment:
+            moved = dram_cycles(fabric, counters[node])
+            if links_count:
+                moved = max(moved, link_cycles(fabric, counters[node]))
+            times[node] = max(times[node], int(moved / clock_ghz))
+            energies[node, 0] += times[node] * lane_pj

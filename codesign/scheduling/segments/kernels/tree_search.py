@@ -1,0 +1,182 @@
+"""The search over trees: a dynamic program over cuts for a start, then annealing (rules M51 to M54)."""
+
+import math
+
+import numpy as np
+
+from codesign.core.jit import njit
+from codesign.core.kernel_library import FloatArray, IntArray
+from codesign.core.rng import RandomState, uniform
+from codesign.scheduling.segments.kernels.machine import Caches, Problem, Scratch, Tokens
+from codesign.scheduling.segments.kernels.moves import copy_tokens, mutate
+from codesign.scheduling.segments.kernels.segment_cost import number_nodes, segment_cost, tree_cost
+from codesign.scheduling.segments.kernels.tree import LEAF, TIME
+
+
+@njit
+def _write_segment(tokens: Tokens, at: int, order: IntArray, first: int, past: int, kind: int, groups: int) -> int:
+    """Append a cut over consecutive layers, or the one layer; returns the next free token."""
+    if past - first > 1:
+        tokens.kind[at], tokens.layer[at], tokens.groups[at] = kind, -1, groups
+        tokens.choice[at], tokens.size[at] = 0, past - first + 1
+        at += 1
+    for i in range(first, past):
+        tokens.kind[at], tokens.layer[at], tokens.groups[at] = LEAF, order[i], 1
+        tokens.choice[at], tokens.size[at] = 0, 1
+        at += 1
+    return at
+
+
+@njit
+def write_flat(tokens: Tokens, order: IntArray, groups: int) -> None:
+    """All layers one after another, each a segment."""
+    n = order.shape[0]
+    tokens.kind[0], tokens.layer[0], tokens.groups[0], tokens.choice[0] = TIME, -1, groups, 0
+    tokens.size[0] = tokens.length[0] = n + 1
+    _write_segment(tokens, 1, order, 0, 1, TIME, 1)
+    for i in range(n):
+        _write_segment(tokens, i + 1, order, i, i + 1, TIME, 1)
+
+
+@njit
+def price_segments(
+    problem: Problem,
+    caches: Caches,
+    tokens: Tokens,
+    scratch: Scratch,
+    order: IntArray,
+    options: IntArray,
+    length: int,
+    costs: FloatArray,
+) -> None:
+    """Energy and time of all segments of some number of consecutive layers (rule M52).
+
+    Args:
+        problem: Network and system.
+        caches: What is known.
+        tokens: Room.
+        scratch: Room.
+        order: Layers.
+        options: Kind of the cut and its groups, m x 2; kind `LEAF` is for single layers.
+        length: Layers of a segment.
+        costs: Receives energy and time, layers x m x 2; infinite where there is no scheme.
+    """
+    costs[:] = np.inf
+    n = order.shape[0]
+    whole = problem.batches[problem.batches.shape[0] - 1]
+    for first in range(n - length + 1):
+        write_flat(tokens, order, 1)
+        for o in range(options.shape[0]):
+            single = options[o, 0] == LEAF
+            if single != (length == 1) or whole % options[o, 1] != 0:
+                continue
+            end = _write_segment(tokens, 1, order, first, first + length, options[o, 0], options[o, 1])
+            tokens.size[0] = tokens.length[0] = end
+            for layer in range(n):
+                scratch.segment_of[layer] = -1
+            if not number_nodes(problem, tokens, scratch):
+                continue
+            good, energy, time = segment_cost(problem, caches, tokens, scratch, 1)
+            if good:
+                costs[first, o, 0], costs[first, o, 1] = energy, time
+
+
+@njit
+def cut_by_program(
+    costs: FloatArray, order: IntArray, options: IntArray, per_time: float, tokens: Tokens
+) -> tuple[float, float]:
+    """The cuts of least energy + `per_time` x time, by dynamic programming; returns energy and time (rule M52).
+
+    Args:
+        costs: Of `price_segments` for each length, lengths x layers x m x 2.
+        order: Layers.
+        options: See `price_segments`.
+        per_time: Energy that a unit of time is worth.
+        tokens: Receives the tree.
+    """
+    n, longest = costs.shape[1], costs.shape[0]
+    best, length_of, option_of = np.full(n + 1, np.inf), np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
+    best[n] = 0.0
+    for first in range(n - 1, -1, -1):
+        for length in range(1, min(longest, n - first) + 1):
+            for o in range(options.shape[0]):
+                value = costs[length - 1, first, o, 0] + per_time * costs[length - 1, first, o, 1]
+                value += best[first + length]
+                if value < best[first]:
+                    best[first], length_of[first], option_of[first] = value, length, o
+    if best[0] == np.inf:
+        return np.inf, np.inf
+    tokens.kind[0], tokens.layer[0], tokens.groups[0], tokens.choice[0] = TIME, -1, 1, 0
+    at, first, energy, time = 1, 0, 0.0, 0.0
+    while first < n:
+        length, o = length_of[first], option_of[first]
+        at = _write_segment(tokens, at, order, first, first + length, options[o, 0], options[o, 1])
+        energy += costs[length - 1, first, o, 0]
+        time += costs[length - 1, first, o, 1]
+        first += length
+    tokens.size[0] = tokens.length[0] = at
+    return energy, time
+
+
+@njit
+def value_of(energy: float, time: float, weights: FloatArray) -> float:
+    """The logarithm of energy^a x time^b."""
+    return weights[0] * math.log(energy) + weights[1] * math.log(max(time, 1.0))  # type: ignore[no-any-return]
+
+
+@njit
+def anneal(
+    problem: Problem,
+    caches: Caches,
+    scratch: Scratch,
+    current: Tokens,
+    trial: Tokens,
+    room: Tokens,
+    best: Tokens,
+    moves: IntArray,
+    goal: FloatArray,
+    schedule: FloatArray,
+    steps: int,
+    state: RandomState,
+) -> float:
+    """Steps of annealing from `current`; keeps the best tree and returns its value (rule M53).
+
+    Args:
+        problem: Network and system.
+        caches: What is known.
+        scratch: Room.
+        current: The tree, changed in place.
+        trial: Room for a tree.
+        room: Room for a tree.
+        best: Best tree so far, changed in place.
+        moves: Weights of the moves.
+        goal: Exponents of energy and time.
+        schedule: Value of `current`, value of `best`, temperature at the first step, at the last; the first two are updated.
+        steps: How many.
+        state: Of the random numbers.
+    """
+    now, least = schedule[0], schedule[1]
+    number_nodes(problem, current, scratch)
+    numbered = True
+    for step in range(steps):
+        temperature = schedule[2] * (schedule[3] / schedule[2]) ** (step / steps)
+        if not numbered:
+            number_nodes(problem, current, scratch)
+        copy_tokens(current, trial)
+        numbered = True
+        if not mutate(problem, trial, room, scratch, moves, state):
+            continue
+        numbered = False
+        good, energy, time = tree_cost(problem, caches, trial, scratch)
+        if not good:
+            continue
+        value = value_of(energy, time, goal)
+        if value > now and uniform(state) >= math.exp((now - value) / temperature):
+            continue
+        copy_tokens(trial, current)
+        now = value
+        if now < least - 1e-12:
+            least = now
+            copy_tokens(current, best)
+    schedule[0], schedule[1] = now, least
+    return least

@@ -1,0 +1,383 @@
+"""Searching the best tree of segments of a network on a system (docs/explanation/many-cores.md, rules M51 to M54)."""
+
+import time
+from dataclasses import dataclass
+from itertools import permutations
+from typing import final
+
+import numpy as np
+
+from codesign.core.errors import UserError
+from codesign.core.kernel_library import FloatArray, IntArray
+from codesign.core.rng import RandomState, make_state
+from codesign.scheduling.segments.evaluate import Evaluation, Evaluator
+from codesign.scheduling.segments.kernels import core_mapper, fabric, moves, tree_search
+from codesign.scheduling.segments.kernels import tree as tree_kernels
+from codesign.scheduling.segments.kernels.machine import ORDERS, RANKS, Caches, Problem, Scratch, Tokens
+from codesign.scheduling.segments.kernels.placed_leaf import batch_index, order_of
+from codesign.scheduling.segments.kernels.segment_cost import tree_cost
+from codesign.scheduling.segments.segment_tree import Cut, CutKind, Leaf, Node, leaves
+
+MOST_EDGES = 60
+"""Producers of one layer that the search can tell apart."""
+
+MOVE_WEIGHTS = (30, 12, 4, 6, 12, 6, 10, 8, 12)
+"""Of the moves in the order of `kernels.moves`."""
+
+SLOT_BYTES = 96 * 2**20
+"""Memory for placed leaves."""
+
+SEGMENT_ENTRIES = 2**17
+CHUNK = 50
+"""Steps of annealing before the first look at the clock; later ones are a hundredth of the time apart."""
+
+RETURN_SHARE = 0.85
+"""Share of the annealing after which it goes on from the best tree."""
+
+START_SHARE = 0.3
+"""Share of the time after which the start takes no longer segments."""
+
+
+@final
+@dataclass(frozen=True)
+class SearchSettings:
+    """How long and how to search.
+
+    Args:
+        seconds: CPU seconds.
+        steps: Trees tried; None for what the seconds allow. With it results do not depend on the machine.
+        seed: Of the random numbers.
+        energy_power: Exponent of energy in the goal.
+        time_power: Exponent of time.
+        hot: Temperature at the start: relative increase of the goal that is accepted with probability 1/e.
+        cold: At the end.
+        longest: Most layers of a segment of the start.
+        least_use: Share of core time that a space cut must use.
+    """
+
+    seconds: float = 10.0
+    steps: int | None = None
+    seed: int = 0
+    energy_power: float = 1.0
+    time_power: float = 1.0
+    hot: float = 0.04
+    cold: float = 0.0005
+    longest: int = 8
+    least_use: float = 0.75
+
+
+@final
+@dataclass(frozen=True)
+class Searched:
+    """What a search found.
+
+    Attributes:
+        evaluation: The best tree with its figures.
+        start_edp: Energy x time of the start.
+        steps: Trees tried.
+        segments: Segments evaluated among them.
+        seconds: CPU seconds.
+    """
+
+    evaluation: Evaluation
+    start_edp: float
+    steps: int
+    segments: int
+    seconds: float
+
+
+def divisors(n: int) -> list[int]:
+    """The divisors of a number, rising."""
+    return [d for d in range(1, n + 1) if n % d == 0]
+
+
+def partitions(cores: int) -> tuple[IntArray, IntArray]:
+    """All ways to write 1 to `cores` as products of four numbers: where each number's begin, and the rows."""
+    start, rows = [0, 0], []
+    for n in range(1, cores + 1):
+        for a in divisors(n):
+            for b in divisors(n // a):
+                rows.extend((a, b, c, n // a // b // c) for c in divisors(n // a // b))
+        start.append(len(rows))
+    return np.array(start, np.int64), np.array(rows, np.int64)
+
+
+def problem_arrays(evaluator: Evaluator, batch: int, least_use: float) -> Problem:
+    """A network on a system in the kernels' form.
+
+    Raises:
+        UserError: A layer reads too many others.
+    """
+    system, network, table = evaluator.system, evaluator.network, evaluator.table
+    readers: list[list[int]] = [[] for _ in network.layers]
+    for i, layer in enumerate(network.layers):
+        both = {*layer.inputs, *layer.weight_inputs}
+        if len(layer.inputs) + len(layer.weight_inputs) > MOST_EDGES:
+            raise UserError(f"layer {layer.name!r} reads {len(both)} layers, at most {MOST_EDGES} are searched")
+        for producer in both:
+            readers[producer].append(i)
+    reader_start = np.cumsum([0, *map(len, readers)]).astype(np.int64)
+    reader = np.array([*(i for found in readers for i in found), 0], np.int64)
+    start, rows = partitions(system.cores)
+    lane_pj = system.dies.lanes * int(system.dies.mw_per_lane)
+    die_pj = 0.0 if system.dies.lanes else system.dies.pj_per_word_hop
+    prices = [system.links.pj_per_word_hop, die_pj, system.memories.pj_per_word, lane_pj, system.clock_ghz]
+    return Problem(
+        evaluator.fabric,
+        evaluator.core,
+        table,
+        evaluator.edges,
+        reader_start,
+        reader,
+        np.array(evaluator.unit_times, np.float64),
+        start,
+        rows,
+        np.array(list(permutations(range(4))), np.int64),
+        np.array(divisors(batch), np.int64),
+        np.array(prices, np.float64),
+        np.array([system.core.big.bytes, system.core.output_reserve_bytes], np.int64),
+        int(evaluator.semantics.leaf_links),
+        least_use,
+    )
+
+
+def make_caches(problem: Problem) -> Caches:
+    """Empty caches; what is not used takes no memory."""
+    layers, batches = len(problem.table), len(problem.batches)
+    cores = problem.fabric.width * problem.fabric.height
+    sites = (problem.fabric.width + 2) * problem.fabric.height
+    counter = fabric.LINKS + 4 * sites
+    slot = 8 * (3 * cores * 8 + 3 * (cores + 1) + 3 * cores + counter + 3 * sites + 8)
+    slots = min(max(2 * layers, SLOT_BYTES // slot), 2**14)
+    return Caches(
+        np.full((layers, batches, cores + 1, RANKS), -2, np.int64),
+        np.zeros((layers, batches, len(problem.parts)), np.int64),
+        np.zeros((layers, batches, len(problem.parts), core_mapper.FIGURES + 1)),
+        np.zeros(slots, np.int64),
+        np.zeros(slots, np.int64),
+        np.zeros((slots, 3), np.int64),
+        np.zeros((slots, 3, cores, 8), np.int64),
+        np.zeros((slots, 3, cores + 1), np.int64),
+        np.zeros((slots, 3, cores), np.int64),
+        np.zeros((slots, counter), np.int64),
+        np.zeros((slots, 3)),
+        np.zeros((slots, 3, sites), np.int64),
+        np.zeros(SEGMENT_ENTRIES, np.int64),
+        np.zeros((SEGMENT_ENTRIES, 2)),
+        np.zeros(4, np.int64),
+    )
+
+
+def make_tokens(layers: int) -> Tokens:
+    """Room for a tree."""
+    room = 3 * layers + 8
+    return Tokens(*(np.zeros(room, np.int64) for _ in range(5)), np.zeros(1, np.int64))
+
+
+def make_scratch(problem: Problem) -> Scratch:
+    """Room for evaluations."""
+    layers = len(problem.table)
+    nodes = 3 * layers + 10
+    sites = (problem.fabric.width + 2) * problem.fabric.height
+    names = [name for name in tree_kernels.Tree._fields if name != "unit_time"]
+    tree = tree_kernels.Tree(unit_time=np.zeros(nodes), **{name: np.zeros(nodes, np.int64) for name in names})
+    row = [np.zeros(layers + 1, np.int64) for _ in range(7)]
+    row[4][:] = -1
+    return Scratch(
+        tree,
+        np.zeros((nodes, fabric.LINKS + 4 * sites), np.int64),
+        np.zeros((nodes, 1)),
+        np.zeros(nodes, np.int64),
+        np.zeros((nodes, 3, sites), np.int64),
+        *row,
+        np.zeros(nodes, np.int64),
+        np.zeros(nodes, np.int64),
+    )
+
+
+@final
+class TreeSearch:
+    """A search of one network on one system.
+
+    Args:
+        evaluator: Network, system and rules.
+        batch: Samples of the whole.
+        settings: How long and how.
+    """
+
+    def __init__(self, evaluator: Evaluator, batch: int, settings: SearchSettings) -> None:
+        self.evaluator, self.batch, self.settings = evaluator, batch, settings
+        self.problem = problem_arrays(evaluator, batch, settings.least_use)
+        self.caches, self.scratch = make_caches(self.problem), make_scratch(self.problem)
+        n = len(evaluator.network.layers)
+        self.current, self.trial, self.room, self.best = (make_tokens(n) for _ in range(4))
+        self.goal = np.array([settings.energy_power, settings.time_power])
+        self.order = np.arange(n, dtype=np.int64)
+        self.steps = 0
+        self.weights = np.array(MOVE_WEIGHTS, np.int64)
+
+    def value(self, tokens: Tokens) -> float:
+        """Logarithm of the goal of a tree; infinite where it is no scheme."""
+        good, energy, spent = tree_cost(self.problem, self.caches, tokens, self.scratch)
+        return float(tree_search.value_of(energy, spent, self.goal)) if good else float("inf")
+
+    def start(self, longest: int) -> float:
+        """The best tree of the dynamic program over cuts, left in `current`; returns its value.
+
+        Raises:
+            UserError: No batch of layers one after another fits.
+        """
+        groups = divisors(self.batch)
+        singles = [(tree_kernels.LEAF, 1)]
+        cuts = [(kind, g) for kind in (tree_kernels.SPACE, tree_kernels.TIME) for g in groups]
+        options = np.array(singles + cuts, np.int64)
+        costs: FloatArray = np.full((min(longest, len(self.order)), len(self.order), len(options), 2), np.inf)
+        begin = time.process_time()
+        for length in range(1, len(costs) + 1):
+            tree_search.price_segments(
+                self.problem,
+                self.caches,
+                self.trial,
+                self.scratch,
+                self.order,
+                options,
+                length,
+                costs[length - 1],
+            )
+            late = time.process_time() - begin > START_SHARE * self.settings.seconds
+            if late and self.settings.steps is None:
+                costs = costs[:length]
+                break
+        best, per_time = float("inf"), 1.0
+        for _ in range(6):
+            energy, spent = tree_search.cut_by_program(costs, self.order, options, per_time, self.trial)
+            if not np.isfinite(energy):
+                break
+            value = self.value(self.trial)
+            if value < best - 1e-9:
+                best = value
+                moves.copy_tokens(self.trial, self.current)
+            ratio = self.settings.time_power / self.settings.energy_power
+            per_time = ratio * energy / spent
+        return best if np.isfinite(best) else self.flat()
+
+    def flat(self) -> float:
+        """Layers one after another in the largest batch that fits, left in `current`; returns its value.
+
+        Raises:
+            UserError: None does.
+        """
+        for groups in divisors(self.batch):
+            tree_search.write_flat(self.current, self.order, groups)
+            value = self.value(self.current)
+            if np.isfinite(value):
+                return value
+        raise UserError(
+            "no layer-by-layer schedule fits the buffers of the cores", where=f"system {self.evaluator.system.name!r}"
+        )
+
+    def run(self) -> Searched:
+        """Search until the CPU seconds are spent."""
+        begin = time.process_time()
+        settings, state = self.settings, make_state(self.settings.seed)
+        value = self.start(settings.longest)
+        first = value
+        moves.copy_tokens(self.current, self.best)
+        schedule = np.array([value, value, settings.hot, settings.hot])
+        spent = time.process_time() - begin
+        opened = spent
+        steps, fixed = CHUNK, settings.steps
+        if fixed is not None:
+            steps = max(1, fixed // 100)
+        while self.steps < fixed if fixed is not None else spent < settings.seconds:
+            share = (spent - opened) / max(settings.seconds - opened, 1e-9) if fixed is None else self.steps / fixed
+            schedule[2:] = settings.hot * (settings.cold / settings.hot) ** share
+            if share > RETURN_SHARE:
+                moves.copy_tokens(self.best, self.current)
+                schedule[0] = schedule[1]
+            self._anneal(schedule, steps, state)
+            before, spent = spent, time.process_time() - begin
+            self.steps += steps
+            if fixed is None:
+                pace = steps / max(spent - before, 1e-9)
+                steps = max(CHUNK, int(pace * min(settings.seconds / 100, settings.seconds - spent)))
+        tree = self.tree(self.best)
+        powers = settings.energy_power + settings.time_power
+        return Searched(
+            self.evaluator.evaluate(tree),
+            float(np.exp(first * 2 / powers)),
+            self.steps,
+            int(self.caches.counts[0]),
+            time.process_time() - begin,
+        )
+
+    def _anneal(self, schedule: FloatArray, steps: int, state: RandomState) -> None:
+        tree_search.anneal(
+            self.problem,
+            self.caches,
+            self.scratch,
+            self.current,
+            self.trial,
+            self.room,
+            self.best,
+            self.weights,
+            self.goal,
+            schedule,
+            steps,
+            state,
+        )
+
+    def tree(self, tokens: Tokens) -> Cut:
+        """A tree of tokens as a value, with partitions and orders in full."""
+        node, end = self._node(tokens, 0, self.batch)
+        if not isinstance(node, Cut) or end != tokens.length[0]:
+            raise AssertionError("the tokens are no tree")
+        return self._with_parts(node)
+
+    def _node(self, tokens: Tokens, at: int, batch: int) -> tuple[Node, int]:
+        if tokens.kind[at] == tree_kernels.LEAF:
+            return Leaf(int(tokens.layer[at]), batch, (1, 1, 1, 1), (int(tokens.choice[at]),)), at + 1
+        end, child, children = at + int(tokens.size[at]), at + 1, []
+        while child < end:
+            node, child = self._node(tokens, child, batch // int(tokens.groups[at]))
+            children.append(node)
+        return Cut(CutKind(int(tokens.kind[at])), batch, tuple(children)), end
+
+    def _with_parts(self, root: Cut) -> Cut:
+        """Look up the partitions that the choices stand for, now that the cores are known."""
+        shape = self.evaluator.shape(root)
+        found = {}
+        for node, leaf in zip(np.flatnonzero(shape.kind == tree_kernels.LEAF), leaves(root), strict=True):
+            cores = int(shape.core_past[node] - shape.core_first[node])
+            ranked = self.caches.ranked[leaf.layer, batch_index(self.problem, leaf.batch), cores]
+            n = int((ranked >= 0).sum())
+            (choice,) = leaf.order
+            parts = self.problem.parts[ranked[(choice // ORDERS) % n]]
+            order = order_of(parts, self.problem.orders[choice % ORDERS])
+            k, b, h, w = (int(p) for p in parts)
+            found[leaf.layer] = Leaf(leaf.layer, leaf.batch, (k, b, h, w), tuple(int(d) for d in order))
+
+        def filled(node: Node) -> Node:
+            if isinstance(node, Leaf):
+                return found[node.layer]
+            return Cut(node.kind, node.batch, tuple(filled(child) for child in node.children))
+
+        return Cut(root.kind, root.batch, tuple(filled(child) for child in root.children))
+
+
+def warm_up() -> None:
+    """Compile all kernels of the search by a search of two layers on two cores."""
+    from codesign.arch.many_core import Buffer, Links, ManyCore, Memories, VectorMacCore
+    from codesign.scheduling.segments.evaluate import SET_RULES
+    from codesign.scheduling.segments.layers import LayerKind, SegmentLayer, SegmentNetwork
+
+    small = Buffer(4096, 1.0, 1.0)
+    core = VectorMacCore(small, small, small, small, Buffer(2**20, 1.0, 1.0))
+    system = ManyCore("pair", 2, 1, 1, core, Links(16, 1.0), Memories((((0, 0),),), 16, 10.0))
+    first = SegmentLayer("a", LayerKind.CONV, 8, 8, 1, 1, 4, 4, in_h=4, in_w=4, weight_words=64, external_c=8)
+    second = SegmentLayer("b", LayerKind.CONV, 8, 8, 1, 1, 4, 4, in_h=4, in_w=4, weight_words=64, inputs=(0,))
+    evaluator = Evaluator(system, SegmentNetwork("pair", (first, second)), SET_RULES)
+    search = TreeSearch(evaluator, 2, SearchSettings(seconds=0.0))
+    search.run()
+    search.flat()
+    search._anneal(np.array([0.0, 0.0, 0.01, 0.01]), 1, make_state(0))

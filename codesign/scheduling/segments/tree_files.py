@@ -1,0 +1,135 @@
+"""Trees of segments as files and as text (rule M4)."""
+
+from itertools import permutations
+from typing import Any
+
+from codesign.core.errors import UserError
+from codesign.core.fields import Fields
+from codesign.core.json_types import JsonObject
+from codesign.scheduling.segments.evaluate import Evaluation
+from codesign.scheduling.segments.layers import SegmentNetwork
+from codesign.scheduling.segments.segment_tree import DIMENSIONS, Cut, CutKind, Leaf, Node, check_tree
+
+ORDERS = {"".join(order) for order in permutations(DIMENSIONS)}
+
+
+def tree_to_json(node: Node, network: SegmentNetwork) -> JsonObject:
+    """A tree as plain values: cuts with `cut`, `batch` and `children`, layers with `layer`, `batch`, `parts` and `order`."""
+    if isinstance(node, Cut):
+        children: list[Any] = [tree_to_json(child, network) for child in node.children]
+        return {"cut": node.kind.name.lower(), "batch": node.batch, "children": children}
+    found: JsonObject = {
+        "layer": network.layers[node.layer].name,
+        "batch": node.batch,
+        "parts": dict(zip(DIMENSIONS, node.parts, strict=True)),
+        "order": "".join(DIMENSIONS[d] for d in node.order),
+    }
+    if any(dram >= 0 for dram in node.drams):
+        found["drams"] = list(node.drams)
+    return found
+
+
+def tree_from_json(value: Any, network: SegmentNetwork, where: str) -> Cut:
+    """A tree from plain values.
+
+    Raises:
+        UserError: A key is unknown or missing, a layer is not in the network, missing or named twice, or a batch does not divide.
+    """
+    root = _node(value, network, where)
+    if not isinstance(root, Cut):
+        raise UserError("the root must be a cut in time, got a layer", where=where)
+    try:
+        check_tree(root, network)
+    except UserError as error:
+        raise error.within(where) from None
+    return root
+
+
+def _node(value: Any, network: SegmentNetwork, where: str) -> Node:
+    fields = Fields(value, where)
+    batch = fields.integer("batch", least=1)
+    if fields.has("layer"):
+        return _leaf(fields, batch, network)
+    kind = fields.text("cut")
+    if kind not in ("space", "time"):
+        raise UserError(f"`cut` must be space or time, got {kind!r}", where=where)
+    children = tuple(
+        _node(child, network, f"{where}, child {i + 1}") for i, child in enumerate(fields.items("children"))
+    )
+    fields.finish()
+    return Cut(CutKind[kind.upper()], batch, children)
+
+
+def _leaf(fields: Fields, batch: int, network: SegmentNetwork) -> Leaf:
+    name = fields.text("layer")
+    given = fields.child("parts")
+    k, b, h, w = (given.integer(d, 1, least=1) for d in DIMENSIONS)
+    given.finish()
+    order = fields.text("order", DIMENSIONS)
+    if order not in ORDERS:
+        raise UserError(f"`order` must name each of {DIMENSIONS} once, got {order!r}", where=fields.where)
+    drams = fields.items("drams", [-2, -2, -2])
+    if len(drams) != 3:
+        raise UserError(f"`drams` must be three: of inputs, weights, outputs; got {len(drams)}", where=fields.where)
+    fields.finish()
+    places = tuple(DIMENSIONS.index(d) for d in order)
+    return Leaf(network.index_of(name), batch, (k, b, h, w), places, (drams[0], drams[1], drams[2]))
+
+
+def tree_lines(evaluation: Evaluation, network: SegmentNetwork) -> list[str]:
+    """A tree as text: one line for each node with cores, time and energy of one run."""
+    lines: list[str] = []
+    shape = evaluation.arrays
+    at = 0
+
+    def add(node: Node, depth: int) -> None:
+        nonlocal at
+        row, cores = evaluation.rows[at], f"cores {shape.core_first[at]} to {shape.core_past[at] - 1}"
+        if isinstance(node, Leaf):
+            parts = " ".join(f"{d}{p}" for d, p in zip(DIMENSIONS, node.parts, strict=True) if p > 1) or "whole"
+            what = f"{network.layers[node.layer].name}: {parts}"
+        else:
+            what = f"{node.kind.name.lower()} cut, {node.groups} x batch {node.children[0].batch}"
+        lines.append(f"{'  ' * depth}{what}; {cores}; {row.time:,} cycles, {row.energy_pj:.4g} pJ")
+        at += 1
+        if isinstance(node, Cut):
+            for child in node.children:
+                add(child, depth + 1)
+
+    add(evaluation.root, 0)
+    return lines
+
+
+def core_map(
+    evaluation: Evaluation, network: SegmentNetwork, segment: int, width: int, height: int, stride: int
+) -> list[str]:
+    """Which layers run on which core in one segment: a mesh as text, the highest row first (rule M3).
+
+    Args:
+        evaluation: The tree.
+        network: The layers.
+        segment: Number of the segment.
+        width: Of the mesh.
+        height: Of the mesh.
+        stride: Of the mesh order.
+    """
+    shape = evaluation.arrays
+    node, number = int(shape.first[0]), 0
+    while number < segment and node >= 0:
+        node, number = int(shape.next[node]), number + 1
+    if node < 0:
+        raise UserError(f"the tree has {number} segments, there is no number {segment}", where="tree")
+    names: dict[int, list[int]] = {}
+    for i in range(node, len(shape.kind)):
+        inside = shape.leaf_first[node] <= shape.leaf_first[i] < shape.leaf_past[node]
+        if shape.layer[i] >= 0 and inside:
+            for core in range(int(shape.core_first[i]), int(shape.core_past[i])):
+                names.setdefault(core, []).append(int(shape.layer[i]))
+    grid = [["-"] * width for _ in range(height)]
+    for core, layers in names.items():
+        stripe = core // (stride * height)
+        x, y = stripe * stride + core % stride, (core // stride) % height
+        shown = network.layers[layers[0]].name + (f"+{len(layers) - 1}" if len(layers) > 1 else "")
+        grid[height - 1 - y if stripe % 2 else y][x] = shown
+    size = max(len(cell) for row in grid for cell in row)
+    return ["  ".join(cell.ljust(size) for cell in row).rstrip() for row in reversed(grid)]

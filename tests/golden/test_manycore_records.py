@@ -1,0 +1,114 @@
+"""Trees, systems and costs as SET and Gemini recorded them: every row equal, and better trees under the same rules."""
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codesign.arch.chiplet_cost import GEMINI_MONEY, money
+from codesign.scheduling.segments.bound import bound_of
+from codesign.scheduling.segments.evaluate import OWN_RULES, SEMANTICS, Evaluator
+from codesign.scheduling.segments.search import SearchSettings, TreeSearch
+from codesign.scheduling.segments.segment_tree import leaves
+from experiments.manycore import (
+    Config,
+    Totals,
+    compare_scheme,
+    evaluator_of,
+    main,
+    money_error,
+    recorded_edp,
+    tabled_systems,
+)
+from experiments.manycore_records import Run, Scheme, read_runs
+
+DATA = Path(__file__).parents[1] / "data" / "manycore"
+
+
+@cache
+def runs(program: str) -> tuple[Run, ...]:
+    return tuple(read_runs(DATA, program))
+
+
+def schemes() -> list[tuple[Run, Scheme]]:
+    return [(run, scheme) for program in ("set", "gemini") for run in runs(program) for scheme in run.schemes]
+
+
+CASES = [pytest.param(run, scheme, id=f"{run.name} {scheme.name}") for run, scheme in schemes()]
+
+
+@pytest.mark.parametrize(("run", "scheme"), CASES)
+def test_every_row_is_equal(run: Run, scheme: Scheme) -> None:
+    totals = Totals()
+    compare_scheme(run, scheme, totals)
+    assert totals.differing == []
+    assert totals.rows == totals.dram_equal == totals.hops_equal == totals.cycles_equal == len(scheme.rows)
+    assert totals.links_equal == totals.buffers_equal == totals.rows
+    assert totals.energy_worst_error < 1e-9
+
+
+@pytest.mark.parametrize(("run", "scheme"), CASES)
+def test_stages_places_and_links_on_chip_are_equal(run: Run, scheme: Scheme) -> None:
+    found = evaluator_of(run, scheme).evaluate(scheme.tree)
+    shape, edges = found.arrays, evaluator_of(run, scheme).edges
+    for i, node in enumerate(scheme.rows):
+        if node["type"] == "S":
+            children, child = [], int(shape.first[i])
+            while child >= 0:
+                children.append(int(shape.stage[child]))
+                child = int(shape.next[child])
+            assert (children, int(shape.stages[i])) == (node["stage"], node["num_stage"])
+        if "cores" in node:
+            assert [int(shape.core_first[i]), int(shape.core_past[i])] == node["cores"]
+        if node["type"] == "L":
+            span = range(int(edges.start[node["layer"]]), int(edges.start[node["layer"] + 1]))
+            near = {int(edges.producer[e]) for e in span if found.on_chip[e]}
+            assert sorted(near) == node["on_chip_prevs"]
+            assert bool(found.stored[node["layer"]]) == node["to_dram"]
+
+
+def test_unit_times_are_equal() -> None:
+    for program in ("set", "gemini"):
+        for run in runs(program):
+            if run.core_known:
+                ours = Evaluator(run.system, run.network, SEMANTICS[program]).unit_times
+                np.testing.assert_allclose(ours, run.unit_times, rtol=1e-12)
+
+
+def test_costs_are_equal_and_mended_where_faulty() -> None:
+    first = runs("gemini")[0]
+    tabled = tabled_systems(DATA / "gemini" / "money.csv", first.system)
+    assert len(tabled) == 30
+    assert max(money_error(money(system, GEMINI_MONEY), recorded) for system, recorded in tabled) < 1e-9
+    for system, _ in tabled:
+        faulty = system.dies.count == 1 or system.dies.package == "SI"
+        assert (money(system).overall_usd > money(system, GEMINI_MONEY).overall_usd) == faulty
+
+
+def test_mended_rules_count_what_the_release_drops() -> None:
+    run = next(run for run in runs("set") if run.name == "goog_4x4_b1")
+    (scheme,) = run.schemes
+    own = Evaluator(run.system, run.network, OWN_RULES).evaluate(scheme.tree)
+    assert own.rows[0].hops / scheme.rows[0]["eval"]["noc_hops"] == pytest.approx(1.109, abs=0.001)
+    assert own.rows[0].dram_words == scheme.rows[0]["eval"]["dram_words"]
+
+
+@pytest.mark.parametrize("program", ["set", "gemini"])
+def test_a_search_finds_less_than_recorded_and_no_less_than_the_bound(program: str) -> None:
+    run = next(run for run in runs(program) if run.name.startswith("bert_4x4"))
+    evaluator = Evaluator(run.system, run.network, SEMANTICS[program])
+    search = TreeSearch(evaluator, run.batch, SearchSettings(steps=40_000, least_use=0.75))
+    found = search.run()
+    assert search.value(search.best) == pytest.approx(np.log(found.evaluation.edp), abs=1e-9), "search and evaluation"
+    assert sorted(leaf.layer for leaf in leaves(found.evaluation.root)) == list(range(len(run.network.layers)))
+    bound = bound_of(evaluator, run.batch)
+    assert bound.edp <= found.evaluation.edp < 0.95 * recorded_edp(run)
+    recorded = evaluator.evaluate(run.schemes[-1].tree)
+    assert bound.energy_pj <= recorded.rows[0].energy_pj and bound.time <= recorded.rows[0].time
+
+
+def test_the_command_ends_with_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+    found = main(Config("set", DATA))
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith('{"schemes": 3, ') and found["rows"] == found["cycles_equal"] == found["hops_equal"]

@@ -1,0 +1,125 @@
+"""Small systems and networks, all trees counted: the search finds the best one, and the bound is never above it."""
+
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+import pytest
+
+from codesign.arch.many_core import Buffer, Links, ManyCore, Memories, VectorMacCore
+from codesign.scheduling.segments.bound import bound_of
+from codesign.scheduling.segments.evaluate import SEMANTICS, Evaluator
+from codesign.scheduling.segments.kernels.segment_cost import tree_cost
+from codesign.scheduling.segments.kernels.tree import LEAF, SPACE, TIME
+from codesign.scheduling.segments.layers import LayerKind, SegmentLayer, SegmentNetwork
+from codesign.scheduling.segments.search import SearchSettings, TreeSearch
+
+Shape = int | tuple[int, int, tuple["Shape", ...]]
+"""A leaf's layer, or kind, groups and children of a cut."""
+
+
+def layer(
+    name: str, c: int, k: int, side: int, kernel: int, inputs: tuple[int, ...], external: int = 0
+) -> SegmentLayer:
+    pad = kernel // 2
+    sizes = {"pad_h": pad, "pad_w": pad, "in_h": side, "in_w": side}
+    words = c * k * kernel * kernel
+    conv = SegmentLayer(name, LayerKind.CONV, c, k, kernel, kernel, side, side, **sizes, weight_words=words)  # type: ignore[arg-type]
+    return SegmentLayer(**{**conv.__dict__, "inputs": inputs, "external_c": external})
+
+
+CHAIN = SegmentNetwork(
+    "chain", (layer("a", 8, 16, 8, 3, (), 8), layer("b", 16, 32, 8, 1, (0,)), layer("c", 32, 8, 8, 3, (1,)))
+)
+JOIN = SegmentNetwork(
+    "join", (layer("a", 8, 16, 8, 1, (), 8), layer("b", 8, 16, 8, 3, (), 8), layer("c", 32, 8, 8, 1, (0, 1)))
+)
+
+
+def system(buffer_bytes: int) -> ManyCore:
+    core = VectorMacCore(
+        Buffer(2048, 0.8, 0.4),
+        Buffer(2048, 0.3, 0.3),
+        Buffer(1024, 0.3, 0.3),
+        Buffer(8192, 0.7, 0.9),
+        Buffer(buffer_bytes, 2.0, 2.2),
+        elements_a=2,
+        elements_o=2,
+        vector=4,
+        lanes=4,
+        output_reserve_bytes=256,
+    )
+    return ManyCore("two", 2, 1, 1, core, Links(4, 3.0), Memories((((0, 0), (1, 0)),), 4, 60.0))
+
+
+def shapes(layers: tuple[int, ...], groups: tuple[int, ...], below_root: bool = True) -> Iterator[tuple[Shape, ...]]:
+    """All ways to write consecutive layers as a list of subtrees."""
+    if not layers:
+        yield ()
+        return
+    for first in range(1, len(layers) + 1):
+        if first == len(layers) and not below_root:
+            continue  # a cut around all children of a cut
+        for head in subtrees(layers[:first], groups):
+            for tail in shapes(layers[first:], groups, True) if first < len(layers) else [()]:
+                yield (head, *tail)
+
+
+def subtrees(layers: tuple[int, ...], groups: tuple[int, ...]) -> Iterator[Shape]:
+    if len(layers) == 1:
+        yield layers[0]
+        return
+    yield from product((SPACE, TIME), groups, list(shapes(layers, groups, False)))
+
+
+def write(search: TreeSearch, shape: Shape, at: int, choices: tuple[int, ...]) -> int:
+    """Write a subtree as tokens; returns the next free one."""
+    tokens = search.trial
+    if isinstance(shape, int):
+        tokens.kind[at], tokens.layer[at], tokens.groups[at], tokens.size[at] = LEAF, shape, 1, 1
+        tokens.choice[at] = choices[shape] * 24
+        return at + 1
+    kind, groups, children = shape
+    tokens.kind[at], tokens.layer[at], tokens.groups[at], tokens.choice[at] = kind, -1, groups, 0
+    end = at + 1
+    for child in children:
+        end = write(search, child, end, choices)
+    tokens.size[at] = end - at
+    return end
+
+
+def all_values(search: TreeSearch, batch: int) -> Iterator[tuple[float, Shape, tuple[int, ...]]]:
+    """Energy x time of every tree that is a scheme."""
+    groups = tuple(int(g) for g in search.problem.batches)
+    for root_groups, children in product(groups, list(shapes((0, 1, 2), groups))):
+        whole: Shape = (TIME, root_groups, children)
+        for choices in product(range(4), repeat=3):
+            search.trial.length[0] = write(search, whole, 0, choices)
+            good, energy, time = tree_cost(search.problem, search.caches, search.trial, search.scratch)
+            if good:
+                yield energy * time, whole, choices
+
+
+@pytest.mark.parametrize("buffer_bytes", [6144, 65536])
+@pytest.mark.parametrize("network", [CHAIN, JOIN], ids=lambda network: network.name)
+@pytest.mark.parametrize("rules", ["set", "own"])
+def test_the_search_finds_the_best_tree_and_the_bound_is_below_all(
+    network: SegmentNetwork, buffer_bytes: int, rules: str
+) -> None:
+    evaluator = Evaluator(system(buffer_bytes), network, SEMANTICS[rules])
+    settings = SearchSettings(steps=6000, least_use=0.0)
+    search = TreeSearch(evaluator, 2, settings)
+    found = sorted(all_values(search, 2), key=lambda item: item[0])
+    assert len(found) > 500
+    bound = bound_of(evaluator, 2)
+    assert bound.edp <= found[0][0]
+    rng = np.random.default_rng(0)
+    for at in (0, 1, 2, *rng.integers(0, len(found), 12)):
+        value, whole, choices = found[at]
+        search.trial.length[0] = write(search, whole, 0, choices)
+        evaluation = evaluator.evaluate(search.tree(search.trial))
+        assert evaluation.edp == pytest.approx(value, rel=1e-9), "both evaluations"
+        assert evaluator.overflow(evaluation) is None
+        assert bound.energy_pj <= evaluation.rows[0].energy_pj and bound.time <= evaluation.rows[0].time
+    best = TreeSearch(evaluator, 2, settings).run()
+    assert best.evaluation.edp == pytest.approx(found[0][0], rel=1e-9), f"of {len(found)} trees"
