@@ -64,11 +64,11 @@ def needed_words(problem: Problem, evaluator: Evaluator) -> tuple[int, int]:
 def least_way(evaluator: Evaluator) -> int:
     """Links from all ports of one DRAM to one core together, of the nearest core."""
     height = evaluator.system.height
-    ways = []
+    ways: list[int] = []
     for ports in evaluator.system.memories.ports:
         for x in range(evaluator.system.width):
             ways.extend(sum(abs(x - px) + abs(y - py) for px, py in ports) for y in range(height))
-    return min(ways)
+    return int(min(ways))
 
 
 def bound_of(evaluator: Evaluator, batch: int) -> SegmentBound:

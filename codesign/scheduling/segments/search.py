@@ -93,7 +93,8 @@ def divisors(n: int) -> list[int]:
 
 def partitions(cores: int) -> tuple[IntArray, IntArray]:
     """All ways to write 1 to `cores` as products of four numbers: where each number's begin, and the rows."""
-    start, rows = [0, 0], []
+    start: list[int] = [0, 0]
+    rows: list[tuple[int, int, int, int]] = []
     for n in range(1, cores + 1):
         for a in divisors(n):
             for b in divisors(n // a):
@@ -171,7 +172,8 @@ def make_caches(problem: Problem) -> Caches:
 def make_tokens(layers: int) -> Tokens:
     """Room for a tree."""
     room = 3 * layers + 8
-    return Tokens(*(np.zeros(room, np.int64) for _ in range(5)), np.zeros(1, np.int64))
+    columns = [np.zeros(room, np.int64) for _ in range(5)]
+    return Tokens._make([*columns, np.zeros(1, np.int64)])
 
 
 def make_scratch(problem: Problem) -> Scratch:
@@ -183,15 +185,17 @@ def make_scratch(problem: Problem) -> Scratch:
     tree = tree_kernels.Tree(unit_time=np.zeros(nodes), **{name: np.zeros(nodes, np.int64) for name in names})
     row = [np.zeros(layers + 1, np.int64) for _ in range(7)]
     row[4][:] = -1
-    return Scratch(
-        tree,
-        np.zeros((nodes, fabric.LINKS + 4 * sites), np.int64),
-        np.zeros((nodes, 1)),
-        np.zeros(nodes, np.int64),
-        np.zeros((nodes, 3, sites), np.int64),
-        *row,
-        np.zeros(nodes, np.int64),
-        np.zeros(nodes, np.int64),
+    return Scratch._make(
+        [
+            tree,
+            np.zeros((nodes, fabric.LINKS + 4 * sites), np.int64),
+            np.zeros((nodes, 1)),
+            np.zeros(nodes, np.int64),
+            np.zeros((nodes, 3, sites), np.int64),
+            *row,
+            np.zeros(nodes, np.int64),
+            np.zeros(nodes, np.int64),
+        ]
     )
 
 

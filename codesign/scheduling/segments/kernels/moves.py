@@ -125,7 +125,7 @@ def _change_choice(tokens: Tokens, at: int, state: RandomState) -> bool:
         order = below(state, ORDERS)
     changed = rank * ORDERS + order != tokens.choice[at]
     tokens.choice[at] = rank * ORDERS + order
-    return changed
+    return changed  # type: ignore[no-any-return]
 
 
 @njit
@@ -135,7 +135,7 @@ def _change_groups(problem: Problem, tokens: Tokens, scratch: Scratch, at: int, 
     groups = _random_groups(problem, scratch.batch[at], state)
     changed = groups != tokens.groups[at]
     tokens.groups[at] = groups
-    return changed
+    return changed  # type: ignore[no-any-return]
 
 
 @njit

@@ -216,9 +216,9 @@ def _find_slot(caches: Caches, key: int) -> int:
     for i in range(slots):
         slot = (start + i) % slots
         if caches.leaf_keys[slot] == key:
-            return slot
+            return slot  # type: ignore[no-any-return]
         if caches.leaf_keys[slot] == 0:
-            return slot
+            return slot  # type: ignore[no-any-return]
         if caches.leaf_stamps[slot] != stamp and (oldest < 0 or caches.leaf_stamps[slot] < caches.leaf_stamps[oldest]):
             oldest = slot
         if i >= 6 and oldest >= 0:

@@ -179,4 +179,4 @@ def anneal(
             least = now
             copy_tokens(current, best)
     schedule[0], schedule[1] = now, least
-    return least
+    return least  # type: ignore[no-any-return]
