@@ -1,12 +1,12 @@
 """Searching the best tree of segments of a network on a system (docs/explanation/many-cores.md, rules M51 to M54)."""
 
-import time
 from dataclasses import dataclass
 from itertools import permutations
 from typing import final
 
 import numpy as np
 
+from codesign.core import clock
 from codesign.core.errors import UserError
 from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.core.rng import RandomState, make_state
@@ -236,7 +236,7 @@ class TreeSearch:
         cuts = [(kind, g) for kind in (tree_kernels.SPACE, tree_kernels.TIME) for g in groups]
         options = np.array(singles + cuts, np.int64)
         costs: FloatArray = np.full((min(longest, len(self.order)), len(self.order), len(options), 2), np.inf)
-        begin = time.process_time()
+        begin = clock.cpu_seconds()
         for length in range(1, len(costs) + 1):
             tree_search.price_segments(
                 self.problem,
@@ -248,7 +248,7 @@ class TreeSearch:
                 length,
                 costs[length - 1],
             )
-            late = time.process_time() - begin > START_SHARE * self.settings.seconds
+            late = clock.cpu_seconds() - begin > START_SHARE * self.settings.seconds
             if late and self.settings.steps is None:
                 costs = costs[:length]
                 break
@@ -282,13 +282,13 @@ class TreeSearch:
 
     def run(self) -> Searched:
         """Search until the CPU seconds are spent."""
-        begin = time.process_time()
+        begin = clock.cpu_seconds()
         settings, state = self.settings, make_state(self.settings.seed)
         value = self.start(settings.longest)
         first = value
         moves.copy_tokens(self.current, self.best)
         schedule = np.array([value, value, settings.hot, settings.hot])
-        spent = time.process_time() - begin
+        spent = clock.cpu_seconds() - begin
         opened = spent
         steps, fixed = CHUNK, settings.steps
         if fixed is not None:
@@ -300,7 +300,7 @@ class TreeSearch:
                 moves.copy_tokens(self.best, self.current)
                 schedule[0] = schedule[1]
             self._anneal(schedule, steps, state)
-            before, spent = spent, time.process_time() - begin
+            before, spent = spent, clock.cpu_seconds() - begin
             self.steps += steps
             if fixed is None:
                 pace = steps / max(spent - before, 1e-9)
@@ -312,7 +312,7 @@ class TreeSearch:
             float(np.exp(first * 2 / powers)),
             self.steps,
             int(self.caches.counts[0]),
-            time.process_time() - begin,
+            clock.cpu_seconds() - begin,
         )
 
     def _anneal(self, schedule: FloatArray, steps: int, state: RandomState) -> None:
