@@ -242,7 +242,7 @@ class FrontProof:
             self._cover(values)
 
     def _check(self, at: int, values: Floats) -> None:
-        low = values < self._bounds[at] * (1.0 - SOUND)
+        low = (values < self._bounds[at] * (1.0 - SOUND)) & (self._bounds[at] > _LEAST)
         if low.any() and not self.withdrawn:
             k = int(np.flatnonzero(low)[0])
             point = self._problem.space.to_points(self._rows[at : at + 1])[0]

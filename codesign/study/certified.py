@@ -58,6 +58,7 @@ def certify_study(study: Study, problem: Problem, history: History, seconds: flo
         return None
     kept = None if earlier is None else _state(study)
     found, state = certify(problem, history, seconds - spent, kept, spent)
+    (study.folder / STATE_FILE).unlink(missing_ok=True)  # of another front
     write_certified(study, found)
     if state:
         arrays: dict[str, Any] = dict(state)

@@ -1,7 +1,7 @@
 """Machine code on disk, found by what it was made from.
 
-A file is named by a digest of everything that shapes it: the kernel and its argument types, the text of every
-module of this project whose names the kernel's module uses, the compiler itself, the versions of Python and NumPy,
+A file is named by a digest of everything that shapes it: the kernel and its argument types, the text and the
+constants of every module of this project whose names the kernel's module uses, the compiler itself, the versions of Python and NumPy,
 and the target: the processor with LLVM's version, or processors of one kind. So nothing is ever stale, and nothing needs to be cleared. A file begins with a digest of
 its contents and is moved into place whole: one that is damaged, or cut short by a full disk, is made again.
 """
@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+
+import numpy as np
 
 _log = logging.getLogger("codesign")
 
@@ -40,9 +42,25 @@ def key(module: str, signature: str, target: str) -> str:
 @cache
 def _module_digest(module: str) -> str:
     digest = hashlib.sha256()
-    for path in sorted(_sources(sys.modules[module])):
+    for path, found in sorted(_sources(sys.modules[module]).items()):
         digest.update(_file_digest(path))
+        for name, value in sorted(vars(found).items()):
+            if not name.startswith("__"):
+                digest.update(_constant(name, value))
     return digest.hexdigest()
+
+
+def _constant(name: str, value: object) -> bytes:
+    """What a global number, tuple or array adds: kernels hold its value, wherever it was defined."""
+    if isinstance(value, np.ndarray):
+        return f"{name} {value.dtype} {value.shape}".encode() + value.tobytes()
+    if isinstance(value, int | float | np.generic) or (isinstance(value, tuple) and all(map(_is_plain, value))):
+        return f"{name} {value!r}".encode()
+    return b""
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, int | float | np.generic) or (isinstance(value, tuple) and all(map(_is_plain, value)))
 
 
 @cache
@@ -56,16 +74,16 @@ def _compiler_digest() -> str:
     return digest.hexdigest()
 
 
-def _sources(module: ModuleType) -> set[str]:
-    """Files of the project's modules that define something this module's names refer to, itself included."""
-    found: set[str] = set()
+def _sources(module: ModuleType) -> dict[str, ModuleType]:
+    """The project's modules that define a function or class this module's names refer to, itself included, by file."""
+    found: dict[str, ModuleType] = {}
     pending = [module]
     while pending:
         current = pending.pop()
         path = getattr(current, "__file__", None)
         if path is None or path in found:
             continue
-        found.add(path)
+        found[path] = current
         for value in list(vars(current).values()):
             name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
             if isinstance(name, str) and name.split(".")[0] in _PROJECT and name in sys.modules:

@@ -251,6 +251,12 @@ class Translator:
     def _augmented(self, node: ast.AugAssign) -> None:
         if isinstance(node.target, ast.Name):
             old = self._read(node.target.id)
+            if isinstance(old, Block):
+                name = node.target.id
+                raise CompileError(
+                    f"a kernel changes array {name!r} as a whole",
+                    hint=f"write {name}[:] {_SIGNS.get(type(node.op), '+')}= ...",
+                )
             self.set(node.target.id, self._binary(node.op, old, self.value(node.value)))
             return
         if not isinstance(node.target, ast.Subscript):
@@ -631,6 +637,8 @@ _GIVE_BACK = "  call void @arena_return(ptr %arena, ptr %mark.chunk, ptr %mark.f
 def _released(line: str) -> str:
     return _GIVE_BACK + line if line.startswith("  ret ") else line
 
+
+_SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 
 _STATEMENTS: dict[type[ast.stmt], Callable[[Translator, ast.stmt], None]] = {
     ast.Assign: Translator._assign,  # type: ignore[dict-item]

@@ -267,3 +267,13 @@ def test_arguments_of_the_wrong_kind_are_named() -> None:
         slices(np.zeros(3, complex), 0, 1)
     with pytest.raises(TypeError, match="missing a required argument"):
         fibonacci()
+
+
+def test_an_array_is_not_changed_as_a_whole() -> None:
+    @njit
+    def adds(a: np.ndarray) -> float:
+        a += 1.0
+        return a[0]
+
+    with pytest.raises(CompileError, match=r"changes array 'a' as a whole.*write a\[:\] \+="):
+        adds(np.zeros(2))

@@ -105,6 +105,17 @@ def test_a_change_of_the_source_changes_the_name() -> None:
     assert before != store.key("codesign.core.compiler.store", "gcd(int,int)", "here")
 
 
+def test_a_constant_changes_the_name_wherever_it_was_defined(monkeypatch: pytest.MonkeyPatch) -> None:
+    import codesign.cost.mesh as user
+
+    before = store.key(user.__name__, "route(int,int,int)", "here")
+    store._module_digest.cache_clear()
+    monkeypatch.setattr(user, "SPATIAL_X", 17)  # defined in codesign.mapping.nest
+    changed = store.key(user.__name__, "route(int,int,int)", "here")
+    store._module_digest.cache_clear()
+    assert changed != before
+
+
 def test_recorded_kernels_exist_and_their_signatures_are_read() -> None:
     from codesign.core.jit import signature_of
 
