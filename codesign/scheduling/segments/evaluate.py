@@ -223,7 +223,6 @@ class Evaluator:
         network: The layers.
         semantics: Whose rules hold.
         core_figures: Figures of one core for each layer, where another program's core mapper is not known.
-        runs_of_batch: Samples of the whole batch; weights are read once for them.
     """
 
     def __init__(
