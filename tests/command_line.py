@@ -23,6 +23,11 @@ class Outcome:
         """Standard output as one JSON document."""
         return json.loads(self.out)
 
+    @property
+    def result(self) -> Any:
+        """The same without the seconds that compiling took."""
+        return {name: value for name, value in self.json.items() if name != "compile_seconds"}
+
 
 def run(*arguments: object) -> Outcome:
     """Run `codesign ARGUMENTS`."""

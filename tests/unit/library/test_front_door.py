@@ -139,7 +139,7 @@ def test_serving_is_what_the_command_says(tmp_path: Path) -> None:
     spec = tmp_path / "serving.yaml"
     spec.write_text(SERVING)
     found = codesign.serve(spec, "soma-cloud", codesign.ServeOptions("random", evaluations=30, seed=2))
-    said = run("serve", spec, "--arch", "soma-cloud", "--mapper", "random", "--evaluations", "30", "--seed", "2", "--format", "json").json  # fmt: skip
+    said = run("serve", spec, "--arch", "soma-cloud", "--mapper", "random", "--evaluations", "30", "--seed", "2", "--format", "json").result  # fmt: skip
     assert found.to_json() == said
     assert len(found.rows()) == 2 and found.plot().data and found.headline()["tpot_s"] == said["tpot_s"]
     assert not found.to_frame().empty and "tokens_per_s" in found._repr_html_()

@@ -18,7 +18,7 @@ def test_accelforge_is_mapped_certified_and_checked(tmp_path: Path) -> None:
     files[0].write_text(recorded["arch_yaml"])
     files[1].write_text(recorded["workload_yaml"])
     found = codesign.map_files(files, "accelforge", codesign.MapOptions(objective="energy"), certify=True)
-    said = run("map", *files, "--semantics", "accelforge", "--objective", "energy", "--format", "json").json
+    said = run("map", *files, "--semantics", "accelforge", "--objective", "energy", "--format", "json").result
     assert {k: v for k, v in found.to_json().items() if k != "cpu_seconds"} == {k: v for k, v in said.items() if k != "cpu_seconds"}  # fmt: skip
     assert found.certificate is not None and codesign.check_certificate(found.certificate).accepted
     assert found.headline()["proof"] == "optimal" and found.rows() and found.plot().data
