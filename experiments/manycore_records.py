@@ -10,7 +10,7 @@ from codesign.arch.many_core import Buffer, Dies, Links, ManyCore, Memories, Vec
 from codesign.core.errors import UserError
 from codesign.core.files import read_structured
 from codesign.core.kernel_library import FloatArray
-from codesign.scheduling.segments.evaluate import GEMINI_RULES, GEMINI_START_RULES, SET_RULES, Semantics
+from codesign.scheduling.segments.evaluate import GEMINI_RULES, GEMINI_START_RULES, SET_RULES, Evaluator, Semantics
 from codesign.scheduling.segments.layers import LayerKind, SegmentLayer, SegmentNetwork
 from codesign.scheduling.segments.segment_tree import DIMENSIONS, Cut, CutKind, GivenLayout, Group, Leaf, Node
 
@@ -231,3 +231,10 @@ def _given(n: dict[str, Any]) -> GivenLayout | None:
 
 def _groups(groups: list[Any]) -> tuple[Group, ...]:
     return tuple(Group(tuple(box), tuple(zip(at[::2], at[1::2], strict=True))) for box, at in groups)
+
+
+def evaluator_of(run: Run, scheme: Scheme) -> Evaluator:
+    """The evaluator of a recorded scheme under its own rules."""
+    system = one_memory(run.system) if scheme.semantics == GEMINI_START_RULES else run.system
+    figures = None if run.core_known else scheme.core_figures
+    return Evaluator(system, run.network, scheme.semantics, figures)

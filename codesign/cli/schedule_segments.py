@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from codesign.cli.inputs import parse_dims
+from codesign.cli.schedule_events import wants_events
 from codesign.cli.schedule_options import ScheduleOptions
 from codesign.core.errors import UserError
 from codesign.core.files import read_structured, write_json
@@ -33,6 +34,7 @@ SCHEDULERS: dict[str, frozenset[str]] = {
             "seed",
             "mode",
             "out",
+            "timing",
         }
     )
 }
@@ -115,6 +117,20 @@ def _record(
     }
 
 
+def _simulated(evaluator: "Evaluator", found: "Evaluation") -> JsonObject:
+    """The tree on the routers of the mesh and the queues of the DRAMs."""
+    from codesign.scheduling.segments.contention import ContentionSimulator
+
+    simulated = ContentionSimulator(evaluator).simulate(found)
+    return {
+        "simulated_cycles": simulated.time,
+        "simulated_edp": simulated.edp,
+        "uncontended_cycles": simulated.free,
+        "simulated_complete": simulated.complete,
+        "flit_hops": simulated.flit_hops,
+    }
+
+
 def run(options: ScheduleOptions) -> None:
     """Schedule and print."""
     from codesign.scheduling.segments.bound import bound_of
@@ -128,6 +144,8 @@ def run(options: ScheduleOptions) -> None:
         return
     bound = bound_of(evaluator, found.root.batch)
     record = _record(options, evaluator, found, bound, tried)
+    if wants_events(options):
+        record |= _simulated(evaluator, found)
     if options.out is not None:
         write_json(options.out, record)
     if options.output_format == "json":
@@ -144,3 +162,8 @@ def run(options: ScheduleOptions) -> None:
         f" {found.rows[0].dram_words:,} DRAM bytes; EDP {found.edp:.6g}, gap {bound.gap(found.edp):.3f}"
         f" to the bound; {tried:,} trees; {record['cost_usd']:.2f} USD"
     )
+    if "simulated_cycles" in record:
+        typer.echo(
+            f"on the mesh: {record['simulated_cycles']:,} cycles, {record['uncontended_cycles']:,} without contention;"
+            f" EDP {record['simulated_edp']:.6g}" + ("" if record["simulated_complete"] else " (partial)")
+        )

@@ -15,13 +15,12 @@ from experiments.manycore import (
     Config,
     Totals,
     compare_scheme,
-    evaluator_of,
     main,
     money_error,
     recorded_edp,
     tabled_systems,
 )
-from experiments.manycore_records import Run, Scheme, read_runs
+from experiments.manycore_records import Run, Scheme, evaluator_of, read_runs
 
 DATA = Path(__file__).parents[1] / "data" / "manycore"
 
