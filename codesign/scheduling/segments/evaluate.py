@@ -42,6 +42,7 @@ class Semantics:
         forget_drams: Take producers of earlier segments from all DRAMs, wherever they were written (rule M25).
         links_bound: Links bound the time of segments.
         leaf_links: Links bound the time of every layer.
+        steps: Words of all that runs together bound the time of every step (rule M33).
     """
 
     counting: int
@@ -50,14 +51,16 @@ class Semantics:
     forget_drams: bool = False
     links_bound: bool = True
     leaf_links: bool = False
+    steps: bool = False
 
 
 SET_RULES = Semantics(fabric.SET, drop_shifted=True, groups_as_given=True)
 GEMINI_RULES = Semantics(fabric.GEMINI, drop_shifted=True, groups_as_given=True, forget_drams=True, leaf_links=True)
 GEMINI_START_RULES = replace(GEMINI_RULES, links_bound=False, leaf_links=False)
 OWN_RULES = Semantics(fabric.OWN, leaf_links=True)
+MESH_RULES = replace(OWN_RULES, steps=True)
 
-SEMANTICS = {"set": SET_RULES, "gemini": GEMINI_RULES, "own": OWN_RULES}
+SEMANTICS = {"set": SET_RULES, "gemini": GEMINI_RULES, "own": OWN_RULES, "mesh": MESH_RULES}
 """By the names of the command line."""
 
 
@@ -153,7 +156,7 @@ class Evaluator:
         self.system, self.network, self.semantics = system, network, semantics
         self.core, self.fabric = (
             core_arrays(system.core),
-            fabric_arrays(system, semantics.counting, semantics.drop_shifted),
+            fabric_arrays(system, semantics.counting, semantics.drop_shifted, semantics.steps),
         )
         self.table, self.edges = network.table(), network.edges()
         self._given = core_figures
@@ -335,6 +338,8 @@ class _Run:
         segment = self.shape.parent[node] == 0 and of.semantics.counting == fabric.SET
         if of.semantics.leaf_links or segment:
             time = max(time, fabric.link_cycles(of.fabric, counter))
+        if of.fabric.fill:
+            time = max(time, fabric.filled_cycles(of.fabric, counter))
         return int(time / of.system.clock_ghz)
 
     def _words_pj(self, counter: IntArray) -> float:

@@ -7,6 +7,9 @@ from codesign.core.kernel_library import IntArray
 from codesign.scheduling.segments.kernels import core_mapper, fabric
 from codesign.scheduling.segments.layers import LayerKind, SegmentLayer
 
+HOP_CYCLES, INTERFACE_CYCLES = 5, 20
+"""Cycles of a head from router to router; those of injection, ejection and one packet (rule M33)."""
+
 
 def core_arrays(core: VectorMacCore) -> core_mapper.Core:
     """A core in the kernels' form."""
@@ -50,13 +53,14 @@ def links_between_dies(system: ManyCore) -> IntArray:
     return found
 
 
-def fabric_arrays(system: ManyCore, counting: int, drop_shifted: bool) -> fabric.Fabric:
+def fabric_arrays(system: ManyCore, counting: int, drop_shifted: bool, steps: bool) -> fabric.Fabric:
     """The network in the kernels' form.
 
     Args:
         system: The machine.
         counting: `fabric.SET`, `fabric.GEMINI` or `fabric.OWN`.
         drop_shifted: Whether the underflow that drops concatenated inputs is kept (rule M20).
+        steps: Whether words bound every step (rule M33).
     """
     ports = [[(x + 1) * system.height + y for x, y in ports] for ports in system.memories.ports]
     return fabric.Fabric(
@@ -73,6 +77,7 @@ def fabric_arrays(system: ManyCore, counting: int, drop_shifted: bool) -> fabric
         links_between_dies(system),
         counting,
         int(drop_shifted),
+        INTERFACE_CYCLES + HOP_CYCLES * (system.width + system.height) // 2 if steps else 0,
     )
 
 

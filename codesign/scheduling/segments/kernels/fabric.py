@@ -41,6 +41,7 @@ class Fabric(NamedTuple):
         between_dies: Whether each link crosses a border of dies.
         counting: `SET`, `GEMINI` or `OWN`: whose rules count hops between dies and divide batches.
         drop_shifted: Whether a consumer's range that starts before its producer's channels gives no traffic (a fault of the release).
+        fill: Cycles from the first word of a step to its last on an empty way; 0 where links bound whole segments alone (rule M33).
     """
 
     width: int
@@ -56,6 +57,7 @@ class Fabric(NamedTuple):
     between_dies: IntArray
     counting: int
     drop_shifted: int
+    fill: int
 
 
 @njit
@@ -250,6 +252,13 @@ def link_cycles(fabric: Fabric, counter: IntArray) -> int:
             inside = max(inside, words)
     cycles = 0 if inside == 0 else (inside - 1) // fabric.link_words + 1
     return max(cycles, 0 if between == 0 else (between - 1) // fabric.die_link_words + 1)
+
+
+@njit
+def filled_cycles(fabric: Fabric, counter: IntArray) -> int:
+    """Cycles of the busiest DRAM or link, and those in which the way fills (rule M33)."""
+    cycles = max(dram_cycles(fabric, counter), link_cycles(fabric, counter))
+    return cycles + fabric.fill if cycles > 0 else 0
 
 
 @njit
