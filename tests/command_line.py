@@ -36,8 +36,12 @@ class Outcome:
         return {name: value for name, value in self.json.items() if name != "compile_seconds"}
 
 
-def run(*arguments: object) -> Outcome:
-    """Run `codesign ARGUMENTS`."""
+def run(*arguments: object, cwd: Path | None = None) -> Outcome:
+    """Run `codesign ARGUMENTS`, in the current folder or in `cwd`; warnings are not this process's errors there."""
+    if cwd is not None:
+        with contextlib.chdir(cwd), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return run(*arguments)
     out, err = io.StringIO(), io.StringIO()
     before = sys.argv
     sys.argv = ["codesign", *(str(a) for a in arguments)]
@@ -52,10 +56,3 @@ def run(*arguments: object) -> Outcome:
     finally:
         sys.argv = before
     return Outcome(code, out.getvalue(), err.getvalue())
-
-
-def run_in(folder: Path, *arguments: object) -> Outcome:
-    """Run `codesign ARGUMENTS` in a folder; its warnings are not this process's errors."""
-    with contextlib.chdir(folder), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return run(*arguments)

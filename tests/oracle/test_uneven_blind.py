@@ -19,7 +19,7 @@ from experiments.attacks.uneven_nests import (
 )
 
 LARGE = pytest.param(4, marks=pytest.mark.slow("oracle"))
-"""63,780 nests; the others have a few thousand each."""
+"""63,780 nests, eleven CPU seconds; the other seeds have at most 5,880."""
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3, LARGE, *range(5, 11)])

@@ -10,13 +10,9 @@ import onnx
 import pytest
 
 from codesign.study.study import Study
-from tests.command_line import Outcome, run_in
+from tests.command_line import run as codesign
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-
-
-def codesign(*arguments: str, cwd: Path) -> Outcome:
-    return run_in(cwd, *arguments)
 
 
 SMALL = (
