@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
@@ -105,7 +105,21 @@ def register(app: typer.Typer) -> None:
 # ---- list ------------------------------------------------------------------------------------------
 
 
-def _list(place: str) -> list[dict[str, Any]]:
+class StudyRow(TypedDict):
+    """A study of a folder or a database."""
+
+    place: str
+    study: str
+    finished: int
+    running: int
+    workload: list[str]
+    space: str | None
+    optimizer: str
+    seed: int
+    started: str | None
+
+
+def _list(place: str) -> list[StudyRow]:
     from codesign.study.storage import Database, is_url, sqlite_url
     from codesign.study.study import DATABASE_FILE
 
@@ -118,7 +132,7 @@ def _list(place: str) -> list[dict[str, Any]]:
         urls = [(place, sqlite_url(Path(place)))]
     else:
         raise UserError(f"no such folder or file: {place}")
-    rows = []
+    rows: list[StudyRow] = []
     for where, url in urls:
         database = Database(url, create=False)
         for summary in database.studies():
@@ -139,7 +153,7 @@ def _list(place: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _print_list(rows: list[dict[str, Any]], output_format: str) -> None:
+def _print_list(rows: list[StudyRow], output_format: str) -> None:
     if output_format == "json":
         typer.echo(json.dumps(rows, indent=1))
         return

@@ -10,7 +10,6 @@ from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
-from typing import Any
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.workloads.density import DENSE, Density
@@ -216,7 +215,7 @@ class Computation:
             role = known_roles.get(tensor_name, _ROLE_BY_NAME.get(tensor_name.lower(), default))
             tensors.append(Tensor(tensor_name, axes, role, bits, bits))
         tensors.append(Tensor(out_name, out_axes, Role.OUTPUT, bits, bits if partial_bits is None else partial_bits))
-        given: dict[str, Any] = {**(bounds or {}), **more_bounds}
+        given: dict[str, int] = {**(bounds or {}), **more_bounds}
         dims = tuple(dict.fromkeys(d for _, axes in parsed for axis in axes for d, _ in axis.terms))
         missing = [d for d in dims if d not in given]
         if missing:
