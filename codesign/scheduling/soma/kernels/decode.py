@@ -125,26 +125,9 @@ def requirement(
     if kind == _FC:
         return b, table[layer, _C], table[layer, _R], table[layer, _S]
     if kind in (_CONV, _GROUP_CONV, _POOL):
-        h_in = window_extent(
-            h,
-            table[layer, _H],
-            table[layer, _SPAN_H],
-            table[layer, _SH],
-            table[layer, _PH],
-            table[layer, _HIN],
-            cuts_h,
-            flags,
-        )
-        w_in = window_extent(
-            w,
-            table[layer, _W],
-            table[layer, _SPAN_W],
-            table[layer, _SW],
-            table[layer, _PW],
-            table[layer, _WIN],
-            cuts_w,
-            flags,
-        )
+        row = table[layer]
+        h_in = window_extent(h, row[_H], row[_SPAN_H], row[_SH], row[_PH], row[_HIN], cuts_h, flags)
+        w_in = window_extent(w, row[_W], row[_SPAN_W], row[_SW], row[_PW], row[_WIN], cuts_w, flags)
         if kind == _POOL:
             return b, c, h_in, w_in
         if kind == _CONV:
