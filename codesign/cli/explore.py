@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 COMMAND_LINE = "command line"
 
+StudyFile = Annotated[
+    Path | None,
+    typer.Argument(help="A study as a YAML or JSON file (--save-config writes one); flags count above it."),
+]
+
 
 @dataclass(frozen=True)
 class PlaceFlags:
@@ -37,6 +42,13 @@ class PlaceFlags:
         """In the form of a study's file."""
         return {"out": None if self.out is None else str(self.out), "storage": self.storage, "study": self.study}
 
+    def save(self, spec: "StudySpec") -> None:
+        """Write the study as a file, where that is asked for."""
+        if self.save_config is not None:
+            from codesign.study.specification import write_study_spec
+
+            typer.echo(f"study written to {write_study_spec(spec, self.save_config)}", err=True)
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
@@ -44,10 +56,7 @@ def register(app: typer.Typer) -> None:
 
 
 def explore(
-    file: Annotated[
-        Path | None,
-        typer.Argument(help="A study as a YAML or JSON file (--save-config writes one); flags count above it."),
-    ] = None,
+    file: StudyFile = None,
     *,
     workload: WorkloadFlags,
     place: PlaceFlags,
@@ -101,10 +110,7 @@ def explore(
             "workers": workers.to_json(),
         },
     )
-    if place.save_config is not None:
-        from codesign.study.specification import write_study_spec
-
-        typer.echo(f"study written to {write_study_spec(spec, place.save_config)}", err=True)
+    place.save(spec)
     run = run_explore(spec, front_to_stderr=output_format == "json")
     if output_format == "json":
         echo_json(front_json(run.study, run.certificate, run.timed, run.mappings, run.certified), indent=1)

@@ -156,18 +156,8 @@ def simulate(
         ports += mesh_resource_names(architecture)
     if waits and any(level.dram is not None for level in architecture.levels):
         retain = tuple(bool(row[RETAIN]) for row in machine.level_int)
-        plan, memory, operation_limit = with_memory(
-            plan,
-            role,
-            kernel,
-            nest,
-            count,
-            computation,
-            architecture,
-            retain,
-            least=least,
-            operation_limit=operation_limit,
-        )
+        given = (plan, role, kernel, nest, count, computation, architecture, retain)
+        plan, memory, operation_limit = with_memory(*given, least=least, operation_limit=operation_limit)
     result = run_plan(plan, names, ports, timing, events=events, operation_limit=operation_limit)
     if not waits:
         result = _with_busiest_mesh(result, kernel, architecture, timing)
