@@ -5,10 +5,14 @@ move that its analytical value already rules out is rejected without a simulatio
 every move: the number that decides on acceptance is drawn first, and turned into the largest value accepted.
 """
 
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from codesign.core import clock
+from codesign.core.goals import Budget
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState, make_state, uniform
 from codesign.cost.kernel import score
@@ -21,12 +25,19 @@ from codesign.mapping.nest import BYPASSED, TEMPORAL, IntArray, Nest, decode_nes
 from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state, factor_table, outermost_state
 from codesign.timing.derive import Machine, derive
 from codesign.timing.engine import COMPLETE, run
+from codesign.timing.event_state import SIMULATED
 
 HOT, COLD = 0.3, 0.003
 """First and last temperature: relative worsening accepted with probability 1/e."""
 
 OPERATIONS = 100_000
 """Operations of one simulation at most; a mapping that needs more is passed over."""
+
+MOVES, WALKS = 2_000, 12
+"""Moves of one walk, and walks."""
+
+EFFORT = 20_000_000
+"""Simulated operations after which no further walk begins: about a second."""
 
 
 class TimedWalk(NamedTuple):
@@ -44,11 +55,16 @@ class TimedWalk(NamedTuple):
 
 
 @njit
-def timed_value(kernel: Kernel, nest: Nest, count: int, walk: TimedWalk, energy: float) -> float:
-    """The objective with simulated cycles of a nest that `score` has just found valid; infinite where cut short."""
+def timed_value(kernel: Kernel, nest: Nest, count: int, walk: TimedWalk, energy: float) -> tuple[float, int]:
+    """The objective with simulated cycles of a nest that `score` has just found valid; infinite where cut short.
+
+    Returns:
+        The value, and the operations simulated.
+    """
     plan, _ = derive(kernel, nest, count, walk.machine)
     result = run(plan, True, walk.operations, np.zeros((0, 4)))
-    return value_of(walk.objective, energy, result[1]) if result[0] == COMPLETE else np.inf
+    value = value_of(walk.objective, energy, result[1]) if result[0] == COMPLETE else np.inf
+    return value, result[5][SIMULATED]
 
 
 @njit
@@ -65,9 +81,9 @@ def anneal_timed(
     """Walk from the state at hand; `walkers.best` receives the best state met.
 
     Returns:
-        The best value, infinite where no state was valid, and how many mappings were simulated.
+        The best value, infinite where no state was valid, and the operations simulated.
     """
-    current, best, simulated = np.inf, np.inf, 0
+    current, best, operations = np.inf, np.inf, 0
     temperature, factor = cooling.hot, rate(cooling)
     for move in range(cooling.moves):
         copy_state(walkers.state, walkers.trial)
@@ -79,8 +95,8 @@ def anneal_timed(
         most = current * uniform(random) ** -temperature if current < np.inf else np.inf
         if status != VALID or value_of(walk.objective, energy, cycles) > most:
             continue
-        value = timed_value(kernel, nest, count, walk, energy)
-        simulated += 1
+        value, spent = timed_value(kernel, nest, count, walk, energy)
+        operations += spent
         if value > most or value == np.inf:
             continue
         current = value
@@ -88,7 +104,7 @@ def anneal_timed(
         if value < best:
             best = value
             copy_state(walkers.trial, walkers.best)
-    return best, simulated
+    return best, operations
 
 
 def state_of(encoded: Encoded, mapping: Mapping) -> MapState:
@@ -129,36 +145,49 @@ def _levels_of(nest: Nest) -> list[int]:
 
 
 def search_timed(
-    encoded: Encoded, starts: list[Mapping], machine: Machine, objective: int, moves: int, seed: int
-) -> tuple[list[Mapping], int]:
-    """The best mapping by simulated cycles that a walk from each start meets, and how many mappings were scored.
+    encoded: Encoded,
+    starts: Sequence[Mapping],
+    machine: Machine,
+    objective: int,
+    budget: Budget,
+    seed: int,
+    *,
+    walks: int = WALKS,
+) -> tuple[Mapping | None, int]:
+    """The best mapping by simulated cycles that walks meet, and how many mappings were scored.
+
+    Every start has its walk; the walks after these begin at the best mapping met, the next at a start, and so on.
 
     Args:
         encoded: The problem.
-        starts: Where the walks begin.
+        starts: Mappings of it; not empty.
         machine: Constants of the event tier.
         objective: As in `codesign.mappers.driver.OBJECTIVE_CODE`.
-        moves: Of all walks together.
+        budget: Of the search.
         seed: Of the random choices.
+        walks: How many at most.
     """
-    found, each = [], max(1, moves // max(1, len(starts)))
+    began = clock.wall_seconds()
     space, table = encoded.space, factor_table(encoded.space)
     walk = TimedWalk(machine, objective, OPERATIONS)
-    for i, start in enumerate(starts):
-        state, best = state_of(encoded, start), outermost_state(space)
-        walkers = Walkers(state, outermost_state(space), best)
-        value, _ = anneal_timed(
-            encoded.kernel,
-            space,
-            walkers,
-            encoded.nest,
-            table,
-            make_state(seed, i),
-            Cooling(each, HOT, COLD),
-            walk,
-        )
-        if np.isfinite(value):
-            count = build_nest(space, best, table, encoded.nest)
-            source = encoded.source
-            found.append(decode_nest(source.computation, source.architecture, encoded.nest, count))
-    return found, each * len(starts)
+    best, value = outermost_state(space), math.inf
+    scored = operations = 0
+    for i in range(walks):
+        late = budget.time_limit_s is not None and clock.wall_seconds() - began >= budget.time_limit_s
+        moves = MOVES if budget.evaluations is None else min(MOVES, budget.evaluations - scored)
+        if late or moves < 1 or operations >= EFFORT:
+            break
+        state, met = state_of(encoded, starts[i % len(starts)]), outermost_state(space)
+        if i >= len(starts) and i % 2 == 0 and math.isfinite(value):
+            copy_state(best, state)
+        walkers = Walkers(state, outermost_state(space), met)
+        random, cooling = make_state(seed, i), Cooling(moves, HOT, COLD)
+        found, spent = anneal_timed(encoded.kernel, space, walkers, encoded.nest, table, random, cooling, walk)
+        scored, operations = scored + moves, operations + spent
+        if found < value:
+            value = found
+            copy_state(met, best)
+    if not math.isfinite(value):
+        return None, scored
+    count = build_nest(space, best, table, encoded.nest)
+    return decode_nest(encoded.source.computation, encoded.source.architecture, encoded.nest, count), scored
