@@ -59,7 +59,8 @@ class Config:
         moves: Mappings scored in each.
         random: Random mappings a layer, each the best of `tries`.
         tries: See above.
-        walks: Annealing runs by simulated cycles.
+        walks: Annealing runs by simulated cycles at most.
+        evaluations: Mappings scored by each of the two searches that a choice consists of; None: their own.
         speed_seconds: CPU seconds for which each architecture's simulations are counted.
         seed: Of every random choice.
         proof: Whether the exact mapper proves what no mapping of a layer beats.
@@ -71,7 +72,8 @@ class Config:
     moves: int = 2000
     random: int = 16
     tries: int = 20
-    walks: int = 12
+    walks: int = 48
+    evaluations: int | None = None
     speed_seconds: float = 2.0
     seed: int = 0
     proof: bool = False
@@ -106,7 +108,7 @@ def compare_layer(computation: Computation, architecture: Architecture, config: 
             kept.append(mapping)
     first = min(range(len(kept)), key=lambda i: analytic[i])
     best = min(range(len(kept)), key=lambda i: (events[i], analytic[i]))
-    problem, budget = MappingProblem(computation, architecture), Budget(evaluations=config.moves * config.walks)
+    problem, budget = MappingProblem(computation, architecture), Budget(evaluations=config.evaluations)
     started = time.process_time()
     chosen = chosen_cycles(problem, EventMapper(AnnealingMapper(), timing, walks=config.walks), budget, config.seed)
     seconds = time.process_time() - started
@@ -213,7 +215,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     config = Config(given.network, tuple(given.arch), seed=given.seed, proof=given.proof)
     if given.smoke:
-        config = Config(given.network, tuple(given.arch[:1]), 1, 100, 4, 3, 2, 0.05, given.seed)
+        config = Config(given.network, tuple(given.arch[:1]), 1, 100, 4, 3, 2, 200, 0.05, given.seed)
     try:
         found = [compare_architecture(name, config) for name in config.architectures]
     except UserError as error:

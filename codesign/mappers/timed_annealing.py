@@ -27,17 +27,19 @@ from codesign.timing.derive import Machine, derive
 from codesign.timing.engine import COMPLETE, run
 from codesign.timing.event_state import SIMULATED
 
-HOT, COLD = 0.3, 0.003
+HOT, COLD = 0.5, 0.003
 """First and last temperature: relative worsening accepted with probability 1/e."""
 
-OPERATIONS = 100_000
+OPERATIONS = 10_000
 """Operations of one simulation at most; a mapping that needs more is passed over."""
 
-MOVES, WALKS = 2_000, 12
+MOVES, WALKS = 2_000, 48
 """Moves of one walk, and walks."""
 
-EFFORT = 20_000_000
-"""Simulated operations after which no further walk begins: about a second."""
+_AT_THE_BEST, _OUTERMOST, _AT_A_START = 0, 1, 2
+
+EFFORT = 25_000_000
+"""Simulated operations after which no further walk begins: two or three seconds."""
 
 
 class TimedWalk(NamedTuple):
@@ -156,7 +158,7 @@ def search_timed(
 ) -> tuple[Mapping | None, int]:
     """The best mapping by simulated cycles that walks meet, and how many mappings were scored.
 
-    Every start has its walk; the walks after these begin at the best mapping met, the next at a start, and so on.
+    Every start has its walk. Walks after these begin in turn at the best mapping met, with all loops outermost, and at a start.
 
     Args:
         encoded: The problem.
@@ -177,11 +179,13 @@ def search_timed(
         moves = MOVES if budget.evaluations is None else min(MOVES, budget.evaluations - scored)
         if late or moves < 1 or operations >= EFFORT:
             break
-        state, met = state_of(encoded, starts[i % len(starts)]), outermost_state(space)
-        if i >= len(starts) and i % 2 == 0 and math.isfinite(value):
+        met, turn = outermost_state(space), i % 3 if i >= len(starts) else _AT_A_START
+        state = outermost_state(space) if turn == _OUTERMOST else state_of(encoded, starts[i % len(starts)])
+        from_best = turn == _AT_THE_BEST and math.isfinite(value)
+        if from_best:
             copy_state(best, state)
         walkers = Walkers(state, outermost_state(space), met)
-        random, cooling = make_state(seed, i), Cooling(moves, HOT, COLD)
+        random, cooling = make_state(seed, i), Cooling(moves, 0.2 * HOT if from_best else HOT, COLD)
         found, spent = anneal_timed(encoded.kernel, space, walkers, encoded.nest, table, random, cooling, walk)
         scored, operations = scored + moves, operations + spent
         if found < value:
