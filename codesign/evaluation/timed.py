@@ -2,7 +2,8 @@
 
 Candidates are the k best that annealing meets, or the exact mapper's proven optima with whole and with halved buffers (other mappers:
 what they find from several seeds), and what one exchange of neighbouring temporal loops makes of them: exchanges leave every tile as it
-is and change only what is fetched again, and when. Of all these the k best by the analytical model are simulated.
+is and change only what is fetched again, and when. Of all these the k best by the analytical model are simulated. Where compiled
+simulations are all there is to a run, annealing by simulated cycles goes on from the best of them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,19 +25,26 @@ from codesign.evaluation.network import LayerResult, evaluate_workload
 from codesign.evaluation.records import LayerRecord
 from codesign.hardware.timed import timed_run, timing_at
 from codesign.mappers.annealing import AnnealingMapper
+from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
 from codesign.mappers.exact.halved_buffers import map_with_room
 from codesign.mappers.exact.mapper import ExactMapper
 from codesign.mappers.protocol import Mapper, MapResult
+from codesign.mappers.timed_annealing import WALKS, search_timed
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping, Temporal
 from codesign.timing.simulate import OPERATION_LIMIT, Event, Run
-from codesign.timing.table import Timing, load_timing, tile_buffers, timing_for
+from codesign.timing.table import Overlap, Timing, encode_timing, load_timing, tile_buffers, timing_for
 from codesign.workloads.computation import Computation
 
 if TYPE_CHECKING:
     from codesign.evaluation.whole_network import NetworkResult
 
 DEFAULT_CANDIDATES = 8
+STARTS = 3
+"""Candidates from which walks by simulated cycles begin."""
+
+_ROUNDED = 1e-12
+
 EVENTS_SHOWN = 400
 """Operations of a timeline on a page."""
 
@@ -67,6 +75,12 @@ def exchanges(mapping: Mapping) -> Iterable[Mapping]:
         a, b = nodes[i], nodes[i + 1]
         if isinstance(a, Temporal) and isinstance(b, Temporal) and a.dim != b.dim:
             yield Mapping((*nodes[:i], b, a, *nodes[i + 2 :]))
+
+
+def _only_tiles(architecture: Architecture, timing: Timing) -> bool:
+    """Whether compiled simulations are all there is to a run: no commands of a DRAM, no mesh, no batches, no other machine."""
+    plain = timing.overlap is Overlap.EVENTS and timing.batch_outputs is None
+    return plain and all(level.dram is None and level.fanout.mesh is None for level in architecture.levels)
 
 
 def _analytic(cost: Cost, objective: Objective) -> float:
@@ -125,6 +139,7 @@ class EventMapper:
         timing: The machine's constants; by default those named like the architecture.
         candidates: How many mappings are simulated.
         seeds: From how many seeds the inner mapper searches.
+        walks: Annealing runs by simulated cycles at most; 0 for none.
         name: As mappers have one.
     """
 
@@ -132,6 +147,7 @@ class EventMapper:
     timing: Timing | None = None
     candidates: int = DEFAULT_CANDIDATES
     seeds: int = 1
+    walks: int = WALKS
     name: str = "event"
 
     def map(
@@ -164,17 +180,61 @@ class EventMapper:
         )
         if not ranked:
             return first
-        won = ranked[0]
-        same = won.mapping == first.mapping
+        walked, scored = self._walk(problem, ranked, objective, budget, seed, reuse)
+        won = min((*ranked, *walked), key=lambda c: (c.value(objective), _analytic(c.cost, objective)))
+        proof, gap = self._proof(problem, first, won, objective)
         return replace(
             first,
             mapping=won.mapping,
             cost=won.cost,
-            evaluated=sum(r.evaluated for r in results) + len(pool),
+            evaluated=sum(r.evaluated for r in results) + len(pool) + scored,
             seconds=clock.wall_seconds() - started,
-            proof=first.proof if same else Proof.NONE,
-            gap=first.gap if same else None,
+            proof=proof,
+            gap=gap,
         )
+
+    def _walk(
+        self,
+        problem: MappingProblem,
+        ranked: Sequence[Candidate],
+        objective: Objective,
+        budget: Budget,
+        seed: int,
+        reuse: Reuse,
+    ) -> tuple[list[Candidate], int]:
+        """The best mapping that annealing by simulated cycles meets from the best candidates, and mappings scored."""
+        timing = timing_for(problem.architecture) if self.timing is None else self.timing
+        if (
+            self.walks < 1
+            or problem.imperfect
+            or objective not in OBJECTIVE_CODE
+            or not _only_tiles(problem.architecture, timing)
+        ):
+            return [], 0
+        machine = encode_timing(timing, problem.architecture)
+        starts = [candidate.mapping for candidate in ranked[:STARTS]]
+        encoded, code = Encoded.of(problem, reuse), OBJECTIVE_CODE[objective]
+        mapping, scored = search_timed(encoded, starts, machine, code, budget, seed, walks=self.walks)
+        if mapping is None:
+            return [], scored
+        found = rank_by_events(
+            problem.computation, problem.architecture, [mapping], objective, timing=timing, candidates=1, reuse=reuse
+        )
+        return found, scored
+
+    def _proof(
+        self, problem: MappingProblem, first: MapResult, won: Candidate, objective: Objective
+    ) -> tuple[Proof, float | None]:
+        """What is known of the simulated objective: no mapping is below what the analytical search has proven (K3)."""
+        timing = timing_for(problem.architecture) if self.timing is None else self.timing
+        if not _only_tiles(problem.architecture, timing):
+            same = won.mapping == first.mapping
+            return (first.proof, first.gap) if same else (Proof.NONE, None)
+        if first.proof is Proof.NONE or first.cost is None or first.padding is not None:
+            return Proof.NONE, None
+        bound = _analytic(first.cost, objective) / (1.0 + (first.gap or 0.0))
+        gap = max(0.0, won.value(objective) / bound - 1.0)
+        return (Proof.GAP, gap) if gap > _ROUNDED else (Proof.OPTIMAL, 0.0)
 
     def _search(
         self, problem: MappingProblem, objective: Objective, budget: Budget, seed: int, reuse: Reuse
@@ -407,7 +467,7 @@ def time_network(result: "NetworkResult", timing: Timing, *, operation_limit: in
 @final
 @dataclass(frozen=True)
 class EventEvaluator:
-    """Judges designs by simulated cycles: of every layer the k best mappings are ranked again by the event tier.
+    """Judges designs by simulated cycles: of every layer the k best mappings are ranked again by the event tier, without walks.
 
     Args:
         inner: How designs are judged analytically.
@@ -425,7 +485,7 @@ class EventEvaluator:
         judged, architecture = self.inner, self.inner.space.build(point)
         timing = timing_for(architecture) if self.table is None else timing_at(load_timing(self.table), point)
         described = describe_architecture(architecture)
-        mapper = EventMapper(judged.mapper, timing, self.candidates)
+        mapper = EventMapper(judged.mapper, timing, self.candidates, walks=0)
         result = evaluate_workload(judged.workload, architecture, mapper, judged.options)
         if isinstance(result, Infeasible):
             return Evaluation(None, result, clock.wall_seconds() - started, NoDetail(), described)
