@@ -45,6 +45,12 @@ def explore(
     ] = None,
     storage: Storage = None,
     study: StudyName = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --optimizer exact: write what `codesign verify` needs to check the front to this file."
+        ),
+    ] = None,
 ) -> None:
     """Search a hardware space for the designs no other one beats in every objective.
 
@@ -89,11 +95,15 @@ def explore(
             "workers": workers.to_json(),
         },
     )
+    if certificate is not None:
+        from codesign.study.front_check import task_of
+
+        task_of(spec.to_json())  # refuses what no certificate covers before the search
     if save_config is not None:
         from codesign.study.specification import write_study_spec
 
         typer.echo(f"study written to {write_study_spec(spec, save_config)}", err=True)
-    run = run_explore(spec, front_to_stderr=output_format == "json")
+    run = run_explore(spec, front_to_stderr=output_format == "json", certificate=certificate)
     if output_format == "json":
         echo_json(front_json(run.study, run.certificate, run.timed, run.mappings, run.certified), indent=1)
 

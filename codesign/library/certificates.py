@@ -3,11 +3,13 @@
 import json
 import math
 import re
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from codesign.core.errors import UserError
+from codesign.study.front_check import FRONT, check_front
 from codesign.verify import Verdict, restored, verify
 from codesign.verify.seal import broken_at, line_of
 from codesign.verify.shape import AGAIN
@@ -53,13 +55,21 @@ def check_certificate(certificate: Mapping[str, Any] | str | Path, time_limit_s:
 
 def _checked(document: dict[str, Any], limit: float, text: str | None) -> Verdict:
     """Check by arithmetic, then the seal; what is refused is named by its line where the text is known."""
-    verdict = verify(restored(document), limit)
+    if document.get("format") == FRONT:
+        verdict = check_front(document, time.process_time() + limit)
+    else:
+        verdict = verify(restored(document), limit)
     place = broken_at(document)
     if place is None:
-        return verdict
-    line = "" if text is None else f"line {line_of(text, place)}: "
+        named = None if verdict.accepted else _PLACE.search(verdict.reason)
+        return verdict if named is None else Verdict(False, _line(text, named.group(1)) + verdict.reason)
+    line = _line(text, place)
     more = "" if verdict.accepted else f"; {verdict.reason}"
     return Verdict(False, f"{line}`{place}` is not what the certificate was sealed with{more}")
+
+
+def _line(text: str | None, place: str) -> str:
+    return "" if text is None else f"line {line_of(text, place)}: "
 
 
 def _text(path: Path) -> str:

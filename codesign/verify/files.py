@@ -23,8 +23,10 @@ CERTIFICATE = "codesign certificate 2"
 
 def certificate(given: Certificate | EvenCertificate) -> dict[str, Any]:
     """As a sealed document of lists, numbers and text."""
-    even = isinstance(given, EvenCertificate)
-    document = even_to_document(given, CERTIFICATE) if even else uneven_to_document(given, CERTIFICATE)
+    if isinstance(given, EvenCertificate):
+        document = even_to_document(given, CERTIFICATE)
+    else:
+        document = uneven_to_document(given, CERTIFICATE)
     return {**document, SEAL: seal(document)}
 
 
