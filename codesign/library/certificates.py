@@ -22,7 +22,7 @@ def check_certificate(certificate: Mapping[str, Any] | str | Path, time_limit_s:
     """Check a certificate with code that the search does not use.
 
     Args:
-        certificate: What `MappedLayer.certificate` gives, or the file that `codesign map --certificate` wrote.
+        certificate: What `MappedLayer.certificate` gives, or the file that `codesign map` or `codesign explore` wrote with --certificate.
         time_limit_s: CPU seconds after which the check gives up.
 
     Returns:

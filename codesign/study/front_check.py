@@ -88,6 +88,8 @@ def task_of(study: Mapping[str, Any]) -> Task:
     reason = "designs are not judged layer by layer"
     if isinstance(evaluator, DesignEvaluator):
         reason = why_not(evaluator.options, evaluator.mapper.name) or ""
+        if evaluator.mapper.name != "exact":
+            reason = f"mapper {evaluator.mapper.name!r} proves nothing of its mappings"
         if prepared.goals.bounds:
             reason = "it has constraints on metrics"
     if spec.search.optimizer != PROVING:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 import codesign
 from codesign.core.errors import UserError
-from codesign.evaluation.specification import WorkloadSpec
+from codesign.evaluation.specification import JudgeSpec, WorkloadSpec
 from codesign.study.front_certificate import front_certificate, write_front_certificate
 from codesign.study.front_check import FRONT, DesignFigures, task_of
 from codesign.study.run import run_study
@@ -141,3 +142,5 @@ def test_what_is_not_proven_or_not_covered_is_told(tmp_path: Path) -> None:
         task_of(limited.to_json())
     with pytest.raises(UserError, match="which proves nothing"):
         task_of(StudySpec(limited.workload, limited.place, NAME).to_json())
+    with pytest.raises(UserError, match="mapper 'anneal' proves nothing"):
+        task_of(replace(specification(tmp_path), judge=JudgeSpec(mapper="anneal")).to_json())
