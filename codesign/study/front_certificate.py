@@ -42,6 +42,7 @@ def front_certificate(spec: StudySpec, study: Study, state: Certificate | None) 
     given = spec.to_json()
     asked = {key: given[key] for key in _PARTS if key in given}
     task = task_of(asked)
+    figures = DesignFigures(task)
     document: dict[str, Any] = {
         "format": FRONT,
         "study": asked,
@@ -52,39 +53,38 @@ def front_certificate(spec: StudySpec, study: Study, state: Certificate | None) 
         "left_out": [],
     }
     for trial in study.trials:
-        _add(document, task, trial.point, trial.metrics, study.detail(trial.number))
-    _add_others(document, task)
+        _add(document, figures, trial.point, trial.metrics, study.detail(trial.number))
+    _add_others(document, task, figures)
     return {**document, SEAL: seal(document)}
 
 
-def _add(document: dict[str, Any], task: Task, point: Point, metrics: Mapping[str, float], detail: Any) -> None:
+def _add(
+    document: dict[str, Any], figures: DesignFigures, point: Point, metrics: Mapping[str, float], detail: Any
+) -> None:
     """A design that was evaluated."""
     if not metrics:
         document["infeasible"].append({"point": dict(point)})
         return
     mappings = [layer["mapping"] for layer in detail["layers"]]
-    values = DesignFigures(task).with_mappings(point, mappings)
+    values = figures.with_mappings(point, mappings)
     document["evaluated"].append({"point": dict(point), "values": values, "mappings": mappings})
 
 
-def _add_others(document: dict[str, Any], task: Task) -> None:
+def _add_others(document: dict[str, Any], task: Task, figures: DesignFigures) -> None:
     """All designs that the search left out: those that closed bounds settle, and the others evaluated."""
-    figures, epsilon = DesignFigures(task), document["epsilon"]
+    epsilon = document["epsilon"]
     done = {key_of(given["point"]) for part in ("evaluated", "infeasible") for given in document[part]}
     for point in task.points:
         if key_of(point) in done:
             continue
         values = np.array([given["values"] for given in document["evaluated"]]).reshape(-1, len(task.objectives))
-        if figures.fits_nothing(point):
-            document["infeasible"].append({"point": dict(point)})
-            continue
         bound = figures.least(point)
         if settles(values, bound, epsilon):
             document["left_out"].append({"point": dict(point), "bound": bound})
             continue
         found = task.evaluator(point)
         metrics = {} if found.metrics is None else found.metrics.to_dict()
-        _add(document, task, point, metrics, found.detail.to_json())
+        _add(document, figures, point, metrics, found.detail.to_json())
 
 
 def write_front_certificate(path: Path, document: Mapping[str, Any]) -> None:
