@@ -48,7 +48,7 @@ TIES = 5e-8
 ROUNDING = 1e-12
 """Relative; how near what is recorded must come to what is computed again."""
 
-SAMPLE, SAMPLE_S = 8, 20.0
+SAMPLE, SAMPLE_S = 8, 10.0
 """Mappings proven again at most, and the CPU seconds for them."""
 
 _SLACK = 1e-8

@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 from codesign.core.errors import UserError
+from codesign.core.json_types import JsonObject
 from codesign.verify.certificate import RULES, Certificate
 from codesign.verify.certificate import from_document as uneven_from_document
 from codesign.verify.certificate import to_document as uneven_to_document
@@ -21,8 +22,13 @@ CERTIFICATE = "codesign certificate 2"
 """Format and version; the second version has a seal."""
 
 
+<<<<<<< HEAD
 def certificate(given: Certificate | EvenCertificate) -> dict[str, Any]:
     """As a sealed document of lists, numbers and text."""
+=======
+def certificate(given: Certificate | EvenCertificate) -> JsonObject:
+    """As a document of lists, numbers and text."""
+>>>>>>> main
     if isinstance(given, EvenCertificate):
         document = even_to_document(given, CERTIFICATE)
     else:
