@@ -37,10 +37,23 @@ class PlaceFlags:
     ] = None
     storage: Storage = None
     study: StudyName = None
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --optimizer exact: write what `codesign verify` needs to check the front to this file."
+        ),
+    ] = None
 
     def to_json(self) -> "JsonObject":
         """In the form of a study's file."""
         return {"out": None if self.out is None else str(self.out), "storage": self.storage, "study": self.study}
+
+    def check(self, spec: "StudySpec") -> None:
+        """Refuse a study whose front no certificate covers, where one is asked for, before the search."""
+        if self.certificate is not None:
+            from codesign.study.front_check import task_of
+
+            task_of(spec.to_json())
 
     def save(self, spec: "StudySpec") -> None:
         """Write the study as a file, where that is asked for."""
@@ -66,20 +79,6 @@ def explore(
     judge: JudgeFlags,
     fidelity: FidelityFlags,
     workers: WorkerFlags,
-<<<<<<< HEAD
-    save_config: Annotated[
-        Path | None, typer.Option(help="Write the whole study as a file to this path, and run it.")
-    ] = None,
-    storage: Storage = None,
-    study: StudyName = None,
-    certificate: Annotated[
-        Path | None,
-        typer.Option(
-            help="With --optimizer exact: write what `codesign verify` needs to check the front to this file."
-        ),
-    ] = None,
-=======
->>>>>>> main
 ) -> None:
     """Search a hardware space for the designs no other one beats in every objective.
 
@@ -124,20 +123,9 @@ def explore(
             "workers": workers.to_json(),
         },
     )
-<<<<<<< HEAD
-    if certificate is not None:
-        from codesign.study.front_check import task_of
-
-        task_of(spec.to_json())  # refuses what no certificate covers before the search
-    if save_config is not None:
-        from codesign.study.specification import write_study_spec
-
-        typer.echo(f"study written to {write_study_spec(spec, save_config)}", err=True)
-    run = run_explore(spec, front_to_stderr=output_format == "json", certificate=certificate)
-=======
+    place.check(spec)
     place.save(spec)
-    run = run_explore(spec, front_to_stderr=output_format == "json")
->>>>>>> main
+    run = run_explore(spec, front_to_stderr=output_format == "json", certificate=place.certificate)
     if output_format == "json":
         echo_json(front_json(run.study, run.certificate, run.timed, run.mappings, run.certified), indent=1)
 

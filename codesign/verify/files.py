@@ -22,13 +22,8 @@ CERTIFICATE = "codesign certificate 2"
 """Format and version; the second version has a seal."""
 
 
-<<<<<<< HEAD
-def certificate(given: Certificate | EvenCertificate) -> dict[str, Any]:
-    """As a sealed document of lists, numbers and text."""
-=======
 def certificate(given: Certificate | EvenCertificate) -> JsonObject:
-    """As a document of lists, numbers and text."""
->>>>>>> main
+    """As a sealed document of lists, numbers and text."""
     if isinstance(given, EvenCertificate):
         document = even_to_document(given, CERTIFICATE)
     else:
