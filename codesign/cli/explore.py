@@ -37,10 +37,23 @@ class PlaceFlags:
     ] = None
     storage: Storage = None
     study: StudyName = None
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --optimizer exact: write what `codesign verify` needs to check the front to this file."
+        ),
+    ] = None
 
     def to_json(self) -> "JsonObject":
         """In the form of a study's file."""
         return {"out": None if self.out is None else str(self.out), "storage": self.storage, "study": self.study}
+
+    def check(self, spec: "StudySpec") -> None:
+        """Refuse a study whose front no certificate covers, where one is asked for, before the search."""
+        if self.certificate is not None:
+            from codesign.study.front_check import task_of
+
+            task_of(spec.to_json())
 
     def save(self, spec: "StudySpec") -> None:
         """Write the study as a file, where that is asked for."""
@@ -110,8 +123,9 @@ def explore(
             "workers": workers.to_json(),
         },
     )
+    place.check(spec)
     place.save(spec)
-    run = run_explore(spec, front_to_stderr=output_format == "json")
+    run = run_explore(spec, front_to_stderr=output_format == "json", certificate=place.certificate)
     if output_format == "json":
         echo_json(front_json(run.study, run.certificate, run.timed, run.mappings, run.certified), indent=1)
 
