@@ -19,9 +19,11 @@ from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.evaluation.design import DesignEvaluator, Evaluation, describe_architecture
 from codesign.evaluation.detail import NoDetail
+from codesign.evaluation.generated import is_generated
 from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.network import LayerResult, evaluate_workload
 from codesign.evaluation.records import LayerRecord
+from codesign.hardware.analytical import side_of_table
 from codesign.hardware.timed import timed_run, timing_at
 from codesign.mappers.annealing import AnnealingMapper
 from codesign.mappers.exact.halved_buffers import map_with_room
@@ -95,7 +97,7 @@ def rank_by_events(
         reuse: What a buffer need not fetch again.
 
     Raises:
-        UserError: `candidates` is not positive.
+        UserError: `candidates` is not positive, or no machine runs any of the mappings.
     """
     if candidates < 1:
         raise UserError(f"`candidates` must be >= 1, got {candidates}")
@@ -107,11 +109,18 @@ def rank_by_events(
                 known[mapping] = cost
     best = sorted(known.items(), key=lambda item: _analytic(item[1], objective))[:candidates]
     timing = timing_for(architecture) if timing is None else timing
-    found = []
+    found: list[Candidate] = []
+    refusal: UserError | None = None
     for mapping, cost in best:
-        run = timed_run(computation, architecture, mapping, timing, reuse=reuse)
+        try:
+            run = timed_run(computation, architecture, mapping, timing, reuse=reuse)
+        except UserError as error:  # a mapping that its machine does not run: another may do
+            refusal = error
+            continue
         if isinstance(run, Run):
             found.append(Candidate(mapping, cost, run))
+    if refusal is not None and not found:
+        raise refusal
     return sorted(found, key=lambda c: (c.value(objective), _analytic(c.cost, objective)))
 
 
@@ -163,7 +172,11 @@ class EventMapper:
             reuse=reuse,
         )
         if not ranked:
-            return first
+            timing = timing_for(problem.architecture) if self.timing is None else self.timing
+            reason = timed_run(problem.computation, problem.architecture, mappings[0], timing, reuse=reuse)
+            if not isinstance(reason, Infeasible):
+                return first
+            return replace(first, mapping=None, cost=None, infeasible=reason)  # the machine's sums are wider
         won = ranked[0]
         same = won.mapping == first.mapping
         return replace(
@@ -413,6 +426,16 @@ class EventEvaluator:
     inner: DesignEvaluator
     table: str | None = None
     candidates: int = DEFAULT_CANDIDATES
+
+    @property
+    def generated(self) -> bool:
+        """Whether cycles are those of generated machines."""
+        return is_generated(self.table)
+
+    @property
+    def ramp_cycles(self) -> float | None:
+        """Of every run on a generated machine, beside what its busiest resource needs (K7); None on others."""
+        return side_of_table(load_timing(str(self.table))).ramp_cycles if self.generated else None
 
     def __call__(self, point: Point) -> Evaluation:
         """Evaluate one design."""

@@ -13,8 +13,11 @@ from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
 from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Parameters
 from codesign.timing.table import Timing
 
-WRITE_PORTS = 2
-"""Ports of the scratchpad for writing: the array's and the DMA engine's. The engine's port for reading is beside those counted here."""
+READ_PORTS, WRITE_PORTS = 2, 2
+"""Ports of the scratchpad: for reading operands and old sums (one for both with one burst under way), for writing results and what is loaded.
+
+The DMA engine's port for reading is not among them: the cost model counts no reads for results that leave.
+"""
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,6 @@ def as_generated(architecture: Architecture, side: DramSide) -> Architecture:
         architecture: DRAM, a scratchpad, local memories.
         side: How the machine talks to DRAM.
     """
-    sums_apart = side.under_way > 1 and "output" not in architecture.levels[-1].keep
     levels = []
     for level in architecture.levels:
         rates: tuple[float | None, float | None]
@@ -95,7 +97,7 @@ def as_generated(architecture: Architecture, side: DramSide) -> Architecture:
             rates = (None, None)  # an element's memory never makes it wait
         else:
             words = level.banks * WORD_BYTES * 8 / level.word_bits
-            rates = ((1 + sums_apart) * words, WRITE_PORTS * words)
+            rates = ((READ_PORTS if side.under_way > 1 else 1) * words, WRITE_PORTS * words)
         read, write = rates
         levels.append(
             replace(

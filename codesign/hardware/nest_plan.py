@@ -72,15 +72,9 @@ def parameters_of(
     Raises:
         UserError: The architecture is not DRAM, scratchpad, local memories.
     """
-    where = f"architecture {architecture.name!r}"
-    if len(architecture.levels) != 3:
-        raise UserError(
-            f"this family has DRAM, a scratchpad and local memories, got {len(architecture.levels)} levels (rule G1)",
-            where=where,
-        )
+    check_family(architecture)
     scratchpad, local = architecture.levels[SCRATCHPAD], architecture.levels[LOCAL]
-    if scratchpad.capacity_bytes is None or local.capacity_bytes is None:
-        raise UserError("both memories on chip need a capacity (rule G1)", where=where)
+    assert scratchpad.capacity_bytes is not None and local.capacity_bytes is not None
     kept = {port for port, t in ports_of(computation).items() if t.name in local.keep or t.role.value in local.keep}
     return Parameters(
         name=name,
@@ -95,6 +89,22 @@ def parameters_of(
         bus_bytes=bus_bytes,
         burst_bytes=burst_bytes,
     )
+
+
+def check_family(architecture: Architecture) -> None:
+    """Refuse an architecture that is not DRAM, scratchpad, local memories.
+
+    Raises:
+        UserError: It is not, with the rule.
+    """
+    where = f"architecture {architecture.name!r}"
+    if len(architecture.levels) != 3:
+        raise UserError(
+            f"this family has DRAM, a scratchpad and local memories, got {len(architecture.levels)} levels (rule G1)",
+            where=where,
+        )
+    if any(architecture.levels[depth].capacity_bytes is None for depth in (SCRATCHPAD, LOCAL)):
+        raise UserError("both memories on chip need a capacity (rule G1)", where=where)
 
 
 class NestPlan:

@@ -50,7 +50,8 @@ def drawn(rng: np.random.Generator) -> tuple[Computation, dict[str, Value], Timi
 @cache
 def checked(seed: int, count: int) -> tuple[tuple[float, float, float], ...]:
     """Of random triples: generated cycles, those of the architecture with the machine's ports, and the least by port."""
-    rng, found = np.random.default_rng(seed), []
+    rng = np.random.default_rng(seed)
+    found: list[tuple[float, float, float]] = []
     while len(found) < count:
         computation, design, timing = drawn(rng)
         plain, side = SCRATCHPAD.build(design), side_of_table(timing)
