@@ -24,7 +24,7 @@ from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.network import LayerResult, evaluate_workload
 from codesign.evaluation.records import LayerRecord
 from codesign.hardware.analytical import side_of_table
-from codesign.hardware.timed import timed_run, timing_at
+from codesign.hardware.timed import in_layouts, timed_run, timing_at
 from codesign.mappers.annealing import AnnealingMapper
 from codesign.mappers.exact.halved_buffers import map_with_room
 from codesign.mappers.exact.mapper import ExactMapper
@@ -32,7 +32,7 @@ from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping, Temporal
 from codesign.timing.simulate import OPERATION_LIMIT, Event, Run
-from codesign.timing.table import Timing, load_timing, tile_buffers, timing_for
+from codesign.timing.table import Overlap, Timing, load_timing, tile_buffers, timing_for
 from codesign.workloads.computation import Computation
 
 if TYPE_CHECKING:
@@ -178,10 +178,12 @@ class EventMapper:
                 return first
             return replace(first, mapping=None, cost=None, infeasible=reason)  # the machine's sums are wider
         won = ranked[0]
-        same = won.mapping == first.mapping
+        same, mapping = won.mapping == first.mapping, won.mapping
+        if self.timing is not None and self.timing.overlap is Overlap.GENERATED:
+            mapping = in_layouts(problem.computation, problem.architecture, won.mapping, self.timing)
         return replace(
             first,
-            mapping=won.mapping,
+            mapping=mapping,
             cost=won.cost,
             evaluated=sum(r.evaluated for r in results) + len(pool),
             seconds=clock.wall_seconds() - started,
