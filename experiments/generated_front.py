@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from codesign.cli.study_location import open_study
 from codesign.core.files import write_atomic
 from codesign.evaluation.design import DesignEvaluator
+from codesign.evaluation.detail import LayersDetail
 from codesign.evaluation.generated import WithMachinePorts
 from codesign.evaluation.judges import load_networks
 from codesign.evaluation.replay import recorded_mapper, recorded_options, recorded_space
@@ -45,12 +46,14 @@ class Config:
         candidates: Mappings of a layer that are timed on a design.
         designs: The first so many designs of the study; 0 for all.
         out: Where the table goes, or None.
+        resume: A file that keeps the designs judged so far, or None.
     """
 
     study: str
     candidates: int
     designs: int
     out: Path | None
+    resume: Path | None
 
 
 @dataclass(frozen=True)
@@ -94,8 +97,9 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=64, help="mappings of a layer that are timed")
     parser.add_argument("--designs", type=int, default=0, help="the study's first designs; 0 for all")
     parser.add_argument("--out", type=Path, help="a CSV file for the table")
+    parser.add_argument("--resume", type=Path, help="a file that keeps the designs judged so far")
     given = parser.parse_args()
-    config = Config(given.study, given.candidates, given.designs, given.out)
+    config = Config(given.study, given.candidates, given.designs, given.out, given.resume)
     study = open_study(config.study)
     rows = judged(study, config)
     if config.out is not None:
@@ -106,17 +110,24 @@ def main() -> None:
 
 def judged(study: Study, config: Config) -> list[Row]:
     """Every feasible design of the study under both models."""
-    evaluate = evaluator(study, config.candidates)
+    evaluate, known = evaluator(study, config.candidates), recorded(config)
     trials = [t for t in study.trials if study.is_valid(t)][: config.designs or None]
     found = []
     for trial in trials:
+        if str(trial.number) in known:
+            found.append((trial, known[str(trial.number)][0], known[str(trial.number)][1]))
+            continue
         evaluation = evaluate(trial.point)
         if evaluation.metrics is None:
             print(f"trial {trial.number} has no machine: {evaluation.infeasible}", file=sys.stderr)
             continue
-        layers = evaluation.detail.layers  # type: ignore[attr-defined]
-        ratios = [float(x["event_cycles"]) / float(x["latency_cycles"]) for x in layers]
+        detail = evaluation.detail
+        assert isinstance(detail, LayersDetail)
+        ratios = [x["event_cycles"] / x["latency_cycles"] for x in detail.layers]
         found.append((trial, evaluation.metrics.to_dict(), statistics.median(ratios)))
+        if config.resume is not None:
+            known[str(trial.number)] = (found[-1][1], found[-1][2])
+            write_atomic(config.resume, json.dumps(known))
         print(f"trial {trial.number}: {found[-1][1]['latency_s'] / trial.metrics['latency_s']:.2f}", file=sys.stderr)
     before = np.array([[t.metrics[o] for o in OBJECTIVES] for t, _, _ in found])
     after = np.array([[m[o] for o in OBJECTIVES] for _, m, _ in found])
@@ -124,21 +135,30 @@ def judged(study: Study, config: Config) -> list[Row]:
     roles = {r.trial.number: ", ".join(r.roles) for r in recommendations(study)}
     return [
         Row(
-            trial.number,
-            f"{trial.point['pe_rows']} x {trial.point['pe_cols']}",
-            str(trial.point["links"]),
-            roles.get(trial.number, ""),
-            bool(fronts[0][k]),
-            bool(fronts[1][k]),
-            *(round(1e3 * v, 4) for v in (before[k, 0], after[k, 0])),
-            round(after[k, 0] / before[k, 0], 3),
-            *(round(1e3 * v, 4) for v in (before[k, 1], after[k, 1])),
-            round(float(after[k, 2]), 4),
-            round(ratio, 3),
-            round(float(losses[k]), 4),
+            trial=trial.number,
+            array=f"{trial.point['pe_rows']} x {trial.point['pe_cols']}",
+            links=str(trial.point["links"]),
+            roles=roles.get(trial.number, ""),
+            analytic_front=bool(fronts[0][k]),
+            generated_front=bool(fronts[1][k]),
+            analytic_ms=round(1e3 * before[k, 0], 4),
+            generated_ms=round(1e3 * after[k, 0], 4),
+            ratio=round(after[k, 0] / before[k, 0], 3),
+            analytic_mj=round(1e3 * before[k, 1], 4),
+            generated_mj=round(1e3 * after[k, 1], 4),
+            area_mm2=round(float(after[k, 2]), 4),
+            layer_ratio=round(ratio, 3),
+            loss=round(float(losses[k]), 4),
         )
         for k, (trial, _, ratio) in enumerate(found)
     ]
+
+
+def recorded(config: Config) -> dict[str, tuple[dict[str, float], float]]:
+    """Metrics and median ratio by trial that an interrupted run has left."""
+    if config.resume is None or not config.resume.exists():
+        return {}
+    return {key: (value[0], value[1]) for key, value in json.loads(config.resume.read_text("utf-8")).items()}
 
 
 def evaluator(study: Study, candidates: int) -> EventEvaluator:
@@ -160,7 +180,7 @@ def loss_of(values: NDArray[np.float64]) -> NDArray[np.float64]:
     [2.0, 1.0, 1.0]
     """
     factors = (values[:, None, :] / values[None, :, :]).min(axis=2)
-    return np.maximum(factors.max(axis=1), 1.0)
+    return np.asarray(np.maximum(factors.max(axis=1), 1.0))
 
 
 def table(rows: list[Row]) -> str:

@@ -5,28 +5,21 @@ from dataclasses import dataclass, replace
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
-from codesign.hardware.cycles import best_plan, nest_cycles
-from codesign.hardware.layout import LayoutKind, Place
+from codesign.hardware.cycles import best_plan, nest_cycles, nest_times
+from codesign.hardware.layout import LayoutKind
+from codesign.hardware.line_uses import layout_of, line_uses
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
 from codesign.hardware.nest_plan import PORTS, NestPlan, layouts_of
 from codesign.hardware.parameters import Parameters
-from codesign.mapping.layout import Digit, TensorLayout
+from codesign.mapping.layout import TensorLayout
 from codesign.mapping.mapping import Mapping
 from codesign.workloads.computation import Computation
 
 ROUNDS = 2
 """Times that every tensor's layout is looked at again."""
 
-
-def layout_of(plan: NestPlan, port: str, places: tuple[Place, ...]) -> TensorLayout:
-    """Places of a tensor as a mapping file says them."""
-    tensor, sizes = plan.tensors[port], plan.computation.sizes
-    digits = []
-    for place in places:
-        name, extent = str(tensor.axes[place.axis]), tensor.axes[place.axis].extent(sizes)
-        whole = place.count == extent // place.step
-        digits.append(Digit(name, place.step, None if whole else place.count))
-    return TensorLayout(tensor.name, tuple(digits))
+WORTH = 0.01
+"""Share of the cycles that layouts must be able to save at most, before any is tried."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +51,7 @@ def with_layouts(
     plan = best_plan(computation, architecture, mapping, p, memory=memory)
     start = tuple(layout_of(plan, port, plan.places[port]) for port in PORTS)
     best = _Tried(replace(mapping, layouts=start), nest_cycles(plan, layouts_of(plan), memory=memory))
-    for _ in range(ROUNDS):
+    for _ in range(ROUNDS if may_save(plan, memory) >= WORTH * best.cycles else 0):
         before = best
         for number, port in enumerate(PORTS):
             for layout in candidates(computation, architecture, mapping, p, port):
@@ -74,6 +67,12 @@ def with_layouts(
         if best is before:
             break
     return best.mapping
+
+
+def may_save(plan: NestPlan, memory: MemoryTiming) -> int:
+    """Cycles that other layouts can save at most: bank conflicts, and those in which the array is not at a command."""
+    times = nest_times(plan, layouts_of(plan), memory=memory)
+    return sum(use.conflicts for use in line_uses(plan)) + times.cycles - times.array_busy
 
 
 def candidates(

@@ -3,10 +3,22 @@
 import math
 
 from codesign.arch.architecture import Links
-from codesign.hardware.layout_search import layout_of
+from codesign.hardware.layout import Place
 from codesign.hardware.nest_plan import NestPlan
 from codesign.hardware.parameters import PARTIAL_BYTES
+from codesign.mapping.layout import Digit, TensorLayout
 from codesign.timing.simulate import LineUse
+
+
+def layout_of(plan: NestPlan, port: str, places: tuple[Place, ...]) -> TensorLayout:
+    """Places of a tensor as a mapping file says them."""
+    tensor, sizes = plan.tensors[port], plan.computation.sizes
+    digits = []
+    for place in places:
+        name, extent = str(tensor.axes[place.axis]), tensor.axes[place.axis].extent(sizes)
+        whole = place.count == extent // place.step
+        digits.append(Digit(name, place.step, None if whole else place.count))
+    return TensorLayout(tensor.name, tuple(digits))
 
 
 def line_uses(plan: NestPlan) -> tuple[LineUse, ...]:
