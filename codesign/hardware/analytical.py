@@ -124,11 +124,8 @@ def least_cycles(cost: Cost, output: str, widths: dict[str, int], p: Parameters,
     """
     dram, scratchpad = cost.levels[0].tensors, cost.levels[1].tensors
     chip = {t.tensor: PARTIAL_BYTES if t.tensor == output else 1 for t in scratchpad}
-    sums = next((t.reads for t in scratchpad if t.tensor == output), 0) * PARTIAL_BYTES
-    operands = sum(t.reads for t in scratchpad if t.tensor != output)
-    apart = p.overlaps and "O" not in p.local
     lines = max(
-        max(operands, sums) if apart else operands + sums,
+        _read_bytes({t.tensor: t.reads * chip[t.tensor] for t in scratchpad}, output, p),
         sum(t.fills * chip[t.tensor] for t in scratchpad),
         sum(t.updates * chip[t.tensor] for t in scratchpad),
     )
@@ -136,3 +133,13 @@ def least_cycles(cost: Cost, output: str, widths: dict[str, int], p: Parameters,
     loaded = sum(t.reads * widths[t.tensor] for t in dram)
     stored = sum(t.updates * widths[t.tensor] for t in dram)
     return math.ceil(max(inside, side.cycles(loaded), side.cycles(stored)) - 1e-9)
+
+
+def _read_bytes(moved: dict[str, int], output: str, p: Parameters) -> float:
+    """Bytes that the busiest read port of the array gives at least, by tensor."""
+    total, sums = sum(moved.values()), moved.get(output, 0)
+    if not p.overlaps:
+        return total  # one port
+    if "O" in p.local:
+        return max(*moved.values(), total / READ_PORTS)  # ports that two tensors may share
+    return max(total - sums, sums)
