@@ -32,7 +32,7 @@ ORDER = ("k/2", "c", "r", "s", "k%2")
 MORE = [pytest.param(n, marks=pytest.mark.slow("oracle")) for n in range(2, 14)]
 
 
-def mapped(computation: Computation, design: dict[str, str], seed: int) -> Mapping:
+def mapped(computation: Computation, design: dict[str, str | int], seed: int) -> Mapping:
     problem = MappingProblem(computation, SCRATCHPAD.build(DESIGN | design))
     found = create("random").map(problem, Objective.LATENCY, budget=Budget(evaluations=20), seed=seed)
     assert found.mapping is not None
@@ -42,7 +42,7 @@ def mapped(computation: Computation, design: dict[str, str], seed: int) -> Mappi
 @pytest.mark.parametrize("seed", [0, 1, *MORE])
 def test_any_order_of_digits_computes_the_same(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    design = {
+    design: dict[str, str | int] = {
         "dataflow": ("weight-stationary", "output-stationary", "row-stationary")[seed % 3],
         "links": ("multicast", "systolic", "none")[seed % 3],
     }
@@ -64,10 +64,13 @@ def test_any_order_of_digits_computes_the_same(seed: int) -> None:
 
 def test_the_search_takes_no_more_cycles_than_the_two_kinds() -> None:
     fewer = 0
-    for seed in range(6):
-        architecture, mapping = SCRATCHPAD.build(DESIGN), mapped(CONV, {}, seed)
-        p = parameters_of(architecture, CONV, 8, 32, "machine")
-        plans = [best_plan(CONV, architecture, m, p) for m in (mapping, with_layouts(CONV, architecture, mapping, p))]
+    for seed in range(16):
+        design: dict[str, str | int] = {"links": ("multicast", "systolic", "none")[seed % 3], "banks": (1, 4)[seed % 2]}
+        computation, architecture = (GEMM, CONV)[seed % 2], SCRATCHPAD.build(DESIGN | design)
+        mapping = mapped(computation, design, seed)
+        p = parameters_of(architecture, computation, 8, 32, "machine")
+        both = (mapping, with_layouts(computation, architecture, mapping, p))
+        plans = [best_plan(computation, architecture, m, p) for m in both]
         cycles = [nest_cycles(plan, layouts_of(plan)) for plan in plans]
         assert cycles[1] <= cycles[0]
         fewer += cycles[1] < cycles[0]
