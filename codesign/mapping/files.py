@@ -13,7 +13,7 @@ A `layout` says how a tensor lies in DRAM and on chip (`codesign.mapping.layout`
 """
 
 import re
-from typing import Any
+from typing import Any, TypeAlias, TypedDict
 
 from codesign.core.errors import UserError, closest
 from codesign.core.fields import Fields
@@ -30,20 +30,55 @@ _FIELDS = {
 }
 
 
-def mapping_to_json(mapping: Mapping) -> list[dict[str, Any]]:
+class StoreEntry(TypedDict):
+    """Tensors that a level keeps from here inwards."""
+
+    store: str
+    tensors: list[str]
+
+
+ForEntry = TypedDict("ForEntry", {"for": str, "factor": int})
+"""A temporal loop."""
+
+
+class ParallelEntry(TypedDict):
+    """A spatial loop along an axis of the fan-out below a level."""
+
+    parallel: str
+    factor: int
+    axis: str
+    level: str
+
+
+class LayoutEntry(TypedDict):
+    """How a tensor lies: digits of its axes, the outermost first."""
+
+    layout: str
+    order: list[str]
+
+
+NodeEntry: TypeAlias = StoreEntry | ForEntry | ParallelEntry | LayoutEntry
+"""A node of a mapping as its files hold it."""
+
+
+def mapping_to_json(mapping: Mapping) -> list[NodeEntry]:
     """The nodes as plain values; storage of one level that stands together makes one entry."""
-    nodes: list[dict[str, Any]] = []
+    nodes: list[NodeEntry] = []
+    stored: StoreEntry | None = None
     for node in mapping.nodes:
         if isinstance(node, Storage):
-            if nodes and nodes[-1].get("store") == node.level:
-                nodes[-1]["tensors"].append(node.tensor)
+            if stored is not None and stored["store"] == node.level:
+                stored["tensors"].append(node.tensor)
             else:
-                nodes.append({"store": node.level, "tensors": [node.tensor]})
-        elif isinstance(node, Temporal):
+                stored = StoreEntry(store=node.level, tensors=[node.tensor])
+                nodes.append(stored)
+            continue
+        stored = None
+        if isinstance(node, Temporal):
             nodes.append({"for": node.dim, "factor": node.factor})
         else:
             nodes.append({"parallel": node.dim, "factor": node.factor, "axis": node.axis, "level": node.level})
-    nodes.extend({"layout": item.tensor, "order": [str(digit) for digit in item.order]} for item in mapping.layouts)
+    nodes.extend(LayoutEntry(layout=x.tensor, order=[str(digit) for digit in x.order]) for x in mapping.layouts)
     return nodes
 
 
@@ -99,10 +134,10 @@ def constraints_to_json(constraints: Constraints) -> JsonObject:
     """What stands under `constraints:` in the project's own file."""
     levels = []
     for item in constraints.levels:
-        entry: dict[str, Any] = {"level": item.level}
+        entry: JsonObject = {"level": item.level}
         entry |= {name: sorted(getattr(item, name)) for name in ("keep", "bypass") if getattr(item, name)}
         for name, spatial in (("temporal", False), ("spatial", True)):
-            factors: dict[str, Any] = dict(getattr(item, name))
+            factors: dict[str, int | str] = dict(getattr(item, name))
             factors |= {r.dim: str(r) for r in item.ranges if r.spatial is spatial}
             entry |= {name: factors} if factors else {}
         entry |= {"order": list(item.order)} if item.order else {}
