@@ -113,7 +113,7 @@ class Row:
         accesses_equal: Accesses of all memories equal the cost model's, by tensor.
         cycles: Simulated.
         predicted_cycles: From pipeline depths: those of the timing tier with the table ``generated``, or of a core's queues (K5).
-        analytic_cycles: The cost model's.
+        analytic_cycles: The cost model's with the ports of the machine (K7).
         event_cycles: Those of the timing tier's event engine with the machine's depths, None for a core. It has no rules K1 to K6.
         differences: What differs.
     """

@@ -35,6 +35,9 @@ class Request:
     design: Annotated[str | None, typer.Option(help="Changes to the space's preset, e.g. pe=8,banks=2.")] = None
     bus_bytes: Annotated[int | None, typer.Option(help="Bytes of a beat, for files (default 16).")] = None
     burst_bytes: Annotated[int | None, typer.Option(help="Bytes of a burst, for files (default 256).")] = None
+    outstanding: Annotated[
+        int | None, typer.Option(help="Bursts under way at most (default: the study's timing table, else 16).")
+    ] = None
     evaluations: Annotated[int, typer.Option(help="Mappings or programs searched for a design of --space.")] = 200
     remap: Annotated[
         bool, typer.Option("--remap", help="Search a mapping with sums of 32 bits instead of the recorded one.")

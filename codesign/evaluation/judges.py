@@ -21,6 +21,7 @@ from codesign.evaluation.design import (
     SpaceWithChoices,
     WithDramPorts,
 )
+from codesign.evaluation.generated import WithMachinePorts, check_machines, is_generated
 from codesign.evaluation.network import EvaluationOptions, with_effort
 from codesign.evaluation.own_metrics import MetricFunction, WithOwnMetrics
 from codesign.evaluation.records import EvaluationRecord, WorkloadRecord
@@ -47,6 +48,7 @@ from codesign.evaluation.strongest import strongest
 from codesign.evaluation.timed import EventEvaluator
 from codesign.mappers.protocol import Mapper
 from codesign.mappers.registry import create as create_mapper
+from codesign.timing.table import load_timing
 from codesign.workloads.load import load_network
 from codesign.workloads.network import Network
 from codesign.workloads.network_json import content_hash
@@ -148,6 +150,10 @@ def check_timing(how: JudgeSpec, workload: WorkloadSpec, space: DesignSpace) -> 
     """
     if how.timing != EVENT:
         return
+    if is_generated(how.timing_table) and how.dram_ports is not None:
+        raise UserError(
+            "--dram-ports plays no part with generated machines: they have a channel each way", hint="leave it out"
+        )
     if workload.serving is not None:
         raise UserError("--timing event plays no part with --workload", hint="give networks with --network")
     choices = getattr(space, "choices", None)
@@ -156,6 +162,14 @@ def check_timing(how: JudgeSpec, workload: WorkloadSpec, space: DesignSpace) -> 
             "--timing event plays no part with --zero-support: the event tier knows dense accesses only",
             hint="leave one out",
         )
+    if is_generated(how.timing_table):
+        check_machines(space)
+
+
+def by_machines(how: JudgeSpec, space: DesignSpace) -> bool:
+    """Whether every design is judged by the cycles of its generated machine, not the front alone after the search."""
+    plain = not how.robust and how.per_design != PARETO and getattr(space, "choices", None) is None
+    return how.timing == EVENT and is_generated(how.timing_table) and plain
 
 
 def _robust_judge(
@@ -321,6 +335,8 @@ def _layers_record(how: JudgeSpec, objective: Objective) -> EvaluationRecord:
 
 
 def _with_ports(how: JudgeSpec, space: DesignSpace) -> DesignSpace:
+    if how.timing == EVENT and is_generated(how.timing_table):
+        return WithMachinePorts(space, load_timing(str(how.timing_table)))
     return space if how.dram_ports is None else WithDramPorts(space, Ports(how.dram_ports))
 
 

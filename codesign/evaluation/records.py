@@ -74,6 +74,10 @@ class LayerRecord(TypedDict):
     loopnest: str
     mapping: LoopNest
     widths: NotRequired[JsonObject]
+    event_cycles: NotRequired[float]
+    event_bound_by: NotRequired[str]
+    event_waits_for: NotRequired[str]
+    event_complete: NotRequired[bool]
 
 
 class VectorRecord(TypedDict):

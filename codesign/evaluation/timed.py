@@ -20,10 +20,12 @@ from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.evaluation.design import DesignEvaluator, Evaluation, describe_architecture
 from codesign.evaluation.detail import NoDetail
+from codesign.evaluation.generated import is_generated
 from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.network import LayerResult, evaluate_workload
 from codesign.evaluation.records import LayerRecord
-from codesign.hardware.timed import timed_run, timing_at
+from codesign.hardware.analytical import side_of_table
+from codesign.hardware.timed import in_layouts, timed_run, timing_at
 from codesign.mappers.annealing import AnnealingMapper
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
 from codesign.mappers.exact.halved_buffers import map_with_room
@@ -109,7 +111,7 @@ def rank_by_events(
         reuse: What a buffer need not fetch again.
 
     Raises:
-        UserError: `candidates` is not positive.
+        UserError: `candidates` is not positive, or no machine runs any of the mappings.
     """
     if candidates < 1:
         raise UserError(f"`candidates` must be >= 1, got {candidates}")
@@ -121,11 +123,18 @@ def rank_by_events(
                 known[mapping] = cost
     best = sorted(known.items(), key=lambda item: _analytic(item[1], objective))[:candidates]
     timing = timing_for(architecture) if timing is None else timing
-    found = []
+    found: list[Candidate] = []
+    refusal: UserError | None = None
     for mapping, cost in best:
-        run = timed_run(computation, architecture, mapping, timing, reuse=reuse)
+        try:
+            run = timed_run(computation, architecture, mapping, timing, reuse=reuse)
+        except UserError as error:  # a mapping that its machine does not run: another may do
+            refusal = error
+            continue
         if isinstance(run, Run):
             found.append(Candidate(mapping, cost, run))
+    if refusal is not None and not found:
+        raise refusal
     return sorted(found, key=lambda c: (c.value(objective), _analytic(c.cost, objective)))
 
 
@@ -179,19 +188,32 @@ class EventMapper:
             reuse=reuse,
         )
         if not ranked:
-            return first
+            return (
+                first
+                if (refused := self._refused(problem, mappings[0], reuse)) is None
+                else replace(first, mapping=None, cost=None, infeasible=refused)
+            )
         walked, scored = self._walk(problem, ranked, objective, budget, seed, reuse)
         won = min((*ranked, *walked), key=lambda c: (c.value(objective), _analytic(c.cost, objective)))
         proof, gap = self._proof(problem, first, won, objective)
+        mapping = won.mapping
+        if self.timing is not None and self.timing.overlap is Overlap.GENERATED:
+            mapping = in_layouts(problem.computation, problem.architecture, won.mapping, self.timing)
         return replace(
             first,
-            mapping=won.mapping,
+            mapping=mapping,
             cost=won.cost,
             evaluated=sum(r.evaluated for r in results) + len(pool) + scored,
             seconds=clock.wall_seconds() - started,
             proof=proof,
             gap=gap,
         )
+
+    def _refused(self, problem: MappingProblem, mapping: Mapping, reuse: Reuse) -> Infeasible | None:
+        """Why the machine runs no such mapping, as where its sums are wider than the model's words; None where it does."""
+        timing = timing_for(problem.architecture) if self.timing is None else self.timing
+        reason = timed_run(problem.computation, problem.architecture, mapping, timing, reuse=reuse)
+        return reason if isinstance(reason, Infeasible) else None
 
     def _walk(
         self,
@@ -478,6 +500,16 @@ class EventEvaluator:
     inner: DesignEvaluator
     table: str | None = None
     candidates: int = DEFAULT_CANDIDATES
+
+    @property
+    def generated(self) -> bool:
+        """Whether cycles are those of generated machines."""
+        return is_generated(self.table)
+
+    @property
+    def ramp_cycles(self) -> float | None:
+        """Of every run on a generated machine, beside what its busiest resource needs (K7); None on others."""
+        return side_of_table(load_timing(str(self.table))).ramp_cycles if self.generated else None
 
     def __call__(self, point: Point) -> Evaluation:
         """Evaluate one design."""

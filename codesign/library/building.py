@@ -4,7 +4,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast, final
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from codesign.hardware.execute import Job
+    from codesign.hardware.parameters import Parameters
     from codesign.hardware.synthesis import Synthesis
     from codesign.hardware.verilog import Netlist
     from codesign.study.built import BuiltRecord, RunRecord
@@ -35,6 +36,8 @@ class BuildOptions:
         design: Changes to the space's preset, such as ``pe=8,banks=2``.
         bus_bytes: Bytes of a beat, for files; default 16.
         burst_bytes: Bytes of a burst, for files; default 256.
+        outstanding: Bursts that a DMA engine has under way at most; default that of the study's timing table, else 16. With 1 the machine
+            does one thing after another.
         evaluations: Mappings or programs searched for a design of `space`.
         remap: Whether a mapping with sums of 32 bits is searched instead of the recorded one.
         seed: Of the operands and the search.
@@ -49,6 +52,7 @@ class BuildOptions:
     design: str | None = None
     bus_bytes: int | None = None
     burst_bytes: int | None = None
+    outstanding: int | None = None
     evaluations: int = 200
     remap: bool = False
     seed: int = 0
@@ -57,7 +61,11 @@ class BuildOptions:
     simulator: str | None = None
 
     def __post_init__(self) -> None:
-        for name, value in (("bus_bytes", self.bus_bytes), ("burst_bytes", self.burst_bytes)):
+        for name, value in (
+            ("bus_bytes", self.bus_bytes),
+            ("burst_bytes", self.burst_bytes),
+            ("outstanding", self.outstanding),
+        ):
             if value is not None and value < 1:
                 raise UserError(f"`{name}` must be >= 1, got {value}")
         if self.evaluations < 1:
@@ -245,20 +253,28 @@ def make_job(request: Request) -> "tuple[Job, Netlist]":
         inputs.need_computation(),
         inputs.need_architecture(),
         inputs.need_mapping(),
-        bus,
-        request.options.burst_bytes or 256,
+        (bus, request.options.burst_bytes or 256),
+        request.options.outstanding,
     )
 
 
-def _nest(computation: Any, architecture: Any, mapping: Any, bus_bytes: int, burst_bytes: int) -> "tuple[Job, Netlist]":
+def _nest(
+    computation: Any, architecture: Any, mapping: Any, dma: tuple[int, int], outstanding: int | None
+) -> "tuple[Job, Netlist]":
+    """The machine of loop nests for a design, and its job; `dma` is bytes of a beat and of a burst."""
     from codesign.hardware.execute import nest_job
     from codesign.hardware.nest_plan import NestPlan, parameters_of
     from codesign.hardware.verilog import generate
 
-    p = parameters_of(architecture, computation, bus_bytes, burst_bytes, "accelerator")
+    p = _with_bursts(parameters_of(architecture, computation, *dma, "accelerator"), outstanding)
     NestPlan(computation, architecture, mapping, p)  # refuses before anything is generated
     netlist = generate(p)
     return nest_job(computation, architecture, mapping, p, netlist.registers), netlist
+
+
+def _with_bursts(p: "Parameters", outstanding: int | None) -> "Parameters":
+    """The machine with so many bursts under way; None leaves its own number."""
+    return p if outstanding is None else replace(p, outstanding=outstanding)
 
 
 def _dma(point: Point) -> tuple[int, int]:
@@ -302,15 +318,15 @@ def _of_trial(request: Request) -> "tuple[Job, Netlist]":
     chosen = request.options.layer or next(iter(names))
     if chosen not in names:
         raise unknown_name("layer", chosen, names, where=f"trial {request.options.trial}")
-    bus, burst = _dma(dict(trial.point))
-    found = names[chosen]
+    dma, found = _dma(dict(trial.point)), names[chosen]
+    outstanding = request.options.outstanding or _judged_bursts(study.config)
     if request.options.remap:
         from codesign.hardware.network import integer_widths
 
         computation = integer_widths(found.computation, found.computation.output.bits)
-        return _nest(computation, architecture, _searched(request, computation, architecture), bus, burst)
+        return _nest(computation, architecture, _searched(request, computation, architecture), dma, outstanding)
     try:
-        return _nest(found.computation, architecture, found.mapping, bus, burst)
+        return _nest(found.computation, architecture, found.mapping, dma, outstanding)
     except UserError as error:
         if "sums of 32 bits" not in error.message:
             raise
@@ -319,6 +335,18 @@ def _of_trial(request: Request) -> "tuple[Job, Netlist]":
             where=f"layer {chosen!r} of trial {request.options.trial}",
             hint="--remap searches a mapping that fits; all trials of explore --space scratchpad-built do",
         ) from None
+
+
+def _judged_bursts(config: Any) -> int | None:
+    """Bursts under way in the timing table that a study was judged by; None where it was not judged by generated machines."""
+    from codesign.timing.table import Overlap, load_timing
+
+    name = config["evaluation"].get("timing_table")
+    timing = None if name is None else load_timing(name)
+    if timing is None or timing.overlap is not Overlap.GENERATED:
+        return None
+    found = dict(timing.constants).get("outstanding")
+    return None if found is None else int(found)
 
 
 def _of_space(request: Request) -> "tuple[Job, Netlist]":
@@ -336,7 +364,8 @@ def _of_space(request: Request) -> "tuple[Job, Netlist]":
     if getattr(space.builder, "core", None) is not None:
         return _core_program(request, computation, space.builder.core(point))
     architecture = space.build(point)
-    return _nest(computation, architecture, _searched(request, computation, architecture), *_dma(point))
+    mapping = _searched(request, computation, architecture)
+    return _nest(computation, architecture, mapping, _dma(point), request.options.outstanding)
 
 
 def _searched(request: Request, computation: Any, architecture: Any) -> Any:
@@ -373,7 +402,7 @@ def _core_program(request: Request, computation: Any, core: Any) -> "tuple[Job, 
     program = program_on_core(searched)
     if isinstance(program, Infeasible):
         raise UserError(f"the program does not fit the core: {program}")
-    p = core_parameters(core, "accelerator")
+    p = _with_bursts(core_parameters(core, "accelerator"), request.options.outstanding)
     netlist = generate(p)
     return core_job(program, searched.mapping, core, p, netlist.registers), netlist
 

@@ -144,5 +144,6 @@ def event_document(cost: "Cost", run: "Run", architecture: "Architecture", secon
             "complete": run.complete,
             **({} if run.memory is None else {"dram": run.memory.to_json()}),
             **({"meshes": [mesh.to_json() for mesh in run.meshes]} if run.meshes else {}),
+            **({"lines": [use.to_json() for use in run.lines]} if run.lines else {}),
         },
     }

@@ -6,7 +6,10 @@ mapping:
 - {for: P, factor: 4}
 - {store: GlobalBuffer, tensors: [Inputs, Outputs]}
 - {parallel: K, factor: 4, axis: x, level: GlobalBuffer}
+- {layout: Weights, order: [C, K]}
 ```
+
+A `layout` says how a tensor lies in DRAM and on chip (`codesign.mapping.layout`); it may stand anywhere in the list.
 """
 
 import re
@@ -16,12 +19,14 @@ from codesign.core.errors import UserError, closest
 from codesign.core.fields import Fields
 from codesign.core.json_types import JsonObject
 from codesign.mapping.constraints import Constraints, FactorRange, LevelConstraints
+from codesign.mapping.layout import Digit, TensorLayout
 from codesign.mapping.mapping import Mapping, Node, Spatial, Storage, Temporal
 
 _FIELDS = {
     "store": {"store", "tensors"},
     "for": {"for", "factor"},
     "parallel": {"parallel", "factor", "axis", "level"},
+    "layout": {"layout", "order"},
 }
 
 
@@ -45,7 +50,14 @@ class ParallelEntry(TypedDict):
     level: str
 
 
-NodeEntry: TypeAlias = StoreEntry | ForEntry | ParallelEntry
+class LayoutEntry(TypedDict):
+    """How a tensor lies: digits of its axes, the outermost first."""
+
+    layout: str
+    order: list[str]
+
+
+NodeEntry: TypeAlias = StoreEntry | ForEntry | ParallelEntry | LayoutEntry
 """A node of a mapping as its files hold it."""
 
 
@@ -66,6 +78,7 @@ def mapping_to_json(mapping: Mapping) -> list[NodeEntry]:
             nodes.append({"for": node.dim, "factor": node.factor})
         else:
             nodes.append({"parallel": node.dim, "factor": node.factor, "axis": node.axis, "level": node.level})
+    nodes.extend(LayoutEntry(layout=x.tensor, order=[str(digit) for digit in x.order]) for x in mapping.layouts)
     return nodes
 
 
@@ -78,11 +91,12 @@ def mapping_from_json(value: Any, where: str = "mapping") -> Mapping:
     if not isinstance(value, list):
         raise UserError(f"expected a list of nodes, got {type(value).__name__}", where=where)
     nodes: list[Node] = []
+    layouts: list[TensorLayout] = []
     for position, item in enumerate(value):
         place = f"{where}, node {position + 1}"
         kind = next((k for k in _FIELDS if isinstance(item, dict) and k in item), None)
         if kind is None:
-            raise UserError(f"expected a node with `store`, `for` or `parallel`, got {item!r}", where=place)
+            raise UserError(f"expected a node with `store`, `for`, `parallel` or `layout`, got {item!r}", where=place)
         for key in item:
             if key not in _FIELDS[kind]:
                 near = closest(str(key), _FIELDS[kind])
@@ -91,10 +105,19 @@ def mapping_from_json(value: Any, where: str = "mapping") -> Mapping:
         if missing:
             raise UserError(f"`{missing[0]}` is missing", where=place)
         try:
-            nodes.extend(_read_node(kind, item))
+            if kind == "layout":
+                layouts.append(_read_layout(item))
+            else:
+                nodes.extend(_read_node(kind, item))
         except UserError as error:
             raise error.within(place) from None
-    return Mapping(tuple(nodes))
+    return Mapping(tuple(nodes), tuple(layouts))
+
+
+def _read_layout(item: dict[str, Any]) -> TensorLayout:
+    if not isinstance(item["order"], list) or not all(isinstance(text, str) for text in item["order"]):
+        raise UserError(f"`order` must be a list of axes such as K, K/16 or K%16, got {item['order']!r}")
+    return TensorLayout(str(item["layout"]), tuple(Digit.parse(text) for text in item["order"]))
 
 
 def _read_node(kind: str, item: dict[str, Any]) -> list[Node]:

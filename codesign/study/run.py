@@ -18,6 +18,7 @@ from codesign.evaluation.judges import (
     ByChoice,
     Judge,
     analytical,
+    by_machines,
     check_timing,
     low_fidelity,
     make_judge,
@@ -27,6 +28,7 @@ from codesign.evaluation.own_metrics import WithOwnMetrics
 from codesign.evaluation.robust import RobustEvaluator, check_goals
 from codesign.evaluation.serving import SERVING_METRICS
 from codesign.evaluation.specification import EVENT, PARETO
+from codesign.evaluation.timed import EventEvaluator
 from codesign.optim import Optimizer
 from codesign.optim import create as create_optimizer
 from codesign.optim.bounded import bounds_for
@@ -200,7 +202,8 @@ def prepare(spec: StudySpec) -> PreparedStudy:
     check_goals(spec.judge, named, [b.metric for b in goals.bounds if not b.upper])
     check_per_design(spec.judge, named)
     check_timing(spec.judge, spec.workload, space)
-    how = spec.judge if spec.fidelity.fidelities == "two" else analytical(spec.judge)
+    timed = spec.fidelity.fidelities == "two" or by_machines(spec.judge, space)
+    how = spec.judge if timed else analytical(spec.judge)
     judge = make_judge(spec.workload, how, space, seed=spec.search.seed, metrics=goals.metrics)
     if spec.judge.per_design == PARETO:
         check_judge(judge)
@@ -330,9 +333,11 @@ def _lower_bounds(judge: Judge) -> LowerBounds | None:
     scenarios = [e for _, e in evaluate.scenarios] if isinstance(evaluate, RobustEvaluator) else [evaluate]
     models = []
     for one in scenarios:
-        if not isinstance(one, DesignEvaluator) or why_not(one.options, one.mapper.name) is not None:
+        plain = one.inner if isinstance(one, EventEvaluator) and one.generated else one
+        if not isinstance(plain, DesignEvaluator) or why_not(plain.options, plain.mapper.name) is not None:
             return None
-        models.append(DesignBounds(one.space, one.workload, one.options))
+        run_cycles = one.ramp_cycles if isinstance(one, EventEvaluator) else None
+        models.append(DesignBounds(plain.space, plain.workload, plain.options, run_cycles))
     return models[0] if len(models) == 1 else ScenarioBounds(models)
 
 
@@ -370,7 +375,8 @@ def why_no_bounds(prepared: PreparedStudy) -> str:
     if isinstance(evaluate, ByChoice):
         return "designs choose a precision or zeros, whose bounds serve 'exact' alone"
     scenarios = [e for _, e in evaluate.scenarios] if isinstance(evaluate, RobustEvaluator) else [evaluate]
-    plain = [one for one in scenarios if isinstance(one, DesignEvaluator)]
+    inner = [one.inner if isinstance(one, EventEvaluator) and one.generated else one for one in scenarios]
+    plain = [one for one in inner if isinstance(one, DesignEvaluator)]
     reasons = (why_not(one.options, one.mapper.name) for one in plain)
     return next((reason for reason in reasons if reason), "designs are not judged layer by layer")
 

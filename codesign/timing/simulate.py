@@ -1,6 +1,6 @@
 """What happens when: a mapping's run in the event tier, as numbers and as a timeline."""
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -67,6 +67,32 @@ class Event:
 
 
 @dataclass(frozen=True)
+class LineUse:
+    """Lines of a banked memory that a run asks for, a line a cycle.
+
+    Args:
+        tensor: Whose words they carry.
+        layout: How it lies.
+        lines: Over the whole run.
+        least_lines: Those that full lines would take; the rest are bank conflicts.
+    """
+
+    tensor: str
+    layout: str
+    lines: int
+    least_lines: int
+
+    @property
+    def conflicts(self) -> int:
+        """Lines more than full ones."""
+        return self.lines - self.least_lines
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {**asdict(self), "conflicts": self.conflicts}
+
+
+@dataclass(frozen=True)
 class Run:
     """A simulated run.
 
@@ -81,6 +107,7 @@ class Run:
         exact_cycles: Before rounding to whole cycles (constants of a table may be fractions).
         memory: What the DRAM did, where the architecture names its device.
         meshes: What crossed each mesh.
+        lines: Of generated machines, lines of the scratchpad by tensor.
     """
 
     latency_cycles: int
@@ -93,6 +120,7 @@ class Run:
     exact_cycles: float = 0.0
     memory: MemoryTraffic | None = None
     meshes: tuple[MeshUse, ...] = ()
+    lines: tuple[LineUse, ...] = ()
 
     @property
     def waits_for(self) -> str:
