@@ -5,6 +5,7 @@ Every constant is a number of registers in the generated hardware; rules K1 to K
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ from codesign.core.errors import UserError
 from codesign.core.jit import njit
 from codesign.hardware.bench import HardwareError
 from codesign.hardware.bursts import END, READY, bursts_of, engine_state, engine_timing, move
+from codesign.hardware.lanes import Emissions
 from codesign.hardware.layout import Layout, LayoutKind
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
 from codesign.hardware.nest_plan import PORTS, NestPlan, box_of, layouts_of
@@ -29,7 +31,11 @@ EMIT_CYCLES = 4
 """From `go` to the first row's values: the scratchpad, the bus register, the operand registers, the product."""
 
 _RING = 512
-_COUNT, _HEAD, _PACE, _WENT, _IDLE, _APART = range(6)  # fields of the array's state
+_COUNT, _HEAD, _PACE, _WENT, _IDLE, _APART, _BESIDE, _ADDS = range(8)
+"""Fields of the array's state; the last three: whether old sums have their own port, lines of operand B fed beside A's, lines of a drain that add."""
+
+_LIVE = 128
+"""Drains at the end of a command whose lines may still be under way in a later one."""
 
 
 @dataclass(frozen=True)
@@ -110,15 +116,15 @@ def nest_times(plan: NestPlan, layouts: dict[str, Layout], *, memory: MemoryTimi
     lines = len(plan.emissions.lines)
     windows = [len(plan.windows["A"]), len(plan.windows["B"]), lines]
     words = [math.prod(plan.tile(q, plan.loc(q), local=True)) if q in p.local else 0 for q in PORTS]
-    feed = sum(w for w, port in zip(windows, "AB", strict=False) if port not in p.local)
+    state = _array_state(p, windows, plan.emissions)
     found = _walk(
         np.array([x.factor for x in plan.loops[:n_seq]], np.int64), plan.n_loads,
         np.array([plan.changes(q, plan.sp(q), 0, n_seq) for q in PORTS], np.bool_).reshape(3, n_seq),
         np.array([plan.changes(q, plan.loc(q), 0, n_seq) for q in PORTS], np.bool_).reshape(3, n_seq),
         np.array([any(plan.move("O", i)) for i in range(n_seq)], np.bool_),
         np.array([len(plan.halves[q]) for q in PORTS], np.int64),
-        np.concatenate(parts), spans, engine.numbers, reader, read_ring, writer, write_ring, np.array(words, np.int64), np.array(windows, np.int64), math.prod(inner), feed,
-        np.array([q in p.local for q in PORTS], np.bool_), p.column_cycles, p.overlaps,
+        np.concatenate(parts), spans, engine.numbers, reader, read_ring, writer, write_ring, np.array(words, np.int64), np.array(windows, np.int64), math.prod(inner), feed_cycles(p, windows),
+        np.array([q in p.local for q in PORTS], np.bool_), p.column_cycles, *state,
     )  # fmt: skip
     return NestTimes(*(int(v) for v in found))
 
@@ -133,16 +139,31 @@ def queue_cycles(core: CoreImage, *, memory: MemoryTiming = PLAIN_MEMORY) -> int
     return _Queues(core, memory).run()
 
 
+def feed_cycles(p: Parameters, windows: Sequence[int]) -> int:
+    """Lines that an iteration takes turns with: of both operands where they are fed one after the other, else of the one with more (K3)."""
+    streamed = [n for n, port in zip(windows, "AB", strict=False) if port not in p.local]
+    return max(streamed) if p.feeds_both else sum(streamed)
+
+
+def _array_state(p: Parameters, windows: Sequence[int], emissions: Emissions) -> tuple[IntArray, IntArray]:
+    """An array that has done nothing yet, and the ring of its emissions: their first cycles, then the lines of a drain that add to others."""
+    state, ring = np.zeros(8, np.int64), np.zeros(_RING + len(emissions.lines), np.int64)
+    state[_WENT], state[_APART] = -9, p.overlaps
+    if p.feeds_both:
+        ring[_RING:] = [not line.head for line in emissions.lines]
+        state[_BESIDE], state[_ADDS] = windows[1], ring[_RING:].sum()
+    return state, ring
+
+
 class _Queues:
     """Two clocks, one a queue, that wait for each other, and the two DMA engines."""
 
     def __init__(self, core: CoreImage, memory: MemoryTiming) -> None:
         image = core.image
         self.core, self.p, self.lines = core, image.parameters, len(image.emissions.lines)
-        feed = sum(len(image.windows[port]) for port in "AB" if port not in self.p.local)
-        self.reads = {0: len(image.windows["A"]), 1: len(image.windows["B"]), 2: self.lines, 3: feed, 4: 0}
-        self.ring, self.state = np.zeros(_RING, np.int64), np.zeros(6, np.int64)
-        self.state[_WENT], self.state[_APART] = -9, self.p.overlaps
+        windows = [len(image.windows["A"]), len(image.windows["B"])]
+        self.reads = {0: windows[0], 1: windows[1], 2: self.lines, 3: feed_cycles(self.p, windows), 4: 0}
+        self.state, self.ring = _array_state(self.p, windows, image.emissions)
         self.timing = engine_timing(self.p, memory)
         self.engines = [engine_state(self.timing), engine_state(self.timing)]  # reader, writer
         self.bursts = [bursts_of(self.p, *transfer[:4], memory) for transfer in core.transfers]
@@ -299,11 +320,47 @@ def _command_apart(
     if not goes:
         state[_IDLE] = accepted + 1 + items * reads
         return
-    first = max(accepted + max(reads, 1), state[_PACE])
-    last = first + (items - 1) * max(max(reads, 1), lines if emits else 1)
-    state[_COUNT] += items - 1 if emits else 0
+    begins, done, free = accepted, 0, state[_PACE]
+    if state[_ADDS] > 0 and not emits and state[_COUNT] > 0:
+        begins, done = _beside_drains(ring, state, accepted, items, reads, lines)
+        if done == items:
+            state[_WENT], state[_IDLE] = begins, begins + 1
+            return
+    first = max(begins + max(reads, 1), free)
+    apart = max(max(reads, 1), lines if emits else 1)
+    last = first + (items - done - 1) * apart
+    if emits:
+        live = min(items - 1, _LIVE)
+        state[_COUNT] += items - 1 - live
+        for i in range(live):
+            ring[state[_COUNT] % _RING] = last - (live - i) * apart + EMIT_CYCLES + hop
+            state[_COUNT] += 1
     _go(ring, state, lines, hop, emits, last)
     state[_IDLE] = last + 1
+
+
+@njit
+def _beside_drains(
+    ring: IntArray, state: IntArray, accepted: int, items: int, reads: int, lines: int
+) -> tuple[int, int]:
+    """Iterations while drained lines leave: operand B stands still where such a line adds. Returns the last `go` and how many went."""
+    f, done, oldest = accepted + 1, 0, max(state[_HEAD], state[_COUNT] - _LIVE - 1)
+    ends = ring[(state[_COUNT] - 1) % _RING] + lines
+    while done < items and f < ends:
+        for i in range(max(reads, 1)):
+            waits = True
+            while waits:
+                while oldest < state[_COUNT] and ring[oldest % _RING] + lines <= f:
+                    oldest += 1
+                line = f - ring[oldest % _RING] if oldest < state[_COUNT] else -1
+                waits = i < state[_BESIDE] and line >= 0 and ring[_RING + line] > 0
+                waits = waits or (i >= reads - 1 and f < state[_PACE])
+                if waits:
+                    f += 1
+            f += 1
+        done += 1
+    state[_HEAD] = oldest
+    return f - 1, done
 
 
 @njit
@@ -376,13 +433,11 @@ def _walk(
     bounds: IntArray, n_loads: int, moves: npt.NDArray[np.bool_], local_moves: npt.NDArray[np.bool_], sums: npt.NDArray[np.bool_],
     halves: IntArray, bursts: IntArray, spans: IntArray, engine: IntArray, reader: IntArray, read_ring: IntArray,
     writer: IntArray, write_ring: IntArray, words: IntArray, windows: IntArray, steps: int, feed: int,
-    local: npt.NDArray[np.bool_], hop: int, apart: bool,
+    local: npt.NDArray[np.bool_], hop: int, state: IntArray, ring: IntArray,
 ) -> IntArray:  # fmt: skip
     """Sequencer, loader, array and writer together; see the module. Returns the fields of `NestTimes`."""
     spent = np.zeros(7, np.int64)
     n, lines = bounds.shape[0], windows[2]
-    ring, state = np.zeros(_RING, np.int64), np.zeros(6, np.int64)
-    state[_WENT], state[_APART] = -9, apart
     freed, loaded, taken, used = (
         np.zeros((3, 4), np.int64),
         np.zeros((3, 4), np.int64),

@@ -16,6 +16,7 @@ from codesign.hardware.image import (
 from codesign.hardware.lanes import Element, Emissions, Window, operand_windows, result_emissions
 from codesign.hardware.layout import Box, Layout, LayoutKind, Place, box_of_places, distance, strides_by_place
 from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Control, Parameters
+from codesign.hardware.sharing import shared_out
 from codesign.mapping.mapping import Mapping, Spatial, Storage, Temporal
 from codesign.mapping.validate import check_mapping
 from codesign.workloads.computation import Computation, Role, Tensor
@@ -122,6 +123,10 @@ class NestPlan:
         self.tensors = ports_of(computation)
         self._read_nest()
         self._check()
+        if parameters.overlaps:
+            self.spatial = shared_out(
+                self.spatial, [any(self._moves("O", n.dim, step)) for n, step in self.spatial], parameters
+            )
 
     def _read_nest(self) -> None:
         sizes = dict.fromkeys(self.computation.dims, 1)
@@ -246,12 +251,17 @@ class NestPlan:
         return math.prod(node.factor for node, _ in self.spatial if node.axis == "x")
 
     def order(self, port: str) -> tuple[int, ...]:
-        """Axes from the outermost to the innermost: the wider an axis is spread over the array, the further in it lies."""
+        """Axes from the outermost to the innermost: the wider an axis is spread over the array, the further in it lies.
+
+        Of results, axes spread over columns lie further in than those spread over rows: columns share lines, rows do not.
+        """
         spread = [0] * len(self.tensors[port].axes)
+        wide, side = [False] * len(spread), port == "O" and self.p.overlaps
         for node, step in self.spatial:
             for a, move in enumerate(self._moves(port, node.dim, step)):
+                wide[a] = wide[a] or (side and move != 0 and node.axis == "x")
                 spread[a] += abs(move) * (node.factor - 1)
-        return tuple(sorted(range(len(spread)), key=lambda a: (spread[a] > 0, spread[a], a)))
+        return tuple(sorted(range(len(spread)), key=lambda a: (spread[a] > 0, wide[a], spread[a], a)))
 
     @cached_property
     def places(self) -> dict[str, tuple[Place, ...]]:
@@ -279,7 +289,9 @@ class NestPlan:
             if loop.dim in cut:
                 place = Place(cut[loop.dim], loop.step, loop.factor, loop.factor if i >= sp else 1, temporal=i)
                 (inner if i >= sp else outer).append(place)
-        for k, (node, step) in enumerate(self.spatial):
+        order = sorted(range(len(self.spatial)), key=lambda k: port == "O" and self.spatial[k][0].axis == "x")
+        for k in order:
+            node, step = self.spatial[k]
             if node.dim in cut:
                 spread.append(Place(cut[node.dim], step, node.factor, node.factor, spatial=k))
         whole: list[Place] = []

@@ -34,6 +34,7 @@ class Wires:
         group: Its row group (O).
         go: Multiply; `first` starts a sum, `drain` reads a local sum instead.
         la, lb, lo: Local byte addresses.
+        line_b, also_b: Where both operands are fed at once: operand B's line, and whether it is fed.
         ny, nx, nl: Rows in use, columns in use, columns in use of row ny.
         emit, emit_group: The elements of that row group give their value to their columns.
     """
@@ -44,6 +45,8 @@ class Wires:
             "line": 8 * p.line_bytes, "feed": 1, "fill": 1, "tensor": 2, "window": wide, "group": 7, "go": 1, "first": 1,
             "drain": 1, "la": p.local_bits, "lb": p.local_bits, "lo": p.local_bits, "ny": 7, "nx": 7, "nl": 7,
         }  # fmt: skip
+        if p.feeds_both:
+            shapes |= {"line_b": 8 * p.line_bytes, "also_b": 1}
         self.emit, self.emit_group = Signal(name=f"{name}_emit"), Signal(7, name=f"{name}_emit_group")
         self.fields = {k: Signal(bits, name=f"{name}_{k}") for k, bits in shapes.items()}
         self.fields |= {"emit": self.emit, "emit_group": self.emit_group}
@@ -58,6 +61,8 @@ def element_ports(p: Parameters) -> tuple[dict[str, Signal], dict[str, Signal]]:
         "cfg_a": 1, "cfg_b": 1, "cfg_head": 1, "cfg_data": 32, "line": 8 * p.line_bytes, "feed_a": 1, "feed_b": 1, "feed_o": 1, "fill": 1, "window": p.window_bits, "go": 1,
         "first": 1, "drain": 1, "la": p.local_bits, "lb": p.local_bits, "lo": p.local_bits, "active": 1, "slot": 6, "ones": 2,
     }  # fmt: skip
+    if p.feeds_both:
+        inputs["line_b"] = 8 * p.line_bytes
     outputs = {"value": 32, "counts": 1}
     if p.links is Links.SYSTOLIC:
         inputs |= {"emit": 1, "sum_in": 32, "some_in": 1}
@@ -121,7 +126,8 @@ class ProcessingElement(Elaboratable):
     def _byte(self, m: Module, t: str) -> Signal:
         """The byte of the line that is this element's."""
         byte = Signal(8, name=f"line_byte_{t}")
-        m.d.comb += byte.eq(self.inputs["line"].word_select(self.select[t], 8))
+        line = self.inputs["line_b" if t == "B" and self.p.feeds_both else "line"]
+        m.d.comb += byte.eq(line.word_select(self.select[t], 8))
         return byte
 
     def _operand(self, m: Module, k: int, t: str) -> Signal:
@@ -276,6 +282,8 @@ class Array(Elaboratable):
         }
         given |= {f"cfg_{t}": Mux(self.cfg_pe[i], at, 0) for i, t in enumerate(("a", "b", "head"))}
         given |= {f"feed_{t.lower()}": w["feed"] & (w["tensor"] == TENSOR_CODE[t]) for t in OPERANDS}
+        if p.feeds_both:
+            given |= {"feed_b": w["also_b"], "line_b": w["line_b"]}
         if p.links is Links.SYSTOLIC:
             emit = w.emit & (w.emit_group == self.group[y])
             given |= {"emit": emit, "sum_in": above[0], "some_in": above[1]}

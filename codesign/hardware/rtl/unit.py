@@ -10,7 +10,8 @@
 A *window* is a line of the scratchpad from any byte on; each element's setting says in which window and byte its operand lies. An
 *emission* is one line of results: the elements of one row group add up along their columns, columns are summed into the slots of
 a line, and the line is added to the scratchpad. Feeding stands still in the cycle in which an emission reads old sums, unless the scratchpad
-has a port of its own for them.
+has a port of its own for them. Where sums are local that port is free while the array runs: it feeds operand B beside operand A, and only B
+stands still while a drained line is added to what another left.
 
 Cycles, with f the cycle in which `go` is issued: the line is on the bus at f + 2, the product stands at f + 4, emission e is read from the scratchpad at
 f + 4 + column_cycles + e and written a cycle later.
@@ -211,7 +212,7 @@ class ArrayUnit(Elaboratable):
     def _issue(self, m: Module, busy: Signal, advance: Signal, go: Signal) -> None:
         """One window, or one iteration, a cycle."""
         p, k, w = self.p, self.kind_now, self.window
-        feeds, turn = [Signal(name=f"feed_{t}") for t in "ABO"], Signal()  # turn: operand B's windows of an iteration
+        feeds = [Signal(name=f"feed_{t}") for t in "ABO"]
         feed = Cat(*feeds)
         uses = {t: self.r_used[t] if t not in p.local else 0 for t in "AB"}
         may_read, may_go = ~self.stall, self.pace == 0
@@ -225,22 +226,32 @@ class ArrayUnit(Elaboratable):
                         m.d.comb += [feeds[TENSOR_CODE[t]].eq(may_read), done.eq(may_read & last[t])]
             with m.Case(Command.RUN):
                 on_a, on_b, final = Signal(name="feeds_a"), Signal(name="feeds_b"), Signal(name="last_feed")
-                m.d.comb += [on_a.eq(uses["A"] & ~turn), on_b.eq(uses["B"] & ~on_a)]
-                m.d.comb += final.eq(Mux(on_a, last["A"] & ~uses["B"], Mux(on_b, last["B"], 1)))
                 free = Signal()
-                m.d.comb += free.eq((may_read | ~(on_a | on_b)) & (may_go | ~final))
                 m.d.comb += [feeds[0].eq(on_a & free), feeds[1].eq(on_b & free), done.eq(free & final), go.eq(done)]
-                with m.If(on_a & free & last["A"]):
-                    m.d.sync += turn.eq(uses["B"])
-                with m.If(done):
-                    m.d.sync += turn.eq(0)
+                if p.feeds_both:
+                    m.d.comb += [on.eq(uses[t] & (w <= self.r_windows[t])) for on, t in ((on_a, "A"), (on_b, "B"))]
+                    m.d.comb += final.eq(Cat(*(~uses[t] | (w >= self.r_windows[t]) for t in "AB")).all())
+                    m.d.comb += free.eq((may_read | ~on_b) & (may_go | ~final))
+                else:
+                    self._in_turn(m, uses, last, on_a, on_b, final)
+                    m.d.comb += free.eq((may_read | ~(on_a | on_b)) & (may_go | ~final))
+                    with m.If(on_a & free & last["A"]):
+                        m.d.sync += self.turn.eq(uses["B"])
+                    with m.If(done):
+                        m.d.sync += self.turn.eq(0)
             with m.Case(Command.DRAIN):
                 m.d.comb += [go.eq(may_go), done.eq(may_go)]
         m.d.comb += advance.eq(done)
         with m.If(feed.any()):
-            ends = Mux(feed[0], last["A"], Mux(feed[1], last["B"], last["O"]))
+            ends = done if p.feeds_both else Mux(feed[0], last["A"], Mux(feed[1], last["B"], last["O"]))
             m.d.sync += w.eq(Mux(ends, 0, w + 1))
         self._read(m, feed, go)
+
+    def _in_turn(self, m: Module, uses: dict[str, Value], last: dict[str, Signal], on_a: Signal, on_b: Signal, final: Signal) -> None:  # fmt: skip
+        """Operand A's windows of an iteration, then operand B's."""
+        self.turn = Signal(name="turn_of_b")
+        m.d.comb += [on_a.eq(uses["A"] & ~self.turn), on_b.eq(uses["B"] & ~on_a)]
+        m.d.comb += final.eq(Mux(on_a, last["A"] & ~uses["B"], Mux(on_b, last["B"], 1)))
 
     def _read(self, m: Module, feed: Value, go: Signal) -> None:
         """The scratchpad read of a feed, and what goes along with its line to the bus."""
@@ -250,10 +261,12 @@ class ArrayUnit(Elaboratable):
         sums = {}
         for t, table in (("A", self._lookup("A", w)), ("B", self._lookup("B", w)), ("O", self.emit_at)):
             sums[t] = line_sum(m, self.line[t].address, table, p.row_bits, p.offset_bits, p.line_bytes, f"feed_{t}")
-        address = Mux(feed[0], sums["A"], Mux(feed[1], sums["B"], sums["O"]))
+        address = Mux(feed[0], sums["A"], sums["O"] if p.feeds_both else Mux(feed[1], sums["B"], sums["O"]))
+        self.b_read, self.b_address = feed[1], sums["B"]
         head = who[0]
         self.feed_read, self.feed_address = Signal(name="feed_read"), Signal(len(address), name="feed_address")
-        m.d.comb += [self.feed_read.eq(feed[0] | feed[1] | (feed[2] & head)), self.feed_address.eq(address)]
+        on_port = feed[0] if p.feeds_both else feed[0] | feed[1]
+        m.d.comb += [self.feed_read.eq(on_port | (feed[2] & head)), self.feed_address.eq(address)]
         first = Signal()
         sums_begin = (~self.r_mask | self.nest.zero).all()
         m.d.comb += first.eq(self.first_now & sums_begin)
@@ -265,14 +278,21 @@ class ArrayUnit(Elaboratable):
         for t in "ABO":
             sent["l" + t.lower()] = self.local[t].address if t in p.local else Value.cast(0)
         sent |= {n: self.r_limits[n] for n in ("ny", "nx", "nl")}
+        sent |= {"also_b": feed[1]} if p.feeds_both else {}
         row0 = self.array.row0
         for name, value in sent.items():
             issued = Signal(len(row0[name]), name=f"issue_{name}")
             m.d.comb += issued.eq(value)
-            m.d.comb += row0[name].eq(_delay(m, issued, FEED_CYCLES, f"to_bus_{name}", data=name not in ("feed", "go")))
+            m.d.comb += row0[name].eq(
+                _delay(m, issued, FEED_CYCLES, f"to_bus_{name}", data=name not in ("feed", "go", "also_b"))
+            )
         line = Signal(len(row0["line"]), name="line_turned", reset_less=True)
         m.d.sync += line.eq(s.rdata[0])
         m.d.comb += row0["line"].eq(line)
+        if p.feeds_both:
+            line_b = Signal(len(line), name="line_b_turned", reset_less=True)
+            m.d.sync += line_b.eq(s.rdata[s.sums_port])
+            m.d.comb += row0["line_b"].eq(line_b)
         self.step_first = first
         ev = self.events
         m.d.comb += [
@@ -330,7 +350,7 @@ class ArrayUnit(Elaboratable):
         valid, reads = token[0], token[1]
         window, at = token[2 : 2 + p.window_bits], token[2 + p.window_bits :]
         port = s.sums_port
-        m.d.comb += self.stall.eq(0 if port else valid)
+        m.d.comb += self.stall.eq(valid & reads if p.feeds_both else 0 if port else valid)
         sums, some = Signal(32 * p.slots, name="slot_sums", reset_less=True), Signal(p.slots, name="slot_some")
         in_line, totals = Signal(p.cols, name="in_line"), Signal(32 * p.cols, name="totals")
         m.d.comb += totals.eq(Cat(*a.total))
@@ -347,6 +367,9 @@ class ArrayUnit(Elaboratable):
         if port:
             m.d.comb += [s.raddr[0].eq(self.feed_address), s.ren[0].eq(self.feed_read)]
             m.d.comb += [s.raddr[port].eq(at), s.ren[port].eq(valid & reads)]
+            if p.feeds_both:
+                with m.If(~(valid & reads)):
+                    m.d.comb += [s.raddr[port].eq(self.b_address), s.ren[port].eq(self.b_read)]
         else:
             m.d.comb += [
                 s.raddr[0].eq(Mux(valid, at, self.feed_address)),
