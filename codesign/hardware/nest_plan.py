@@ -386,6 +386,26 @@ class NestPlan:
             at += step[port] * len(found[port])
         return found
 
+    @cached_property
+    def local_halves(self) -> dict[str, tuple[int, ...]]:
+        """By port kept in the local memories, where its tile begins: partial sums first, their words must not straddle.
+
+        Where local memories fill beside the array, an operand whose tile moves has a second place if it fits, the smaller tile first (rule G5).
+        """
+        kept = [q for q in ("O", "A", "B") if q in self.p.local]
+        size = {q: math.prod(self.tile(q, self.loc(q), local=True)) * self.chip_bytes(q) for q in kept}
+        left = self.p.local_bytes - sum(size.values())
+        two: set[str] = set()
+        for q in sorted((q for q in kept if q != "O"), key=lambda q: size[q]):
+            if self.p.fills_beside and size[q] <= left and any(self.changes(q, self.loc(q), 0, self.n_seq)):
+                two.add(q)
+                left -= size[q]
+        found, at = {}, 0
+        for q in kept:
+            found[q] = tuple(at + k * size[q] for k in range(2 if q in two else 1))
+            at += size[q] * len(found[q])
+        return found
+
     def _aligned(self, port: str) -> bool:
         """Whether every address of the array's is a multiple of a bank's word."""
         distances = [self.chip_distance(port, i) for i in range(self.sp(port), len(self.loops))]
