@@ -1,6 +1,6 @@
 """A mapping shared out among the parts of a machine of loop nests.
 
-G1 to G6 of docs/explanation/hardware.md: which mappings the family runs, how the loops are shared out, where tiles lie.
+G1 to G7 of docs/explanation/hardware.md: which mappings the family runs, how the loops are shared out, where tiles lie.
 """
 
 import math
@@ -124,9 +124,7 @@ class NestPlan:
         self._read_nest()
         self._check()
         if parameters.overlaps:
-            self.spatial = shared_out(
-                self.spatial, [any(self._moves("O", n.dim, step)) for n, step in self.spatial], parameters
-            )
+            self._share_out()
 
     def _read_nest(self) -> None:
         sizes = dict.fromkeys(self.computation.dims, 1)
@@ -152,6 +150,11 @@ class NestPlan:
                 count += 1
             else:
                 spatial_seen = True
+
+    def _share_out(self) -> None:
+        """Spatial loops along the axes with which results leave in the fewest lines (rule G7)."""
+        moves = [any(self._moves("O", node.dim, step)) for node, step in self.spatial]
+        self.spatial = shared_out(self.spatial, moves, self.p)
 
     def _check(self) -> None:
         """Rules G1 to G3."""
@@ -392,15 +395,16 @@ class NestPlan:
 
         Where local memories fill beside the array, an operand whose tile moves has a second place if it fits, the smaller tile first (rule G5).
         """
-        kept = [q for q in ("O", "A", "B") if q in self.p.local]
+        kept: list[str] = [q for q in ("O", "A", "B") if q in self.p.local]
         size = {q: math.prod(self.tile(q, self.loc(q), local=True)) * self.chip_bytes(q) for q in kept}
         left = self.p.local_bytes - sum(size.values())
         two: set[str] = set()
-        for q in sorted((q for q in kept if q != "O"), key=lambda q: size[q]):
+        for q in sorted(set(kept) - {"O"}, key=lambda q: (size[q], q)):
             if self.p.fills_beside and size[q] <= left and any(self.changes(q, self.loc(q), 0, self.n_seq)):
                 two.add(q)
                 left -= size[q]
-        found, at = {}, 0
+        found: dict[str, tuple[int, ...]] = {}
+        at = 0
         for q in kept:
             found[q] = tuple(at + k * size[q] for k in range(2 if q in two else 1))
             at += size[q] * len(found[q])
