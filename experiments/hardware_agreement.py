@@ -7,7 +7,6 @@ The last line is one JSON object. `cycles_*_error` compare simulated cycles with
 (`codesign.hardware.timed`, `codesign.hardware.cycles`); `event_median_ratio` is simulated cycles over the event engine's, `analytic_ratio_median` and `analytic_ratio_p95` are simulated cycles over the cost model's, which knows no latencies.
 """
 
-import argparse
 import csv
 import io
 import json
@@ -43,6 +42,7 @@ from codesign.timing.simulate import Run, simulate
 from codesign.timing.table import LevelTiming, Timing, load_timing, with_constants
 from codesign.workloads.computation import Computation, Role
 from codesign.workloads.load import load_network
+from experiments.options import head_parser
 from spaces.cores import CORE_SPACES, core_of
 from spaces.design import DesignSpace
 from spaces.parameters import Value
@@ -208,18 +208,21 @@ def recorded(config: Config, number: int) -> tuple[Row, ...] | None:
 
 def parse() -> Config:
     """Options from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = head_parser(
+        __doc__,
+        out=None,
+        seed=0,
+        smoke="two triples in Amaranth's simulator",
+        about_out="folder of the table; one file a design while it runs",
+    )
     parser.add_argument("--triples", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--family", choices=FAMILIES)
     parser.add_argument(
         "--simulator", choices=("verilator", "amaranth"), help="default: verilator where it and a C++ compiler exist"
     )
     parser.add_argument("--per-design", type=int, help="triples drawn for one design (default 1 to 4: N / 4)")
-    parser.add_argument("--out", type=Path, help="folder of the table; one file a design while it runs")
     parser.add_argument("--outstanding", type=int, default=OUTSTANDING, help="bursts under way at most (default 16)")
     parser.add_argument("--resume", action="store_true", help="take up the designs that --out holds already")
-    parser.add_argument("--smoke", action="store_true", help="two triples in Amaranth's simulator")
     given = parser.parse_args()
     simulator = given.simulator or ("verilator" if find_verilator() and not given.smoke else "amaranth")
     slow = simulator == "amaranth"

@@ -7,13 +7,11 @@ neighbouring loops exchanged, and the best of a few random ones each. All are sc
 that the analytical model ranks first takes, by simulation, than the best of the pool. Times are CPU seconds of one core.
 """
 
-import argparse
 import json
 import sys
 import time
 from dataclasses import asdict, dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,6 +38,7 @@ from codesign.timing.table import encode_timing, timing_for
 from codesign.workloads.computation import Computation
 from codesign.workloads.load import load_network
 from codesign.workloads.workload import Workload
+from experiments.options import head_parser
 from experiments.validation.common import spearman
 
 _EXCHANGES, _NO_EVENTS = 8, np.zeros((0, 4))
@@ -162,12 +161,11 @@ def compare_architecture(name: str, config: Config) -> dict[str, Any]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Compare and print a table and one line of JSON; 2 for a user's mistake."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = head_parser(
+        __doc__, out=None, seed=0, smoke="a run of seconds", about_out="write all rows as JSON to this folder"
+    )
     parser.add_argument("--network", default=Config.network)
     parser.add_argument("--arch", nargs="+", default=list(Config.architectures), help="presets")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="write all rows as JSON to this folder")
-    parser.add_argument("--smoke", action="store_true", help="a run of seconds")
     given = parser.parse_args(arguments)
     config = Config(given.network, tuple(given.arch), seed=given.seed)
     if given.smoke:

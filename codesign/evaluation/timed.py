@@ -7,7 +7,7 @@ is and change only what is fetched again, and when. Of all these the k best by t
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, cast, final
+from typing import TYPE_CHECKING, Protocol, cast, final
 
 from codesign.arch.architecture import Architecture
 from codesign.core import clock
@@ -206,7 +206,7 @@ class TimedLayer:
     analytic_cycles: int
     run: Run
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """What a study records beside the layer's analytical figures."""
         return {
             "event_cycles": self.run.latency_cycles,
@@ -262,12 +262,13 @@ class TimedNetwork:
 
     def page_json(self) -> JsonObject:
         """What pages show: cycles under both models, how each resource spends its time, the timeline."""
-        figures = self.to_json()
-        for row, layer in zip(figures["timing"], self.layers, strict=True):
-            row["resources"] = {use.resource: use.to_json() for use in layer.run.resources}
-        return {**figures, "timeline": self.timeline_json()}
+        rows: list[Json] = [
+            {**row, "resources": {use.resource: use.to_json() for use in layer.run.resources}}
+            for row, layer in zip(self._timing(), self.layers, strict=True)
+        ]
+        return {**self.to_json(), "timing": rows, "timeline": self.timeline_json()}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """What `--timing event` adds to a network's result."""
         return {
             "latency_cycles": self.latency_cycles,
@@ -277,19 +278,23 @@ class TimedNetwork:
             "seconds": self.seconds,
             "status": "ok" if self.complete else "partial",
             "layers_missing": list(self.missing),
-            "timing": [
-                {
-                    "layer": x.name,
-                    "count": x.count,
-                    "analytic_cycles": x.analytic_cycles,
-                    "latency_cycles": x.run.latency_cycles,
-                    "bound_by": x.run.bound_by,
-                    "waits_for": x.run.waits_for,
-                    "complete": x.run.complete,
-                }
-                for x in self.layers
-            ],
+            "timing": self._timing(),
         }
+
+    def _timing(self) -> list[JsonObject]:
+        """A row for every distinct layer."""
+        return [
+            {
+                "layer": x.name,
+                "count": x.count,
+                "analytic_cycles": x.analytic_cycles,
+                "latency_cycles": x.run.latency_cycles,
+                "bound_by": x.run.bound_by,
+                "waits_for": x.run.waits_for,
+                "complete": x.run.complete,
+            }
+            for x in self.layers
+        ]
 
 
 class MappedLayer(Protocol):

@@ -6,10 +6,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast, final
 
 from codesign.core.errors import UserError, unknown_name
-from codesign.core.json_types import JsonObject
+from codesign.core.json_types import Json, JsonObject
+from codesign.core.point import Point
 from codesign.library.arguments import resolve
 from codesign.library.results import AbstractResult
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from codesign.hardware.execute import Job
     from codesign.hardware.synthesis import Synthesis
     from codesign.hardware.verilog import Netlist
+    from codesign.study.built import BuiltRecord, RunRecord
 
 
 @final
@@ -69,6 +71,19 @@ class BuildOptions:
 DEFAULT_OPTIONS = BuildOptions()
 
 
+class BuiltDocument(TypedDict):
+    """Generated hardware in its JSON form: cycles, and what simulation and synthesis said."""
+
+    status: str
+    out: str
+    files: list[str]
+    predicted_cycles: int
+    analytic_cycles: float
+    generate_seconds: float
+    simulation: NotRequired["RunRecord"]
+    synthesis: NotRequired[JsonObject]
+
+
 @final
 @dataclass(frozen=True)
 class BuiltHardware(AbstractResult):
@@ -79,21 +94,27 @@ class BuiltHardware(AbstractResult):
         files: Their names.
         document: Cycles, and what simulation and synthesis said.
         mismatch: The first difference between the simulated run and what it should give; None where there is none.
+        synthesis: The netlist mapped to cells, where that was asked for.
     """
 
     folder: Path
     files: tuple[str, ...]
-    document: dict[str, Any]
+    document: BuiltDocument
     mismatch: str | None = None
+    synthesis: "Synthesis | None" = None
 
     def to_json(self) -> JsonObject:
         """See `AbstractResult`."""
-        return self.document
+        return {name: cast(Json, value) for name, value in self.document.items()}
 
     def headline(self) -> JsonObject:
         """See `AbstractResult`."""
-        names = ("out", "predicted_cycles", "analytic_cycles")
-        head: JsonObject = {name: self.document[name] for name in names}
+        document = self.document
+        head: JsonObject = {
+            "out": document["out"],
+            "predicted_cycles": document["predicted_cycles"],
+            "analytic_cycles": document["analytic_cycles"],
+        }
         if "simulation" in self.document:
             run = self.document["simulation"]
             return {**head, "simulated_cycles": run["cycles"], "results": "equal" if run["bit_equal"] else "different"}
@@ -153,7 +174,7 @@ def build(
     request = Request(tuple(str(w) for w in given), options)
     job, netlist = make_job(request)
     files = write_build(folder, netlist, job, options.seed)
-    document: dict[str, Any] = {
+    document: BuiltDocument = {
         "status": "ok",
         "out": str(out),
         "files": list(files),
@@ -172,11 +193,11 @@ def build(
     if options.trial is not None:
         keep_for_report(request, job, document, synthesis, folder)
     (folder / "result.json").write_text(json.dumps(document, indent=1) + "\n", "utf-8")
-    return BuiltHardware(folder, tuple(files), document, failed)
+    return BuiltHardware(folder, tuple(files), document, failed, synthesis)
 
 
 def keep_for_report(
-    request: Request, job: "Job", document: dict[str, Any], synthesis: "Synthesis | None", out: Path
+    request: Request, job: "Job", document: BuiltDocument, synthesis: "Synthesis | None", out: Path
 ) -> None:
     """Note in the study's folder what was built, so that its report shows and links it."""
     from codesign.evaluation.replay import recorded_space
@@ -189,13 +210,16 @@ def keep_for_report(
     study = open_study(request.what[0]).study
     trial = next(t for t in study.trials if t.number == request.options.trial)
     architecture = recorded_space(study.config, request.options.space).build(trial.point)
-    built: dict[str, Any] = {
+    built: BuiltRecord = {
         "layer": request.options.layer or job.computation.name or str(job.computation),
         "folder": os.path.relpath(out.absolute(), study.folder.absolute()),
         "diagram": diagram(job.image.parameters),
         "areas": area_rows(job.image.parameters, architecture, synthesis),
+        "predicted_cycles": document["predicted_cycles"],
+        "analytic_cycles": document["analytic_cycles"],
     }
-    built |= {k: document[k] for k in ("predicted_cycles", "analytic_cycles", "simulation") if k in document}
+    if "simulation" in document:
+        built["simulation"] = document["simulation"]
     record_built(study.folder, request.options.trial, built)
 
 
@@ -237,7 +261,7 @@ def _nest(computation: Any, architecture: Any, mapping: Any, bus_bytes: int, bur
     return nest_job(computation, architecture, mapping, p, netlist.registers), netlist
 
 
-def _dma(point: dict[str, Any]) -> tuple[int, int]:
+def _dma(point: Point) -> tuple[int, int]:
     """Bytes of a beat and of a burst of a design.
 
     Raises:
@@ -354,7 +378,7 @@ def _core_program(request: Request, computation: Any, core: Any) -> "tuple[Job, 
     return core_job(program, searched.mapping, core, p, netlist.registers), netlist
 
 
-def simulated(job: "Job", netlist: "Netlist", name: str | None, seed: int) -> tuple[dict[str, Any], str | None]:
+def simulated(job: "Job", netlist: "Netlist", name: str | None, seed: int) -> "tuple[RunRecord, str | None]":
     """The run beside what it should give, and the first mismatch.
 
     Raises:

@@ -1,13 +1,14 @@
 """`serve`: what one accelerator does for the requests to a language model."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, cast, final
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
-from codesign.core.json_types import JsonObject
+from codesign.core.json_types import Json, JsonObject
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.network import EvaluationOptions, with_effort
 from codesign.evaluation.serving import ServingResult
@@ -91,8 +92,8 @@ class ServedModel(AbstractResult):
         """See `AbstractResult`."""
         if isinstance(self.result, Infeasible):
             return {**self.result.to_json(), "model": self.spec.name}
-        found: dict[str, Any] = dict(self.result.to_json())
-        return {"status": "ok", "architecture": self.architecture.name, "timing": self.timing, **found}
+        record: Mapping[str, Json] = cast(Mapping[str, Json], self.result.to_json())
+        return {"status": "ok", "architecture": self.architecture.name, "timing": self.timing, **record}
 
     @property
     def timing(self) -> str:
@@ -103,7 +104,7 @@ class ServedModel(AbstractResult):
 
     def headline(self) -> JsonObject:
         """See `AbstractResult`."""
-        head: dict[str, Any] = {"model": self.spec.name, "architecture": self.architecture.name}
+        head: JsonObject = {"model": self.spec.name, "architecture": self.architecture.name}
         if isinstance(self.result, Infeasible):
             return {**head, "infeasible": str(self.result)}
         return {

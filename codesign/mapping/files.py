@@ -10,7 +10,7 @@ mapping:
 """
 
 import re
-from typing import Any
+from typing import Any, TypeAlias, TypedDict
 
 from codesign.core.errors import UserError, closest
 from codesign.core.fields import Fields
@@ -25,16 +25,44 @@ _FIELDS = {
 }
 
 
-def mapping_to_json(mapping: Mapping) -> list[dict[str, Any]]:
+class StoreEntry(TypedDict):
+    """Tensors that a level keeps from here inwards."""
+
+    store: str
+    tensors: list[str]
+
+
+ForEntry = TypedDict("ForEntry", {"for": str, "factor": int})
+"""A temporal loop."""
+
+
+class ParallelEntry(TypedDict):
+    """A spatial loop along an axis of the fan-out below a level."""
+
+    parallel: str
+    factor: int
+    axis: str
+    level: str
+
+
+NodeEntry: TypeAlias = StoreEntry | ForEntry | ParallelEntry
+"""A node of a mapping as its files hold it."""
+
+
+def mapping_to_json(mapping: Mapping) -> list[NodeEntry]:
     """The nodes as plain values; storage of one level that stands together makes one entry."""
-    nodes: list[dict[str, Any]] = []
+    nodes: list[NodeEntry] = []
+    stored: StoreEntry | None = None
     for node in mapping.nodes:
         if isinstance(node, Storage):
-            if nodes and nodes[-1].get("store") == node.level:
-                nodes[-1]["tensors"].append(node.tensor)
+            if stored is not None and stored["store"] == node.level:
+                stored["tensors"].append(node.tensor)
             else:
-                nodes.append({"store": node.level, "tensors": [node.tensor]})
-        elif isinstance(node, Temporal):
+                stored = StoreEntry(store=node.level, tensors=[node.tensor])
+                nodes.append(stored)
+            continue
+        stored = None
+        if isinstance(node, Temporal):
             nodes.append({"for": node.dim, "factor": node.factor})
         else:
             nodes.append({"parallel": node.dim, "factor": node.factor, "axis": node.axis, "level": node.level})
@@ -83,10 +111,10 @@ def constraints_to_json(constraints: Constraints) -> JsonObject:
     """What stands under `constraints:` in the project's own file."""
     levels = []
     for item in constraints.levels:
-        entry: dict[str, Any] = {"level": item.level}
+        entry: JsonObject = {"level": item.level}
         entry |= {name: sorted(getattr(item, name)) for name in ("keep", "bypass") if getattr(item, name)}
         for name, spatial in (("temporal", False), ("spatial", True)):
-            factors: dict[str, Any] = dict(getattr(item, name))
+            factors: dict[str, int | str] = dict(getattr(item, name))
             factors |= {r.dim: str(r) for r in item.ranges if r.spatial is spatial}
             entry |= {name: factors} if factors else {}
         entry |= {"order": list(item.order)} if item.order else {}

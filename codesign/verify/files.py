@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 from codesign.core.errors import UserError
+from codesign.core.json_types import JsonObject
 from codesign.verify.certificate import RULES, Certificate
 from codesign.verify.certificate import from_document as uneven_from_document
 from codesign.verify.certificate import to_document as uneven_to_document
@@ -19,7 +20,7 @@ from codesign.verify.verdict import Verdict
 CERTIFICATE = "codesign certificate 1"
 
 
-def certificate(given: Certificate | EvenCertificate) -> dict[str, Any]:
+def certificate(given: Certificate | EvenCertificate) -> JsonObject:
     """As a document of lists, numbers and text."""
     if isinstance(given, EvenCertificate):
         return even_to_document(given, CERTIFICATE)
