@@ -25,8 +25,8 @@ from codesign.core.errors import UserError
 from codesign.core.files import write_atomic
 from codesign.core.goals import Budget, Objective
 from codesign.cost.cost import Infeasible
+from codesign.hardware.array_cycles import EMIT_CYCLES
 from codesign.hardware.core_plan import core_parameters
-from codesign.hardware.cycles import EMIT_CYCLES
 from codesign.hardware.execute import Job, Simulator, core_job, execute, nest_job, random_values
 from codesign.hardware.memory_timing import LATENCY_CYCLES
 from codesign.hardware.nest_plan import parameters_of
@@ -263,12 +263,19 @@ def draw_design(space: DesignSpace, rng: np.random.Generator, side: int, limits:
     return found
 
 
-def design_rows(config: Config, family: str, rng: np.random.Generator, wanted: int) -> Iterator[Row]:
-    """Triples of one random design."""
-    side = SIDE if config.simulator == "verilator" else 4
+Machines = dict[Parameters, tuple[Simulator, dict[str, tuple[int, int]]]]
+"""By machine what runs it, and its registers."""
+
+Drawn = tuple[dict[str, Value], str, Job, int | None, dict[str, np.ndarray], Machines]
+"""A triple: design, mapper, job, the event engine's cycles, operands, the machines built so far."""
+
+
+def design_triples(config: Config, family: str, rng: np.random.Generator, wanted: int) -> Iterator[Drawn]:
+    """Triples of one random design with their operands."""
+    side = 4 if config.simulator == "amaranth" else SIDE
     space = SCRATCHPAD if family == "scratchpad" else CORE_SPACES[family]
     design = draw_design(space, rng, side, LIMITS if config.simulator == "amaranth" else {})
-    simulators: dict[Parameters, tuple[Simulator, dict[str, tuple[int, int]]]] = {}
+    simulators: Machines = {}
     made = 0
     for _ in range(20 * wanted):
         if made == wanted:
@@ -280,10 +287,14 @@ def design_rows(config: Config, family: str, rng: np.random.Generator, wanted: i
             continue
         if drawn is None:
             continue
-        mapper, job, event_cycles = drawn
-        simulator = simulators[job.image.parameters][0]
-        verdict = execute(job, random_values(job.computation, rng), simulator)
         made += 1
+        yield design, *drawn, random_values(drawn[1].computation, rng), simulators
+
+
+def design_rows(config: Config, family: str, rng: np.random.Generator, wanted: int) -> Iterator[Row]:
+    """Triples of one random design, simulated."""
+    for design, mapper, job, event_cycles, values, simulators in design_triples(config, family, rng, wanted):
+        verdict = execute(job, values, simulators[job.image.parameters][0])
         texts = [f"{d.memory} {d.tensor} {d.kind}: hardware {d.hardware}, model {d.model}" for d in verdict.differences]
         if verdict.wrong is not None:
             texts.append(f"{verdict.wrong_elements} elements differ, first {verdict.wrong}")
@@ -303,9 +314,6 @@ def design_rows(config: Config, family: str, rng: np.random.Generator, wanted: i
         )
 
 
-Machines = dict[Parameters, tuple[Simulator, dict[str, tuple[int, int]]]]
-
-
 def machine(config: Config, p: Parameters, machines: Machines) -> dict[str, tuple[int, int]]:
     """The registers of a machine, built if it is not yet."""
     if p not in machines:
@@ -316,7 +324,7 @@ def machine(config: Config, p: Parameters, machines: Machines) -> dict[str, tupl
         else:
             from codesign.hardware.rtl.machine import register_map
 
-            machines[p] = (simulate_in_python, register_map(p))
+            machines[p] = (simulate_in_python, register_map(p))  # not built where nobody runs it
     return machines[p][1]
 
 

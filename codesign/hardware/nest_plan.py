@@ -1,6 +1,6 @@
 """A mapping shared out among the parts of a machine of loop nests.
 
-G1 to G6 of docs/explanation/hardware.md: which mappings the family runs, how the loops are shared out, where tiles lie.
+G1 to G7 of docs/explanation/hardware.md: which mappings the family runs, how the loops are shared out, where tiles lie.
 """
 
 import math
@@ -16,6 +16,7 @@ from codesign.hardware.image import (
 from codesign.hardware.lanes import Element, Emissions, Window, operand_windows, result_emissions
 from codesign.hardware.layout import Box, Layout, LayoutKind, Place, box_of_places, distance, strides_by_place
 from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Control, Parameters
+from codesign.hardware.sharing import shared_out
 from codesign.mapping.layout import Digit, TensorLayout
 from codesign.mapping.mapping import Mapping, Spatial, Storage, Temporal
 from codesign.mapping.validate import check_mapping
@@ -133,6 +134,8 @@ class NestPlan:
         self.tensors = ports_of(computation)
         self._read_nest()
         self._check()
+        if parameters.overlaps:
+            self._share_out()
 
     def _read_nest(self) -> None:
         sizes = dict.fromkeys(self.computation.dims, 1)
@@ -158,6 +161,11 @@ class NestPlan:
                 count += 1
             else:
                 spatial_seen = True
+
+    def _share_out(self) -> None:
+        """Spatial loops along the axes with which results leave in the fewest lines (rule G7)."""
+        moves = [any(self._moves("O", node.dim, step)) for node, step in self.spatial]
+        self.spatial = shared_out(self.spatial, moves, self.p)
 
     def _check(self) -> None:
         """Rules G1 to G3."""
@@ -261,12 +269,17 @@ class NestPlan:
         return math.prod(node.factor for node, _ in self.spatial if node.axis == "x")
 
     def order(self, port: str) -> tuple[int, ...]:
-        """Axes from the outermost to the innermost: the wider an axis is spread over the array, the further in it lies."""
+        """Axes from the outermost to the innermost: the wider an axis is spread over the array, the further in it lies.
+
+        Of results, axes spread over columns lie further in than those spread over rows: columns share lines, rows do not.
+        """
         spread = [0] * len(self.tensors[port].axes)
+        wide, side = [False] * len(spread), port == "O" and self.p.overlaps
         for node, step in self.spatial:
             for a, move in enumerate(self._moves(port, node.dim, step)):
+                wide[a] = wide[a] or (side and move != 0 and node.axis == "x")
                 spread[a] += abs(move) * (node.factor - 1)
-        return tuple(sorted(range(len(spread)), key=lambda a: (spread[a] > 0, spread[a], a)))
+        return tuple(sorted(range(len(spread)), key=lambda a: (spread[a] > 0, wide[a], spread[a], a)))
 
     @cached_property
     def places(self) -> dict[str, tuple[Place, ...]]:
@@ -335,7 +348,9 @@ class NestPlan:
             if loop.dim in cut:
                 place = Place(cut[loop.dim], loop.step, loop.factor, loop.factor if i >= sp else 1, temporal=i)
                 (inner if i >= sp else outer).append(place)
-        for k, (node, step) in enumerate(self.spatial):
+        order = sorted(range(len(self.spatial)), key=lambda k: port == "O" and self.spatial[k][0].axis == "x")
+        for k in order:
+            node, step = self.spatial[k]
             if node.dim in cut:
                 spread.append(Place(cut[node.dim], step, node.factor, node.factor, spatial=k))
         whole: list[Place] = []
@@ -428,6 +443,27 @@ class NestPlan:
         for port in ("O", "A", "B"):  # results first: their words must not straddle
             found[port] = tuple(at + k * step[port] for k in range(2 if port in two else 1))
             at += step[port] * len(found[port])
+        return found
+
+    @cached_property
+    def local_halves(self) -> dict[str, tuple[int, ...]]:
+        """By port kept in the local memories, where its tile begins: partial sums first, their words must not straddle.
+
+        Where local memories fill beside the array, an operand whose tile moves has a second place if it fits, the smaller tile first (rule G5).
+        """
+        kept: list[str] = [q for q in ("O", "A", "B") if q in self.p.local]
+        size = {q: math.prod(self.tile(q, self.loc(q), local=True)) * self.chip_bytes(q) for q in kept}
+        left = self.p.local_bytes - sum(size.values())
+        two: set[str] = set()
+        for q in sorted(set(kept) - {"O"}, key=lambda q: (size[q], q)):
+            if self.p.fills_beside and size[q] <= left and any(self.changes(q, self.loc(q), 0, self.n_seq)):
+                two.add(q)
+                left -= size[q]
+        found: dict[str, tuple[int, ...]] = {}
+        at = 0
+        for q in kept:
+            found[q] = tuple(at + k * size[q] for k in range(2 if q in two else 1))
+            at += size[q] * len(found[q])
         return found
 
     def _aligned(self, port: str) -> bool:
