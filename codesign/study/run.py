@@ -18,15 +18,17 @@ from codesign.evaluation.judges import (
     ByChoice,
     Judge,
     analytical,
+    check_systems,
     check_timing,
     low_fidelity,
     make_judge,
     space_with_choices,
 )
+from codesign.evaluation.many_cores import SYSTEM_METRICS, SegmentsEvaluator
 from codesign.evaluation.own_metrics import WithOwnMetrics
 from codesign.evaluation.robust import RobustEvaluator, check_goals
 from codesign.evaluation.serving import SERVING_METRICS
-from codesign.evaluation.specification import EVENT, PARETO
+from codesign.evaluation.specification import EVENT, PARETO, SEGMENTS
 from codesign.optim import Optimizer
 from codesign.optim import create as create_optimizer
 from codesign.optim.bounded import bounds_for
@@ -190,8 +192,12 @@ def prepare(spec: StudySpec) -> PreparedStudy:
     Raises:
         UserError: A name is unknown, or fields do not go together.
     """
-    space = space_with_choices(spec.choices, spec.workload, spec.judge, load_design_space(spec.space))
+    found = load_design_space(spec.space)
+    check_systems(spec.judge, found)
+    space = space_with_choices(spec.choices, spec.workload, spec.judge, found)
     judged = SERVING_METRICS if spec.workload.serving is not None else {}
+    if spec.judge.scheduler == SEGMENTS:
+        judged = {**judged, **SYSTEM_METRICS}
     goals = read_goals(spec.search.objectives, spec.search.constraints, space, judged)
     if not 2 <= len(goals.objectives) <= 4:
         raise UserError(f"expected two to four objectives, got {len(goals.objectives)}: {' '.join(goals.objectives)}")
@@ -326,6 +332,10 @@ def _lower_bounds(judge: Judge) -> LowerBounds | None:
     from codesign.bounds.design import DesignBounds, why_not
     from codesign.bounds.scenarios import ScenarioBounds
 
+    if isinstance(systems := _judge_that_bounds_know(judge), SegmentsEvaluator):
+        from codesign.bounds.many_cores import SystemBounds
+
+        return SystemBounds(systems)
     evaluate = _judge_that_bounds_know(judge)
     scenarios = [e for _, e in evaluate.scenarios] if isinstance(evaluate, RobustEvaluator) else [evaluate]
     models = []
