@@ -47,6 +47,23 @@ class SystemBounds:
             return ""
         return f"at most {LISTED:,} systems are bounded, the space has up to {count:,}"
 
+    def factor(self, front: Floats, metrics: Sequence[str], limits: Sequence[tuple[str, float]] = ()) -> float:
+        """No design of the space, however its networks are scheduled, is better than all of a front by more (rule M85).
+
+        Args:
+            front: Objectives of evaluated designs: ``k x m``.
+            metrics: The objectives.
+            limits: Metrics and the most they may be; designs that must break one do not count.
+        """
+        rows = self._evaluator.space.space.enumerate(LISTED)  # type: ignore[attr-defined]
+        bounds = np.maximum(self.lower_bounds(rows, metrics), 1e-300)
+        keeps = np.ones(len(rows), dtype=np.bool_)
+        for metric, most in limits:
+            least = self.lower_bounds(rows, [metric])[:, 0]
+            keeps &= ~(np.nan_to_num(least, nan=-np.inf) > most)
+        ratios = (front[:, None, :] / bounds[None, keeps]).max(axis=2)
+        return float(max(1.0, ratios.min(axis=0).max(initial=1.0)))
+
     def lower_bounds(self, indices: Indices, metrics: Sequence[str]) -> Floats:
         """Bounds of some systems, NaN for a metric without one: ``n x d`` rows to ``n x m``."""
         points: list[Point] = self._evaluator.space.space.to_points(indices)  # type: ignore[attr-defined]

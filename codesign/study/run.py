@@ -33,7 +33,7 @@ from codesign.optim import Optimizer
 from codesign.optim import create as create_optimizer
 from codesign.optim.bounded import bounds_for
 from codesign.optim.certificate import Certificate
-from codesign.optim.certify import CertifiedFront
+from codesign.optim.certify import CertifiedFront, above
 from codesign.optim.protocols import LowerBounds
 from codesign.optim.registry import Option
 from codesign.study.certified import certify_study
@@ -115,6 +115,7 @@ class StudyRun:
         timed: Its front in the event tier, where that was asked for.
         mappings: Its front over designs and mappings, where that was asked for.
         certified: What bounds say of the designs not tried; None where there are no bounds, or the certificate says it.
+        schedule_factor: What bounds say of every design under every schedule, where schedules are searched and not proven.
     """
 
     study: Study
@@ -122,6 +123,17 @@ class StudyRun:
     timed: tuple[TimedDesign, ...] = ()
     mappings: MappingFront | None = None
     certified: CertifiedFront | None = None
+    schedule_factor: float | None = None
+
+    @property
+    def schedule_sentence(self) -> str:
+        """What is shown of schedules that were not tried, in words; empty where nothing is."""
+        if self.schedule_factor is None:
+            return ""
+        return (
+            "Whatever trees its networks are scheduled by, no design of the space beats this front by more than a factor of "
+            f"{above(self.schedule_factor)} in every objective at once."
+        )
 
 
 @final
@@ -280,7 +292,20 @@ def _run(prepared: PreparedStudy, study: Study, listener: Listener) -> StudyRun:
         listener.ends(run, low, interrupted=interrupted, complete=complete)
         if low is not None:
             low.close()
-    return replace(run, certified=_certified(prepared, study, run.certificate, bounds, listener))
+    certified = _certified(prepared, study, run.certificate, bounds, listener)
+    return replace(run, certified=certified, schedule_factor=_schedule_factor(prepared, study, bounds))
+
+
+def _schedule_factor(prepared: PreparedStudy, study: Study, bounds: LowerBounds | None) -> float | None:
+    """How much better than the front a design may be under schedules that were not tried; None where bounds are of mappings."""
+    if bounds is None or prepared.spec.judge.scheduler != SEGMENTS:
+        return None
+    from codesign.bounds.many_cores import SystemBounds
+
+    if not isinstance(bounds, SystemBounds) or bounds.why_not or not study.front():
+        return None
+    limits = [(b.metric, b.bound) for b in prepared.goals.bounds if b.upper]
+    return bounds.factor(study.values(study.front()), study.objectives, limits)
 
 
 def _certified(
