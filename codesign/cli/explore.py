@@ -95,7 +95,10 @@ def explore(
         typer.echo(f"study written to {write_study_spec(spec, save_config)}", err=True)
     run = run_explore(spec, front_to_stderr=output_format == "json")
     if output_format == "json":
-        echo_json(front_json(run.study, run.certificate, run.timed, run.mappings, run.certified, run.schedule_factor), indent=1)
+        echo_json(
+            front_json(run.study, run.certificate, run.timed, run.mappings, run.certified, run.schedule_factor),
+            indent=1,
+        )
 
 
 def specification(file: Path | None, flags: "JsonObject") -> "StudySpec":

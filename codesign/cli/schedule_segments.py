@@ -8,7 +8,7 @@ import typer
 from codesign.cli.inputs import parse_dims
 from codesign.cli.schedule_options import ScheduleOptions
 from codesign.core.errors import UserError
-from codesign.core.files import read_structured, write_json
+from codesign.core.files import read_structured, write_atomic, write_json
 from codesign.core.goals import Objective
 from codesign.core.json_types import JsonObject
 
@@ -33,6 +33,7 @@ SCHEDULERS: dict[str, frozenset[str]] = {
             "seed",
             "mode",
             "out",
+            "html",
         }
     )
 }
@@ -130,6 +131,10 @@ def run(options: ScheduleOptions) -> None:
     record = _record(options, evaluator, found, bound, tried)
     if options.out is not None:
         write_json(options.out, record)
+    if options.html is not None:
+        from codesign.scheduling.segments.system_page import page
+
+        write_atomic(options.html, page(evaluator, found, bound))
     if options.output_format == "json":
         typer.echo(json.dumps(record))
         return
