@@ -18,7 +18,7 @@ GOLDEN = 0.618034
 
 def layer_colour(layer: int) -> str:
     """The colour of a layer."""
-    return f"hsl({360 * (layer * GOLDEN % 1):.0f} 62% {68 - 10 * (layer % 3)}%)"
+    return f"hsl({360 * (layer * GOLDEN % 1):.0f} 62% {76 - 6 * (layer % 3)}%)"
 
 
 def heat_colour(share: float) -> str:
