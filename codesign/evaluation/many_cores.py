@@ -11,7 +11,6 @@ from codesign.arch.many_core import ManyCore
 from codesign.core import clock
 from codesign.core.point import PointValue
 from codesign.core.specs import spec_to_json
-from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import Evaluation, area_of, describe_architecture
 from codesign.evaluation.detail import FusedDetail, NoDetail
 from codesign.evaluation.metrics import JudgedMetric, Metrics
@@ -21,7 +20,7 @@ from codesign.scheduling.segments.energy_parts import energy_parts_pj
 from codesign.scheduling.segments.evaluate import SEMANTICS, Evaluator
 from codesign.scheduling.segments.kernels import fabric
 from codesign.scheduling.segments.layers import SegmentNetwork
-from codesign.scheduling.segments.scheduler import peak_bytes
+from codesign.scheduling.segments.scheduler import nothing_fits, peak_bytes
 from codesign.scheduling.segments.search import NothingFitsError, Searched, SearchSettings, TreeSearch
 from codesign.scheduling.segments.timeline import timeline_of
 from codesign.scheduling.segments.tree_files import tree_to_json
@@ -76,7 +75,7 @@ class SegmentsEvaluator:
             try:
                 found = TreeSearch(evaluator, self.batch, self.settings).run()
             except NothingFitsError as error:
-                reason = infeasible_system(system, network, str(error))
+                reason = nothing_fits(system, network, error.message)
                 return Evaluation(None, reason, clock.wall_seconds() - started, NoDetail(), described)
             whole = found.evaluation.rows[0]
             time += weight * whole.time
@@ -87,12 +86,6 @@ class SegmentsEvaluator:
         own = ((COST_USD, money(system).overall_usd),)
         metrics = Metrics(time * SECONDS_PER_TICK, picojoules * 1e-12, area_of(architecture), 0.0, own)
         return Evaluation(metrics, None, clock.wall_seconds() - started, FusedDetail(tuple(records), parts), described)
-
-
-def infeasible_system(system: ManyCore, network: SegmentNetwork, reason: str) -> Infeasible:
-    """Why no tree fits: every one needs at least a byte more than the buffer of a core has."""
-    limit = system.core.big.bytes
-    return Infeasible("buffer of a core", float(limit + 1), float(limit), "bytes", f"{network.name}: {reason}")
 
 
 def _record(evaluator: Evaluator, found: Searched, bound: SegmentBound, weight: float) -> FusedRecord:

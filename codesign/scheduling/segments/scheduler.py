@@ -13,6 +13,7 @@ from codesign.cost.cost import Infeasible
 from codesign.scheduling.protocol import Interval, ScheduleProblem, ScheduleResult
 from codesign.scheduling.segments.bound import SegmentBound, bound_of
 from codesign.scheduling.segments.evaluate import SEMANTICS, Evaluation, Evaluator
+from codesign.scheduling.segments.layers import SegmentNetwork
 from codesign.scheduling.segments.network_layers import segment_network
 from codesign.scheduling.segments.search import NothingFitsError, SearchSettings, TreeSearch
 from codesign.scheduling.segments.timeline import timeline_of
@@ -99,12 +100,17 @@ class SegmentsScheduler:
         try:
             found = TreeSearch(evaluator, batch, settings_for(objective, budget, seed)).run()
         except NothingFitsError as error:
-            limit = evaluator.system.core.big.bytes
-            reason = Infeasible("buffer of a core", float(limit + 1), float(limit), "bytes", error.message)
-            return ScheduleResult("segments", (), None, None, limit, infeasible=reason, seed=seed)
+            reason = nothing_fits(evaluator.system, evaluator.network, error.message)
+            return ScheduleResult("segments", (), None, None, int(reason.limit), infeasible=reason, seed=seed)
         bound = bound_of(evaluator, batch)
         seconds = clock.wall_seconds() - began
         return result_of(evaluator, found.evaluation, bound, objective, found.steps, seconds, seed)
+
+
+def nothing_fits(system: ManyCore, network: SegmentNetwork, reason: str) -> Infeasible:
+    """Why no tree fits: every one tried needs at least a byte more than the buffer of a core has."""
+    limit = system.core.big.bytes
+    return Infeasible("buffer of a core", float(limit + 1), float(limit), "bytes", f"{network.name}: {reason}")
 
 
 def result_of(
