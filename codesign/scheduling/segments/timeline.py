@@ -62,9 +62,9 @@ class _Timeline:
         start, groups = 0.0, int(self._tree.groups[0])
         for number, child in enumerate(self._children(0)):
             self._segment = number
-            span = groups * float(self._rows[child].time)
-            self._place(child, start, span, groups, groups)
-            start += span
+            one = float(self._rows[child].time)
+            self._place(child, start, start + groups * one, one, groups)
+            start += groups * one
 
     def _children(self, node: int) -> list[int]:
         found, child = [], int(self._tree.first[node])
@@ -73,38 +73,35 @@ class _Timeline:
             child = int(self._tree.next[child])
         return found
 
-    def _place(self, node: int, start: float, span: float, repeats: int, runs: int) -> None:
-        """Note the leaves below a node that runs so many times, one after another, in a span of time.
+    def _place(self, node: int, start: float, end: float, one: float, runs: int) -> None:
+        """Note the leaves below a node.
 
         Args:
             node: In preorder.
-            start: Of the first run.
-            span: From there to the end of the last.
-            repeats: Runs within the span.
-            runs: Runs of the node in the whole tree.
+            start: Of its first run.
+            end: Of its last run.
+            one: Time of one run.
+            runs: How many there are in the whole tree.
         """
         tree = self._tree
         if tree.kind[node] == arrays.LEAF:
             layer = int(tree.layer[node])
             first, past = int(tree.core_first[node]), int(tree.core_past[node])
-            busy = runs * float(self._rows[node].time)
+            busy = min(runs * float(self._rows[node].time), end - start)
             name = self._network.layers[layer].name
-            self.runs.append(
-                LayerRuns(layer, name, node, self._segment, first, past, start, start + span, runs, min(busy, span))
-            )
+            self.runs.append(LayerRuns(layer, name, node, self._segment, first, past, start, end, runs, busy))
             return
         groups, stages = int(tree.groups[node]), int(tree.stages[node])
-        one, last = span / repeats, start + span
         if tree.kind[node] == arrays.SPACE:
             step = one / (groups + stages)
             for child in self._children(node):
-                begin, late = start + int(tree.stage[child]) * step, (stages - int(tree.stage[child])) * step
-                self._place(child, begin, last - late - begin, repeats * groups, runs * groups)
+                stage = int(tree.stage[child])
+                self._place(child, start + stage * step, end - (stages - stage) * step, step, runs * groups)
             return
         times = [float(self._rows[child].time) for child in self._children(node)]
         scale = one / groups / (sum(times) or 1.0)
         before = 0.0
         for child, time in zip(self._children(node), times, strict=True):
-            begin, after = start + before * scale, (sum(times) - before - time) * scale
-            self._place(child, begin, last - after - begin, repeats * groups, runs * groups)
+            after = sum(times) - before - time
+            self._place(child, start + before * scale, end - after * scale, time * scale, runs * groups)
             before += time
