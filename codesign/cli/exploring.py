@@ -42,6 +42,8 @@ def run_explore(spec: StudySpec, *, front_to_stderr: bool) -> StudyRun:
             console.print(f"{run.mappings.sentence()} ({MAPPING_FRONT_FILE})", highlight=False)
         if sentence := what_is_certified(run):
             console.print(sentence, highlight=False)
+        if run.pages:
+            console.print(f"systems and schedules of the front: {run.pages[0].parent}", highlight=False)
         if run.schedule_sentence:
             console.print(run.schedule_sentence, highlight=False)
     finally:

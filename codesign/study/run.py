@@ -116,6 +116,7 @@ class StudyRun:
         mappings: Its front over designs and mappings, where that was asked for.
         certified: What bounds say of the designs not tried; None where there are no bounds, or the certificate says it.
         schedule_factor: What bounds say of every design under every schedule, where schedules are searched and not proven.
+        pages: Drawings of the systems of its front with their schedules, where there are some.
     """
 
     study: Study
@@ -124,6 +125,7 @@ class StudyRun:
     mappings: MappingFront | None = None
     certified: CertifiedFront | None = None
     schedule_factor: float | None = None
+    pages: tuple[Path, ...] = ()
 
     @property
     def schedule_sentence(self) -> str:
@@ -248,6 +250,10 @@ def run_study(spec: StudySpec, listener: Listener | None = None) -> StudyRun:
         write_study_spec(spec, Path(place.out) / SPECIFICATION_FILE)
         with _terminated_as_interrupted():
             run = _run(prepared, study, listener or Silent())
+        if isinstance(systems := judge_behind(prepared.judge), SegmentsEvaluator):
+            from codesign.study.system_pages import write_system_pages
+
+            run = replace(run, pages=tuple(write_system_pages(study, systems)))
         if spec.judge.timing == EVENT:
             run = replace(run, timed=time_front(study, spec.judge.timing_table))
             write_timed_front(run.timed, Path(place.out))
@@ -340,6 +346,11 @@ def _certified(
 def _worth_a_look(trials: int) -> bool:
     """Whether what is proven is computed after so many trials: after each of the first 50, then every tenth."""
     return trials <= 50 or trials % 10 == 0
+
+
+def judge_behind(judge: Judge) -> object:
+    """The evaluator behind metrics of one's own."""
+    return judge.evaluate.evaluate if isinstance(judge.evaluate, WithOwnMetrics) else judge.evaluate
 
 
 def _judge_that_bounds_know(judge: Judge) -> object:

@@ -197,6 +197,15 @@ def test_a_front_of_systems_is_searched_resumed_and_reported(tmp_path: Path) -> 
     assert second.code == 0 and second.json["trials"] == 4
     page = (tmp_path / "run" / "report.html").read_text()
     assert "cost_usd" in page
+    best = second.json["front"][0]
+    folder = tmp_path / "run" / "schedules"
+    name = f"trial-{best['trial']}"
+    assert "Who computes what when" in (folder / f"{name}-{NETWORK}.html").read_text()
+    again = run("schedule", "--scheduler", "segments", "--network", NETWORK, "--arch", folder / f"{name}.yaml",
+                "--evaluate", folder / f"{name}-{NETWORK}.json", "--format", "json").json  # fmt: skip
+    assert again["latency_cycles"] * 1e-9 == pytest.approx(best["metrics"]["latency_s"], rel=1e-12)
+    assert again["energy_pj"] * 1e-12 == pytest.approx(best["metrics"]["energy_j"], rel=1e-12)
+    assert again["cost_usd"] == pytest.approx(best["metrics"]["cost_usd"], rel=1e-12)
 
 
 def test_an_exact_front_states_what_schedules_may_still_gain(tmp_path: Path) -> None:
