@@ -4,7 +4,9 @@ import contextlib
 import io
 import json
 import sys
+import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from codesign.cli.app import app, main
@@ -17,6 +19,11 @@ class Outcome:
     code: int
     out: str
     err: str
+
+    @property
+    def said(self) -> str:
+        """All that was written, on one line."""
+        return " ".join((self.out + self.err).split())
 
     @property
     def json(self) -> Any:
@@ -45,3 +52,10 @@ def run(*arguments: object) -> Outcome:
     finally:
         sys.argv = before
     return Outcome(code, out.getvalue(), err.getvalue())
+
+
+def run_in(folder: Path, *arguments: object) -> Outcome:
+    """Run `codesign ARGUMENTS` in a folder; its warnings are not this process's errors."""
+    with contextlib.chdir(folder), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return run(*arguments)

@@ -66,8 +66,8 @@ def ported(ports: Ports) -> Architecture:
     return Architecture("ported", tuple(levels), Arithmetic(energy_pj=0.2))
 
 
-def busy_cycles(problem: MappingProblem, cost: Cost) -> list[int]:
-    """Cycles in which each level's ports are busy, from its accesses alone (rules L2 and L4)."""
+def busy_cycles(problem: MappingProblem, cost: Cost) -> list[Fraction]:
+    """Cycles in which each level's ports are busy, from its accesses alone (rules L2 and L4), not rounded up."""
     found = []
     for level, counted in zip(problem.architecture.levels, cost.levels, strict=True):
         read, written = Fraction(0), Fraction(0)
@@ -78,8 +78,13 @@ def busy_cycles(problem: MappingProblem, cost: Cost) -> list[int]:
             written += words * (traffic.fills + traffic.updates)
         reading = read / Fraction(level.read_bandwidth_words_per_cycle or math.inf)
         writing = written / Fraction(level.write_bandwidth_words_per_cycle or math.inf)
-        found.append(math.ceil(reading + writing if level.ports is Ports.SHARED else max(reading, writing)))
+        found.append(reading + writing if level.ports is Ports.SHARED else max(reading, writing))
     return found
+
+
+def is_rounded_up(told: int, exact: Fraction, ports: Ports) -> bool:
+    """Whether cycles follow; separate ports round as Timeloop does, which may make one more of a whole number (rule L2)."""
+    return told == math.ceil(exact) or (ports is Ports.SEPARATE and exact.denominator == 1 and told == exact + 1)
 
 
 @cache
@@ -146,8 +151,9 @@ class MapperContract(ABC):
             assert found.mapping is not None and found.cost is not None, f"no mapping of {computation}"
             assert evaluate(computation, problem.architecture, found.mapping) == found.cost
             busy = busy_cycles(problem, found.cost)
-            assert [level.busy_cycles for level in found.cost.levels] == busy
-            assert found.cost.latency_cycles == max(*busy, found.cost.compute_cycles)
+            told = [level.busy_cycles for level in found.cost.levels]
+            assert all(is_rounded_up(cycles, exact, ports) for cycles, exact in zip(told, busy, strict=True))
+            assert found.cost.latency_cycles == max(*told, found.cost.compute_cycles)
             assert found.cost.edp >= proven_edp(computation, ports, free) * (1 - ROUNDING)
 
     def test_the_budget_is_kept(self) -> None:

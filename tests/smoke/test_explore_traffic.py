@@ -1,21 +1,19 @@
 """`codesign explore --scheduler cosma`: scratchpads judged by the off-chip traffic of the best order and spills."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 from codesign.study.study import Study
+from tests.command_line import Outcome, run_in
 
 
-def explore(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-W", "ignore", "-m", "codesign.cli.app", "explore", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+def explore(*arguments: str, cwd: Path) -> Outcome:
+    return run_in(cwd, "explore", *arguments)
 
 
 def test_larger_scratchpads_spill_less(tmp_path: Path) -> None:
     options = ("--network", "densenet121", "--scheduler", "cosma", "--objectives", "energy", "area")
     run = explore(*options, "--optimizer", "sobol", "--trials", "8", "--out", "s", cwd=tmp_path)
-    assert run.returncode == 0, run.stderr
+    assert run.code == 0, run.err
     study = Study.open(tmp_path / "s")
     details = [study.detail(t.number) for t in study.trials if study.is_valid(t)]
     assert details and all(s["proof"] == "optimal" for d in details for s in d["schedules"])
@@ -28,15 +26,15 @@ def test_larger_scratchpads_spill_less(tmp_path: Path) -> None:
 
 def test_options_of_other_schedulers_are_refused(tmp_path: Path) -> None:
     run = explore("--network", "densenet121", "--scheduler", "cosma", "--mapper", "anneal", "--out", "s", cwd=tmp_path)
-    assert run.returncode == 2
-    assert "--mapper is of --scheduler layers; --scheduler cosma decides it itself" in run.stderr
+    assert run.code == 2
+    assert "--mapper is of --scheduler layers; --scheduler cosma decides it itself" in run.err
 
 
 def test_what_cosma_cannot_minimise_is_refused(tmp_path: Path) -> None:
     options = ("--network", "densenet121", "--scheduler", "cosma", "--out", "s")
     run = explore(*options, "--map-objective", "edp", cwd=tmp_path)
-    assert run.returncode == 2
-    text = " ".join(run.stderr.split())
+    assert run.code == 2
+    text = " ".join(run.err.split())
     assert "--map-objective edp is not one that --scheduler cosma minimises: bytes, energy, latency" in text
     assert "leave it out for bytes" in text
 
@@ -46,5 +44,5 @@ def test_the_record_says_what_cosma_minimised(tmp_path: Path) -> None:
     for name, expected in ((None, "bytes"), ("energy", "energy")):
         given = () if name is None else ("--map-objective", name)
         run = explore(*options, *given, "--out", expected, cwd=tmp_path)
-        assert run.returncode == 0, run.stderr
+        assert run.code == 0, run.err
         assert Study.open(tmp_path / expected).config["evaluation"]["objective"] == expected

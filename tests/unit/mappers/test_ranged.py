@@ -44,7 +44,7 @@ def across(found: MapResult, dim: str) -> int:
 @pytest.mark.parametrize("name", ["exact", "anneal", "random", "genetic", "hybrid", "cosa"])
 def test_every_mapper_holds_ranges(name: str) -> None:
     posed = problem(FactorRange("k", 2, 3, spatial=True), FactorRange("n", 1, 1, spatial=True))
-    mapper = RangedMapper(create(name))
+    mapper = RangedMapper(create(name, **({"k": 2} if name == "cosa" else {})))  # CoSA: two schedules, not eight
     found = mapper.map(posed, Objective.EDP, budget=Budget(evaluations=2000), seed=0)
     assert across(found, "k") in (2, 3) and across(found, "n") == 1
 
