@@ -400,6 +400,8 @@ def _bounds(judge: Judge, optimizer: str) -> LowerBounds | None:
     """What an optimiser is told beforehand."""
     if optimizer not in BOUNDED:
         return None
+    if optimizer != PROVING and isinstance(_judge_that_bounds_know(judge), SegmentsEvaluator):
+        return None  # a bound takes about as long as an evaluation: too long for every candidate of a proposal
     found = _choice_bounds(judge) if optimizer == PROVING else None
     return _lower_bounds(judge) if found is None else found
 
@@ -413,6 +415,8 @@ def why_no_bounds(prepared: PreparedStudy) -> str:
     evaluate = _judge_that_bounds_know(prepared.judge)
     if evaluate is None:
         return "a metric of one's own replaces a figure that bounds know"
+    if isinstance(evaluate, SegmentsEvaluator):
+        return "bounds of systems of many cores take too long for its candidates, and serve 'exact' alone"
     if isinstance(evaluate, ByChoice):
         return "designs choose a precision or zeros, whose bounds serve 'exact' alone"
     scenarios = [e for _, e in evaluate.scenarios] if isinstance(evaluate, RobustEvaluator) else [evaluate]
