@@ -127,7 +127,10 @@ def explore(
     place.save(spec)
     run = run_explore(spec, front_to_stderr=output_format == "json", certificate=place.certificate)
     if output_format == "json":
-        echo_json(front_json(run.study, run.certificate, run.timed, run.mappings, run.certified), indent=1)
+        echo_json(
+            front_json(run.study, run.certificate, run.timed, run.mappings, run.certified, run.schedule_factor),
+            indent=1,
+        )
 
 
 def specification(file: Path | None, flags: "JsonObject") -> "StudySpec":

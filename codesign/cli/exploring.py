@@ -50,6 +50,10 @@ def run_explore(spec: StudySpec, *, front_to_stderr: bool, certificate: Path | N
             write_front_certificate(certificate, document)
             listed = f"{len(document['evaluated'])} designs with mappings, {len(document['left_out'])} with bounds"
             console.print(f"certificate: {certificate} ({listed})", highlight=False)
+        if run.pages:
+            console.print(f"systems and schedules of the front: {run.pages[0].parent}", highlight=False)
+        if run.schedule_sentence:
+            console.print(run.schedule_sentence, highlight=False)
     finally:
         run.study.close()
     return run
