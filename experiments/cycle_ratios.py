@@ -1,4 +1,4 @@
-"""Cycles of generated machines over the cost model's, by family: `python -m experiments.cycle_ratios --triples N --seed S`.
+"""Cycles of generated machines over the analytical model's (K7), by family: `python -m experiments.cycle_ratios --triples N --seed S`.
 
 The triples are those of `experiments.hardware_agreement` with the same seed. Cycles are predicted by K1 to K6, which that experiment
 compares with simulation; nothing is simulated here, so hundreds of triples take a minute. Every triple is predicted on two machines: with one
@@ -29,7 +29,7 @@ class Ratio:
     Args:
         family: Of hardware.
         mapper: Who made the mapping.
-        analytic_cycles: The cost model's.
+        analytic_cycles: The analytical model's with the ports of the machine that has several bursts under way (K7).
         alone_cycles: Predicted with one burst under way.
         cycles: Predicted with more.
     """
@@ -61,9 +61,9 @@ def ratios(config: Config) -> list[Ratio]:
         UserError: A mapping runs on one of the two only, so the samples differ.
     """
     alone, now = predicted(replace(config, outstanding=1)), predicted(config)
-    if [row[:3] for row in alone] != [row[:3] for row in now]:
+    if [row[:2] for row in alone] != [row[:2] for row in now]:
         raise UserError("a mapping runs on one of the two machines only", hint="another `--seed`")
-    return [Ratio(*a[:3], a[3], b[3]) for a, b in zip(alone, now, strict=True)]
+    return [Ratio(*b[:3], a[3], b[3]) for a, b in zip(alone, now, strict=True)]
 
 
 def table(rows: list[Ratio]) -> list[list[str]]:
@@ -98,7 +98,7 @@ def figure(rows: list[Ratio], path: Path) -> None:
         axes[0].set_yscale("log")
         axes[0].set_xticks(range(len(names)), names)
         axes[0].axhline(1, color="black", linewidth=0.6)
-        axes[0].set_ylabel("cycles over the cost model's")
+        axes[0].set_ylabel("cycles over the analytical model's")
         axes[0].legend(frameon=False)
 
     draw(path, 1, paint, width=6.4)
