@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -284,7 +284,7 @@ class ScheduleTrainer:
     environment: str = ENVIRONMENT_ID
 
     def train(
-        self, options: dict[str, Any], out: Path, *, resume: bool, progress: Progress | None = None
+        self, options: Mapping[str, Any], out: Path, *, resume: bool, progress: Progress | None = None
     ) -> dict[str, Any]:
         """Train with options by name (those of `TrainingConfig`), and say what came of it.
 

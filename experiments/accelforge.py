@@ -10,7 +10,6 @@ Writes `results.json` and `table.md`. Every problem is mapped once before it is 
 With `--kind` all recorded runs of a folder are compared under AccelForge's own rules (`experiments.accelforge_runs`); `--kind head` prints both.
 """
 
-import argparse
 import os
 import sys
 import time
@@ -30,6 +29,7 @@ from experiments import accelforge_runs
 from experiments.accelforge_cases import Case, elsewhere, read_cases, recorded_mapping
 from experiments.accelforge_rules import accesses, energy_j, entering, latency_s, refilled, refilled_where_held
 from experiments.mappers_common import markdown, save
+from experiments.options import head_parser
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ def even(config: Config) -> list[dict[str, Any]]:
 def parse_args(arguments: list[str] | None = None) -> Config:
     """Options from the command line."""
     default = Config()
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = head_parser(__doc__, out=default.out, smoke="the smallest problem only")
     parser.add_argument("--data", type=Path, default=default.data, help="folder of the reference data")
     parser.add_argument("--time-limit", type=float, default=default.time_limit)
     parser.add_argument(
@@ -243,8 +243,6 @@ def parse_args(arguments: list[str] | None = None) -> Config:
         help="all runs of a folder under AccelForge's rules; DATA is the kind's own folder",
     )
     parser.add_argument("--only", default="", help="with --kind: runs whose name contains this")
-    parser.add_argument("--out", type=Path, default=default.out)
-    parser.add_argument("--smoke", action="store_true", help="the smallest problem only")
     return Config(**vars(parser.parse_args(arguments)))
 
 

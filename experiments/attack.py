@@ -4,7 +4,6 @@
 ``--mode MODE --first NUMBER --problems 1`` draws it again.
 """
 
-import argparse
 import json
 import signal
 import sys
@@ -24,6 +23,7 @@ from codesign.core.files import write_json
 from codesign.core.json_types import JsonObject
 from experiments.attacks import mapping_modes, other_modes
 from experiments.attacks.findings import Findings
+from experiments.options import head_parser
 
 Attack = Callable[[np.random.Generator], Findings]
 
@@ -151,14 +151,11 @@ def _one(config: AttackConfig, mode: str, number: int, seconds: float, tally: Ta
 
 def parse(arguments: list[str]) -> AttackConfig:
     """The configuration of a command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = head_parser(__doc__, out=None, seed=AttackConfig.seed, smoke="one problem of each mode")
     parser.add_argument("--seconds", type=float, default=AttackConfig.seconds)
-    parser.add_argument("--seed", type=int, default=AttackConfig.seed)
     parser.add_argument("--mode", nargs="+", choices=tuple(MODES), default=tuple(MODES))
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--problems", type=int, default=None)
-    parser.add_argument("--out", type=Path, default=None)
-    parser.add_argument("--smoke", action="store_true", help="one problem of each mode")
     given = parser.parse_args(arguments)
     if not 0.0 < given.seconds < float("inf") or given.seed < 0 or given.first < 0:
         parser.error("--seconds must be positive, --seed and --first at least 0")

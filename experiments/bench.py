@@ -3,7 +3,6 @@
 Prints a table and writes JSON with the machine described. Not part of the tests: figures depend on the machine.
 """
 
-import argparse
 import json
 import os
 import platform
@@ -42,6 +41,7 @@ from codesign.mapping.space import (
     outermost_state,
 )
 from codesign.workloads.load import load_network
+from experiments.options import head_parser
 from spaces.scratchpad import SCRATCHPAD
 
 DATA = Path(__file__).parent.parent / "tests" / "data" / "timeloop" / "inputs"
@@ -193,10 +193,7 @@ def machine() -> dict[str, Any]:
 
 def main() -> None:
     """Run all benchmarks."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("runs/bench.json"))
-    parser.add_argument("--smoke", action="store_true")
-    parser.add_argument("--seed", type=int, default=0)
+    parser = head_parser(__doc__, out=Path("runs/bench.json"), seed=0, smoke="a small run")
     config = Config(**vars(parser.parse_args()))
     results: dict[str, Any] = {"machine": machine()}
     for case in ("simba_res2_3x3_CK", "eyeriss_res2_3x3_RS"):

@@ -13,7 +13,6 @@ The figure of a run is the share of the hypervolume of the front of all runs tog
 best value over the best of all runs. At equal time a trial costs the seconds of its proposal and those that are assumed for an evaluation.
 """
 
-import argparse
 import json
 import sys
 import time
@@ -32,6 +31,7 @@ from codesign.evaluation.design import load_design_space
 from codesign.optim import Frame
 from codesign.optim.pareto import front
 from codesign.workloads.load import load_network
+from experiments.options import head_parser
 
 Floats = NDArray[np.float64]
 
@@ -266,7 +266,7 @@ def draw(config: Config, out: Path, path: Path) -> None:
 
 def main(arguments: list[str]) -> None:
     """Run what is missing, or report."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = head_parser(__doc__, out=Path("runs/budgets"), smoke="12 designs of two optimisers")
     default = Config()
     for name in ("space", "network", "objective"):
         parser.add_argument(f"--{name}", default=getattr(default, name))
@@ -277,8 +277,6 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--evaluation-s", type=float, nargs="+", default=(0.01, 1.0), help="assumed, for equal time")
     parser.add_argument("--report", action="store_true", help="run nothing; print the tables of what is in --out")
     parser.add_argument("--figure", type=Path, help="draw the curves of what is in --out")
-    parser.add_argument("--out", type=Path, default=Path("runs/budgets"))
-    parser.add_argument("--smoke", action="store_true", help="12 designs of two optimisers")
     options = parser.parse_args(arguments)
     if options.smoke:
         options.optimizers, options.trials, options.seeds = ("random", "mobo:black"), 12, 1

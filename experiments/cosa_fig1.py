@@ -4,7 +4,6 @@ Q. Huang et al., ISCA 2021: 256 input and output channels, 14 x 14 outputs, five
 faster than its worst, half of its samples do not fit. Here mappings are drawn uniformly from the map space.
 """
 
-import argparse
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from codesign.mappers.random_search import sample_costs
 from codesign.mapping.constraints import MappingProblem
 from codesign.workloads.layer_string import parse_layer
 from experiments.mappers_common import architecture, draw, save, timed
+from experiments.options import head_parser
 
 
 @dataclass(frozen=True)
@@ -82,13 +82,10 @@ def main(config: Config) -> dict[str, Any]:
 def parse_args(arguments: list[str] | None = None) -> Config:
     """Options from the command line."""
     default = Config()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = head_parser(__doc__, out=default.out, seed=default.seed, smoke="500 schedules")
     parser.add_argument("--layer", default=default.layer)
     parser.add_argument("--architecture", default=default.architecture)
     parser.add_argument("--schedules", type=int, default=default.schedules)
-    parser.add_argument("--seed", type=int, default=default.seed)
-    parser.add_argument("--out", type=Path, default=default.out)
-    parser.add_argument("--smoke", action="store_true", help="500 schedules")
     given = parser.parse_args(arguments)
     schedules = 500 if given.smoke else given.schedules
     return Config(given.layer, given.architecture, schedules, given.seed, given.out)

@@ -6,7 +6,6 @@ elements, the rest in time at the global buffer (4.3 times). The paper gives nei
 `fig4_mapping`. The architecture is Simba.
 """
 
-import argparse
 import itertools
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from codesign.cost.cost import Infeasible, evaluate
 from codesign.mapping.mapping import Axis, LevelMapping, Mapping
 from codesign.workloads.layer_string import parse_layer
 from experiments.mappers_common import architecture, draw, save
+from experiments.options import head_parser
 
 FIG3_LAYER = "conv K=1024 C=32 P=8 Q=8 R=3 S=3"
 FIG4_LAYER = "conv K=1024 C=256 P=16 Q=16 R=1 S=1"
@@ -129,10 +129,7 @@ def main(config: Config) -> dict[str, Any]:
 def parse_args(arguments: list[str] | None = None) -> Config:
     """Options from the command line."""
     default = Config()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=default.seed)
-    parser.add_argument("--out", type=Path, default=default.out)
-    parser.add_argument("--smoke", action="store_true", help="the same: the whole run is small")
+    parser = head_parser(__doc__, out=default.out, seed=default.seed, smoke="the same: the whole run is small")
     given = parser.parse_args(arguments)
     return Config(given.seed, given.out)
 

@@ -8,7 +8,6 @@ times faster than the hybrid search (8 x 8: 4.4 and 1.1; larger buffers: 5.7 and
 takes 4.2 s a layer against 4.6 s and 379.9 s. Both CoSA's one shot and the best of its schedules are shown here. Hybrid runs 32 threads.
 """
 
-import argparse
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +30,7 @@ from experiments.mappers_common import (
     save,
     timed,
 )
+from experiments.options import head_parser
 
 METHODS = ("random x5", "hybrid", "cosa one-shot", "cosa")
 
@@ -141,15 +141,12 @@ def main(config: Config) -> dict[str, Any]:
 def parse_args(arguments: list[str] | None = None) -> Config:
     """Options from the command line."""
     default = Config()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = head_parser(__doc__, out=default.out, seed=default.seed, smoke="two layers, two threads")
     parser.add_argument("--networks", nargs="+", default=default.networks)
     parser.add_argument("--architecture", default=default.architecture)
     parser.add_argument("--objective", default=default.objective, help="latency, energy or edp")
     parser.add_argument("--limit", type=int)
     parser.add_argument("--threads", type=int, default=default.threads)
-    parser.add_argument("--seed", type=int, default=default.seed)
-    parser.add_argument("--out", type=Path, default=default.out)
-    parser.add_argument("--smoke", action="store_true", help="two layers, two threads")
     given = parser.parse_args(arguments)
     if given.smoke:
         given.networks, given.limit, given.threads = ("deepbench",), 2, 2

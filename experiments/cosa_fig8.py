@@ -4,7 +4,6 @@ Q. Huang et al., ISCA 2021: layer 3_7_512_512_1 of ResNet-50; CoSA's schedule ha
 best of five random schedules, the hybrid search's and the latency optimum of the exact mapper are priced by the same program here.
 """
 
-import argparse
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from codesign.mappers.random_search import RandomMapper
 from codesign.mapping.constraints import MappingProblem
 from codesign.workloads.layer_string import parse_layer
 from experiments.mappers_common import architecture, draw, markdown, save
+from experiments.options import head_parser
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,10 @@ def main(config: Config) -> dict[str, dict[str, float]]:
 def parse_args(arguments: list[str] | None = None) -> Config:
     """Options from the command line."""
     default = Config()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = head_parser(__doc__, out=default.out, seed=default.seed, smoke="a small layer, two threads")
     parser.add_argument("--layer", default=default.layer)
     parser.add_argument("--architecture", default=default.architecture)
     parser.add_argument("--threads", type=int, default=default.threads)
-    parser.add_argument("--seed", type=int, default=default.seed)
-    parser.add_argument("--out", type=Path, default=default.out)
-    parser.add_argument("--smoke", action="store_true", help="a small layer, two threads")
     given = parser.parse_args(arguments)
     layer = "conv K=32 C=16 P=7 Q=7 R=3 S=3" if given.smoke else given.layer
     threads = 2 if given.smoke else given.threads

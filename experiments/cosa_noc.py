@@ -11,7 +11,6 @@ mapper on the platform and takes the fastest. All other methods search with the 
 The same runs say how far the analytical bound of the mesh is from its simulation, and how far analytical latency is from simulated.
 """
 
-import argparse
 import json
 import statistics
 import time
@@ -46,6 +45,7 @@ from experiments.mappers_common import (
     markdown,
     save,
 )
+from experiments.options import head_parser
 
 METHODS = ("random x5", "hybrid", "cosa one-shot", "cosa", "exact", "mesh-aware")
 EVENT_RANKED = "event-ranked"
@@ -280,7 +280,7 @@ def main(config: Config) -> dict[str, Any]:
 def parse_args(arguments: list[str] | None = None) -> Config:
     """Options from the command line."""
     default = Config()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = head_parser(__doc__, out=default.out, seed=default.seed, smoke="two layers, two threads")
     parser.add_argument("--networks", nargs="+", default=default.networks)
     parser.add_argument("--limit", type=int, help="layers of each network at most")
     parser.add_argument("--parents", type=int, nargs="+", default=default.parents, help="nodes of the global buffer")
@@ -289,10 +289,7 @@ def parse_args(arguments: list[str] | None = None) -> Config:
     parser.add_argument("--threads", type=int, default=default.threads, help="of the hybrid search")
     parser.add_argument("--operations", type=int, default=default.operations, help="of a simulation at most")
     parser.add_argument("--event-ranked", action="store_true", help="simulate the k best of the exact mapper too")
-    parser.add_argument("--seed", type=int, default=default.seed)
-    parser.add_argument("--out", type=Path, default=default.out)
     parser.add_argument("--resume", action="store_true", help="keep the layers that the folder's results hold")
-    parser.add_argument("--smoke", action="store_true", help="two layers, two threads")
     given = parser.parse_args(arguments)
     if given.smoke:
         given.networks, given.limit, given.threads = ("deepbench",), 2, 2

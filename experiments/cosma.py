@@ -5,7 +5,6 @@ of the other is kept. The paper's figures give no numbers except the mean reduct
 networks at M_R, 85 % over four found by architecture search) and the seconds of Table II, which stand beside ours.
 """
 
-import argparse
 import json
 import os
 import platform
@@ -29,6 +28,7 @@ from codesign.scheduling.cosma.replacement import best_replacement
 from codesign.scheduling.cosma.result import Schedule
 from codesign.scheduling.cosma.segments import narrow_segments
 from codesign.scheduling.cosma.solve import Effort, schedule_cosma
+from experiments.options import head_parser
 
 T = TypeVar("T")
 HUMAN = (
@@ -294,13 +294,12 @@ def main(config: Config) -> dict[str, list[dict[str, Any]]]:
 def parse_args(arguments: list[str] | None = None) -> Config:
     """Options from the command line."""
     default = Config()
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = head_parser(
+        __doc__, out=default.out, seed=default.seed, smoke="three small networks, to see that everything runs"
+    )
     parser.add_argument("--graphs", type=Path, default=default.graphs)
     parser.add_argument("--time-limit", type=float, default=default.time_limit)
-    parser.add_argument("--seed", type=int, default=default.seed)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--out", type=Path, default=default.out)
-    parser.add_argument("--smoke", action="store_true", help="three small networks, to see that everything runs")
     given = parser.parse_args(arguments)
     return Config(given.graphs, given.time_limit, given.seed, tuple(given.parts), given.smoke, given.out)
 

@@ -5,7 +5,6 @@ a network to the first size that needs no spill, and judged by the traffic of th
 spills); everything else stays as in the preset. Writes `results.json` and `tables.md`.
 """
 
-import argparse
 import itertools
 import json
 import os
@@ -23,6 +22,7 @@ from codesign.evaluation.traffic import TrafficEvaluator
 from codesign.scheduling.cosma.graph import read_graph
 from codesign.scheduling.cosma.objective import Quantity
 from codesign.scheduling.cosma.solve import Effort
+from experiments.options import head_parser
 from spaces.scratchpad import SCRATCHPAD, ScratchpadBuilder
 
 NETWORKS = ("densenet121", "transformer", "vit_b_16", "amoebanet_d_18_256")
@@ -124,13 +124,10 @@ def main(config: Config) -> list[dict[str, Any]]:
 def parse_args(arguments: list[str] | None = None) -> Config:
     """Options from the command line."""
     default = Config()
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = head_parser(__doc__, out=default.out, seed=default.seed, smoke="two networks, to see that everything runs")
     parser.add_argument("--graphs", type=Path, default=default.graphs)
     parser.add_argument("--objective", choices=[q.value for q in Quantity], default=default.objective.value)
     parser.add_argument("--time-limit", type=float, default=default.time_limit)
-    parser.add_argument("--seed", type=int, default=default.seed)
-    parser.add_argument("--out", type=Path, default=default.out)
-    parser.add_argument("--smoke", action="store_true", help="two networks, to see that everything runs")
     given = parser.parse_args(arguments)
     return Config(given.graphs, Quantity(given.objective), given.time_limit, given.seed, given.smoke, given.out)
 

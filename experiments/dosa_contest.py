@@ -29,6 +29,7 @@ from codesign.evaluation.network import EvaluationOptions, evaluate_workload
 from codesign.mappers.exact import ExactMapper
 from codesign.workloads.network import Network
 from experiments.dosa_networks import dosa_network
+from experiments.options import head_parser
 from spaces.dosa import DOSA, POWERS
 
 OPTIMA = Path(__file__).parent / "data" / "dosa_optima.json"
@@ -128,13 +129,11 @@ def contest(options: argparse.Namespace) -> dict[str, Any]:
 
 def main(arguments: list[str]) -> None:
     """Run the contest and print the line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = head_parser(__doc__, out=Path("runs/dosa_contest"), smoke="bert, 2 designs of two contestants")
     parser.add_argument("--network", default="bert", help="resnet50, bert, unet or retinanet")
     parser.add_argument("--designs", type=int, nargs="+", default=[10, 100], help="budgets at which the best is told")
     parser.add_argument("--contestants", nargs="+", default=list(CONTESTANTS))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--out", type=Path, default=Path("runs/dosa_contest"))
-    parser.add_argument("--smoke", action="store_true", help="bert, 2 designs of two contestants")
     options = parser.parse_args(arguments)
     if options.smoke:
         options.network, options.designs, options.contestants, options.seeds = "bert", [2], ["random", "mobo"], 1

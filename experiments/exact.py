@@ -6,7 +6,6 @@ maps the whole network on random designs of the space, one per seed, as `codesig
 `results.json` and `table.md`. Layers are mapped once before they are timed, so that compiling is not counted.
 """
 
-import argparse
 import math
 import os
 import statistics
@@ -31,6 +30,7 @@ from codesign.workloads.computation import Computation
 from codesign.workloads.load import load_network
 from codesign.workloads.network import Network
 from experiments.mappers_common import markdown, save
+from experiments.options import head_parser
 from spaces.scratchpad import SCRATCHPAD
 
 STUDIES = ("presets", "reference", "scratchpad")
@@ -249,7 +249,9 @@ def main(config: Config) -> list[dict[str, Any]]:
 def parse_args(arguments: list[str] | None = None) -> Config:
     """Options from the command line."""
     default = Config()
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = head_parser(
+        __doc__, out=default.out, seed=default.seed, smoke="three small layers, to see that everything runs"
+    )
     parser.add_argument("--study", choices=STUDIES, default=default.study)
     parser.add_argument("--network", default=default.network)
     parser.add_argument("--presets", nargs="+", default=list(default.presets))
@@ -259,9 +261,6 @@ def parse_args(arguments: list[str] | None = None) -> Config:
     parser.add_argument("--partial-bits", type=int, default=default.partial_bits)
     parser.add_argument("--free-bypass", action="store_true", help="search keep sets too")
     parser.add_argument("--time-limit", type=float, default=default.time_limit)
-    parser.add_argument("--seed", type=int, default=default.seed)
-    parser.add_argument("--out", type=Path, default=default.out)
-    parser.add_argument("--smoke", action="store_true", help="three small layers, to see that everything runs")
     given = vars(parser.parse_args(arguments))
     given |= {name: tuple(given[name]) for name in ("presets", "objectives")}
     return Config(**given)

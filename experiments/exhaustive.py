@@ -8,7 +8,6 @@ where every layer's mapping was proven optimal (for energy-delay product) or the
 writes, as in `codesign explore --dram-ports separate`.
 """
 
-import argparse
 import csv
 import os
 import sys
@@ -32,6 +31,7 @@ from codesign.mappers.exact.mapper import ExactMapper
 from codesign.workloads.builder import NetworkBuilder
 from codesign.workloads.load import load_network
 from codesign.workloads.network import Network
+from experiments.options import head_parser
 from spaces.cores import CONV_CORE, GEMM_CORE, restrict
 from spaces.eyeriss import EYERISS
 
@@ -200,13 +200,11 @@ def _evaluated(name: str, missing: list[int], workers: int, time_limit_s: float)
 
 def main(arguments: list[str]) -> None:
     """Fill one table, or a few designs of each with `--smoke`."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = head_parser(__doc__, out=TABLES, smoke="two designs of the convcore case")
     parser.add_argument("--case", default="gemmcore", help=f"one of {', '.join(cases())}")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--time-limit", type=float, default=60.0, help="seconds for the proof of one layer")
     parser.add_argument("--designs", type=int, help="only so many designs, evenly spread")
-    parser.add_argument("--out", type=Path, default=TABLES)
-    parser.add_argument("--smoke", action="store_true", help="two designs of the convcore case")
     options = parser.parse_args(arguments)
     if options.case not in cases():
         raise unknown_name("case", options.case, cases())

@@ -6,14 +6,12 @@ result is compared: layers with `einsum`, the network with ONNX Runtime. Arrays 
 The last line is one JSON object.
 """
 
-import argparse
 import json
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +31,7 @@ from codesign.mappers.registry import create
 from codesign.mapping.constraints import MappingProblem
 from codesign.report.recommend import recommendations
 from codesign.workloads.computation import Computation
+from experiments.options import head_parser
 from experiments.train_digits import DATA, digits
 
 SMALL, LARGE = "conv N=1 K=16 C=8 P=8 Q=8 R=3 S=3", "conv N=1 K=64 C=64 P=8 Q=8 R=3 S=3"
@@ -68,14 +67,12 @@ class Config:
 
 def main() -> None:
     """Parse, build, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = head_parser(__doc__, out=None, seed=0)
     parser.add_argument("--study", help="a study of the scratchpad space; without it only HASCO's cores and the preset")
     parser.add_argument("--elements", type=int, default=64, help="largest array that is simulated")
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--pictures", type=int, default=2)
     parser.add_argument("--optimise", type=int, default=64, help="compile for speed up to so many elements")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     config = Config(given.study or "", given.elements, given.layers, given.pictures, given.optimise, given.seed)
     rows: list[dict[str, Any]] = []

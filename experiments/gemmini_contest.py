@@ -16,7 +16,6 @@ The last line is one JSON object: `fewer_cycles_share` counts rows with fewer cy
 `simulated_equal` counts simulated layers whose integers are those of `einsum` and whose cycles are the predicted ones; null without `--simulate`.
 """
 
-import argparse
 import csv
 import io
 import json
@@ -46,6 +45,7 @@ from codesign.mapping.mapping import Mapping
 from codesign.timing.simulate import Run
 from codesign.timing.table import Timing, load_timing, with_constants
 from codesign.workloads.computation import Computation
+from experiments.options import head_parser
 from spaces.parameters import Value
 from spaces.scratchpad import SCRATCHPAD
 
@@ -285,7 +285,7 @@ def csv_text(rows: Sequence[Recorded], found: dict[tuple[str, int, int], Mapped]
 
 def parse() -> Config:
     """Options from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = head_parser(__doc__, out=None, seed=0, about_out="folder of the table")
     parser.add_argument("--data", type=Path, required=True, help="folder of firesim_test.json")
     parser.add_argument("--rows", type=int, help="the first N rows (default: all)")
     parser.add_argument("--simulate", action="store_true", help="run small layers in Verilator")
@@ -294,8 +294,6 @@ def parse() -> Config:
     parser.add_argument("--burst-bytes", type=int, default=256, help="longest burst (default 256)")
     parser.add_argument("--outstanding", type=int, default=16, help="bursts under way (default 16)")
     parser.add_argument("--candidates", type=int, default=16, help="mappings of a layer judged by generated cycles")
-    parser.add_argument("--seed", type=int, default=0, help="of simulated operands")
-    parser.add_argument("--out", type=Path, help="folder of the table")
     given = parser.parse_args()
     if given.rows is not None and given.rows < 1:
         raise UserError(f"`--rows` must be >= 1, got {given.rows}")

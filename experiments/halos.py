@@ -3,7 +3,6 @@
 What `codesign schedule --scheduler fused --halos` finds on `soma-edge` with a small buffer (rules H1 to H6 of docs/explanation/fused-mapping.md).
 """
 
-import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from codesign.scheduling.protocol import ScheduleProblem
 from codesign.workloads.builder import NetworkBuilder
 from codesign.workloads.network import Network
 from experiments.mappers_common import markdown, save
+from experiments.options import head_parser
 
 
 def convolutions(rows: int, channels: int, layers: int) -> Network:
@@ -114,10 +114,8 @@ def _line(row: dict[str, Any]) -> tuple[str, ...]:
 def parse_args(arguments: list[str] | None = None) -> Config:
     """Options from the command line."""
     default = Config()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = head_parser(__doc__, out=default.out, smoke="one chain, 3 s")
     parser.add_argument("--time-limit", type=float, default=default.time_limit, help="CPU seconds of each search")
-    parser.add_argument("--out", type=Path, default=default.out)
-    parser.add_argument("--smoke", action="store_true", help="one chain, 3 s")
     given = parser.parse_args(arguments)
     return Config(3.0 if given.smoke else given.time_limit, 1 if given.smoke else default.cases, given.out)
 

@@ -7,7 +7,6 @@ The last line is one JSON object. `cycles_*_error` compare simulated cycles with
 (`codesign.hardware.timed`, `codesign.hardware.cycles`); `event_median_ratio` is simulated cycles over the event engine's, `analytic_ratio_median` and `analytic_ratio_p95` are simulated cycles over the cost model's, which knows no latencies.
 """
 
-import argparse
 import csv
 import io
 import json
@@ -26,8 +25,8 @@ from codesign.core.errors import UserError
 from codesign.core.files import write_atomic
 from codesign.core.goals import Budget, Objective
 from codesign.cost.cost import Infeasible
+from codesign.hardware.array_cycles import EMIT_CYCLES
 from codesign.hardware.core_plan import core_parameters
-from codesign.hardware.cycles import EMIT_CYCLES
 from codesign.hardware.execute import Job, Simulator, core_job, execute, nest_job, random_values
 from codesign.hardware.memory_timing import LATENCY_CYCLES
 from codesign.hardware.nest_plan import parameters_of
@@ -43,6 +42,7 @@ from codesign.timing.simulate import Run, simulate
 from codesign.timing.table import LevelTiming, Timing, load_timing, with_constants
 from codesign.workloads.computation import Computation, Role
 from codesign.workloads.load import load_network
+from experiments.options import head_parser
 from spaces.cores import CORE_SPACES, core_of
 from spaces.design import DesignSpace
 from spaces.parameters import Value
@@ -113,7 +113,7 @@ class Row:
         accesses_equal: Accesses of all memories equal the cost model's, by tensor.
         cycles: Simulated.
         predicted_cycles: From pipeline depths: those of the timing tier with the table ``generated``, or of a core's queues (K5).
-        analytic_cycles: The cost model's.
+        analytic_cycles: The cost model's with the ports of the machine (K7).
         event_cycles: Those of the timing tier's event engine with the machine's depths, None for a core. It has no rules K1 to K6.
         differences: What differs.
     """
@@ -208,18 +208,21 @@ def recorded(config: Config, number: int) -> tuple[Row, ...] | None:
 
 def parse() -> Config:
     """Options from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = head_parser(
+        __doc__,
+        out=None,
+        seed=0,
+        smoke="two triples in Amaranth's simulator",
+        about_out="folder of the table; one file a design while it runs",
+    )
     parser.add_argument("--triples", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--family", choices=FAMILIES)
     parser.add_argument(
         "--simulator", choices=("verilator", "amaranth"), help="default: verilator where it and a C++ compiler exist"
     )
     parser.add_argument("--per-design", type=int, help="triples drawn for one design (default 1 to 4: N / 4)")
-    parser.add_argument("--out", type=Path, help="folder of the table; one file a design while it runs")
     parser.add_argument("--outstanding", type=int, default=OUTSTANDING, help="bursts under way at most (default 16)")
     parser.add_argument("--resume", action="store_true", help="take up the designs that --out holds already")
-    parser.add_argument("--smoke", action="store_true", help="two triples in Amaranth's simulator")
     given = parser.parse_args()
     simulator = given.simulator or ("verilator" if find_verilator() and not given.smoke else "amaranth")
     slow = simulator == "amaranth"
@@ -260,12 +263,19 @@ def draw_design(space: DesignSpace, rng: np.random.Generator, side: int, limits:
     return found
 
 
-def design_rows(config: Config, family: str, rng: np.random.Generator, wanted: int) -> Iterator[Row]:
-    """Triples of one random design."""
-    side = SIDE if config.simulator == "verilator" else 4
+Machines = dict[Parameters, tuple[Simulator, dict[str, tuple[int, int]]]]
+"""By machine what runs it, and its registers."""
+
+Drawn = tuple[dict[str, Value], str, Job, int | None, dict[str, np.ndarray], Machines]
+"""A triple: design, mapper, job, the event engine's cycles, operands, the machines built so far."""
+
+
+def design_triples(config: Config, family: str, rng: np.random.Generator, wanted: int) -> Iterator[Drawn]:
+    """Triples of one random design with their operands."""
+    side = 4 if config.simulator == "amaranth" else SIDE
     space = SCRATCHPAD if family == "scratchpad" else CORE_SPACES[family]
     design = draw_design(space, rng, side, LIMITS if config.simulator == "amaranth" else {})
-    simulators: dict[Parameters, tuple[Simulator, dict[str, tuple[int, int]]]] = {}
+    simulators: Machines = {}
     made = 0
     for _ in range(20 * wanted):
         if made == wanted:
@@ -277,10 +287,14 @@ def design_rows(config: Config, family: str, rng: np.random.Generator, wanted: i
             continue
         if drawn is None:
             continue
-        mapper, job, event_cycles = drawn
-        simulator = simulators[job.image.parameters][0]
-        verdict = execute(job, random_values(job.computation, rng), simulator)
         made += 1
+        yield design, *drawn, random_values(drawn[1].computation, rng), simulators
+
+
+def design_rows(config: Config, family: str, rng: np.random.Generator, wanted: int) -> Iterator[Row]:
+    """Triples of one random design, simulated."""
+    for design, mapper, job, event_cycles, values, simulators in design_triples(config, family, rng, wanted):
+        verdict = execute(job, values, simulators[job.image.parameters][0])
         texts = [f"{d.memory} {d.tensor} {d.kind}: hardware {d.hardware}, model {d.model}" for d in verdict.differences]
         if verdict.wrong is not None:
             texts.append(f"{verdict.wrong_elements} elements differ, first {verdict.wrong}")
@@ -300,9 +314,6 @@ def design_rows(config: Config, family: str, rng: np.random.Generator, wanted: i
         )
 
 
-Machines = dict[Parameters, tuple[Simulator, dict[str, tuple[int, int]]]]
-
-
 def machine(config: Config, p: Parameters, machines: Machines) -> dict[str, tuple[int, int]]:
     """The registers of a machine, built if it is not yet."""
     if p not in machines:
@@ -313,7 +324,7 @@ def machine(config: Config, p: Parameters, machines: Machines) -> dict[str, tupl
         else:
             from codesign.hardware.rtl.machine import register_map
 
-            machines[p] = (simulate_in_python, register_map(p))
+            machines[p] = (simulate_in_python, register_map(p))  # not built where nobody runs it
     return machines[p][1]
 
 

@@ -24,6 +24,7 @@ from codesign.tensorization.compiled_anneal import CoreCost, Layer, cost_on_core
 from codesign.workloads.computation import Computation
 from codesign.workloads.load import load_network
 from codesign.workloads.network import OperatorKind
+from experiments.options import head_parser
 from spaces.cores import core_of
 from spaces.design import DesignSpace
 from spaces.parameters import Value
@@ -289,8 +290,4 @@ def write_figure(figure: Any, out: Path) -> None:
 
 def base_parser(description: str | None, out: Path) -> argparse.ArgumentParser:
     """Options that all of these experiments take."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=out)
-    parser.add_argument("--smoke", action="store_true", help="a tiny run, to see that everything works")
-    return parser
+    return head_parser(description, out=out, seed=0, smoke="a tiny run, to see that everything works")

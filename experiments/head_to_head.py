@@ -10,7 +10,6 @@
   multiply-accumulates on all units. `proven` counts labels that the bound shows optimal, `ratio_*` are the bound over the label.
 """
 
-import argparse
 import csv
 import json
 import sys
@@ -27,6 +26,7 @@ from experiments import accelforge_runs
 from experiments.factorflow_rules import Machine, Recorded, evaluate, read_machines, read_recorded
 from experiments.factorflow_search import solve
 from experiments.mappers_common import markdown, save
+from experiments.options import head_parser
 
 PEERS = ("factorflow", "airchitect", "accelforge")
 
@@ -285,13 +285,11 @@ def run(config: HeadToHeadConfig) -> JsonObject:
 
 def main() -> int:
     """Run and print table and summary."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = head_parser(__doc__, out=HeadToHeadConfig.out, smoke="a small run")
     parser.add_argument("--peer", required=True, choices=PEERS)
     parser.add_argument("--data", required=True, type=Path)
     parser.add_argument("--time-limit", type=float, default=HeadToHeadConfig.time_limit)
     parser.add_argument("--only", default="")
-    parser.add_argument("--smoke", action="store_true")
-    parser.add_argument("--out", type=Path, default=HeadToHeadConfig.out)
     given = parser.parse_args()
     config = HeadToHeadConfig(given.peer, given.data, given.time_limit, given.only, given.smoke, given.out)
     try:

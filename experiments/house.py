@@ -4,7 +4,6 @@ Counts what a maintainer pays for: lines by package, long functions, long parame
 documentation. The last line printed is JSON. Nothing is imported that is counted; files are read as text and as syntax trees.
 """
 
-import argparse
 import ast
 import json
 import tomllib
@@ -14,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from experiments.house_figure import House, Room, draw_house
+from experiments.options import head_parser
 
 ROOT = Path(__file__).parents[1]
 MOST_PARAMETERS = 12
@@ -221,10 +221,8 @@ def run(config: Config) -> Measures:
 
 def main() -> None:
     """Parse the options, print the table and its JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path)
+    parser = head_parser(__doc__, out=None, smoke="count codesign/core only")
     parser.add_argument("--figure", action="store_true", help="draw docs/images/house.svg")
-    parser.add_argument("--smoke", action="store_true", help="count codesign/core only")
     options = parser.parse_args()
     figure = ROOT / "docs" / "images" / "house.svg" if options.figure else None
     found = asdict(run(Config(ROOT, options.out, figure, options.smoke)))

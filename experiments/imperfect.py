@@ -5,7 +5,6 @@ mapper with perfect and with imperfect factors, and says what is gained and how 
 `table.md`. Layers are mapped once before they are timed, so that compiling is not counted.
 """
 
-import argparse
 import math
 import resource
 import statistics
@@ -24,6 +23,7 @@ from codesign.mapping.constraints import MappingProblem
 from codesign.workloads.computation import Computation
 from codesign.workloads.load import load_network
 from experiments.mappers_common import bounds_text, markdown, save
+from experiments.options import head_parser
 
 LAYERS = (
     "gemm M=127 N=127 K=127",
@@ -174,15 +174,12 @@ def main(config: Config) -> list[dict[str, Any]]:
 def parse_args(arguments: list[str] | None = None) -> Config:
     """Options from the command line."""
     default = Config()
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = head_parser(__doc__, out=default.out, seed=default.seed, smoke="the first layer only")
     parser.add_argument("--presets", nargs="+", default=default.presets)
     parser.add_argument("--network", help="a zoo model or file instead of the list of layers")
     parser.add_argument("--objective", default=default.objective, choices=["energy", "latency", "edp"])
     parser.add_argument("--padded", action="store_true", help="map padded bounds too")
     parser.add_argument("--time-limit", type=float, default=default.time_limit)
-    parser.add_argument("--seed", type=int, default=default.seed)
-    parser.add_argument("--out", type=Path, default=default.out)
-    parser.add_argument("--smoke", action="store_true", help="the first layer only")
     return Config(**{**vars(parser.parse_args(arguments)), "presets": tuple(parser.parse_args(arguments).presets)})
 
 

@@ -8,7 +8,6 @@ mapper proves. Every finished layer is a line of `rows.jsonl`; layers that stand
 `figure.svg` are made of all lines.
 """
 
-import argparse
 import csv
 import json
 import math
@@ -35,6 +34,7 @@ from experiments.mappers_common import (
     save,
     timed,
 )
+from experiments.options import head_parser
 
 
 @dataclass(frozen=True)
@@ -303,7 +303,7 @@ def main(config: Config) -> list[dict[str, Any]]:
 def parse_args(arguments: list[str] | None = None) -> Config:
     """Options from the command line."""
     default = Config()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = head_parser(__doc__, out=default.out, seed=default.seed, smoke="one layer, every mapper")
     parser.add_argument("--networks", nargs="+", default=default.networks, metavar="NETWORK", help=", ".join(NETWORKS))
     parser.add_argument(
         "--architectures", nargs="+", default=default.architectures, metavar="NAME", help=", ".join(ARCHITECTURES)
@@ -311,9 +311,6 @@ def parse_args(arguments: list[str] | None = None) -> Config:
     parser.add_argument("--methods", nargs="+", default=default.methods, metavar="METHOD", help=", ".join(METHODS))
     parser.add_argument("--objective", default=default.objective, help="energy, latency or edp")
     parser.add_argument("--limit", type=int, help="layers of each network at most")
-    parser.add_argument("--seed", type=int, default=default.seed)
-    parser.add_argument("--out", type=Path, default=default.out)
-    parser.add_argument("--smoke", action="store_true", help="one layer, every mapper")
     given = parser.parse_args(arguments)
     if given.smoke:
         given.networks, given.architectures, given.limit = ("alexnet",), ("simba",), 1

@@ -6,13 +6,11 @@ Every distinct layer is mapped for latency, once with the mesh in mind and once 
 or spread over several. Then the mappings run with a DRAM device behind the buffer, under several layouts of the tensors. The last line is JSON.
 """
 
-import argparse
 import json
 import statistics
 import sys
 import time
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from codesign.arch.architecture import Architecture, Links
@@ -30,6 +28,7 @@ from codesign.timing.simulate import Run, simulate
 from codesign.workloads.computation import Computation
 from codesign.workloads.load import load_network
 from codesign.workloads.workload import Workload
+from experiments.options import head_parser
 
 PARENTS: tuple[tuple[int, ...], ...] = ((0,), (5,), (0, 4, 8, 12))
 LAYOUTS = ("tiled", "row-major")
@@ -144,12 +143,11 @@ def compare_layouts(layers: list[Computation], plain: Architecture, config: Conf
 
 def main(arguments: list[str] | None = None) -> int:
     """Run both comparisons, print a table and one line of JSON; 2 for a user's mistake."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = head_parser(
+        __doc__, out=None, seed=0, smoke="two layers", about_out="write all rows as JSON to this folder"
+    )
     parser.add_argument("--network", default=Config.network)
     parser.add_argument("--device", default=Config.device)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="write all rows as JSON to this folder")
-    parser.add_argument("--smoke", action="store_true", help="two layers")
     given = parser.parse_args(arguments)
     config = Config(given.network, device=given.device, seed=given.seed)
     if given.smoke:

@@ -4,12 +4,10 @@ Machines of loop nests are drawn at random, with arrays of 4 x 4 to 8 x 8 elemen
 each part stands what the fitted areas N1 to N6 say of it; no constant has seen these machines. The last line is one JSON object.
 """
 
-import argparse
 import json
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -23,6 +21,7 @@ from codesign.hardware.parts import PARTS, areas_by_part
 from codesign.hardware.synthesis import synthesize
 from codesign.hardware.verilog import generate
 from experiments.netlist_areas import KEPT, shape_of
+from experiments.options import head_parser
 
 FIELDS = (
     "machine",
@@ -61,10 +60,8 @@ class Compared:
 
 def main() -> None:
     """Parse, synthesise, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = head_parser(__doc__, out=None, seed=0, about_out="CSV, a row a part")
     parser.add_argument("--machines", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="CSV, a row a part")
     given = parser.parse_args()
     if given.machines < 1:
         raise UserError(f"--machines must be >= 1, got {given.machines}")

@@ -9,6 +9,32 @@ from typing import Any, TypeVar
 C = TypeVar("C")
 
 
+def head_parser(
+    description: str | None,
+    *,
+    out: Path | None,
+    seed: int | None = None,
+    smoke: str | None = None,
+    about_out: str | None = None,
+) -> argparse.ArgumentParser:
+    """A parser with the options that experiments share: `--out`, and `--seed` and `--smoke` where they play a part.
+
+    Args:
+        description: Of the program.
+        out: Folder or file of the results by default.
+        seed: By default; None where nothing is random.
+        smoke: What the small run is; None where there is none.
+        about_out: What is written, where that needs saying.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if seed is not None:
+        parser.add_argument("--seed", type=int, default=seed, help=f"of all that is random, default {seed}")
+    parser.add_argument("--out", type=Path, default=out, help=about_out or "where the results go")
+    if smoke is not None:
+        parser.add_argument("--smoke", action="store_true", help=smoke)
+    return parser
+
+
 def parse_config(
     description: str | None,
     default: C,

@@ -13,7 +13,6 @@ The figure is the share of the exact front's hypervolume, objectives log-scaled 
 the exact front's range; the share in raw (not log-scaled) objectives is kept beside it.
 """
 
-import argparse
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -30,6 +29,7 @@ import codesign.optim
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import write_json
 from codesign.optim import Frame
+from experiments.options import head_parser
 from experiments.random_box import KINDS, random_box
 from experiments.synthetic_box import boxes as synthetic_boxes
 from experiments.table_box import table_boxes
@@ -168,15 +168,13 @@ def study(box_name: str, exact: Floats, name: str, config: Config) -> dict[str, 
 
 def main(arguments: list[str]) -> None:
     """Run the comparison, print its table and write `curves.json`."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = head_parser(__doc__, out=Path("runs/outer_loop"), smoke="a run of seconds, to see that everything works")
     default = Config()
     parser.add_argument("--optimizers", nargs="+", default=default.optimizers)
     parser.add_argument("--boxes", nargs="+", default=default.boxes)
     for field in ("trials", "seeds", "seed", "batch", "workers"):
         parser.add_argument(f"--{field}", type=int, default=getattr(default, field))
     parser.add_argument("--random", type=int, default=0, help="so many boxes drawn at random instead of --boxes")
-    parser.add_argument("--out", type=Path, default=Path("runs/outer_loop"))
-    parser.add_argument("--smoke", action="store_true", help="a run of seconds, to see that everything works")
     options = parser.parse_args(arguments)
     config = Config(
         tuple(options.optimizers),

@@ -12,7 +12,6 @@ where there is no table. A run that meets `--time-limit` says what it has proven
 `--out` holds the front in any case.
 """
 
-import argparse
 import json
 import sys
 import time
@@ -37,6 +36,7 @@ from codesign.workloads.load import load_network
 from codesign.workloads.network import Network
 from experiments.dosa_networks import dosa_network
 from experiments.exhaustive import TABLES, cases, read_table
+from experiments.options import head_parser
 from spaces.dosa import DOSA
 
 Floats = NDArray[np.float64]
@@ -161,7 +161,7 @@ def compare(case: Case, values: Floats) -> dict[str, Any]:
 
 def main(arguments: list[str]) -> None:
     """Prove one case and print the line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = head_parser(__doc__, out=None, smoke="convcore within 50 %%", about_out="folder for the line as a file")
     parser.add_argument("--case", default="gemmcore", help="gemmcore, convcore, eyeriss or SPACE:NETWORK")
     parser.add_argument("--epsilon", type=float, default=0.0, help="designs at most this share better are left out")
     parser.add_argument(
@@ -172,8 +172,6 @@ def main(arguments: list[str]) -> None:
         default=3600.0,
         help="CPU seconds after which the gap is reported",
     )
-    parser.add_argument("--out", type=Path, help="folder for the line as a file")
-    parser.add_argument("--smoke", action="store_true", help="convcore within 50 %%")
     options = parser.parse_args(arguments)
     case = case_of("convcore" if options.smoke else options.case)
     epsilon = 0.5 if options.smoke else options.epsilon

@@ -5,7 +5,6 @@ Timeloop's search (the other way round in its abstract) and is 1.7 and 24 times 
 of the same loops under the same cost model, 10,000 a layer.
 """
 
-import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from codesign.mappers.loop_order.loma import LomaMapper
 from codesign.mappers.loop_order.salsa import SalsaMapper
 from codesign.mappers.loop_order.zigzag_search import Schedule, visited_values
 from experiments.mappers_common import SALSA_NETWORKS, draw, geometric_mean, markdown, save, timed
+from experiments.options import head_parser
 from experiments.salsa_common import PAPER, unrolled, warm_up
 
 
@@ -121,13 +121,10 @@ def _table(found: dict[str, list[dict[str, Any]]]) -> tuple[str, dict[str, dict[
 def parse_args(arguments: list[str] | None = None) -> Config:
     """Options from the command line."""
     default = Config()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = head_parser(__doc__, out=default.out, seed=default.seed, smoke="three layers of one network")
     parser.add_argument("--networks", nargs="+", default=default.networks)
     parser.add_argument("--random-orders", type=int, default=default.random_orders)
     parser.add_argument("--limit", type=int, help="layers of each network at most")
-    parser.add_argument("--seed", type=int, default=default.seed)
-    parser.add_argument("--out", type=Path, default=default.out)
-    parser.add_argument("--smoke", action="store_true", help="three layers of one network")
     given = parser.parse_args(arguments)
     if given.smoke:
         given.networks, given.random_orders, given.limit = ("resnet34",), 200, 3

@@ -4,7 +4,6 @@ Jung et al., AICAS 2023: the optimum in 99.9 % of runs, energies 0.007 % above i
 compared with the published program's cooling (0.995) and with the defaults here (restarts; fewer runs, as they are longer).
 """
 
-import argparse
 import math
 import statistics
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from codesign.mappers.loop_order.exact_orders import ExactOrders
 from codesign.mappers.loop_order.factors import count_orders, prime_loops
 from codesign.mappers.loop_order.salsa import SalsaMapper
 from experiments.mappers_common import draw, markdown, save, timed
+from experiments.options import head_parser
 from experiments.salsa_common import PAPER, unrolled, warm_up
 
 SETTINGS: dict[str, SalsaMapper] = {
@@ -123,13 +123,10 @@ def _table(rows: list[dict[str, Any]]) -> str:
 def parse_args(arguments: list[str] | None = None) -> Config:
     """Options from the command line."""
     default = Config()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = head_parser(__doc__, out=default.out, seed=default.seed, smoke="one layer, three runs")
     parser.add_argument("--network", default=default.network)
     parser.add_argument("--runs", type=int, default=default.runs)
     parser.add_argument("--limit", type=int, help="layers at most")
-    parser.add_argument("--seed", type=int, default=default.seed)
-    parser.add_argument("--out", type=Path, default=default.out)
-    parser.add_argument("--smoke", action="store_true", help="one layer, three runs")
     given = parser.parse_args(arguments)
     if given.smoke:
         given.runs, given.limit = 3, 1

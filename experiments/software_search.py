@@ -4,7 +4,6 @@ HASCO (Xiao et al., ISCA 2021), Sec. VI-B claims heuristic and Q-learning search
 number of programs on the release's benchmark list and on random pairs of computation and core that the policy was not trained on.
 """
 
-import argparse
 import platform
 import time
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from codesign.tensorization.policy import load_policy, read_policy
 from codesign.tensorization.search import AnnealedPrograms, HeuristicPrograms, ProgramSearch, RandomPrograms
 from envs.problems import BENCHMARKS, Case, training_cases, unseen_cases
 from envs.training import Algorithm, TrainingConfig, train
+from experiments.options import head_parser
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -170,7 +170,7 @@ def main(config: Config) -> dict[str, Any]:
 def parse_args(arguments: list[str] | None = None) -> Config:
     """Options from the command line."""
     default = Config()
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = head_parser(__doc__, out=default.out, seed=default.seed, smoke="a tiny run, to see that everything works")
     parser.add_argument(
         "--policies", nargs="+", type=Path, default=default.policies, help="policy files; none: train one"
     )
@@ -180,9 +180,6 @@ def parse_args(arguments: list[str] | None = None) -> Config:
     parser.add_argument("--unseen", type=int, default=default.unseen)
     parser.add_argument("--seeds", type=int, default=default.seeds)
     parser.add_argument("--budgets", nargs="+", type=int, default=default.budgets)
-    parser.add_argument("--seed", type=int, default=default.seed)
-    parser.add_argument("--out", type=Path, default=default.out)
-    parser.add_argument("--smoke", action="store_true", help="a tiny run, to see that everything works")
     given = parser.parse_args(arguments)
     if given.smoke:
         return Config(tuple(given.policies), 400, given.algorithm, 4, 2, 1, (10, 20), given.seed, given.out)

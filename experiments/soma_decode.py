@@ -1,6 +1,5 @@
 """Utilisation of GPT-2 decoding over the batch (SoMa paper, Section VI-B): `python -m experiments.soma_decode`."""
 
-import argparse
 import json
 import platform
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ from codesign.scheduling.soma.model.gpt2 import gpt2_block
 from codesign.scheduling.soma.model.hardware import PRESETS
 from codesign.scheduling.soma.model.rules import MODES
 from codesign.scheduling.soma.search.two_stages import SearchOptions, search
+from experiments.options import head_parser
 
 # Utilisation in per cent at batch 1, 4, 16, 64, from the paper: small on edge, XL on cloud.
 PAPER = {"gpt2-small": (0.66, 2.03, 4.26, 5.84), "gpt2-xl": (0.60, 1.90, 4.13, 5.83)}
@@ -98,14 +98,13 @@ def main(config: Config) -> list[dict[str, Any]]:
 def parse_args(arguments: list[str] | None = None) -> Config:
     """Options from the command line."""
     default = Config()
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = head_parser(
+        __doc__, out=default.out, seed=default.seed, smoke="one tiny point, to see that everything runs"
+    )
     parser.add_argument("--models", nargs="+", default=default.models, choices=sorted(PAPER))
     parser.add_argument("--batches", nargs="+", type=int, default=default.batches)
     parser.add_argument("--seconds", type=float, default=default.seconds)
     parser.add_argument("--mode", default=default.mode, choices=sorted(MODES))
-    parser.add_argument("--seed", type=int, default=default.seed)
-    parser.add_argument("--out", type=Path, default=default.out)
-    parser.add_argument("--smoke", action="store_true", help="one tiny point, to see that everything runs")
     given = parser.parse_args(arguments)
     if given.smoke:
         return Config(("gpt2-small",), (1,), 0.2, given.mode, given.seed, given.out)

@@ -3,7 +3,6 @@
 For every case: latency and energy of Cocco, of SoMa's fusion stage alone (double-buffered), of the whole search, and the no-stall bound.
 """
 
-import argparse
 import json
 import platform
 import time
@@ -22,6 +21,7 @@ from codesign.scheduling.soma.model.load import load_graph
 from codesign.scheduling.soma.model.rules import MODES
 from codesign.scheduling.soma.report import schedule_json
 from codesign.scheduling.soma.search.two_stages import Found, SearchOptions, search, search_baseline
+from experiments.options import head_parser
 
 SCHEDULERS = ("unfused", "cocco", "soma")
 
@@ -180,16 +180,14 @@ def main(config: Config) -> list[dict[str, Any]]:
 
 def parse_args(arguments: list[str] | None = None) -> Config:
     """Options from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
     default = Config()
+    parser = head_parser(__doc__, out=default.out, smoke="one tiny case, to see that everything runs")
     parser.add_argument("--networks", nargs="+", default=default.networks)
     parser.add_argument("--batches", nargs="+", type=int, default=default.batches)
     parser.add_argument("--platforms", nargs="+", default=default.platforms, choices=sorted(PRESETS))
     parser.add_argument("--seconds", type=float, default=default.seconds)
     parser.add_argument("--mode", default=default.mode, choices=sorted(MODES))
     parser.add_argument("--seeds", type=int, default=default.seeds)
-    parser.add_argument("--out", type=Path, default=default.out)
-    parser.add_argument("--smoke", action="store_true", help="one tiny case, to see that everything runs")
     given = parser.parse_args(arguments)
     if given.smoke:
         return Config(("squeezenet",), (1,), ("soma-edge",), 0.2, given.mode, 1, given.out)

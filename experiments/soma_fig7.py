@@ -1,6 +1,5 @@
 """Latency over buffer size and DRAM bandwidth with SoMa inside (SoMa paper, Fig. 7): `python -m experiments.soma_fig7`."""
 
-import argparse
 import json
 import platform
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ from codesign.scheduling.soma.model.hardware import MIB, PRESETS
 from codesign.scheduling.soma.model.load import load_graph
 from codesign.scheduling.soma.model.rules import MODES
 from codesign.scheduling.soma.search.two_stages import SearchOptions, search, search_baseline
+from experiments.options import head_parser
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,9 @@ def main(config: Config) -> list[dict[str, Any]]:
 def parse_args(arguments: list[str] | None = None) -> Config:
     """Options from the command line."""
     default = Config()
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = head_parser(
+        __doc__, out=default.out, seed=default.seed, smoke="two tiny points, to see that everything runs"
+    )
     parser.add_argument("--network", default=default.network)
     parser.add_argument("--batches", nargs="+", type=int, default=default.batches)
     parser.add_argument("--arch", default=default.arch, choices=sorted(PRESETS))
@@ -132,9 +134,6 @@ def parse_args(arguments: list[str] | None = None) -> Config:
     parser.add_argument("--scheduler", default=default.scheduler, choices=("soma", "cocco", "unfused"))
     parser.add_argument("--seconds", type=float, default=default.seconds)
     parser.add_argument("--mode", default=default.mode, choices=sorted(MODES))
-    parser.add_argument("--seed", type=int, default=default.seed)
-    parser.add_argument("--out", type=Path, default=default.out)
-    parser.add_argument("--smoke", action="store_true", help="two tiny points, to see that everything runs")
     given = parser.parse_args(arguments)
     if given.smoke:
         return Config(

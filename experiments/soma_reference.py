@@ -4,7 +4,6 @@ Every network, batch and platform recorded in the reference data (the folder tha
 in `reference` mode on one thread in a share of the published program's CPU time, once per seed.
 """
 
-import argparse
 import json
 import os
 import platform
@@ -26,6 +25,7 @@ from codesign.scheduling.soma.model.rules import REFERENCE
 from codesign.scheduling.soma.search.dram_search import DramChain, greedy
 from codesign.scheduling.soma.search.fusion_search import FusionChain
 from codesign.scheduling.soma.search.two_stages import SearchOptions, search, warm_up
+from experiments.options import head_parser
 
 # Complete runs of the published program (six allocator passes, one thread) on the edge platform: cycles, mJ, CPU seconds (spec.md, section 9).
 COMPLETE = {
@@ -224,7 +224,7 @@ def main(config: Config) -> list[dict[str, Any]]:
 def parse_args(arguments: list[str] | None = None) -> Config:
     """Options from the command line."""
     default = Config()
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = head_parser(__doc__, out=default.out, smoke="one short case, to see that everything runs")
     parser.add_argument("--data", type=Path, default=default.data, help="folder of the reference data")
     parser.add_argument("--share", type=float, default=default.share)
     parser.add_argument("--floor-seconds", type=float, default=default.floor_seconds)
@@ -232,8 +232,6 @@ def parse_args(arguments: list[str] | None = None) -> Config:
     parser.add_argument("--seeds", type=int, default=default.seeds)
     parser.add_argument("--only", default=default.only, help="part of the case's name")
     parser.add_argument("--speed", action="store_true", help="measure evaluations per second instead")
-    parser.add_argument("--out", type=Path, default=default.out)
-    parser.add_argument("--smoke", action="store_true", help="one short case, to see that everything runs")
     given = parser.parse_args(arguments)
     if given.smoke:
         return Config(given.data, 0.0, 0.1, False, 1, "decode_513 B1", False, given.out)

@@ -3,7 +3,6 @@
 Default mode, a fixed number of fusion schemes, so that a seed gives the same schedule on every machine.
 """
 
-import argparse
 import statistics
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from codesign.scheduling.soma.model.load import Source, load_graph
 from codesign.scheduling.soma.scheduler import SomaScheduler
 from codesign.scheduling.soma.search.two_stages import STARTS, warm_up
 from experiments.mappers_common import markdown, save, timed
+from experiments.options import head_parser
 
 Case = tuple[str, dict[str, Any], tuple[int, ...], str]
 
@@ -115,12 +115,10 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 def parse_args(arguments: list[str] | None = None) -> Config:
     """Options from the command line."""
     default = Config()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = head_parser(__doc__, out=default.out, smoke="one network, few schemes")
     parser.add_argument("--evaluations", type=int, default=default.evaluations)
     parser.add_argument("--seeds", type=int, default=default.seeds)
     parser.add_argument("--only", default=default.only, help="part of a network's name")
-    parser.add_argument("--out", type=Path, default=default.out)
-    parser.add_argument("--smoke", action="store_true", help="one network, few schemes")
     given = parser.parse_args(arguments)
     if given.smoke:
         given.evaluations, given.seeds, given.only = 300, 1, "gpt2-small"

@@ -5,7 +5,6 @@ mapping of the exact mapper. A design's power at full speed must stay under the 
 the same in every variant. Writes `results.json` and `table.md`.
 """
 
-import argparse
 import itertools
 import json
 import sys
@@ -33,6 +32,7 @@ from codesign.workloads.density import DENSE, Structured
 from codesign.workloads.load import load_network
 from codesign.workloads.precision import Precision, operand_widths, with_precision
 from experiments.mappers_common import draw, markdown
+from experiments.options import head_parser
 
 TECHNOLOGY = "cmos-22nm"
 CLOCK_HZ = 1e9
@@ -349,9 +349,7 @@ def _draw_resnet(path: Path, rows: list[dict[str, object]]) -> None:
 
 def main() -> int:
     """Parse the options, run, print one JSON object as the last line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--smoke", action="store_true", help="four designs, two batches, two variants")
-    parser.add_argument("--out", type=Path, default=Path("results/sparse_codesign"))
+    parser = head_parser(__doc__, out=Path("results/sparse_codesign"), smoke="four designs, two batches, two variants")
     parser.add_argument("--batch", type=int, nargs="+", help="sequences decoded together (1 8 64)")
     parser.add_argument("--resnet", action="store_true", help="ResNet-50 dense against 2:4 instead")
     options = parser.parse_args()

@@ -5,7 +5,6 @@ scikit-learn (UCI, Optical Recognition of Handwritten Digits), doubled to 16 x 1
 is -128. Weights have 7 bits, as ONNX Runtime's own quantiser offers (`reduce_range`): its 8-bit kernels may saturate in 16 bits on processors without VNNI.
 """
 
-import argparse
 import json
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+from experiments.options import head_parser
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -150,10 +151,8 @@ def accuracy(model: onnx.ModelProto) -> float:
 
 def main() -> None:
     """Train, quantise, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=0)
+    parser = head_parser(__doc__, out=DATA, seed=0)
     parser.add_argument("--epochs", type=int, default=12)
-    parser.add_argument("--out", type=Path, default=DATA)
     given = parser.parse_args()
     weights = trained(given.seed, given.epochs)
     model = float_model(weights)

@@ -5,7 +5,6 @@ buffers are small, uneven mappings gain. `--recorded FOLDER` takes AccelForge's 
 The first problem is mapped once before, so that compiling is not counted.
 """
 
-import argparse
 import statistics
 import time
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from codesign.mapping.constraints import Constraints, MappingProblem
 from codesign.workloads.load import load_network
 from experiments.accelforge_cases import read_cases, recorded_mapping
 from experiments.mappers_common import bounds_text, markdown, save
+from experiments.options import head_parser
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def main(config: Config) -> list[dict[str, Any]]:
 def parse_args(arguments: list[str] | None = None) -> Config:
     """Options from the command line."""
     default = Config()
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = head_parser(__doc__, out=default.out, smoke="the first layer only")
     parser.add_argument("--presets", nargs="+", default=default.presets)
     parser.add_argument("--network", default=default.network, help="a zoo model or file")
     parser.add_argument("--objectives", nargs="+", default=default.objectives, choices=["energy", "latency", "edp"])
@@ -178,8 +178,6 @@ def parse_args(arguments: list[str] | None = None) -> Config:
     parser.add_argument("--free-bypass", action="store_true")
     parser.add_argument("--recorded", type=Path, help="folder of AccelForge's recorded runs")
     parser.add_argument("--time-limit", type=float, default=default.time_limit)
-    parser.add_argument("--out", type=Path, default=default.out)
-    parser.add_argument("--smoke", action="store_true", help="the first layer only")
     options = vars(parser.parse_args(arguments))
     return Config(**{**options, "presets": tuple(options["presets"]), "objectives": tuple(options["objectives"])})
 

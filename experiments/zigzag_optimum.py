@@ -4,7 +4,6 @@ For every recorded layer: the recorded optima of LOMA (6, 7 and 8 loops) and run
 and all cuts that `codesign map --semantics zigzag --mapper exact` proves. Gaps are of energy.
 """
 
-import argparse
 import json
 import statistics
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from codesign.mappers.loop_order.factors import count_orders, prime_loops
 from codesign.mappers.loop_order.loma import LomaMapper
 from codesign.mappers.loop_order.salsa import SalsaMapper
 from experiments.mappers_common import markdown, save, timed
+from experiments.options import head_parser
 from experiments.salsa_common import PAPER, accelerator
 
 KEPT = Path(__file__).parents[1] / "tests" / "data" / "zigzag"
@@ -161,13 +161,10 @@ def table(rows: list[dict[str, Any]]) -> str:
 def parse_args(arguments: list[str] | None = None) -> Config:
     """Options from the command line."""
     default = Config()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = head_parser(__doc__, out=default.out, seed=default.seed, smoke="a few small layers")
     parser.add_argument("--data", type=Path, default=default.data, help="folder of recorded layers")
     parser.add_argument("--only", default=default.only, help="part of a layer's name")
     parser.add_argument("--objective", default=default.objective, choices=("energy", "latency", "edp"))
-    parser.add_argument("--seed", type=int, default=default.seed)
-    parser.add_argument("--out", type=Path, default=default.out)
-    parser.add_argument("--smoke", action="store_true", help="a few small layers")
     given = parser.parse_args(arguments)
     smoke, values = given.smoke, {k: v for k, v in vars(given).items() if k != "smoke"}
     return Config(**(values | {"only": "mbv2_dw"} if smoke else values))

@@ -15,35 +15,25 @@ from codesign.arch.presets import fill_figures, preset_names, preset_path
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields, describe
 from codesign.core.files import read_structured
-from codesign.core.quantities import Kind, read_quantity
 from codesign.evaluation.metrics import OBJECTIVES, UNITS
 from codesign.evaluation.own_metrics import JudgedDesign, MetricFunction
 from codesign.formats.documents import Dialect, read_documents
 from codesign.formats.documents import Kind as DocumentKind
 from codesign.formats.load import read_architecture
-from spaces.constraints import Constraint
 from spaces.design import DesignSpace
 from spaces.expressions import Expression
-from spaces.parameters import (
-    AbstractParameter,
-    Categorical,
-    Condition,
-    Integer,
-    Ordinal,
-    PowerOfTwo,
-    Value,
-    parameter_from_json,
-)
+from spaces.many_cores import SystemSpace, system_space_from_json
+from spaces.parameter_files import read_parameters, read_preset, read_rule
+from spaces.parameters import Value
 from spaces.space import Space
 
 CHECKED_DESIGNS = 16
 """Random designs that are built when a file is read, besides the presets, so that a mistake shows before a search starts."""
 
 _SECTIONS = ("clock_hz", "technology", "extra_area_mm2", "extra_leakage_mw", "mac")
-_FORMS = {"values": Ordinal, "labels": Categorical, "integers": Integer, "powers_of_two": PowerOfTwo}
 
 
-def load_space_file(path: str | Path) -> DesignSpace:
+def load_space_file(path: str | Path) -> DesignSpace | SystemSpace:
     """The space of a file.
 
     Raises:
@@ -62,12 +52,12 @@ def load_space_file(path: str | Path) -> DesignSpace:
     return space_from_json(value["space"], str(path), Path(path).absolute().parent)
 
 
-def space_from_definition(definition: str) -> DesignSpace:
+def space_from_definition(definition: str) -> DesignSpace | SystemSpace:
     """The space that a study recorded, whatever became of its file."""
     return space_from_json(json.loads(definition), "recorded space", None)
 
 
-def space_from_json(value: Any, where: str, folder: Path | None) -> DesignSpace:
+def space_from_json(value: Any, where: str, folder: Path | None) -> DesignSpace | SystemSpace:
     """The space of what stands under `space:`.
 
     Args:
@@ -78,15 +68,15 @@ def space_from_json(value: Any, where: str, folder: Path | None) -> DesignSpace:
     Raises:
         UserError: See `load_space_file`.
     """
+    if isinstance(value, dict) and "system" in value:
+        return system_space_from_json(value, where, folder)
     fields = Fields(value, f"{where}: space")
     name = fields.text("name")
     bits = fields.integer("bits", 8, least=1)
     partial_bits = fields.integer("partial_bits", max(24, bits), least=1)
-    parameters = list(_read_parameters(fields.raw("parameters"), where))
-    constraints = [_read_rule(item, k, where) for k, item in enumerate(fields.items("constraints", []), start=1)]
-    presets = [
-        _read_preset(p, parameters, f"{where}: preset {k}") for k, p in enumerate(fields.items("presets", []), start=1)
-    ]
+    parameters = list(read_parameters(fields.raw("parameters"), where))
+    constraints = [read_rule(item, k, where) for k, item in enumerate(fields.items("constraints", []), start=1)]
+    presets = [read_preset(p, f"{where}: preset {k}") for k, p in enumerate(fields.items("presets", []), start=1)]
     objectives = tuple(fields.names("objectives", []))
     bounds = tuple(fields.names("bounds", []))
     metrics = _read_metrics(fields.raw("metrics", {}), [p.name for p in parameters], where)
@@ -107,91 +97,6 @@ def space_from_json(value: Any, where: str, folder: Path | None) -> DesignSpace:
 
 
 # ---- parameters, rules, metrics ------------------------------------------------------------------------
-
-
-def _read_parameters(value: Any, where: str) -> Iterator[AbstractParameter]:
-    if isinstance(value, list):  # as `Space.to_json` writes them
-        yield from (parameter_from_json(item, f"{where}: parameter {k}") for k, item in enumerate(value, start=1))
-        return
-    if not isinstance(value, dict):
-        raise UserError(f"`parameters` must hold names and values, got {describe(value)}", where=f"{where}: space")
-    for name, item in value.items():
-        try:
-            yield _read_parameter(str(name), item)
-        except UserError as error:
-            raise error.within(f"{where}: parameter {name!r}") from None
-
-
-def _read_parameter(name: str, item: Any) -> AbstractParameter:
-    if isinstance(item, list):
-        return _make("values", name, item, None)
-    if not isinstance(item, dict):
-        raise UserError(
-            f"expected a list of values or one of {', '.join(_FORMS)}, got {describe(item)}",
-            hint="e.g. [4, 8, 16], or {integers: [1, 8]}",
-        )
-    given = [key for key in item if key in _FORMS]
-    for key in item:
-        if key not in (*_FORMS, "when"):
-            raise unknown_name("key", str(key), [*_FORMS, "when"])
-    if len(given) != 1:
-        raise UserError(f"expected one of {', '.join(_FORMS)}, got {' and '.join(given) or 'none'}")
-    if not isinstance(item[given[0]], list):
-        raise UserError(f"`{given[0]}` must be a list, got {describe(item[given[0]])}")
-    return _make(given[0], name, item[given[0]], _read_condition(item.get("when")))
-
-
-def _read_condition(value: Any) -> Condition | None:
-    if value is None:
-        return None
-    if not isinstance(value, dict) or len(value) != 1:
-        raise UserError(
-            f"`when` must be one parameter with its values, got {describe(value)}",
-            hint="e.g. when: {links: [systolic]}",
-        )
-    [(parameter, values)] = value.items()
-    return Condition(str(parameter), tuple(_plain(v) for v in (values if isinstance(values, list) else [values])))
-
-
-def _make(form: str, name: str, values: list[Any], when: Condition | None) -> AbstractParameter:
-    plain = [_plain(v) for v in values]
-    if form in ("integers", "powers_of_two"):
-        if len(plain) != 2:
-            raise UserError(f"`{form}` must be the lowest and the highest value, got {len(plain)} values")
-        low, high = (int(v) if isinstance(v, float) and v.is_integer() else v for v in plain)
-        made: Any = Integer if form == "integers" else PowerOfTwo
-        return made(name, low, high, when=when)  # type: ignore[no-any-return]
-    numeric = all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in plain)
-    return Ordinal(name, plain, when=when) if form == "values" and numeric else Categorical(name, plain, when=when)
-
-
-def _plain(value: Any) -> Any:
-    """A choice as it is, or the number that a size with a unit stands for (``64KiB`` is 65536)."""
-    if isinstance(value, str):
-        for kind in (Kind.BYTES, Kind.HERTZ):
-            try:
-                number = read_quantity(value, kind)
-            except UserError:
-                continue
-            if number is not None:
-                return int(number) if number.is_integer() else number
-    return value
-
-
-def _read_rule(item: Any, number: int, where: str) -> Constraint:
-    if isinstance(item, str):
-        return Constraint(item, item)
-    fields = Fields(item, f"{where}: constraint {number}")
-    rule, reason = fields.text("rule"), fields.text("reason", "")
-    name = fields.text("name", rule)
-    fields.finish()
-    return Constraint(name, rule, reason)
-
-
-def _read_preset(value: Any, parameters: Sequence[AbstractParameter], where: str) -> dict[str, Value]:
-    if not isinstance(value, dict):
-        raise UserError(f"expected the parameters and their values, got {describe(value)}", where=where)
-    return {str(key): _plain(item) for key, item in value.items()}
 
 
 @final

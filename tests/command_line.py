@@ -4,7 +4,9 @@ import contextlib
 import io
 import json
 import sys
+import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from codesign.cli.app import app, main
@@ -19,6 +21,11 @@ class Outcome:
     err: str
 
     @property
+    def said(self) -> str:
+        """All that was written, on one line."""
+        return " ".join((self.out + self.err).split())
+
+    @property
     def json(self) -> Any:
         """Standard output as one JSON document."""
         return json.loads(self.out)
@@ -29,8 +36,12 @@ class Outcome:
         return {name: value for name, value in self.json.items() if name != "compile_seconds"}
 
 
-def run(*arguments: object) -> Outcome:
-    """Run `codesign ARGUMENTS`."""
+def run(*arguments: object, cwd: Path | None = None) -> Outcome:
+    """Run `codesign ARGUMENTS`, in the current folder or in `cwd`; warnings are not this process's errors there."""
+    if cwd is not None:
+        with contextlib.chdir(cwd), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return run(*arguments)
     out, err = io.StringIO(), io.StringIO()
     before = sys.argv
     sys.argv = ["codesign", *(str(a) for a in arguments)]

@@ -9,6 +9,7 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the tests run in as many processes as there are cores
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # processes that tests start keep what Python compiled
 
 import pytest
 from hypothesis import HealthCheck, settings

@@ -176,10 +176,18 @@ class StorageLevel:
         """Bits of one instance; None is unbounded."""
         return None if self.capacity_bytes is None else round(self.capacity_bytes * 8)
 
+    @property
+    def words_per_cycle(self) -> tuple[float | None, float | None]:
+        """Words that the ports of one instance read and write in a cycle; None is unlimited.
+
+        The cost model and its oracles take both from here, so that an attribute that slows ports has one place.
+        """
+        return self.read_bandwidth_words_per_cycle, self.write_bandwidth_words_per_cycle
+
     def busy_cycles(self, read_words: float, written_words: float) -> float:
         """Cycles in which one instance reads and writes so many words, not rounded up (rules L2 and L4)."""
-        reading = read_words / (self.read_bandwidth_words_per_cycle or math.inf)
-        writing = written_words / (self.write_bandwidth_words_per_cycle or math.inf)
+        read, write = self.words_per_cycle
+        reading, writing = read_words / (read or math.inf), written_words / (write or math.inf)
         return reading + writing if self.ports is Ports.SHARED else max(reading, writing)
 
     def element_bits(self, bits: int) -> int:

@@ -239,7 +239,7 @@ def _choice(fields: Fields, key: str, default: str, options: type[LevelKind] | t
 
 def architecture_to_json(architecture: Architecture) -> JsonObject:
     """What stands under `architecture:`; `architecture_from_json` gives the same architecture back."""
-    value: dict[str, Any] = {"name": architecture.name, "clock_hz": architecture.clock_hz}
+    value: JsonObject = {"name": architecture.name, "clock_hz": architecture.clock_hz}
     if architecture.technology is not None:
         value["technology"] = architecture.technology
     for name in ("extra_area_mm2", "extra_leakage_mw"):
@@ -247,18 +247,19 @@ def architecture_to_json(architecture: Architecture) -> JsonObject:
             value[name] = getattr(architecture, name)
     value["levels"] = [_write_level(level) for level in architecture.levels]
     mac = architecture.mac
-    value["mac"] = {"name": mac.name, "bits": mac.bits, **_given(mac, "energy_pj", "area_mm2", "leakage_mw")}
+    arithmetic: JsonObject = {"name": mac.name, "bits": mac.bits}
+    arithmetic |= _given(mac, "energy_pj", "area_mm2", "leakage_mw")
     if mac.by_width:
-        value["mac"]["by_width"] = [{"bits": [a, b], "energy_pj": energy} for a, b, energy in mac.by_width]
+        arithmetic["by_width"] = [{"bits": [a, b], "energy_pj": energy} for a, b, energy in mac.by_width]
     if mac.unpack_pj:
-        value["mac"]["unpack_pj"] = mac.unpack_pj
+        arithmetic["unpack_pj"] = mac.unpack_pj
     if mac.zeros is not None:
-        value["mac"]["zeros"] = mac.zeros.value
-    return value
+        arithmetic["zeros"] = mac.zeros.value
+    return {**value, "mac": arithmetic}
 
 
-def _write_level(level: StorageLevel) -> dict[str, Any]:
-    value: dict[str, Any] = {"name": level.name, "kind": level.kind.value, "word_bits": level.word_bits}
+def _write_level(level: StorageLevel) -> JsonObject:
+    value: JsonObject = {"name": level.name, "kind": level.kind.value, "word_bits": level.word_bits}
     if level.one_element_per_word:
         value["one_element_per_word"] = True
     value |= _given(level, "capacity_bytes", "read_bandwidth_words_per_cycle", "write_bandwidth_words_per_cycle")
@@ -271,13 +272,14 @@ def _write_level(level: StorageLevel) -> dict[str, Any]:
         value["energy"] = _given(level.energy, "read_pj", "fill_pj", "update_pj")
     value |= _given(level, "area_mm2", "leakage_mw")
     fanout = level.fanout
-    value["fanout"] = {"x": fanout.x, "y": fanout.y, "links": fanout.links.value}
+    below: JsonObject = {"x": fanout.x, "y": fanout.y, "links": fanout.links.value}
+    value["fanout"] = below
     if fanout.hop_pj_per_bit:
-        value["fanout"]["hop_pj_per_bit"] = fanout.hop_pj_per_bit
+        below["hop_pj_per_bit"] = fanout.hop_pj_per_bit
     if level.sparsity != NO_SPARSITY:
         value["sparsity"] = sparsity_to_json(level.sparsity)
     if fanout.mesh is not None:
-        value["fanout"]["mesh"] = vars(fanout.mesh) | {"parents": list(fanout.mesh.parents)}
+        below["mesh"] = vars(fanout.mesh) | {"parents": list(fanout.mesh.parents)}
     if level.dram is not None:
         value["device"], value["channels"] = level.dram.device, level.dram.channels
         if level.dram.page_policy is not None:
@@ -287,5 +289,5 @@ def _write_level(level: StorageLevel) -> dict[str, Any]:
     return value
 
 
-def _given(source: object, *names: str) -> dict[str, Any]:
+def _given(source: object, *names: str) -> JsonObject:
     return {name: getattr(source, name) for name in names if getattr(source, name) is not None}

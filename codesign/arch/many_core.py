@@ -122,7 +122,14 @@ class Dies:
     mw_per_lane: float = 0.0
 
     def __post_init__(self) -> None:
-        _at_least("dies", 1, x=self.x, y=self.y, words_per_cycle=self.words_per_cycle)
+        _at_least("dies", 1, x=self.x, y=self.y)
+        if self.words_per_cycle < 1 and self.count > 1:
+            raise UserError(
+                f"the mesh is cut into {self.count} unconnected parts: links between dies carry {self.words_per_cycle} words a cycle",
+                where="dies",
+                hint="`words_per_cycle` of at least 1, or one die",
+            )
+        _at_least("dies", 1, words_per_cycle=self.words_per_cycle)
 
     @property
     def count(self) -> int:
@@ -148,7 +155,9 @@ class Memories:
 
     def __post_init__(self) -> None:
         _at_least("memories", 1, words_per_cycle_each=self.words_per_cycle_each)
-        if not self.ports or any(not ports for ports in self.ports):
+        if not self.ports:
+            raise UserError("a system needs a DRAM controller, got none", where="memories", hint="`ports: [[[0, 0]]]`")
+        if any(not ports for ports in self.ports):
             raise UserError("`ports` must name at least one place for every DRAM", where="memories")
         if len(self.ports) > 4:
             raise UserError(f"at most 4 DRAMs are counted apart, got {len(self.ports)}", where="memories")

@@ -183,10 +183,6 @@ class NetlistAreas:
             raise UserError(f"`netlists`, part {part!r}: the constant {missing[0]!r} is missing")
         return math.fsum(constants[name] * size for name, size in SIZES[part](shape).items())
 
-    def machine_nand2(self, shape: LogicShape) -> float:
-        """Area of all logic of a machine."""
-        return math.fsum(self.part_nand2(part, shape) * (shape.elements if part == "element" else 1) for part in SIZES)
-
     def shared_nand2(self, shape: LogicShape) -> float:
         """Logic outside the MACs, the crossbar and the DMA engines: what elements have beside their MAC, network, controller (N7)."""
         beside = self.part_nand2("element", shape) - self.nand2["element"]["element"]

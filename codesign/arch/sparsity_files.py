@@ -13,6 +13,7 @@ from typing import Any
 from codesign.arch.sparsity import NO_SPARSITY, LevelSparsity, Rank, RankFormat, TensorFormat, ZeroAction, ZeroKind
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields
+from codesign.core.json_types import JsonObject
 
 
 def sparsity_from_json(fields: Fields) -> LevelSparsity:
@@ -97,9 +98,9 @@ def _read_action(value: Any, where: str) -> ZeroAction:
     return action
 
 
-def sparsity_to_json(sparsity: LevelSparsity) -> dict[str, Any]:
+def sparsity_to_json(sparsity: LevelSparsity) -> JsonObject:
     """What stands under `sparsity:`; `sparsity_from_json` gives it back."""
-    value: dict[str, Any] = {"metadata_bits": sparsity.metadata_bits}
+    value: JsonObject = {"metadata_bits": sparsity.metadata_bits}
     if sparsity.metadata_word_bits is not None:
         value["metadata_word_bits"] = sparsity.metadata_word_bits
     if sparsity.formats:
@@ -112,13 +113,15 @@ def sparsity_to_json(sparsity: LevelSparsity) -> dict[str, Any]:
     return value
 
 
-def _write_format(kept: TensorFormat) -> dict[str, Any]:
+def _write_format(kept: TensorFormat) -> JsonObject:
     ranks = []
     for rank in kept.ranks:
-        one: dict[str, Any] = {"format": rank.format.value}
+        one: JsonObject = {"format": rank.format.value}
         for name in ("metadata_bits", "payload_bits"):
             if getattr(rank, name) is not None:
                 one[name] = getattr(rank, name)
         ranks.append(one | ({"dims": sorted(rank.dims)} if rank.dims else {}))
-    value = {"ranks": ranks, "inner_to_outer": kept.inner_to_outer, "flat": kept.flat}
-    return value | ({"where_zeros": True} if kept.where_zeros else {})
+    value: JsonObject = {"ranks": ranks, "inner_to_outer": kept.inner_to_outer, "flat": kept.flat}
+    if kept.where_zeros:
+        value["where_zeros"] = True
+    return value

@@ -108,12 +108,18 @@ class DesignBounds:
         space: Where designs come from; one with `parts` is bounded by parts, others design by design.
         workload: What they run, every layer alone, everything between layers through DRAM.
         options: How they are judged; constraints that name X or Y tell a machine from its quarter turn.
+        run_cycles: Of designs judged by generated machines: cycles of every layer's run beside those of its busiest resource (rule LB17).
+            Such machines tell all designs apart.
     """
 
     exact_metrics = frozenset({"area_mm2", "leakage_w"})
 
     def __init__(
-        self, space: BoundedSpace, workload: Workload | Network, options: EvaluationOptions | None = None
+        self,
+        space: BoundedSpace,
+        workload: Workload | Network,
+        options: EvaluationOptions | None = None,
+        run_cycles: float | None = None,
     ) -> None:
         self._space = space
         self.turns = options is None or all(c.along_x is None for c in options.constraints.levels)
@@ -125,7 +131,9 @@ class DesignBounds:
         self.buffered = BufferedTables(self.layers, self.dram)
         self.chain = ChainTables(self.layers, self.counts, self.dram)
         self.machines = MachineSearches(self.layers, self.counts, self.chain)
-        self.vector = VectorWork.of(self._workload)
+        self.told_apart = run_cycles is not None
+        fixed = float(self.counts.sum()) * (run_cycles or 0.0)
+        self.vector = replace(VectorWork.of(self._workload), fixed_cycles=fixed)
 
     @property
     def parts(self) -> Parts | None:
@@ -311,6 +319,8 @@ class BoundTable:
 
     def alike(self) -> Indices:
         """Equal numbers for designs whose machines differ by exchanging X and Y at most, with equal area and leakage (rule LB11): ``n``."""
+        if self._model.told_apart:
+            return np.arange(len(self.latency_s))
         found = np.zeros(len(self.latency_s), dtype=np.int64)
         offset = 0
         for figures, _ in self._pieces:

@@ -19,9 +19,6 @@ Floats = NDArray[np.float64]
 CYCLES, READ, UPDATE, COPIES, SENT, LOCAL_READ, LOCAL_WRITE, LOCAL_BUSY = range(8)
 """Columns of the rows of `LayerFacts.array_rows`; all but the first and the last are bits."""
 
-_MOST_SPLITS = 200_000
-"""Spatial splits listed for one array; more are thinned by merging dimensions that index the same tensors first."""
-
 
 @cache
 def divisors(number: int) -> tuple[int, ...]:

@@ -23,10 +23,12 @@ class VectorWork:
     Args:
         operations: Of all operators, weighted.
         rows: Operations, bytes read, bytes written and weight of every different vector operator: ``v x 4``.
+        fixed_cycles: Beside them, whatever the design.
     """
 
     operations: float
     rows: Floats
+    fixed_cycles: float = 0.0
 
     @classmethod
     def of(cls, workload: Workload) -> "VectorWork":
@@ -63,4 +65,4 @@ class VectorWork:
         if dram.energy is not None:
             moved = words_read * dram.energy.read_pj + words_written * dram.energy.update_pj
             energy += float((weight * moved).sum())
-        return float((weight * np.array([math.ceil(b - 1e-6) for b in busy])).sum()), energy
+        return self.fixed_cycles + float((weight * np.array([math.ceil(b - 1e-6) for b in busy])).sum()), energy

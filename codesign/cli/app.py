@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import os
 import sys
+from contextlib import suppress
 from typing import Annotated, NoReturn
 
 import typer
@@ -39,6 +40,9 @@ COMMANDS = (
 
 TRACEBACK = "CODESIGN_TRACEBACK"
 """Environment variable: show where an internal error came from."""
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C or SIGTERM."""
 
 app = typer.Typer(
     name="codesign",
@@ -127,6 +131,10 @@ def main() -> None:
     try:
         root = said_plainly(get_command(app))
         root(args=join_lists([present_spelling(a) for a in sys.argv[1:]]), prog_name="codesign")
+    except SystemExit as leaving:
+        if leaving.code == INTERRUPTED:
+            _leave_interrupted()
+        raise
     except UserError as error:
         typer.secho(f"error: {error}", fg="red", err=True)
         sys.exit(2)
@@ -134,12 +142,20 @@ def main() -> None:
         _missing(error)
     except KeyboardInterrupt:
         typer.secho("interrupted", fg="yellow", err=True)
-        sys.exit(130)
+        _leave_interrupted()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:
         _fault(error)
+
+
+def _leave_interrupted() -> NoReturn:
+    """End now, waiting for no thread: an interrupt may have left a lock taken that the pool of workers waits for."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
+    os._exit(INTERRUPTED)
 
 
 def _missing(error: ModuleNotFoundError) -> None:

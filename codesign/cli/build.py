@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,7 +10,7 @@ from codesign.cli.compiling import echo_json
 from codesign.cli.options import OutputFormat, check_format, command
 
 if TYPE_CHECKING:
-    from codesign.library.building import BuildOptions
+    from codesign.library.building import BuildOptions, BuiltHardware
 
 _HARDWARE = "Hardware"
 
@@ -35,6 +35,9 @@ class Request:
     design: Annotated[str | None, typer.Option(help="Changes to the space's preset, e.g. pe=8,banks=2.")] = None
     bus_bytes: Annotated[int | None, typer.Option(help="Bytes of a beat, for files (default 16).")] = None
     burst_bytes: Annotated[int | None, typer.Option(help="Bytes of a burst, for files (default 256).")] = None
+    outstanding: Annotated[
+        int | None, typer.Option(help="Bursts under way at most (default: the study's timing table, else 16).")
+    ] = None
     evaluations: Annotated[int, typer.Option(help="Mappings or programs searched for a design of --space.")] = 200
     remap: Annotated[
         bool, typer.Option("--remap", help="Search a mapping with sums of 32 bits instead of the recorded one.")
@@ -84,14 +87,15 @@ def build(
 
     options = request.options(simulate, synthesize, simulator)
     built = build_hardware(request.what or (), out, options)
-    show(built.document, output_format)
+    show(built, output_format)
     if built.mismatch is not None:
         typer.echo(f"mismatch: {built.mismatch}", err=True)
         raise typer.Exit(1)
 
 
-def show(document: dict[str, Any], output_format: str) -> None:
+def show(built: "BuiltHardware", output_format: str) -> None:
     """Print the result."""
+    document = built.document
     if output_format == "json":
         echo_json(document, indent=1)
         return
@@ -106,8 +110,8 @@ def show(document: dict[str, Any], output_format: str) -> None:
         typer.echo(
             f"accesses    DRAM {'equal' if s['dram_equal'] else 'DIFFERENT'}, all {'equal' if s['accesses_equal'] else 'DIFFERENT'}"
         )
-    if "synthesis" in document:
-        s = document["synthesis"]
+    if built.synthesis is not None:
+        cells = built.synthesis
         typer.echo(
-            f"synthesised {s['nand2']:,.0f} NAND2 ({s['area_um2'] / 1e6:.3f} mm2 at 0.18 um), {s['flip_flops']:,} flip-flops, {s['levels']} levels"
+            f"synthesised {cells.nand2:,.0f} NAND2 ({cells.area_um2 / 1e6:.3f} mm2 at 0.18 um), {cells.flip_flops:,} flip-flops, {cells.levels} levels"
         )

@@ -1,5 +1,6 @@
 """`codesign evaluate`: what a given mapping costs."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,6 +25,35 @@ if TYPE_CHECKING:
 PER_DESIGN = ("best", "pareto")
 
 
+@dataclass(frozen=True)
+class WholeNetwork:
+    """Where a network's mappings come from and its result goes."""
+
+    mappings: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with a mapping for every layer of --network; without it the exact mapper finds them.",
+            rich_help_panel="Whole network",
+        ),
+    ] = None
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for report.html, result.json and the mappings.", rich_help_panel="Whole network"),
+    ] = None
+    per_design: Annotated[
+        str,
+        typer.Option(
+            help="best (each layer's mapping of least energy-delay product) or pareto: all best compromises between latency and energy "
+            "over the mappings of the whole network, proven.",
+            rich_help_panel="Whole network",
+        ),
+    ] = "best"
+
+    def __post_init__(self) -> None:
+        if self.per_design not in PER_DESIGN:
+            raise unknown_name("--per-design", self.per_design, PER_DESIGN)
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
     command(app)(evaluate)
@@ -40,13 +70,7 @@ def evaluate(
     *,
     sources: Sources,
     network: NetworkRequest,
-    mappings: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder with a mapping for every layer of --network; without it the exact mapper finds them.",
-            rich_help_panel="Whole network",
-        ),
-    ] = None,
+    whole: WholeNetwork,
     output_format: OutputFormat = "text",
     reuse: Annotated[
         str,
@@ -62,18 +86,6 @@ def evaluate(
             help="The factors of a dimension may multiply to more than its bound; last iterations are shorter.",
         ),
     ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for report.html, result.json and the mappings.", rich_help_panel="Whole network"),
-    ] = None,
-    per_design: Annotated[
-        str,
-        typer.Option(
-            help="best (each layer's mapping of least energy-delay product) or pareto: all best compromises between latency and energy "
-            "over the mappings of the whole network, proven.",
-            rich_help_panel="Whole network",
-        ),
-    ] = "best",
     timing: TimingRequest,
 ) -> None:
     """Evaluate a fixed mapping: accesses, energy and latency by level and tensor; or a whole network with a folder of them.
@@ -88,23 +100,21 @@ def evaluate(
     """
     check_format(output_format)
     warnings_to_stderr()
-    rule, output = parse_reuse(reuse), Output(output_format == "json", out)
-    if per_design not in PER_DESIGN:
-        raise unknown_name("--per-design", per_design, PER_DESIGN)
-    if timing.event or (network.network is not None and per_design == "pareto"):
+    rule, output = parse_reuse(reuse), Output(output_format == "json", whole.out)
+    if timing.event or (network.network is not None and whole.per_design == "pareto"):
         refuse({"--imperfect": imperfect}, "--timing event and --per-design pareto")
-    if network.network is not None and per_design == "pareto":
+    if network.network is not None and whole.per_design == "pareto":
         refuse(
-            {"--mappings": mappings is not None, "--out": out is not None, "--timing": timing.event},
+            {"--mappings": whole.mappings is not None, "--out": whole.out is not None, "--timing": timing.event},
             "--per-design pareto",
         )
         _show_trade_offs(files, sources, network, output.as_json)
         return
     if network.network is not None:
-        _evaluate_network(files, sources, network, mappings, rule, timing, output, imperfect)
+        _evaluate_network(files, sources, network, whole.mappings, rule, timing, output, imperfect)
         return
     network.refuse_without_network()
-    _refuse_for_a_layer(mappings, out, per_design)
+    _refuse_for_a_layer(whole.mappings, whole.out, whole.per_design)
     _evaluate_layer(
         network.narrow(sources.resolve(files, imperfect=imperfect)), rule, timing, output.as_json, imperfect
     )

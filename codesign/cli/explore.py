@@ -1,5 +1,6 @@
 """`codesign explore`: the Pareto front of accelerators for a workload."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,50 @@ if TYPE_CHECKING:
 
 COMMAND_LINE = "command line"
 
+StudyFile = Annotated[
+    Path | None,
+    typer.Argument(help="A study as a YAML or JSON file (--save-config writes one); flags count above it."),
+]
+
+
+@dataclass(frozen=True)
+class PlaceFlags:
+    """Where a study is kept, and whether it is written as a file."""
+
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for study and report; the same command goes on where it stopped."),
+    ] = None
+    save_config: Annotated[
+        Path | None, typer.Option(help="Write the whole study as a file to this path, and run it.")
+    ] = None
+    storage: Storage = None
+    study: StudyName = None
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --optimizer exact: write what `codesign verify` needs to check the front to this file."
+        ),
+    ] = None
+
+    def to_json(self) -> "JsonObject":
+        """In the form of a study's file."""
+        return {"out": None if self.out is None else str(self.out), "storage": self.storage, "study": self.study}
+
+    def check(self, spec: "StudySpec") -> None:
+        """Refuse a study whose front no certificate covers, where one is asked for, before the search."""
+        if self.certificate is not None:
+            from codesign.study.front_check import task_of
+
+            task_of(spec.to_json())
+
+    def save(self, spec: "StudySpec") -> None:
+        """Write the study as a file, where that is asked for."""
+        if self.save_config is not None:
+            from codesign.study.specification import write_study_spec
+
+            typer.echo(f"study written to {write_study_spec(spec, self.save_config)}", err=True)
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
@@ -24,27 +69,16 @@ def register(app: typer.Typer) -> None:
 
 
 def explore(
-    file: Annotated[
-        Path | None,
-        typer.Argument(help="A study as a YAML or JSON file (--save-config writes one); flags count above it."),
-    ] = None,
+    file: StudyFile = None,
     *,
     workload: WorkloadFlags,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for study and report; the same command goes on where it stopped."),
-    ] = None,
+    place: PlaceFlags,
     search: SearchFlags,
     output_format: Annotated[str, typer.Option("--format", help="text or json (of the front).")] = "text",
     choices: ChoiceFlags,
     judge: JudgeFlags,
     fidelity: FidelityFlags,
     workers: WorkerFlags,
-    save_config: Annotated[
-        Path | None, typer.Option(help="Write the whole study as a file to this path, and run it.")
-    ] = None,
-    storage: Storage = None,
-    study: StudyName = None,
 ) -> None:
     """Search a hardware space for the designs no other one beats in every objective.
 
@@ -80,7 +114,7 @@ def explore(
         file,
         {
             "workload": workload.to_json(),
-            "place": {"out": None if out is None else str(out), "storage": storage, "study": study},
+            "place": place.to_json(),
             "space": search.space,
             "choices": choices.to_json(),
             "search": search.to_json(),
@@ -89,13 +123,14 @@ def explore(
             "workers": workers.to_json(),
         },
     )
-    if save_config is not None:
-        from codesign.study.specification import write_study_spec
-
-        typer.echo(f"study written to {write_study_spec(spec, save_config)}", err=True)
-    run = run_explore(spec, front_to_stderr=output_format == "json")
+    place.check(spec)
+    place.save(spec)
+    run = run_explore(spec, front_to_stderr=output_format == "json", certificate=place.certificate)
     if output_format == "json":
-        echo_json(front_json(run.study, run.certificate, run.timed, run.mappings, run.certified), indent=1)
+        echo_json(
+            front_json(run.study, run.certificate, run.timed, run.mappings, run.certified, run.schedule_factor),
+            indent=1,
+        )
 
 
 def specification(file: Path | None, flags: "JsonObject") -> "StudySpec":

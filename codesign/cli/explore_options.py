@@ -182,7 +182,7 @@ class JudgeFlags:
         option(
             _JUDGE,
             help="layers (each mapped alone), soma (whole network fused; --space soma-edge, soma-cloud), fused (the same proven, any space), or cosma "
-            "(off-chip traffic of the best operator order and spills); strongest: fused, soma or layers, the first that workload, space and budget allow.",
+            "(off-chip traffic of the best operator order and spills), or segments (trees of pipelines on systems of many cores; --space manycore); strongest: fused, soma or layers, the first that workload, space and budget allow.",
             show_default="layers",
         ),
     ] = None

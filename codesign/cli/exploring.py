@@ -22,12 +22,13 @@ from codesign.study.storage import Claim
 from codesign.study.study import REPORT_FILE, Study, Trial, hypervolume_curve
 
 
-def run_explore(spec: StudySpec, *, front_to_stderr: bool) -> StudyRun:
+def run_explore(spec: StudySpec, *, front_to_stderr: bool, certificate: Path | None = None) -> StudyRun:
     """Run or resume a study, write its report, print its front; returns it, and what is proven where that was asked for.
 
     Args:
         spec: What to search.
         front_to_stderr: Keep stdout for something else than the table of the front.
+        certificate: Where the certificate of the front is written, if it is.
 
     Raises:
         UserError: A field that cannot be used, or a database that holds another study under the name.
@@ -42,6 +43,17 @@ def run_explore(spec: StudySpec, *, front_to_stderr: bool) -> StudyRun:
             console.print(f"{run.mappings.sentence()} ({MAPPING_FRONT_FILE})", highlight=False)
         if sentence := what_is_certified(run):
             console.print(sentence, highlight=False)
+        if certificate is not None:
+            from codesign.study.front_certificate import front_certificate, write_front_certificate
+
+            document = front_certificate(spec, run.study, run.certificate)
+            write_front_certificate(certificate, document)
+            listed = f"{len(document['evaluated'])} designs with mappings, {len(document['left_out'])} with bounds"
+            console.print(f"certificate: {certificate} ({listed})", highlight=False)
+        if run.pages:
+            console.print(f"systems and schedules of the front: {run.pages[0].parent}", highlight=False)
+        if run.schedule_sentence:
+            console.print(run.schedule_sentence, highlight=False)
     finally:
         run.study.close()
     return run

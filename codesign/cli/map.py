@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,7 @@ from codesign.cli.options import OutputFormat, check_format, command, given_flag
 from codesign.cli.timing import TimingRequest
 from codesign.cli.whole_network import NetworkRequest, Output, run_map
 from codesign.core.errors import UserError
+from codesign.core.json_types import JsonObject
 
 if TYPE_CHECKING:
     from codesign.core.goals import Objective
@@ -268,7 +269,7 @@ def _write(out: Path, result: "MapResult", computation: "Computation", mapper: s
     comment = (
         f"{mapper}, {objective}: {cost.latency_cycles} cycles, {cost.energy_pj:.6g} pJ, EDP {cost.edp:.6g} pJ x cycle"
     )
-    content: dict[str, Any] = {"mapping": mapping_to_json(result.mapping)}
+    content: JsonObject = {"mapping": mapping_to_json(result.mapping)}
     if result.padding is not None and result.padding.changed:
         from codesign.workloads.files import computation_to_json
 

@@ -23,16 +23,16 @@ def map_looptree(files: Sequence[str], search: "MapSearch", output: "Output") ->
     from codesign.library.looptree_files import UnevenSearch, map_accelforge
 
     wanted = UnevenSearch(search.goal.value, search.time_limit, search.imperfect, search.certificate is not None)
-    document, proof = map_accelforge(files, wanted)
+    found, proof = map_accelforge(files, wanted)
     if search.certificate is not None:
         write_atomic(search.certificate, json.dumps(proof, indent=1) + "\n")
     if output.out is not None:
-        write_atomic(output.out, json.dumps(document, indent=1) + "\n")
+        write_atomic(output.out, json.dumps(found.to_json(), indent=1) + "\n")
     if output.as_json:
-        echo_json(document, indent=1)
+        echo_json(found.to_json(), indent=1)
         return
-    for line in document.get("nest", ()):
+    for line in found.lines:
         typer.echo(line)
-    energy = "" if document["energy_j"] is None else f"energy {document['energy_j']:.9g} J, "
-    typer.echo(f"{energy}latency {document['latency_s']:.9g} s, {document['objective']} {document['value']:.9g}")
-    typer.echo(f"proof: {document['proof']}, gap {document['gap']:.3%}, {document['cpu_seconds']:.3f} CPU s")
+    energy = "" if found.energy_j is None else f"energy {found.energy_j:.9g} J, "
+    typer.echo(f"{energy}latency {found.latency_s:.9g} s, {found.objective} {found.value:.9g}")
+    typer.echo(f"proof: {found.proof}, gap {found.gap:.3%}, {found.cpu_seconds:.3f} CPU s")

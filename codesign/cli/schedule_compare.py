@@ -125,7 +125,7 @@ def _proof(result: "ScheduleResult") -> str:
 
 def _soma(options: ScheduleOptions) -> Row:
     counts, result = schedule_soma.find(options)
-    row = Row(options.scheduler, counts["operators"], counts["macs"], counts["weight_bytes"])
+    row = Row(options.scheduler, counts.operators, counts.macs, counts.weight_bytes)
     if result.infeasible is not None:
         return replace(row, reason=result.infeasible.detail)
     schedule = result.found.schedule
@@ -154,12 +154,13 @@ def _cosma(options: ScheduleOptions) -> Row:
         return replace(row, reason=f"{reason}; {schedule_cosma.advice(options, result.demand_bytes)}")
     if not isinstance(result, Schedule):
         return replace(row, reason=f"no addresses within {result.capacity_bytes:,} bytes were found")
+    assert found.traffic is not None  # this table is of architectures
     weights = _weights_per_cycle(options, graph.parameter_bytes)
     return replace(
         row,
         dram_bytes=result.dram_bytes + graph.parameter_bytes,
         peak_buffer_bytes=result.peak_buffer_bytes,
-        traffic_cycles=found.document["traffic_cycles"] + weights,
+        traffic_cycles=found.traffic.cycles + weights,
         proof=result.proof.value,
     )
 

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from codesign.cli.schedule_options import ScheduleOptions
     from codesign.scheduling.cosma.graph import OperatorGraph
     from codesign.scheduling.cosma.result import Schedule, TooSmall, Unplaced
+    from codesign.scheduling.cosma.traffic_cost import TrafficCost
     from codesign.scheduling.protocol import ScheduleResult
     from codesign.timing.simulate import Run
 
@@ -94,7 +95,7 @@ def _allocate(options: ScheduleOptions) -> None:
         if found.offsets is not None and options.out is None:
             typer.echo(format_buffers(buffers, found.offsets), nl=False)
         return
-    document: dict[str, Any] = {
+    document: JsonObject = {
         "status": found.status.value,
         "capacity": capacity,
         "peak_load": load,
@@ -119,12 +120,16 @@ class Answer:
         result: The schedule, or why there is none.
         graph: With all parameters.
         document: The JSON value.
+        seconds: Of the search.
+        traffic: What the off-chip traffic costs; None without an architecture or a schedule.
         bits: Width of an element; None where the file gives bytes.
     """
 
     result: Schedule | TooSmall | Unplaced
     graph: OperatorGraph
-    document: dict[str, Any]
+    document: dict[str, object]
+    seconds: float
+    traffic: TrafficCost | None
     bits: int | None
 
 
@@ -167,10 +172,23 @@ def find(options: ScheduleOptions) -> Answer:
     problem = ScheduleProblem(whole, architecture)
     result = scheduler.schedule(problem, Objective.EDP, budget=budget, seed=options.seed or 0)
     in_bytes = Path(options.network).suffix == ".json"
-    return Answer(result.found, whole, _document(result, whole, architecture), None if in_bytes else bits)
+    traffic = _traffic(result, architecture)
+    document = _document(result, whole, architecture, traffic)
+    return Answer(result.found, whole, document, round(result.seconds, 3), traffic, None if in_bytes else bits)
 
 
-def _document(result: ScheduleResult, whole: OperatorGraph, architecture: Architecture | None) -> JsonObject:
+def _traffic(result: ScheduleResult, architecture: Architecture | None) -> TrafficCost | None:
+    from codesign.scheduling.cosma.result import Schedule
+    from codesign.scheduling.cosma.traffic_cost import traffic_cost
+
+    if architecture is None or not isinstance(result.found, Schedule):
+        return None
+    return traffic_cost(architecture, result.found)
+
+
+def _document(
+    result: ScheduleResult, whole: OperatorGraph, architecture: Architecture | None, traffic: TrafficCost | None
+) -> dict[str, object]:
     from codesign.scheduling.cosma.result import Schedule, failure_to_dict, schedule_to_dict
 
     found, seconds = result.found, round(result.seconds, 3)
@@ -181,15 +199,12 @@ def _document(result: ScheduleResult, whole: OperatorGraph, architecture: Archit
     }
     if not isinstance(found, Schedule):
         return {**failure_to_dict(found, seconds), **counts}
-    document: JsonObject = schedule_to_dict(found, seconds)
-    if architecture is not None:
-        from codesign.scheduling.cosma.traffic_cost import traffic_cost
-
-        cost = traffic_cost(architecture, found)
+    document: dict[str, object] = {**schedule_to_dict(found, seconds)}
+    if architecture is not None and traffic is not None:
         document |= {
             "architecture": architecture.name,
-            "traffic_energy_pj": cost.energy_pj,
-            "traffic_cycles": cost.cycles,
+            "traffic_energy_pj": traffic.energy_pj,
+            "traffic_cycles": traffic.cycles,
         }
     return {**document, **counts}
 
@@ -222,7 +237,7 @@ def _schedule(options: ScheduleOptions) -> None:
         f"{'' if found.bits is None else f'; elements of {found.bits} bits'}"
     )
     if isinstance(result, Schedule):
-        _print_schedule(result, document)
+        _print_schedule(result, found)
         if timed is not None:
             print_events(*timed)
         if options.scheduler == "cosma":
@@ -257,7 +272,7 @@ def _architecture(options: ScheduleOptions) -> Architecture | None:
     return resolve([], arch=options.arch).need_architecture()
 
 
-def _print_schedule(schedule: Schedule, document: dict[str, Any]) -> None:
+def _print_schedule(schedule: Schedule, answer: Answer) -> None:
     typer.echo(f"scratchpad {schedule.capacity_bytes} bytes")
     typer.echo(
         f"non-compulsory {schedule.noncompulsory_bytes} bytes (spilled {schedule.written_bytes}, retrieved "
@@ -265,11 +280,11 @@ def _print_schedule(schedule: Schedule, document: dict[str, Any]) -> None:
     )
     bound = "" if schedule.bound is None else f" (value {schedule.value}, bound {schedule.bound} {schedule.unit})"
     typer.echo(f"proof: {schedule.proof.value}{bound}; {schedule.method}; {schedule.placement}")
-    typer.echo(f"peak {schedule.peak_buffer_bytes} bytes; {document['seconds']} s")
-    if "traffic_cycles" in document:
+    typer.echo(f"peak {schedule.peak_buffer_bytes} bytes; {answer.seconds} s")
+    if answer.traffic is not None:
         typer.echo(
-            f"on {document['architecture']}: the traffic takes {document['traffic_cycles']:,.0f} cycles of the DRAM interface "
-            f"and {document['traffic_energy_pj'] / 1e9:.4g} mJ"
+            f"on {answer.document['architecture']}: the traffic takes {answer.traffic.cycles:,.0f} cycles of the DRAM interface "
+            f"and {answer.traffic.energy_pj / 1e9:.4g} mJ"
         )
 
 

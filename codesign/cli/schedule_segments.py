@@ -9,11 +9,12 @@ from codesign.cli.inputs import parse_dims
 from codesign.cli.schedule_events import wants_events
 from codesign.cli.schedule_options import ScheduleOptions
 from codesign.core.errors import UserError
-from codesign.core.files import read_structured, write_json
-from codesign.core.goals import Objective
+from codesign.core.files import read_structured, write_atomic, write_json
+from codesign.core.goals import Budget, Objective
 from codesign.core.json_types import JsonObject
 
 if TYPE_CHECKING:
+    from codesign.cost.cost import Infeasible
     from codesign.scheduling.segments.bound import SegmentBound
     from codesign.scheduling.segments.evaluate import Evaluation, Evaluator
 
@@ -35,21 +36,20 @@ SCHEDULERS: dict[str, frozenset[str]] = {
             "mode",
             "out",
             "timing",
+            "html",
         }
     )
 }
 """Scheduler -> options it reads."""
 
-DEFAULT_SYSTEM = "set-8x8"
 DEFAULT_SECONDS = 10.0
-POWERS = {Objective.EDP: (1.0, 1.0), Objective.ENERGY: (1.0, 1e-6), Objective.LATENCY: (1e-6, 1.0)}
-"""Exponents of energy and time; the small one decides between equals."""
 
 
 def _evaluator(options: ScheduleOptions) -> "tuple[Evaluator, int]":
     from codesign.arch.many_core_files import load_system
     from codesign.scheduling.segments.evaluate import SEMANTICS, Evaluator
     from codesign.scheduling.segments.network_layers import segment_network
+    from codesign.scheduling.segments.scheduler import DEFAULT_SYSTEM
     from codesign.scheduling.soma.model.load import load_graph
 
     if options.network is None:
@@ -71,19 +71,23 @@ def _evaluator(options: ScheduleOptions) -> "tuple[Evaluator, int]":
 
 def _found(options: ScheduleOptions, evaluator: "Evaluator", batch: int) -> "tuple[Evaluation, int]":
     """The tree of a file, or the best of a search; and how many were tried."""
-    from codesign.scheduling.segments.search import SearchSettings, TreeSearch
-    from codesign.scheduling.segments.tree_files import tree_from_json
+    from codesign.scheduling.segments.scheduler import settings_for
+    from codesign.scheduling.segments.search import TreeSearch
+    from codesign.scheduling.segments.tree_files import check_named_cores, named_cores, tree_from_json
 
     if options.evaluate is not None:
         value = read_structured(options.evaluate)
         tree = value.get("tree", value) if isinstance(value, dict) else value
-        return evaluator.evaluate(tree_from_json(tree, evaluator.network, str(options.evaluate))), 1
+        where = str(options.evaluate)
+        root = tree_from_json(tree, evaluator.network, where)
+        named = named_cores(tree, evaluator.network, where)
+        found = evaluator.evaluate(root)
+        check_named_cores(named, found, evaluator.network, where)
+        return found, 1
     objective = Objective.EDP if options.objective is None else Objective.parse(options.objective)
-    if objective not in POWERS:
-        raise UserError(f"--objective must be energy, latency or edp with this scheduler, got {options.objective!r}")
-    energy, time = POWERS[objective]
-    seconds = DEFAULT_SECONDS if options.time_limit is None else options.time_limit
-    settings = SearchSettings(seconds, options.evaluations, options.seed or 0, energy, time, least_use=0.0)
+    given = options.evaluations is not None or options.time_limit is not None
+    budget = Budget(options.time_limit if given else DEFAULT_SECONDS, options.evaluations)
+    settings = settings_for(objective, budget, options.seed or 0)
     searched = TreeSearch(evaluator, batch, settings).run()
     return searched.evaluation, searched.steps
 
@@ -134,11 +138,17 @@ def _simulated(evaluator: "Evaluator", found: "Evaluation") -> JsonObject:
 def run(options: ScheduleOptions) -> None:
     """Schedule and print."""
     from codesign.scheduling.segments.bound import bound_of
+    from codesign.scheduling.segments.scheduler import nothing_fits
+    from codesign.scheduling.segments.search import NothingFitsError
     from codesign.scheduling.segments.tree_files import core_map, tree_lines
 
     evaluator, batch = _evaluator(options)
-    found, tried = _found(options, evaluator, batch)
-    overflow = evaluator.overflow(found)
+    overflow: Infeasible | None
+    try:
+        found, tried = _found(options, evaluator, batch)
+        overflow = evaluator.overflow(found)
+    except NothingFitsError as error:
+        overflow = nothing_fits(evaluator.system, evaluator.network, error.message)
     if overflow is not None:
         typer.echo(json.dumps(overflow.to_json()) if options.output_format == "json" else f"infeasible: {overflow}")
         return
@@ -148,6 +158,10 @@ def run(options: ScheduleOptions) -> None:
         record |= _simulated(evaluator, found)
     if options.out is not None:
         write_json(options.out, record)
+    if options.html is not None:
+        from codesign.scheduling.segments.system_page import page
+
+        write_atomic(options.html, page(evaluator, found, bound))
     if options.output_format == "json":
         typer.echo(json.dumps(record))
         return

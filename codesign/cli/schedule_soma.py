@@ -167,7 +167,7 @@ def posed_of(result: "ScheduleResult") -> "Problem":
     return found.problem if isinstance(found, Unscheduled) else found.schedule.parsed.problem
 
 
-def _write_files(schedule: Any, record: dict[str, Any], options: ScheduleOptions, timed: "Run | None" = None) -> None:
+def _write_files(schedule: Any, record: JsonObject, options: ScheduleOptions, timed: "Run | None" = None) -> None:
     from codesign.scheduling.soma.execution_page import page
     from codesign.scheduling.soma.instructions import instructions_json, make_instructions
 
@@ -200,7 +200,8 @@ def _evaluate(problem: Any, path: Path, options: ScheduleOptions) -> None:
         if given is not None and len(encodings) != 1:
             raise UserError(f"{flag} needs one encoding, {path} holds {len(encodings)}")
     bound = fusion_bound(problem)
-    results = []
+    results: list[JsonObject] = []
+    good: list[tuple[str, Schedule]] = []
     for encoding in encodings:
         try:
             outcome = evaluate(problem, encoding)
@@ -211,50 +212,67 @@ def _evaluate(problem: Any, path: Path, options: ScheduleOptions) -> None:
             record["fusion_gap"] = bound.gap(Objective.EDP, outcome.energy_pj, outcome.latency_cycles)
         results.append(record)
         if isinstance(outcome, Schedule):
+            good.append((encoding.name, outcome))
             _write_files(outcome, record, options)
     if options.output_format == "json":
         echo_json({"results": results})
         return
-    good = [(str(r["name"]), r) for r in results if r["status"] == "SUCCESS"]
     if good:
         print(table(good))
-        best = min(float(str(r["fusion_gap"])) for _, r in good)
+        best = min(bound.gap(Objective.EDP, s.energy_pj, s.latency_cycles) for _, s in good)
         print(f"fusion: the best is within {100 * best:.2f} % of an energy-delay product that no schedule beats")
     for record in results:
         if record["status"] != "SUCCESS":
             print(f"{record['name']}: {record['status']}: {record['reason']}")
 
 
-def counts(problem: Any, operators: int) -> dict[str, Any]:
-    """What the network is: name, operators and the layers they are scheduled as, MACs of the whole batch, bytes of weights."""
-    return {
-        "network": problem.graph.name,
-        "batch": problem.batch,
-        "operators": operators,
-        "scheduled_layers": len(problem.graph.layers),
-        "macs": problem.batch * problem.graph.macs,
-        "weight_bytes": problem.graph.weight_bytes,
-    }
+@dataclass(frozen=True)
+class Counts:
+    """What a scheduled network is.
+
+    Args:
+        network: Its name.
+        batch: Inputs of a run.
+        operators: Of the network.
+        scheduled_layers: What these are scheduled as.
+        macs: Of the whole batch.
+        weight_bytes: Of all weights.
+    """
+
+    network: str
+    batch: int
+    operators: int
+    scheduled_layers: int
+    macs: int
+    weight_bytes: int
+
+    @classmethod
+    def of(cls, problem: Any, operators: int) -> "Counts":
+        """The counts of a posed problem whose network has so many operators."""
+        graph, batch = problem.graph, problem.batch
+        return cls(graph.name, batch, operators, len(graph.layers), batch * graph.macs, graph.weight_bytes)
+
+    def to_json(self) -> JsonObject:
+        """As ``--format json`` prints them."""
+        return {**vars(self)}
+
+    def __str__(self) -> str:
+        layers, operators = self.scheduled_layers, self.operators
+        cut = "" if layers == operators else f" (scheduled as {layers} layers, since those with wide weights are cut)"
+        return (
+            f"{self.network}, batch {self.batch}: {operators} operators{cut}, {self.macs:,} MACs, "
+            f"{self.weight_bytes:,} bytes of weights; elements of 8 bits"
+        )
 
 
-def headline(count: Mapping[str, Any]) -> str:
-    """The same as a line."""
-    layers, operators = count["scheduled_layers"], count["operators"]
-    cut = "" if layers == operators else f" (scheduled as {layers} layers, since those with wide weights are cut)"
-    return (
-        f"{count['network']}, batch {count['batch']}: {operators} operators{cut}, {count['macs']:,} MACs, "
-        f"{count['weight_bytes']:,} bytes of weights; elements of 8 bits"
-    )
-
-
-def find(options: ScheduleOptions) -> "tuple[dict[str, Any], ScheduleResult]":
+def find(options: ScheduleOptions) -> "tuple[Counts, ScheduleResult]":
     """What the network is and what the scheduler finds; nothing is printed."""
     from codesign.core.goals import Budget
 
     scheduler, problem = _posed(options)
     budget = Budget(options.time_limit, options.evaluations)
     result = scheduler.schedule(problem, _objective(options.objective), budget=budget, seed=options.seed or 0)
-    return counts(posed_of(result), len(scheduler.pose(problem).graph.layers)), result
+    return Counts.of(posed_of(result), len(scheduler.pose(problem).graph.layers)), result
 
 
 def _simulated(schedule: Any, options: ScheduleOptions) -> Any:
@@ -284,26 +302,26 @@ def run(options: ScheduleOptions) -> None:
     count, result = find(options)
     found = result.found
     if isinstance(found, Unscheduled):
-        record = {**infeasible_json(found.problem, found.reason, options.scheduler), **count}
-        _print_record(record, f"{headline(count)}\ninfeasible: {found.reason.reason}", options)
+        record = {**infeasible_json(found.problem, found.reason, options.scheduler), **count.to_json()}
+        _print_record(record, f"{count}\ninfeasible: {found.reason.reason}", options)
         if options.out is not None:
             write_json(options.out, record)
         return
-    record = {**found_json(found, options.scheduler, result.seed), **count}
+    record = {**found_json(found, options.scheduler, result.seed), **count.to_json()}
     record |= {"fusion_bound": result.detail["fusion_bound"], "fusion_gap": result.gap}
     timed = _simulated(found.schedule, options)
     analytic = found.schedule.latency_cycles
-    shown = table([(options.scheduler, record)])
+    shown = table([(options.scheduler, found.schedule)])
     record |= _event_record(timed, analytic)
     _write_files(found.schedule, record, options, timed)
     if options.output_format == "json":
         echo_json(record)
         return
-    print(headline(count))
+    print(count)
     print(shown)
     if timed is not None:
         print_events(timed, analytic)
-    least = record["fusion_bound"]
+    least = result.detail["fusion_bound"]
     print(
         f"fusion: {result.proof.value}, gap {100 * (result.gap or 0.0):.2f} % of what no schedule beats: "
         f"{least['latency_cycles']:,} cycles, {least['energy_pj']:,.5g} pJ, {least['dram_bytes']:,} DRAM bytes"

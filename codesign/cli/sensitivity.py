@@ -1,106 +1,125 @@
 """`codesign sensitivity`: how a study's front moves when technology constants vary."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from codesign.cli.compiling import echo_json
-from codesign.cli.options import check_format
+from codesign.cli.options import check_format, command
 from codesign.cli.study_location import Place, Storage, StudyName, open_study
 from codesign.core.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from codesign.arch.constants import Constant
     from codesign.report.sensitivity import Sensitivity
+
+
+@dataclass(frozen=True)
+class ProofOptions:
+    """How long a design stays optimal; checked by `sensitivity`."""
+
+    prove: Annotated[
+        bool,
+        typer.Option(
+            "--prove",
+            help="Also say over which factors of each constant a design stays optimal, by bounds of all others.",
+        ),
+    ] = False
+    design: Annotated[
+        int | None, typer.Option(help="With --prove: the trial of that design; default: the recommended one.")
+    ] = None
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="With --prove: no design is better by more than this share in every objective; default: what the study has proven."
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if not self.prove and (self.design is not None or self.epsilon is not None):
+            raise UserError("--design and --epsilon are options of --prove")
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
+    command(app)(sensitivity)
 
-    @app.command()
-    def sensitivity(
-        place: Place = None,
-        constant: Annotated[
-            list[str] | None,
-            typer.Option(help="dram, sram, registers, mac, wires, leakage; may be repeated. Default: all that cost."),
-        ] = None,
-        factor: Annotated[
-            list[float] | None, typer.Option(help="Multiply each constant by this; may be repeated. Default: 1/4 to 4.")
-        ] = None,
-        remap: Annotated[
-            bool, typer.Option("--remap", help="Search mappings again under each variation, for designs on some front.")
-        ] = False,
-        prove: Annotated[
-            bool,
-            typer.Option(
-                "--prove",
-                help="Also say over which factors of each constant a design stays optimal, by bounds of all others.",
-            ),
-        ] = False,
-        design: Annotated[
-            int | None, typer.Option(help="With --prove: the trial of that design; default: the recommended one.")
-        ] = None,
-        epsilon: Annotated[
-            float | None,
-            typer.Option(
-                help="With --prove: no design is better by more than this share in every objective; default: what the study has proven."
-            ),
-        ] = None,
-        out: Annotated[
-            Path | None, typer.Option(help="Folder for sensitivity.html and .csv; default: the study's.")
-        ] = None,
-        space: Annotated[
-            str | None, typer.Option(help="module:attribute of the study's space, if it has no registered name.")
-        ] = None,
-        output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
-        storage: Storage = None,
-        study: StudyName = None,
-    ) -> None:
-        """Vary the energy constants of the technology one at a time and say which designs stay on the front.
 
-        With the mappings that were found this is exact: latency and area do not change, energy is re-summed from the
-        recorded breakdowns. Another mapping may be better under other constants; --remap searches for it.
+def sensitivity(
+    place: Place = None,
+    constant: Annotated[
+        list[str] | None,
+        typer.Option(help="dram, sram, registers, mac, wires, leakage; may be repeated. Default: all that cost."),
+    ] = None,
+    factor: Annotated[
+        list[float] | None, typer.Option(help="Multiply each constant by this; may be repeated. Default: 1/4 to 4.")
+    ] = None,
+    remap: Annotated[
+        bool, typer.Option("--remap", help="Search mappings again under each variation, for designs on some front.")
+    ] = False,
+    *,
+    proof: ProofOptions,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for sensitivity.html and .csv; default: the study's.")
+    ] = None,
+    space: Annotated[
+        str | None, typer.Option(help="module:attribute of the study's space, if it has no registered name.")
+    ] = None,
+    output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
+    storage: Storage = None,
+    study: StudyName = None,
+) -> None:
+    """Vary the energy constants of the technology one at a time and say which designs stay on the front.
 
-        --prove compares one design with bounds of every other of the space, whatever its mapping.
+    With the mappings that were found this is exact: latency and area do not change, energy is re-summed from the
+    recorded breakdowns. Another mapping may be better under other constants; --remap searches for it.
 
-        For example:
+    --prove compares one design with bounds of every other of the space, whatever its mapping.
 
-        codesign sensitivity runs/first --constant dram --factor 0.5 --factor 2
+    For example:
 
-        codesign sensitivity runs/first --remap
-        """
-        from codesign.arch.constants import Constant
-        from codesign.report.optimal_interval import stability
-        from codesign.report.sensitivity import FACTORS, analyse, sensitivity_json, write_sensitivity
+    codesign sensitivity runs/first --constant dram --factor 0.5 --factor 2
 
-        check_format(output_format)
-        if not prove and (design is not None or epsilon is not None):
-            raise UserError("--design and --epsilon are options of --prove")
-        known = {c.value: c for c in Constant}
-        for name in constant or ():
-            if name not in known:
-                raise unknown_name("constant", name, known)
-        chosen = tuple(known[name] for name in constant or ())
-        opened = open_study(place, storage, study)
-        with _progress() as progress:
-            task = progress.add_task("mapping again", total=None, visible=remap)
+    codesign sensitivity runs/first --remap
+    """
+    from codesign.report.optimal_interval import stability
+    from codesign.report.sensitivity import FACTORS, analyse, sensitivity_json, write_sensitivity
 
-            def on_design(done: int, total: int) -> None:
-                progress.update(task, completed=done, total=total)
+    check_format(output_format)
+    chosen = _constants(constant or ())
+    opened = open_study(place, storage, study)
+    with _progress() as progress:
+        task = progress.add_task("mapping again", total=None, visible=remap)
 
-            found = analyse(opened, chosen, tuple(factor or FACTORS), remap=remap, space=space, progress=on_design)
-        stable = stability(opened, chosen, trial=design, epsilon=epsilon, space=space) if prove else None
-        shown = [] if stable is None else stable.describe()
-        paths = write_sensitivity(found, out or opened.folder, shown)
-        if output_format == "json":
-            proof = {} if stable is None else {"proof": stable.to_json()}
-            echo_json(sensitivity_json(found) | proof)
-        else:
-            _print(found, paths)
-            for sentence in shown:
-                typer.echo(sentence)
+        def on_design(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+
+        found = analyse(opened, chosen, tuple(factor or FACTORS), remap=remap, space=space, progress=on_design)
+    stable = stability(opened, chosen, trial=proof.design, epsilon=proof.epsilon, space=space) if proof.prove else None
+    shown = [] if stable is None else stable.describe()
+    paths = write_sensitivity(found, out or opened.folder, shown)
+    if output_format == "json":
+        added = {} if stable is None else {"proof": stable.to_json()}
+        echo_json(sensitivity_json(found) | added)
+    else:
+        _print(found, paths)
+        for sentence in shown:
+            typer.echo(sentence)
+
+
+def _constants(names: Sequence[str]) -> "tuple[Constant, ...]":
+    from codesign.arch.constants import Constant
+
+    known = {c.value: c for c in Constant}
+    for name in names:
+        if name not in known:
+            raise unknown_name("constant", name, known)
+    return tuple(known[name] for name in names)
 
 
 def _progress() -> "Progress":

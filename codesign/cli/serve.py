@@ -8,8 +8,10 @@ import typer
 from codesign.cli.compiling import echo_json
 from codesign.cli.inputs import warnings_to_stderr
 from codesign.cli.options import check_format
+from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
+    from codesign.arch.many_core import ManyCore
     from codesign.evaluation.serving import Phase, ServingResult
 
 
@@ -19,7 +21,10 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def serve(
         spec: Annotated[Path, typer.Argument(help="What is served: model, requests, batch, chips (YAML).")],
-        arch: Annotated[str, typer.Option(help="Preset name or architecture file of one chip.")],
+        arch: Annotated[str | None, typer.Option(help="Preset name or architecture file of one chip.")] = None,
+        system: Annotated[
+            str | None, typer.Option(help="System of many cores instead, by name or file: its dies are the chips.")
+        ] = None,
         mapper: Annotated[
             str, typer.Option(help="Search for each layer's mapping; an unknown name lists them.")
         ] = "exact",
@@ -36,19 +41,37 @@ def register(app: typer.Typer) -> None:
         For example:
 
         codesign serve serving.yaml --arch soma-cloud --mapper anneal --evaluations 2000
+
+        codesign serve serving.yaml --system gemini-72t --mapper anneal --evaluations 2000
         """
         check_format(output_format)
         warnings_to_stderr()
         from codesign.library.serving import ServeOptions
         from codesign.library.serving import serve as judge
 
-        served = judge(spec, arch, ServeOptions(mapper, objective, time_limit, evaluations, seed))
+        served = judge(spec, _machine(arch, system), ServeOptions(mapper, objective, time_limit, evaluations, seed))
         if output_format == "json":
             echo_json(served.to_json())
         elif served.infeasible is not None:
             typer.echo(f"infeasible: {served.infeasible}")
         else:
             _print(served.found, served.timing)
+
+
+def _machine(arch: str | None, system: str | None) -> "str | ManyCore":
+    """What serves: a chip by name or file, or a system.
+
+    Raises:
+        UserError: Neither is named, or both.
+    """
+    if system is not None and arch is None:
+        from codesign.arch.many_core_files import load_system
+
+        return load_system(system)
+    if arch is None or system is not None:
+        given = "neither" if arch is None else "both"
+        raise UserError(f"expected --arch or --system, got {given}", hint="e.g. --arch soma-cloud")
+    return arch
 
 
 def _print(found: "ServingResult", timing: str) -> None:

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
@@ -22,90 +22,108 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
     study = typer.Typer(no_args_is_help=True, help="Studies: list, show, export and import them.")
     app.add_typer(study, name="study")
+    study.command("list")(list_studies)
+    study.command("show")(show_study)
+    study.command("export")(export_to_file)
+    study.command("import")(import_from_file)
 
-    @study.command("list")
-    def list_(
-        places: Annotated[
-            list[str] | None, typer.Argument(help="Folders (searched for studies), .db files or database URLs.")
-        ] = None,
-        output_format: _Format = "text",
-    ) -> None:
-        """List studies: name, trials done and running, what was searched for. Without arguments: below this folder.
 
-        For example:
+def list_studies(
+    places: Annotated[
+        list[str] | None, typer.Argument(help="Folders (searched for studies), .db files or database URLs.")
+    ] = None,
+    output_format: _Format = "text",
+) -> None:
+    """List studies: name, trials done and running, what was searched for. Without arguments: below this folder.
 
-        codesign study list runs
-        """
-        check_format(output_format)
-        _print_list([row for place in places or ["."] for row in _list(place)], output_format)
+    For example:
 
-    @study.command()
-    def show(
-        place: Place = None, storage: Storage = None, name: StudyName = None, output_format: _Format = "text"
-    ) -> None:
-        """Show what a study searches, how far it is, why designs failed, and its front.
+    codesign study list runs
+    """
+    check_format(output_format)
+    _print_list([row for place in places or ["."] for row in _list(place)], output_format)
 
-        For example:
 
-        codesign study show runs/first
-        """
-        check_format(output_format)
-        _show(open_study(place, storage, name), output_format)
+def show_study(
+    place: Place = None, storage: Storage = None, name: StudyName = None, output_format: _Format = "text"
+) -> None:
+    """Show what a study searches, how far it is, why designs failed, and its front.
 
-    @study.command()
-    def export(
-        names: Annotated[
-            list[str],
-            typer.Argument(
-                metavar="[PLACE] FILE",
-                help="The study (folder, .db file or URL; or --storage), and the file: .json (everything), .csv or .parquet.",
-            ),
-        ],
-        storage: Storage = None,
-        name: StudyName = None,
-    ) -> None:
-        """Write a study to a file. JSON holds mappings and breakdowns too; CSV gets NAME.study.json beside it.
+    For example:
 
-        For example:
+    codesign study show runs/first
+    """
+    check_format(output_format)
+    _show(open_study(place, storage, name), output_format)
 
-        codesign study export runs/first first.csv
-        """
-        from codesign.study.exchange_files import export_study
 
-        if len(names) > 2 or (len(names) == 1 and storage is None):
-            raise UserError("expected a study and a file to write", hint="codesign study export runs/a a.csv")
-        file = Path(names[-1])
-        opened = open_study(names[0] if len(names) == 2 else None, storage, name)
-        export_study(opened, file)
-        typer.echo(f"{counted(len(opened.trials), 'trial')} written to {file}", err=True)
+def export_to_file(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[PLACE] FILE",
+            help="The study (folder, .db file or URL; or --storage), and the file: .json (everything), .csv or .parquet.",
+        ),
+    ],
+    storage: Storage = None,
+    name: StudyName = None,
+) -> None:
+    """Write a study to a file. JSON holds mappings and breakdowns too; CSV gets NAME.study.json beside it.
 
-    @study.command("import")
-    def import_(
-        file: Annotated[Path, typer.Argument(help="An exported study, or a folder with trials.jsonl.")],
-        out: Annotated[Path, typer.Option(help="Folder of the new study.")],
-        storage: Storage = None,
-        name: StudyName = None,
-        like: Annotated[
-            str | None, typer.Option(help="Study with the same space and objectives, for a CSV that does not say them.")
-        ] = None,
-    ) -> None:
-        """Make a study of a file; explore goes on with it when given the options it was started with.
+    For example:
 
-        For example:
+    codesign study export runs/first first.csv
+    """
+    from codesign.study.exchange_files import export_study
 
-        codesign study import first.csv --out runs/again
-        """
-        from codesign.study.exchange_files import import_study
+    if len(names) > 2 or (len(names) == 1 and storage is None):
+        raise UserError("expected a study and a file to write", hint="codesign study export runs/a a.csv")
+    file = Path(names[-1])
+    opened = open_study(names[0] if len(names) == 2 else None, storage, name)
+    export_study(opened, file)
+    typer.echo(f"{counted(len(opened.trials), 'trial')} written to {file}", err=True)
 
-        made = import_study(file, out, storage=storage, name=name, like=None if like is None else open_study(like))
-        typer.echo(f"{counted(len(made.trials), 'trial')} in {made.storage}", err=True)
-        made.close()
+
+def import_from_file(
+    file: Annotated[Path, typer.Argument(help="An exported study, or a folder with trials.jsonl.")],
+    out: Annotated[Path, typer.Option(help="Folder of the new study.")],
+    storage: Storage = None,
+    name: StudyName = None,
+    like: Annotated[
+        str | None, typer.Option(help="Study with the same space and objectives, for a CSV that does not say them.")
+    ] = None,
+) -> None:
+    """Make a study of a file; explore goes on with it when given the options it was started with.
+
+    For example:
+
+    codesign study import first.csv --out runs/again
+    """
+    from codesign.study.exchange_files import import_study
+
+    made = import_study(file, out, storage=storage, name=name, like=None if like is None else open_study(like))
+    typer.echo(f"{counted(len(made.trials), 'trial')} in {made.storage}", err=True)
+    made.close()
 
 
 # ---- list ------------------------------------------------------------------------------------------
 
 
-def _list(place: str) -> list[dict[str, Any]]:
+class StudyRow(TypedDict):
+    """A study of a folder or a database."""
+
+    place: str
+    study: str
+    finished: int
+    running: int
+    workload: list[str]
+    space: str | None
+    optimizer: str
+    seed: int
+    started: str | None
+
+
+def _list(place: str) -> list[StudyRow]:
     from codesign.study.storage import Database, is_url, sqlite_url
     from codesign.study.study import DATABASE_FILE
 
@@ -118,7 +136,7 @@ def _list(place: str) -> list[dict[str, Any]]:
         urls = [(place, sqlite_url(Path(place)))]
     else:
         raise UserError(f"no such folder or file: {place}")
-    rows = []
+    rows: list[StudyRow] = []
     for where, url in urls:
         database = Database(url, create=False)
         for summary in database.studies():
@@ -139,7 +157,7 @@ def _list(place: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _print_list(rows: list[dict[str, Any]], output_format: str) -> None:
+def _print_list(rows: list[StudyRow], output_format: str) -> None:
     if output_format == "json":
         typer.echo(json.dumps(rows, indent=1))
         return

@@ -1,7 +1,7 @@
 """`codesign tensorize` without `--core`: the choices of a computation on an intrinsic, as a list or as the program of one."""
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -78,7 +78,8 @@ def list_choices(options: ListOptions, computation: "Computation", as_json: bool
     prove = options.prove is not False
     reports = [_report(part, unit, found, prove) for part, found in zip(parts, listed, strict=True)]
     if as_json:
-        document = {"status": "ok", **reports[0], "stages": reports[1:]}
+        whole, *others = [report.to_json() for report in reports]
+        document: JsonObject = {"status": "ok", **whole, "stages": others}
         if options.trees:
             document["trees"] = _trees(computation, unit)
         echo_json(document, indent=1)
@@ -93,30 +94,55 @@ def list_choices(options: ListOptions, computation: "Computation", as_json: bool
 
 def _report(
     computation: "Computation", unit: "Intrinsic", found: "tuple[TensorizeChoice, ...]", prove: bool
-) -> dict[str, Any]:
+) -> "_Listed":
     from codesign.tensorization.diagnosis import nearest_miss
+    from codesign.tensorization.execute import proves_equal
     from codesign.tensorization.matching import printed_matches
 
     printed = printed_matches(computation, unit)
     miss = nearest_miss(computation, unit)
-    return {
-        "computation": str(computation),
-        "bounds": computation.sizes,
-        "intrinsic": str(unit.computation),
-        "size": unit.computation.sizes,
-        "sound_choices": sum(m.is_sound for m in printed),
-        "printed_rule_choices": len(printed),
-        "nearest_miss": None if miss is None else str(miss),
-        "choices": [_choice_json(choice, prove) for choice in found],
-    }
+    return _Listed(
+        computation,
+        unit,
+        sum(m.is_sound for m in printed),
+        len(printed),
+        None if miss is None else str(miss),
+        tuple((choice, proves_equal(choice) if prove else None) for choice in found),
+    )
 
 
-def _choice_json(choice: "TensorizeChoice", prove: bool) -> JsonObject:
-    from codesign.tensorization.execute import proves_equal
+@dataclass(frozen=True)
+class _Listed:
+    """The choices of a computation, or of a stage of it.
 
-    document = choice.to_json()
-    document["equals_einsum"] = proves_equal(choice) if prove else None
-    return document
+    Args:
+        computation: What is matched.
+        unit: The intrinsic.
+        sound: How many choices are sound.
+        printed: How many the rule as printed accepts.
+        miss: Why nothing matches, if nothing does.
+        choices: Each with whether it equals einsum on numbers; None where it was not run.
+    """
+
+    computation: "Computation"
+    unit: "Intrinsic"
+    sound: int
+    printed: int
+    miss: str | None
+    choices: "tuple[tuple[TensorizeChoice, bool | None], ...]"
+
+    def to_json(self) -> JsonObject:
+        """In the form of ``--format json``."""
+        return {
+            "computation": str(self.computation),
+            "bounds": self.computation.sizes,
+            "intrinsic": str(self.unit.computation),
+            "size": self.unit.computation.sizes,
+            "sound_choices": self.sound,
+            "printed_rule_choices": self.printed,
+            "nearest_miss": self.miss,
+            "choices": [{**choice.to_json(), "equals_einsum": equal} for choice, equal in self.choices],
+        }
 
 
 def _trees(computation: "Computation", unit: "Intrinsic") -> dict[str, str]:
@@ -125,43 +151,42 @@ def _trees(computation: "Computation", unit: "Intrinsic") -> dict[str, str]:
     return {"intrinsic": syntax_tree(unit.computation).render(), "computation": syntax_tree(computation).render()}
 
 
-def _print_report(report: dict[str, Any], title: str) -> None:
-    bounds = ", ".join(f"{d}={b}" for d, b in report["bounds"].items())
-    typer.echo(f"{title:<12} {report['computation']}, {bounds}")
-    typer.echo(
-        f"{'choices':<12} {report['sound_choices']} sound (the rule as printed accepts {report['printed_rule_choices']})"
-    )
-    if report["nearest_miss"] is not None:
-        typer.echo(f"{'no match':<12} {report['nearest_miss']}")
-    for number, choice in enumerate(report["choices"], start=1):
+def _print_report(report: _Listed, title: str) -> None:
+    bounds = ", ".join(f"{d}={b}" for d, b in report.computation.sizes.items())
+    typer.echo(f"{title:<12} {report.computation}, {bounds}")
+    typer.echo(f"{'choices':<12} {report.sound} sound (the rule as printed accepts {report.printed})")
+    if report.miss is not None:
+        typer.echo(f"{'no match':<12} {report.miss}")
+    for number, (choice, equal) in enumerate(report.choices, start=1):
         typer.echo("")
-        typer.echo(_indent(_choice_text(number, choice)))
+        typer.echo(_indent(_choice_text(number, choice, equal)))
     typer.echo("")
 
 
-def _choice_text(number: int, choice: dict[str, Any]) -> str:
-    padded = ", ".join(f"{d} {bound} -> {choice['padded_bounds'][d]}" for d, bound in choice["padded_dims"].items())
+def _choice_text(number: int, choice: "TensorizeChoice", equal: bool | None) -> str:
+    padded = ", ".join(f"{d} {bound} -> {choice.padded.sizes[d]}" for d, (bound, _) in choice.padded_dims.items())
     note = f" ({padded})" if padded else ""
     lines = [
-        f"#{number}  {', '.join(f'{i}->{d}' for i, d in choice['index_map'].items())}",
-        f"    {choice['calls']} calls, padding waste {choice['padding_waste']:.1%}{note}, "
-        f"{choice['macs_per_word']:.2f} MACs per element in a call",
+        f"#{number}  {', '.join(f'{i}->{d}' for i, d in choice.index_map.items())}",
+        f"    {choice.calls} calls, padding waste {choice.padding_waste:.1%}{note}, "
+        f"{choice.intensity:.2f} MACs per element in a call",
     ]
-    if choice["equals_einsum"] is not None:
-        lines.append("    run on numbers: " + ("equals einsum" if choice["equals_einsum"] else "DIFFERS from einsum"))
-    if not choice["sound"]:
-        lines.append(f"    not sound: {choice['failed_condition']}: {choice['reason']}")
-    if choice["unmaskable"]:
-        lines.append(f"    not usable at this size: it must divide the bound of {', '.join(choice['unmaskable'])}")
-    if choice["scalars"]:
-        lines.append(f"    each result is scaled by one element of {', '.join(choice['scalars'])}")
+    if equal is not None:
+        lines.append("    run on numbers: " + ("equals einsum" if equal else "DIFFERS from einsum"))
+    if not choice.match.is_sound:
+        failed = None if choice.match.failed is None else choice.match.failed.title
+        lines.append(f"    not sound: {failed}: {choice.match.reason}")
+    if choice.unmaskable:
+        lines.append(f"    not usable at this size: it must divide the bound of {', '.join(choice.unmaskable)}")
+    if choice.match.scalars:
+        lines.append(f"    each result is scaled by one element of {', '.join(choice.match.scalars)}")
     lines.append("    tensor    elements/call  MACs/element  calls on same tile  contiguous run")
-    for name, reuse in choice["reuse"].items():
+    for reuse in choice.reuse:
         lines.append(
-            f"    {name:<9} {reuse['words_per_call']:>13}  {reuse['macs_per_word']:>12.2f}  "
-            f"{reuse['calls_per_tile']:>18}  {reuse['contiguous_words']:>14}"
+            f"    {reuse.tensor:<9} {reuse.words_per_call:>13}  {reuse.macs_per_word:>12.2f}  "
+            f"{reuse.calls_per_tile:>18}  {reuse.contiguous_words:>14}"
         )
-    return "\n".join([*lines, _indent(choice["loopnest"])])
+    return "\n".join([*lines, _indent(choice.loop_nest())])
 
 
 def _indent(text: str) -> str:

@@ -3,12 +3,13 @@
 import json
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from codesign.cli.compiling import echo_json
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.json_types import JsonObject
 
 if TYPE_CHECKING:
     from codesign.cost.cost import Infeasible
@@ -133,7 +134,7 @@ def check_length(options: ProgramOptions, choice: "TensorizeChoice") -> None:
         )
 
 
-def finish(options: ProgramOptions, program: "Program | Infeasible", as_json: bool, document: dict[str, Any]) -> None:
+def finish(options: ProgramOptions, program: "Program | Infeasible", as_json: bool, document: JsonObject) -> None:
     """Translate, perhaps run, and print or write a program.
 
     Args:
@@ -161,17 +162,14 @@ def finish(options: ProgramOptions, program: "Program | Infeasible", as_json: bo
         typer.echo(f"written to {options.out}", err=True)
     if as_json:
         body = json.loads(text) if form == "instructions" else text
-        document = {**document, "form": form, "simulation": run}
+        document = {**document, "form": form, "simulation": None if run is None else run.to_json()}
         echo_json(document if options.out else {**document, "program": body}, indent=1)
         return
     if options.out is None:
         typer.echo(text)
     if run is not None:
-        same = "equals einsum" if run["equals_einsum"] else "DIFFERS from einsum"
-        typer.echo(
-            f"simulated: {same}; {run['calls']} calls, {run['dram_bytes']} DRAM bytes",
-            err=True,
-        )
+        same = "equals einsum" if run.equals_einsum else "DIFFERS from einsum"
+        typer.echo(f"simulated: {same}; {run.calls} calls, {run.dram_bytes} DRAM bytes", err=True)
 
 
 def _pick(
@@ -244,14 +242,38 @@ def _render(program: "Program", form: str) -> str:
     return pseudo_code(program)
 
 
-def _say_infeasible(document: dict[str, Any], text: str, as_json: bool) -> None:
+def _say_infeasible(document: JsonObject, text: str, as_json: bool) -> None:
     if as_json:
         echo_json(document, indent=1)
     else:
         typer.echo(f"status: infeasible\n{text}")
 
 
-def _run(program: "Program", translated: "GemminiProgram | None", seed: int) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Simulated:
+    """A program run on random numbers.
+
+    Args:
+        equals_einsum: Whether its output is what einsum gives.
+        calls: Of the intrinsic.
+        dram_bytes: Across the DRAM port.
+        counts: What else the simulator counts, by name.
+        seed: Of the numbers.
+    """
+
+    equals_einsum: bool
+    calls: int
+    dram_bytes: int
+    counts: JsonObject
+    seed: int
+
+    def to_json(self) -> JsonObject:
+        """In the form of ``--format json``."""
+        head: JsonObject = {"equals_einsum": self.equals_einsum, "calls": self.calls, "dram_bytes": self.dram_bytes}
+        return {**head, **self.counts, "seed": self.seed}
+
+
+def _run(program: "Program", translated: "GemminiProgram | None", seed: int) -> Simulated:
     """Simulate on random numbers and compare with einsum."""
     import numpy as np
 
@@ -265,17 +287,15 @@ def _run(program: "Program", translated: "GemminiProgram | None", seed: int) -> 
     if translated is not None:
         empty = np.full(tensor_shape(computation, computation.output), 77, np.int8)
         ran = simulate_gemmini(translated, inputs, (computation.output.name, empty))
-        counts = {"calls": ran.computes, "dram_bytes": ran.dram_bytes, "host_packed_bytes": ran.packed_bytes}
-        return {"equals_einsum": bool(np.array_equal(ran.output, wrapped(expected, 1))), **counts, "seed": seed}
+        same = bool(np.array_equal(ran.output, wrapped(expected, 1)))
+        return Simulated(same, ran.computes, ran.dram_bytes, {"host_packed_bytes": ran.packed_bytes}, seed)
     result = simulate(program.to_json(), inputs)
-    return {
-        "equals_einsum": bool(np.array_equal(result.output, wrapped(expected, result.output.itemsize))),
-        "calls": result.calls,
-        "dram_bytes": result.dram_bytes,
+    same = bool(np.array_equal(result.output, wrapped(expected, result.output.itemsize)))
+    counts: JsonObject = {
         "dram_read_bytes": result.dram_read_bytes,
         "dram_write_bytes": result.dram_write_bytes,
         "dram_bursts": result.dram_bursts,
         "moved_bytes": result.moved_bytes,
         "serialised_calls": result.serialised_calls,
-        "seed": seed,
     }
+    return Simulated(same, result.calls, result.dram_bytes, counts, seed)

@@ -2,17 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Protocol, runtime_checkable
 
 import typer
 
 from codesign.cli.compiling import echo_json
 from codesign.core.errors import UserError
+from codesign.core.json_types import JsonObject
+from codesign.core.point import Point
 
 if TYPE_CHECKING:
     from codesign.cli.tensorize_program import ProgramOptions
     from codesign.tensorization.encoding import SoftwareProblem
     from codesign.tensorization.intrinsic_core import Core
+    from codesign.tensorization.program_cost import CallProgram, ProgramCost
     from codesign.tensorization.search import SearchResult
     from codesign.workloads.computation import Computation
 
@@ -69,17 +72,16 @@ def search_program(
         problems = _staged(stages, core, program.stage)
         if program.stage is not None:
             program = replace(program, stage=None)  # it is the only one left
-    found = [(p, method.search(p, evaluations=evaluations, seed=seed)) for p in problems]
-    reports = [_report(problem, result) for problem, result in found]
-    document = {
+    found = [Searched.of(p, method.search(p, evaluations=evaluations, seed=seed)) for p in problems]
+    document: JsonObject = {
         "status": "ok",
         "core": options.core,
         "intrinsic": f"{core.intrinsic.name} {core.intrinsic.size_text}",
         "search": method.name,
         "seed": seed,
-        "latency_cycles": sum(r["latency_cycles"] for r in reports),
-        "energy_pj": sum(r["energy_pj"] for r in reports),
-        "stages": reports,
+        "latency_cycles": sum(f.cost.latency_cycles for f in found),
+        "energy_pj": sum(f.cost.energy_pj for f in found),
+        "stages": [f.to_json() for f in found],
     }
     if program.emit is not None:
         _emit(program, found, document, as_json)
@@ -89,8 +91,8 @@ def search_program(
         return
     typer.echo(f"core         {options.core}: {document['intrinsic']}")
     typer.echo(f"search       {method.name}, seed {seed}")
-    for report in reports:
-        _print(report)
+    for one in found:
+        _print(one)
 
 
 def _staged(stages: "Sequence[Computation]", core: "Core", number: int | None) -> "list[SoftwareProblem]":
@@ -117,32 +119,30 @@ def _staged(stages: "Sequence[Computation]", core: "Core", number: int | None) -
 
 def _emit(
     options: "ProgramOptions",
-    found: "list[tuple[SoftwareProblem, SearchResult]]",
-    document: dict[str, Any],
+    found: "list[Searched]",
+    document: JsonObject,
     as_json: bool,
 ) -> None:
     """Print or write the program of one stage, perhaps run it."""
     from codesign.cli.inputs import parse_reuse
     from codesign.cli.tensorize_program import check_length, finish
     from codesign.cost.cost import Infeasible
-    from codesign.tensorization.core_program import found_program, program_on_core
+    from codesign.tensorization.core_program import program_on_core
 
     number = options.stage
     if number is None and len(found) > 1:
-        stages = ", ".join(f"{k} is {problem.computation}" for k, (problem, _) in enumerate(found, start=1))
+        stages = ", ".join(f"{k} is {one.problem.computation}" for k, one in enumerate(found, start=1))
         raise UserError("--emit needs the --stage of a computation that is searched stage by stage", hint=stages)
     low, high = (1, len(found)) if len(found) > 1 else (0, 0)
     if number is not None and not low <= number <= high:
-        raise UserError(f"--stage must be in {low}..{high}, got {number}", where=str(found[0][0].computation))
-    problem, result = found[(number or 1) - 1]
-    searched = found_program(problem, result)
-    check_length(options, searched.schedule.choice)
-    program = program_on_core(searched, reuse=parse_reuse(options.reuse or "resident"))
+        raise UserError(f"--stage must be in {low}..{high}, got {number}", where=str(found[0].problem.computation))
+    one = found[(number or 1) - 1]
+    check_length(options, one.program.schedule.choice)
+    program = program_on_core(one.program, reuse=parse_reuse(options.reuse or "resident"))
     if not isinstance(program, Infeasible):
-        report = document["stages"][(number or 1) - 1]
         typer.echo(
-            f"{document['search']} on {document['core']}: {report['latency_cycles']:,.0f} cycles, "
-            f"{report['energy_pj'] / 1e6:,.3f} uJ, {report['scored']} programs scored",
+            f"{document['search']} on {document['core']}: {one.cost.latency_cycles:,.0f} cycles, "
+            f"{one.cost.energy_pj / 1e6:,.3f} uJ, {one.result.scored} programs scored",
             err=True,
         )
     finish(options, program, as_json, document)
@@ -161,7 +161,7 @@ class HasBuilder(Protocol):
 class BuildsCores(Protocol):
     """A maker of architectures that are cores of one intrinsic."""
 
-    def core(self, point: dict[str, Any]) -> "Core":
+    def core(self, point: Point) -> "Core":
         """The core of a design."""
 
 
@@ -177,39 +177,62 @@ def _core(options: SearchOptions) -> "Core":
     return space.builder.core(space.space.to_points(space.space.to_indices([point], "--design"))[0])
 
 
-def _report(problem: "SoftwareProblem", result: "SearchResult") -> dict[str, Any]:
-    from codesign.tensorization.core_program import found_program
-    from codesign.tensorization.program_cost import ProgramCost, program_cost
+@dataclass(frozen=True)
+class Searched:
+    """The best program found for a computation.
 
-    program = found_program(problem, result)
-    cost = program_cost(program)
-    assert isinstance(cost, ProgramCost)  # the search scored it: it fits
-    schedule = program.schedule
-    return {
-        **cost.to_json(),
-        "computation": str(problem.computation),
-        "bounds": problem.computation.sizes,
-        "scored": result.scored,
-        "choice": schedule.choice.index_map,
-        "host_loops": [{"dim": d, "count": n} for d, n in schedule.host],
-        "fused": list(program.fused),
-        "loops_of_calls": [{"dim": d, "count": n} for d, n in schedule.inner],
-    }
+    Args:
+        problem: What was searched.
+        result: Of the search.
+        program: The best one.
+        cost: Of it.
+    """
+
+    problem: "SoftwareProblem"
+    result: "SearchResult"
+    program: "CallProgram"
+    cost: "ProgramCost"
+
+    @classmethod
+    def of(cls, problem: "SoftwareProblem", result: "SearchResult") -> "Searched":
+        """The program that a search found, with its cost."""
+        from codesign.tensorization.core_program import found_program
+        from codesign.tensorization.program_cost import ProgramCost, program_cost
+
+        program = found_program(problem, result)
+        cost = program_cost(program)
+        assert isinstance(cost, ProgramCost)  # the search scored it: it fits
+        return cls(problem, result, program, cost)
+
+    def to_json(self) -> JsonObject:
+        """In the form of ``--format json``."""
+        schedule = self.program.schedule
+        return {
+            **self.cost.to_json(),
+            "computation": str(self.problem.computation),
+            "bounds": self.problem.computation.sizes,
+            "scored": self.result.scored,
+            "choice": schedule.choice.index_map,
+            "host_loops": [{"dim": d, "count": n} for d, n in schedule.host],
+            "fused": list(self.program.fused),
+            "loops_of_calls": [{"dim": d, "count": n} for d, n in schedule.inner],
+        }
 
 
-def _print(report: dict[str, Any]) -> None:
-    bounds = ", ".join(f"{d}={b}" for d, b in report["bounds"].items())
-    typer.echo(f"computation  {report['computation']}, {bounds}")
-    typer.echo(f"choice       {', '.join(f'{i}->{d}' for i, d in report['choice'].items())}")
-    for name, key in (("on the host", "host_loops"), ("of calls", "loops_of_calls")):
-        loops = ", ".join(f"{row['dim']}: {row['count']}" for row in report[key])
+def _print(found: Searched) -> None:
+    computation, schedule, cost = found.problem.computation, found.program.schedule, found.cost
+    bounds = ", ".join(f"{d}={b}" for d, b in computation.sizes.items())
+    typer.echo(f"computation  {computation}, {bounds}")
+    typer.echo(f"choice       {', '.join(f'{i}->{d}' for i, d in schedule.choice.index_map.items())}")
+    for name, rows in (("on the host", schedule.host), ("of calls", schedule.inner)):
+        loops = ", ".join(f"{dim}: {count}" for dim, count in rows)
         typer.echo(f"loops {name + ':':<14}{loops or 'none'}")
-    if any(n > 1 for n in report["fused"]):
-        typer.echo(f"fused        host loops in groups of {', '.join(map(str, report['fused']))}")
+    if any(n > 1 for n in found.program.fused):
+        typer.echo(f"fused        host loops in groups of {', '.join(map(str, found.program.fused))}")
     typer.echo(
-        f"latency      {report['latency_cycles']:,.0f} cycles: array {report['array_cycles']:,.0f}, DRAM {report['dram_cycles']:,.0f}, "
-        f"host {report['host_cycles']:,.0f}, overlapped"
+        f"latency      {cost.latency_cycles:,.0f} cycles: array {cost.array_cycles:,.0f}, DRAM {cost.dram_cycles:,.0f}, "
+        f"host {cost.host_cycles:,.0f}, overlapped"
     )
-    typer.echo(f"energy       {report['energy_pj'] / 1e6:,.3f} uJ, dynamic")
-    typer.echo(f"waste        {report['padding_waste']:.1%} of the multiply-accumulates")
-    typer.echo(f"scored       {report['scored']} programs")
+    typer.echo(f"energy       {cost.energy_pj / 1e6:,.3f} uJ, dynamic")
+    typer.echo(f"waste        {cost.padding_waste:.1%} of the multiply-accumulates")
+    typer.echo(f"scored       {found.result.scored} programs")

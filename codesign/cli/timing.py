@@ -102,20 +102,27 @@ def print_run(cost: "Cost", run: "Run", architecture: "Architecture") -> None:
             f"             mesh below {mesh.level}: {mesh.bound_cycles:,} cycles of its busiest link; {mesh.shapes} shapes of transfers "
             f"simulated, {mesh.simulated_hops:,} of their {mesh.flit_hops:,} flit-hops"
         )
+    for use in run.lines:
+        share = use.conflicts / max(1, use.lines)
+        console.print(
+            f"             {use.layout}: {use.lines:,} lines of the scratchpad, {use.conflicts:,} ({share:.0%}) by bank conflicts",
+            highlight=False,
+            markup=False,
+        )
     table = Table(title="Cycles of each resource", title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("resource", no_wrap=True)
     for header in ("busy", "share", "stalled", "idle"):
         table.add_column(header, justify="right")
     table.add_column("stalled on")
-    for use in run.resources:
-        waits = sorted(use.stalled, key=lambda w: -w[1])
+    for resource in run.resources:
+        waits = sorted(resource.stalled, key=lambda w: -w[1])
         reasons = ", ".join(f"{name} {cycles:,.0f}" for name, cycles in waits[:2])
         table.add_row(
-            use.resource,
-            f"{use.busy_cycles:,.0f}",
-            f"{use.busy_cycles / max(1, run.latency_cycles):.1%}",
-            f"{sum(c for _, c in use.stalled):,.0f}",
-            f"{use.idle_cycles:,.0f}",
+            resource.resource,
+            f"{resource.busy_cycles:,.0f}",
+            f"{resource.busy_cycles / max(1, run.latency_cycles):.1%}",
+            f"{sum(c for _, c in resource.stalled):,.0f}",
+            f"{resource.idle_cycles:,.0f}",
             reasons,
         )
     console.print(table)

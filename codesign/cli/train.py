@@ -2,16 +2,35 @@
 
 import importlib.metadata
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, TypeAlias, TypedDict
 
 import typer
 
 from codesign.cli.compiling import echo_json
+from codesign.cli.options import command
 from codesign.core.errors import UserError, unknown_name
 
 GROUP = "codesign.trainers"
 """Entry points of this group train policies; each says for which environment."""
+
+
+Option: TypeAlias = int | float | str | None
+"""A setting of a learner; None keeps its default."""
+
+
+class TrainingReport(TypedDict):
+    """What came of a training."""
+
+    status: str
+    environment: str
+    policy: str
+    timesteps: int
+    seconds: float
+    mean_gain: float
+    log: str
 
 
 class Trainer(Protocol):
@@ -21,33 +40,40 @@ class Trainer(Protocol):
     def environment(self) -> str:
         """Identifier of the Gymnasium environment, version included."""
 
-    def train(self, options: dict[str, Any], out: Path, *, resume: bool, progress: Any = None) -> dict[str, Any]:
+    def train(self, options: Mapping[str, Option], out: Path, *, resume: bool, progress: Any = None) -> TrainingReport:
         """Train in a folder; options that are None keep their defaults."""
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """How a policy is trained; None where nothing was given."""
+
+    timesteps: Annotated[int, typer.Option(help="Steps in all, those before --resume included.", min=1)]
+    algorithm: Annotated[
+        str | None, typer.Option(help="dqn (4 linear layers, the default) or ppo (masked policy gradients).")
+    ] = None
+    cases: Annotated[
+        int | None, typer.Option(help="Random pairs of computation and accelerator to train on (256).")
+    ] = None
+    case_seed: Annotated[int | None, typer.Option(help="Seed of these pairs (0).")] = None
+    horizon: Annotated[int | None, typer.Option(help="Revisions of an episode (32).")] = None
+    width: Annotated[int | None, typer.Option(help="Units of a hidden layer (256).")] = None
+    learning_rate: Annotated[float | None, typer.Option(help="Of Adam (0.0005).")] = None
+    gamma: Annotated[float | None, typer.Option(help="Discount of later gains (0.9).")] = None
+    environments: Annotated[int | None, typer.Option(help="Environments stepped together (16).")] = None
+    checkpoint_every: Annotated[int | None, typer.Option(help="Steps between checkpoints (50000).")] = None
+    seed: Annotated[int, typer.Option(help="Seed of the learner and the episodes.")] = 0
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
 
-    @app.command()
+    @command(app)
     def train(
         env: Annotated[str, typer.Option(help="Environment to train on; an unknown name lists them.")],
-        timesteps: Annotated[int, typer.Option(help="Steps in all, those before --resume included.", min=1)],
+        options: TrainingOptions,
         out: Annotated[Path, typer.Option(help="Folder of the policy, checkpoints and log.")],
-        algorithm: Annotated[
-            str | None, typer.Option(help="dqn (4 linear layers, the default) or ppo (masked policy gradients).")
-        ] = None,
-        cases: Annotated[
-            int | None, typer.Option(help="Random pairs of computation and accelerator to train on (256).")
-        ] = None,
-        case_seed: Annotated[int | None, typer.Option(help="Seed of these pairs (0).")] = None,
-        horizon: Annotated[int | None, typer.Option(help="Revisions of an episode (32).")] = None,
-        width: Annotated[int | None, typer.Option(help="Units of a hidden layer (256).")] = None,
-        learning_rate: Annotated[float | None, typer.Option(help="Of Adam (0.0005).")] = None,
-        gamma: Annotated[float | None, typer.Option(help="Discount of later gains (0.9).")] = None,
-        environments: Annotated[int | None, typer.Option(help="Environments stepped together (16).")] = None,
-        checkpoint_every: Annotated[int | None, typer.Option(help="Steps between checkpoints (50000).")] = None,
         resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")] = False,
-        seed: Annotated[int, typer.Option(help="Seed of the learner and the episodes.")] = 0,
         output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
     ) -> None:
         """Train a policy that searches software programs; use it as `policy:OUT/policy.npz`.
@@ -60,19 +86,6 @@ def register(app: typer.Typer) -> None:
         """
         if output_format not in ("text", "json"):
             raise UserError(f"--format must be text or json, got {output_format!r}")
-        options = {
-            "timesteps": timesteps,
-            "algorithm": algorithm,
-            "cases": cases,
-            "case_seed": case_seed,
-            "horizon": horizon,
-            "width": width,
-            "learning_rate": learning_rate,
-            "gamma": gamma,
-            "environments": environments,
-            "checkpoint_every": checkpoint_every,
-            "seed": seed,
-        }
         report = _with_progress(_trainer(env), options, out, resume)
         if output_format == "json":
             echo_json(report, indent=1)
@@ -93,7 +106,7 @@ def _trainer(environment: str) -> Trainer:
     return trainers[environment]
 
 
-def _with_progress(trainer: Trainer, options: dict[str, Any], out: Path, resume: bool) -> dict[str, Any]:
+def _with_progress(trainer: Trainer, options: TrainingOptions, out: Path, resume: bool) -> TrainingReport:
     """Train under a progress bar on standard error."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -106,11 +119,11 @@ def _with_progress(trainer: Trainer, options: dict[str, Any], out: Path, resume:
         TextColumn("gain {task.fields[gain]:.3f}"),
     )
     with Progress(*columns, console=Console(file=sys.stderr)) as bar:
-        task = bar.add_task("training", total=options["timesteps"], gain=0.0)
+        task = bar.add_task("training", total=options.timesteps, gain=0.0)
 
         def show(done: int, wanted: int, gain: float) -> None:
             bar.update(task, completed=min(done, wanted), total=wanted, gain=gain)
 
-        report = trainer.train(options, out, resume=resume, progress=show)
-        bar.update(task, completed=options["timesteps"], gain=report["mean_gain"])
+        report = trainer.train(vars(options), out, resume=resume, progress=show)
+        bar.update(task, completed=options.timesteps, gain=report["mean_gain"])
     return report

@@ -11,7 +11,10 @@ def register(app: typer.Typer) -> None:
 
     @app.command("verify")
     def verify_command(
-        file: Annotated[Path, typer.Argument(help="A certificate that `codesign map --certificate` wrote.")],
+        file: Annotated[
+            Path,
+            typer.Argument(help="A certificate that `codesign map` or `codesign explore` wrote with --certificate."),
+        ],
         time_limit: Annotated[float | None, typer.Option(help="CPU seconds after which the check gives up.")] = None,
     ) -> None:
         """Check a certificate with code that the search does not use; exit code 1 if it is refused.

@@ -8,6 +8,10 @@ code 1). An infeasible design or mapping is *not* an error: it is a value (see
 
 import difflib
 from collections.abc import Iterable
+from enum import Enum
+from typing import TypeVar
+
+E = TypeVar("E", bound=Enum)
 
 
 class CodesignError(Exception):
@@ -72,3 +76,20 @@ def unknown_name(kind: str, name: str, options: Iterable[str], *, where: str | N
     near = closest(name, known)
     hint = f"did you mean {near!r}? " if near else ""
     return UserError(f"unknown {kind} {name!r}", where=where, hint=f"{hint}known: {', '.join(known)}")
+
+
+def member_of(kind: type[E], name: str, what: str) -> E:
+    """The member of an enumeration with that value.
+
+    Args:
+        kind: The enumeration.
+        name: The value, as a user gave it.
+        what: What a member is, for the message.
+
+    Raises:
+        UserError: There is none; the nearest is offered.
+    """
+    try:
+        return kind(name)
+    except ValueError:
+        raise unknown_name(what, name, [str(member.value) for member in kind]) from None

@@ -30,7 +30,7 @@ def spec_to_json(spec: Any) -> JsonObject:
 
     `spec_from_json` makes it again.
     """
-    found: dict[str, Any] = {}
+    found: JsonObject = {}
     for item in fields(spec):
         value = _plain(getattr(spec, item.name))
         if value is not None and value not in ([], {}):
@@ -63,7 +63,7 @@ def spec_from_json(kind: type[S], value: Any, where: str) -> S:
     known = {item.name: item for item in _fields_of(kind)}
     check_keys(kind, value, where)
     hints = _hints(kind)
-    given: dict[str, Any] = {}
+    given: JsonObject = {}
     for name, item in known.items():
         if value.get(name) is not None:
             given[name] = _read(hints[name], value[name], name, where)
@@ -134,7 +134,7 @@ def _scalar(kind: type[Any], value: Any, name: str, where: str) -> Any:
     return float(value) if kind is float else value
 
 
-def merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+def merged(below: JsonObject, above: JsonObject) -> JsonObject:
     """Two nested tables as one; where both say something, the second counts.
 
     >>> merged({"search": {"trials": 40, "seed": 1}}, {"search": {"trials": 10}})
@@ -150,12 +150,12 @@ def merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 # ---- schema -------------------------------------------------------------------------------------
 
 
-def json_schema(kind: type[Any], title: str) -> dict[str, Any]:
+def json_schema(kind: type[Any], title: str) -> JsonObject:
     """The JSON schema of a specification's files; descriptions are those of the docstrings."""
     return {"$schema": SCHEMA_DIALECT, "title": title, **_object_schema(kind)}
 
 
-def _object_schema(kind: type[Any]) -> dict[str, Any]:
+def _object_schema(kind: type[Any]) -> JsonObject:
     hints, texts = _hints(kind), field_texts(kind)
     properties = {}
     for item in _fields_of(kind):
@@ -167,12 +167,12 @@ def _object_schema(kind: type[Any]) -> dict[str, Any]:
             schema["default"] = default
         schema |= dict(item.metadata)
         properties[item.name] = schema
-    found: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+    found: JsonObject = {"type": "object", "properties": properties, "additionalProperties": False}
     needed = [item.name for item in _fields_of(kind) if _is_needed(item)]
     return {**found, "required": needed} if needed else found
 
 
-def _schema(kind: Any) -> dict[str, Any]:
+def _schema(kind: Any) -> JsonObject:
     if is_dataclass(kind):
         return _object_schema(cast(type[Any], kind))
     origin = get_origin(kind)
@@ -215,7 +215,7 @@ def _fields_of(kind: type[Any]) -> tuple[Field[Any], ...]:
     return tuple(item for item in fields(kind) if item.init)
 
 
-def _hints(kind: type[Any]) -> dict[str, Any]:
+def _hints(kind: type[Any]) -> JsonObject:
     return get_type_hints(kind)
 
 

@@ -127,9 +127,7 @@ def encode_problem(computation: Computation, architecture: Architecture, reuse: 
         element_bits=element_bits,
         capacity_bits=np.array([UNBOUNDED if v.capacity_bits is None else v.capacity_bits for v in levels], np.int64),
         energy=energy,
-        bandwidth=np.array(
-            [[v.read_bandwidth_words_per_cycle or 0.0, v.write_bandwidth_words_per_cycle or 0.0] for v in levels]
-        ),
+        bandwidth=np.array([[words or 0.0 for words in v.words_per_cycle] for v in levels]),
         one_port=np.array([v.ports is Ports.SHARED for v in levels], np.int64),
         words=words,
         fanout=np.array([[v.fanout.x, v.fanout.y] for v in levels], np.int64),

@@ -178,10 +178,7 @@ def walked_ports(walked: Walked, computation: Computation, architecture: Archite
                     written[instance] += words * count
         most = Fraction(0)
         for instance in {*read, *written}:
-            sides = (
-                (read[instance], level.read_bandwidth_words_per_cycle),
-                (written[instance], level.write_bandwidth_words_per_cycle),
-            )
+            sides = zip((read[instance], written[instance]), level.words_per_cycle, strict=True)
             busy = [words / Fraction(rate) for words, rate in sides if rate is not None]
             both = sum(busy, Fraction(0)) if level.ports is Ports.SHARED else max(busy, default=Fraction(0))
             most = max(most, both)

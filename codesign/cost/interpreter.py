@@ -279,7 +279,7 @@ def interpret_ports(
             count = counts[level.name, tensor.name]
             read += words * count.reads
             written += words * (count.fills + count.updates)
-        sides = ((read, level.read_bandwidth_words_per_cycle), (written, level.write_bandwidth_words_per_cycle))
+        sides = zip((read, written), level.words_per_cycle, strict=True)
         busy = [words / Fraction(rate) for words, rate in sides if rate is not None]
         result[level.name] = sum(busy, Fraction(0)) if level.ports is Ports.SHARED else max(busy, default=Fraction(0))
     return result

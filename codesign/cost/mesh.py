@@ -213,6 +213,15 @@ def _send_up(
 
 
 @njit
+def _leads(child: IntArray, leader: int) -> bool:
+    """Whether no child before this one shares its part."""
+    c = 0
+    while c < leader and child[_KEY, c] != child[_KEY, leader]:
+        c += 1
+    return c == leader
+
+
+@njit
 def add_loads(
     mesh: IntArray,
     child: IntArray,
@@ -245,13 +254,7 @@ def add_loads(
     links_down, links_up = 0, 0
     parts = mesh[PARENTS]
     for leader in range(total):
-        first = True
-        if mesh[TREES] == 1:
-            for c in range(leader):
-                if child[_KEY, c] == child[_KEY, leader]:
-                    first = False
-                    break
-        if not first:
+        if mesh[TREES] == 1 and not _leads(child, leader):
             continue
         for s in range(parts):
             parent = mesh[FIRST_PARENT + s]
@@ -271,19 +274,9 @@ def add_loads(
                 )
                 token += 1
             if flits_up > 0.0:
+                width, nodes = mesh[WIDTH], mesh[NODES]
                 links_up += _send_up(
-                    child,
-                    total,
-                    leader,
-                    mesh[TREES],
-                    parent,
-                    mesh[WIDTH],
-                    mesh[NODES],
-                    flits_up,
-                    load[UP],
-                    mark,
-                    token,
-                    role,
+                    child, total, leader, mesh[TREES], parent, width, nodes, flits_up, load[UP], mark, token, role
                 )
                 token += 1
     return token, links_down, links_up

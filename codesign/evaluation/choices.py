@@ -19,6 +19,7 @@ from codesign.arch.zero_support import ZeroSupport, knowing_zeros
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured
 from codesign.core.json_types import JsonObject
+from codesign.core.point import Point, PointValue
 from codesign.evaluation.own_metrics import JudgedDesign, MetricFunction
 from codesign.evaluation.specification import ChoicesSpec
 from codesign.workloads.network import Network
@@ -182,7 +183,7 @@ class Choices:
         for values in itertools.product(*found.values()):
             yield dict(zip(found, values, strict=True))
 
-    def without(self, point: Mapping[str, Any]) -> dict[str, Any]:
+    def without(self, point: Mapping[str, PointValue]) -> Point:
         """The parameters of a design that are the space's own."""
         return {name: value for name, value in point.items() if name not in self.parameters}
 
@@ -222,7 +223,7 @@ class Choices:
 
     def to_json(self) -> JsonObject:
         """As a study records them; `from_json` gives them back."""
-        value: dict[str, Any] = {}
+        value: JsonObject = {}
         if self.precisions:
             value["precision"] = {
                 name: [[[o.bits, o.floating] for o in (p.wide, p.narrow)] for p in pairs]

@@ -59,7 +59,7 @@ class DesignSpace(Protocol):
     def build(self, point: Mapping[str, PointValue]) -> Architecture:
         """The architecture of a point, energies and areas filled in."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Mapping[str, Any]:
         """What a study records of it; see `SpaceRecord`."""
 
 
@@ -241,7 +241,7 @@ class AlteredSpace(ABC):
     def build(self, point: Mapping[str, PointValue]) -> Architecture:
         """See `DesignSpace`."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Mapping[str, Any]:
         """See `DesignSpace`."""
         return self.inner.to_json()
 

@@ -91,7 +91,7 @@ class ProcessPool(Generic[R]):
         processes = list((self._executor._processes or {}).values())
         self._executor.shutdown(wait=False, cancel_futures=True)
         for process in processes:
-            process.terminate()
+            process.kill()  # nothing a worker holds needs to be given back
 
 
 def _start_watched(evaluate: Callable[[Point], Any]) -> None:

@@ -21,6 +21,7 @@ from codesign.evaluation.design import (
     SpaceWithChoices,
     WithDramPorts,
 )
+from codesign.evaluation.generated import WithMachinePorts, check_machines, is_generated
 from codesign.evaluation.network import EvaluationOptions, with_effort
 from codesign.evaluation.own_metrics import MetricFunction, WithOwnMetrics
 from codesign.evaluation.records import EvaluationRecord, WorkloadRecord
@@ -37,6 +38,7 @@ from codesign.evaluation.specification import (
     ANALYTICAL,
     EVENT,
     PARETO,
+    SEGMENTS,
     STRONGEST,
     BetweenLayers,
     ChoicesSpec,
@@ -47,6 +49,7 @@ from codesign.evaluation.strongest import strongest
 from codesign.evaluation.timed import EventEvaluator
 from codesign.mappers.protocol import Mapper
 from codesign.mappers.registry import create as create_mapper
+from codesign.timing.table import load_timing
 from codesign.workloads.load import load_network
 from codesign.workloads.network import Network
 from codesign.workloads.network_json import content_hash
@@ -108,7 +111,14 @@ def make_judge(
     """
     if how.robust:
         return _robust_judge(workload, how, space, seed, metrics)
-    made = {"layers": _layer_judge, "soma": _soma_judge, "fused": _fused_judge, "cosma": _cosma_judge}
+    made = {
+        "layers": _layer_judge,
+        "soma": _soma_judge,
+        "fused": _fused_judge,
+        "cosma": _cosma_judge,
+        "segments": _segments_judge,
+    }
+    check_systems(how, space)
     if workload.serving is not None and how.scheduler != "layers":
         raise UserError(
             f"--scheduler {how.scheduler} plays no part with --workload", hint="requests are judged layer by layer"
@@ -136,6 +146,15 @@ def make_judge(
     return replace(judge, evaluate=WithOwnMetrics(judge.evaluate, space, tuple(metrics)))
 
 
+def check_systems(how: JudgeSpec, space: DesignSpace) -> None:
+    """Refuse systems of many cores with other schedulers than `segments`: their networks would not count."""
+    if callable(getattr(space, "system", None)) and how.scheduler != SEGMENTS:
+        raise UserError(
+            f"space {space.name!r} is one of systems of many cores, which --scheduler {how.scheduler} does not know",
+            hint=f"--scheduler {SEGMENTS}",
+        )
+
+
 def _judge_by(make: "_Maker", workload: WorkloadSpec, space: DesignSpace, seed: int, how: JudgeSpec) -> Judge:
     return make(workload, how, space, seed, None)
 
@@ -148,6 +167,10 @@ def check_timing(how: JudgeSpec, workload: WorkloadSpec, space: DesignSpace) -> 
     """
     if how.timing != EVENT:
         return
+    if is_generated(how.timing_table) and how.dram_ports is not None:
+        raise UserError(
+            "--dram-ports plays no part with generated machines: they have a channel each way", hint="leave it out"
+        )
     if workload.serving is not None:
         raise UserError("--timing event plays no part with --workload", hint="give networks with --network")
     choices = getattr(space, "choices", None)
@@ -156,6 +179,14 @@ def check_timing(how: JudgeSpec, workload: WorkloadSpec, space: DesignSpace) -> 
             "--timing event plays no part with --zero-support: the event tier knows dense accesses only",
             hint="leave one out",
         )
+    if is_generated(how.timing_table):
+        check_machines(space)
+
+
+def by_machines(how: JudgeSpec, space: DesignSpace) -> bool:
+    """Whether every design is judged by the cycles of its generated machine, not the front alone after the search."""
+    plain = not how.robust and how.per_design != PARETO and getattr(space, "choices", None) is None
+    return how.timing == EVENT and is_generated(how.timing_table) and plain
 
 
 def _robust_judge(
@@ -321,6 +352,8 @@ def _layers_record(how: JudgeSpec, objective: Objective) -> EvaluationRecord:
 
 
 def _with_ports(how: JudgeSpec, space: DesignSpace) -> DesignSpace:
+    if how.timing == EVENT and is_generated(how.timing_table):
+        return WithMachinePorts(space, load_timing(str(how.timing_table)))
     return space if how.dram_ports is None else WithDramPorts(space, Ports(how.dram_ports))
 
 
@@ -440,6 +473,47 @@ def _soma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed
         },
         f"{' + '.join(names)}: {operators} operators, {sum(s.batch * s.graph.macs for s in sources) / 1e9:.3g} GMACs, "
         f"{sum(s.graph.weight_bytes for s in sources):,} bytes of weights; fused and scheduled as a whole",
+    )
+
+
+def _segments_judge(
+    workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int, chosen: Chosen | None
+) -> Judge:
+    assert chosen is None  # `space_with_choices` refuses choices here
+    from codesign.evaluation.many_cores import SegmentsEvaluator, SystemSpace
+    from codesign.scheduling.segments.network_layers import segment_network
+    from codesign.scheduling.segments.scheduler import settings_for
+    from codesign.scheduling.soma.model.load import load_graph
+
+    if not isinstance(space, SystemSpace):
+        raise UserError(
+            f"--scheduler segments needs a space of systems of many cores, got {space.name!r}",
+            hint="--space manycore, or a file of your own with `system:`",
+        )
+    _refuse_layer_fields(how)
+    sources = [load_graph(name, **workload.lengths_of(name)) for name in workload.networks]
+    batches = {s.batch for s in sources}
+    if len(batches) > 1:
+        raise UserError(f"the networks are of different batches: {sorted(batches)}", hint="give --batch")
+    objective = Objective.EDP if how.objective is None else Objective.parse(how.objective)
+    weights = workload.all_weights
+    networks = tuple((segment_network(s.graph), weight) for s, weight in zip(sources, weights, strict=True))
+    settings = settings_for(objective, how.budget, seed)
+    evaluator = SegmentsEvaluator(space, networks, batches.pop(), settings)
+    names = [source.graph.name for source in sources]
+    return Judge(
+        evaluator,
+        {**workload.record(), "names": names, "hashes": [_hash(s.graph) for s in sources], "weights": list(weights)},
+        {"name": SEGMENTS},
+        {
+            "scheduler": SEGMENTS,
+            "objective": objective.value,
+            "time_limit_s": how.time_limit_s,
+            "evaluations": settings.steps,
+        },
+        f"{' + '.join(names)}: {sum(len(n.layers) for n, _ in networks)} layers, "
+        f"{sum(s.batch * s.graph.macs for s in sources) / 1e9:.3g} GMACs, batch {evaluator.batch}; "
+        "scheduled as trees of pipelines on systems of many cores",
     )
 
 

@@ -24,6 +24,7 @@ OWN_UNITS: dict[str, str] = {
     "s_per_token": "s",
     "tokens_per_s": "1/s",
     "tokens_per_j": "1/J",
+    "cost_usd": "USD",
 }
 """Units of metrics that only some judges give."""
 
@@ -110,13 +111,15 @@ def metric_field(name: str, *, kind: str = "objective") -> str:
 
 
 def format_si(value: float, unit: str) -> str:
-    """A number with an SI prefix: ``format_si(0.00162, 's') == '1.62 ms'``; areas and numbers without a unit have none."""
+    """A number with an SI prefix: ``format_si(0.00162, 's') == '1.62 ms'``; areas, costs and numbers without a unit have none."""
     if not unit:
         return f"{value:.4g}"
     if value == 0 or not math.isfinite(value):
         return f"{value:g} {unit}"
     if unit.startswith("mm"):
         return f"{value:.3g} {unit}"
+    if unit == "USD":
+        return f"{value:,.2f} {unit}"
     prefixes = {0: "", -1: "m", -2: "µ", -3: "n", -4: "p", 1: "k", 2: "M", 3: "G", 4: "T"}
     power = max(-4, min(4, math.floor(math.log10(abs(value)) / 3)))
     return f"{value / 1000.0**power:.3g} {prefixes[power]}{unit}"

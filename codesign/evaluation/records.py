@@ -1,12 +1,12 @@
 """What a study records of a design, key by key: the shapes that evaluation writes and reports read."""
 
-from collections.abc import Sequence
-from typing import Any, NotRequired, TypeAlias, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import NotRequired, TypeAlias, TypedDict
 
 from codesign.core.json_types import Json, JsonObject
 from codesign.core.point import Point
 
-LoopNest: TypeAlias = list[dict[str, Any]]
+LoopNest: TypeAlias = Sequence[Mapping[str, object]]
 """A mapping in the form of its files, which `mapping_from_json` reads and checks."""
 
 
@@ -73,7 +73,11 @@ class LayerRecord(TypedDict):
     gap: float | None
     loopnest: str
     mapping: LoopNest
-    widths: NotRequired[dict[str, Any]]
+    widths: NotRequired[JsonObject]
+    event_cycles: NotRequired[float]
+    event_bound_by: NotRequired[str]
+    event_waits_for: NotRequired[str]
+    event_complete: NotRequired[bool]
 
 
 class VectorRecord(TypedDict):
@@ -103,7 +107,7 @@ class FusedRecord(TypedDict):
     flgs: NotRequired[int]
     tiles: NotRequired[int]
     scheduler: NotRequired[str]
-    encoding: NotRequired[dict[str, Any]]
+    encoding: NotRequired[JsonObject]
 
 
 class TrafficRecord(TypedDict):
@@ -221,10 +225,10 @@ class SpaceRecord(TypedDict, total=False):
 
     name: str
     source: str
-    definition: dict[str, Any]
+    definition: JsonObject
     bits: int
     space: ParametersRecord
-    choices: dict[str, Any]
+    choices: JsonObject
 
 
 class WorkloadRecord(TypedDict, total=False):

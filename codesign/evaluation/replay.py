@@ -21,6 +21,7 @@ from codesign.evaluation.design import (
     load_design_space,
     space_of_record,
 )
+from codesign.evaluation.generated import WithMachinePorts, is_generated
 from codesign.evaluation.judges import load_networks
 from codesign.evaluation.network import EvaluationOptions
 from codesign.evaluation.records import ConfigRecord, DetailRecord
@@ -30,6 +31,7 @@ from codesign.mappers.registry import create as create_mapper
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.files import mapping_from_json
 from codesign.mapping.mapping import Mapping
+from codesign.timing.table import load_timing
 from codesign.workloads.computation import Computation
 from codesign.workloads.files import computation_from_json
 from codesign.workloads.network_json import content_hash
@@ -85,6 +87,9 @@ def recorded_space(config: ConfigRecord, space: str | None = None) -> DesignSpac
     if "scheduler" in config["evaluation"]:
         return found  # whole networks read DRAM as one channel
     # studies that do not say were made when every level had a port each for reads and writes
+    table = config["evaluation"].get("timing_table")
+    if is_generated(table):
+        return WithMachinePorts(found, load_timing(str(table)))
     ports = config["evaluation"].get("dram_ports", Ports.SEPARATE.value)
     return found if ports == AS_BUILT else WithDramPorts(found, Ports(ports))
 

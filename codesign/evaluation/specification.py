@@ -10,7 +10,8 @@ from codesign.evaluation.records import WorkloadRecord
 from codesign.workloads.traffic import Activations, TrafficRules, Weights
 
 STRONGEST = "strongest"
-SCHEDULERS = ("layers", "soma", "fused", "cosma", STRONGEST)
+SEGMENTS = "segments"
+SCHEDULERS = ("layers", "soma", "fused", "cosma", SEGMENTS, STRONGEST)
 ANALYTICAL, EVENT = "analytical", "event"
 TIMINGS = (ANALYTICAL, EVENT)
 BEST, PARETO = "best", "pareto"
@@ -178,11 +179,11 @@ class JudgeSpec:
     """How designs are judged: layer by layer, or the whole network scheduled.
 
     Args:
-        scheduler: layers (each mapped alone), soma (whole network fused), fused (the same with proof, under LoopTree's rules), cosma (off-chip traffic of the best operator order) or strongest (fused, soma or layers, the first that workload, space and budget allow).
+        scheduler: layers (each mapped alone), soma (whole network fused), fused (the same with proof, under LoopTree's rules), cosma (off-chip traffic of the best operator order), segments (trees of pipelines on systems of many cores) or strongest (fused, soma or layers, the first that workload, space and budget allow).
         mapper: Search for each layer's mapping, default exact.
         objective: What each mapping or schedule minimises: energy, latency or edp (default); with cosma bytes (default), energy or latency.
-        time_limit_s: Seconds of search per layer (soma, fused, cosma: per network).
-        evaluations: Mappings scored per layer (soma: schemes per network) at most.
+        time_limit_s: Seconds of search per layer (soma, fused, cosma, segments: per network).
+        evaluations: Mappings scored per layer (soma: schemes, segments: trees per network) at most.
         dram_ports: shared (reads and writes take turns on the DRAM channel) or separate; default: as the space says.
         timing: analytical, or event: the front is simulated after the search; with two fidelities the high one is.
         timing_table: With event: constants by name or file, default those named like the architecture.

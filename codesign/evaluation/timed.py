@@ -2,12 +2,13 @@
 
 Candidates are the k best that annealing meets, or the exact mapper's proven optima with whole and with halved buffers (other mappers:
 what they find from several seeds), and what one exchange of neighbouring temporal loops makes of them: exchanges leave every tile as it
-is and change only what is fetched again, and when. Of all these the k best by the analytical model are simulated.
+is and change only what is fetched again, and when. Of all these the k best by the analytical model are simulated. Where compiled
+simulations are all there is to a run, annealing by simulated cycles goes on from the best of them.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, cast, final
+from typing import TYPE_CHECKING, Protocol, cast, final
 
 from codesign.arch.architecture import Architecture
 from codesign.core import clock
@@ -19,24 +20,33 @@ from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.evaluation.design import DesignEvaluator, Evaluation, describe_architecture
 from codesign.evaluation.detail import NoDetail
+from codesign.evaluation.generated import is_generated
 from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.network import LayerResult, evaluate_workload
 from codesign.evaluation.records import LayerRecord
-from codesign.hardware.timed import timed_run, timing_at
+from codesign.hardware.analytical import side_of_table
+from codesign.hardware.timed import in_layouts, timed_run, timing_at
 from codesign.mappers.annealing import AnnealingMapper
+from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
 from codesign.mappers.exact.halved_buffers import map_with_room
 from codesign.mappers.exact.mapper import ExactMapper
 from codesign.mappers.protocol import Mapper, MapResult
+from codesign.mappers.timed_annealing import WALKS, search_timed
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping, Temporal
 from codesign.timing.simulate import OPERATION_LIMIT, Event, Run
-from codesign.timing.table import Timing, load_timing, tile_buffers, timing_for
+from codesign.timing.table import Overlap, Timing, encode_timing, load_timing, tile_buffers, timing_for
 from codesign.workloads.computation import Computation
 
 if TYPE_CHECKING:
     from codesign.evaluation.whole_network import NetworkResult
 
 DEFAULT_CANDIDATES = 8
+STARTS = 3
+"""Candidates from which walks by simulated cycles begin."""
+
+_ROUNDED = 1e-12
+
 EVENTS_SHOWN = 400
 """Operations of a timeline on a page."""
 
@@ -69,6 +79,12 @@ def exchanges(mapping: Mapping) -> Iterable[Mapping]:
             yield Mapping((*nodes[:i], b, a, *nodes[i + 2 :]))
 
 
+def _only_tiles(architecture: Architecture, timing: Timing) -> bool:
+    """Whether compiled simulations are all there is to a run: no commands of a DRAM, no mesh, no batches, no other machine."""
+    plain = timing.overlap is Overlap.EVENTS and timing.batch_outputs is None
+    return plain and all(level.dram is None and level.fanout.mesh is None for level in architecture.levels)
+
+
 def _analytic(cost: Cost, objective: Objective) -> float:
     return objective.score(energy_pj=cost.energy_pj, latency_cycles=cost.latency_cycles)
 
@@ -95,7 +111,7 @@ def rank_by_events(
         reuse: What a buffer need not fetch again.
 
     Raises:
-        UserError: `candidates` is not positive.
+        UserError: `candidates` is not positive, or no machine runs any of the mappings.
     """
     if candidates < 1:
         raise UserError(f"`candidates` must be >= 1, got {candidates}")
@@ -107,11 +123,18 @@ def rank_by_events(
                 known[mapping] = cost
     best = sorted(known.items(), key=lambda item: _analytic(item[1], objective))[:candidates]
     timing = timing_for(architecture) if timing is None else timing
-    found = []
+    found: list[Candidate] = []
+    refusal: UserError | None = None
     for mapping, cost in best:
-        run = timed_run(computation, architecture, mapping, timing, reuse=reuse)
+        try:
+            run = timed_run(computation, architecture, mapping, timing, reuse=reuse)
+        except UserError as error:  # a mapping that its machine does not run: another may do
+            refusal = error
+            continue
         if isinstance(run, Run):
             found.append(Candidate(mapping, cost, run))
+    if refusal is not None and not found:
+        raise refusal
     return sorted(found, key=lambda c: (c.value(objective), _analytic(c.cost, objective)))
 
 
@@ -125,6 +148,7 @@ class EventMapper:
         timing: The machine's constants; by default those named like the architecture.
         candidates: How many mappings are simulated.
         seeds: From how many seeds the inner mapper searches.
+        walks: Annealing runs by simulated cycles at most; 0 for none.
         name: As mappers have one.
     """
 
@@ -132,6 +156,7 @@ class EventMapper:
     timing: Timing | None = None
     candidates: int = DEFAULT_CANDIDATES
     seeds: int = 1
+    walks: int = WALKS
     name: str = "event"
 
     def map(
@@ -163,18 +188,75 @@ class EventMapper:
             reuse=reuse,
         )
         if not ranked:
-            return first
-        won = ranked[0]
-        same = won.mapping == first.mapping
+            return (
+                first
+                if (refused := self._refused(problem, mappings[0], reuse)) is None
+                else replace(first, mapping=None, cost=None, infeasible=refused)
+            )
+        walked, scored = self._walk(problem, ranked, objective, budget, seed, reuse)
+        won = min((*ranked, *walked), key=lambda c: (c.value(objective), _analytic(c.cost, objective)))
+        proof, gap = self._proof(problem, first, won, objective)
+        mapping = won.mapping
+        if self.timing is not None and self.timing.overlap is Overlap.GENERATED:
+            mapping = in_layouts(problem.computation, problem.architecture, won.mapping, self.timing)
         return replace(
             first,
-            mapping=won.mapping,
+            mapping=mapping,
             cost=won.cost,
-            evaluated=sum(r.evaluated for r in results) + len(pool),
+            evaluated=sum(r.evaluated for r in results) + len(pool) + scored,
             seconds=clock.wall_seconds() - started,
-            proof=first.proof if same else Proof.NONE,
-            gap=first.gap if same else None,
+            proof=proof,
+            gap=gap,
         )
+
+    def _refused(self, problem: MappingProblem, mapping: Mapping, reuse: Reuse) -> Infeasible | None:
+        """Why the machine runs no such mapping, as where its sums are wider than the model's words; None where it does."""
+        timing = timing_for(problem.architecture) if self.timing is None else self.timing
+        reason = timed_run(problem.computation, problem.architecture, mapping, timing, reuse=reuse)
+        return reason if isinstance(reason, Infeasible) else None
+
+    def _walk(
+        self,
+        problem: MappingProblem,
+        ranked: Sequence[Candidate],
+        objective: Objective,
+        budget: Budget,
+        seed: int,
+        reuse: Reuse,
+    ) -> tuple[list[Candidate], int]:
+        """The best mapping that annealing by simulated cycles meets from the best candidates, and mappings scored."""
+        timing = timing_for(problem.architecture) if self.timing is None else self.timing
+        if (
+            self.walks < 1
+            or problem.imperfect
+            or objective not in OBJECTIVE_CODE
+            or not _only_tiles(problem.architecture, timing)
+        ):
+            return [], 0
+        machine = encode_timing(timing, problem.architecture)
+        starts = [candidate.mapping for candidate in ranked[:STARTS]]
+        encoded, code = Encoded.of(problem, reuse), OBJECTIVE_CODE[objective]
+        mapping, scored = search_timed(encoded, starts, machine, code, budget, seed, walks=self.walks)
+        if mapping is None:
+            return [], scored
+        found = rank_by_events(
+            problem.computation, problem.architecture, [mapping], objective, timing=timing, candidates=1, reuse=reuse
+        )
+        return found, scored
+
+    def _proof(
+        self, problem: MappingProblem, first: MapResult, won: Candidate, objective: Objective
+    ) -> tuple[Proof, float | None]:
+        """What is known of the simulated objective: no mapping is below what the analytical search has proven (K3)."""
+        timing = timing_for(problem.architecture) if self.timing is None else self.timing
+        if not _only_tiles(problem.architecture, timing):
+            same = won.mapping == first.mapping
+            return (first.proof, first.gap) if same else (Proof.NONE, None)
+        if first.proof is Proof.NONE or first.cost is None or first.padding is not None:
+            return Proof.NONE, None
+        bound = _analytic(first.cost, objective) / (1.0 + (first.gap or 0.0))
+        gap = max(0.0, won.value(objective) / bound - 1.0)
+        return (Proof.GAP, gap) if gap > _ROUNDED else (Proof.OPTIMAL, 0.0)
 
     def _search(
         self, problem: MappingProblem, objective: Objective, budget: Budget, seed: int, reuse: Reuse
@@ -206,7 +288,7 @@ class TimedLayer:
     analytic_cycles: int
     run: Run
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """What a study records beside the layer's analytical figures."""
         return {
             "event_cycles": self.run.latency_cycles,
@@ -262,12 +344,13 @@ class TimedNetwork:
 
     def page_json(self) -> JsonObject:
         """What pages show: cycles under both models, how each resource spends its time, the timeline."""
-        figures = self.to_json()
-        for row, layer in zip(figures["timing"], self.layers, strict=True):
-            row["resources"] = {use.resource: use.to_json() for use in layer.run.resources}
-        return {**figures, "timeline": self.timeline_json()}
+        rows: list[Json] = [
+            {**row, "resources": {use.resource: use.to_json() for use in layer.run.resources}}
+            for row, layer in zip(self._timing(), self.layers, strict=True)
+        ]
+        return {**self.to_json(), "timing": rows, "timeline": self.timeline_json()}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """What `--timing event` adds to a network's result."""
         return {
             "latency_cycles": self.latency_cycles,
@@ -277,19 +360,23 @@ class TimedNetwork:
             "seconds": self.seconds,
             "status": "ok" if self.complete else "partial",
             "layers_missing": list(self.missing),
-            "timing": [
-                {
-                    "layer": x.name,
-                    "count": x.count,
-                    "analytic_cycles": x.analytic_cycles,
-                    "latency_cycles": x.run.latency_cycles,
-                    "bound_by": x.run.bound_by,
-                    "waits_for": x.run.waits_for,
-                    "complete": x.run.complete,
-                }
-                for x in self.layers
-            ],
+            "timing": self._timing(),
         }
+
+    def _timing(self) -> list[JsonObject]:
+        """A row for every distinct layer."""
+        return [
+            {
+                "layer": x.name,
+                "count": x.count,
+                "analytic_cycles": x.analytic_cycles,
+                "latency_cycles": x.run.latency_cycles,
+                "bound_by": x.run.bound_by,
+                "waits_for": x.run.waits_for,
+                "complete": x.run.complete,
+            }
+            for x in self.layers
+        ]
 
 
 class MappedLayer(Protocol):
@@ -402,7 +489,7 @@ def time_network(result: "NetworkResult", timing: Timing, *, operation_limit: in
 @final
 @dataclass(frozen=True)
 class EventEvaluator:
-    """Judges designs by simulated cycles: of every layer the k best mappings are ranked again by the event tier.
+    """Judges designs by simulated cycles: of every layer the k best mappings are ranked again by the event tier, without walks.
 
     Args:
         inner: How designs are judged analytically.
@@ -414,13 +501,23 @@ class EventEvaluator:
     table: str | None = None
     candidates: int = DEFAULT_CANDIDATES
 
+    @property
+    def generated(self) -> bool:
+        """Whether cycles are those of generated machines."""
+        return is_generated(self.table)
+
+    @property
+    def ramp_cycles(self) -> float | None:
+        """Of every run on a generated machine, beside what its busiest resource needs (K7); None on others."""
+        return side_of_table(load_timing(str(self.table))).ramp_cycles if self.generated else None
+
     def __call__(self, point: Point) -> Evaluation:
         """Evaluate one design."""
         started = clock.wall_seconds()
         judged, architecture = self.inner, self.inner.space.build(point)
         timing = timing_for(architecture) if self.table is None else timing_at(load_timing(self.table), point)
         described = describe_architecture(architecture)
-        mapper = EventMapper(judged.mapper, timing, self.candidates)
+        mapper = EventMapper(judged.mapper, timing, self.candidates, walks=0)
         result = evaluate_workload(judged.workload, architecture, mapper, judged.options)
         if isinstance(result, Infeasible):
             return Evaluation(None, result, clock.wall_seconds() - started, NoDetail(), described)

@@ -2,11 +2,11 @@
 
 import logging
 from dataclasses import replace
-from typing import Any
 
 from codesign.arch.architecture import Architecture
 from codesign.arch.files import architecture_to_json
 from codesign.core.errors import UserError
+from codesign.core.json_types import JsonObject
 from codesign.formats.documents import Dialect, dump_yaml
 from codesign.formats.load import Inputs
 from codesign.formats.timeloop.added_levels import Leveled, level_by_level
@@ -36,8 +36,8 @@ def to_files(inputs: Inputs, dialect: Dialect, *, allow_added: bool = True) -> d
     return {f"{name}.yaml": dump_yaml(value) for name, value in values.items()}
 
 
-def _own(inputs: Inputs) -> dict[str, Any]:
-    values: dict[str, Any] = {}
+def _own(inputs: Inputs) -> JsonObject:
+    values: JsonObject = {}
     if inputs.architecture is not None:
         values["arch"] = {"architecture": architecture_to_json(inputs.architecture)}
     if inputs.computation is not None:
@@ -49,15 +49,15 @@ def _own(inputs: Inputs) -> dict[str, Any]:
     return values
 
 
-def _timeloop(inputs: Inputs, allow_added: bool) -> dict[str, Any]:
-    directives: list[dict[str, Any]] | None = None
+def _timeloop(inputs: Inputs, allow_added: bool) -> JsonObject:
+    directives: list[dict[str, object]] | None = None
     if inputs.mapping is not None and inputs.architecture is not None and inputs.computation is not None:
         found = level_by_level(inputs.mapping, inputs.architecture, allow_added=allow_added)
         directives = directives_of(found.levels, inputs.computation)
         if found.added:
             _announce(found, inputs)
             inputs = replace(inputs, mapping=found.mapping, architecture=found.architecture)
-    values: dict[str, Any] = {}
+    values: JsonObject = {}
     architecture, computation = inputs.architecture, inputs.computation
     if architecture is not None:
         bits = _element_bits(inputs, architecture)

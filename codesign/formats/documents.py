@@ -195,7 +195,7 @@ def _recognise_list(value: list[Any], where: str) -> Document:
         return Document(Kind.CONSTRAINTS, Dialect.ZIGZAG, value, where)
     if "equation" in first or "loop_dims" in first:
         return Document(Kind.PROBLEM, Dialect.ZIGZAG, value, where)
-    if {"store", "for", "parallel"} & set(first):
+    if {"store", "for", "parallel", "layout"} & set(first):
         return Document(Kind.MAPPING, Dialect.OWN, value, where)
     if "target" in first:
         return Document(Kind.MAPPING, Dialect.TIMELOOP, value, where)

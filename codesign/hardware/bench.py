@@ -179,8 +179,9 @@ def fault_text(direction: str, fault: int, number: int, address: Sequence[int]) 
 
 def count(counts: Counts, seen: Mapping[str, int]) -> None:
     """Add one cycle's events."""
-    if seen["ev_feed"]:
-        counts.feeds[seen["ev_feed"].bit_length() - 1, bool(seen["ev_fill"]), seen["ev_window"]] += 1
+    for port in range(3):
+        if seen["ev_feed"] >> port & 1:
+            counts.feeds[port, bool(seen["ev_fill"]), seen["ev_window"]] += 1
     if seen["ev_go"] and not seen["ev_drain"]:
         active = seen["ev_rows"] * seen["ev_cols"] + seen["ev_last"]
         counts.multiplied += active

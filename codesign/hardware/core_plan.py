@@ -108,21 +108,26 @@ class CorePlan:
     def _orders(self) -> dict[str, tuple[int, ...]]:
         """By buffer, its axes from the outermost to the innermost: those that are spread over the array innermost, as in DRAM.
 
+        Of results, axes spread over columns lie further in than those spread over rows: columns share lines, rows do not.
         A machine with one burst under way has the axes in the computation's order.
         """
         spread = {b.name: [0] * len(b.shape) for b in self.program.buffers}
+        wide: set[tuple[str, int]] = set()
         call = next((i for i in self.program.instructions(whole_tiles=True) if isinstance(i, Call)), None)
         if call is not None and self.p.overlaps:
             unrolled = {index: n for index, n, _ in self.core.unrolled}
+            columns = {index for index, _, axis in self.core.unrolled if axis == "x"}
             for o in (*call.operands, call.output):
                 axes = self.intrinsic_tensor[self.port_of[o.name]].axes
                 for axis, spot in zip(axes, o.axes, strict=True):
                     if o.buffer is not None and spot is not None:
                         moved = (abs(c) * (unrolled[i] - 1) for i, c in axis.terms if i in unrolled)
                         spread[o.buffer][spot[0]] += sum(moved) * spot[1]
+                        if o.name == call.output.name and any(i in columns for i, _ in axis.terms):
+                            wide.add((o.buffer, spot[0]))
         return {
-            name: tuple(sorted(range(len(found)), key=lambda a: (found[a] > 0, found[a], a)))
-            for name, found in spread.items()
+            name: tuple(sorted(range(len(at)), key=lambda a: (at[a] > 0, (name, a) in wide, at[a], a)))
+            for name, at in spread.items()
         }
 
     def _halves(self) -> dict[str, tuple[int, ...]]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.core.jit import njit
+from codesign.hardware.array_cycles import IDLE, WENT, array_state, command, feed_cycles, quiet
 from codesign.hardware.bench import HardwareError
 from codesign.hardware.bursts import END, READY, bursts_of, engine_state, engine_timing, move
 from codesign.hardware.layout import Layout, LayoutKind
@@ -24,12 +25,6 @@ from codesign.mapping.mapping import Mapping
 from codesign.workloads.computation import Computation
 
 IntArray = npt.NDArray[np.int64]
-
-EMIT_CYCLES = 4
-"""From `go` to the first row's values: the scratchpad, the bus register, the operand registers, the product."""
-
-_RING = 512
-_COUNT, _HEAD, _PACE, _WENT, _IDLE, _APART = range(6)  # fields of the array's state
 
 
 @dataclass(frozen=True)
@@ -110,15 +105,15 @@ def nest_times(plan: NestPlan, layouts: dict[str, Layout], *, memory: MemoryTimi
     lines = len(plan.emissions.lines)
     windows = [len(plan.windows["A"]), len(plan.windows["B"]), lines]
     words = [math.prod(plan.tile(q, plan.loc(q), local=True)) if q in p.local else 0 for q in PORTS]
-    feed = sum(w for w, port in zip(windows, "AB", strict=False) if port not in p.local)
+    state = array_state(p, windows, plan.emissions)
     found = _walk(
         np.array([x.factor for x in plan.loops[:n_seq]], np.int64), plan.n_loads,
         np.array([plan.changes(q, plan.sp(q), 0, n_seq) for q in PORTS], np.bool_).reshape(3, n_seq),
         np.array([plan.changes(q, plan.loc(q), 0, n_seq) for q in PORTS], np.bool_).reshape(3, n_seq),
         np.array([any(plan.move("O", i)) for i in range(n_seq)], np.bool_),
         np.array([len(plan.halves[q]) for q in PORTS], np.int64),
-        np.concatenate(parts), spans, engine.numbers, reader, read_ring, writer, write_ring, np.array(words, np.int64), np.array(windows, np.int64), math.prod(inner), feed,
-        np.array([q in p.local for q in PORTS], np.bool_), p.column_cycles, p.overlaps,
+        np.concatenate(parts), spans, engine.numbers, reader, read_ring, writer, write_ring, np.array(words, np.int64), np.array(windows, np.int64), math.prod(inner), feed_cycles(p, windows),
+        np.array([q in p.local for q in PORTS], np.bool_), p.column_cycles, *state, _beside(plan),
     )  # fmt: skip
     return NestTimes(*(int(v) for v in found))
 
@@ -133,16 +128,21 @@ def queue_cycles(core: CoreImage, *, memory: MemoryTiming = PLAIN_MEMORY) -> int
     return _Queues(core, memory).run()
 
 
+def _beside(plan: NestPlan) -> IntArray:
+    """Whether local memories fill while the array multiplies, and whether operands A and B have two local halves (K6)."""
+    two = [len(plan.local_halves[q]) > 1 for q in "AB"] if plan.p.fills_beside else [False, False]
+    return np.array([plan.p.fills_beside, *two], np.int64)
+
+
 class _Queues:
     """Two clocks, one a queue, that wait for each other, and the two DMA engines."""
 
     def __init__(self, core: CoreImage, memory: MemoryTiming) -> None:
         image = core.image
         self.core, self.p, self.lines = core, image.parameters, len(image.emissions.lines)
-        feed = sum(len(image.windows[port]) for port in "AB" if port not in self.p.local)
-        self.reads = {0: len(image.windows["A"]), 1: len(image.windows["B"]), 2: self.lines, 3: feed, 4: 0}
-        self.ring, self.state = np.zeros(_RING, np.int64), np.zeros(6, np.int64)
-        self.state[_WENT], self.state[_APART] = -9, self.p.overlaps
+        windows = [len(image.windows["A"]), len(image.windows["B"])]
+        self.reads = {0: windows[0], 1: windows[1], 2: self.lines, 3: feed_cycles(self.p, windows), 4: 0}
+        self.state, self.ring = array_state(self.p, windows, image.emissions)
         self.timing = engine_timing(self.p, memory)
         self.engines = [engine_state(self.timing), engine_state(self.timing)]  # reader, writer
         self.bursts = [bursts_of(self.p, *transfer[:4], memory) for transfer in core.transfers]
@@ -222,96 +222,16 @@ def _array_launch(
 ) -> tuple[int, int]:
     """The cycle in which the array takes a command, and the one in which the queue sees that it is over."""
     kind = shape.kind
-    now = max(now, int(state[_IDLE]))
+    now = max(now, int(state[IDLE]))
     if kind < 3 and "O" in p.local:
-        now = max(now, int(state[_WENT]) + 2)
+        now = max(now, int(state[WENT]) + 2)
     if kind == 2:
-        now = max(now, _quiet(state, ring, lines))
+        now = max(now, quiet(state, ring, lines))
     goes = kind >= 3
     emits = kind == 4 or (kind == 3 and "O" not in p.local)
-    _command(ring, state, now, shape.items, reads[kind], goes, emits, lines, p.column_cycles)
-    end = max(now + 1, int(state[_IDLE]))
-    return now, max(end, _quiet(state, ring, lines)) if signal else end
-
-
-@njit
-def _stalled(ring: IntArray, state: IntArray, lines: int, f: int) -> bool:
-    """Whether the array's read port serves an emission in that cycle; cycles are asked for in order."""
-    while state[_HEAD] < state[_COUNT] and ring[state[_HEAD] % _RING] + lines <= f:
-        state[_HEAD] += 1
-    return bool(state[_HEAD] < state[_COUNT] and ring[state[_HEAD] % _RING] <= f)
-
-
-@njit
-def _go(ring: IntArray, state: IntArray, lines: int, hop: int, emits: bool, f: int) -> None:
-    state[_WENT] = f
-    if emits:
-        ring[state[_COUNT] % _RING] = f + EMIT_CYCLES + hop
-        state[_COUNT] += 1
-        state[_PACE] = f + lines
-
-
-@njit
-def _command(
-    ring: IntArray,
-    state: IntArray,
-    accepted: int,
-    items: int,
-    reads: int,
-    goes: bool,
-    emits: bool,
-    lines: int,
-    hop: int,
-) -> None:
-    """A command of so many items, each of so many reads and, if it goes, one multiplication or drained word (K3)."""
-    if state[_APART]:
-        _command_apart(ring, state, accepted, items, reads, goes, emits, lines, hop)
-        return
-    f = accepted + 1
-    for _ in range(items):
-        for i in range(reads):
-            final = goes and i == reads - 1
-            while _stalled(ring, state, lines, f) or (final and f < state[_PACE]):
-                f += 1
-            if final:
-                _go(ring, state, lines, hop, emits, f)
-            f += 1
-        if reads == 0:
-            f = max(f, state[_PACE])
-            _go(ring, state, lines, hop, emits, f)
-            f += 1
-    state[_IDLE] = f
-
-
-@njit
-def _command_apart(
-    ring: IntArray,
-    state: IntArray,
-    accepted: int,
-    items: int,
-    reads: int,
-    goes: bool,
-    emits: bool,
-    lines: int,
-    hop: int,
-) -> None:
-    """The same where no feed stands still: items follow each other as fast as their reads, or their results, allow."""
-    if not goes:
-        state[_IDLE] = accepted + 1 + items * reads
-        return
-    first = max(accepted + max(reads, 1), state[_PACE])
-    last = first + (items - 1) * max(max(reads, 1), lines if emits else 1)
-    state[_COUNT] += items - 1 if emits else 0
-    _go(ring, state, lines, hop, emits, last)
-    state[_IDLE] = last + 1
-
-
-@njit
-def _quiet(state: IntArray, ring: IntArray, lines: int) -> int:
-    """First cycle in which every result given so far is written (K4)."""
-    if state[_COUNT] == 0:
-        return 0
-    return int(ring[(state[_COUNT] - 1) % _RING] + lines + 1)
+    command(ring, state, now, shape.items, reads[kind], goes, emits, lines, p.column_cycles)
+    end = max(now + 1, int(state[IDLE]))
+    return now, max(end, quiet(state, ring, lines)) if signal else end
 
 
 @njit
@@ -376,13 +296,11 @@ def _walk(
     bounds: IntArray, n_loads: int, moves: npt.NDArray[np.bool_], local_moves: npt.NDArray[np.bool_], sums: npt.NDArray[np.bool_],
     halves: IntArray, bursts: IntArray, spans: IntArray, engine: IntArray, reader: IntArray, read_ring: IntArray,
     writer: IntArray, write_ring: IntArray, words: IntArray, windows: IntArray, steps: int, feed: int,
-    local: npt.NDArray[np.bool_], hop: int, apart: bool,
+    local: npt.NDArray[np.bool_], hop: int, state: IntArray, ring: IntArray, beside: IntArray,
 ) -> IntArray:  # fmt: skip
     """Sequencer, loader, array and writer together; see the module. Returns the fields of `NestTimes`."""
     spent = np.zeros(7, np.int64)
     n, lines = bounds.shape[0], windows[2]
-    ring, state = np.zeros(_RING, np.int64), np.zeros(6, np.int64)
-    state[_WENT], state[_APART] = -9, apart
     freed, loaded, taken, used = (
         np.zeros((3, 4), np.int64),
         np.zeros((3, 4), np.int64),
@@ -391,7 +309,7 @@ def _walk(
     )
     count, load_count, clock = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(3, np.int64)
     moved, refill, load_moved = np.ones(3, np.bool_), np.ones(3, np.bool_), np.ones(3, np.bool_)
-    waiting_until, now, stored = -1, 0, 0
+    waiting_until, now, stored, filled = -1, 0, 0, 0
     while True:
         begins = _begins(sums, count, n)
         for t in range(3):
@@ -415,7 +333,7 @@ def _walk(
                         load_moved,
                         clock,
                     )
-                spent[4] += max(0, loaded[t, used[t] % 4] + 1 - max(now, state[_IDLE]))
+                spent[4] += max(0, loaded[t, used[t] % 4] + 1 - max(now, state[IDLE]))
                 now = max(now, loaded[t, used[t] % 4] + 1)
         spent[6] += 1
         now += 1
@@ -430,27 +348,36 @@ def _walk(
                 continue
             if (kind == 2 and begins) or (kind == 4 and not (local[2] and leaves)):
                 continue
-            now = max(now, state[_IDLE])
+            if kind < 2 and beside[0]:
+                now = max(now, filled)
+                if not beside[1 + kind]:
+                    now = max(now, state[IDLE])
+                filled = now + 1 + words[kind] * windows[kind]
+                now += 1
+                continue
+            now = max(now, state[IDLE])
+            if kind < 4:
+                now = max(now, filled)
             if kind < 3 and local[2]:
-                now = max(now, state[_WENT] + 2)
+                now = max(now, state[WENT] + 2)
             if kind == 2:
-                now = max(now, _quiet(state, ring, lines))
+                now = max(now, quiet(state, ring, lines))
             if kind < 3:
-                _command(ring, state, now, words[kind], windows[kind], False, False, lines, hop)
+                command(ring, state, now, words[kind], windows[kind], False, False, lines, hop)
             elif kind == 3:
-                _command(ring, state, now, steps, feed, True, not local[2], lines, hop)
+                command(ring, state, now, steps, feed, True, not local[2], lines, hop)
             else:
-                _command(ring, state, now, words[2], 0, True, True, lines, hop)
-            spent[3] += state[_IDLE] - now
+                command(ring, state, now, words[2], 0, True, True, lines, hop)
+            spent[3] += state[IDLE] - now
             now += 1
         ends_any = False
         for t in range(3):
             if advanced < 0 or moves[t, advanced]:
                 ends_any = True
         if ends_any:
-            now = max(now, state[_IDLE])
+            now = max(now, state[IDLE])
         if advanced < 0 or moves[2, advanced]:
-            left = max(max(now, _quiet(state, ring, lines)), waiting_until + 1)
+            left = max(max(now, quiet(state, ring, lines)), waiting_until + 1)
             spent[5] += left - now
             now = left
             waiting_until = max(now + 1, writer[READY])  # the cycle in which the writer takes it

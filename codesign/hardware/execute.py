@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from codesign.arch.architecture import Architecture
 from codesign.cost.arrays import Reuse
-from codesign.cost.cost import Infeasible, evaluate
+from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.hardware.agreement import Difference, accesses_of, accesses_of_cost, differences
+from codesign.hardware.analytical import least_cycles, side_of_machine
 from codesign.hardware.bench import Run
 from codesign.hardware.core_plan import CorePlan
 from codesign.hardware.cycles import best_plan, nest_cycles, queue_cycles
@@ -44,7 +45,7 @@ class Job:
         computation: What it computes.
         image: Registers, streams, layouts.
         predicted_cycles: By the pipeline depths of the machine (K1 to K6).
-        analytic_cycles: By the cost model.
+        analytic_cycles: By the cost model with the machine's ports (K7); no run takes fewer.
         expected: The cost model's accesses under reuse rule `whole`; of DRAM alone, by the program's own transfers, where a program pads.
     """
 
@@ -105,7 +106,7 @@ def nest_job(
         computation,
         image,
         nest_cycles(plan, dict(image.layouts), memory=memory),
-        cost.latency_cycles,
+        analytic_cycles(computation, cost, p, memory),
         accesses_of_cost(cost),
     )
 
@@ -119,7 +120,20 @@ def core_job(
     cost = evaluate(padded, core.scored, mapping, reuse=Reuse.WHOLE)
     assert not isinstance(cost, Infeasible)
     expected = accesses_of_cost(cost) if padded.sizes == computation.sizes else program_traffic(program)
-    return Job(computation, made.image, queue_cycles(made), cost.latency_cycles, expected)
+    return Job(computation, made.image, queue_cycles(made), analytic_cycles(computation, cost, p), expected)
+
+
+def analytic_cycles(computation: Computation, cost: Cost, p: Parameters, memory: MemoryTiming = PLAIN_MEMORY) -> int:
+    """Cycles of the cost model with a machine's ports (K7).
+
+    Args:
+        computation: What is computed.
+        cost: Of its mapping, under reuse rule `whole`.
+        p: The machine.
+        memory: What answers it.
+    """
+    widths = {t.name: t.bits // 8 for t in computation.tensors}
+    return least_cycles(cost, computation.output.name, widths, p, side_of_machine(p, memory))
 
 
 def program_traffic(program: Program) -> dict[tuple[str, str], tuple[int, int, int]]:

@@ -1,6 +1,5 @@
 """A mapping as the registers of a machine of loop nests."""
 
-import math
 from collections.abc import Mapping as MappingABC
 from collections.abc import Sequence
 
@@ -24,6 +23,7 @@ def nest_image(plan: NestPlan, registers: MappingABC[str, tuple[int, int]]) -> I
     _write_dma(plan, layouts, w)
     _write_loader(plan, layouts, w)
     _write_sequencer(plan, layouts, w)
+    _write_local_halves(plan, w)
     _write_unit(plan, w)
     pairs = [*w.pairs, *array_settings(plan.p, plan.windows, plan.emissions)]
     _, size = place(list(layouts.values()))
@@ -96,20 +96,18 @@ def _write_sequencer(plan: NestPlan, layouts: MappingABC[str, Layout], w: Regist
         strides = [plan.chip_distance(port, i) if f else 0 for i, f in zip(loops, inside, strict=True)]
         w.many(f"seq_line_{port}", [line_address(p, d) for d in deltas(bounds, strides)], p.outer_loops)
         if port in p.local:
-            w.set(f"seq_local_base_{port}", _local_bases(plan)[port])
+            w.set(f"seq_local_base_{port}", plan.local_halves[port][0])
             local = [plan.local_distance(port, i) if i >= plan.loc(port) else 0 for i in loops]
             w.many(f"seq_local_{port}", deltas(bounds, local), p.outer_loops)
 
 
-def _local_bases(plan: NestPlan) -> dict[str, int]:
-    """Where each tensor begins in a local memory: partial sums first, their words must not straddle."""
-    found: dict[str, int] = {}
-    at = 0
-    for port in ("O", "A", "B"):
-        if port in plan.p.local:
-            found[port] = at
-            at += math.prod(plan.tile(port, plan.loc(port), local=True)) * plan.chip_bytes(port)
-    return found
+def _write_local_halves(plan: NestPlan, w: RegisterWriter) -> None:
+    """How far a tile's other half in the local memories lies from the first, where they fill beside the array."""
+    if plan.p.fills_beside:
+        halves = [plan.local_halves[port] for port in "AB"]
+        w.set("seq_local_two", sum(1 << i for i, h in enumerate(halves) if len(h) > 1))
+        for port, h in zip("AB", halves, strict=True):
+            w.set(f"seq_local_other_{port}", h[-1] - h[0])
 
 
 def _write_unit(plan: NestPlan, w: RegisterWriter) -> None:

@@ -1,6 +1,6 @@
 """A mapping shared out among the parts of a machine of loop nests.
 
-G1 to G6 of docs/explanation/hardware.md: which mappings the family runs, how the loops are shared out, where tiles lie.
+G1 to G7 of docs/explanation/hardware.md: which mappings the family runs, how the loops are shared out, where tiles lie.
 """
 
 import math
@@ -16,6 +16,8 @@ from codesign.hardware.image import (
 from codesign.hardware.lanes import Element, Emissions, Window, operand_windows, result_emissions
 from codesign.hardware.layout import Box, Layout, LayoutKind, Place, box_of_places, distance, strides_by_place
 from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Control, Parameters
+from codesign.hardware.sharing import shared_out
+from codesign.mapping.layout import Digit, TensorLayout
 from codesign.mapping.mapping import Mapping, Spatial, Storage, Temporal
 from codesign.mapping.validate import check_mapping
 from codesign.workloads.computation import Computation, Role, Tensor
@@ -72,15 +74,9 @@ def parameters_of(
     Raises:
         UserError: The architecture is not DRAM, scratchpad, local memories.
     """
-    where = f"architecture {architecture.name!r}"
-    if len(architecture.levels) != 3:
-        raise UserError(
-            f"this family has DRAM, a scratchpad and local memories, got {len(architecture.levels)} levels (rule G1)",
-            where=where,
-        )
+    check_family(architecture)
     scratchpad, local = architecture.levels[SCRATCHPAD], architecture.levels[LOCAL]
-    if scratchpad.capacity_bytes is None or local.capacity_bytes is None:
-        raise UserError("both memories on chip need a capacity (rule G1)", where=where)
+    assert scratchpad.capacity_bytes is not None and local.capacity_bytes is not None
     kept = {port for port, t in ports_of(computation).items() if t.name in local.keep or t.role.value in local.keep}
     return Parameters(
         name=name,
@@ -95,6 +91,22 @@ def parameters_of(
         bus_bytes=bus_bytes,
         burst_bytes=burst_bytes,
     )
+
+
+def check_family(architecture: Architecture) -> None:
+    """Refuse an architecture that is not DRAM, scratchpad, local memories.
+
+    Raises:
+        UserError: It is not, with the rule.
+    """
+    where = f"architecture {architecture.name!r}"
+    if len(architecture.levels) != 3:
+        raise UserError(
+            f"this family has DRAM, a scratchpad and local memories, got {len(architecture.levels)} levels (rule G1)",
+            where=where,
+        )
+    if any(architecture.levels[depth].capacity_bytes is None for depth in (SCRATCHPAD, LOCAL)):
+        raise UserError("both memories on chip need a capacity (rule G1)", where=where)
 
 
 class NestPlan:
@@ -122,6 +134,8 @@ class NestPlan:
         self.tensors = ports_of(computation)
         self._read_nest()
         self._check()
+        if parameters.overlaps:
+            self._share_out()
 
     def _read_nest(self) -> None:
         sizes = dict.fromkeys(self.computation.dims, 1)
@@ -147,6 +161,11 @@ class NestPlan:
                 count += 1
             else:
                 spatial_seen = True
+
+    def _share_out(self) -> None:
+        """Spatial loops along the axes with which results leave in the fewest lines (rule G7)."""
+        moves = [any(self._moves("O", node.dim, step)) for node, step in self.spatial]
+        self.spatial = shared_out(self.spatial, moves, self.p)
 
     def _check(self) -> None:
         """Rules G1 to G3."""
@@ -189,6 +208,10 @@ class NestPlan:
         )
         if local > p.local_bytes:
             raise TilesTooLargeError("a local memory", local, p.local_bytes, where)
+        given = {item.tensor: item for item in self.mapping.layouts}
+        for port, tensor in self.tensors.items():
+            if tensor.name in given:  # refused before anything is generated
+                self._given_places(port, given[tensor.name])
 
     def chip_bytes(self, port: str) -> int:
         """Bytes of an element on chip."""
@@ -246,18 +269,67 @@ class NestPlan:
         return math.prod(node.factor for node, _ in self.spatial if node.axis == "x")
 
     def order(self, port: str) -> tuple[int, ...]:
-        """Axes from the outermost to the innermost: the wider an axis is spread over the array, the further in it lies."""
+        """Axes from the outermost to the innermost: the wider an axis is spread over the array, the further in it lies.
+
+        Of results, axes spread over columns lie further in than those spread over rows: columns share lines, rows do not.
+        """
         spread = [0] * len(self.tensors[port].axes)
+        wide, side = [False] * len(spread), port == "O" and self.p.overlaps
         for node, step in self.spatial:
             for a, move in enumerate(self._moves(port, node.dim, step)):
+                wide[a] = wide[a] or (side and move != 0 and node.axis == "x")
                 spread[a] += abs(move) * (node.factor - 1)
-        return tuple(sorted(range(len(spread)), key=lambda a: (spread[a] > 0, spread[a], a)))
+        return tuple(sorted(range(len(spread)), key=lambda a: (spread[a] > 0, wide[a], spread[a], a)))
 
     @cached_property
     def places(self) -> dict[str, tuple[Place, ...]]:
         """By port, the places of its tensor, the outermost first."""
         blocked = self.layout is LayoutKind.BLOCKED
-        return {port: self._blocked_places(port) if blocked else self._plain_places(port) for port in PORTS}
+        given = {item.tensor: item for item in self.mapping.layouts}
+        found = {}
+        for port, tensor in self.tensors.items():
+            if tensor.name in given:
+                found[port] = self._given_places(port, given[tensor.name])
+            else:
+                found[port] = self._blocked_places(port) if blocked else self._plain_places(port)
+        return found
+
+    def _given_places(self, port: str, layout: TensorLayout) -> tuple[Place, ...]:
+        """Those of a layout in the mapping: whole axes, and loops of the mapping.
+
+        Raises:
+            UserError: A digit is neither.
+        """
+        sizes, tensor, sp = self.computation.sizes, self.tensors[port], self.sp(port)
+        loops = [(x.dim, x.step, x.factor, True, i) for i, x in enumerate(self.loops)]
+        loops += [(node.dim, step, node.factor, False, k) for k, (node, step) in enumerate(self.spatial)]
+        found, taken = [], set()
+        for axis, step, count in layout.parts(tensor, sizes):
+            if step == 1 and count == tensor.axes[axis].extent(sizes):
+                found.append(self._whole(port, axis))
+                continue
+            cut = self._cut(port).items()
+            fits = [x for x in loops if (axis, step, count) == next(((a, *x[1:3]) for d, a in cut if d == x[0]), None)]
+            if not fits or fits[0] in taken:
+                digit = Digit(str(tensor.axes[axis]), step, count)
+                raise UserError(
+                    f"digit {str(digit)!r} of {tensor.name!r} is neither a whole axis nor one of the mapping's loops",
+                    where="mapping, layout",
+                    hint=f"loops: {', '.join(f'{d}/{s}%{n}' for d, s, n, _, _ in loops)}",
+                )
+            taken.add(fits[0])
+            temporal, number = fits[0][3:]
+            inside = count if number >= sp or not temporal else 1
+            place = Place(axis, step, count, inside, *((number, None) if temporal else (None, number)))
+            found.append(place)
+        return tuple(found)
+
+    def _cut(self, port: str) -> dict[str, int]:
+        """Dimensions that alone make up an axis of the tensor, in steps of one: its number by dimension."""
+        axes = self.tensors[port].axes
+        terms = [[(d, c) for d, c in axis.terms if self.computation.sizes[d] > 1] for axis in axes]
+        used = [d for found in terms for d, _ in found]
+        return {t[0][0]: a for a, t in enumerate(terms) if len(t) == 1 and t[0][1] == 1 and used.count(t[0][0]) == 1}
 
     def _whole(self, port: str, axis: int) -> Place:
         extents = self.tensors[port].axes[axis].extent(self.computation.sizes)
@@ -268,10 +340,7 @@ class NestPlan:
 
     def _blocked_places(self, port: str) -> tuple[Place, ...]:
         """Loops outside the tile, whole axes, loops within it, whole axes that are spread over the array, what is spread."""
-        axes, sp = self.tensors[port].axes, self.sp(port)
-        terms = [[(d, c) for d, c in axis.terms if self.computation.sizes[d] > 1] for axis in axes]
-        used = [d for found in terms for d, _ in found]
-        cut = {t[0][0]: a for a, t in enumerate(terms) if len(t) == 1 and t[0][1] == 1 and used.count(t[0][0]) == 1}
+        sp, cut = self.sp(port), self._cut(port)
         outer: list[Place] = []
         inner: list[Place] = []
         spread: list[Place] = []
@@ -279,7 +348,9 @@ class NestPlan:
             if loop.dim in cut:
                 place = Place(cut[loop.dim], loop.step, loop.factor, loop.factor if i >= sp else 1, temporal=i)
                 (inner if i >= sp else outer).append(place)
-        for k, (node, step) in enumerate(self.spatial):
+        order = sorted(range(len(self.spatial)), key=lambda k: port == "O" and self.spatial[k][0].axis == "x")
+        for k in order:
+            node, step = self.spatial[k]
             if node.dim in cut:
                 spread.append(Place(cut[node.dim], step, node.factor, node.factor, spatial=k))
         whole: list[Place] = []
@@ -372,6 +443,27 @@ class NestPlan:
         for port in ("O", "A", "B"):  # results first: their words must not straddle
             found[port] = tuple(at + k * step[port] for k in range(2 if port in two else 1))
             at += step[port] * len(found[port])
+        return found
+
+    @cached_property
+    def local_halves(self) -> dict[str, tuple[int, ...]]:
+        """By port kept in the local memories, where its tile begins: partial sums first, their words must not straddle.
+
+        Where local memories fill beside the array, an operand whose tile moves has a second place if it fits, the smaller tile first (rule G5).
+        """
+        kept: list[str] = [q for q in ("O", "A", "B") if q in self.p.local]
+        size = {q: math.prod(self.tile(q, self.loc(q), local=True)) * self.chip_bytes(q) for q in kept}
+        left = self.p.local_bytes - sum(size.values())
+        two: set[str] = set()
+        for q in sorted(set(kept) - {"O"}, key=lambda q: (size[q], q)):
+            if self.p.fills_beside and size[q] <= left and any(self.changes(q, self.loc(q), 0, self.n_seq)):
+                two.add(q)
+                left -= size[q]
+        found: dict[str, tuple[int, ...]] = {}
+        at = 0
+        for q in kept:
+            found[q] = tuple(at + k * size[q] for k in range(2 if q in two else 1))
+            at += size[q] * len(found[q])
         return found
 
     def _aligned(self, port: str) -> bool:

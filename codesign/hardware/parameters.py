@@ -105,6 +105,16 @@ class Parameters:
         return self.outstanding > 1
 
     @property
+    def feeds_both(self) -> bool:
+        """Whether both operands are fed in one cycle: sums stay local, so the port of old sums is free for operand B."""
+        return self.overlaps and self.local == frozenset("O")
+
+    @property
+    def fills_beside(self) -> bool:
+        """Whether local memories fill while the array multiplies: a loop nest's machine whose array reads nothing else meanwhile."""
+        return self.overlaps and self.control is Control.NEST and self.local == frozenset("ABO")
+
+    @property
     def slots(self) -> int:
         """Partial sums in a line."""
         return self.line_bytes // PARTIAL_BYTES

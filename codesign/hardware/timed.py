@@ -11,8 +11,11 @@ from codesign.core.point import Point
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible, evaluate
 from codesign.hardware.cycles import NestTimes, best_plan, nest_times
+from codesign.hardware.layout_search import with_layouts
+from codesign.hardware.line_uses import line_uses
 from codesign.hardware.memory_timing import MemoryTiming
 from codesign.hardware.nest_plan import TilesTooLargeError, layouts_of, parameters_of
+from codesign.hardware.parameters import Parameters
 from codesign.mapping.mapping import Mapping
 from codesign.timing.simulate import OPERATION_LIMIT, ResourceUse, Run, simulate
 from codesign.timing.table import Overlap, Timing, with_constants
@@ -52,15 +55,31 @@ def generated_run(
     cost = evaluate(computation, architecture, mapping, reuse=Reuse.WHOLE)
     if isinstance(cost, Infeasible):
         return cost
-    bus, burst, latency = (int(timing.constant(n)) for n in ("bus_bytes", "burst_bytes", "dram_latency_cycles"))
-    p = parameters_of(architecture, computation, bus, burst, "machine")
-    p = replace(p, outstanding=int(dict(timing.constants).get("outstanding", p.outstanding)))
-    memory = MemoryTiming(latency)
+    p, memory = machine_of(computation, architecture, timing)
     try:
         plan = best_plan(computation, architecture, mapping, p, memory=memory)
     except TilesTooLargeError as error:
         return Infeasible(error.memory, error.demand_bytes, error.limit_bytes, "bytes", error.message)
-    return run_from(nest_times(plan, layouts_of(plan), memory=memory))
+    run = run_from(nest_times(plan, layouts_of(plan), memory=memory))
+    return replace(run, lines=line_uses(plan))
+
+
+def machine_of(computation: Computation, architecture: Architecture, timing: Timing) -> tuple[Parameters, MemoryTiming]:
+    """The machine of loop nests that a table of generated machines means, and what answers it."""
+    bus, burst, latency = (int(timing.constant(n)) for n in ("bus_bytes", "burst_bytes", "dram_latency_cycles"))
+    p = parameters_of(architecture, computation, bus, burst, "machine")
+    outstanding = int(dict(timing.constants).get("outstanding", p.outstanding))
+    return replace(p, outstanding=outstanding), MemoryTiming(latency)
+
+
+def in_layouts(computation: Computation, architecture: Architecture, mapping: Mapping, timing: Timing) -> Mapping:
+    """The mapping with the layouts in which its generated machine takes fewest cycles (`with_layouts`).
+
+    Raises:
+        UserError: A mapping that the generated hardware does not run, with the rule.
+    """
+    p, memory = machine_of(computation, architecture, timing)
+    return with_layouts(computation, architecture, mapping, p, memory=memory)
 
 
 def run_from(times: NestTimes) -> Run:

@@ -4,12 +4,13 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast, final
 
 from codesign.core.errors import UserError, unknown_name
-from codesign.core.json_types import JsonObject
+from codesign.core.json_types import Json, JsonObject
+from codesign.core.point import Point
 from codesign.library.arguments import resolve
 from codesign.library.results import AbstractResult
 
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from codesign.hardware.execute import Job
+    from codesign.hardware.parameters import Parameters
     from codesign.hardware.synthesis import Synthesis
     from codesign.hardware.verilog import Netlist
+    from codesign.study.built import BuiltRecord, RunRecord
 
 
 @final
@@ -33,6 +36,8 @@ class BuildOptions:
         design: Changes to the space's preset, such as ``pe=8,banks=2``.
         bus_bytes: Bytes of a beat, for files; default 16.
         burst_bytes: Bytes of a burst, for files; default 256.
+        outstanding: Bursts that a DMA engine has under way at most; default that of the study's timing table, else 16. With 1 the machine
+            does one thing after another.
         evaluations: Mappings or programs searched for a design of `space`.
         remap: Whether a mapping with sums of 32 bits is searched instead of the recorded one.
         seed: Of the operands and the search.
@@ -47,6 +52,7 @@ class BuildOptions:
     design: str | None = None
     bus_bytes: int | None = None
     burst_bytes: int | None = None
+    outstanding: int | None = None
     evaluations: int = 200
     remap: bool = False
     seed: int = 0
@@ -55,7 +61,11 @@ class BuildOptions:
     simulator: str | None = None
 
     def __post_init__(self) -> None:
-        for name, value in (("bus_bytes", self.bus_bytes), ("burst_bytes", self.burst_bytes)):
+        for name, value in (
+            ("bus_bytes", self.bus_bytes),
+            ("burst_bytes", self.burst_bytes),
+            ("outstanding", self.outstanding),
+        ):
             if value is not None and value < 1:
                 raise UserError(f"`{name}` must be >= 1, got {value}")
         if self.evaluations < 1:
@@ -69,6 +79,19 @@ class BuildOptions:
 DEFAULT_OPTIONS = BuildOptions()
 
 
+class BuiltDocument(TypedDict):
+    """Generated hardware in its JSON form: cycles, and what simulation and synthesis said."""
+
+    status: str
+    out: str
+    files: list[str]
+    predicted_cycles: int
+    analytic_cycles: float
+    generate_seconds: float
+    simulation: NotRequired["RunRecord"]
+    synthesis: NotRequired[JsonObject]
+
+
 @final
 @dataclass(frozen=True)
 class BuiltHardware(AbstractResult):
@@ -79,21 +102,27 @@ class BuiltHardware(AbstractResult):
         files: Their names.
         document: Cycles, and what simulation and synthesis said.
         mismatch: The first difference between the simulated run and what it should give; None where there is none.
+        synthesis: The netlist mapped to cells, where that was asked for.
     """
 
     folder: Path
     files: tuple[str, ...]
-    document: dict[str, Any]
+    document: BuiltDocument
     mismatch: str | None = None
+    synthesis: "Synthesis | None" = None
 
     def to_json(self) -> JsonObject:
         """See `AbstractResult`."""
-        return self.document
+        return {name: cast(Json, value) for name, value in self.document.items()}
 
     def headline(self) -> JsonObject:
         """See `AbstractResult`."""
-        names = ("out", "predicted_cycles", "analytic_cycles")
-        head: JsonObject = {name: self.document[name] for name in names}
+        document = self.document
+        head: JsonObject = {
+            "out": document["out"],
+            "predicted_cycles": document["predicted_cycles"],
+            "analytic_cycles": document["analytic_cycles"],
+        }
         if "simulation" in self.document:
             run = self.document["simulation"]
             return {**head, "simulated_cycles": run["cycles"], "results": "equal" if run["bit_equal"] else "different"}
@@ -153,7 +182,7 @@ def build(
     request = Request(tuple(str(w) for w in given), options)
     job, netlist = make_job(request)
     files = write_build(folder, netlist, job, options.seed)
-    document: dict[str, Any] = {
+    document: BuiltDocument = {
         "status": "ok",
         "out": str(out),
         "files": list(files),
@@ -172,11 +201,11 @@ def build(
     if options.trial is not None:
         keep_for_report(request, job, document, synthesis, folder)
     (folder / "result.json").write_text(json.dumps(document, indent=1) + "\n", "utf-8")
-    return BuiltHardware(folder, tuple(files), document, failed)
+    return BuiltHardware(folder, tuple(files), document, failed, synthesis)
 
 
 def keep_for_report(
-    request: Request, job: "Job", document: dict[str, Any], synthesis: "Synthesis | None", out: Path
+    request: Request, job: "Job", document: BuiltDocument, synthesis: "Synthesis | None", out: Path
 ) -> None:
     """Note in the study's folder what was built, so that its report shows and links it."""
     from codesign.evaluation.replay import recorded_space
@@ -189,13 +218,16 @@ def keep_for_report(
     study = open_study(request.what[0]).study
     trial = next(t for t in study.trials if t.number == request.options.trial)
     architecture = recorded_space(study.config, request.options.space).build(trial.point)
-    built: dict[str, Any] = {
+    built: BuiltRecord = {
         "layer": request.options.layer or job.computation.name or str(job.computation),
         "folder": os.path.relpath(out.absolute(), study.folder.absolute()),
         "diagram": diagram(job.image.parameters),
         "areas": area_rows(job.image.parameters, architecture, synthesis),
+        "predicted_cycles": document["predicted_cycles"],
+        "analytic_cycles": document["analytic_cycles"],
     }
-    built |= {k: document[k] for k in ("predicted_cycles", "analytic_cycles", "simulation") if k in document}
+    if "simulation" in document:
+        built["simulation"] = document["simulation"]
     record_built(study.folder, request.options.trial, built)
 
 
@@ -221,23 +253,31 @@ def make_job(request: Request) -> "tuple[Job, Netlist]":
         inputs.need_computation(),
         inputs.need_architecture(),
         inputs.need_mapping(),
-        bus,
-        request.options.burst_bytes or 256,
+        (bus, request.options.burst_bytes or 256),
+        request.options.outstanding,
     )
 
 
-def _nest(computation: Any, architecture: Any, mapping: Any, bus_bytes: int, burst_bytes: int) -> "tuple[Job, Netlist]":
+def _nest(
+    computation: Any, architecture: Any, mapping: Any, dma: tuple[int, int], outstanding: int | None
+) -> "tuple[Job, Netlist]":
+    """The machine of loop nests for a design, and its job; `dma` is bytes of a beat and of a burst."""
     from codesign.hardware.execute import nest_job
     from codesign.hardware.nest_plan import NestPlan, parameters_of
     from codesign.hardware.verilog import generate
 
-    p = parameters_of(architecture, computation, bus_bytes, burst_bytes, "accelerator")
+    p = _with_bursts(parameters_of(architecture, computation, *dma, "accelerator"), outstanding)
     NestPlan(computation, architecture, mapping, p)  # refuses before anything is generated
     netlist = generate(p)
     return nest_job(computation, architecture, mapping, p, netlist.registers), netlist
 
 
-def _dma(point: dict[str, Any]) -> tuple[int, int]:
+def _with_bursts(p: "Parameters", outstanding: int | None) -> "Parameters":
+    """The machine with so many bursts under way; None leaves its own number."""
+    return p if outstanding is None else replace(p, outstanding=outstanding)
+
+
+def _dma(point: Point) -> tuple[int, int]:
     """Bytes of a beat and of a burst of a design.
 
     Raises:
@@ -278,15 +318,15 @@ def _of_trial(request: Request) -> "tuple[Job, Netlist]":
     chosen = request.options.layer or next(iter(names))
     if chosen not in names:
         raise unknown_name("layer", chosen, names, where=f"trial {request.options.trial}")
-    bus, burst = _dma(dict(trial.point))
-    found = names[chosen]
+    dma, found = _dma(dict(trial.point)), names[chosen]
+    outstanding = request.options.outstanding or _judged_bursts(study.config)
     if request.options.remap:
         from codesign.hardware.network import integer_widths
 
         computation = integer_widths(found.computation, found.computation.output.bits)
-        return _nest(computation, architecture, _searched(request, computation, architecture), bus, burst)
+        return _nest(computation, architecture, _searched(request, computation, architecture), dma, outstanding)
     try:
-        return _nest(found.computation, architecture, found.mapping, bus, burst)
+        return _nest(found.computation, architecture, found.mapping, dma, outstanding)
     except UserError as error:
         if "sums of 32 bits" not in error.message:
             raise
@@ -295,6 +335,18 @@ def _of_trial(request: Request) -> "tuple[Job, Netlist]":
             where=f"layer {chosen!r} of trial {request.options.trial}",
             hint="--remap searches a mapping that fits; all trials of explore --space scratchpad-built do",
         ) from None
+
+
+def _judged_bursts(config: Any) -> int | None:
+    """Bursts under way in the timing table that a study was judged by; None where it was not judged by generated machines."""
+    from codesign.timing.table import Overlap, load_timing
+
+    name = config["evaluation"].get("timing_table")
+    timing = None if name is None else load_timing(name)
+    if timing is None or timing.overlap is not Overlap.GENERATED:
+        return None
+    found = dict(timing.constants).get("outstanding")
+    return None if found is None else int(found)
 
 
 def _of_space(request: Request) -> "tuple[Job, Netlist]":
@@ -312,7 +364,8 @@ def _of_space(request: Request) -> "tuple[Job, Netlist]":
     if getattr(space.builder, "core", None) is not None:
         return _core_program(request, computation, space.builder.core(point))
     architecture = space.build(point)
-    return _nest(computation, architecture, _searched(request, computation, architecture), *_dma(point))
+    mapping = _searched(request, computation, architecture)
+    return _nest(computation, architecture, mapping, _dma(point), request.options.outstanding)
 
 
 def _searched(request: Request, computation: Any, architecture: Any) -> Any:
@@ -349,12 +402,12 @@ def _core_program(request: Request, computation: Any, core: Any) -> "tuple[Job, 
     program = program_on_core(searched)
     if isinstance(program, Infeasible):
         raise UserError(f"the program does not fit the core: {program}")
-    p = core_parameters(core, "accelerator")
+    p = _with_bursts(core_parameters(core, "accelerator"), request.options.outstanding)
     netlist = generate(p)
     return core_job(program, searched.mapping, core, p, netlist.registers), netlist
 
 
-def simulated(job: "Job", netlist: "Netlist", name: str | None, seed: int) -> tuple[dict[str, Any], str | None]:
+def simulated(job: "Job", netlist: "Netlist", name: str | None, seed: int) -> "tuple[RunRecord, str | None]":
     """The run beside what it should give, and the first mismatch.
 
     Raises:

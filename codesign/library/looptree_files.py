@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -33,8 +33,57 @@ class UnevenSearch:
     certify: bool = False
 
 
-def map_accelforge(files: Sequence[str], search: UnevenSearch) -> tuple[dict[str, Any], JsonObject | None]:
-    """The best mapping of a workload's operators as a document, and its certificate where one is asked for.
+@final
+@dataclass(frozen=True)
+class FoundNest:
+    """The best nest of a workload's operators.
+
+    Args:
+        objective: What was minimised.
+        value: Of the objective.
+        energy_j: Of one run, leakage included where the file gives it; None where it is not known.
+        latency_s: Of one run.
+        bound: No nest has a smaller value, as far as proven.
+        lines: The nest, a loop or a storage node each.
+        cpu_seconds: Of the search.
+    """
+
+    objective: str
+    value: float
+    energy_j: float | None
+    latency_s: float
+    bound: float
+    lines: tuple[str, ...]
+    cpu_seconds: float = 0.0
+
+    @property
+    def gap(self) -> float:
+        """How far the value may lie above the best, as a share."""
+        return max(0.0, self.value / self.bound - 1) if self.bound > 0 else 0.0
+
+    @property
+    def proof(self) -> str:
+        """``optimal`` or ``gap``."""
+        return "optimal" if self.gap <= 1e-9 else "gap"
+
+    def to_json(self) -> JsonObject:
+        """In the form of ``--format json``."""
+        return {
+            "value": self.value,
+            "energy_j": self.energy_j,
+            "latency_s": self.latency_s,
+            "bound": self.bound,
+            "proof": self.proof,
+            "gap": self.gap,
+            "nest": list(self.lines),
+            "objective": self.objective,
+            "semantics": "accelforge",
+            "cpu_seconds": self.cpu_seconds,
+        }
+
+
+def map_accelforge(files: Sequence[str], search: UnevenSearch) -> tuple[FoundNest, JsonObject | None]:
+    """The best nest of a workload's operators, and its certificate where one is asked for.
 
     Args:
         files: Architecture and workload, in any order.
@@ -55,11 +104,10 @@ def map_accelforge(files: Sequence[str], search: UnevenSearch) -> tuple[dict[str
     if len(options) > 1:
         if search.imperfect or search.certify:
             raise UserError("--imperfect and --certificate work on one operator", where=", ".join(files))
-        document = _fused(workload, options, goal, limit)
+        found = _fused(workload, options, goal, limit)
     else:
-        document, proof = _single(workload, options[0], goal, search, limit)
-    document |= {"objective": goal.value, "semantics": "accelforge", "cpu_seconds": time.process_time() - started}
-    return document, proof
+        found, proof = _single(workload, options[0], goal, search, limit)
+    return replace(found, cpu_seconds=time.process_time() - started), proof
 
 
 def read_files(files: Sequence[str]) -> tuple[dict[str, Any], "Workload"]:
@@ -93,7 +141,7 @@ def read_files(files: Sequence[str]) -> tuple[dict[str, Any], "Workload"]:
 
 def _single(
     workload: "Workload", options: Sequence[Any], goal: "Goal", search: UnevenSearch, limit: float
-) -> tuple[dict[str, Any], JsonObject | None]:
+) -> tuple[FoundNest, JsonObject | None]:
     from codesign.mappers.uneven.nest import lines, nest_of
     from codesign.mappers.uneven.search import solve
     from codesign.mapping.looptree import Factors
@@ -113,14 +161,8 @@ def _single(
             raise UserError("--certificate works with perfect factors only")
         proof = _certificate(operator, machine, goal, found)
     bound = min(a.bound for _, a in answers)
-    document = {
-        "value": found.value,
-        "energy_j": found.energy + machine.leak_w * found.seconds,
-        "latency_s": found.seconds,
-        **_proof(found.value, bound),
-        "nest": lines(nest, machine),
-    }
-    return document, proof
+    energy_j = found.energy + machine.leak_w * found.seconds
+    return FoundNest(goal.value, found.value, energy_j, found.seconds, bound, tuple(lines(nest, machine))), proof
 
 
 def _certificate(operator: Any, machine: Any, goal: "Goal", found: Any) -> JsonObject:
@@ -130,21 +172,10 @@ def _certificate(operator: Any, machine: Any, goal: "Goal", found: Any) -> JsonO
     return certificate(certify(operator, machine, goal, found))
 
 
-def _fused(workload: "Workload", options: Sequence[Any], goal: "Goal", limit: float) -> dict[str, Any]:
+def _fused(workload: "Workload", options: Sequence[Any], goal: "Goal", limit: float) -> FoundNest:
     from codesign.scheduling.fused.loop_tree import schedule
 
     found = schedule(workload, options, goal, 1, math.inf, limit)
     if math.isinf(found.value):
         raise UserError("no schedule was found", hint="give a longer --time-limit")
-    return {
-        "value": found.value,
-        "energy_j": found.energy,
-        "latency_s": found.seconds,
-        **_proof(found.value, found.bound),
-        "nest": found.lines(),
-    }
-
-
-def _proof(value: float, bound: float) -> dict[str, Any]:
-    gap = max(0.0, value / bound - 1) if bound > 0 else 0.0
-    return {"bound": bound, "proof": "optimal" if gap <= 1e-9 else "gap", "gap": gap}
+    return FoundNest(goal.value, found.value, found.energy, found.seconds, found.bound, tuple(found.lines()))

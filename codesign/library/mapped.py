@@ -1,7 +1,7 @@
 """`MappedLayer` and `MappedNetwork`: what a search of mappings found."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
@@ -141,7 +141,7 @@ class MappedLayer(AbstractResult):
 
     def headline(self) -> JsonObject:
         """See `AbstractResult`."""
-        head: dict[str, Any] = {"layer": str(self.computation), "architecture": self.architecture.name}
+        head: JsonObject = {"layer": str(self.computation), "architecture": self.architecture.name}
         if self.result.cost is None:
             return {**head, "infeasible": str(self.result.infeasible or "no mapping exists")}
         cost = self.result.cost
@@ -256,7 +256,7 @@ class MappedNetwork(AbstractResult):
 
     def headline(self) -> JsonObject:
         """See `AbstractResult`."""
-        head: dict[str, Any] = {"network": self.network.name, "architecture": self.architecture.name}
+        head: JsonObject = {"network": self.network.name, "architecture": self.architecture.name}
         if isinstance(self.result, Infeasible):
             return {**head, "infeasible": str(self.result)}
         proven = sum(layer.result.proof is Proof.OPTIMAL for layer in self.result.layers)

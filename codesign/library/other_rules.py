@@ -126,4 +126,5 @@ def _nests(files: list[str], options: MapOptions, certify: bool) -> MappedFiles:
         raise UserError(f"the rules of accelforge need the mapper 'exact', got {options.mapper!r}")
     objective = Objective.parse(options.objective).value
     search = UnevenSearch(objective, options.time_limit_s, options.imperfect, certify)
-    return MappedFiles(*map_accelforge(files, search))
+    found, proof = map_accelforge(files, search)
+    return MappedFiles(found.to_json(), proof)

@@ -55,7 +55,7 @@ class AbstractResult(ABC):
         return f"<table>{items}</table>{_table(self.rows())}"
 
 
-def _table(rows: list[dict[str, Any]]) -> str:
+def _table(rows: list[JsonObject]) -> str:
     if not rows:
         return ""
     names = list(dict.fromkeys(name for row in rows for name in row))

@@ -1,9 +1,10 @@
 """Schedules of whole networks simulated by the event tier."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from codesign.core.errors import UserError
+from codesign.core.json_types import JsonObject
 from codesign.library.timing import TimingOptions
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def not_simulated(scheduler: str) -> UserError:
     )
 
 
-def event_record(run: "Run", analytic_cycles: int) -> dict[str, Any]:
+def event_record(run: "Run", analytic_cycles: int) -> JsonObject:
     """What simulated cycles add to a schedule's JSON."""
     return {
         "latency_cycles": run.latency_cycles,

@@ -1,22 +1,25 @@
 """`serve`: what one accelerator does for the requests to a language model."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, cast, final
 
 from codesign.arch.architecture import Architecture
+from codesign.arch.many_core import ManyCore
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
-from codesign.core.json_types import JsonObject
+from codesign.core.json_types import Json, JsonObject
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.network import EvaluationOptions, with_effort
 from codesign.evaluation.serving import ServingResult
 from codesign.evaluation.serving import serve as judge
+from codesign.evaluation.system_chips import chips_of, die_architecture
 from codesign.library.inputs import as_hardware
 from codesign.library.results import AbstractResult
 from codesign.mappers.protocol import Mapper
 from codesign.mappers.registry import create
-from codesign.workloads.serving import ServingSpec, read_serving
+from codesign.workloads.serving import Chips, ServingSpec, read_serving
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -49,6 +52,19 @@ class ServeOptions:
 
 
 DEFAULT_OPTIONS = ServeOptions()
+
+
+def on_system(asked: ServingSpec, system: ManyCore) -> tuple[ServingSpec, Architecture]:
+    """What is served, split over the dies of a system, and one of its dies (rules M95 to M97).
+
+    Raises:
+        UserError: The specification names chips of its own, or the model cannot be split so often.
+    """
+    if asked.chips != Chips():
+        raise UserError(
+            "`chips` plays no part with a system: its dies are the chips", where=asked.name, hint="leave it out"
+        )
+    return replace(asked, chips=chips_of(system)), die_architecture(system)
 
 
 @final
@@ -91,8 +107,8 @@ class ServedModel(AbstractResult):
         """See `AbstractResult`."""
         if isinstance(self.result, Infeasible):
             return {**self.result.to_json(), "model": self.spec.name}
-        found: dict[str, Any] = dict(self.result.to_json())
-        return {"status": "ok", "architecture": self.architecture.name, "timing": self.timing, **found}
+        record: Mapping[str, Json] = cast(Mapping[str, Json], self.result.to_json())
+        return {"status": "ok", "architecture": self.architecture.name, "timing": self.timing, **record}
 
     @property
     def timing(self) -> str:
@@ -103,7 +119,7 @@ class ServedModel(AbstractResult):
 
     def headline(self) -> JsonObject:
         """See `AbstractResult`."""
-        head: dict[str, Any] = {"model": self.spec.name, "architecture": self.architecture.name}
+        head: JsonObject = {"model": self.spec.name, "architecture": self.architecture.name}
         if isinstance(self.result, Infeasible):
             return {**head, "infeasible": str(self.result)}
         return {
@@ -143,14 +159,14 @@ class ServedModel(AbstractResult):
 
 def serve(
     spec: ServingSpec | str | Path,
-    architecture: Architecture | str | Path,
+    architecture: Architecture | ManyCore | str | Path,
     options: ServeOptions = DEFAULT_OPTIONS,
 ) -> ServedModel:
     """Time to first token, time per output token, tokens per second and per joule, and what binds.
 
     Args:
         spec: What is served: a value, or its YAML file.
-        architecture: Of one chip: a value, the name of a preset, or a file.
+        architecture: Of one chip: a value, the name of a preset, or a file. Or a system of many cores, whose dies are the chips.
         options: How mappings are searched.
 
     Returns:
@@ -160,7 +176,10 @@ def serve(
         UserError: An input cannot be used.
     """
     asked = spec if isinstance(spec, ServingSpec) else read_serving(Path(spec))
-    _, machine = as_hardware(architecture)
+    if isinstance(architecture, ManyCore):
+        asked, machine = on_system(asked, architecture)
+    else:
+        _, machine = as_hardware(architecture)
     made = create(options.mapper) if isinstance(options.mapper, str) else options.mapper
     budget = Budget(options.time_limit_s, options.evaluations)
     judged = EvaluationOptions(Objective.parse(options.objective), budget, options.seed)

@@ -119,6 +119,7 @@ def front_json(
     timed: Sequence[TimedDesign] = (),
     mappings: MappingFront | None = None,
     certified: CertifiedFront | None = None,
+    schedule_factor: float | None = None,
 ) -> JsonObject:
     """The front of a study as ``--format json`` prints it, and under the event tier where it was simulated."""
     front = study.front()
@@ -133,6 +134,7 @@ def front_json(
         **_provenance(study, front[0].number if front else None),
         **({} if certificate is None else certificate.to_json()),
         **({} if certified is None else certified.to_json()),
+        **({} if schedule_factor is None else {"schedule_factor": schedule_factor}),
         **events,
         **every,
     }

@@ -3,9 +3,10 @@
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.json_types import JsonObject
 
 if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture
@@ -123,7 +124,7 @@ class TimingOptions:
         return time_network(result, self.constants(result.architecture), operation_limit=self.operation_limit)
 
 
-def event_document(cost: "Cost", run: "Run", architecture: "Architecture", seconds: float) -> dict[str, Any]:
+def event_document(cost: "Cost", run: "Run", architecture: "Architecture", seconds: float) -> JsonObject:
     """What an event-timed result adds to, or replaces in, the analytical one."""
     cycles = run.latency_cycles
     return {
@@ -143,5 +144,6 @@ def event_document(cost: "Cost", run: "Run", architecture: "Architecture", secon
             "complete": run.complete,
             **({} if run.memory is None else {"dram": run.memory.to_json()}),
             **({"meshes": [mesh.to_json() for mesh in run.meshes]} if run.meshes else {}),
+            **({"lines": [use.to_json() for use in run.lines]} if run.lines else {}),
         },
     }

@@ -28,7 +28,7 @@ from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state, f
 
 
 @njit
-def _move(space: MapSpace, state: MapState, random: RandomState) -> None:
+def change_state(space: MapSpace, state: MapState, random: RandomState) -> None:
     """Change one thing: a prime's slot, two primes' slots, the place of a dimension in a level's order, a bypass."""
     kind = uniform(random)
     n_movable = space.movable.shape[0]
@@ -120,7 +120,7 @@ def anneal(
     room = archive.value.shape[0] > 0
     for _ in range(cooling.moves):
         copy_state(walkers.state, walkers.trial)
-        _move(space, walkers.trial, random)
+        change_state(space, walkers.trial, random)
         count = build_nest(space, walkers.trial, table, nest)
         status, energy, cycles = score(kernel, nest, count)
         temperature *= factor

@@ -55,6 +55,14 @@ def _next_orders(state: MapState, choice: IntArray, sizes: IntArray, orders: Int
 
 
 @njit
+def _first_orders(state: MapState, choice: IntArray, orders: IntArray) -> None:
+    """Set every level to the first order."""
+    for v in range(choice.size):
+        choice[v] = 0
+        state.order[v] = orders[0, v]
+
+
+@njit
 def _explore(
     kernel: Kernel,
     space: MapSpace,
@@ -94,9 +102,7 @@ def _explore(
     valid = 0
     for _ in range(limits[0]):
         draw_state(space, state, random)
-        choice[:] = 0
-        for v in range(n_levels):
-            state.order[v] = orders[0, v]
+        _first_orders(state, choice, orders)
         count = build_nest(space, state, table, nest)
         _count_orders(table, orders.shape[0], sizes)
         more = True

@@ -6,38 +6,79 @@ mapping:
 - {for: P, factor: 4}
 - {store: GlobalBuffer, tensors: [Inputs, Outputs]}
 - {parallel: K, factor: 4, axis: x, level: GlobalBuffer}
+- {layout: Weights, order: [C, K]}
 ```
+
+A `layout` says how a tensor lies in DRAM and on chip (`codesign.mapping.layout`); it may stand anywhere in the list.
 """
 
 import re
-from typing import Any
+from typing import Any, TypeAlias, TypedDict
 
 from codesign.core.errors import UserError, closest
 from codesign.core.fields import Fields
 from codesign.core.json_types import JsonObject
 from codesign.mapping.constraints import Constraints, FactorRange, LevelConstraints
+from codesign.mapping.layout import Digit, TensorLayout
 from codesign.mapping.mapping import Mapping, Node, Spatial, Storage, Temporal
 
 _FIELDS = {
     "store": {"store", "tensors"},
     "for": {"for", "factor"},
     "parallel": {"parallel", "factor", "axis", "level"},
+    "layout": {"layout", "order"},
 }
 
 
-def mapping_to_json(mapping: Mapping) -> list[dict[str, Any]]:
+class StoreEntry(TypedDict):
+    """Tensors that a level keeps from here inwards."""
+
+    store: str
+    tensors: list[str]
+
+
+ForEntry = TypedDict("ForEntry", {"for": str, "factor": int})
+"""A temporal loop."""
+
+
+class ParallelEntry(TypedDict):
+    """A spatial loop along an axis of the fan-out below a level."""
+
+    parallel: str
+    factor: int
+    axis: str
+    level: str
+
+
+class LayoutEntry(TypedDict):
+    """How a tensor lies: digits of its axes, the outermost first."""
+
+    layout: str
+    order: list[str]
+
+
+NodeEntry: TypeAlias = StoreEntry | ForEntry | ParallelEntry | LayoutEntry
+"""A node of a mapping as its files hold it."""
+
+
+def mapping_to_json(mapping: Mapping) -> list[NodeEntry]:
     """The nodes as plain values; storage of one level that stands together makes one entry."""
-    nodes: list[dict[str, Any]] = []
+    nodes: list[NodeEntry] = []
+    stored: StoreEntry | None = None
     for node in mapping.nodes:
         if isinstance(node, Storage):
-            if nodes and nodes[-1].get("store") == node.level:
-                nodes[-1]["tensors"].append(node.tensor)
+            if stored is not None and stored["store"] == node.level:
+                stored["tensors"].append(node.tensor)
             else:
-                nodes.append({"store": node.level, "tensors": [node.tensor]})
-        elif isinstance(node, Temporal):
+                stored = StoreEntry(store=node.level, tensors=[node.tensor])
+                nodes.append(stored)
+            continue
+        stored = None
+        if isinstance(node, Temporal):
             nodes.append({"for": node.dim, "factor": node.factor})
         else:
             nodes.append({"parallel": node.dim, "factor": node.factor, "axis": node.axis, "level": node.level})
+    nodes.extend(LayoutEntry(layout=x.tensor, order=[str(digit) for digit in x.order]) for x in mapping.layouts)
     return nodes
 
 
@@ -50,11 +91,12 @@ def mapping_from_json(value: Any, where: str = "mapping") -> Mapping:
     if not isinstance(value, list):
         raise UserError(f"expected a list of nodes, got {type(value).__name__}", where=where)
     nodes: list[Node] = []
+    layouts: list[TensorLayout] = []
     for position, item in enumerate(value):
         place = f"{where}, node {position + 1}"
         kind = next((k for k in _FIELDS if isinstance(item, dict) and k in item), None)
         if kind is None:
-            raise UserError(f"expected a node with `store`, `for` or `parallel`, got {item!r}", where=place)
+            raise UserError(f"expected a node with `store`, `for`, `parallel` or `layout`, got {item!r}", where=place)
         for key in item:
             if key not in _FIELDS[kind]:
                 near = closest(str(key), _FIELDS[kind])
@@ -63,10 +105,19 @@ def mapping_from_json(value: Any, where: str = "mapping") -> Mapping:
         if missing:
             raise UserError(f"`{missing[0]}` is missing", where=place)
         try:
-            nodes.extend(_read_node(kind, item))
+            if kind == "layout":
+                layouts.append(_read_layout(item))
+            else:
+                nodes.extend(_read_node(kind, item))
         except UserError as error:
             raise error.within(place) from None
-    return Mapping(tuple(nodes))
+    return Mapping(tuple(nodes), tuple(layouts))
+
+
+def _read_layout(item: dict[str, Any]) -> TensorLayout:
+    if not isinstance(item["order"], list) or not all(isinstance(text, str) for text in item["order"]):
+        raise UserError(f"`order` must be a list of axes such as K, K/16 or K%16, got {item['order']!r}")
+    return TensorLayout(str(item["layout"]), tuple(Digit.parse(text) for text in item["order"]))
 
 
 def _read_node(kind: str, item: dict[str, Any]) -> list[Node]:
@@ -83,10 +134,10 @@ def constraints_to_json(constraints: Constraints) -> JsonObject:
     """What stands under `constraints:` in the project's own file."""
     levels = []
     for item in constraints.levels:
-        entry: dict[str, Any] = {"level": item.level}
+        entry: JsonObject = {"level": item.level}
         entry |= {name: sorted(getattr(item, name)) for name in ("keep", "bypass") if getattr(item, name)}
         for name, spatial in (("temporal", False), ("spatial", True)):
-            factors: dict[str, Any] = dict(getattr(item, name))
+            factors: dict[str, int | str] = dict(getattr(item, name))
             factors |= {r.dim: str(r) for r in item.ranges if r.spatial is spatial}
             entry |= {name: factors} if factors else {}
         entry |= {"order": list(item.order)} if item.order else {}

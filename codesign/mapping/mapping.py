@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Literal
 
 from codesign.core.errors import UserError
+from codesign.mapping.layout import TensorLayout
 
 Axis = Literal["x", "y"]
 
@@ -73,9 +74,15 @@ class LevelMapping:
 
 @dataclass(frozen=True)
 class Mapping:
-    """A loop nest, outermost node first. Loops of factor 1 mean nothing and are dropped."""
+    """A loop nest, outermost node first. Loops of factor 1 mean nothing and are dropped.
+
+    Args:
+        nodes: Storage and loops.
+        layouts: How tensors lie in DRAM and in a banked scratchpad, where that is said; generated hardware alone knows layouts.
+    """
 
     nodes: tuple[Node, ...]
+    layouts: tuple[TensorLayout, ...] = ()
 
     def __post_init__(self) -> None:
         kept = tuple(n for n in self.nodes if isinstance(n, Storage) or n.factor > 1)

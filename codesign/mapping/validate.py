@@ -8,6 +8,7 @@ import math
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError, unknown_name
+from codesign.mapping.layout import check_layouts
 from codesign.mapping.mapping import Mapping, Spatial, Storage
 from codesign.workloads.computation import Computation
 
@@ -38,6 +39,7 @@ def check_mapping(
             )
         if product != bound:
             _check_cover(mapping, dim, bound, product)
+    check_layouts(computation, mapping.layouts)
     _check_mesh(architecture, mapping)
     _check_order(computation, architecture, mapping)
 

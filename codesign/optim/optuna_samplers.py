@@ -2,13 +2,16 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.optim.evolution import WORST, violations
 from codesign.optim.protocols import History, Indices, Problem
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
 
 _SHORT = {
     "tpe": "TPESampler",
@@ -79,7 +82,7 @@ class OptunaSampler:
                 study.tell(trial, state=optuna.trial.TrialState.FAIL)
         return np.array(found, dtype=np.int64).reshape(-1, len(space.names))
 
-    def _distributions(self) -> dict[str, Any]:
+    def _distributions(self) -> dict[str, "BaseDistribution"]:
         from optuna.distributions import CategoricalDistribution, IntDistribution
 
         space = self.problem.space

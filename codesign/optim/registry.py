@@ -71,7 +71,7 @@ def available() -> tuple[str, ...]:
     return tuple(_entries())
 
 
-def options_of(name: str) -> dict[str, Any]:
+def options_of(name: str) -> dict[str, Option]:
     """The options an optimiser takes, with their defaults."""
     entry = _entry(name.partition(":")[0])
     return {f.name: f.default for f in _option_fields(entry)}
@@ -179,7 +179,7 @@ def _build(name: str, entry: _Entry, suffix: str, problem: Problem, options: dic
             raise UserError(f"optimiser {name!r} takes nothing after a colon, got {suffix!r}")
         key = next(iter(known), "") if entry.suffix == FIRST_OPTION else entry.suffix
         options = {key: suffix, **options}
-    settings: dict[str, Any] = {}
+    settings: dict[str, Option] = {}
     for key, value in options.items():
         if key not in known:
             raise unknown_name(f"option of {name!r}", key, known)

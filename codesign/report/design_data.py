@@ -142,6 +142,8 @@ def layer_rows(layers: Sequence[LayerRecord], replayed: Sequence[ReplayedLayer])
         if replayed:
             cost = replayed[i].cost
             row["occupancy"] = {v.level: v.used_bytes / v.capacity_bytes for v in cost.levels if v.capacity_bytes}
+        if "event_cycles" in layer:
+            row["event_cycles"] = layer["event_cycles"]
         if i in shown:
             row["nest"] = layer["loopnest"]
         rows.append(row)

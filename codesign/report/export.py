@@ -8,6 +8,7 @@ from typing import Any
 
 from codesign.core.errors import UserError
 from codesign.core.files import write_atomic, write_json
+from codesign.core.json_types import JsonObject
 from codesign.evaluation.exchange import timeloop_files
 from codesign.evaluation.replay import ReplayedLayer, recorded_space, replay_layers
 from codesign.formats.convert import to_files
@@ -89,7 +90,7 @@ def _timeloop(inputs: Inputs, name: str, allow_added: bool) -> dict[str, str]:
         return to_files(replace(inputs, mapping=None), Dialect.TIMELOOP)
 
 
-def _entry(layer: ReplayedLayer, place: str) -> dict[str, Any]:
+def _entry(layer: ReplayedLayer, place: str) -> JsonObject:
     return {
         "name": layer.name,
         "folder": f"layers/{place}",

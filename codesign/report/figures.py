@@ -68,7 +68,7 @@ def front_figure(trials: Sequence[Mapping[str, Any]], objectives: Sequence[str],
         chosen = [t for t in trials if t["metrics"] and bool(t["front"]) is on_front]
         axes = [[t["metrics"][o] for t in chosen] for o in objectives]
         text = [f"trial {t['number']}<br>" + "<br>".join(f"{k}={v}" for k, v in t["point"].items()) for t in chosen]
-        look: dict[str, Any] = {"name": name, "text": text, "mode": "markers", "opacity": 1.0 if on_front else 0.4}
+        look = {"name": name, "text": text, "mode": "markers", "opacity": 1.0 if on_front else 0.4}
         if len(objectives) >= 3:
             figure.add_trace(go.Scatter3d(x=axes[0], y=axes[1], z=axes[2], marker={"size": 4}, **look))
         else:

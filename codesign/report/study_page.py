@@ -12,7 +12,7 @@ from codesign.report.design_data import DesignData
 from codesign.report.html_page import asset, build_page
 from codesign.report.importance import LEAST_TRIALS, effects
 from codesign.report.recommend import knee_design, labels_of
-from codesign.report.summary import is_finite, recommended_rows, summary
+from codesign.report.summary import EffectsRecord, is_finite, recommended_rows, summary
 from codesign.study.built import read_built
 from codesign.study.certified import read_certified
 from codesign.study.mapping_front import read_mapping_front
@@ -40,7 +40,7 @@ def write_report(study: Study, *, space: str | None = None, path: Path | None = 
     return target
 
 
-def report_data(study: Study, space: str | None = None) -> dict[str, Any]:
+def report_data(study: Study, space: str | None = None) -> JsonObject:
     """Everything the page shows, as plain values."""
     front = {t.number for t in study.front()}
     valid = [t for t in study.trials if study.is_valid(t)]
@@ -100,12 +100,12 @@ def _keeps(constraint: Any, trial: Trial) -> bool:
     return bool(constraint.satisfied(np.array([trial.metrics[constraint.metric]]))[0])
 
 
-def importance(study: Study, valid: list[Trial]) -> dict[str, Any]:
+def importance(study: Study, valid: list[Trial]) -> dict[str, EffectsRecord]:
     """Importance and main effects by objective; empty with too few trials."""
     if len(valid) < LEAST_TRIALS:
         return {}
     names = [p["name"] for p in study.config["space"]["space"]["parameters"]]
-    found = {}
+    found: dict[str, EffectsRecord] = {}
     for column, objective in enumerate(study.objectives):
         result = effects([t.point for t in valid], names, study.values(valid)[:, column])
         found[objective] = {

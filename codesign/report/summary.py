@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from codesign.core.point import PointValue
 from codesign.cost.cost import COMPUTE
@@ -21,12 +21,39 @@ TRUSTED_Q2 = 0.5
 """Importance is put into words only if the model predicts at least this share of the variance of trials left out."""
 
 
+class Paragraph(TypedDict):
+    """A paragraph of the summary; `trial` is the one it is about."""
+
+    title: str
+    text: str
+    trial: int | None
+
+
+class RecommendedRow(TypedDict):
+    """A recommended design as the page's table shows it."""
+
+    trial: int
+    roles: list[str]
+    why: str
+    bound: str
+    design: str
+
+
+class EffectsRecord(TypedDict):
+    """What decides an objective: shares of its variance by parameter, and its mean by value of each."""
+
+    q2: float
+    first: dict[str, float]
+    total: dict[str, float]
+    main: dict[str, list[list[object]]]
+
+
 def summary(
     study: Study,
     designs: Mapping[int, Mapping[str, Any]],
-    effects: Mapping[str, Any],
+    effects: Mapping[str, EffectsRecord],
     space_size: int | None = None,
-) -> list[dict[str, Any]]:
+) -> list[Paragraph]:
     """Paragraphs as (title, text, trial it is about).
 
     Args:
@@ -52,7 +79,7 @@ def summary(
     return parts
 
 
-def recommended_rows(study: Study, designs: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:
+def recommended_rows(study: Study, designs: Mapping[int, Mapping[str, Any]]) -> list[RecommendedRow]:
     """The recommended designs as the page's table shows them.
 
     Args:
@@ -89,11 +116,11 @@ def _mostly_bound_by(design: Mapping[str, Any]) -> str:
     return ""
 
 
-def _paragraph(title: str, text: str, trial: int | None) -> dict[str, Any]:
+def _paragraph(title: str, text: str, trial: int | None) -> Paragraph:
     return {"title": title, "text": text, "trial": trial}
 
 
-def _nothing(study: Study) -> dict[str, Any]:
+def _nothing(study: Study) -> Paragraph:
     reasons = sorted({t.reason for t in study.trials if t.infeasible})
     text = f"None of the {len(study.trials)} designs tried is feasible"
     text += f": {'; '.join(reasons)}." if reasons else " within the constraints."
@@ -154,7 +181,7 @@ def time_shares(design: Mapping[str, Any]) -> dict[str, float]:
     return {name: c / total for name, c in cycles.items() if c}
 
 
-def _importance(effects: Mapping[str, Any]) -> str:
+def _importance(effects: Mapping[str, EffectsRecord]) -> str:
     sentences = []
     for objective, found in effects.items():
         if not found["q2"] > TRUSTED_Q2:

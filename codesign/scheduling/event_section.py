@@ -2,8 +2,8 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
+from codesign.core.json_types import JsonObject
 from codesign.timing.simulate import Run
 
 EVENTS_SHOWN = 20_000
@@ -13,7 +13,7 @@ _SECTION = Path(__file__).with_name("event_section.html")
 _END = "</body>"
 
 
-def section_data(run: Run, analytic_cycles: int) -> dict[str, Any]:
+def section_data(run: Run, analytic_cycles: int) -> JsonObject:
     """What the section draws, as plain values."""
     shown = run.events[:EVENTS_SHOWN]
     names = list(dict.fromkeys(event.name for event in shown))

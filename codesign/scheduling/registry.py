@@ -8,6 +8,7 @@ from codesign.scheduling.protocol import Scheduler
 _SOMA = "codesign.scheduling.soma.scheduler:SomaScheduler"
 _COSMA = "codesign.scheduling.cosma.scheduler:CosmaScheduler"
 _FUSED = "codesign.scheduling.fused.scheduler:FusedScheduler"
+_SEGMENTS = "codesign.scheduling.segments.scheduler:SegmentsScheduler"
 _RULES = ("belady", "lru", "greedy")
 
 SCHEDULERS: dict[str, tuple[str, str]] = {
@@ -16,6 +17,7 @@ SCHEDULERS: dict[str, tuple[str, str]] = {
     "cocco": (_SOMA, "fusion of whole layers (Cocco)"),
     "unfused": (_SOMA, "layer by layer, double-buffered"),
     "fused": (_FUSED, "layer fusion with each operator's own mapping inside, proven (LoopTree's rules)"),
+    "segments": (_SEGMENTS, "trees of pipelines on systems of many cores, with a gap (SET, Gemini)"),
     "cosma": (_COSMA, "operator order, scratchpad addresses and spills, proven (COSMA)"),
     **{rule: (_COSMA, f"the order as loaded, {rule} replacement") for rule in _RULES},
     **{f"{rule}-mpmf": (_COSMA, f"the order of least peak, {rule} replacement") for rule in _RULES},
@@ -23,7 +25,10 @@ SCHEDULERS: dict[str, tuple[str, str]] = {
 """Name -> (module:class, one line for `--help`)."""
 
 REGISTRY: Final[Registry[Scheduler]] = Registry(
-    "scheduler", "codesign.schedulers", SCHEDULERS, {name: {"kind": name} for name in SCHEDULERS}
+    "scheduler",
+    "codesign.schedulers",
+    SCHEDULERS,
+    {name: {"kind": name} for name, (place, _) in SCHEDULERS.items() if place != _SEGMENTS},
 )
 """Ours, and those of other packages (group ``codesign.schedulers``)."""
 

@@ -5,7 +5,7 @@ import json
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 
@@ -61,8 +61,8 @@ def certify_study(study: Study, problem: Problem, history: History, seconds: flo
     (study.folder / STATE_FILE).unlink(missing_ok=True)  # of another front
     write_certified(study, found)
     if state:
-        arrays: dict[str, Any] = dict(state)
-        np.savez_compressed(study.folder / STATE_FILE, **arrays)
+        arrays = dict(state)
+        np.savez_compressed(study.folder / STATE_FILE, **cast(Any, arrays))
     return found
 
 

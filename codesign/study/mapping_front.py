@@ -16,6 +16,7 @@ from codesign.bounds.design import bounds_of, why_not
 from codesign.core.errors import UserError
 from codesign.core.files import read_structured, write_json
 from codesign.core.goals import Budget
+from codesign.core.json_types import JsonObject
 from codesign.core.point import Point
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import DesignEvaluator
@@ -50,7 +51,7 @@ class Compromise:
     point: Point
     metrics: dict[str, float]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Plain values."""
         return {"trial": self.trial, "point": self.point, "metrics": self.metrics}
 
@@ -77,7 +78,7 @@ class MappingFront:
     skipped: int
     proven: bool
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """As `MAPPING_FRONT_FILE` and ``--format json`` hold it."""
         return {
             "sentence": self.sentence(),

@@ -8,6 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from codesign.core.files import read_structured, write_json
+from codesign.core.json_types import JsonObject
 from codesign.evaluation.detail import LayersDetail, detail_of
 from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.replay import recorded_space, replay_layers
@@ -38,7 +39,7 @@ class TimedDesign:
     metrics: Mapping[str, float]
     on_front: bool
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The simulated cycles as `TIMING_FILE` holds them."""
         return {
             "trial": self.trial,

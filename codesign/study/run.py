@@ -18,20 +18,24 @@ from codesign.evaluation.judges import (
     ByChoice,
     Judge,
     analytical,
+    by_machines,
+    check_systems,
     check_timing,
     low_fidelity,
     make_judge,
     space_with_choices,
 )
+from codesign.evaluation.many_cores import SYSTEM_METRICS, SegmentsEvaluator
 from codesign.evaluation.own_metrics import WithOwnMetrics
 from codesign.evaluation.robust import RobustEvaluator, check_goals
 from codesign.evaluation.serving import SERVING_METRICS
-from codesign.evaluation.specification import EVENT, PARETO
+from codesign.evaluation.specification import EVENT, PARETO, SEGMENTS
+from codesign.evaluation.timed import EventEvaluator
 from codesign.optim import Optimizer
 from codesign.optim import create as create_optimizer
 from codesign.optim.bounded import bounds_for
 from codesign.optim.certificate import Certificate
-from codesign.optim.certify import CertifiedFront
+from codesign.optim.certify import CertifiedFront, above
 from codesign.optim.protocols import LowerBounds
 from codesign.optim.registry import Option
 from codesign.study.certified import certify_study
@@ -113,6 +117,8 @@ class StudyRun:
         timed: Its front in the event tier, where that was asked for.
         mappings: Its front over designs and mappings, where that was asked for.
         certified: What bounds say of the designs not tried; None where there are no bounds, or the certificate says it.
+        schedule_factor: What bounds say of every design under every schedule, where schedules are searched and not proven.
+        pages: Drawings of the systems of its front with their schedules, where there are some.
     """
 
     study: Study
@@ -120,6 +126,18 @@ class StudyRun:
     timed: tuple[TimedDesign, ...] = ()
     mappings: MappingFront | None = None
     certified: CertifiedFront | None = None
+    schedule_factor: float | None = None
+    pages: tuple[Path, ...] = ()
+
+    @property
+    def schedule_sentence(self) -> str:
+        """What is shown of schedules that were not tried, in words; empty where nothing is."""
+        if self.schedule_factor is None:
+            return ""
+        return (
+            "Whatever trees its networks are scheduled by, no design of the space beats this front by more than a factor of "
+            f"{above(self.schedule_factor)} in every objective at once."
+        )
 
 
 @final
@@ -190,8 +208,12 @@ def prepare(spec: StudySpec) -> PreparedStudy:
     Raises:
         UserError: A name is unknown, or fields do not go together.
     """
-    space = space_with_choices(spec.choices, spec.workload, spec.judge, load_design_space(spec.space))
+    found = load_design_space(spec.space)
+    check_systems(spec.judge, found)
+    space = space_with_choices(spec.choices, spec.workload, spec.judge, found)
     judged = SERVING_METRICS if spec.workload.serving is not None else {}
+    if spec.judge.scheduler == SEGMENTS:
+        judged = {**judged, **SYSTEM_METRICS}
     goals = read_goals(spec.search.objectives, spec.search.constraints, space, judged)
     if not 2 <= len(goals.objectives) <= 4:
         raise UserError(f"expected two to four objectives, got {len(goals.objectives)}: {' '.join(goals.objectives)}")
@@ -200,7 +222,8 @@ def prepare(spec: StudySpec) -> PreparedStudy:
     check_goals(spec.judge, named, [b.metric for b in goals.bounds if not b.upper])
     check_per_design(spec.judge, named)
     check_timing(spec.judge, spec.workload, space)
-    how = spec.judge if spec.fidelity.fidelities == "two" else analytical(spec.judge)
+    timed = spec.fidelity.fidelities == "two" or by_machines(spec.judge, space)
+    how = spec.judge if timed else analytical(spec.judge)
     judge = make_judge(spec.workload, how, space, seed=spec.search.seed, metrics=goals.metrics)
     if spec.judge.per_design == PARETO:
         check_judge(judge)
@@ -230,6 +253,10 @@ def run_study(spec: StudySpec, listener: Listener | None = None) -> StudyRun:
         write_study_spec(spec, Path(place.out) / SPECIFICATION_FILE)
         with _terminated_as_interrupted():
             run = _run(prepared, study, listener or Silent())
+        if isinstance(systems := judge_behind(prepared.judge), SegmentsEvaluator):
+            from codesign.study.system_pages import write_system_pages
+
+            run = replace(run, pages=tuple(write_system_pages(study, systems)))
         if spec.judge.timing == EVENT:
             run = replace(run, timed=time_front(study, spec.judge.timing_table))
             write_timed_front(run.timed, Path(place.out))
@@ -274,7 +301,20 @@ def _run(prepared: PreparedStudy, study: Study, listener: Listener) -> StudyRun:
         listener.ends(run, low, interrupted=interrupted, complete=complete)
         if low is not None:
             low.close()
-    return replace(run, certified=_certified(prepared, study, run.certificate, bounds, listener))
+    certified = _certified(prepared, study, run.certificate, bounds, listener)
+    return replace(run, certified=certified, schedule_factor=_schedule_factor(prepared, study, bounds))
+
+
+def _schedule_factor(prepared: PreparedStudy, study: Study, bounds: LowerBounds | None) -> float | None:
+    """How much better than the front a design may be under schedules that were not tried; None where bounds are of mappings."""
+    if bounds is None or prepared.spec.judge.scheduler != SEGMENTS:
+        return None
+    from codesign.bounds.many_cores import SystemBounds
+
+    if not isinstance(bounds, SystemBounds) or bounds.why_not or not study.front():
+        return None
+    limits = [(b.metric, b.bound) for b in prepared.goals.bounds if b.upper]
+    return bounds.factor(study.values(study.front()), study.objectives, limits)
 
 
 def _certified(
@@ -311,6 +351,11 @@ def _worth_a_look(trials: int) -> bool:
     return trials <= 50 or trials % 10 == 0
 
 
+def judge_behind(judge: Judge) -> object:
+    """The evaluator behind metrics of one's own."""
+    return judge.evaluate.evaluate if isinstance(judge.evaluate, WithOwnMetrics) else judge.evaluate
+
+
 def _judge_that_bounds_know(judge: Judge) -> object:
     """The evaluator behind metrics of one's own; None where one of them replaces a figure, which bounds then do not hold for."""
     from codesign.bounds.design import METRICS
@@ -326,13 +371,19 @@ def _lower_bounds(judge: Judge) -> LowerBounds | None:
     from codesign.bounds.design import DesignBounds, why_not
     from codesign.bounds.scenarios import ScenarioBounds
 
+    if isinstance(systems := _judge_that_bounds_know(judge), SegmentsEvaluator):
+        from codesign.bounds.many_cores import SystemBounds
+
+        return SystemBounds(systems)
     evaluate = _judge_that_bounds_know(judge)
     scenarios = [e for _, e in evaluate.scenarios] if isinstance(evaluate, RobustEvaluator) else [evaluate]
     models = []
     for one in scenarios:
-        if not isinstance(one, DesignEvaluator) or why_not(one.options, one.mapper.name) is not None:
+        plain = one.inner if isinstance(one, EventEvaluator) and one.generated else one
+        if not isinstance(plain, DesignEvaluator) or why_not(plain.options, plain.mapper.name) is not None:
             return None
-        models.append(DesignBounds(one.space, one.workload, one.options))
+        run_cycles = one.ramp_cycles if isinstance(one, EventEvaluator) else None
+        models.append(DesignBounds(plain.space, plain.workload, plain.options, run_cycles))
     return models[0] if len(models) == 1 else ScenarioBounds(models)
 
 
@@ -354,6 +405,8 @@ def _bounds(judge: Judge, optimizer: str) -> LowerBounds | None:
     """What an optimiser is told beforehand."""
     if optimizer not in BOUNDED:
         return None
+    if optimizer != PROVING and isinstance(_judge_that_bounds_know(judge), SegmentsEvaluator):
+        return None  # a bound takes about as long as an evaluation: too long for every candidate of a proposal
     found = _choice_bounds(judge) if optimizer == PROVING else None
     return _lower_bounds(judge) if found is None else found
 
@@ -367,10 +420,13 @@ def why_no_bounds(prepared: PreparedStudy) -> str:
     evaluate = _judge_that_bounds_know(prepared.judge)
     if evaluate is None:
         return "a metric of one's own replaces a figure that bounds know"
+    if isinstance(evaluate, SegmentsEvaluator):
+        return "bounds of systems of many cores take too long for its candidates, and serve 'exact' alone"
     if isinstance(evaluate, ByChoice):
         return "designs choose a precision or zeros, whose bounds serve 'exact' alone"
     scenarios = [e for _, e in evaluate.scenarios] if isinstance(evaluate, RobustEvaluator) else [evaluate]
-    plain = [one for one in scenarios if isinstance(one, DesignEvaluator)]
+    inner = [one.inner if isinstance(one, EventEvaluator) and one.generated else one for one in scenarios]
+    plain = [one for one in inner if isinstance(one, DesignEvaluator)]
     reasons = (why_not(one.options, one.mapper.name) for one in plain)
     return next((reason for reason in reasons if reason), "designs are not judged layer by layer")
 

@@ -208,7 +208,7 @@ SCHEMA_FILE = Path(__file__).with_name("study.schema.json")
 """The JSON schema that ships with the package, for editors."""
 
 
-def study_schema() -> dict[str, Any]:
+def study_schema() -> JsonObject:
     """The JSON schema of study files."""
     return json_schema(StudySpec, "A study of codesign explore")
 

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
@@ -29,6 +29,9 @@ from codesign.core.point import Point, PointValue
 from codesign.evaluation.records import DetailRecord, HeadRecord, TrialRecord
 from codesign.study.former_records import former_name, present_head
 from codesign.study.storage_errors import database_errors
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
 
 HEAD = "codesign"
 """Optuna user attribute of a study: configuration and versions."""
@@ -494,14 +497,14 @@ def _is_race(error: BaseException) -> bool:
     return any(part in text for part in ("already exists", "unique constraint", "duplicate key", "database is locked"))
 
 
-def distributions_of(space: Mapping[str, Any]) -> dict[str, Any]:
+def distributions_of(space: Mapping[str, Any]) -> dict[str, "BaseDistribution"]:
     """Optuna's distributions of the parameters in the JSON of a space; those it cannot express are left out.
 
     Sizes are numbers on a logarithmic axis (the values that a space allows are a subset), labels are categories.
     """
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-    found: dict[str, Any] = {}
+    found: dict[str, BaseDistribution] = {}
     described = space.get("space", space)
     for parameter in described.get("parameters", []) if isinstance(described, Mapping) else []:
         values = parameter.get("values") or [parameter["low"], parameter["high"]]

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from codesign.optim.pareto import nondominated
 from codesign.study.config import StudyConfig, check_same, default_name, is_low_fidelity, note_of
 from codesign.study.owner import owner_id, owner_is_dead
 from codesign.study.storage import Claim, Database, distributions_of, sqlite_url, without_password
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
 
 DATABASE_FILE, POINTER_FILE, REPORT_FILE = "study.db", "study.json", "report.html"
 
@@ -106,7 +109,7 @@ class Study:
         self._mine: dict[int, Claim] = {}
         self._others: dict[int, Claim] = {}
         self._done: set[int] = set()
-        self._distributions: dict[str, Any] | None = None
+        self._distributions: dict[str, BaseDistribution] | None = None
         self._read_all()
 
     # ---- opening -------------------------------------------------------------------------------

@@ -68,6 +68,34 @@ def _plain_order(candidate: IntArray, n_dims: int) -> None:
 
 
 @njit
+def _best_drawn(
+    problem: ProgramArrays,
+    random: RandomState,
+    pool: int,
+    sizes_only: bool,
+    rows: IntArray,
+    loops: IntArray,
+    results: FloatArray,
+) -> int:
+    """Score up to `pool` candidates drawn at random; row 0 receives the best one. Returns how many were scored."""
+    best, trial = rows[0], rows[2]
+    results[0, LATENCY] = np.inf
+    scored, failures = 0, 0
+    while scored < pool and failures < _MAX_FAILURES:
+        failures += 1
+        if draw(problem, trial, random) != FITS:
+            continue
+        if sizes_only:
+            _plain_order(trial, problem.bounds.shape[0])
+        scored += 1
+        if score_candidate(problem, trial, loops, results[1]) == FITS and results[1, LATENCY] < results[0, LATENCY]:
+            failures = 0
+            best[:] = trial
+            results[0] = results[1]
+    return scored
+
+
+@njit
 def anneal(
     problem: ProgramArrays,
     random: RandomState,
@@ -92,21 +120,8 @@ def anneal(
         Candidates scored; the latency in `results` is infinite if none fits.
     """
     best, current, trial = rows[0], rows[1], rows[2]
-    n_dims = problem.bounds.shape[0]
     pool = max(1, int(_POOL_SHARE * evaluations))
-    results[0, LATENCY] = np.inf
-    scored, failures = 0, 0
-    while scored < pool and failures < _MAX_FAILURES:
-        failures += 1
-        if draw(problem, trial, random) != FITS:
-            continue
-        if sizes_only:
-            _plain_order(trial, n_dims)
-        scored += 1
-        if score_candidate(problem, trial, loops, results[1]) == FITS and results[1, LATENCY] < results[0, LATENCY]:
-            failures = 0
-            best[:] = trial
-            results[0] = results[1]
+    scored = _best_drawn(problem, random, pool, sizes_only, rows, loops, results)
     if results[0, LATENCY] == np.inf:
         return scored
     current[:] = best

@@ -4,7 +4,7 @@ import json
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -73,11 +73,11 @@ def save_policy(path: str | Path, policy: Policy) -> None:
         "timesteps": policy.timesteps,
         "seed": policy.seed,
     }
-    arrays: dict[str, Any] = {"about": np.array(json.dumps(about))}
+    arrays: dict[str, npt.NDArray[Any]] = {"about": np.array(json.dumps(about))}
     for k, (weight, bias) in enumerate(zip(policy.network.weights, policy.network.biases, strict=True)):
         arrays[f"weight{k}"], arrays[f"bias{k}"] = weight, bias
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    np.savez(path, **arrays)
+    np.savez(path, **cast(Any, arrays))
 
 
 def read_policy(path: str | Path) -> Policy:

@@ -97,13 +97,6 @@ def score_candidate(problem: ProgramArrays, candidate: IntArray, loops: IntArray
 
 
 @njit
-def score_candidates(problem: ProgramArrays, candidates: IntArray, loops: IntArray, results: FloatArray) -> None:
-    """Score a batch: candidates ``B x`` `candidate_width`, results ``B x`` `result_width`."""
-    for b in range(candidates.shape[0]):
-        score_candidate(problem, candidates[b], loops, results[b])
-
-
-@njit
 def _host_loops(problem: ProgramArrays, candidate: IntArray) -> int:
     n = 0
     for d in range(problem.bounds.shape[0]):

@@ -189,6 +189,33 @@ def _host(constants: FloatArray, loops: IntArray, host: int, calls: float, parts
 
 
 @njit
+def _fill_part(problem: ProgramArrays, choice: int, loops: IntArray, count: int, host: int) -> tuple[float, float]:
+    """Set `part` to what one trip of the host covers; returns the trips, and the inner iterations of each."""
+    part = problem.part
+    trips, inner = 1.0, 1.0
+    for d in range(part.shape[0]):
+        part[d] = problem.tile[choice, d]
+    for i in range(count):
+        if i < host:
+            trips *= loops[i, FACTOR]
+        else:
+            inner *= loops[i, FACTOR]
+            part[loops[i, DIM]] *= loops[i, FACTOR]
+    return trips, inner
+
+
+@njit
+def _with_macs(kernel: Kernel, macs: int) -> Kernel:
+    """The packed problem with the multiply-accumulates of the padded bounds."""
+    return Kernel(
+        kernel.bounds, kernel.terms, kernel.first_term, kernel.motion, kernel.coef, kernel.tensor, kernel.element_bits,
+        kernel.pair, kernel.level_int, kernel.level, macs, kernel.mac_energy, kernel.reuse, kernel.inner,
+        kernel.outside, kernel.use, kernel.extent, kernel.counts, kernel.spent, kernel.shift, kernel.offsets,
+        kernel.meshes, kernel.mesh,
+    )  # fmt: skip
+
+
+@njit
 def score_program(
     problem: ProgramArrays, choice: int, loops: IntArray, count: int, host: int, result: FloatArray
 ) -> int:
@@ -210,25 +237,11 @@ def score_program(
     n = _build_nest(problem, choice, loops, count, host)
     result[LATENCY] = np.inf
     result[ENERGY] = np.inf
-    trips, inner = 1.0, 1.0
-    for d in range(part.shape[0]):
-        part[d] = problem.tile[choice, d]
-    for i in range(count):
-        if i < host:
-            trips *= loops[i, FACTOR]
-        else:
-            inner *= loops[i, FACTOR]
-            part[loops[i, DIM]] *= loops[i, FACTOR]
+    trips, inner = _fill_part(problem, choice, loops, count, host)
     result[USED_BITS] = part_bits(problem, part) * (2 if host > 0 else 1)
     if result[USED_BITS] > kernel.level_int[SCRATCHPAD, CAPACITY]:
         return TOO_LARGE
-    padded = Kernel(
-        kernel.bounds, kernel.terms, kernel.first_term, kernel.motion, kernel.coef, kernel.tensor, kernel.element_bits,
-        kernel.pair, kernel.level_int, kernel.level, macs, kernel.mac_energy, kernel.reuse, kernel.inner,
-        kernel.outside, kernel.use, kernel.extent, kernel.counts, kernel.spent, kernel.shift, kernel.offsets,
-        kernel.meshes, kernel.mesh,
-    )  # fmt: skip
-    status, energy, _ = score(padded, Nest(problem.loops, problem.position), n)
+    status, energy, _ = score(_with_macs(kernel, macs), Nest(problem.loops, problem.position), n)
     if status != VALID:
         return TOO_LARGE
     calls = 1.0

@@ -7,7 +7,7 @@ a fault, and so is losing a result that was not stored.
 
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,76 @@ from codesign.workloads.computation import Computation
 
 Array = npt.NDArray[Any]
 _NOBODY = -1
+
+
+class MemoryRecord(TypedDict):
+    """A memory of the scratchpad."""
+
+    name: str
+    address: int
+    capacity_bytes: int
+    banks: int
+
+
+class BufferRecord(TypedDict):
+    """A buffer at its place."""
+
+    name: str
+    tensor: str
+    address: int
+    shape: list[int]
+    element_bytes: int
+
+
+class BoxRecord(TypedDict):
+    """An instruction on a box of a buffer: ``load`` and ``store`` (with `dram`), ``move`` (with `source`) and ``zero``."""
+
+    op: Literal["load", "store", "move", "zero"]
+    buffer: str
+    at: list[int]
+    shape: list[int]
+    dram: NotRequired[list[int]]
+    source: NotRequired[list[int]]
+
+
+class OperandRecord(TypedDict):
+    """A block of a buffer as a tensor of the intrinsic; no buffer stands for ones."""
+
+    name: str
+    buffer: str | None
+    at: list[int]
+    axes: list[list[int] | None]
+    shape: list[int]
+
+
+class ResultRecord(TypedDict):
+    """The block of a buffer that a call adds to."""
+
+    name: str
+    buffer: str
+    at: list[int]
+    axes: list[list[int] | None]
+    shape: list[int]
+
+
+class ScaleRecord(TypedDict):
+    """An element of a buffer that scales the results of a call."""
+
+    buffer: str
+    at: list[int]
+
+
+class CallRecord(TypedDict):
+    """An intrinsic call."""
+
+    op: Literal["call"]
+    operands: list[OperandRecord]
+    output: ResultRecord
+    scale: list[ScaleRecord]
+
+
+InstructionRecord: TypeAlias = BoxRecord | CallRecord
+"""An instruction of a program's list."""
 
 
 class SimulationError(CodesignError):
@@ -81,7 +151,7 @@ def wrapped(values: Array, element_bytes: int) -> Array:
 class _Memory:
     """The scratchpad: bytes, who wrote them, and which of them hold results not yet stored."""
 
-    def __init__(self, memories: list[dict[str, Any]], buffers: list[dict[str, Any]]) -> None:
+    def __init__(self, memories: list[MemoryRecord], buffers: list[BufferRecord]) -> None:
         capacity_bytes = sum(m["capacity_bytes"] for m in memories)
         self.bytes = np.full(capacity_bytes, 0xA5, np.uint8)
         self.owner = np.full(capacity_bytes, _NOBODY, np.int64)
@@ -160,11 +230,11 @@ class _Machine:
         self.write_bytes = dict.fromkeys(self.dram, 0)
         self.bursts = self.calls = self.moved = self.serialised = 0
 
-    def step(self, instruction: dict[str, Any]) -> None:
-        op = instruction["op"]
-        if op == "call":
+    def step(self, instruction: InstructionRecord) -> None:
+        if instruction["op"] == "call":
             self._call(instruction)
             return
+        op: str = instruction["op"]
         name = instruction["buffer"]
         where = self.memory.addresses(name, _grid(instruction["at"], instruction["shape"]))
         is_output = self.tensor_of[name] == self.output_name
@@ -181,7 +251,7 @@ class _Machine:
         else:
             raise SimulationError(f"unknown instruction {op!r}")
 
-    def _dram_box(self, name: str, instruction: dict[str, Any]) -> tuple[slice, ...]:
+    def _dram_box(self, name: str, instruction: BoxRecord) -> tuple[slice, ...]:
         array = self.dram[name]
         box = tuple(slice(a, a + n) for a, n in zip(instruction["dram"], instruction["shape"], strict=True))
         if any(s.start < 0 or s.stop > extent for s, extent in zip(box, array.shape, strict=True)):
@@ -189,7 +259,7 @@ class _Machine:
         self.bursts += _runs(array.shape, instruction["shape"])
         return box
 
-    def _load(self, buffer: str, instruction: dict[str, Any], where: Array) -> None:
+    def _load(self, buffer: str, instruction: BoxRecord, where: Array) -> None:
         name = self.tensor_of[buffer]
         box = self._dram_box(name, instruction)
         if name == self.output_name and not np.all(self.written[box]):
@@ -198,7 +268,7 @@ class _Machine:
         self.read_bytes[name] += data.nbytes
         self.memory.write(buffer, where, data, result=name == self.output_name)
 
-    def _store(self, buffer: str, instruction: dict[str, Any], where: Array) -> None:
+    def _store(self, buffer: str, instruction: BoxRecord, where: Array) -> None:
         name = self.tensor_of[buffer]
         if name != self.output_name:
             raise SimulationError(f"stores to {name!r}, which is an input")
@@ -209,7 +279,7 @@ class _Machine:
         self.memory.dirty[where] = False
         self.write_bytes[name] += values.nbytes
 
-    def _call(self, instruction: dict[str, Any]) -> None:
+    def _call(self, instruction: CallRecord) -> None:
         blocks, touched = {}, []
         for operand, tensor in zip(instruction["operands"], self.intrinsic.inputs, strict=True):
             full = tuple(axis.extent(self.intrinsic.sizes) for axis in tensor.axes)
@@ -235,8 +305,9 @@ class _Machine:
         self.memory.write(output["buffer"], where, self.memory.read(output["buffer"], where) + valid, result=True)
         self.calls += 1
 
-    def _operand_addresses(self, operand: dict[str, Any]) -> Array:
+    def _operand_addresses(self, operand: OperandRecord | ResultRecord) -> Array:
         """``*operand shape x element_bytes`` byte addresses."""
+        assert operand["buffer"] is not None
         rank = len(operand["shape"])
         positions = [np.asarray(at) for at in operand["at"]]
         for axis, (spot, length) in enumerate(zip(operand["axes"], operand["shape"], strict=True)):

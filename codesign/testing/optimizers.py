@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from codesign.core.errors import UserError
-from codesign.core.point import PointValue
+from codesign.core.point import Point, PointValue
 from codesign.optim.optimizer import Optimizer
 from codesign.optim.protocols import Bools, Floats, Indices, Problem, Strategy
 
@@ -54,7 +54,7 @@ class Grid:
             raise UserError(f"not a design of the grid: {error}", where=where) from None
         return np.array(rows, np.int64).reshape(len(points), 2)
 
-    def to_points(self, indices: Indices) -> list[dict[str, Any]]:
+    def to_points(self, indices: Indices) -> list[Point]:
         """See `SearchSpace`."""
         return [{"size": self.sizes[i], "banks": self.banks[j]} for i, j in indices.tolist()]
 
@@ -110,7 +110,7 @@ class OptimizerContract(ABC):
         problem = Problem(Grid(), OBJECTIVES, seed=seed)
         return Optimizer(problem, self.make(problem))
 
-    def _run(self, optimizer: Optimizer, trials: int) -> list[dict[str, Any]]:
+    def _run(self, optimizer: Optimizer, trials: int) -> list[Point]:
         asked = []
         for _ in range(trials):
             (point,) = optimizer.ask()

@@ -8,6 +8,8 @@ from functools import cache
 from typing import ClassVar
 
 from codesign.arch.presets import load_preset
+from codesign.core import clock
+from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.scheduling.protocol import ScheduleProblem, Scheduler, ScheduleResult
 from codesign.workloads.builder import NetworkBuilder
@@ -46,9 +48,28 @@ class SchedulerContract(ABC):
     budget = Budget(evaluations=500)
     """Of every search here."""
 
+    def capacity_bytes(self) -> int:
+        """Bytes of the buffer of the usual machine."""
+        return self.problem().limit_bytes
+
     @abstractmethod
     def make(self) -> Scheduler:
         """The scheduler under test."""
+
+    refuses: ClassVar[frozenset[str]] = frozenset()
+    """Networks of `single_operators` that the scheduler says it does not know."""
+
+    def problem(self) -> ScheduleProblem:
+        """The usual problem; a scheduler with a machine of its own overrides it."""
+        return problem()
+
+    def alone(self, network: Network) -> ScheduleProblem:
+        """A network of one operator on the usual machine."""
+        return replace(self.problem(), network=network)
+
+    def again(self, found: ScheduleResult) -> tuple[float | None, float | None] | None:
+        """Latency in cycles and energy in pJ of a found schedule, evaluated anew from its record; None where it models neither."""
+        return None
 
     _found: ClassVar[ScheduleResult]
 
@@ -56,11 +77,18 @@ class SchedulerContract(ABC):
         """Of the usual problem, searched once for each class."""
         here = type(self)
         if "_found" not in here.__dict__:
-            here._found = self._schedule(problem())
+            here._found = self._schedule(self.problem())
         return here._found
 
     def _schedule(self, posed: ScheduleProblem, seed: int = 1) -> ScheduleResult:
         return self.make().schedule(posed, Objective.EDP, budget=self.budget, seed=seed)
+
+    def _is_refused(self, network: Network) -> bool:
+        try:
+            self._schedule(self.alone(network))
+        except UserError:
+            return True
+        return False
 
     def test_it_has_a_name(self) -> None:
         """What tables and the command line call it."""
@@ -71,12 +99,12 @@ class SchedulerContract(ABC):
         found = self._usual()
         assert found.infeasible is None, str(found.infeasible)
         assert len(set(found.order)) == len(found.order) > 0
-        assert found.capacity_bytes == problem().limit_bytes
+        assert found.capacity_bytes == self.capacity_bytes()
         assert found.peak_buffer_bytes is not None and 0 < found.peak_buffer_bytes <= found.capacity_bytes
 
     def test_traffic_is_at_least_what_must_be_loaded(self) -> None:
         """The network's input is read and its output written."""
-        found, network = self._usual(), problem().network
+        found, network = self._usual(), self.problem().network
         assert isinstance(network, Network)  # of the problem above
         sizes = network.tensor_by_name
         least = sum(sizes[name].size_bytes for name in (*network.inputs, *network.outputs))
@@ -88,7 +116,10 @@ class SchedulerContract(ABC):
         A scheduler may leave weights out of its traffic, but not where it models time.
         """
         for network, weight_bytes in single_operators():
-            found = self._schedule(ScheduleProblem(network, load_preset("soma-edge")))
+            if network.name in self.refuses:
+                assert self._is_refused(network), f"{network.name} was to be refused"
+                continue
+            found = self._schedule(self.alone(network))
             sizes = network.tensor_by_name
             around = sum(sizes[name].size_bytes for name in (*network.inputs, *network.outputs))
             assert found.dram_bytes is not None, f"{network.name}: {found.infeasible}"
@@ -103,13 +134,27 @@ class SchedulerContract(ABC):
 
     def test_the_same_seed_gives_the_same_schedule(self) -> None:
         """Randomness is an argument."""
-        both = self._usual(), self._schedule(problem())
+        both = self._usual(), self._schedule(self.problem())
         first, second = (replace(found, seconds=0.0, detail=None) for found in both)
         assert first == second
 
+    def test_its_cost_is_the_evaluators(self) -> None:
+        """The record of a schedule, evaluated anew, gives its figures."""
+        found = self._usual()
+        both = self.again(found)
+        if both is not None:
+            assert (found.latency_cycles, found.energy_pj) == both
+
+    def test_a_time_limit_is_kept(self) -> None:
+        """A search of a fifth of a second ends soon after, compiling apart."""
+        began = clock.cpu_seconds()
+        found = self.make().schedule(self.problem(), Objective.EDP, budget=Budget(time_limit_s=0.2), seed=1)
+        assert found.infeasible is None
+        assert clock.cpu_seconds() - began < 10.0
+
     def test_what_never_fits_is_infeasible_with_its_reason(self) -> None:
         """One byte holds nothing."""
-        found = self._schedule(replace(problem(), capacity_bytes=1))
+        found = self._schedule(replace(self.problem(), capacity_bytes=1))
         assert found.infeasible is not None and found.infeasible.demand > found.infeasible.limit == 1
         assert found.order == () and found.to_json()["status"] == "infeasible"
 
@@ -122,6 +167,6 @@ class SchedulerContract(ABC):
     def test_it_travels_between_processes(self) -> None:
         """Workers receive it by pickle; its results are JSON."""
         again: Scheduler = pickle.loads(pickle.dumps(self.make()))
-        found = again.schedule(problem(), Objective.EDP, budget=self.budget, seed=1)
+        found = again.schedule(self.problem(), Objective.EDP, budget=self.budget, seed=1)
         assert found.order == self._usual().order
         assert json.loads(json.dumps(found.to_json()))["status"] == "ok"

@@ -3,11 +3,11 @@
 import json
 import pickle
 from abc import ABC, abstractmethod
-from typing import Any
 
 import numpy as np
 
 from codesign.arch.files import architecture_to_json
+from codesign.core.point import Point
 from codesign.evaluation.design import DesignSpace
 
 DRAWN = 10
@@ -20,10 +20,10 @@ class SpaceContract(ABC):
     def make(self) -> DesignSpace:
         """The space under test."""
 
-    def _points(self) -> list[dict[str, Any]]:
+    def _points(self) -> list[Point]:
         made = self.make()
         rows = made.space.sample(DRAWN, np.random.default_rng(0))
-        found: list[dict[str, Any]] = [*made.space.presets, *made.space.to_points(rows)]
+        found: list[Point] = [*made.space.presets, *made.space.to_points(rows)]
         return found
 
     def test_it_has_a_name_and_widths(self) -> None:

@@ -129,22 +129,27 @@ def make_plan(
     for k, process in enumerate(processes):
         for side, name in enumerate(process.resources):
             plan.resource[k, side] = resources[name]
-        for (phase, way), cycles in process.duration.items():
-            plan.active[k, phase, way] = 1
-            plan.duration[k, phase, way] = cycles
-            plan.share[k, phase, way, 0] = -1.0
-        for (phase, way), cycles_held in process.share.items():
-            plan.share[k, phase, way, : len(cycles_held)] = cycles_held
-        for phase, cycles in process.ahead.items():
-            plan.ahead[k, phase] = cycles
-        for name, slower in process.stretch.items():
-            plan.stretch[k, _find(process, name, names)] = slower
-        for name in process.needs:
-            plan.needs[k, _find(process, name, names)] = 1
+        _fill(plan, k, process, names)
         if process.listed is not None:
             plan.explicit[k] = listed
             listed += len(process.listed)
     return NamedPlan(plan, tuple(names), tuple(resources))
+
+
+def _fill(plan: Plan, k: int, process: Process, names: dict[str, int]) -> None:
+    """Cycles of process k by phase and way, and the processes it waits for or slows down."""
+    for (phase, way), cycles in process.duration.items():
+        plan.active[k, phase, way] = 1
+        plan.duration[k, phase, way] = cycles
+        plan.share[k, phase, way, 0] = -1.0
+    for (phase, way), cycles_held in process.share.items():
+        plan.share[k, phase, way, : len(cycles_held)] = cycles_held
+    for phase, cycles in process.ahead.items():
+        plan.ahead[k, phase] = cycles
+    for name, slower in process.stretch.items():
+        plan.stretch[k, _find(process, name, names)] = slower
+    for name in process.needs:
+        plan.needs[k, _find(process, name, names)] = 1
 
 
 def _joined(

@@ -1,6 +1,6 @@
 """What happens when: a mapping's run in the event tier, as numbers and as a timeline."""
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -67,6 +67,32 @@ class Event:
 
 
 @dataclass(frozen=True)
+class LineUse:
+    """Lines of a banked memory that a run asks for, a line a cycle.
+
+    Args:
+        tensor: Whose words they carry.
+        layout: How it lies.
+        lines: Over the whole run.
+        least_lines: Those that full lines would take; the rest are bank conflicts.
+    """
+
+    tensor: str
+    layout: str
+    lines: int
+    least_lines: int
+
+    @property
+    def conflicts(self) -> int:
+        """Lines more than full ones."""
+        return self.lines - self.least_lines
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {**asdict(self), "conflicts": self.conflicts}
+
+
+@dataclass(frozen=True)
 class Run:
     """A simulated run.
 
@@ -81,6 +107,7 @@ class Run:
         exact_cycles: Before rounding to whole cycles (constants of a table may be fractions).
         memory: What the DRAM did, where the architecture names its device.
         meshes: What crossed each mesh.
+        lines: Of generated machines, lines of the scratchpad by tensor.
     """
 
     latency_cycles: int
@@ -93,6 +120,7 @@ class Run:
     exact_cycles: float = 0.0
     memory: MemoryTraffic | None = None
     meshes: tuple[MeshUse, ...] = ()
+    lines: tuple[LineUse, ...] = ()
 
     @property
     def waits_for(self) -> str:
@@ -133,17 +161,9 @@ def simulate(
     Raises:
         UserError: The mapping is malformed, or the table speaks of another architecture.
     """
-    if operation_limit < 1:
-        raise UserError(f"`operation_limit` must be >= 1, got {operation_limit}")
     timing = timing_for(architecture) if timing is None else timing
-    if timing.overlap is Overlap.GENERATED:
-        raise UserError(
-            f"timing table {timing.name!r} is of generated hardware, the event engine does not run it",
-            hint="take evaluate, map or explore with --timing event",
-        )
+    _refuse(timing, reuse, operation_limit)
     machine = encode_timing(timing, architecture)
-    if reuse is Reuse.WHOLE:
-        raise UserError("the event tier does not know the reuse rule 'whole'", hint="take timeloop, walk or resident")
     refuse_sparsity(architecture, "the event tier")
     cost = evaluate(computation, architecture, mapping, reuse=reuse)
     if isinstance(cost, Infeasible):
@@ -164,23 +184,25 @@ def simulate(
         ports += mesh_resource_names(architecture)
     if waits and any(level.dram is not None for level in architecture.levels):
         retain = tuple(bool(row[RETAIN]) for row in machine.level_int)
-        plan, memory, operation_limit = with_memory(
-            plan,
-            role,
-            kernel,
-            nest,
-            count,
-            computation,
-            architecture,
-            retain,
-            least=least,
-            operation_limit=operation_limit,
-        )
+        given = (plan, role, kernel, nest, count, computation, architecture, retain)
+        plan, memory, operation_limit = with_memory(*given, least=least, operation_limit=operation_limit)
     result = run_plan(plan, names, ports, timing, events=events, operation_limit=operation_limit)
     if not waits:
         result = _with_busiest_mesh(result, kernel, architecture, timing)
     complete = result.complete and all(use.complete for use in meshes)
     return replace(result, complete=complete, memory=memory, meshes=meshes)
+
+
+def _refuse(timing: Timing, reuse: Reuse, operation_limit: int) -> None:
+    if operation_limit < 1:
+        raise UserError(f"`operation_limit` must be >= 1, got {operation_limit}")
+    if timing.overlap is Overlap.GENERATED:
+        raise UserError(
+            f"timing table {timing.name!r} is of generated hardware, the event engine does not run it",
+            hint="take evaluate, map or explore with --timing event",
+        )
+    if reuse is Reuse.WHOLE:
+        raise UserError("the event tier does not know the reuse rule 'whole'", hint="take timeloop, walk or resident")
 
 
 def _with_busiest_mesh(result: Run, kernel: Kernel, architecture: Architecture, timing: Timing) -> Run:

@@ -195,7 +195,7 @@ def _choice(fields: Fields, key: str, default: Any) -> Any:
 
 def timing_to_json(timing: Timing) -> JsonObject:
     """What stands under `timing:`; `timing_from_json` gives the same table back."""
-    value: dict[str, Any] = {"name": timing.name}
+    value: JsonObject = {"name": timing.name}
     for key in ("source", "fitted_on"):
         if getattr(timing, key):
             value[key] = getattr(timing, key)
@@ -213,7 +213,7 @@ def timing_to_json(timing: Timing) -> JsonObject:
 
 
 def _level_to_json(level: LevelTiming) -> JsonObject:
-    value: dict[str, Any] = {"level": level.level}
+    value: JsonObject = {"level": level.level}
     plain = LevelTiming(level.level)
     for key, item in vars(level).items():
         if key != "level" and item != getattr(plain, key):

@@ -2,20 +2,20 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from codesign.core.files import write_atomic
+from codesign.core.json_types import JsonObject
 from codesign.timing.simulate import Run
 
 EVENT_LIMIT = 200_000
 """Operations a trace holds at most; the run's first ones."""
 
 
-def chrome_trace(run: Run, clock_hz: float, name: str) -> dict[str, Any]:
+def chrome_trace(run: Run, clock_hz: float, name: str) -> JsonObject:
     """The document: one row a resource, one slice an operation; times in microseconds of the machine's clock."""
     scale = 1e6 / clock_hz
     rows = {r.resource: i for i, r in enumerate(run.resources)}
-    events: list[dict[str, Any]] = [{"ph": "M", "pid": 0, "name": "process_name", "args": {"name": name}}]
+    events: list[JsonObject] = [{"ph": "M", "pid": 0, "name": "process_name", "args": {"name": name}}]
     for resource, row in rows.items():
         events.append({"ph": "M", "pid": 0, "tid": row, "name": "thread_name", "args": {"name": resource}})
     for event in run.events:

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from codesign.core.json_types import JsonObject
 from codesign.cost.looptree import Hold, Loop, Nest, Store
 from codesign.mapping.looptree import Fanout, Goal, Machine, Memory, Operand, Operator
 
@@ -37,7 +38,7 @@ class Certificate:
     claims: tuple[Claim, ...]
 
 
-def to_document(given: Certificate, form: str) -> dict[str, Any]:
+def to_document(given: Certificate, form: str) -> JsonObject:
     """As a document of lists, numbers and text."""
     m = given.machine
     return {
@@ -76,7 +77,7 @@ def to_document(given: Certificate, form: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _item(x: Loop | Store | Hold) -> dict[str, Any]:
+def _item(x: Loop | Store | Hold) -> JsonObject:
     if isinstance(x, Loop):
         return {
             "loop": x.dim,

@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 from codesign.core.errors import UserError
+from codesign.core.json_types import JsonObject
 from codesign.verify.certificate import RULES, Certificate
 from codesign.verify.certificate import from_document as uneven_from_document
 from codesign.verify.certificate import to_document as uneven_to_document
@@ -13,17 +14,21 @@ from codesign.verify.even.check import verify_even
 from codesign.verify.even.claims import EVEN_RULES, EvenCertificate
 from codesign.verify.even.claims import from_document as even_from_document
 from codesign.verify.even.claims import to_document as even_to_document
+from codesign.verify.seal import SEAL, seal
 from codesign.verify.shape import AGAIN, EVEN, UNEVEN, check_form
 from codesign.verify.verdict import Verdict
 
-CERTIFICATE = "codesign certificate 1"
+CERTIFICATE = "codesign certificate 2"
+"""Format and version; the second version has a seal."""
 
 
-def certificate(given: Certificate | EvenCertificate) -> dict[str, Any]:
-    """As a document of lists, numbers and text."""
+def certificate(given: Certificate | EvenCertificate) -> JsonObject:
+    """As a sealed document of lists, numbers and text."""
     if isinstance(given, EvenCertificate):
-        return even_to_document(given, CERTIFICATE)
-    return uneven_to_document(given, CERTIFICATE)
+        document = even_to_document(given, CERTIFICATE)
+    else:
+        document = uneven_to_document(given, CERTIFICATE)
+    return {**document, SEAL: seal(document)}
 
 
 def restored(document: dict[str, Any]) -> Certificate | EvenCertificate:
@@ -33,7 +38,10 @@ def restored(document: dict[str, Any]) -> Certificate | EvenCertificate:
         UserError: It is not one, or a part is missing or of the wrong kind.
     """
     if document.get("format") != CERTIFICATE:
-        raise UserError(f"not a certificate: expected format '{CERTIFICATE}', got {document.get('format')!r}")
+        raise UserError(
+            f"not a certificate of this version: `format` must be '{CERTIFICATE}', got {document.get('format')!r}",
+            hint=AGAIN,
+        )
     if document.get("rules") not in (RULES, EVEN_RULES):
         raise UserError(f"rules {document.get('rules')!r} cannot be checked, only '{RULES}' and '{EVEN_RULES}'")
     even = document["rules"] == EVEN_RULES

@@ -53,6 +53,15 @@ def conv_output(length: int, kernel: int, stride: int, padding: int, dilation: i
     return (-(-free // stride) if ceil_mode else free // stride) + 1
 
 
+def _output_size(image: tuple[int, int], window: Window) -> tuple[int, int]:
+    """Height and width of what a window gives of an image."""
+    height, width = (
+        conv_output(size, k, s, sum(p), d)
+        for size, k, s, p, d in zip(image, window.kernel, window.stride, window.padding, window.dilation, strict=True)
+    )
+    return height, width
+
+
 class NetworkBuilder:
     """Collects operators and tensors; every method adds one operator and returns the name of its output.
 
@@ -140,30 +149,22 @@ class NetworkBuilder:
         """
         n, channels, height, width = self.shape(x)
         window = self._window((height, width), kernel, stride, padding, dilation)
-        out = tuple(
-            conv_output(size, k, s, sum(p), d)
-            for size, k, s, p, d in zip(
-                (height, width), window.kernel, window.stride, window.padding, window.dilation, strict=True
-            )
-        )
+        out = _output_size((height, width), window)
         name = self.unique(name)
-        r, s = window.kernel
-        computation = operators.conv2d(
+        computation = operators.conv_nd(
             N=n,
             K=out_channels,
             C=channels,
-            P=out[0],
-            Q=out[1],
-            R=r,
-            S=s,
+            output=out,
+            kernel=window.kernel,
             G=groups,
-            stride=(window.stride[0], window.stride[1]),
-            dilation=(window.dilation[0], window.dilation[1]),
+            stride=window.stride,
+            dilation=window.dilation,
             bits=self.bits,
             partial_bits=self.partial_bits,
             name=name,
         )
-        weight = self.parameter(f"{name}.weight", (out_channels, channels // groups, r, s))
+        weight = self.parameter(f"{name}.weight", (out_channels, channels // groups, *window.kernel))
         extra = (self.parameter(f"{name}.bias", (out_channels,)),) if bias else ()
         y = self.tensor(name, (n, out_channels, *out), batch_axis=self.tensors[x].batch_axis)
         return self.add(

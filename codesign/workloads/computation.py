@@ -10,7 +10,6 @@ from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
-from typing import Any
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.workloads.density import DENSE, Density
@@ -206,32 +205,19 @@ class Computation:
         """
         parsed = _parse_notation(notation)
         known_roles = dict(roles or {})
-        out_name, out_axes = parsed[0]
+        (out_name, out_axes), operands = parsed[0], [operand for operand, _ in parsed[1:]]
         for tensor_name in known_roles:
-            if tensor_name not in {operand for operand, _ in parsed[1:]}:
-                raise unknown_name("input", tensor_name, [operand for operand, _ in parsed[1:]], where=notation)
+            if tensor_name not in operands:
+                raise unknown_name("input", tensor_name, operands, where=notation)
         tensors = []
         for position, (tensor_name, axes) in enumerate(parsed[1:]):
             default = Role.INPUT if position == 0 else Role.WEIGHT
             role = known_roles.get(tensor_name, _ROLE_BY_NAME.get(tensor_name.lower(), default))
             tensors.append(Tensor(tensor_name, axes, role, bits, bits))
         tensors.append(Tensor(out_name, out_axes, Role.OUTPUT, bits, bits if partial_bits is None else partial_bits))
-        given: dict[str, Any] = {**(bounds or {}), **more_bounds}
+        given: dict[str, int] = {**(bounds or {}), **more_bounds}
         dims = tuple(dict.fromkeys(d for _, axes in parsed for axis in axes for d, _ in axis.terms))
-        missing = [d for d in dims if d not in given]
-        if missing:
-            raise UserError(
-                f"no bound given for dimension {missing[0]!r}",
-                where=notation,
-                hint=f"give {', '.join(missing)}",
-            )
-        extra = [d for d in given if d not in dims]
-        if extra:
-            raise UserError(
-                f"bound given for {extra[0]!r}, which indexes no tensor",
-                where=notation,
-                hint=f"dimensions are {', '.join(dims)}",
-            )
+        _check_bounds(dims, given, notation)
         return cls(dims, tuple(given[d] for d in dims), tuple(tensors), name)
 
 
@@ -346,6 +332,21 @@ class _Parser:
             if self.peek() != "+":
                 return AffineIndex(tuple(terms.items()))
             self.take("+")
+
+
+def _check_bounds(dims: tuple[str, ...], given: MappingABC[str, int], notation: str) -> None:
+    missing = [d for d in dims if d not in given]
+    if missing:
+        raise UserError(
+            f"no bound given for dimension {missing[0]!r}", where=notation, hint=f"give {', '.join(missing)}"
+        )
+    extra = [d for d in given if d not in dims]
+    if extra:
+        raise UserError(
+            f"bound given for {extra[0]!r}, which indexes no tensor",
+            where=notation,
+            hint=f"dimensions are {', '.join(dims)}",
+        )
 
 
 def _parse_notation(text: str) -> list[tuple[str, tuple[AffineIndex, ...]]]:

@@ -82,14 +82,14 @@ def _override(tensor: Tensor, tensors: Fields) -> Tensor:
 def computation_to_json(computation: Computation) -> JsonObject:
     """What stands under `problem:`; `computation_from_json` gives an equal computation back."""
     output = computation.output
-    value: dict[str, Any] = {"name": computation.name} if computation.name else {}
+    value: JsonObject = {"name": computation.name} if computation.name else {}
     value |= {"notation": str(computation), "bounds": computation.sizes, "bits": output.bits}
     if output.partial_bits != output.bits:
         value["partial_bits"] = output.partial_bits
     default = Computation.parse(str(computation), computation.sizes, bits=output.bits, partial_bits=output.partial_bits)
-    tensors: dict[str, Any] = {}
+    tensors: JsonObject = {}
     for tensor, plain in zip(computation.tensors, default.tensors, strict=True):
-        changed: dict[str, Any] = {}
+        changed: JsonObject = {}
         if tensor.role is not plain.role:
             changed["role"] = tensor.role.value
         if tensor.bits != plain.bits:

@@ -3,6 +3,7 @@
 import importlib.metadata
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -56,6 +57,37 @@ def load_network(
     4089184256
     """
     text = str(name_or_path)
+    asked = _Asked(batch, seq, past, phase, bits, partial_bits, dims)
+    network = _read(text, asked)
+    if fuse:
+        try:
+            network = fuse_network(network)
+        except UserError as error:  # shapes of a file that contradict each other only once operators are joined
+            raise error.within(text) from None
+    if precision is None:
+        return network
+    from codesign.workloads.precision import Precision, with_precision
+
+    return with_precision(network, Precision.parse(precision))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked of a network besides its name; see `load_network`."""
+
+    batch: int | None
+    seq: int | None
+    past: int | None
+    phase: str | None
+    bits: int
+    partial_bits: int | None
+    dims: Mapping[str, int] | None
+
+
+def _read(text: str, asked: _Asked) -> Network:
+    """The network as it stands in the zoo or a file, nothing fused."""
+    batch, seq, past, phase, dims = asked.batch, asked.seq, asked.past, asked.phase, asked.dims
+    bits, partial_bits = asked.bits, asked.partial_bits
     suffix = Path(text).suffix.lower()
     if suffix == ".onnx":
         for option, given in (("phase", phase), ("past", past)):
@@ -67,8 +99,8 @@ def load_network(
                 )
         from codesign.workloads.onnx.reader import load_onnx
 
-        network = load_onnx(text, batch=batch, seq=seq, dims=dims, bits=bits, partial_bits=partial_bits)
-    elif suffix in _STRUCTURED:
+        return load_onnx(text, batch=batch, seq=seq, dims=dims, bits=bits, partial_bits=partial_bits)
+    if suffix in _STRUCTURED:
         for field, value in (("seq", seq), ("past", past), ("phase", phase), ("dims", dims or None)):
             if value is not None:
                 raise UserError(f"`{field}` does not apply to a network file with fixed shapes", where=text)
@@ -76,10 +108,11 @@ def load_network(
         network = network if batch is None else network.with_batch(batch)
         for warning in network.warnings:
             _log.warning("%s: %s", text, warning)
-    elif is_zoo_name(text):
+        return network
+    if is_zoo_name(text):
         if dims:
             raise UserError("`dims` applies to ONNX files, not to a zoo network", where=text)
-        network = build_model(
+        return build_model(
             text,
             batch=1 if batch is None else batch,
             seq=seq,
@@ -88,20 +121,9 @@ def load_network(
             bits=bits,
             partial_bits=partial_bits,
         )
-    elif (reader := _registered_reader(suffix)) is not None:
-        network = reader(text, batch=batch, seq=seq, phase=phase, dims=dims, bits=bits, partial_bits=partial_bits)
-    else:
-        raise _unknown(text)
-    if fuse:
-        try:
-            network = fuse_network(network)
-        except UserError as error:  # shapes of a file that contradict each other only once operators are joined
-            raise error.within(text) from None
-    if precision is None:
-        return network
-    from codesign.workloads.precision import Precision, with_precision
-
-    return with_precision(network, Precision.parse(precision))
+    if (reader := _registered_reader(suffix)) is not None:
+        return reader(text, batch=batch, seq=seq, phase=phase, dims=dims, bits=bits, partial_bits=partial_bits)
+    raise _unknown(text)
 
 
 class NetworkReader(Protocol):

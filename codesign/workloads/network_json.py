@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from typing import Any
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields, describe
@@ -51,13 +50,13 @@ def content_hash(network: Network) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _sparse(value: dict[str, Any], keep: tuple[str, ...] = ()) -> dict[str, Any]:
+def _sparse(value: JsonObject, keep: tuple[str, ...] = ()) -> JsonObject:
     empty = (None, "", 0, False)
     return {k: v for k, v in value.items() if k in keep or not (v in empty or v == [] or v == {})}
 
 
 def _tensor_to_json(tensor: NetworkTensor) -> JsonObject:
-    value: dict[str, Any] = {"shape": list(tensor.shape), "bits": tensor.bits}
+    value: JsonObject = {"shape": list(tensor.shape), "bits": tensor.bits}
     if tensor.is_parameter:
         value["parameter"] = True
     if tensor.batch_axis is not None:

@@ -7,6 +7,7 @@ P and R run along the height, Q and S along the width of an image.
 
 import itertools
 import math
+from typing import TypeAlias, TypedDict, Unpack
 
 from codesign.core.errors import UserError
 from codesign.workloads.computation import Computation, Role
@@ -17,6 +18,14 @@ _SPATIAL = {1: (("P",), ("R",)), 2: (("P", "Q"), ("R", "S")), 3: (("D", "P", "Q"
 """Names of the output axes and of the filter axes, by their number."""
 
 _ROLES = {"Inputs": Role.INPUT, "Weights": Role.WEIGHT}
+
+
+class Label(TypedDict, total=False):
+    """Widths and name of an operator: ``bits`` (8), ``partial_bits`` (as `bits`), ``name``."""
+
+    bits: int
+    partial_bits: int | None
+    name: str
 
 
 def conv2d(
@@ -31,9 +40,7 @@ def conv2d(
     G: int = 1,
     stride: Pair = 1,
     dilation: Pair = 1,
-    bits: int = 8,
-    partial_bits: int | None = None,
-    name: str = "",
+    **label: Unpack[Label],
 ) -> Computation:
     """A two-dimensional convolution, by its *output* size.
 
@@ -52,9 +59,7 @@ def conv2d(
             G and *per-group* K and C; depthwise (G = C = K) has the one channel dimension C.
         stride: Of height and width.
         dilation: Of height and width.
-        bits: Width of an element.
-        partial_bits: Width of a partial sum; default `bits`.
-        name: A label for people.
+        label: Width of an element and of a partial sum, and a name for people.
 
     Raises:
         UserError: A size below 1, or G does not divide K and C.
@@ -63,7 +68,7 @@ def conv2d(
     >>> str(layer)
     'Outputs[N,K,P,Q] += Inputs[N,C,2*P+R,2*Q+S] * Weights[K,C,R,S]'
     """
-    where = name or "conv"
+    where = label.get("name") or "conv"
     return conv_nd(
         K=K,
         C=C,
@@ -73,9 +78,7 @@ def conv2d(
         G=G,
         stride=_pair(stride, "stride", where),
         dilation=_pair(dilation, "dilation", where),
-        bits=bits,
-        partial_bits=partial_bits,
-        name=name,
+        **label,
     )
 
 
@@ -113,12 +116,7 @@ def conv_nd(
     """
     where = name or "conv"
     rank = len(output)
-    strides, dilations = stride or (1,) * rank, dilation or (1,) * rank
-    if rank not in _SPATIAL or not len(kernel) == len(strides) == len(dilations) == rank:
-        raise UserError(
-            f"expected 1 to 3 output axes and as many taps, strides and dilations, got {output}, {kernel}, {strides}, {dilations}",
-            where=where,
-        )
+    strides, dilations = _steps(where, "output", output, kernel, stride, dilation)
     _check_groups(where, K, C, G)
     outs, taps = _SPATIAL[rank]
     for s, d in zip(strides, dilations, strict=True):
@@ -156,6 +154,23 @@ def phase_taps(kernel: int, stride: int, dilation: int = 1) -> tuple[tuple[int, 
     each, more = divmod(kernel, reached)
     groups = ((more, each + 1), (reached - more, each))
     return tuple((phases, taps) for phases, taps in groups if phases and taps)
+
+
+Sizes: TypeAlias = tuple[int, ...]
+
+
+def _steps(
+    where: str, axes: str, lengths: Sizes, kernel: Sizes, stride: Sizes | None, dilation: Sizes | None
+) -> tuple[Sizes, Sizes]:
+    """Strides and dilations of every axis, 1 where nothing is given; refuses axes that do not agree in number."""
+    rank = len(lengths)
+    strides, dilations = stride or (1,) * rank, dilation or (1,) * rank
+    if rank not in _SPATIAL or not len(kernel) == len(strides) == len(dilations) == rank:
+        raise UserError(
+            f"expected 1 to 3 {axes} axes and as many taps, strides and dilations, got {lengths}, {kernel}, {strides}, {dilations}",
+            where=where,
+        )
+    return strides, dilations
 
 
 def transposed_conv(
@@ -197,12 +212,7 @@ def transposed_conv(
     """
     where = name or "transposed conv"
     rank = len(size)
-    strides, dilations = stride or (1,) * rank, dilation or (1,) * rank
-    if rank not in _SPATIAL or not len(kernel) == len(strides) == len(dilations) == rank:
-        raise UserError(
-            f"expected 1 to 3 input axes and as many taps, strides and dilations, got {size}, {kernel}, {strides}, {dilations}",
-            where=where,
-        )
+    strides, dilations = _steps(where, "input", size, kernel, stride, dilation)
     _check_groups(where, K, C, G)
     for n, r, s, d in zip(size, kernel, strides, dilations, strict=True):
         _require_positive(where, size=n, kernel=r, stride=s, dilation=d)

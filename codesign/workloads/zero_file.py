@@ -10,13 +10,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from codesign.core.errors import UserError
 from codesign.core.fields import Fields
 from codesign.core.files import read_structured, write_json
+from codesign.core.json_types import JsonObject
 from codesign.workloads.density import check_density
 from codesign.workloads.onnx.observed import ObservedTensor
 
@@ -47,7 +47,7 @@ def write_zeros(path: Path, network: str, samples: int, seen: Sequence[ObservedT
     folder = path.with_name(f"{path.stem}.masks")
     operands = []
     for index, one in enumerate(seen):
-        entry: dict[str, Any] = {
+        entry: JsonObject = {
             "operator": one.operator,
             "kind": one.kind,
             "tensor": one.tensor,

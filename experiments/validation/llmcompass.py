@@ -1,15 +1,22 @@
 """A100 and MI210: measured latencies of operators and of a transformer layer, beside LLMCompass' own predictions."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from codesign.arch.architecture import Architecture
+from codesign.arch.presets import load_preset
 from codesign.core.errors import UserError
 from codesign.timing.cores.system import CoreSystem, load_system, system_names
-from experiments.validation.common import Comparison, Point
+from experiments.validation.common import Comparison, Point, read_rows
 from experiments.validation.llmcompass_rows import Case, read_cases
+
+_DIES = {"GA100": "a100", "Aldebaran": "mi210"}
+_WHOLE = {"GA100": (128, 48.0), "Aldebaran": (112, 8.0)}
+"""Cores and megabytes of cache on a whole die, of which products enable a part (LLMCompass' description)."""
 
 LONG_S = 0.2e-3
 """Rows from here on say little about launch overheads."""
@@ -37,7 +44,9 @@ def compare_llmcompass(folder: Path, smoke: bool) -> Comparison:
         "fitted_rows": len(cases) - len(judged),
         "layers": layer_sums(cases, points),
     }
-    missing = {"die_area.csv": "areas are not predicted here"} if (folder / "die_area.csv").is_file() else {}
+    dies = folder / "die_area.csv"
+    if dies.is_file():
+        more["die_area"] = die_blocks(dies)
     return Comparison(
         "llmcompass",
         points,
@@ -45,8 +54,53 @@ def compare_llmcompass(folder: Path, smoke: bool) -> Comparison:
         {name: constants_of(system) for name, system in systems.items()},
         "single rows, named with each constant; they are left out of `judged` and of `by_operator`",
         more,
-        missing,
     )
+
+
+def die_blocks(path: Path) -> dict[str, Any]:
+    """Blocks of measured dies beside what the levels and MACs of the preset of that chip come to; control and wires are in the measured ones alone.
+
+    Raises:
+        UserError: A row lacks a column or holds no number.
+    """
+    found: dict[str, Any] = {}
+    for number, row in enumerate(read_rows(path, ("chip", "block", "measured_mm2", "llmcompass_mm2")), 2):
+        preset = _DIES.get(row["chip"])
+        if preset is None or not row["measured_mm2"]:
+            continue
+        measured = _area(row["measured_mm2"], f"{path}: row {number}")
+        predicted = _block_mm2(load_preset(preset), row["chip"], row["block"])
+        if predicted is not None and measured > 0:
+            theirs = _area(row["llmcompass_mm2"] or "nan", f"{path}: row {number}")
+            found[f"{row['chip']} {row['block']}"] = {
+                "predicted_mm2": predicted,
+                "measured_mm2": measured,
+                "error": predicted / measured - 1,
+                "llmcompass_error": theirs / measured - 1 if math.isfinite(theirs) else None,
+            }
+    return found
+
+
+def _block_mm2(architecture: Architecture, chip: str, block: str) -> float | None:
+    """The cache of a whole die, one core, or all its cores, by the preset's areas; None for blocks that have no level here."""
+    cache, *inner = architecture.levels[1:]
+    cores, megabytes = _WHOLE[chip]
+    if block == "Global buffer":
+        assert cache.area_mm2 is not None and cache.capacity_bytes is not None
+        return cache.area_mm2 * megabytes * 2**20 / cache.capacity_bytes
+    count, parts = architecture.instances, 0.0
+    for v, level in enumerate(inner, 2):
+        parts += (level.area_mm2 or 0.0) * count[v] / count[2]
+    units = math.prod((inner[-1].fanout.x, inner[-1].fanout.y)) * count[-1] / count[2]
+    core = parts + units * (architecture.mac.area_mm2 or 0.0)
+    return {"one core": core, "Cores": core * cores}.get(block)
+
+
+def _area(text: str, where: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UserError(f"areas must be numbers, got {text!r}", where=where) from None
 
 
 def constants_of(system: CoreSystem) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 from codesign.cost.cost import Infeasible
 from codesign.tensorization.encoding import SoftwareProblem
 from codesign.tensorization.program_cost import program_cost
-from codesign.tensorization.revisions import REVISIONS, score_candidates
+from codesign.tensorization.revisions import REVISIONS, score_candidate
 from codesign.tensorization.scoring import (
     ARRAY,
     CALLS,
@@ -63,7 +63,9 @@ def test_compiled_scores_equal_readable_ones(core: str, workload: str, seed: int
             row = row if revised is None else revised
         rows.append(row)
     results = np.empty((len(rows), result_width(len(space.problem.computation.tensors))))
-    score_candidates(space.problem.arrays, np.array(rows), np.ones((space.problem.max_loops, 3), np.int64), results)
+    loops = np.ones((space.problem.max_loops, 3), np.int64)
+    for row, result in zip(rows, results, strict=True):
+        score_candidate(space.problem.arrays, row, loops, result)
     from_sequences = space.score([space.sequence(row) for row in rows])
     feasible = 0
     for row, result, again in zip(rows, results, from_sequences, strict=True):

@@ -10,13 +10,9 @@ import onnx
 import pytest
 
 from codesign.study.study import Study
+from tests.command_line import run as codesign
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-
-
-def codesign(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-W", "ignore", "-m", "codesign.cli.app", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
 
 
 SMALL = (
@@ -41,31 +37,31 @@ def test_explore_an_onnx_file_then_resume_compare_and_report(tmp_path: Path) -> 
         "explore", "--network", network, *SMALL, "--optimizer", "random", "--constraint", "power_w<=20",
         "--out", "runs/a", "--format", "json", cwd=tmp_path,
     )  # fmt: skip
-    assert run.returncode == 0, run.stderr
-    front = json.loads(run.stdout)
+    assert run.code == 0, run.err
+    front = json.loads(run.out)
     assert front["trials"] == 4 and front["front"]
-    assert "hypervolume" in run.stderr and "reference point" in run.stderr
+    assert "hypervolume" in run.err and "reference point" in run.err
     page = (tmp_path / "runs/a/report.html").read_text()
     assert "Build this one" in page and 'src="http' not in page
     again = codesign(
         "explore", "--network", network, *SMALL, "--optimizer", "random", "--constraint", "power_w<=20",
         "--out", "runs/a", "--trials", "5", "--workers", "2", "--certify", "0.5", cwd=tmp_path,
     )  # fmt: skip
-    assert again.returncode == 0, again.stderr
-    assert "going on after 4 finished trials" in again.stderr
-    assert "bounding the designs not tried, for 0.5 CPU s at most" in again.stderr
+    assert again.code == 0, again.err
+    assert "going on after 4 finished trials" in again.err
+    assert "bounding the designs not tried, for 0.5 CPU s at most" in again.err
     assert re.search(
         r"No design of the space beats this front by more than a factor of [\d.]+, proven in [\d.]+ CPU s",
-        " ".join(again.stdout.split()),
+        " ".join(again.out.split()),
     )
     assert len(Study.open(tmp_path / "runs/a").trials) == 5
     compared = codesign("compare", "runs/a", "--out", "c.html", "--format", "json", cwd=tmp_path)
-    assert compared.returncode == 0, compared.stderr
-    group = json.loads(compared.stdout)["groups"][0]
+    assert compared.code == 0, compared.err
+    group = json.loads(compared.out)["groups"][0]
     assert group["optimizer"] == "random" and group["certified_factor"] > 1.0
     (tmp_path / "runs/a/report.html").unlink()
     reported = codesign("report", "runs/a", cwd=tmp_path)
-    assert reported.returncode == 0 and "Pareto front:" in reported.stdout
+    assert reported.code == 0 and "Pareto front:" in reported.out
     assert (tmp_path / "runs/a/report.html").exists()
 
 
@@ -74,8 +70,8 @@ def test_an_empty_front_says_which_bound_excludes_the_designs(tmp_path: Path) ->
         "explore", "--network", "alexnet", "--trials", "2", "--evaluations", "50", "--optimizer", "random", "--mapper", "random", "--certify", "0",
         "--constraint", "power_w<=1000", "--constraint", "area_mm2<=1e-6", "--out", "runs/a", cwd=tmp_path,
     )  # fmt: skip
-    assert run.returncode == 0, run.stderr
-    said = " ".join(run.stdout.split())
+    assert run.code == 0, run.err
+    said = " ".join(run.out.split())
     assert "power_w<=1000 kept by 2 of 2" in said and "area_mm2<=1e-06 kept by 0 of 2" in said
 
 
@@ -100,9 +96,9 @@ def test_a_mistake_gets_one_message_and_exit_code_2(change: tuple[str, ...], mes
     options[change[0]] = change[1:]
     arguments = [part for key, values in options.items() for part in (key, *values)]
     run = codesign("explore", *arguments, cwd=tmp_path)
-    assert run.returncode == 2, run.stderr
-    assert message in " ".join(run.stderr.split())
-    assert "Traceback" not in run.stderr
+    assert run.code == 2, run.err
+    assert message in " ".join(run.err.split())
+    assert "Traceback" not in run.err
     assert not (tmp_path / "r" / "study.db").exists()
 
 

@@ -1,21 +1,15 @@
 """`codesign explore --scheduler cosma`: scratchpads judged by the off-chip traffic of the best order and spills."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 from codesign.study.study import Study
-
-
-def explore(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-W", "ignore", "-m", "codesign.cli.app", "explore", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+from tests.command_line import run
 
 
 def test_larger_scratchpads_spill_less(tmp_path: Path) -> None:
     options = ("--network", "densenet121", "--scheduler", "cosma", "--objectives", "energy", "area")
-    run = explore(*options, "--optimizer", "sobol", "--trials", "8", "--out", "s", cwd=tmp_path)
-    assert run.returncode == 0, run.stderr
+    ran = run("explore", *options, "--optimizer", "sobol", "--trials", "8", "--out", "s", cwd=tmp_path)
+    assert ran.code == 0, ran.err
     study = Study.open(tmp_path / "s")
     details = [study.detail(t.number) for t in study.trials if study.is_valid(t)]
     assert details and all(s["proof"] == "optimal" for d in details for s in d["schedules"])
@@ -27,16 +21,18 @@ def test_larger_scratchpads_spill_less(tmp_path: Path) -> None:
 
 
 def test_options_of_other_schedulers_are_refused(tmp_path: Path) -> None:
-    run = explore("--network", "densenet121", "--scheduler", "cosma", "--mapper", "anneal", "--out", "s", cwd=tmp_path)
-    assert run.returncode == 2
-    assert "--mapper is of --scheduler layers; --scheduler cosma decides it itself" in run.stderr
+    ran = run(
+        "explore", "--network", "densenet121", "--scheduler", "cosma", "--mapper", "anneal", "--out", "s", cwd=tmp_path
+    )
+    assert ran.code == 2
+    assert "--mapper is of --scheduler layers; --scheduler cosma decides it itself" in ran.err
 
 
 def test_what_cosma_cannot_minimise_is_refused(tmp_path: Path) -> None:
     options = ("--network", "densenet121", "--scheduler", "cosma", "--out", "s")
-    run = explore(*options, "--map-objective", "edp", cwd=tmp_path)
-    assert run.returncode == 2
-    text = " ".join(run.stderr.split())
+    ran = run("explore", *options, "--map-objective", "edp", cwd=tmp_path)
+    assert ran.code == 2
+    text = " ".join(ran.err.split())
     assert "--map-objective edp is not one that --scheduler cosma minimises: bytes, energy, latency" in text
     assert "leave it out for bytes" in text
 
@@ -45,6 +41,6 @@ def test_the_record_says_what_cosma_minimised(tmp_path: Path) -> None:
     options = ("--network", "alexnet", "--scheduler", "cosma", "--optimizer", "random", "--trials", "1")
     for name, expected in ((None, "bytes"), ("energy", "energy")):
         given = () if name is None else ("--map-objective", name)
-        run = explore(*options, *given, "--out", expected, cwd=tmp_path)
-        assert run.returncode == 0, run.stderr
+        ran = run("explore", *options, *given, "--out", expected, cwd=tmp_path)
+        assert ran.code == 0, ran.err
         assert Study.open(tmp_path / expected).config["evaluation"]["objective"] == expected

@@ -18,6 +18,7 @@ from codesign.cli.app import join_lists
 from codesign.core.errors import UserError
 from codesign.study.storage import Database, sqlite_url
 from codesign.study.study import Study
+from tests.command_line import run as codesign
 
 NETWORK = str(Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / "light_squeezenet.onnx")
 
@@ -39,45 +40,37 @@ SMALL = (
 )
 
 
-def codesign(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *arguments], cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
-
-
-def said(run: subprocess.CompletedProcess[str]) -> str:
-    return " ".join((run.stdout + run.stderr).split())
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a study of three trials in `a`."""
     place = tmp_path_factory.mktemp("studies")
     run = codesign("explore", *SMALL, "--trials", "3", "--out", "a", cwd=place)
-    assert run.returncode == 0, run.stderr
+    assert run.code == 0, run.err
     return place
 
 
 def test_list_show_export_import(folder: Path, tmp_path: Path) -> None:
-    (listed,) = json.loads(codesign("study", "list", str(folder), "--format", "json", cwd=folder).stdout)
+    (listed,) = json.loads(codesign("study", "list", str(folder), "--format", "json", cwd=folder).out)
     assert (listed["study"], listed["finished"], listed["space"]) == ("study", 3, "scratchpad")
-    shown = json.loads(codesign("study", "show", "a", "--format", "json", cwd=folder).stdout)
+    shown = json.loads(codesign("study", "show", "a", "--format", "json", cwd=folder).out)
     assert shown["finished"] == 3 and shown["front"] and shown["config"]["workload"]["hashes"]
-    assert "light_squeezenet" in said(codesign("study", "show", "a", cwd=folder))
-    whole = codesign("study", "list", str(folder), cwd=folder).stdout.splitlines()
+    assert "light_squeezenet" in codesign("study", "show", "a", cwd=folder).said
+    whole = codesign("study", "list", str(folder), cwd=folder).out.splitlines()
     assert whole[0] == str(folder / "a") and whole[1].startswith("  study: 3 trials, started ")
     assert whole[2] == "    light_squeezenet on scratchpad, random, seed 0"
-    assert codesign("study", "export", "a", str(tmp_path / "a.json"), cwd=folder).returncode == 0
-    assert codesign("study", "import", "a.json", "--out", "b", cwd=tmp_path).returncode == 0
+    assert codesign("study", "export", "a", str(tmp_path / "a.json"), cwd=folder).code == 0
+    assert codesign("study", "import", "a.json", "--out", "b", cwd=tmp_path).code == 0
     again = codesign("explore", *SMALL, "--trials", "3", "--out", "b", "--format", "json", cwd=tmp_path)
-    assert again.returncode == 0 and "has 3 trials: --trials 3 asks for no more" in said(again), again.stderr
-    assert json.loads(again.stdout)["front"] == shown["front"]
+    assert again.code == 0 and "has 3 trials: --trials 3 asks for no more" in again.said, again.err
+    assert json.loads(again.out)["front"] == shown["front"]
 
 
 def test_bounds_take_the_names_of_objectives_and_may_be_written_otherwise_on_resume(tmp_path: Path) -> None:
     run = codesign("explore", *SMALL, "--trials", "1", "--constraint", "power <= 4.0", "--out", "c", cwd=tmp_path)
-    assert run.returncode == 0 and "random, 1 trial, 1 worker" in said(run), run.stderr
+    assert run.code == 0 and "random, 1 trial, 1 worker" in run.said, run.err
     assert Study.open(tmp_path / "c").config["constraints"] == ["power_w<=4"]
     run = codesign("explore", *SMALL, "--trials", "2", "--constraint", "power_w<=4", "--out", "c", cwd=tmp_path)
-    assert run.returncode == 0 and "going on after 1 finished trial" in said(run), run.stderr
+    assert run.code == 0 and "going on after 1 finished trial" in run.said, run.err
 
 
 def test_two_fidelities_keep_low_fidelity_evaluations_beside_the_study(tmp_path: Path) -> None:
@@ -97,8 +90,8 @@ def test_two_fidelities_keep_low_fidelity_evaluations_beside_the_study(tmp_path:
         "f",
     )
     run = codesign("explore", "--certify", "0", *options, "--trials", "3", cwd=tmp_path)
-    assert run.returncode == 0, run.stderr
-    assert "low-fidelity evaluations; one took" in said(run)
+    assert run.code == 0, run.err
+    assert "low-fidelity evaluations; one took" in run.said
     names = {s.name: s.finished for s in Database(sqlite_url(tmp_path / "f" / "study.db"), create=False).studies()}
     assert names["study"] == 3 and names["study-low-fidelity"] >= 3
     study = Study.open(tmp_path / "f")
@@ -129,7 +122,7 @@ def test_whole_networks_are_scheduled_inside_the_search(tmp_path: Path) -> None:
     run = codesign(
         "explore", "--certify", "0", *options, "--evaluations", "60", "--trials", "2", "--out", "s", cwd=tmp_path
     )
-    assert run.returncode == 0, run.stderr
+    assert run.code == 0, run.err
     study = Study.open(tmp_path / "s")
     assert study.config["mapper"]["name"] == "soma" and len(study.trials) == 2
     assert study.front() and study.detail(study.front()[0].number)["networks"][0]["latency_cycles"] > 0
@@ -153,8 +146,8 @@ def test_interrupted_runs_keep_finished_trials_and_go_on(tmp_path: Path) -> None
     assert all(c.owner is None for c in kept.running_elsewhere)  # given back, so nobody has to wait for them
     total = len(kept.trials) + 2
     run = codesign(*arguments, "--trials", str(total), cwd=tmp_path)
-    assert run.returncode == 0, run.stderr
-    assert f"going on after {len(kept.trials)} finished trial" in said(run)
+    assert run.code == 0, run.err
+    assert f"going on after {len(kept.trials)} finished trial" in run.said
     assert sorted(t.number for t in Study.open(tmp_path / "i").trials) == list(range(total))
 
 
@@ -217,8 +210,8 @@ def test_a_read_only_database_is_named_and_can_be_read(folder: Path, tmp_path: P
     (copy / "study.db").write_bytes((folder / "a" / "study.db").read_bytes())
     url = f"sqlite:///file:{copy / 'study.db'}?mode=ro&uri=true"  # read-only for root too, whom no file mode stops
     run = codesign("explore", *SMALL, "--trials", "5", "--out", "b", "--storage", url, "--study", "study", cwd=tmp_path)
-    assert run.returncode == 2 and "read-only" in said(run), said(run)
-    assert codesign("study", "show", "--storage", url, "--study", "study", cwd=tmp_path).returncode == 0
+    assert run.code == 2 and "read-only" in run.said, run.said
+    assert codesign("study", "show", "--storage", url, "--study", "study", cwd=tmp_path).code == 0
 
 
 def test_a_place_without_a_study_is_named(tmp_path: Path) -> None:
@@ -230,5 +223,5 @@ def test_a_place_without_a_study_is_named(tmp_path: Path) -> None:
         (("study", "import", "x.csv", "--out", "y"), "no such file: x.csv"),
     ):
         run = codesign(*arguments, cwd=tmp_path)
-        assert run.returncode == 2 and message in said(run), run.stderr
-        assert "Traceback" not in run.stderr
+        assert run.code == 2 and message in run.said, run.err
+        assert "Traceback" not in run.err

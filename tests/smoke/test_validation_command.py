@@ -3,7 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from codesign.core.errors import UserError
 from experiments.validation.__main__ import main
+from experiments.validation.llmcompass import die_blocks
 from tests.reference_data import KEPT_HERE
 
 
@@ -77,3 +79,22 @@ def test_bad_latencies_are_refused(
 def test_a_folder_without_latencies_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--set", "llmcompass", "--data", str(tmp_path)]) == 2
     assert "expected latency.csv or transformer_layer.csv" in capsys.readouterr().err
+
+
+def test_blocks_of_measured_dies_are_compared(tmp_path: Path) -> None:
+    path = tmp_path / "die_area.csv"
+    rows = "GA100,Cores,400,440\nGA100,Memory PHY,58,60\nGA100,Global buffer,120,\nGA100,core: alu,,0.4\n"
+    path.write_text("chip,block,measured_mm2,llmcompass_mm2\n" + rows)
+    found = die_blocks(path)
+    assert set(found) == {"GA100 Cores", "GA100 Global buffer"}
+    cores = found["GA100 Cores"]
+    assert cores["error"] == pytest.approx(cores["predicted_mm2"] / 400 - 1)
+    assert cores["llmcompass_error"] == pytest.approx(0.1)
+    assert found["GA100 Global buffer"]["llmcompass_error"] is None
+
+
+def test_an_area_that_is_no_number_is_a_mistake(tmp_path: Path) -> None:
+    path = tmp_path / "die_area.csv"
+    path.write_text("chip,block,measured_mm2,llmcompass_mm2\nGA100,Cores,large,440\n")
+    with pytest.raises(UserError, match="areas must be numbers, got 'large'"):
+        die_blocks(path)

@@ -204,9 +204,10 @@ def _leakage(nodes: list[Node], roles: Mapping[str, Tensors], costs: Costs) -> f
     return total
 
 
-def _keeps(held: list[Node], names: dict[str, Any], unfused: bool) -> Iterator[tuple[frozenset[str], ...]]:
+def _keeps(held: list[Node], names: dict[str, object], unfused: bool) -> Iterator[tuple[frozenset[str], ...]]:
     """Sets of tensors level by level; expressions may name the levels outside."""
-    everything: Tensors = names["All"]
+    everything = names["All"]
+    assert isinstance(everything, Tensors)
     if not held:
         yield ()
         return

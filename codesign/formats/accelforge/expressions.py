@@ -136,7 +136,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-_NAMES: dict[str, Any] = {
+_NAMES: dict[str, object] = {
     "inf": math.inf, "max": _largest, "min": min, "sum": _total, "len": len, "ceil": math.ceil, "floor": math.floor, "sqrt": math.sqrt,
     "log2": math.log2, "abs": abs, "round": round, "int": int, "float": float, "True": True, "False": False,
 }  # fmt: skip

@@ -31,7 +31,7 @@ def _tagged(loader: _Loader, suffix: str, node: yaml.Node) -> Any:
 _Loader.add_multi_constructor("!", _tagged)
 
 
-def load(text: str, parameters: dict[str, Any] | None = None, folders: Iterable[Path] = ()) -> Any:
+def load(text: str, parameters: dict[str, object] | None = None, folders: Iterable[Path] = ()) -> Any:
     """Render a template and parse it.
 
     Args:
@@ -47,7 +47,7 @@ def load(text: str, parameters: dict[str, Any] | None = None, folders: Iterable[
     return _merged(_resolved(found, included))
 
 
-def _parse(text: str, parameters: dict[str, Any], folders: tuple[Path, ...], included: list[Any]) -> Any:
+def _parse(text: str, parameters: dict[str, object], folders: tuple[Path, ...], included: list[Any]) -> Any:
     import jinja2
 
     def find(name: str) -> str:
@@ -64,9 +64,9 @@ def _parse(text: str, parameters: dict[str, Any], folders: tuple[Path, ...], inc
     def include_text(name: str) -> str:
         return _without_asserts(find(name))
 
-    frame: dict[str, Any] = {}
+    frame: dict[str, object] = {}
 
-    def exported() -> dict[str, Any]:
+    def exported() -> dict[str, object]:
         return dict(frame)
 
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined)

@@ -134,7 +134,7 @@ def _bounds(name: str, found: list[_Access], einsum: dict[str, Any], top: dict[s
             raise UserError(f"bound '{text}' must read 0 <= dimension < number", where=where)
         ranges[match[1]] = int(evaluate(match[3], {}, where)) + (1 if match[2] else 0)
     sizes = {**(top.get("rank_sizes") or {}), **(einsum.get("rank_sizes") or {})}
-    numbers: dict[str, Any] = {k: v for k, v in sizes.items() if not isinstance(v, str)}
+    numbers: dict[str, object] = {k: v for k, v in sizes.items() if not isinstance(v, str)}
     ranks = {k: int(evaluate(v, numbers, where)) for k, v in sizes.items()}
     bounds: dict[str, int] = {}
     for access in found:

@@ -44,7 +44,7 @@ class Component:
 
     name: str
     kind: str
-    attributes: dict[str, Any]
+    attributes: dict[str, object]
     mesh: tuple[int, int]
     where: str
     constraints: Any = None
@@ -103,7 +103,7 @@ def components_of(value: Any, where: str) -> Iterator[Component]:
         yield from _from_flat(value, where)
 
 
-def _from_flat(value: dict[str, Any], where: str) -> Iterator[Component]:
+def _from_flat(value: dict[str, object], where: str) -> Iterator[Component]:
     fields = Fields(value, f"{where}: architecture")
     fields.raw("version", None)
     fields.text("name", None)
@@ -126,7 +126,9 @@ def _from_flat(value: dict[str, Any], where: str) -> Iterator[Component]:
         )
 
 
-def _from_subtree(value: dict[str, Any], inherited: dict[str, Any], above: int, where: str) -> Iterator[Component]:
+def _from_subtree(
+    value: dict[str, object], inherited: dict[str, object], above: int, where: str
+) -> Iterator[Component]:
     fields = Fields(value, where)
     raw_name = fields.text("name", "")
     fields.raw("version", None)
@@ -157,9 +159,9 @@ def _from_subtree(value: dict[str, Any], inherited: dict[str, Any], above: int, 
         yield from _from_subtree(subtree, attributes, instances, where)
 
 
-def _from_nodes(value: dict[str, Any], where: str) -> Iterator[Component]:
+def _from_nodes(value: dict[str, object], where: str) -> Iterator[Component]:
     mesh = (1, 1)
-    attributes: dict[str, Any] = {}
+    attributes: dict[str, object] = {}
     waiting: list[tuple[str, Any]] = []
     for node in _flatten(value, where):
         tag = str(node.get(TAG, "Component"))
@@ -191,7 +193,7 @@ def _from_nodes(value: dict[str, Any], where: str) -> Iterator[Component]:
             raise unknown_name("node tag", tag, ["Container", "Component", "Hierarchical", "Parallel"], where=place)
 
 
-def _flatten(value: dict[str, Any], where: str) -> Iterator[dict[str, Any]]:
+def _flatten(value: dict[str, object], where: str) -> Iterator[dict[str, object]]:
     """The nodes of a v0.4 tree in order; parallel branches one after the other."""
     nodes = value["nodes"]
     if not isinstance(nodes, list):
@@ -207,12 +209,12 @@ def _flatten(value: dict[str, Any], where: str) -> Iterator[dict[str, Any]]:
             yield node
 
 
-def _loose(value: Any, where: str) -> dict[str, Any]:
+def _loose(value: Any, where: str) -> dict[str, object]:
     """Keys with `_` for `-`."""
     return Fields(value, where, loose=True).rest()
 
 
-def _first_name(value: dict[str, Any]) -> str | None:
+def _first_name(value: dict[str, object]) -> str | None:
     for key in ("subtree", "nodes"):
         items = value.get(key)
         if isinstance(items, list) and items and isinstance(items[0], dict) and items[0].get("name"):
@@ -247,12 +249,12 @@ def _positive(value: Any, key: str, where: str) -> int:
     return int(number)
 
 
-def _count(attributes: dict[str, Any], key: str, where: str) -> int | None:
+def _count(attributes: dict[str, object], key: str, where: str) -> int | None:
     value = attributes.pop(key, None)
     return None if value is None else _positive(value, key, where)
 
 
-def _mesh(attributes: dict[str, Any], instances: int | None, where: str) -> tuple[int, int]:
+def _mesh(attributes: dict[str, object], instances: int | None, where: str) -> tuple[int, int]:
     """Extent of the mesh; without `meshX` all instances lie along X."""
     x, y = _count(attributes, "meshX", where), _count(attributes, "meshY", where)
     if instances is None:
@@ -416,13 +418,13 @@ def spatial_aliases(value: Any, where: str = "architecture") -> dict[str, str]:
     return {name: outer.name for outer, inner in pairwise(components) for name, _ in inner.containers}
 
 
-def embedded_constraints(value: Any, where: str = "architecture") -> list[dict[str, Any]]:
+def embedded_constraints(value: Any, where: str = "architecture") -> list[dict[str, object]]:
     """The constraints that v0.4 writes into the architecture, as the directives of a constraints file.
 
     Raises:
         UserError: A section other than `dataspace`, `temporal` and `spatial`.
     """
-    directives: list[dict[str, Any]] = []
+    directives: list[dict[str, object]] = []
     previous = ""
     for component in components_of(value, where):
         for name, constraints in (*component.containers, (component.name, component.constraints)):

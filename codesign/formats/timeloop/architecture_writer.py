@@ -2,15 +2,15 @@
 
 import logging
 from collections.abc import Mapping as MappingABC
-from typing import Any
 
 from codesign.arch.architecture import Architecture, LevelKind, Links, Ports, StorageLevel
 from codesign.core.errors import UserError
+from codesign.core.json_types import JsonObject
 
 _log = logging.getLogger(__name__)
 
 
-def architecture_to_timeloop(architecture: Architecture, element_bits: MappingABC[str, int]) -> dict[str, Any]:
+def architecture_to_timeloop(architecture: Architecture, element_bits: MappingABC[str, int]) -> JsonObject:
     """What stands under `architecture:`, inner to outer.
 
     One Timeloop word is one tensor element: capacities, bandwidths and energies are restated per element.
@@ -41,8 +41,8 @@ def architecture_to_timeloop(architecture: Architecture, element_bits: MappingAB
     return {"arithmetic": mac, "storage": storage[::-1]}
 
 
-def _write_storage(level: StorageLevel, bits: int, mesh: tuple[int, int]) -> dict[str, Any]:
-    entry: dict[str, Any] = {"name": level.name, "instances": mesh[0] * mesh[1], "meshX": mesh[0], "meshY": mesh[1]}
+def _write_storage(level: StorageLevel, bits: int, mesh: tuple[int, int]) -> JsonObject:
+    entry: JsonObject = {"name": level.name, "instances": mesh[0] * mesh[1], "meshX": mesh[0], "meshY": mesh[1]}
     entry |= {"word-bits": bits, "block-size": 1, "cluster-size": 1}
     if level.kind is LevelKind.DRAM:
         entry["technology"] = "DRAM"
@@ -56,7 +56,7 @@ def _write_storage(level: StorageLevel, bits: int, mesh: tuple[int, int]) -> dic
     return entry
 
 
-def energy_table_of(architecture: Architecture, element_bits: MappingABC[str, int]) -> dict[str, Any] | None:
+def energy_table_of(architecture: Architecture, element_bits: MappingABC[str, int]) -> JsonObject | None:
     """What stands under `ERT:`; None while the architecture lacks energies.
 
     Args:
@@ -83,7 +83,7 @@ def energy_table_of(architecture: Architecture, element_bits: MappingABC[str, in
     return {"version": 0.3, "tables": tables}
 
 
-def area_table_of(architecture: Architecture) -> dict[str, Any] | None:
+def area_table_of(architecture: Architecture) -> JsonObject | None:
     """What stands under `ART:`, square micrometres of one instance; None while no part has a figure."""
     parts = [*((level.name, level.area_mm2) for level in architecture.levels)]
     parts.append((architecture.mac.name, architecture.mac.area_mm2))

@@ -342,7 +342,9 @@ def _constrain(entry: LevelConstraints, item: _Directive, computation: Computati
     return replace(entry, spatial=exact, along_x=frozenset(dims[: item.split]))
 
 
-def mapping_to_timeloop(mapping: Mapping, computation: Computation, architecture: Architecture) -> list[dict[str, Any]]:
+def mapping_to_timeloop(
+    mapping: Mapping, computation: Computation, architecture: Architecture
+) -> list[dict[str, object]]:
     """The directives of a mapping with one place per level; `mapping_from_timeloop` gives a mapping of equal counts back.
 
     A dimension that a level unrolls along both axes, which these files cannot say, is laid along one, if all
@@ -354,9 +356,9 @@ def mapping_to_timeloop(mapping: Mapping, computation: Computation, architecture
     return directives_of(level_by_level(mapping, architecture, allow_added=False).levels, computation)
 
 
-def directives_of(levels: Iterable[LevelMapping], computation: Computation) -> list[dict[str, Any]]:
+def directives_of(levels: Iterable[LevelMapping], computation: Computation) -> list[dict[str, object]]:
     """The directives of what each level does, at each level every dimension in one temporal and one spatial loop at most."""
-    entries: list[dict[str, Any]] = []
+    entries: list[dict[str, object]] = []
     dims = computation.dims
     for item in levels:
         kept = list(item.keep)
@@ -383,7 +385,7 @@ def _write_loops(loops: Sequence[tuple[str, int]], dims: Sequence[str]) -> dict[
 
 def constraints_to_timeloop(
     constraints: Constraints, computation: Computation, architecture: Architecture
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """The directives under `mapspace_constraints:`, with what each level may keep written out.
 
     Args:
@@ -391,7 +393,7 @@ def constraints_to_timeloop(
         computation: Names the dimensions and tensors.
         architecture: Its keep sets decide where the constraints say nothing.
     """
-    entries: list[dict[str, Any]] = []
+    entries: list[dict[str, object]] = []
     for level in architecture.levels:
         item = constraints.by_level.get(level.name, LevelConstraints(level.name))
         kept: dict[str, list[str]] = {"keep": [], "bypass": []}
@@ -406,7 +408,7 @@ def constraints_to_timeloop(
             order = {"permutation": " ".join(item.order)} if item.order else {}
             entries.append({"target": level.name, "type": "temporal", **_exact(item.temporal, within[0]), **order})
         if item.spatial or item.along_x is not None or within[1]:
-            entry: dict[str, Any] = {"target": level.name, "type": "spatial", **_exact(item.spatial, within[1])}
+            entry: dict[str, object] = {"target": level.name, "type": "spatial", **_exact(item.spatial, within[1])}
             if item.along_x is not None:
                 first = [d for d in computation.dims if d in item.along_x]
                 entry["permutation"] = " ".join([*first, *(d for d in computation.dims if d not in item.along_x)])

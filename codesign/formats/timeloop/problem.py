@@ -6,11 +6,12 @@ from typing import Any
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields, describe
+from codesign.core.json_types import JsonObject
 from codesign.formats.timeloop.sparse import density_from_timeloop, density_to_timeloop, with_densities
 from codesign.workloads.computation import AffineIndex, Computation
 from codesign.workloads.density import DENSE, Density
 
-_CNN_LAYER: dict[str, Any] = {
+_CNN_LAYER: JsonObject = {
     "name": "CNN-Layer",
     "dimensions": list("RSPQCKN"),
     "coefficients": [{"name": f"{axis}{what}", "default": 1} for what in ("stride", "dilation") for axis in "WH"],
@@ -134,13 +135,13 @@ def _build(
     return replace(parsed, dims=tuple(bounds), bounds=tuple(bounds.values()))
 
 
-def computation_to_timeloop(computation: Computation) -> dict[str, Any]:
+def computation_to_timeloop(computation: Computation) -> JsonObject:
     """What stands under `problem:`; coefficients are named after their dimension (``Pstride`` ...).
 
     Timeloop's files have no widths and no roles: `computation_from_timeloop` gives those by default.
     """
     coefficients: dict[str, int] = {}
-    spaces: list[dict[str, Any]] = []
+    spaces: list[JsonObject] = []
     for tensor in computation.tensors:
         projection = []
         for axis in tensor.axes:
@@ -157,9 +158,9 @@ def computation_to_timeloop(computation: Computation) -> dict[str, Any]:
                     coefficients[name] = coefficient
                 terms.append([dim, name])
             projection.append(terms)
-        space: dict[str, Any] = {"name": tensor.name, "projection": projection}
+        space: JsonObject = {"name": tensor.name, "projection": projection}
         spaces.append(space | ({"read-write": True} if tensor.is_output else {}))
-    shape: dict[str, Any] = {"name": computation.name or "problem", "dimensions": list(computation.dims)}
+    shape: JsonObject = {"name": computation.name or "problem", "dimensions": list(computation.dims)}
     if coefficients:
         shape["coefficients"] = [{"name": name, "default": 1} for name in coefficients]
     shape["data-spaces"] = spaces

@@ -11,6 +11,7 @@ from codesign.arch.architecture import Architecture
 from codesign.arch.sparsity import LevelSparsity, Rank, RankFormat, TensorFormat, ZeroAction, ZeroKind
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields, describe
+from codesign.core.json_types import JsonObject
 from codesign.workloads.computation import Computation, Tensor
 from codesign.workloads.density import Banded, Density, Proportional, Uniform, check_density
 
@@ -57,7 +58,7 @@ def density_from_timeloop(value: Any, where: str) -> Density:
         raise error.within(where) from None
 
 
-def density_to_timeloop(tensor: Tensor) -> dict[str, Any]:
+def density_to_timeloop(tensor: Tensor) -> JsonObject:
     """One entry of `densities`.
 
     Raises:

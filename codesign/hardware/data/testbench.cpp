@@ -110,10 +110,8 @@ int main(int argc, char** argv) {
     }
     if (top.ar_valid && ar) { r.ask(cycles, top.ar_addr, top.ar_beats, top.ar_tag); asked.push_back(top.ar_addr); }
     if (top.aw_valid && aw) w.ask(cycles, top.aw_addr, top.aw_beats, 0);
-    if (top.ev_feed) {
-      const int port = top.ev_feed & 4 ? 2 : top.ev_feed & 2 ? 1 : 0;
-      feeds[(port * 2 + top.ev_fill) * (WINDOWS) + top.ev_window]++;
-    }
+    for (int port = 0; port < 3; port++)
+      if (top.ev_feed >> port & 1) feeds[(port * 2 + top.ev_fill) * (WINDOWS) + top.ev_window]++;
     if (top.ev_go && !top.ev_drain) {
       const uint64_t active = uint64_t(top.ev_rows) * top.ev_cols + top.ev_last;
       multiplied += active; if (top.ev_first) begun += active;

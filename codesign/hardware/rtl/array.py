@@ -34,6 +34,8 @@ class Wires:
         group: Its row group (O).
         go: Multiply; `first` starts a sum, `drain` reads a local sum instead.
         la, lb, lo: Local byte addresses.
+        lf: Where local memories fill beside the array, the local address of a word that enters.
+        line_b, also_b: Where both operands are fed at once: operand B's line, and whether it is fed.
         ny, nx, nl: Rows in use, columns in use, columns in use of row ny.
         emit, emit_group: The elements of that row group give their value to their columns.
     """
@@ -44,6 +46,10 @@ class Wires:
             "line": 8 * p.line_bytes, "feed": 1, "fill": 1, "tensor": 2, "window": wide, "group": 7, "go": 1, "first": 1,
             "drain": 1, "la": p.local_bits, "lb": p.local_bits, "lo": p.local_bits, "ny": 7, "nx": 7, "nl": 7,
         }  # fmt: skip
+        if p.feeds_both:
+            shapes |= {"line_b": 8 * p.line_bytes, "also_b": 1}
+        if p.fills_beside:
+            shapes["lf"] = p.local_bits
         self.emit, self.emit_group = Signal(name=f"{name}_emit"), Signal(7, name=f"{name}_emit_group")
         self.fields = {k: Signal(bits, name=f"{name}_{k}") for k, bits in shapes.items()}
         self.fields |= {"emit": self.emit, "emit_group": self.emit_group}
@@ -58,6 +64,10 @@ def element_ports(p: Parameters) -> tuple[dict[str, Signal], dict[str, Signal]]:
         "cfg_a": 1, "cfg_b": 1, "cfg_head": 1, "cfg_data": 32, "line": 8 * p.line_bytes, "feed_a": 1, "feed_b": 1, "feed_o": 1, "fill": 1, "window": p.window_bits, "go": 1,
         "first": 1, "drain": 1, "la": p.local_bits, "lb": p.local_bits, "lo": p.local_bits, "active": 1, "slot": 6, "ones": 2,
     }  # fmt: skip
+    if p.feeds_both:
+        inputs["line_b"] = 8 * p.line_bytes
+    if p.fills_beside:
+        inputs["lf"] = p.local_bits
     outputs = {"value": 32, "counts": 1}
     if p.links is Links.SYSTOLIC:
         inputs |= {"emit": 1, "sum_in": 32, "some_in": 1}
@@ -78,7 +88,11 @@ class ProcessingElement(Elaboratable):
         local = [t for t in ("A", "B", "O") if t in p.local]
         self.port = {t: i for i, t in enumerate(local)}
         through = [self.port["O"]] if "O" in self.port else []
-        self.memory = Ram(p.local_bytes // LOCAL_WORD_BYTES, 32, 8, len(local), 1, through, instance) if local else None
+        self.memory = (
+            Ram(p.local_bytes // LOCAL_WORD_BYTES, 32, 8, len(local), 1 + p.fills_beside, through, instance)
+            if local
+            else None
+        )
         self.inputs, self.outputs = element_ports(p)
         self.select = {t: Signal(p.offset_bits, name=f"select_{t}", reset_less=True) for t in OPERANDS}
         self.listens = {t: Signal(p.window_bits, name=f"listens_{t}", reset_less=True) for t in OPERANDS}
@@ -121,7 +135,8 @@ class ProcessingElement(Elaboratable):
     def _byte(self, m: Module, t: str) -> Signal:
         """The byte of the line that is this element's."""
         byte = Signal(8, name=f"line_byte_{t}")
-        m.d.comb += byte.eq(self.inputs["line"].word_select(self.select[t], 8))
+        line = self.inputs["line_b" if t == "B" and self.p.feeds_both else "line"]
+        m.d.comb += byte.eq(line.word_select(self.select[t], 8))
         return byte
 
     def _operand(self, m: Module, k: int, t: str) -> Signal:
@@ -171,10 +186,11 @@ class ProcessingElement(Elaboratable):
         for t in OPERANDS:
             if t not in self.port:
                 continue
-            address, byte = i["l" + t.lower()], self._byte(m, t)
+            beside = self.p.fills_beside
+            address, byte, port = i["lf" if beside else "l" + t.lower()], self._byte(m, t), int(beside)
             with m.If(i["feed_" + t.lower()] & i["fill"] & (i["window"] == self.listens[t]) & i["active"]):
-                m.d.comb += [memory.waddr[0].eq(address[2:]), memory.wdata[0].eq(byte.replicate(4))]
-                m.d.comb += memory.wen[0].eq(1 << address[:2])
+                m.d.comb += [memory.waddr[port].eq(address[2:]), memory.wdata[port].eq(byte.replicate(4))]
+                m.d.comb += memory.wen[port].eq(1 << address[:2])
         if "O" in self.port:
             with m.If(i["cfg_head"]):
                 m.d.sync += self.head.eq(i["cfg_data"])
@@ -276,6 +292,10 @@ class Array(Elaboratable):
         }
         given |= {f"cfg_{t}": Mux(self.cfg_pe[i], at, 0) for i, t in enumerate(("a", "b", "head"))}
         given |= {f"feed_{t.lower()}": w["feed"] & (w["tensor"] == TENSOR_CODE[t]) for t in OPERANDS}
+        if p.feeds_both:
+            given |= {"feed_b": w["also_b"], "line_b": w["line_b"]}
+        if p.fills_beside:
+            given["lf"] = w["lf"]
         if p.links is Links.SYSTOLIC:
             emit = w.emit & (w.emit_group == self.group[y])
             given |= {"emit": emit, "sum_in": above[0], "some_in": above[1]}

@@ -137,6 +137,8 @@ class Sequencer(Elaboratable):
         self.r_local = {
             t: [r.field(f"seq_local_{t}_{i}", p.local_bits) for i in range(n)] for t in TENSORS if t in p.local
         }
+        self.r_other = {t: r.field(f"seq_local_other_{t}", p.local_bits) for t in "AB"} if p.fills_beside else {}
+        self.r_two_local = r.field("seq_local_two", 2) if p.fills_beside else None
         self.r_out = [r.field(f"seq_out_{i}", DRAM_BITS) for i in range(n)]
         self.start, self.busy = Signal(name="seq_start"), Signal(name="seq_busy")
 
@@ -145,7 +147,7 @@ class Sequencer(Elaboratable):
         m = Module()
         m.submodules.registers, m.submodules.nest = self.registers, self.nest
         m.d.comb += [*(self.nest.bound_m1[i].eq(b) for i, b in enumerate(self.r_bound)), self.nest.start.eq(self.start)]
-        self.half = Signal(3, name="half")
+        self.half, self.other = Signal(3, name="half"), Signal(2, name="other_local_half")
         out = self._addresses(m)
         storing, last = self._store(m, out)
         self._walk(m, storing, last)
@@ -164,6 +166,9 @@ class Sequencer(Elaboratable):
             if t in p.local:
                 m.submodules[f"local_{t}"] = local = FlatAddress(self.nest, p.local_bits, f"seq_local_{t}")
                 m.d.comb += [local.base.eq(self.r_local_base[t]), u.local_at[t].eq(local.address)]
+                if t in self.r_other:
+                    with m.If(self.other[i]):
+                        m.d.comb += u.local_at[t].eq(local.address + self.r_other[t])
                 m.d.comb += [local.delta[k].eq(self.r_local[t][k]) for k in range(n)]
         m.submodules.out = out = FlatAddress(self.nest, DRAM_BITS, "out")
         m.d.comb += [out.base.eq(self.loader.r_base["O"]), *(out.delta[k].eq(self.r_out[k]) for k in range(n))]
@@ -217,7 +222,7 @@ class Sequencer(Elaboratable):
 
         with m.FSM():
             with m.State("IDLE"):
-                m.d.sync += [moved.eq(7), refill.eq(7), self.half.eq(0)]
+                m.d.sync += [moved.eq(7), refill.eq(7), self.half.eq(0), self.other.eq(0)]
                 m.d.comb += self.busy.eq(storing)
                 with m.If(self.start):
                     m.next = "WAIT"
@@ -227,8 +232,15 @@ class Sequencer(Elaboratable):
                     follow(0)
             for k, name in enumerate(commands):
                 with m.State(name):
-                    m.d.comb += [self.busy.eq(1), u.valid.eq(1), u.kind.eq(Command[name])]
-                    with m.If(u.ready):
+                    m.d.comb += self.busy.eq(1)
+                    beside = p.fills_beside and k < 2
+                    if (
+                        self.r_two_local is not None and beside
+                    ):  # without another half the array must have left the tile
+                        m.d.comb += [u.fill_valid.eq(self.r_two_local[k] | u.idle), u.fill_b.eq(k)]
+                    else:
+                        m.d.comb += [u.valid.eq(1), u.kind.eq(Command[name])]
+                    with m.If((u.fill_valid & u.fill_ready) if beside else u.ready):
                         follow(k + 1)
             with m.State("ADVANCE"):
                 m.d.comb += self.busy.eq(1)
@@ -243,7 +255,10 @@ class Sequencer(Elaboratable):
                     ]
                     m.d.sync += [moved.eq(Cat(*ends)), self.half.eq(self.half ^ (Cat(*ends) & self.loader.r_two))]
                     for i, t in enumerate(TENSORS):
-                        m.d.sync += refill[i].eq((nest.advance & self.r_local_moves[t]).any())
+                        again = (nest.advance & self.r_local_moves[t]).any()
+                        m.d.sync += refill[i].eq(again)
+                        if self.r_two_local is not None and i < 2:
+                            m.d.sync += self.other[i].eq(self.other[i] ^ (again & self.r_two_local[i]))
                     m.next = "WAIT"
                     with m.If(nest.last):
                         m.next = "IDLE"

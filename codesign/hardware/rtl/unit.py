@@ -10,7 +10,8 @@
 A *window* is a line of the scratchpad from any byte on; each element's setting says in which window and byte its operand lies. An
 *emission* is one line of results: the elements of one row group add up along their columns, columns are summed into the slots of
 a line, and the line is added to the scratchpad. Feeding stands still in the cycle in which an emission reads old sums, unless the scratchpad
-has a port of its own for them.
+has a port of its own for them. Where sums are local that port is free while the array runs: it feeds operand B beside operand A, and only B
+stands still while a drained line is added to what another left.
 
 Cycles, with f the cycle in which `go` is issued: the line is on the bus at f + 2, the product stands at f + 4, emission e is read from the scratchpad at
 f + 4 + column_cycles + e and written a cycle later.
@@ -63,6 +64,7 @@ class ArrayUnit(Elaboratable):
         kind, first: The command; whether the sums it adds to begin now.
         at: By tensor, packed scratchpad address of its tile.
         local_at: By tensor kept in the local memories, local address of its tile.
+        fill_valid, fill_ready, fill_b: Handshake of a fill beside the array, where there are such, and whether it is operand B's.
         idle: No command is at work. quiet: No emission is under way.
     """
 
@@ -79,6 +81,8 @@ class ArrayUnit(Elaboratable):
         self.at = {t: Signal(bits, name=f"cmd_at_{t}") for t in "ABO"}
         self.local_at = {t: Signal(p.local_bits, name=f"cmd_local_{t}") for t in "ABO"}
         self.nest = LoopNest(p.run_loops, name="run")
+        self.fill_valid, self.fill_ready, self.fill_b = (Signal(name=f"fill_{n}") for n in ("valid", "ready", "of_b"))
+        self.fill_nest = LoopNest(p.run_loops, name="fill") if p.fills_beside else self.nest
         self.array = Array(p, instance)
         self.slots = [SlotSum(p.cols, p.links is not Links.NONE, instance) for _ in range(p.slots)]
         self._declare()
@@ -125,6 +129,8 @@ class ArrayUnit(Elaboratable):
         m.submodules.registers, m.submodules.run, m.submodules.array = self.registers, self.nest, self.array
         self.kind_now, self.first_now = Signal(3, name="kind_now"), Signal(name="first_now")
         self._settings(m)
+        self.fill_busy, self.filled_b = Signal(name="fill_busy"), Signal(name="fill_of_b_now")
+        self.fill_window = Signal(self.p.window_bits, name="fill_window")
         self._addresses(m)
         busy, advance = Signal(name="cmd_busy"), Signal(name="cmd_advance")
         m.d.comb += self.idle.eq(~busy)
@@ -134,7 +140,8 @@ class ArrayUnit(Elaboratable):
         # a preload reads sums: all must be written; a fill must not meet the last local sum at the local memories' write port
         fills = self.kind <= Command.PRELOAD
         clash = fills & went if "O" in self.p.local else 0
-        m.d.comb += self.ready.eq(~busy & ~clash & ~((self.kind == Command.PRELOAD) & ~self.quiet))
+        filling = self.fill_busy & ((self.kind == Command.PRELOAD) | (self.kind == Command.RUN))
+        m.d.comb += self.ready.eq(~busy & ~clash & ~filling & ~((self.kind == Command.PRELOAD) & ~self.quiet))
         m.d.comb += [self.nest.start.eq(self.valid & self.ready), self.nest.step.eq(advance)]
         self.window = Signal(self.p.window_bits, name="window_now")
         m.d.comb += self.registers.take.eq(self.valid & self.ready)
@@ -189,14 +196,17 @@ class ArrayUnit(Elaboratable):
             "B": kind == Command.FILL_B,
             "O": (kind == Command.PRELOAD) | (kind == Command.DRAIN),
         }
+        beside = "AB" if p.fills_beside else ""
         for i in range(p.run_loops):
             m.d.comb += nest.bound_m1[i].eq(self.r_bounds["run"][i])
-            for t in sorted(p.local):
+            for t in sorted(p.local - set(beside)):
                 with m.If(fills[t]):
                     m.d.comb += nest.bound_m1[i].eq(self.r_bounds[f"fill_{t}"][i])
         self.line, self.local = {}, {}
         for t in "ABO":
-            line = LineAddress(nest, p.row_bits, p.offset_bits, p.line_bytes, f"line_{t}")
+            line = LineAddress(
+                self.fill_nest if t in beside else nest, p.row_bits, p.offset_bits, p.line_bytes, f"line_{t}"
+            )
             m.submodules[f"line_{t}"] = self.line[t] = line
             m.d.comb += [line.base.eq(self.at[t]), *(line.delta[i].eq(self.r_line[t][i]) for i in range(p.run_loops))]
             if t not in p.local:
@@ -205,13 +215,37 @@ class ArrayUnit(Elaboratable):
             m.submodules[f"local_{t}"] = self.local[t] = local
             m.d.comb += local.base.eq(self.local_at[t])
             for i in range(p.run_loops):
-                chosen = Mux(fills[t], self.r_local[t]["fill"][i], self.r_local[t]["run"][i])
+                chosen = Mux(0 if t in beside else fills[t], self.r_local[t]["fill"][i], self.r_local[t]["run"][i])
                 m.d.comb += local.delta[i].eq(chosen)
+        if beside:
+            self._beside(m)
+
+    def _beside(self, m: Module) -> None:
+        """A walk of its own for the words that enter local memories while the array multiplies."""
+        p, nest = self.p, self.fill_nest
+        m.submodules.fill = nest
+        m.submodules.local_fill = self.fill_local = local = FlatAddress(nest, p.local_bits, "local_fill")
+        m.d.comb += [self.fill_ready.eq(~self.fill_busy), nest.start.eq(self.fill_valid & self.fill_ready)]
+        m.d.comb += local.base.eq(Mux(self.fill_b, self.local_at["B"], self.local_at["A"]))
+        for i in range(p.run_loops):
+            bounds = [self.r_bounds[f"fill_{t}"][i] for t in "AB"]
+            steps = [self.r_local[t]["fill"][i] for t in "AB"]
+            m.d.comb += nest.bound_m1[i].eq(Mux(self.filled_b, bounds[1], bounds[0]))
+            m.d.comb += local.delta[i].eq(Mux(self.filled_b, steps[1], steps[0]))
+        ends = self.fill_window == Mux(self.filled_b, self.r_windows["B"], self.r_windows["A"])
+        m.d.comb += nest.step.eq(self.fill_busy & ends)
+        with m.If(nest.start):
+            m.d.sync += [self.fill_busy.eq(1), self.filled_b.eq(self.fill_b), self.fill_window.eq(0)]
+        with m.Elif(self.fill_busy):
+            m.d.sync += [
+                self.fill_window.eq(Mux(ends, 0, self.fill_window + 1)),
+                self.fill_busy.eq(~(ends & nest.last)),
+            ]
 
     def _issue(self, m: Module, busy: Signal, advance: Signal, go: Signal) -> None:
         """One window, or one iteration, a cycle."""
         p, k, w = self.p, self.kind_now, self.window
-        feeds, turn = [Signal(name=f"feed_{t}") for t in "ABO"], Signal()  # turn: operand B's windows of an iteration
+        feeds = [Signal(name=f"feed_{t}") for t in "ABO"]
         feed = Cat(*feeds)
         uses = {t: self.r_used[t] if t not in p.local else 0 for t in "AB"}
         may_read, may_go = ~self.stall, self.pace == 0
@@ -220,63 +254,87 @@ class ArrayUnit(Elaboratable):
         done = Signal()  # the windows of this word or iteration end in this cycle
         with m.If(busy), m.Switch(k):
             for t, command in (("A", Command.FILL_A), ("B", Command.FILL_B), ("O", Command.PRELOAD)):
-                if t in p.local:
+                if t in p.local and not (p.fills_beside and t != "O"):
                     with m.Case(command):
                         m.d.comb += [feeds[TENSOR_CODE[t]].eq(may_read), done.eq(may_read & last[t])]
             with m.Case(Command.RUN):
                 on_a, on_b, final = Signal(name="feeds_a"), Signal(name="feeds_b"), Signal(name="last_feed")
-                m.d.comb += [on_a.eq(uses["A"] & ~turn), on_b.eq(uses["B"] & ~on_a)]
-                m.d.comb += final.eq(Mux(on_a, last["A"] & ~uses["B"], Mux(on_b, last["B"], 1)))
                 free = Signal()
-                m.d.comb += free.eq((may_read | ~(on_a | on_b)) & (may_go | ~final))
                 m.d.comb += [feeds[0].eq(on_a & free), feeds[1].eq(on_b & free), done.eq(free & final), go.eq(done)]
-                with m.If(on_a & free & last["A"]):
-                    m.d.sync += turn.eq(uses["B"])
-                with m.If(done):
-                    m.d.sync += turn.eq(0)
+                if p.feeds_both:
+                    m.d.comb += [on.eq(uses[t] & (w <= self.r_windows[t])) for on, t in ((on_a, "A"), (on_b, "B"))]
+                    m.d.comb += final.eq(Cat(*(~uses[t] | (w >= self.r_windows[t]) for t in "AB")).all())
+                    m.d.comb += free.eq((may_read | ~on_b) & (may_go | ~final))
+                else:
+                    self._in_turn(m, uses, last, on_a, on_b, final)
+                    m.d.comb += free.eq((may_read | ~(on_a | on_b)) & (may_go | ~final))
+                    with m.If(on_a & free & last["A"]):
+                        m.d.sync += self.turn.eq(uses["B"])
+                    with m.If(done):
+                        m.d.sync += self.turn.eq(0)
             with m.Case(Command.DRAIN):
                 m.d.comb += [go.eq(may_go), done.eq(may_go)]
         m.d.comb += advance.eq(done)
-        with m.If(feed.any()):
-            ends = Mux(feed[0], last["A"], Mux(feed[1], last["B"], last["O"]))
+        if p.fills_beside:
+            m.d.comb += [feeds[0].eq(self.fill_busy & ~self.filled_b), feeds[1].eq(self.fill_busy & self.filled_b)]
+        with m.If(feeds[2] if p.fills_beside else feed.any()):
+            ends = done if p.feeds_both else Mux(feed[0], last["A"], Mux(feed[1], last["B"], last["O"]))
             m.d.sync += w.eq(Mux(ends, 0, w + 1))
         self._read(m, feed, go)
+
+    def _in_turn(self, m: Module, uses: dict[str, Value], last: dict[str, Signal], on_a: Signal, on_b: Signal, final: Signal) -> None:  # fmt: skip
+        """Operand A's windows of an iteration, then operand B's."""
+        self.turn = Signal(name="turn_of_b")
+        m.d.comb += [on_a.eq(uses["A"] & ~self.turn), on_b.eq(uses["B"] & ~on_a)]
+        m.d.comb += final.eq(Mux(on_a, last["A"] & ~uses["B"], Mux(on_b, last["B"], 1)))
 
     def _read(self, m: Module, feed: Value, go: Signal) -> None:
         """The scratchpad read of a feed, and what goes along with its line to the bus."""
         p, w, s = self.p, self.window, self.scratchpad
+        w_in = self.fill_window if p.fills_beside else w
         who = self._lookup("who", w)
         self.emit_at = self._lookup("O", w)
         sums = {}
-        for t, table in (("A", self._lookup("A", w)), ("B", self._lookup("B", w)), ("O", self.emit_at)):
+        for t, table in (("A", self._lookup("A", w_in)), ("B", self._lookup("B", w_in)), ("O", self.emit_at)):
             sums[t] = line_sum(m, self.line[t].address, table, p.row_bits, p.offset_bits, p.line_bytes, f"feed_{t}")
-        address = Mux(feed[0], sums["A"], Mux(feed[1], sums["B"], sums["O"]))
+        address = Mux(feed[0], sums["A"], sums["O"] if p.feeds_both else Mux(feed[1], sums["B"], sums["O"]))
+        self.b_read, self.b_address = feed[1], sums["B"]
         head = who[0]
         self.feed_read, self.feed_address = Signal(name="feed_read"), Signal(len(address), name="feed_address")
-        m.d.comb += [self.feed_read.eq(feed[0] | feed[1] | (feed[2] & head)), self.feed_address.eq(address)]
+        on_port = feed[0] if p.feeds_both else feed[0] | feed[1]
+        m.d.comb += [self.feed_read.eq(on_port | (feed[2] & head)), self.feed_address.eq(address)]
+        fills = 1 if p.fills_beside else self.kind_now != Command.RUN
         first = Signal()
         sums_begin = (~self.r_mask | self.nest.zero).all()
         m.d.comb += first.eq(self.first_now & sums_begin)
         sent = {
-            "feed": feed.any(), "fill": self.kind_now != Command.RUN, "tensor": Mux(feed[0], 0, Mux(feed[1], 1, 2)),
-            "window": Mux(feed[2], who[8:], w), "group": who[1:8], "go": go, "first": first,
+            "feed": feed.any(), "fill": fills, "tensor": Mux(feed[0], 0, Mux(feed[1], 1, 2)),
+            "window": Mux(feed[2], who[8:], w_in), "group": who[1:8], "go": go, "first": first,
             "drain": self.kind_now == Command.DRAIN,
         }  # fmt: skip
         for t in "ABO":
             sent["l" + t.lower()] = self.local[t].address if t in p.local else Value.cast(0)
         sent |= {n: self.r_limits[n] for n in ("ny", "nx", "nl")}
+        sent |= {"also_b": feed[1]} if p.feeds_both else {}
+        sent |= {"lf": self.fill_local.address} if p.fills_beside else {}
         row0 = self.array.row0
         for name, value in sent.items():
             issued = Signal(len(row0[name]), name=f"issue_{name}")
             m.d.comb += issued.eq(value)
-            m.d.comb += row0[name].eq(_delay(m, issued, FEED_CYCLES, f"to_bus_{name}", data=name not in ("feed", "go")))
+            m.d.comb += row0[name].eq(
+                _delay(m, issued, FEED_CYCLES, f"to_bus_{name}", data=name not in ("feed", "go", "also_b"))
+            )
         line = Signal(len(row0["line"]), name="line_turned", reset_less=True)
         m.d.sync += line.eq(s.rdata[0])
         m.d.comb += row0["line"].eq(line)
+        if p.feeds_both:
+            line_b = Signal(len(line), name="line_b_turned", reset_less=True)
+            m.d.sync += line_b.eq(s.rdata[s.sums_port])
+            m.d.comb += row0["line_b"].eq(line_b)
         self.step_first = first
         ev = self.events
         m.d.comb += [
-            ev["ev_feed"].eq(feed), ev["ev_fill"].eq(self.kind_now != Command.RUN), ev["ev_window"].eq(w), ev["ev_go"].eq(go),
+            ev["ev_feed"].eq(feed), ev["ev_fill"].eq(fills), ev["ev_window"].eq(Mux(feed[2], w, w_in)), ev["ev_go"].eq(go),
             ev["ev_first"].eq(first), ev["ev_drain"].eq(self.kind_now == Command.DRAIN),
             ev["ev_rows"].eq(self.r_limits["ny"]), ev["ev_cols"].eq(self.r_limits["nx"]), ev["ev_last"].eq(self.r_limits["nl"]),
         ]  # fmt: skip
@@ -330,7 +388,7 @@ class ArrayUnit(Elaboratable):
         valid, reads = token[0], token[1]
         window, at = token[2 : 2 + p.window_bits], token[2 + p.window_bits :]
         port = s.sums_port
-        m.d.comb += self.stall.eq(0 if port else valid)
+        m.d.comb += self.stall.eq(valid & reads if p.feeds_both else 0 if port else valid)
         sums, some = Signal(32 * p.slots, name="slot_sums", reset_less=True), Signal(p.slots, name="slot_some")
         in_line, totals = Signal(p.cols, name="in_line"), Signal(32 * p.cols, name="totals")
         m.d.comb += totals.eq(Cat(*a.total))
@@ -347,6 +405,9 @@ class ArrayUnit(Elaboratable):
         if port:
             m.d.comb += [s.raddr[0].eq(self.feed_address), s.ren[0].eq(self.feed_read)]
             m.d.comb += [s.raddr[port].eq(at), s.ren[port].eq(valid & reads)]
+            if p.feeds_both:
+                with m.If(~(valid & reads)):
+                    m.d.comb += [s.raddr[port].eq(self.b_address), s.ren[port].eq(self.b_read)]
         else:
             m.d.comb += [
                 s.raddr[0].eq(Mux(valid, at, self.feed_address)),

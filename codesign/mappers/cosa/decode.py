@@ -96,6 +96,76 @@ def chain_orders(program: Program, space: MapSpace) -> IntArray:
 
 
 @njit
+def _active_loops(table: IntArray, v: int) -> int:
+    """Dimensions that have a loop at a level."""
+    active = 0
+    for d in range(table.shape[1]):
+        active += table[v, d] > 1
+    return active
+
+
+@njit
+def _try_shifts(
+    kernel: Kernel,
+    space: MapSpace,
+    state: MapState,
+    trial: MapState,
+    nest: Nest,
+    table: IntArray,
+    v: int,
+    objective: int,
+    best: float,
+    limit: int,
+) -> tuple[float, int]:
+    """Move single loops of level v to other places; the state becomes the best seen. Returns its value and how many were scored."""
+    scored = 0
+    for source in range(space.n_free[v]):
+        if table[v, state.order[v, source]] == 1:
+            continue
+        for target in range(space.n_free[v]):
+            if target == source or table[v, state.order[v, target]] == 1:
+                continue
+            if scored >= limit:
+                return best, scored
+            trial.order[v] = state.order[v]
+            _shift(trial.order[v], source, target)
+            value = state_value(kernel, space, trial, nest, table, objective)
+            scored += 1
+            if value < best:
+                best = value
+                copy_state(trial, state)
+    return best, scored
+
+
+@njit
+def _try_bypasses(
+    kernel: Kernel,
+    space: MapSpace,
+    state: MapState,
+    trial: MapState,
+    nest: Nest,
+    table: IntArray,
+    objective: int,
+    best: float,
+    limit: int,
+) -> tuple[float, int]:
+    """Keep or bypass each tensor that is free to be; the state becomes the best seen. Returns its value and how many were scored."""
+    scored = 0
+    for i in range(space.free.shape[0]):
+        if scored >= limit:
+            return best, scored
+        v, t = space.free[i, 0], space.free[i, 1]
+        trial.keep[v, t] = 1 - state.keep[v, t]
+        value = state_value(kernel, space, trial, nest, table, objective)
+        scored += 1
+        if value < best:
+            best = value
+            copy_state(trial, state)
+        trial.keep[v, t] = state.keep[v, t]
+    return best, scored
+
+
+@njit
 def choose_orders(
     kernel: Kernel,
     space: MapSpace,
@@ -129,14 +199,11 @@ def choose_orders(
     best = state_value(kernel, space, trial, nest, table, objective)
     scored = 1
     improved = True
-    n_levels, n_dims = space.order.shape
+    n_levels = space.order.shape[0]
     while improved:
         improved = False
         for v in range(n_levels):
-            active = 0
-            for d in range(n_dims):
-                active += table[v, d] > 1
-            if active < 2:
+            if _active_loops(table, v) < 2:
                 continue
             for c in range(orders.shape[0]):
                 if scored >= limit:
@@ -148,33 +215,17 @@ def choose_orders(
                     best, improved = value, True
                     copy_state(trial, state)
             trial.order[v] = state.order[v]
-            for source in range(space.n_free[v]):
-                if table[v, state.order[v, source]] == 1:
-                    continue
-                for target in range(space.n_free[v]):
-                    if target == source or table[v, state.order[v, target]] == 1:
-                        continue
-                    if scored >= limit:
-                        return best, scored
-                    trial.order[v] = state.order[v]
-                    _shift(trial.order[v], source, target)
-                    value = state_value(kernel, space, trial, nest, table, objective)
-                    scored += 1
-                    if value < best:
-                        best, improved = value, True
-                        copy_state(trial, state)
-            trial.order[v] = state.order[v]
-        for i in range(space.free.shape[0]):
-            if scored >= limit:
-                return best, scored
-            v, t = space.free[i, 0], space.free[i, 1]
-            trial.keep[v, t] = 1 - state.keep[v, t]
-            value = state_value(kernel, space, trial, nest, table, objective)
-            scored += 1
+            value, more = _try_shifts(kernel, space, state, trial, nest, table, v, objective, best, limit - scored)
+            scored += more
             if value < best:
                 best, improved = value, True
-                copy_state(trial, state)
-            trial.keep[v, t] = state.keep[v, t]
+            trial.order[v] = state.order[v]
+        value, more = _try_bypasses(kernel, space, state, trial, nest, table, objective, best, limit - scored)
+        scored += more
+        if value < best:
+            best, improved = value, True
+        if scored >= limit:
+            return best, scored
     return best, scored
 
 

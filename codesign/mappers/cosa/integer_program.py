@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from codesign.arch.architecture import Fanout
-from codesign.core.errors import UserError, unknown_name
+from codesign.core.errors import UserError, member_of
 from codesign.mappers.cosa.linear import LinearProgram, Row
 from codesign.mappers.cosa.matrices import Matrices, Reading, make_matrices
 from codesign.mappers.resident_orders import Chain, chain_phase, make_chains
@@ -33,10 +33,7 @@ class Form(Enum):
         Raises:
             UserError: There is none.
         """
-        try:
-            return cls(name)
-        except ValueError:
-            raise unknown_name("form of the objective", name, [f.value for f in cls]) from None
+        return member_of(cls, name, "form of the objective")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
-from codesign.core.errors import unknown_name
+from codesign.core.errors import member_of
 from codesign.mapping.constraints import Keep, MappingProblem
 from codesign.workloads.computation import Computation, Role, Tensor
 
@@ -33,10 +33,7 @@ class Reading(Enum):
         Raises:
             UserError: There is none.
         """
-        try:
-            return cls(name)
-        except ValueError:
-            raise unknown_name("reading of CoSA", name, [r.value for r in cls]) from None
+        return member_of(cls, name, "reading of CoSA")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Any
 
 from codesign.core import clock
-from codesign.core.errors import MissingDependencyError, unknown_name
+from codesign.core.errors import MissingDependencyError, member_of
 from codesign.mappers.cosa.linear import LinearProgram, Row
 
 SCALE = 10**6
@@ -45,10 +45,7 @@ class Solver(Enum):
         Raises:
             UserError: There is none.
         """
-        try:
-            return cls(name)
-        except ValueError:
-            raise unknown_name("MIP solver", name, [s.value for s in cls]) from None
+        return member_of(cls, name, "MIP solver")
 
 
 class Status(Enum):

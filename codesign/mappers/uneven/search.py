@@ -81,9 +81,7 @@ def search(cases_given: list[Case], goal: Goal, time_limit: float = math.inf) ->
         time_limit: Seconds of CPU time after which the best so far and its bound are returned.
     """
     stop = clock.cpu_seconds() + time_limit
-    queue: list[tuple[float, int, int, Case]] = []
-    for case in cases_given:
-        queue.append((_begun(case, goal), 0, len(queue), case))
+    queue = [(_begun(case, goal), 0, number, case) for number, case in enumerate(cases_given)]
     heapq.heapify(queue)
     cases, sweeps = len(queue), 0
     best: tuple[float, Array, Case, list[Placed]] | None = None

@@ -21,6 +21,7 @@ const proofText = layer => layer.proof === "optimal" ? "proven optimal" : layer.
 
 function layerTip(layer, clock) {
   const lines = [layer.name, layer.count + " × " + si(layer.latency_cycles / clock, "s") + " = " + si(layer.count * layer.latency_cycles / clock, "s"), "bound by " + boundText(layer.bottlenecks), "utilisation  " + percent(layer.utilization), "energy  " + si(layer.energy_pj * 1e-12, "J") + " each", proofText(layer)];
+  if (layer.event_cycles) lines.push("cycles  " + count(layer.latency_cycles) + " analytical, " + count(layer.event_cycles) + " in the timing tier");
   if (layer.busy_cycles) lines.push("", "cycles in which each is busy", ...Object.entries(layer.busy_cycles).filter(([, c]) => c > 0).map(([name, c]) => name + "  " + count(c) + "  " + percent(c / layer.latency_cycles)));
   return [...lines, "", layer.notation, Object.entries(layer.bounds).map(([k, v]) => k + "=" + v).join(" ")];
 }

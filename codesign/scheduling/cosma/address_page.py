@@ -6,8 +6,8 @@ The page carries its data and its script; it loads nothing.
 import html
 import json
 from importlib.resources import files
-from typing import Any
 
+from codesign.core.json_types import JsonObject
 from codesign.scheduling.cosma.plan import footprint_bytes, spilled_tensors
 from codesign.scheduling.cosma.result import Schedule, addresses_to_list, spills_to_list
 
@@ -25,13 +25,18 @@ def memory_map_html(schedule: Schedule) -> str:
     return template.replace(_TITLE, title).replace(_DATA, data)
 
 
-def _data(schedule: Schedule) -> dict[str, Any]:
+def _data(schedule: Schedule) -> JsonObject:
     spilled = {schedule.graph.tensors[t].name for t in spilled_tensors(schedule.plan)}
     stays = addresses_to_list(schedule)
     last = {s["tensor"]: s["last_step"] for s in stays}
-    for stay in stays:
-        stay["spilled"] = stay["tensor"] in spilled
-        stay["leaves"] = stay["spilled"] and stay["last_step"] < last[stay["tensor"]]
+    shown = [
+        {
+            **stay,
+            "spilled": stay["tensor"] in spilled,
+            "leaves": stay["tensor"] in spilled and stay["last_step"] < last[stay["tensor"]],
+        }
+        for stay in stays
+    ]
     operators = schedule.graph.operators
     return {
         "network": schedule.graph.name,
@@ -47,6 +52,6 @@ def _data(schedule: Schedule) -> dict[str, Any]:
         "method": f"{schedule.method}; {schedule.placement}",
         "operators": [[operators[o].name, operators[o].kind] for o in schedule.plan.order],
         "footprint": footprint_bytes(schedule.plan, schedule.stays),
-        "stays": stays,
+        "stays": shown,
         "spills": spills_to_list(schedule),
     }

@@ -14,7 +14,7 @@ order of cost, so the first complete one is optimal. What keeps the search small
 import heapq
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from codesign.core import clock
@@ -102,9 +102,8 @@ class TrafficSearch:
         problem = self._problem
         everything = (1 << len(problem.operators)) - 1
         nodes: list[_Node] = []
-        # (least value, operators left, node, operator to be run next or _ANY)
-        queue: list[tuple[int, int, int, int]] = []
-        left = len(problem.operators)
+        queue: list[tuple[int, int, int, int]] = []  # least value, operators left, node, operator to run next or _ANY
+        left = everything.bit_count()
 
         def enter(node: _Node) -> None:
             if self._admit(node):
@@ -113,15 +112,14 @@ class TrafficSearch:
 
         for position, entry in enumerate(entries):
             enter(_Node(entry.value, 0, _first_ready(problem), entry.resident, entry.host, -1 - position, -1, 0))
-        exits: list[Boundary] = []
-        bound = 0
+        exits, bound, complete = list[Boundary](), 0, True
         # An exit dearer than the first by more than evicting everything live cannot matter to what follows.
         margin = (self._weights.read + self._weights.write) * problem.bytes_of(problem.live_out) if every_exit else 0
-        complete = True
         for visited in itertools.count():
             if not queue or (exits and queue[0][0] > exits[0].value + margin):
                 break
-            if len(nodes) > state_limit or (visited % VISITS_BETWEEN_LOOKS == 0 and clock.wall_seconds() > deadline):
+            late = visited % VISITS_BETWEEN_LOOKS == 0 and clock.wall_seconds() > deadline
+            if late or len(nodes) > state_limit:
                 complete = False
                 break
             bound, _, number, operator = heapq.heappop(queue)
@@ -136,8 +134,7 @@ class TrafficSearch:
                 if not every_exit:
                     break
             else:
-                harmless = _harmless(problem, node, self._capacity)
-                for operator in members(node.ready) if harmless is None else (harmless,):
+                for operator in self._worth_trying(node):
                     excess = self._excess_bytes(node, operator)
                     if excess <= 0:
                         enter(self._successor(node, number, operator, 0))
@@ -146,6 +143,11 @@ class TrafficSearch:
                         least = node.value + self._least_cost(node, operator, excess)
                         heapq.heappush(queue, (least, left - node.done.bit_count(), number, operator))
         return Exploration(tuple(exits), exits[0].value if exits else bound, complete)
+
+    def _worth_trying(self, node: _Node) -> Iterable[int]:
+        """The operators that may run next: one that costs nothing where there is one, else all that are ready."""
+        harmless = _harmless(self._problem, node, self._capacity)
+        return members(node.ready) if harmless is None else (harmless,)
 
     def _admit(self, node: _Node) -> bool:
         """Enter the node among those with the same operators done, unless one of them makes it superfluous."""

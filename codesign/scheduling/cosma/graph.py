@@ -13,6 +13,7 @@ from typing import Any
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured
+from codesign.core.json_types import JsonObject
 
 
 @dataclass(frozen=True)
@@ -258,7 +259,7 @@ def read_graph(path: str | Path) -> OperatorGraph:
     return graph_from_dict(read_structured(path), str(path))
 
 
-def graph_to_dict(graph: OperatorGraph) -> dict[str, Any]:
+def graph_to_dict(graph: OperatorGraph) -> JsonObject:
     """The JSON value of a graph; `graph_from_dict` gives the graph back."""
     return {
         "name": graph.name,

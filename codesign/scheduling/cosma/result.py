@@ -1,9 +1,10 @@
 """What a scheduler of this family answers."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 from codesign.core.goals import Proof
+from codesign.core.json_types import JsonObject
 from codesign.scheduling.cosma.graph import OperatorGraph
 from codesign.scheduling.cosma.plan import (
     Plan,
@@ -106,7 +107,49 @@ class Schedule:
         return tuple(self.graph.operators[o].name for o in self.plan.order)
 
 
-def schedule_to_dict(schedule: Schedule, seconds: float) -> dict[str, Any]:
+class StayRecord(TypedDict):
+    """One stay of a tensor, or of an operator's parameters, in the scratchpad."""
+
+    tensor: str
+    kind: str
+    offset: int
+    size_bytes: int
+    first_step: int
+    last_step: int
+    retrieved: bool
+
+
+class SpillRecord(TypedDict):
+    """A spilled tensor: after which step it is written, and the steps it is retrieved for."""
+
+    tensor: str
+    size_bytes: int
+    written_after_step: int
+    retrieved_for_steps: list[int]
+
+
+class ScheduleRecord(TypedDict):
+    """A schedule in its JSON form."""
+
+    status: str
+    network: str
+    noncompulsory_bytes: int
+    dram_bytes: int
+    value: int
+    unit: str
+    proof: str
+    bound: int | None
+    capacity_bytes: int
+    peak_buffer_bytes: int
+    method: str
+    placement: str
+    order: list[str]
+    addresses: list[StayRecord]
+    spills: list[SpillRecord]
+    seconds: float
+
+
+def schedule_to_dict(schedule: Schedule, seconds: float) -> ScheduleRecord:
     """The JSON value of a schedule."""
     return {
         "status": "feasible",
@@ -128,10 +171,10 @@ def schedule_to_dict(schedule: Schedule, seconds: float) -> dict[str, Any]:
     }
 
 
-def failure_to_dict(result: TooSmall | Unplaced, seconds: float) -> dict[str, Any]:
+def failure_to_dict(result: TooSmall | Unplaced, seconds: float) -> JsonObject:
     """The JSON value of a capacity that does not do: status ``infeasible``, or ``unknown`` where that is not proven."""
     if isinstance(result, TooSmall):
-        why: dict[str, Any] = {
+        why: JsonObject = {
             "status": "infeasible",
             "resource": "scratchpad",
             "operator": result.operator,
@@ -151,7 +194,7 @@ def failure_to_dict(result: TooSmall | Unplaced, seconds: float) -> dict[str, An
     return {**why, "capacity_bytes": result.capacity_bytes, "seconds": seconds}
 
 
-def addresses_to_list(schedule: Schedule) -> list[dict[str, Any]]:
+def addresses_to_list(schedule: Schedule) -> list[StayRecord]:
     """One entry per stay, by first step."""
     operators, tensors = schedule.graph.operators, schedule.graph.tensors
     return [
@@ -170,11 +213,11 @@ def addresses_to_list(schedule: Schedule) -> list[dict[str, Any]]:
     ]
 
 
-def spills_to_list(schedule: Schedule) -> list[dict[str, Any]]:
+def spills_to_list(schedule: Schedule) -> list[SpillRecord]:
     """One entry per spilled tensor: when it is written, and the steps it is retrieved for."""
     plan = schedule.plan
     steps = uses(schedule.graph.index, plan.order)
-    entries = []
+    entries: list[SpillRecord] = []
     for tensor in spilled_tensors(plan):
         retrieved = [step for step in steps[tensor] if tensor in plan.retrieved[step]]
         entries.append(

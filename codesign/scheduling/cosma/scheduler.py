@@ -118,7 +118,7 @@ def _result(
             gap=0.0 if found.proof is Proof.OPTIMAL else gap,
             seconds=seconds,
             seed=seed,
-            detail=schedule_to_dict(found, seconds),
+            detail={**schedule_to_dict(found, seconds)},
             found=found,
         )
     if isinstance(found, TooSmall):

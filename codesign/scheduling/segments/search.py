@@ -39,6 +39,11 @@ START_SHARE = 0.3
 
 
 @final
+class NothingFitsError(UserError):
+    """No tree of the network fits the buffers of the cores: a result, not a mistake."""
+
+
+@final
 @dataclass(frozen=True)
 class SearchSettings:
     """How long and how to search.
@@ -229,7 +234,7 @@ class TreeSearch:
         """The best tree of the dynamic program over cuts, left in `current`; returns its value.
 
         Raises:
-            UserError: No batch of layers one after another fits.
+            NothingFitsError: No batch of layers one after another fits.
         """
         groups = divisors(self.batch)
         singles = [(tree_kernels.LEAF, 1)]
@@ -269,14 +274,14 @@ class TreeSearch:
         """Layers one after another in the largest batch that fits, left in `current`; returns its value.
 
         Raises:
-            UserError: None does.
+            NothingFitsError: None does.
         """
         for groups in divisors(self.batch):
             tree_search.write_flat(self.current, self.order, groups)
             value = self.value(self.current)
             if np.isfinite(value):
                 return value
-        raise UserError(
+        raise NothingFitsError(
             "no layer-by-layer schedule fits the buffers of the cores", where=f"system {self.evaluator.system.name!r}"
         )
 

@@ -45,6 +45,60 @@ def tree_from_json(value: Any, network: SegmentNetwork, where: str) -> Cut:
     return root
 
 
+def named_cores(value: Any, network: SegmentNetwork, where: str) -> dict[int, tuple[int, ...]]:
+    """The cores that layers of a tree name with `cores`, by number of the layer.
+
+    Raises:
+        UserError: A core is named twice by a layer, or by layers that run side by side.
+    """
+    if not isinstance(value, dict):
+        return {}
+    if "layer" in value:
+        given = value.get("cores", [])
+        cores = [int(core) for core in given] if isinstance(given, list) else []
+        for core in cores:
+            if cores.count(core) > 1:
+                raise UserError(f"layer {value['layer']!r} names core {core} twice", where=where)
+        return {network.index_of(str(value["layer"])): tuple(cores)} if cores else {}
+    found: dict[int, tuple[int, ...]] = {}
+    for child in value.get("children", []):
+        below = named_cores(child, network, where)
+        if value.get("cut") == "space":
+            _refuse_shared(found, below, network, where)
+        found |= below
+    return found
+
+
+def _refuse_shared(
+    before: dict[int, tuple[int, ...]], below: dict[int, tuple[int, ...]], network: SegmentNetwork, where: str
+) -> None:
+    """Refuse a core that two children of a cut in space name."""
+    for layer, cores in below.items():
+        for other, others in before.items():
+            for core in sorted(set(cores) & set(others)):
+                names = f"{network.layers[other].name!r} and {network.layers[layer].name!r}"
+                raise UserError(f"core {core} is named twice at the same time, by layers {names}", where=where)
+
+
+def check_named_cores(
+    named: dict[int, tuple[int, ...]], found: Evaluation, network: SegmentNetwork, where: str
+) -> None:
+    """Refuse cores that are not those which the tree gives to a layer (rule M5).
+
+    Raises:
+        UserError: A layer names others.
+    """
+    shape = found.arrays
+    for node, layer in enumerate(shape.layer):
+        cores = range(int(shape.core_first[node]), int(shape.core_past[node]))
+        if int(layer) in named and set(named[int(layer)]) != set(cores):
+            raise UserError(
+                f"layer {network.layers[layer].name!r} names cores {list(named[int(layer)])}, the tree gives it {cores.start} to {cores.stop - 1}",
+                where=where,
+                hint="leave out `cores`: they follow from the cuts",
+            )
+
+
 def _node(value: Any, network: SegmentNetwork, where: str) -> Node:
     fields = Fields(value, where)
     batch = fields.integer("batch", least=1)
@@ -68,6 +122,7 @@ def _leaf(fields: Fields, batch: int, network: SegmentNetwork) -> Leaf:
     order = fields.text("order", DIMENSIONS)
     if order not in ORDERS:
         raise UserError(f"`order` must name each of {DIMENSIONS} once, got {order!r}", where=fields.where)
+    fields.items("cores", [])  # see `named_cores`
     drams = fields.items("drams", [-2, -2, -2])
     if len(drams) != 3:
         raise UserError(f"`drams` must be three: of inputs, weights, outputs; got {len(drams)}", where=fields.where)

@@ -3,14 +3,14 @@
 import html
 import json
 from pathlib import Path
-from typing import Any
 
+from codesign.core.json_types import JsonObject
 from codesign.scheduling.soma.evaluator import BYTES, KIND, LAYER, SOURCE, TILE, Schedule
 
 _TEMPLATE = Path(__file__).with_name("execution_page.html")
 
 
-def page_data(schedule: Schedule) -> dict[str, Any]:
+def page_data(schedule: Schedule) -> JsonObject:
     """What the page draws, as JSON: tiles, transfers, lifetimes, cuts and the headline numbers."""
     parsed = schedule.parsed
     rows = parsed.tensors

@@ -5,7 +5,6 @@ its queue, its engine is free and every instruction it depends on has finished.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from codesign.core.json_types import JsonObject
 from codesign.scheduling.soma.evaluator import BYTES, KIND, LAYER, SOURCE, TILE, USE, Schedule
@@ -147,8 +146,8 @@ def _reservations(schedule: Schedule, total: int) -> tuple[Reservation, ...]:
 def instructions_json(program: Program) -> JsonObject:
     """The program as JSON."""
 
-    def row(i: Instruction) -> dict[str, Any]:
-        value: dict[str, Any] = {
+    def row(i: Instruction) -> JsonObject:
+        value: JsonObject = {
             "id": i.index,
             "op": i.operation,
             "layer": program.layers[i.layer],

@@ -1,7 +1,5 @@
 """A schedule as the JSON the command line prints, and as a table."""
 
-from typing import Any
-
 from codesign.core.json_types import JsonObject
 from codesign.scheduling.soma.evaluator import BYTES, KIND, LAYER, SOURCE, TILE, Invalid, Problem, Schedule, TensorKind
 from codesign.scheduling.soma.model.notation import Encoding, Status
@@ -145,21 +143,21 @@ def infeasible_json(problem: Problem, invalid: Invalid, scheduler: str) -> JsonO
     }
 
 
-def table(rows: list[tuple[str, dict[str, Any]]]) -> str:
-    """Schedules side by side: name and `schedule_json` of each."""
+def table(rows: list[tuple[str, Schedule]]) -> str:
+    """Schedules side by side, each with a name."""
     heads = ("schedule", "cycles", "energy mJ", "DRAM MiB", "LG/FLG/tiles", "utilisation %", "bound", "peak MiB")
     body = [
         (
             name,
-            f"{v['latency_cycles']:,}",
-            f"{v['energy_pj'] / 1e9:.3f}",
-            f"{v['dram_bytes'] / 2**20:.2f}",
-            f"{v['lgs']}/{v['flgs']}/{v['tiles']}",
-            f"{100 * v['utilisation']:.2f}",
-            f"{v['bound_cycles']:,}",
-            f"{v['peak_buffer_bytes'] / 2**20:.2f}",
+            f"{s.latency_cycles:,}",
+            f"{s.energy_pj / 1e9:.3f}",
+            f"{s.parsed.dram_bytes['total'] / 2**20:.2f}",
+            f"{len(s.parsed.fusion.dram_cuts)}/{len(s.parsed.fusion.starts)}/{len(s.parsed.tile_layer)}",
+            f"{100 * s.utilisation:.2f}",
+            f"{s.parsed.bound_cycles:,}",
+            f"{s.peak_buffer_bytes / 2**20:.2f}",
         )
-        for name, v in rows
+        for name, s in rows
     ]
     widths = [max(len(row[i]) for row in (heads, *body)) for i in range(len(heads))]
     lines = [

@@ -14,7 +14,6 @@ from codesign.core.errors import UserError
 from codesign.cost.mesh import LOCAL, neighbour, route
 from codesign.mapping.nest import IntArray
 from codesign.timing.noc.mesh import Mesh
-from codesign.timing.noc.router import Traffic
 from codesign.timing.noc.state import FINISHED, TreeTraffic
 from codesign.timing.noc.trees import TreeDelivery, simulate_trees
 
@@ -70,17 +69,6 @@ def path_ports(width: int, nodes: int, source: int, targets: tuple[int, ...]) ->
             here = int(neighbour(here, port, width))
         ports[here] |= 1 << LOCAL
     return ports
-
-
-def unicast_trees(mesh: Mesh, traffic: Traffic) -> TreeTraffic:
-    """Packets with one target each, on trees without branches."""
-    pairs, tree = np.unique(np.stack([traffic.source, traffic.target], axis=1), axis=0, return_inverse=True)
-    ports = np.stack([path_ports(mesh.width, mesh.nodes, int(a), (int(b),)) for a, b in pairs])
-    count = len(traffic.source)
-    none, nobody = np.zeros(count, np.int64), np.full(count, -1, np.int64)
-    return TreeTraffic(
-        traffic.created, traffic.source, traffic.flits, tree.ravel().astype(np.int64), ports, none, nobody, 0, 0, 0
-    )
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,9 @@ from codesign.verify.even.profiles import exact
 from codesign.verify.even.tiles import Program
 from codesign.verify.verdict import Verdict
 
+ROUNDING = 1e-12
+"""Relative; values are made by the same kernel when a certificate is written and when it is checked."""
+
 
 def verify_even(given: EvenCertificate, stop: float) -> Verdict:
     """Check everything the certificate says; `stop` in CPU seconds of the process."""
@@ -29,6 +32,10 @@ def verify_even(given: EvenCertificate, stop: float) -> Verdict:
                 return Verdict(False, f"no claim covers the spatial factors {_named(given.space, vectors)}")
             if bound < given.value * (1.0 - SAME):
                 return Verdict(False, f"a claim says only {bound:.12g}, below the value {given.value:.12g}")
+            if bound > given.value * (1.0 + ROUNDING):
+                return Verdict(
+                    False, f"a claim says {bound:.17g}, more than the value {given.value:.17g} that is checked"
+                )
             if time.process_time() > stop:
                 return Verdict(False, f"the time limit ended the check after {checked} claims that hold")
             try:
@@ -63,7 +70,7 @@ def _nest_fault(given: EvenCertificate) -> str | None:
     if isinstance(cost, Infeasible):
         return str(cost)
     value = given.space.objective.score(cost.energy_pj, cost.latency_cycles)
-    if not math.isclose(value, given.value, rel_tol=SAME):
+    if not math.isclose(value, given.value, rel_tol=ROUNDING):
         return f"it has the value {value:.12g}, the certificate says {given.value:.12g}"
     return None
 

@@ -8,6 +8,7 @@ from typing import Any
 from codesign.arch.files import architecture_from_json, architecture_to_json
 from codesign.core.errors import UserError
 from codesign.core.goals import Objective
+from codesign.core.json_types import JsonObject
 from codesign.cost.cost import Infeasible, evaluate
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.files import constraints_from_json, constraints_to_json
@@ -81,7 +82,7 @@ def certify(problem: MappingProblem, objective: Objective, mapping: Mapping) -> 
     return EvenCertificate(space, levels_of(mapping, problem.architecture), value, claims)
 
 
-def to_document(given: EvenCertificate, form: str) -> dict[str, Any]:
+def to_document(given: EvenCertificate, form: str) -> JsonObject:
     """As lists, numbers and text."""
     source = given.space.source
     dims = [source.computation.dims[i] for i in given.space.dims]

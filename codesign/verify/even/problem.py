@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -114,23 +114,30 @@ class Space:
     def vectors(self, level: int) -> list[Vector]:
         """What the fan-out below a level may do: factors that divide the bounds and fit X times Y (rule K2)."""
         x, y = (int(n) for n in self.arrays.fanout[level])
-        names = self.source.computation.dims
+        names = [self.source.computation.dims[i] for i in self.dims]
         rule = self.rules[level]
-        fixed = dict(rule.spatial)
-        found: list[Vector] = [()]
-        for d, bound in enumerate(self.bounds):
-            want = fixed.get(names[self.dims[d]])
-            factors = [f for f in divisors(int(bound)) if f <= x * y and want in (None, f)]
-            found = [(*v, f) for v in found for f in factors if math.prod(v) * f <= x * y]
-        if rule.along_x is None:
-            return [v for v in found if _splits(math.prod(v), x, y)]
-        across = [names[i] in rule.along_x for i in self.dims]
-        return [
-            v
-            for v in found
-            if math.prod(f for f, a in zip(v, across, strict=True) if a) <= x
-            and math.prod(f for f, a in zip(v, across, strict=True) if not a) <= y
-        ]
+        wanted = tuple(dict(rule.spatial).get(name) for name in names)
+        across = None if rule.along_x is None else tuple(name in rule.along_x for name in names)
+        return list(_vectors(tuple(int(b) for b in self.bounds), x, y, wanted, across))
+
+
+@lru_cache(maxsize=4096)
+def _vectors(
+    bounds: Vector, x: int, y: int, wanted: tuple[int | None, ...], across: tuple[bool, ...] | None
+) -> tuple[Vector, ...]:
+    """Factors that divide the bounds and fit X times Y; of dimensions with a wanted factor, that one; `across` may lie along X only."""
+    found: list[Vector] = [()]
+    for bound, want in zip(bounds, wanted, strict=True):
+        factors = [f for f in divisors(bound) if f <= x * y and want in (None, f)]
+        found = [(*v, f) for v in found for f in factors if math.prod(v) * f <= x * y]
+    if across is None:
+        return tuple(v for v in found if _splits(math.prod(v), x, y))
+    return tuple(
+        v
+        for v in found
+        if math.prod(f for f, a in zip(v, across, strict=True) if a) <= x
+        and math.prod(f for f, a in zip(v, across, strict=True) if not a) <= y
+    )
 
 
 def make_space(source: MappingProblem, objective: Objective) -> Space:

@@ -48,14 +48,7 @@ def closed_bounds(
     space: Space, kept: Kept, energy_exponent: float, latency_exponent: float, limit: float
 ) -> list[tuple[Vector, ...]]:
     """The combinations of vectors whose closed bound is below `limit`."""
-    a = space.arrays
-    hardware = Hardware(
-        space.bounds, space.coef, a.shares, a.hops, a.hop_energy, a.energy, a.words, a.bandwidth, a.one_port,
-        np.array(kept, np.int64), float(a.tensor_words[-1]), float(a.macs), float(a.mac_energy),
-    )  # fmt: skip
-    choices = [space.vectors(v) for v in range(space.n_levels)]
-    first = np.concatenate([[0], np.cumsum([len(c) for c in choices])]).astype(np.int64)
-    table = np.array([v for c in choices for v in c], np.int64).reshape(first[-1], len(space.dims))
+    hardware, choices, first, table = _encoded(space, kept)
     room = 4096
     while True:
         found = np.zeros((room, space.n_levels), np.int64)
@@ -65,6 +58,58 @@ def closed_bounds(
         room = n
     flat = [v for c in choices for v in c]
     return [tuple(flat[i] for i in row) for row in found[:n]]
+
+
+def least_of_all(space: Space, kept: Kept) -> tuple[float, float]:
+    """Energy in pJ and cycles that no mapping with a keep set is below: the least closed bounds of all profiles, each apart."""
+    hardware, _, first, table = _encoded(space, kept)
+    energy, cycles = _least(hardware, first, table)
+    return energy * (1.0 - 1e-9), cycles
+
+
+def _encoded(space: Space, kept: Kept) -> tuple[Hardware, list[list[Vector]], IntArray, IntArray]:
+    """What the compiled loops read: figures, the vectors of every level, where each level's begin in the table, the table."""
+    a = space.arrays
+    hardware = Hardware(
+        space.bounds, space.coef, a.shares, a.hops, a.hop_energy, a.energy, a.words, a.bandwidth, a.one_port,
+        np.array(kept, np.int64), float(a.tensor_words[-1]), float(a.macs), float(a.mac_energy),
+    )  # fmt: skip
+    choices = [space.vectors(v) for v in range(space.n_levels)]
+    first = np.concatenate([[0], np.cumsum([len(c) for c in choices])]).astype(np.int64)
+    table = np.array([v for c in choices for v in c], np.int64).reshape(first[-1], len(space.dims))
+    return hardware, choices, first, table
+
+
+@njit
+def _least(h: Hardware, first: IntArray, table: IntArray) -> tuple[float, float]:
+    """The least energy and the least cycles of the closed bounds of all combinations."""
+    levels, dims = len(first) - 1, table.shape[1]
+    digit = first[:levels].copy()
+    outside = np.ones((levels + 1, dims))
+    distinct = np.ones((levels, h.coef.shape[0]))
+    energy, cycles, m = np.inf, np.inf, 0
+    while True:
+        fits = True
+        for k in range(m, levels):
+            for d in range(dims):
+                outside[k + 1, d] = outside[k, d] * table[digit[k], d]
+                fits = fits and h.bounds[d] % int(outside[k + 1, d]) == 0
+            if not fits:
+                m = k
+                break
+            _shared(h, k, table[digit[k]], distinct)
+        if fits:
+            spent, busy = _bound(h, outside, distinct)
+            energy, cycles = min(energy, spent), min(cycles, busy)
+            m = levels - 1
+        while m >= 0:
+            digit[m] += 1
+            if digit[m] < first[m + 1]:
+                break
+            digit[m] = first[m]
+            m -= 1
+        if m < 0:
+            return energy, cycles
 
 
 @njit

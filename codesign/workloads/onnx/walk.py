@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from codesign.core.errors import UserError
 from codesign.workloads.network import Network
@@ -199,7 +200,7 @@ def _has_subgraph(node: Any) -> bool:
     return any(a.HasField("g") or a.graphs for a in node.attribute)
 
 
-def _single_node_model(node: Any, opsets: dict[str, int], feeds: dict[str, Any]) -> Any:
+def _single_node_model(node: Any, opsets: dict[str, int], feeds: dict[str, npt.NDArray[Any]]) -> Any:
     import onnx
     from onnx import helper
 

@@ -44,11 +44,6 @@ class StateSpaceModel:
         block = 2 * w * e + e * (self.taps + 1) + e * (r + 2 * n) + e * (r + 1) + e * n + e + e * w + w
         return self.layers * block + self.vocabulary * w + w
 
-    @property
-    def state_elements(self) -> int:
-        """Elements that one sequence keeps in all layers, however long it is."""
-        return self.layers * self.inner * (self.states + self.taps - 1)
-
     def macs(self, tokens: int) -> int:
         """MACs of so many tokens, the output layer for the last one alone (rule W17)."""
         e, n, r, w = self.inner, self.states, self.rank, self.width

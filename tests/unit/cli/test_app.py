@@ -1,4 +1,5 @@
 import importlib.util
+import subprocess
 import sys
 
 import pytest
@@ -42,3 +43,27 @@ def test_the_traceback_is_shown_on_request(monkeypatch: pytest.MonkeyPatch) -> N
 def test_every_command_exists() -> None:
     for name in application.COMMANDS:
         assert importlib.util.find_spec(f"codesign.cli.{name}") is not None
+
+
+_INTERRUPTED = """
+import sys, threading
+import typer
+from codesign.cli import app as application
+
+def wait_for_ever():
+    threading.Thread(target=threading.Event().wait).start()
+    print("kept")
+    raise KeyboardInterrupt
+
+application.app = typer.Typer()
+application.app.command()(wait_for_ever)
+application._register_commands = lambda: None
+sys.argv = ["codesign"]
+application.main()
+"""
+
+
+def test_an_interrupt_ends_the_command_although_a_thread_goes_on() -> None:
+    """As the pool's does when the interrupt came between taking a lock and giving it back."""
+    run = subprocess.run([sys.executable, "-c", _INTERRUPTED], capture_output=True, text=True, timeout=100)
+    assert (run.returncode, run.stdout) == (130, "kept\n"), run.stderr

@@ -55,6 +55,10 @@ def test_a_core_is_written_and_its_simulation_agrees(
         ((), "what is to be built?"),
         (("--space", "gemmcore"), "--space needs a --layer"),
         (("--trial", "3"), "--trial needs one study"),
+        (
+            ("--space", "scratchpad", "--layer", "gemm M=8 N=8 K=8", "--outstanding", "0"),
+            "`outstanding` must be >= 1, got 0",
+        ),
         (("--space", "eyeriss", "--layer", "gemm M=8 N=8 K=8"), "no `bus_bits`"),
     ],
 )
@@ -63,3 +67,19 @@ def test_what_cannot_be_built_is_refused_with_one_message(
 ) -> None:
     assert run(monkeypatch, *arguments) == 2
     assert message in capsys.readouterr().err
+
+
+def test_one_burst_under_way_is_another_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cycles, files = {}, {}
+    for outstanding in ("1", "16"):
+        arguments = ["--space", "scratchpad", "--design", "pe_rows=4,pe_cols=4", "--layer", "gemm M=8 N=8 K=32"]
+        arguments += ["--outstanding", outstanding, "--format", "json", "--out", str(tmp_path / outstanding)]
+        assert run(monkeypatch, *arguments, "--evaluations", "20") == 0
+        document = json.loads(capsys.readouterr().out)
+        assert document["analytic_cycles"] <= document["predicted_cycles"]
+        cycles[outstanding] = document["predicted_cycles"]
+        files[outstanding] = (tmp_path / outstanding / "accelerator.v").read_text()
+    assert cycles["16"] < cycles["1"]
+    assert files["16"] != files["1"]

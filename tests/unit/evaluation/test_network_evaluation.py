@@ -12,6 +12,7 @@ from codesign.evaluation.design import WithDramPorts
 from codesign.evaluation.metrics import format_si, metric_field
 from codesign.evaluation.network import EvaluationOptions, WorkloadResult, evaluate_workload
 from codesign.mappers.registry import create
+from codesign.testing.recomputed_cycles import busy_cycles, is_rounded_up
 from codesign.workloads.builder import NetworkBuilder
 from codesign.workloads.computation import Role
 from codesign.workloads.load import load_network
@@ -21,7 +22,6 @@ from spaces.cores import CORE_SPACES
 from spaces.design import DesignSpace
 from spaces.eyeriss import EYERISS
 from spaces.scratchpad import SCRATCHPAD
-from tests.recomputed_cycles import busy_cycles, is_rounded_up
 
 ARCHITECTURE = SCRATCHPAD.build(SCRATCHPAD.space.presets[0])
 OPTIONS = EvaluationOptions(budget=Budget(evaluations=200))

@@ -1,11 +1,15 @@
 """What a machine does at once leaves results as they are, whatever the depths of its queues and the memory's pace."""
 
+import math
+from collections.abc import Mapping as MappingABC
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from codesign.core.goals import Budget, Objective
 from codesign.cost.cost import Infeasible
+from codesign.hardware.array_cycles import feed_cycles
 from codesign.hardware.core_plan import CorePlan, core_parameters
 from codesign.hardware.cycles import nest_cycles, queue_cycles
 from codesign.hardware.execute import core_job, execute, random_values
@@ -15,12 +19,15 @@ from codesign.hardware.nest_plan import NestPlan, layouts_of, parameters_of
 from codesign.hardware.queue_image import core_image
 from codesign.hardware.rtl.machine import register_map
 from codesign.hardware.simulate import simulate_in_python
+from codesign.mappers.registry import create
+from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import LevelMapping, Mapping
 from codesign.tensorization.core_program import program_on_core
 from codesign.tensorization.encoding import SoftwareProblem
 from codesign.tensorization.program import Program
 from codesign.workloads.computation import Computation
 from spaces.cores import DOT_CORE, core_of
+from spaces.parameters import Value
 from spaces.scratchpad import SCRATCHPAD
 from spaces.software import SoftwareSpace
 from tests.unit.hardware.test_machines import DESIGN
@@ -134,3 +141,50 @@ def test_lines_of_a_blocked_layout_carry_more_words() -> None:
     assert len(blocked.windows["B"]) < len(plain.windows["B"])
     cycles = [nest_cycles(plan, layouts_of(plan)) for plan in (plain, blocked)]
     assert cycles[1] < cycles[0]
+
+
+# ---------------------------------------------------------------------- feeding and filling at once
+def annealed(**changes: Value) -> tuple[NestPlan, MappingABC[str, Layout]]:
+    """A product of matrices on a small machine of loop nests."""
+    computation = Computation.parse("L[i,j] += M[i,k] * N[k,j]", i=16, j=8, k=16, bits=8, partial_bits=32)
+    architecture = SCRATCHPAD.build(DESIGN | {"links": "multicast"} | changes)
+    budget = Budget(evaluations=200)
+    found = create("anneal").map(MappingProblem(computation, architecture), Objective.LATENCY, budget=budget, seed=1)
+    assert found.mapping is not None
+    plan = NestPlan(
+        computation, architecture, found.mapping, parameters_of(architecture, computation, 8, 32, "machine")
+    )
+    return plan, layouts_of(plan)
+
+
+def test_both_operands_are_fed_at_once_only_where_sums_stay_local() -> None:
+    plan, _ = annealed(dataflow="output-stationary")
+    assert plan.p.feeds_both
+    windows = [len(plan.windows[q]) for q in "AB"]
+    assert feed_cycles(plan.p, windows) == max(windows)
+    assert feed_cycles(replace(plan.p, outstanding=1), windows) == sum(windows)
+    assert not replace(plan.p, local=frozenset("AO")).feeds_both
+
+
+def test_a_local_memory_with_room_for_two_tiles_hides_filling() -> None:
+    plan, layouts = annealed(dataflow="row-stationary", local_bytes=64)
+    assert plan.p.fills_beside
+    used = sum(math.prod(plan.tile(q, plan.loc(q), local=True)) * plan.chip_bytes(q) for q in "ABO")
+    architecture = SCRATCHPAD.build(DESIGN | {"links": "multicast", "dataflow": "row-stationary", "local_bytes": 64})
+    p = replace(plan.p, local_bytes=-(-used // 4) * 4)
+    cramped = NestPlan(plan.computation, architecture, plan.mapping, p)
+    assert sum(map(len, cramped.local_halves.values())) < sum(map(len, plan.local_halves.values()))
+    assert nest_cycles(plan, layouts) < nest_cycles(cramped, layouts_of(cramped))
+
+
+def test_halves_of_local_memories_never_overlap() -> None:
+    for local_bytes in (64, 128, 512):
+        plan, _ = annealed(dataflow="row-stationary", local_bytes=local_bytes)
+        taken: set[int] = set()
+        for port, halves in plan.local_halves.items():
+            size = math.prod(plan.tile(port, plan.loc(port), local=True)) * plan.chip_bytes(port)
+            for start in halves:
+                words = set(range(start, start + size))
+                assert not words & taken
+                taken |= words
+        assert max(taken) < local_bytes

@@ -10,9 +10,9 @@ from codesign.cost.cost import Cost, evaluate
 from codesign.mappers.registry import MAPPERS, create
 from codesign.mapping.constraints import Constraints, Keep, LevelConstraints, MappingProblem
 from codesign.mapping.mapping import Mapping, Spatial, Storage, Temporal
+from codesign.testing.recomputed_cycles import busy_cycles, is_rounded_up
 from codesign.workloads.computation import Computation
 from experiments.attacks.problems import random_problem
-from tests.recomputed_cycles import busy_cycles, is_rounded_up
 
 BUDGET = Budget(evaluations=300)
 

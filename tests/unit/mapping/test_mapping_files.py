@@ -29,7 +29,7 @@ def test_a_nest_is_written_and_read_back_equal() -> None:
     ("nodes", "message"),
     [
         ({"for": "k"}, "expected a list of nodes, got dict"),
-        ([{"loop": "k"}], "expected a node with `store`, `for` or `parallel`"),
+        ([{"loop": "k"}], "expected a node with `store`, `for`, `parallel` or `layout`"),
         ([{"for": "k"}], r"`factor` is missing \(f, node 1\)"),
         ([{"for": "k", "factor": 0}], "factor of loop 'k' must be an integer >= 1, got 0"),
         ([{"for": "k", "factor": "two"}], "factor of loop 'k' must be an integer >= 1, got 'two'"),

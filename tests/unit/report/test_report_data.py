@@ -16,8 +16,8 @@ from codesign.report.study_page import report_data, write_report
 from codesign.report.summary import point_text, time_shares
 from codesign.study.mapping_front import Compromise, MappingFront, write_mapping_front
 from codesign.study.study import Study
+from codesign.testing.recomputed_cycles import busy_cycles, is_rounded_up
 from spaces.scratchpad import SCRATCHPAD
-from tests.recomputed_cycles import busy_cycles, is_rounded_up
 
 
 def test_the_knee_is_the_point_nearest_to_the_ideal_one() -> None:

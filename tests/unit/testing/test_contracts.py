@@ -4,16 +4,24 @@ import importlib
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from codesign.arch.many_core_files import load_system
 from codesign.mappers.registry import MAPPERS
 from codesign.mappers.registry import create as create_mapper
 from codesign.optim.sampling import Random
+from codesign.scheduling.protocol import ScheduleProblem
 from codesign.scheduling.registry import SCHEDULERS
 from codesign.scheduling.registry import create as create_scheduler
+from codesign.scheduling.segments.tree_files import tree_from_json
+from codesign.scheduling.soma.evaluator import Schedule
+from codesign.scheduling.soma.evaluator import evaluate as evaluate_encoding
+from codesign.scheduling.soma.model.notation import encodings_from_json
+from codesign.scheduling.soma.scheduler import KINDS
 from codesign.testing import (
     MapperContract,
     OptimizerContract,
@@ -39,15 +47,56 @@ def part(text: str) -> Any:
     return getattr(importlib.import_module(f"accelerator_parts.{module}"), name)
 
 
+FEWER: dict[str, dict[str, int]] = {"cosa": {"k": 2}}
+"""Options under which a part keeps the same contract in less time: CoSA enumerates two schedules, not eight."""
+
+
 def made_by(suite: type, name: str, make: Any) -> type:
-    return type(f"Test{name}", (suite,), {"make": lambda self: make(name)})
+    return type(f"Test{name}", (suite,), {"make": lambda self: make(name, **FEWER.get(name, {}))})
 
 
 for registered in MAPPERS:
     globals()[f"TestMapper_{registered}"] = made_by(MapperContract, registered, create_mapper)
 
+
+class SomaContract(SchedulerContract):
+    """Schedules of SoMa's family are encodings, which its evaluator reads."""
+
+    def again(self, found: Any) -> tuple[float | None, float | None] | None:
+        problem = found.found.schedule.parsed.problem
+        (encoding,) = encodings_from_json(found.detail["encoding"], problem.graph, "record")
+        schedule = evaluate_encoding(problem, encoding)
+        assert isinstance(schedule, Schedule)
+        return float(schedule.latency_cycles), float(schedule.energy_pj)
+
+
+class SegmentsContract(SchedulerContract):
+    """Trees run on a system of their own, and are read by its evaluator."""
+
+    refuses = frozenset({"dilation 2", "dilation 5", "shared keys"})
+
+    def problem(self) -> ScheduleProblem:
+        return replace(super().problem(), architecture=None)
+
+    def capacity_bytes(self) -> int:
+        return load_system("set-8x8").core.big.bytes
+
+    def again(self, found: Any) -> tuple[float | None, float | None] | None:
+        evaluator, _ = create_scheduler("segments").pose(self.problem())  # type: ignore[attr-defined]
+        tree = tree_from_json(found.detail["tree"], evaluator.network, "record")
+        (row, *_) = evaluator.evaluate(tree).rows
+        return float(row.time), row.energy_pj
+
+
+SUITES = {"segments": SegmentsContract, **dict.fromkeys(KINDS, SomaContract)}
+"""Of schedulers whose records their evaluators read, or that have machines of their own."""
+
 for registered in SCHEDULERS:
-    globals()[f"TestScheduler_{registered}"] = made_by(SchedulerContract, registered, create_scheduler)
+    suite = SUITES.get(registered, SchedulerContract)
+    globals()[f"TestScheduler_{registered}"] = made_by(suite, registered, create_scheduler)
+
+for suite in set(SUITES.values()):  # abstract without a scheduler
+    del globals()[suite.__name__]
 
 
 class TestPluginMapper(MapperContract):

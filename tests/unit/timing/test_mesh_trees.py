@@ -8,7 +8,7 @@ import pytest
 
 from codesign.arch.mesh import MeshLinks
 from codesign.core.errors import UserError
-from codesign.timing.noc.mesh import Mesh, make_traffic
+from codesign.timing.noc.mesh import Mesh, Traffic, make_traffic
 from codesign.timing.noc.network import (
     path_ports,
     port_flits,
@@ -17,13 +17,23 @@ from codesign.timing.noc.network import (
     run_trees,
     time_transfer,
     transfer_packets,
-    unicast_trees,
     waits_for,
 )
 from codesign.timing.noc.state import FINISHED, STUCK, TreeTraffic
 from tests.reference_data import supporting_files
 
 FOUR = MeshLinks(4, 4)
+
+
+def unicast_trees(mesh: Mesh, traffic: Traffic) -> TreeTraffic:
+    """Packets with one target each, on trees without branches."""
+    pairs, tree = np.unique(np.stack([traffic.source, traffic.target], axis=1), axis=0, return_inverse=True)
+    ports = np.stack([path_ports(mesh.width, mesh.nodes, int(a), (int(b),)) for a, b in pairs])
+    count = len(traffic.source)
+    none, nobody = np.zeros(count, np.int64), np.full(count, -1, np.int64)
+    return TreeTraffic(
+        traffic.created, traffic.source, traffic.flits, tree.ravel().astype(np.int64), ports, none, nobody, 0, 0, 0
+    )
 
 
 @pytest.mark.parametrize("path", supporting_files("noc/traces", "*.json")[:6], ids=lambda p: p.stem)

@@ -84,7 +84,7 @@ def test_damaged_certificate_is_refused(damage: Any, reason: str) -> None:
 
 
 def test_what_is_no_certificate_is_a_users_mistake() -> None:
-    with pytest.raises(UserError, match="not a certificate: expected format"):
+    with pytest.raises(UserError, match="not a certificate of this version"):
         restored({"format": "other"})
     broken = document()
     del broken["machine"]["mac_energy"]

@@ -125,26 +125,9 @@ def requirement(
     if kind == _FC:
         return b, table[layer, _C], table[layer, _R], table[layer, _S]
     if kind in (_CONV, _GROUP_CONV, _POOL):
-        h_in = window_extent(
-            h,
-            table[layer, _H],
-            table[layer, _SPAN_H],
-            table[layer, _SH],
-            table[layer, _PH],
-            table[layer, _HIN],
-            cuts_h,
-            flags,
-        )
-        w_in = window_extent(
-            w,
-            table[layer, _W],
-            table[layer, _SPAN_W],
-            table[layer, _SW],
-            table[layer, _PW],
-            table[layer, _WIN],
-            cuts_w,
-            flags,
-        )
+        row = table[layer]
+        h_in = window_extent(h, row[_H], row[_SPAN_H], row[_SH], row[_PH], row[_HIN], cuts_h, flags)
+        w_in = window_extent(w, row[_W], row[_SPAN_W], row[_SW], row[_PW], row[_WIN], cuts_w, flags)
         if kind == _POOL:
             return b, c, h_in, w_in
         if kind == _CONV:
@@ -219,18 +202,9 @@ def shape_group(
         for e in range(cons_start[layer], cons_start[layer + 1]):
             user = cons_id[e]
             if i < place[user] < b:
+                at = shape[user]
                 nb, nc, nh, nw_ = requirement(
-                    table,
-                    user,
-                    cons_kind[e],
-                    layer,
-                    shape[user, 0],
-                    shape[user, 1],
-                    shape[user, 2],
-                    shape[user, 3],
-                    shape[user, 4],
-                    shape[user, 5],
-                    flags,
+                    table, user, cons_kind[e], layer, at[0], at[1], at[2], at[3], at[4], at[5], flags
                 )
                 tb, tc, th, tw = max(tb, nb), max(tc, nc), max(th, nh), max(tw, nw_)
                 ch, cw = max(ch, shape[user, 4]), max(cw, shape[user, 5])
@@ -347,6 +321,14 @@ def ofmap_life(
 
 
 @njit
+def _put_loads(out: IntArray, count: int, layer: int, source: int, size: int, n: int, first: int, step: int) -> None:
+    """The parts of an input feature map, one for each tile of a layer."""
+    for t in range(n):
+        q = first + t * step
+        put(out, count + t, LOAD_IFMAP, layer, t, source, size, q - 1, q + 1, q)
+
+
+@njit
 def list_tensors(
     order: IntArray,
     place: IntArray,
@@ -384,17 +366,13 @@ def list_tensors(
                 )
                 size = nb * table[source, _K] * nh * nw_
                 if write:
-                    for t in range(n):
-                        q = f + t * s
-                        put(out, count + t, LOAD_IFMAP, layer, t, source, size, q - 1, q + 1, q)
+                    _put_loads(out, count, layer, source, size, n, f, s)
                 count += n
         for e in range(ext_start[layer], ext_start[layer + 1]):
             nb, _c, nh, nw_ = requirement(table, layer, _IFMAP_EDGE, layer, u[0], u[1], u[2], u[3], u[4], u[5], flags)
             size = nb * (ext_whole[e] if ext_whole[e] > 0 else ext_channels[e] * nh * nw_)
             if write:
-                for t in range(n):
-                    q = f + t * s
-                    put(out, count + t, LOAD_IFMAP, layer, t, -1 - ext_id[e], size, q - 1, q + 1, q)
+                _put_loads(out, count, layer, -1 - ext_id[e], size, n, f, s)
             count += n
         if table[layer, _WB] > 0:
             if write:
@@ -406,8 +384,7 @@ def list_tensors(
             for t in range(n):
                 q = f + t * s
                 end = max(q + 1, hold, q + gap)
-                last_of_group = t == n - 1 and i == lg_end[i] - 1
-                if stored and not last_of_group:
+                if stored and not (t == n - 1 and i == lg_end[i] - 1):
                     end = max(end, q + 2)
                 put(out, count + t, STORE if stored else LOCAL, layer, t, 0, size, q, end, q)
         count += n

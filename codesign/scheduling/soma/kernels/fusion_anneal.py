@@ -52,6 +52,16 @@ def heat_at(cooling: Cooling, index: int, rounds: int) -> float:
 
 
 @njit
+def _drawn_move(chances: FloatArray, random: RandomState) -> int:
+    """A move by its cumulative probability."""
+    draw = uniform(random)
+    kind = 0
+    while draw >= chances[kind]:
+        kind += 1
+    return kind
+
+
+@njit
 def anneal_fusion(
     net: Arrays, setting: Arrays, exponents: tuple[float, float], schemes: tuple[Scheme, Scheme, Scheme], scratch: Arrays,
     chances: FloatArray, costs: FloatArray, stats: IntArray, random: RandomState, cooling: Cooling, rounds: int, first: int,
@@ -84,10 +94,7 @@ def anneal_fusion(
     for index in range(first, rounds):
         before = random[0]
         heat = heat_at(cooling, index, rounds)
-        draw = uniform(random)
-        kind = 0
-        while draw >= chances[kind]:
-            kind += 1
+        kind = _drawn_move(chances, random)
         stats[kind, TRIED] += 1
         copy_scheme(current, candidate)
         if not change(kind, candidate[0], candidate[1], candidate[2], candidate[3], producers, consumers, random):

@@ -161,6 +161,25 @@ def shift_cut(cut: IntArray, tiles: IntArray, i: int, random: RandomState) -> bo
 
 
 @njit
+def _published_shift(cut: IntArray, tiles: IntArray, i: int, random: RandomState) -> bool:
+    """The published move: a DRAM cut elsewhere in the two groups, the old one at i stays as a fine-grained cut."""
+    n = cut.shape[0]
+    lo, hi = i - 1, i + 1
+    while cut[lo] != DRAM_CUT:
+        lo -= 1
+    while hi < n and cut[hi] != DRAM_CUT:
+        hi += 1
+    if hi - lo <= 2:
+        return False
+    j = lo + 1 + below(random, hi - lo - 1)
+    if j == i:
+        return False
+    split_at(cut, tiles, j, DRAM_CUT, True, random)
+    cut[i] = FINE_CUT
+    return True
+
+
+@njit
 def change(
     kind: int,
     order: IntArray,
@@ -212,18 +231,5 @@ def change(
         cut[i] = FINE_CUT
         return True
     if kind == SHIFT_DRAM and uniform(random) < 0.4:
-        # The published move: a DRAM cut elsewhere in the two groups, the old one stays as a fine-grained cut.
-        lo, hi = i - 1, i + 1
-        while cut[lo] != DRAM_CUT:
-            lo -= 1
-        while hi < n and cut[hi] != DRAM_CUT:
-            hi += 1
-        if hi - lo <= 2:
-            return False
-        j = lo + 1 + below(random, hi - lo - 1)
-        if j == i:
-            return False
-        split_at(cut, tiles, j, DRAM_CUT, True, random)
-        cut[i] = FINE_CUT
-        return True
+        return _published_shift(cut, tiles, i, random)
     return shift_cut(cut, tiles, i, random)

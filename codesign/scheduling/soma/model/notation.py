@@ -182,7 +182,7 @@ class Encoding:
             if end is not None:
                 edit["end"] = end
             edits.append(edit)
-        value: dict[str, Any] = {"name": self.name, "enc": self.fusion.to_json(), "edits": edits}
+        value: JsonObject = {"name": self.name, "enc": self.fusion.to_json(), "edits": edits}
         if self.dram.order is not None:
             value["order"] = list(self.dram.order)
         return value

@@ -1,0 +1,145 @@
+"""The analytical model with a generated machine's own ports, so that no machine is faster than its analytical cycles (rule K7).
+
+The cost model's DRAM is a channel that opens a row for every burst (H6) and takes turns (L4), its scratchpad one port each way (L2). A generated
+machine has bursts under way, a channel each way, and more ports. This module says what those can move at most.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+from codesign.arch.architecture import Architecture, LevelKind, Ports
+from codesign.cost.cost import Cost
+from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
+from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Parameters
+from codesign.timing.table import Timing
+
+READ_PORTS, WRITE_PORTS = 2, 2
+"""Ports of the scratchpad: for reading operands and old sums (one for both with one burst under way), for writing results and what is loaded.
+
+The DMA engine's port for reading is not among them: the cost model counts no reads for results that leave.
+"""
+
+
+@dataclass(frozen=True)
+class DramSide:
+    """What a machine and its memory do at the DRAM port.
+
+    Args:
+        bus_bytes: Of a beat.
+        burst_bytes: Of the longest burst.
+        latency_cycles: From a request to its first beat.
+        under_way: Bursts of an engine at most.
+    """
+
+    bus_bytes: int
+    burst_bytes: int
+    latency_cycles: int
+    under_way: int
+
+    @property
+    def share(self) -> float:
+        """Bursts under way over those that hide the latency: N bursts of b beats leave in latency + b cycles at best."""
+        beats = self.burst_bytes / self.bus_bytes
+        return self.under_way * beats / (beats + self.latency_cycles)
+
+    @property
+    def bytes_per_cycle(self) -> float:
+        """What a channel moves at most. With one burst under way it is H6: ``bus * b / (b + latency)``.
+
+        >>> DramSide(16, 256, 14, 1).bytes_per_cycle
+        8.533333333333333
+        >>> DramSide(16, 64, 14, 2).bytes_per_cycle, DramSide(16, 256, 14, 16).bytes_per_cycle
+        (7.111111111111111, 16.0)
+        """
+        return self.bus_bytes * min(1.0, self.share)
+
+    def cycles(self, moved_bytes: float) -> float:
+        """Cycles of a run that moves so many bytes through a channel: those and the latencies that nothing hides.
+
+        Nothing is computed before the first word came, and nothing is stored before that: two latencies beside what goes on between. Where
+        bursts wait for each other, their chain holds one of the two already.
+        """
+        alone = moved_bytes / self.bus_bytes + 2 * self.latency_cycles
+        return max(alone, moved_bytes / (self.bus_bytes * self.share) + self.latency_cycles)
+
+    @property
+    def ramp_cycles(self) -> int:
+        """Of every run, beside what the busiest resource needs, whatever the burst's length."""
+        hidden = self.under_way > self.latency_cycles  # N b >= b + latency for every b >= 1
+        return self.latency_cycles * (2 if hidden else 1)
+
+
+def side_of_machine(p: Parameters, memory: MemoryTiming = PLAIN_MEMORY) -> DramSide:
+    """Of a machine beside a memory."""
+    return DramSide(p.bus_bytes, p.burst_bytes, memory.latency_cycles, memory.under_way(p.outstanding))
+
+
+def side_of_table(timing: Timing) -> DramSide:
+    """Of a timing table of generated machines."""
+    outstanding = int(dict(timing.constants).get("outstanding", Parameters.outstanding))
+    bus, burst, latency = (int(timing.constant(n)) for n in ("bus_bytes", "burst_bytes", "dram_latency_cycles"))
+    return DramSide(bus, burst, latency, outstanding)
+
+
+def as_generated(architecture: Architecture, side: DramSide) -> Architecture:
+    """The architecture with the ports of the machine that is generated for it; energies and areas stay.
+
+    Args:
+        architecture: DRAM, a scratchpad, local memories.
+        side: How the machine talks to DRAM.
+    """
+    levels = []
+    for level in architecture.levels:
+        rates: tuple[float | None, float | None]
+        if level.kind is LevelKind.DRAM:
+            rates = (side.bytes_per_cycle * 8 / level.word_bits,) * 2
+        elif level is architecture.levels[-1]:
+            rates = (None, None)  # an element's memory never makes it wait
+        else:
+            words = level.banks * WORD_BYTES * 8 / level.word_bits
+            rates = ((READ_PORTS if side.under_way > 1 else 1) * words, WRITE_PORTS * words)
+        read, write = rates
+        levels.append(
+            replace(
+                level,
+                ports=Ports.SEPARATE,
+                read_bandwidth_words_per_cycle=read,
+                write_bandwidth_words_per_cycle=write,
+            )
+        )
+    return replace(architecture, levels=tuple(levels))
+
+
+def least_cycles(cost: Cost, output: str, widths: dict[str, int], p: Parameters, side: DramSide) -> int:
+    """Cycles that no run of a mapping on its machine is below (K7).
+
+    Every port moves what the cost model counts; the array makes a step in every compute cycle.
+
+    Args:
+        cost: Of the mapping.
+        output: Name of the result.
+        widths: By tensor, bytes of an element in DRAM.
+        p: The machine.
+        side: How it talks to DRAM.
+    """
+    dram, scratchpad = cost.levels[0].tensors, cost.levels[1].tensors
+    chip = {t.tensor: PARTIAL_BYTES if t.tensor == output else 1 for t in scratchpad}
+    lines = max(
+        _read_bytes({t.tensor: t.reads * chip[t.tensor] for t in scratchpad}, output, p),
+        sum(t.fills * chip[t.tensor] for t in scratchpad),
+        sum(t.updates * chip[t.tensor] for t in scratchpad),
+    )
+    inside = max(cost.compute_cycles, lines / p.line_bytes) + side.ramp_cycles
+    loaded = sum(t.reads * widths[t.tensor] for t in dram)
+    stored = sum(t.updates * widths[t.tensor] for t in dram)
+    return math.ceil(max(inside, side.cycles(loaded), side.cycles(stored)) - 1e-9)
+
+
+def _read_bytes(moved: dict[str, int], output: str, p: Parameters) -> float:
+    """Bytes that the busiest read port of the array gives at least, by tensor."""
+    total, sums = sum(moved.values()), moved.get(output, 0)
+    if not p.overlaps:
+        return total  # one port
+    if "O" in p.local:
+        return max(*moved.values(), total / READ_PORTS)  # ports that two tensors may share
+    return max(total - sums, sums)

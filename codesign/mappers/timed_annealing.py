@@ -1,0 +1,197 @@
+"""Annealing of mappings by their simulated cycles, in compiled code.
+
+The analytical cycles of a mapping are never above its simulated ones, and every objective grows with the cycles. So a
+move that its analytical value already rules out is rejected without a simulation. The walk is the one that simulates
+every move: the number that decides on acceptance is drawn first, and turned into the largest value accepted.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from codesign.core import clock
+from codesign.core.goals import Budget
+from codesign.core.jit import njit
+from codesign.core.rng import RandomState, make_state, uniform
+from codesign.cost.kernel import score
+from codesign.cost.packed import VALID, Kernel
+from codesign.mappers.annealing import Walkers, change_state
+from codesign.mappers.driver import Encoded, value_of
+from codesign.mappers.moves import Cooling, rate
+from codesign.mapping.mapping import Mapping
+from codesign.mapping.nest import BYPASSED, TEMPORAL, IntArray, Nest, decode_nest, encode_nest
+from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state, factor_table, outermost_state
+from codesign.timing.derive import Machine, derive
+from codesign.timing.engine import COMPLETE, run
+from codesign.timing.event_state import SIMULATED
+
+HOT, COLD = 0.5, 0.003
+"""First and last temperature: relative worsening accepted with probability 1/e."""
+
+OPERATIONS = 10_000
+"""Operations of one simulation at most; a mapping that needs more is passed over."""
+
+MOVES, WALKS = 2_000, 48
+"""Moves of one walk, and walks."""
+
+_AT_THE_BEST, _OUTERMOST, _AT_A_START = 0, 1, 2
+
+EFFORT = 25_000_000
+"""Simulated operations after which no further walk begins: two or three seconds."""
+
+
+class TimedWalk(NamedTuple):
+    """What a walk needs besides the problem.
+
+    Attributes:
+        machine: Constants of the event tier.
+        objective: As in `codesign.mappers.driver.OBJECTIVE_CODE`.
+        operations: Of one simulation at most.
+    """
+
+    machine: Machine
+    objective: int
+    operations: int
+
+
+@njit
+def timed_value(kernel: Kernel, nest: Nest, count: int, walk: TimedWalk, energy: float) -> tuple[float, int]:
+    """The objective with simulated cycles of a nest that `score` has just found valid; infinite where cut short.
+
+    Returns:
+        The value, and the operations simulated.
+    """
+    plan, _ = derive(kernel, nest, count, walk.machine)
+    result = run(plan, True, walk.operations, np.zeros((0, 4)))
+    value = value_of(walk.objective, energy, result[1]) if result[0] == COMPLETE else np.inf
+    return value, result[5][SIMULATED]
+
+
+@njit
+def anneal_timed(
+    kernel: Kernel,
+    space: MapSpace,
+    walkers: Walkers,
+    nest: Nest,
+    table: IntArray,
+    random: RandomState,
+    cooling: Cooling,
+    walk: TimedWalk,
+) -> tuple[float, int]:
+    """Walk from the state at hand; `walkers.best` receives the best state met.
+
+    Returns:
+        The best value, infinite where no state was valid, and the operations simulated.
+    """
+    current, best, operations = np.inf, np.inf, 0
+    temperature, factor = cooling.hot, rate(cooling)
+    for move in range(cooling.moves):
+        copy_state(walkers.state, walkers.trial)
+        if move > 0:
+            change_state(space, walkers.trial, random)
+        count = build_nest(space, walkers.trial, table, nest)
+        status, energy, cycles = score(kernel, nest, count)
+        temperature *= factor
+        most = current * uniform(random) ** -temperature if current < np.inf else np.inf
+        if status != VALID or value_of(walk.objective, energy, cycles) > most:
+            continue
+        value, spent = timed_value(kernel, nest, count, walk, energy)
+        operations += spent
+        if value > most or value == np.inf:
+            continue
+        current = value
+        copy_state(walkers.trial, walkers.state)
+        if value < best:
+            best = value
+            copy_state(walkers.trial, walkers.best)
+    return best, operations
+
+
+def state_of(encoded: Encoded, mapping: Mapping) -> MapState:
+    """The state of the space that stands for a mapping, or one near to it where the space has no such mapping.
+
+    Primes of a dimension are given to its loops from the outermost one in; those that fit no loop stay outermost.
+    """
+    source, space = encoded.source, encoded.space
+    state, nest = outermost_state(space), encode_nest(source.computation, source.architecture, mapping)
+    levels = _levels_of(nest)
+    left = set(range(len(space.prime)))
+    placed: list[list[int]] = [[] for _ in range(space.order.shape[0])]
+    for (dim, factor, kind, at), v in zip(nest.loops.tolist(), levels, strict=True):
+        slot = v if kind == TEMPORAL else space.order.shape[0] + 2 * at + kind - 1
+        for p in sorted(left):
+            allowed = space.choices[p, : space.n_choices[p]]
+            if space.prime_dim[p] == dim and factor % space.prime[p] == 0 and slot in allowed:
+                state.slot[p], factor = slot, factor // int(space.prime[p])
+                left.discard(p)
+        if kind == TEMPORAL and dim not in placed[v]:
+            placed[v].append(dim)
+    for v, dims in enumerate(placed):
+        free = space.order[v, : space.n_free[v]].tolist()
+        first = [d for d in dims if d in free]
+        state.order[v, : space.n_free[v]] = [*first, *(d for d in free if d not in first)]
+    for v, t in space.free:
+        state.keep[v, t] = nest.position[v, t] != BYPASSED
+    return state
+
+
+def _levels_of(nest: Nest) -> list[int]:
+    """The level among whose loops each loop stands: the innermost one that keeps something outside it."""
+    found = []
+    for i in range(len(nest.loops)):
+        outside = [v for v, row in enumerate(nest.position) if any(p != BYPASSED and p <= i for p in row)]
+        found.append(max(outside, default=0))
+    return found
+
+
+def search_timed(
+    encoded: Encoded,
+    starts: Sequence[Mapping],
+    machine: Machine,
+    objective: int,
+    budget: Budget,
+    seed: int,
+    *,
+    walks: int = WALKS,
+) -> tuple[Mapping | None, int]:
+    """The best mapping by simulated cycles that walks meet, and how many mappings were scored.
+
+    Every start has its walk. Walks after these begin in turn at the best mapping met, with all loops outermost, and at a start.
+
+    Args:
+        encoded: The problem.
+        starts: Mappings of it; not empty.
+        machine: Constants of the event tier.
+        objective: As in `codesign.mappers.driver.OBJECTIVE_CODE`.
+        budget: Of the search.
+        seed: Of the random choices.
+        walks: How many at most.
+    """
+    began = clock.wall_seconds()
+    space, table = encoded.space, factor_table(encoded.space)
+    walk = TimedWalk(machine, objective, OPERATIONS)
+    best, value = outermost_state(space), math.inf
+    scored = operations = 0
+    for i in range(walks):
+        late = budget.time_limit_s is not None and clock.wall_seconds() - began >= budget.time_limit_s
+        moves = MOVES if budget.evaluations is None else min(MOVES, budget.evaluations - scored)
+        if late or moves < 1 or operations >= EFFORT:
+            break
+        met, turn = outermost_state(space), i % 3 if i >= len(starts) else _AT_A_START
+        state = outermost_state(space) if turn == _OUTERMOST else state_of(encoded, starts[i % len(starts)])
+        from_best = turn == _AT_THE_BEST and math.isfinite(value)
+        if from_best:
+            copy_state(best, state)
+        walkers = Walkers(state, outermost_state(space), met)
+        random, cooling = make_state(seed, i), Cooling(moves, 0.2 * HOT if from_best else HOT, COLD)
+        found, spent = anneal_timed(encoded.kernel, space, walkers, encoded.nest, table, random, cooling, walk)
+        scored, operations = scored + moves, operations + spent
+        if found < value:
+            value = found
+            copy_state(met, best)
+    if not math.isfinite(value):
+        return None, scored
+    count = build_nest(space, best, table, encoded.nest)
+    return decode_nest(encoded.source.computation, encoded.source.architecture, encoded.nest, count), scored

@@ -1,0 +1,177 @@
+"""Drawings of a tree on its system as SVG: meshes coloured by layer with link loads, the timeline by core, bars (rules M91 to M93)."""
+
+from collections.abc import Sequence
+from html import escape
+
+from codesign.arch.many_core import ManyCore
+from codesign.core.kernel_library import IntArray
+from codesign.scheduling.segments.kernels import fabric
+from codesign.scheduling.segments.timeline import LayerRuns
+
+CELL, GAP, MARGIN = 46, 20, 30
+"""Side of a core, distance of cores, border of a drawing, pixels."""
+
+STEPS = {fabric.EAST: (1, 0), fabric.WEST: (-1, 0), fabric.NORTH: (0, 1), fabric.SOUTH: (0, -1)}
+GOLDEN = 0.618034
+"""Share of the colour circle between neighbouring layers: neighbours look different."""
+
+
+def layer_colour(layer: int) -> str:
+    """The colour of a layer."""
+    return f"hsl({360 * (layer * GOLDEN % 1):.0f} 62% {76 - 6 * (layer % 3)}%)"
+
+
+def heat_colour(share: float) -> str:
+    """From light grey over yellow to red for a share of 0 to 1."""
+    share = min(max(share, 0.0), 1.0)
+    return f"hsl({55 - 55 * share:.0f} {20 + 75 * share:.0f}% {82 - 36 * share:.0f}%)"
+
+
+def place_of(core: int, system: ManyCore) -> tuple[int, int]:
+    """Column and row of a core in the order of the mesh: stripes, every second one downwards (rule M3)."""
+    stripe = core // (system.stride * system.height)
+    x, y = stripe * system.stride + core % system.stride, (core // system.stride) % system.height
+    return x, system.height - 1 - y if stripe % 2 else y
+
+
+def link_shares(system: ManyCore, counter: IntArray, time: float) -> dict[tuple[int, int, int], tuple[int, float]]:
+    """Words of every used link ``(x, y, direction)`` and the share of the time it is busy (rule M92)."""
+    found: dict[tuple[int, int, int], tuple[int, float]] = {}
+    for x in range(-1, system.width + 1):
+        for y in range(system.height):
+            for direction in STEPS:
+                words = int(counter[fabric.LINKS + 4 * ((x + 1) * system.height + y) + direction])
+                if words:
+                    wide = (
+                        system.dies.words_per_cycle
+                        if crosses(system, x, y, direction)
+                        else system.links.words_per_cycle
+                    )
+                    found[x, y, direction] = words, words / wide / system.clock_ghz / max(time, 1.0)
+    return found
+
+
+def crosses(system: ManyCore, x: int, y: int, direction: int) -> bool:
+    """Whether a link leaves a die; with several dies, memories are on dies of their own."""
+    if system.dies.count == 1:
+        return False
+    wide, high = system.width // system.dies.x, system.height // system.dies.y
+    dx, dy = STEPS[direction]
+    return (x // wide, y // high) != ((x + dx) // wide, (y + dy) // high)
+
+
+def _centre(system: ManyCore, x: int, y: int) -> tuple[float, float]:
+    pitch = CELL + GAP
+    return MARGIN + pitch * (x + 1) + CELL / 2, MARGIN + pitch * (system.height - 1 - y) + CELL / 2
+
+
+def mesh_svg(
+    system: ManyCore, runs: Sequence[LayerRuns], loads: dict[tuple[int, int, int], tuple[int, float]], busiest: float
+) -> str:
+    """A mesh whose cores have the colours of their layers and whose links those of their loads.
+
+    Args:
+        system: The machine.
+        runs: Layers to show; a core with several shows them as stripes.
+        loads: Of links, see `link_shares`.
+        busiest: The share that is drawn red.
+    """
+    pitch = CELL + GAP
+    wide, high = pitch * (system.width + 2) + 2 * MARGIN, pitch * system.height + 2 * MARGIN
+    parts = [f'<svg class="mesh" viewBox="0 0 {wide} {high}" width="{min(wide, 620)}">']
+    parts += _die_boxes(system)
+    for (x, y, direction), (words, share) in loads.items():
+        parts.append(_link(system, x, y, direction, words, share, busiest))
+    by_core: dict[int, list[LayerRuns]] = {}
+    for run in runs:
+        for core in range(run.first_core, run.past_core):
+            by_core.setdefault(core, []).append(run)
+    for core in range(system.cores):
+        parts.append(_core(system, core, by_core.get(core, [])))
+    for number, ports in enumerate(system.memories.ports):
+        for x, y in ports:
+            cx, cy = _centre(system, x, y)
+            label = f"<title>port of DRAM {number} at ({x}, {y})</title>"
+            parts.append(f'<circle class="port" cx="{cx:g}" cy="{cy:g}" r="9">{label}</circle>')
+            parts.append(f'<text class="port" x="{cx:g}" y="{cy + 4:g}">{number}</text>')
+    return "".join([*parts, "</svg>"])
+
+
+def _die_boxes(system: ManyCore) -> list[str]:
+    pitch = CELL + GAP
+    wide, high = system.width // system.dies.x * pitch, system.height // system.dies.y * pitch
+    return [
+        f'<rect class="die" x="{MARGIN + pitch - GAP / 2 + 3 + i * wide:g}" y="{MARGIN - GAP / 2 + 3 + j * high:g}" '
+        f'width="{wide - 6}" height="{high - 6}" rx="6"/>'
+        for i in range(system.dies.x)
+        for j in range(system.dies.y)
+    ]
+
+
+def _link(system: ManyCore, x: int, y: int, direction: int, words: int, share: float, busiest: float) -> str:
+    dx, dy = STEPS[direction]
+    (ax, ay), (bx, by) = _centre(system, x, y), _centre(system, x + dx, y + dy)
+    side = 5.0
+    ox, oy = (0.0, side * dx) if dx else (side * dy, 0.0)
+    relative = share / busiest if busiest else 0.0
+    title = f"({x}, {y}) to ({x + dx}, {y + dy}): {words:,} words, busy {share:.0%} of the time"
+    if crosses(system, x, y, direction):
+        title += ", between dies"
+    return (
+        f'<line x1="{ax + ox:g}" y1="{ay + oy:g}" x2="{bx + ox:g}" y2="{by + oy:g}" stroke="{heat_colour(relative)}" '
+        f'stroke-width="{2 + 4 * relative:.1f}"><title>{title}</title></line>'
+    )
+
+
+def _core(system: ManyCore, core: int, runs: Sequence[LayerRuns]) -> str:
+    x, y = place_of(core, system)
+    cx, cy = _centre(system, x, y)
+    left, top = cx - CELL / 2, cy - CELL / 2
+    names = escape(", ".join(run.name for run in runs)) or "idle"
+    stripes = "".join(
+        f'<rect x="{left + i * CELL / len(runs):.2f}" y="{top:g}" width="{CELL / len(runs):.2f}" height="{CELL}" '
+        f'fill="{layer_colour(run.layer)}"/>'
+        for i, run in enumerate(runs)
+    )
+    return (
+        f'<g><title>core {core} at ({x}, {y}): {names}</title><rect class="core" x="{left:g}" y="{top:g}" width="{CELL}" '
+        f'height="{CELL}"/>{stripes}<text x="{cx:g}" y="{cy + 4:g}">{core}</text></g>'
+    )
+
+
+def timeline_svg(runs: Sequence[LayerRuns], cores: int, time: float) -> str:
+    """Cores from top to bottom, time from left to right; a box is a layer from its first run to its last (rule M91)."""
+    wide, row = 1100.0, max(4.0, min(18.0, 480.0 / cores))
+    high = row * cores
+    parts = [f'<svg class="timeline" viewBox="-46 -6 {wide + 60:g} {high + 34:g}" width="{wide + 60:g}">']
+    for run in runs:
+        x, size = run.start / time * wide, max((run.end - run.start) / time * wide, 0.4)
+        share = run.busy / max(run.end - run.start, 1.0)
+        title = f"{run.name}, {run.cores}, segment {run.segment}: {run.start:,.0f} to {run.end:,.0f} cycles, {run.runs} runs, busy {share:.0%}"
+        y, tall = run.first_core * row, (run.past_core - run.first_core) * row
+        parts.append(
+            f'<rect x="{x:.2f}" y="{y:g}" width="{size:.2f}" height="{tall:g}" fill="{layer_colour(run.layer)}">'
+            f"<title>{escape(title)}</title></rect>"
+        )
+        if size > 7 * len(run.name) and tall > 11:
+            parts.append(f'<text x="{x + size / 2:.1f}" y="{y + tall / 2 + 4:g}">{escape(run.name)}</text>')
+    for core in range(0, cores, max(1, cores // 8)):
+        parts.append(f'<text class="axis" x="-6" y="{core * row + row:g}" text-anchor="end">core {core}</text>')
+    for k in range(5):
+        parts.append(f'<text class="axis" x="{wide * k / 4:g}" y="{high + 16:g}">{time * k / 4:,.0f}</text>')
+    return "".join([*parts, "</svg>"])
+
+
+def bars_svg(values: Sequence[tuple[str, float]], unit: str) -> str:
+    """Named values as bars, with their shares."""
+    whole = sum(value for _, value in values) or 1.0
+    most = max((value for _, value in values), default=0.0) or 1.0
+    parts = [f'<svg class="bars" viewBox="0 0 620 {24 * len(values) + 4}" width="620">']
+    for i, (name, value) in enumerate(values):
+        y = 24 * i + 4
+        parts.append(
+            f'<text x="150" y="{y + 13}" text-anchor="end">{escape(name)}</text>'
+            f'<rect class="bar" x="158" y="{y}" width="{300 * value / most:.1f}" height="17"/>'
+            f'<text x="{164 + 300 * value / most:.1f}" y="{y + 13}" text-anchor="start">{value:,.4g} {unit}, {value / whole:.1%}</text>'
+        )
+    return "".join([*parts, "</svg>"])

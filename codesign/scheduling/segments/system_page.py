@@ -1,0 +1,112 @@
+"""A tree on its system as one self-contained page: meshes by layer, link loads, timeline by core, energy and cost by part."""
+
+from html import escape
+
+from codesign.arch.chiplet_cost import money
+from codesign.scheduling.segments.bound import SegmentBound
+from codesign.scheduling.segments.drawings import (
+    bars_svg,
+    heat_colour,
+    layer_colour,
+    link_shares,
+    mesh_svg,
+    timeline_svg,
+)
+from codesign.scheduling.segments.energy_parts import energy_parts_pj
+from codesign.scheduling.segments.evaluate import Evaluation, Evaluator
+from codesign.scheduling.segments.timeline import LayerRuns, timeline_of
+
+MOST_SEGMENTS = 12
+"""Segments that are drawn: those that take longest."""
+
+_STYLE = """
+body{font:14px system-ui,sans-serif;margin:24px;color:#222;max-width:1240px}
+svg text{font-size:11px;text-anchor:middle;fill:#222}svg text.axis{fill:#666}
+.bars text{font-size:12px;text-anchor:inherit}.bar{fill:#5b8db8}
+.core{fill:#fff;stroke:#888}.die{fill:#f3f5f7;stroke:#56606b;stroke-dasharray:5 3}
+circle.port{fill:#e4dcf2;stroke:#7a63ad}.segments{display:flex;flex-wrap:wrap;gap:18px}
+.segments figure{margin:0}figcaption{max-width:560px;color:#444}.chip{display:inline-block;padding:0 6px;border-radius:4px;margin:1px}
+table{border-collapse:collapse}td,th{padding:3px 12px;border-bottom:1px solid #ddd;text-align:left}
+"""
+
+
+def page(evaluator: Evaluator, found: Evaluation, bound: SegmentBound | None) -> str:
+    """The page: everything inline, nothing fetched.
+
+    Args:
+        evaluator: Network, system and rules.
+        found: The tree with its figures.
+        bound: Of all trees; None where it is not shown for these rules.
+    """
+    system, network, whole = evaluator.system, evaluator.network, found.rows[0]
+    runs = timeline_of(network, found)
+    loads = link_shares(system, whole.counter, float(whole.time))
+    busiest = max((share for _, share in loads.values()), default=0.0)
+    title = f"{network.name} on {system.name}"
+    energies = [(name, pj / 1e6) for name, pj in energy_parts_pj(evaluator, found).items() if pj]
+    cost = money(system)
+    costs = [("dies", cost.chip_usd), ("package", cost.package_usd), ("DRAM", cost.dram_usd)]
+    scale = "".join(
+        f'<span class="chip" style="background:{heat_colour(k / 4)}">{busiest * k / 4:.0%}</span>' for k in range(5)
+    )
+    body = [
+        f"<h1>{escape(title)}</h1>",
+        _summary(evaluator, found, bound),
+        "<h2>The system and its links over the whole run</h2>",
+        f"<p>Link colour: share of the time a link is busy with its words {scale}. Dashed: dies. Numbers beside the mesh: DRAM.</p>",
+        mesh_svg(system, [], loads, busiest),
+        "<h2>Who computes what when</h2>",
+        timeline_svg(runs, system.cores, float(whole.time)),
+        "<h2>Segments</h2>",
+        _segments(evaluator, found, runs),
+        "<h2>Energy by part</h2>",
+        bars_svg(sorted(energies, key=lambda e: -e[1]), "µJ"),
+        "<h2>Cost by part</h2>",
+        bars_svg(costs, "USD"),
+    ]  # fmt: skip
+    head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
+    return f"{head}<body>{''.join(body)}</body></html>\n"
+
+
+def _summary(evaluator: Evaluator, found: Evaluation, bound: SegmentBound | None) -> str:
+    system, whole, cost = evaluator.system, found.rows[0], money(evaluator.system)
+    lines = [
+        ("time", f"{whole.time:,} {'cycles' if system.clock_ghz == 1 else 'ns'}"),
+        ("energy", f"{whole.energy_pj / 1e6:,.4g} µJ"),
+        ("energy x time", f"{found.edp:.5g} pJ x cycles"),
+        ("DRAM", f"{whole.dram_words:,} bytes"),
+        ("words x links", f"{whole.hops:,} on dies, {whole.die_hops:,} between dies"),
+        ("system", f"{system.width} x {system.height} cores of {system.core.macs:,} MACs on {system.dies.count} dies"),
+        ("area and cost", f"{cost.total_mm2:,.1f} mm², {cost.overall_usd:,.2f} USD"),
+    ]
+    if bound is not None:
+        lines.append(("no tree is below", f"{bound.edp:.5g} pJ x cycles: gap {bound.gap(found.edp):.1%}"))
+    rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in lines)
+    return f"<table>{rows}</table>"
+
+
+def _segments(evaluator: Evaluator, found: Evaluation, runs: list[LayerRuns]) -> str:
+    """The longest segments in their order: cores by layer, links by their load within the segment."""
+    system, shape = evaluator.system, found.arrays
+    nodes, child = [], int(shape.first[0])
+    while child >= 0:
+        nodes.append(child)
+        child = int(shape.next[child])
+    longest = sorted(sorted(range(len(nodes)), key=lambda k: -found.rows[nodes[k]].time)[:MOST_SEGMENTS])
+    figures = []
+    for number in longest:
+        row = found.rows[nodes[number]]
+        inside = [run for run in runs if run.segment == number]
+        loads = link_shares(system, row.counter, float(row.time))
+        busiest = max((share for _, share in loads.values()), default=0.0)
+        names = " ".join(
+            f'<span class="chip" style="background:{layer_colour(run.layer)}">{escape(run.name)}</span>'
+            for run in inside
+        )
+        share = row.time * int(shape.groups[0]) / max(found.rows[0].time, 1)
+        caption = f"<b>Segment {number}</b>, {share:.1%} of the time, busiest link {busiest:.0%}: {names}"
+        drawn = mesh_svg(system, inside, loads, busiest)
+        figures.append(f"<figure>{drawn}<figcaption>{caption}</figcaption></figure>")
+    more = len(nodes) - len(longest)
+    note = f"<p>The {more} shorter segments are left out.</p>" if more else ""
+    return f'<div class="segments">{"".join(figures)}</div>{note}'

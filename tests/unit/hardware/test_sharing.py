@@ -1,0 +1,50 @@
+"""Which spatial loops run along rows and which along columns."""
+
+from dataclasses import replace
+
+import pytest
+
+from codesign.arch.architecture import Links
+from codesign.hardware.lanes import result_emissions
+from codesign.hardware.parameters import Control, Parameters
+from codesign.hardware.sharing import lines_of, shared_out
+from codesign.mapping.mapping import Axis, Spatial
+
+P = Parameters("m", Control.NEST, 8, 8, Links.MULTICAST, 8, 1 << 15, 64, frozenset("B"), 8, 32)
+
+
+def spatial(dim: str, factor: int, axis: Axis) -> Spatial:
+    return Spatial(dim, factor, level="Scratchpad", axis=axis)
+
+
+def axes(loops: list[tuple[Spatial, int]]) -> list[str]:
+    return [node.axis for node, _ in loops]
+
+
+def test_loops_that_move_the_result_go_to_columns_and_those_that_add_to_rows() -> None:
+    loops = [(spatial("k", 7, "y"), 1), (spatial("c", 8, "x"), 1)]
+    found = shared_out(loops, [True, False], P)
+    assert axes(found) == ["x", "y"]
+    assert lines_of([7, 8], [True, False], [False, True], P) == 7
+    assert lines_of([7, 8], [True, False], [True, False], P) == 1
+
+
+def test_a_loop_that_does_not_fit_on_the_other_axis_stays() -> None:
+    loops = [(spatial("k", 7, "y"), 1), (spatial("c", 8, "x"), 1)]
+    assert shared_out(loops, [True, False], replace(P, cols=8, rows=7)) == loops
+
+
+def test_nothing_changes_where_results_leave_in_one_line_already() -> None:
+    loops = [(spatial("c", 7, "y"), 1), (spatial("k", 8, "x"), 1)]
+    assert shared_out(loops, [False, True], P) == loops
+
+
+@pytest.mark.parametrize("links", [Links.NONE, Links.MULTICAST])
+@pytest.mark.parametrize("rows", [(3, True), (3, False), (1, True)])
+@pytest.mark.parametrize("cols", [(5, True), (5, False), (8, True)])
+def test_the_count_is_that_of_the_collector(links: Links, rows: tuple[int, bool], cols: tuple[int, bool]) -> None:
+    p = replace(P, links=links, banks=2)
+    by_column = [4 * x * cols[1] for x in range(cols[0])]
+    by_row = [4 * 8 * y * rows[1] for y in range(rows[0])]
+    made = result_emissions(by_row, by_column, p.line_bytes, True, links is not Links.NONE)
+    assert lines_of([rows[0], cols[0]], [rows[1], cols[1]], [False, True], p) == len(made.lines)

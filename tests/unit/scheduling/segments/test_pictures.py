@@ -1,0 +1,90 @@
+"""Timelines, link loads and energies of trees: what pages draw (rules M28 to M30, M91 to M93)."""
+
+import re
+
+import pytest
+
+from codesign.core.goals import Budget, Objective
+from codesign.scheduling.protocol import ScheduleProblem
+from codesign.scheduling.segments.bound import bound_of
+from codesign.scheduling.segments.drawings import link_shares, place_of
+from codesign.scheduling.segments.energy_parts import energy_parts_pj
+from codesign.scheduling.segments.evaluate import Evaluation, Evaluator
+from codesign.scheduling.segments.kernels import fabric
+from codesign.scheduling.segments.scheduler import SegmentsScheduler
+from codesign.scheduling.segments.system_page import page
+from codesign.scheduling.segments.timeline import timeline_of
+from codesign.scheduling.segments.tree_files import core_map
+from codesign.workloads.load import load_network
+
+
+@pytest.fixture(scope="module", params=["gemini-72t", "simba-36"])
+def searched(request: pytest.FixtureRequest) -> tuple[Evaluator, Evaluation]:
+    scheduler = SegmentsScheduler(request.param)
+    problem = ScheduleProblem(load_network("squeezenet", fuse=False, batch=4), None)
+    found = scheduler.schedule(problem, Objective.EDP, budget=Budget(evaluations=300), seed=1)
+    return scheduler.pose(problem)[0], found.found
+
+
+def test_a_timeline_has_every_layer_once_within_its_segment(searched: tuple[Evaluator, Evaluation]) -> None:
+    evaluator, found = searched
+    runs = timeline_of(evaluator.network, found)
+    assert sorted(run.layer for run in runs) == list(range(len(evaluator.network.layers)))
+    time = float(found.rows[0].time)
+    for run in runs:
+        assert 0 <= run.start < run.end <= time * (1 + 1e-9)
+        assert run.busy <= (run.end - run.start) * (1 + 1e-9)
+    ends = [max(run.end for run in runs if run.segment == k) for k in range(1 + max(r.segment for r in runs))]
+    starts = [min(run.start for run in runs if run.segment == k) for k in range(len(ends))]
+    assert starts[0] == 0 and ends[-1] == pytest.approx(time)
+    assert starts[1:] == pytest.approx(ends[:-1])
+
+
+def test_layers_of_a_stage_start_after_those_before(searched: tuple[Evaluator, Evaluation]) -> None:
+    evaluator, found = searched
+    by_layer = {run.layer: run for run in timeline_of(evaluator.network, found)}
+    for i, layer in enumerate(evaluator.network.layers):
+        for producer in layer.inputs:
+            assert by_layer[producer].start <= by_layer[i].start
+            assert by_layer[producer].end <= by_layer[i].end * (1 + 1e-9)
+
+
+def test_words_of_links_are_all_hops(searched: tuple[Evaluator, Evaluation]) -> None:
+    evaluator, found = searched
+    whole = found.rows[0]
+    loads = link_shares(evaluator.system, whole.counter, float(whole.time))
+    assert sum(words for words, _ in loads.values()) == int(whole.counter[fabric.LINKS :].sum())
+    assert sum(words for words, _ in loads.values()) == whole.hops + whole.die_hops
+    assert all(share > 0 for _, share in loads.values())
+
+
+def test_energy_by_part_adds_up(searched: tuple[Evaluator, Evaluation]) -> None:
+    evaluator, found = searched
+    parts = energy_parts_pj(evaluator, found)
+    assert sum(parts.values()) == pytest.approx(found.rows[0].energy_pj, rel=1e-9)
+    assert all(value >= 0 for value in parts.values())
+    expected = found.rows[0].die_hops * evaluator.system.dies.pj_per_word_hop
+    assert parts["links between dies"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_places_are_those_of_the_map_as_text(searched: tuple[Evaluator, Evaluation]) -> None:
+    evaluator, found = searched
+    system = evaluator.system
+    lines = core_map(found, evaluator.network, 0, system.width, system.height, system.stride)
+    cells = [line.split() for line in reversed(lines)]
+    names: dict[int, list[str]] = {}
+    for run in timeline_of(evaluator.network, found):
+        for core in range(run.first_core, run.past_core) if run.segment == 0 else ():
+            names.setdefault(core, []).append(run.name)
+    for core, layers in names.items():
+        x, y = place_of(core, system)
+        assert cells[y][x].split("+")[0] == layers[0]
+
+
+def test_the_page_draws_every_core_and_states_the_gap(searched: tuple[Evaluator, Evaluation]) -> None:
+    evaluator, found = searched
+    text = page(evaluator, found, bound_of(evaluator, found.root.batch))
+    first = text.split('class="mesh"')[1]
+    assert len(re.findall('class="core"', first)) == 36
+    assert len(re.findall('class="die"', first)) == evaluator.system.dies.count
+    assert "no tree is below" in text and "no tree is below" not in page(evaluator, found, None)
