@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from codesign.cost.cost import Infeasible
     from codesign.scheduling.segments.bound import SegmentBound
     from codesign.scheduling.segments.evaluate import Evaluation, Evaluator
+    from codesign.scheduling.segments.packet_lists import MemoryClock
 
 SCHEDULERS: dict[str, frozenset[str]] = {
     "segments": frozenset(
@@ -36,6 +37,7 @@ SCHEDULERS: dict[str, frozenset[str]] = {
             "mode",
             "out",
             "timing",
+            "dram_device",
             "html",
         }
     )
@@ -121,17 +123,36 @@ def _record(
     }
 
 
-def _simulated(evaluator: "Evaluator", found: "Evaluation") -> JsonObject:
+def _memory(options: ScheduleOptions, evaluator: "Evaluator") -> "MemoryClock | None":
+    """The DRAMs of the simulation; None for a steady rate.
+
+    Raises:
+        UserError: A kind of timing or a device that there is not, or a device without simulation.
+    """
+    from codesign.scheduling.segments.device_memory import DeviceMemory
+    from codesign.timing.dram.device import load_device
+
+    if options.dram_device is None:
+        return None
+    if not wants_events(options):
+        raise UserError("--dram-device is an option of --timing event", hint="give --timing event, or leave it out")
+    return DeviceMemory(evaluator.system.memories.words_per_cycle_each, load_device(options.dram_device))
+
+
+def _simulated(evaluator: "Evaluator", found: "Evaluation", memory: "MemoryClock | None") -> JsonObject:
     """The tree on the routers of the mesh and the queues of the DRAMs."""
     from codesign.scheduling.segments.contention import ContentionSimulator
 
-    simulated = ContentionSimulator(evaluator).simulate(found)
+    simulated = ContentionSimulator(evaluator, memory).simulate(found)
     return {
         "simulated_cycles": simulated.time,
         "simulated_edp": simulated.edp,
         "uncontended_cycles": simulated.free,
         "simulated_complete": simulated.complete,
         "flit_hops": simulated.flit_hops,
+        "simulated_segments": [
+            {"cycles": s.time, "uncontended_cycles": s.free, "steps": s.steps} for s in simulated.segments
+        ],
     }
 
 
@@ -142,7 +163,9 @@ def run(options: ScheduleOptions) -> None:
     from codesign.scheduling.segments.search import NothingFitsError
     from codesign.scheduling.segments.tree_files import core_map, tree_lines
 
+    events = wants_events(options)
     evaluator, batch = _evaluator(options)
+    memory = _memory(options, evaluator)
     overflow: Infeasible | None
     try:
         found, tried = _found(options, evaluator, batch)
@@ -154,8 +177,8 @@ def run(options: ScheduleOptions) -> None:
         return
     bound = bound_of(evaluator, found.root.batch)
     record = _record(options, evaluator, found, bound, tried)
-    if wants_events(options):
-        record |= _simulated(evaluator, found)
+    if events:
+        record |= _simulated(evaluator, found, memory)
     if options.out is not None:
         write_json(options.out, record)
     if options.html is not None:
@@ -176,8 +199,15 @@ def run(options: ScheduleOptions) -> None:
         f" {found.rows[0].dram_words:,} DRAM bytes; EDP {found.edp:.6g}, gap {bound.gap(found.edp):.3f}"
         f" to the bound; {tried:,} trees; {record['cost_usd']:.2f} USD"
     )
-    if "simulated_cycles" in record:
-        typer.echo(
-            f"on the mesh: {record['simulated_cycles']:,} cycles, {record['uncontended_cycles']:,} without contention;"
-            f" EDP {record['simulated_edp']:.6g}" + ("" if record["simulated_complete"] else " (partial)")
-        )
+    if events:
+        _print_simulated(record)
+
+
+def _print_simulated(record: JsonObject) -> None:
+    """Simulated cycles beside those without contention."""
+    cycles, free = int(record["simulated_cycles"]), int(record["uncontended_cycles"])  # type: ignore[call-overload]
+    partial = "" if record["simulated_complete"] else " (partial: a step went on too long)"
+    typer.echo(
+        f"on the mesh: {cycles:,} cycles, {cycles / free - 1:+.2%} on {free:,} without contention;"
+        f" EDP {record['simulated_edp']:.6g}{partial}"
+    )

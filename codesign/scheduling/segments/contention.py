@@ -1,4 +1,4 @@
-"""Trees of segments on the routers of the mesh and the memories' queues (docs/explanation/many-cores.md, rules M71 to M78)."""
+"""Trees of segments on the routers of the mesh and the memories' queues (docs/explanation/many-cores.md, rules M101 to M108)."""
 
 from dataclasses import dataclass
 from math import ceil
@@ -87,7 +87,7 @@ class ContentionSimulator:
         self.period = self._periods()
 
     def _periods(self) -> IntArray:
-        """Ticks between flits of every link: those between dies are slower (rule M75)."""
+        """Ticks between flits of every link: those between dies are slower (rule M105)."""
         found = np.full((self.mesh.nodes, 5), LINK_TICKS, np.int64)
         system, between = self.of.system, self.of.fabric.between_dies
         slow = ceil(LINK_TICKS * system.links.words_per_cycle / system.dies.words_per_cycle)
@@ -98,10 +98,10 @@ class ContentionSimulator:
         return found
 
     def simulate(self, found: Evaluation) -> Simulated:
-        """Time of a tree on routers and DRAM queues (rules M76 to M78).
+        """Time of a tree on routers and DRAM queues (rules M106 to M108).
 
         Raises:
-            UserError: Packets block each other for good; rule M72 excludes it.
+            UserError: Packets block each other for good; rule M102 excludes it.
         """
         run = _Run(self, found)
         segments = []
@@ -165,7 +165,7 @@ class _Run:
         return list(found.items())
 
     def _alone(self, node: int) -> int:
-        """Cycles of a node while nothing else runs: equal steps are simulated once (rule M78)."""
+        """Cycles of a node while nothing else runs: equal steps are simulated once (rule M108)."""
         if self.shape.kind[node] == LEAF:
             return self._together((node,))
         total = 0

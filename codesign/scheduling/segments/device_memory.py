@@ -1,4 +1,4 @@
-"""DRAMs of a system of many cores as devices with banks and rows (docs/explanation/many-cores.md, rule M79)."""
+"""DRAMs of a system of many cores as devices with banks and rows (docs/explanation/many-cores.md, rule M109)."""
 
 from dataclasses import dataclass
 from typing import final
@@ -14,7 +14,7 @@ from codesign.timing.dram.traffic import Stream
 @final
 @dataclass(frozen=True)
 class DeviceMemory:
-    """A DRAM whose peak is the system's rate and whose commands take turns as a device's do (rule M79).
+    """A DRAM whose peak is the system's rate and whose commands take turns as a device's do (rule M109).
 
     Transfers lie one after another, each from the start of a burst. A packet asks for the bursts that no earlier packet of its
     transfer has touched, and has been served with the last burst that it touches.

@@ -1,4 +1,4 @@
-"""Packets of the layers of a tree: their trees on the mesh, their order, when DRAMs serve them (rules M72 to M74)."""
+"""Packets of the layers of a tree: their trees on the mesh, their order, when DRAMs serve them (rules M102 to M104)."""
 
 from dataclasses import dataclass
 from typing import Protocol, final
@@ -27,7 +27,7 @@ class MemoryClock(Protocol):
 @final
 @dataclass(frozen=True)
 class SteadyMemory:
-    """A DRAM that moves its words at one rate (rule M74).
+    """A DRAM that moves its words at one rate (rule M104).
 
     Args:
         words_per_cycle: The rate.
@@ -83,7 +83,7 @@ class PacketTrees:
         return y * self.width + x
 
     def _port(self, x: int, y: int, width: int) -> int:
-        """Node of a DRAM port: a column beside the mesh, or beside the core at the edge that it is joined to (rule M72)."""
+        """Node of a DRAM port: a column beside the mesh, or beside the core at the edge that it is joined to (rule M102)."""
         router = y * self.width + x + 1
         node = router - 1 if x == 0 else router + 1 if x == width - 1 else router
         self.router[node] = router
@@ -144,7 +144,7 @@ class PacketLists:
         self.flit_words = system.links.words_per_cycle
 
     def packets(self, transfers: list[Transfer], compute: int) -> Packets:
-        """The packets of one run of a layer (rules M73, M74).
+        """The packets of one run of a layer (rules M103, M104).
 
         Args:
             transfers: All of the run's.

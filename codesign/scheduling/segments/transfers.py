@@ -1,4 +1,4 @@
-"""The transfers of every layer of a tree: who sends how many words to whom (docs/explanation/many-cores.md, rule M71)."""
+"""The transfers of every layer of a tree: who sends how many words to whom (docs/explanation/many-cores.md, rule M101)."""
 
 from dataclasses import dataclass, replace
 from typing import final

@@ -2,7 +2,7 @@
 
 A part begins when its turn comes: its packets enter the queues of their sources, those from a memory in the order and at the
 times in which the memory serves them. It ends when all its packets have arrived, its memories have served it and its cores
-have computed (rules M71 to M75 in docs/explanation/many-cores.md). Routers are those of `codesign.timing.noc.cycle`.
+have computed (rules M101 to M105 in docs/explanation/many-cores.md). Routers are those of `codesign.timing.noc.cycle`.
 """
 
 from typing import NamedTuple
@@ -40,8 +40,8 @@ from codesign.timing.noc.trees import run_cycle
 PART, TOGETHER, IN_TURN = 0, 1, 2
 """Kinds of nodes: a part; children side by side in steps; children one after another."""
 
-_QUIET_CYCLES = 256
-"""Cycles in which nothing moves though flits are on the way, after which nothing can: more than any link's period."""
+_QUIET_CYCLES = 64
+"""Cycles in which nothing moves though flits are on the way, after which nothing can; those of the routers and links come on top."""
 
 _FOREVER = 1 << 60
 
@@ -157,7 +157,8 @@ def run_program(
     state = _State(turn, left, began, ends, longest, free, base, todo)
     leaves = (ports >> 4 & 1).sum(axis=1)
     requests = empty_requests(routers.channels)
-    status = _run(routers, traffic, packets, network, requests, rounds, program, state, leaves, max_cycles)
+    quiet = _QUIET_CYCLES + routers.routing_cycles + routers.credit_cycles + int(period.max()) // LINK_TICKS
+    status = _run(routers, traffic, packets, network, requests, rounds, program, state, leaves, quiet, max_cycles)
     return ProgramRun(int(network.totals[CYCLE]), int(network.totals[FLIT_HOPS]), status, state.longest)
 
 
@@ -172,9 +173,10 @@ def _run(
     program: Program,
     state: _State,
     leaves: IntArray,
+    quiet: int,
     max_cycles: int,
 ) -> int:
-    """Cycle after cycle until the whole has ended; returns how."""
+    """Cycle after cycle until the whole has ended, or nothing has moved for `quiet` cycles; returns how."""
     totals, n = network.totals, traffic.flits.shape[0]
     state.todo[0] = 0
     count, seen, soon = 1, 0, 0
@@ -186,7 +188,7 @@ def _run(
         run_cycle(routers, traffic, packets, network, requests, rounds)
         if totals[DELIVERED] != seen:
             seen, soon = totals[DELIVERED], _next_end(packets, program, state, n)
-        if not _go_on(routers, packets, network, soon):
+        if not _go_on(routers, packets, network, soon, quiet):
             return STUCK
         count = _ended_parts(packets, program, state, totals[CYCLE], n) if totals[CYCLE] >= soon else 0
     return CUT_SHORT
@@ -203,13 +205,13 @@ def _next_end(packets: Packets, program: Program, state: _State, n_packets: int)
 
 
 @njit
-def _go_on(routers: Routers, packets: Packets, network: Network, soon: int) -> bool:
+def _go_on(routers: Routers, packets: Packets, network: Network, soon: int, quiet: int) -> bool:
     """Go to the next cycle in which something can happen; False where nothing can."""
     totals = network.totals
     if totals[IN_NETWORK] > 0 or totals[PENDING] > 0 or totals[WAITING] > 0:
         totals[QUIET] = 0 if totals[MOVED] == 1 else totals[QUIET] + 1
         totals[CYCLE] += 1
-        return totals[QUIET] < _QUIET_CYCLES  # type: ignore[no-any-return]
+        return totals[QUIET] < quiet  # type: ignore[no-any-return]
     upcoming = soon
     for r in range(routers.nodes):
         if network.source[r, AT] < network.first[r + 1]:

@@ -168,6 +168,45 @@ def test_a_wrong_option_is_named(arguments: tuple[str, ...], message: str) -> No
     assert done.code == 2 and message in " ".join(done.err.split()), done.err
 
 
+# ---- simulated ------------------------------------------------------------------------------------
+
+
+def test_a_tree_is_simulated_on_the_mesh(found: dict[str, Any], tmp_path: Path) -> None:
+    plain = judge(found["tree"], tmp_path, "--timing", "event", "--format", "json").json
+    assert plain["latency_cycles"] == found["latency_cycles"] and plain["simulated_complete"]
+    assert plain["simulated_cycles"] >= plain["uncontended_cycles"] > 0 and plain["flit_hops"] > 0
+    segments = plain["simulated_segments"]
+    assert len(segments) == len(found["tree"]["children"])
+    groups = found["tree"]["batch"] // found["tree"]["children"][0]["batch"]
+    assert plain["simulated_cycles"] == groups * sum(s["cycles"] for s in segments)
+    device = judge(found["tree"], tmp_path, "--timing", "event", "--dram-device", "gddr6_x16", "--format", "json").json
+    assert device["simulated_cycles"] > plain["simulated_cycles"]
+    text = judge(found["tree"], tmp_path, "--timing", "event")
+    assert f"on the mesh: {plain['simulated_cycles']:,} cycles" in text.out
+
+
+def test_slow_links_between_dies_are_simulated(found: dict[str, Any], tmp_path: Path) -> None:
+    system = changed(tmp_path, dies={"x": 2, "words_per_cycle": 1})
+    slow = judge(found["tree"], tmp_path, "--arch", system, "--timing", "event", "--format", "json")
+    assert slow.code == 0, slow.err
+    fast = judge(found["tree"], tmp_path, "--timing", "event", "--format", "json").json
+    assert slow.json["simulated_cycles"] > fast["simulated_cycles"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--timing", "events"), "unknown --timing 'events'; did you mean 'event'?"),
+        (("--timing", "event", "--dram-device", "gddr6"), "unknown DRAM device 'gddr6'"),
+        (("--dram-device", "gddr6_x16"), "--dram-device is an option of --timing event"),
+        (("--timing", "event", "--trace", "t.json"), "--trace is not used by scheduler 'segments'"),
+    ],
+)
+def test_a_wrong_option_of_the_simulation_is_named(arguments: tuple[str, ...], message: str) -> None:
+    done = segments("--network", NETWORK, *arguments)
+    assert done.code == 2 and message in " ".join(done.err.split()), done.err
+
+
 # ---- explore --------------------------------------------------------------------------------------
 
 SPACE = """

@@ -1,4 +1,4 @@
-"""Programs of parts on a mesh: alone, one after another, in steps, side by side (rules M71 to M77)."""
+"""Programs of parts on a mesh: alone, one after another, in steps, side by side (rules M101 to M107)."""
 
 from itertools import pairwise
 
@@ -114,7 +114,8 @@ def test_a_slow_link_takes_a_flit_every_period() -> None:
     period = np.full((MESH.nodes, 5), LINK_TICKS, np.int64)
     full = run(made, [[], one], period).cycles
     # seven flits follow the head, which waits two cycles in the last router while they catch up
-    for ticks, more in ((2 * LINK_TICKS, 7 - 2), (4 * LINK_TICKS, 21 - 2), (3 * LINK_TICKS // 2, 4 - 2)):
+    cases = ((2 * LINK_TICKS, 7 - 2), (4 * LINK_TICKS, 21 - 2), (3 * LINK_TICKS // 2, 4 - 2), (999 * LINK_TICKS, 6984))
+    for ticks, more in cases:
         period[1, 0] = ticks
         assert run(made, [[], one], period).cycles == full + more
     period[1, 0], period[3, 0] = LINK_TICKS, 4 * LINK_TICKS

@@ -1,4 +1,4 @@
-"""Transfers one by one rather than summed: which producer's core sends how many words to which group (rule M71)."""
+"""Transfers one by one rather than summed: which producer's core sends how many words to which group (rule M101)."""
 
 import numpy as np
 
@@ -38,7 +38,7 @@ def list_between(tiles: IntArray, ranges: IntArray, shift: int, from_batch: int,
 def fill_trees(
     width: int, source: IntArray, entry: IntArray, first: IntArray, target: IntArray, exit_at: IntArray, ports: IntArray
 ) -> None:
-    """Output ports of trees on a mesh: along x, then along y, to the router of each target (rule M72).
+    """Output ports of trees on a mesh: along x, then along y, to the router of each target (rule M102).
 
     A node beside the mesh sends into its router first, and receives from its router last.
 
@@ -81,7 +81,7 @@ def _hop(width: int, row: IntArray, here: int, to: int) -> int:
 
 @njit
 def take_turns(flits: IntArray, most: int, transfer: IntArray, length: IntArray) -> int:
-    """Packets of transfers, one of each in turn until all are sent; returns how many (rule M73).
+    """Packets of transfers, one of each in turn until all are sent; returns how many (rule M103).
 
     Args:
         flits: Of each transfer.
