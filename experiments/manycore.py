@@ -5,7 +5,7 @@ dies too) and cycles must be equal, energies agree within six digits. The last l
 With `--search` each run is searched anew under the same rules, by default in half the CPU seconds that the recorded search
 took, and the energy x time found is divided by the best recorded one. Gemini's trees before annealing follow other rules (no
 links) and are not compared with. Kernels are compiled, and each core mapper is warmed up on nothing, before time is taken.
-With `--simulate` every scheme runs on the routers of its mesh, and with `--device` on a DRAM device too.
+With `--contention` every scheme runs on the routers of its mesh, and with `--device` on a DRAM device too; `--table` is a CSV.
 With `--faults` it prints what each fault of the recorded rules is worth on every scheme, one mended at a time.
 """
 
@@ -47,8 +47,9 @@ class Config:
         data: Folder with the recorded runs, or above it.
         search: Search each run anew.
         faults: Print what each fault is worth.
-        simulate: Run every scheme on the routers of its mesh.
+        contention: Run every scheme on the routers of its mesh.
         device: DRAM device of the simulation; None for a steady rate alone.
+        table: CSV file for the table of contention; None for none.
         seconds: CPU seconds of each search; None for half of the recorded ones.
         seed: Of the searches.
         out: File for all results as JSON; None for none.
@@ -58,8 +59,9 @@ class Config:
     data: Path
     search: bool = False
     faults: bool = False
-    simulate: bool = False
+    contention: bool = False
     device: str | None = None
+    table: Path | None = None
     seconds: float | None = None
     seed: int = 0
     out: Path | None = None
@@ -373,8 +375,8 @@ def main(config: Config) -> dict[str, Any]:
     if config.faults:
         print_faults(runs)
     found = asdict(totals)
-    if config.simulate:
-        found |= simulate_all(runs, config.device)
+    if config.contention:
+        found |= simulate_all(runs, config.device, config.table)
     if config.search:
         found |= races(runs, config)
     if config.out is not None:
@@ -394,8 +396,9 @@ def parse(arguments: list[str] | None = None) -> Config:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--search", action="store_true")
     parser.add_argument("--faults", action="store_true")
-    parser.add_argument("--simulate", action="store_true")
-    parser.add_argument("--device", help="DRAM device of --simulate, for example gddr6_x16")
+    parser.add_argument("--contention", action="store_true")
+    parser.add_argument("--device", help="DRAM device of --contention, for example gddr6_x16")
+    parser.add_argument("--table", type=Path, help="CSV file of --contention")
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)

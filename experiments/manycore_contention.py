@@ -1,18 +1,17 @@
-"""Recorded and found schemes on the routers of their mesh: what contention costs, and whether the best stays the best."""
+"""Recorded schemes on the routers of their mesh: what contention costs, and whether the best stays the best."""
 
-from collections.abc import Iterable
+import csv
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any
 
-from codesign.arch.many_core import ManyCore
 from codesign.core import clock
 from codesign.scheduling.segments.contention import ContentionSimulator
 from codesign.scheduling.segments.device_memory import DeviceMemory
-from codesign.scheduling.segments.evaluate import GEMINI_START_RULES, Evaluation, Evaluator
-from codesign.scheduling.segments.packet_lists import MemoryClock
+from codesign.scheduling.segments.evaluate import Evaluator
 from codesign.timing.dram.device import load_device
-from experiments.manycore_records import Run, evaluator_of
+from experiments.manycore_records import Run, Scheme, simulated_evaluator
 
 
 @dataclass(frozen=True)
@@ -22,13 +21,14 @@ class Contended:
     Attributes:
         run: Name of the recorded run.
         scheme: Name of the scheme.
-        edp: Recorded energy x time.
-        time: Recorded time.
+        edp: Recorded energy x time, pJ x cycles.
+        time: Recorded time, cycles.
         free: Time of the same steps without contention.
         simulated: Time on routers and DRAM queues of a steady rate.
         on_device: Time with the DRAM as a device; None where none was asked for.
         simulated_edp: Energy x simulated time.
         flit_hops: Flits sent by routers in the steps simulated.
+        complete: Whether every step came to its end.
         cpu_seconds: Of the simulation at a steady rate.
     """
 
@@ -41,53 +41,68 @@ class Contended:
     on_device: int | None
     simulated_edp: float
     flit_hops: int
+    complete: bool
     cpu_seconds: float
 
 
-def memory_of(system: ManyCore, device: str | None) -> MemoryClock | None:
-    """A DRAM as a device, at the system's peak; None for a steady rate."""
-    return None if device is None else DeviceMemory(system.memories.words_per_cycle_each, load_device(device))
-
-
-def contend(name: str, scheme: str, evaluator: Evaluator, found: Evaluation, device: str | None) -> Contended:
-    """Simulate a tree."""
+def contend(run: Run, scheme: Scheme, device: str | None) -> Contended:
+    """Simulate a recorded scheme."""
+    evaluator = simulated_evaluator(run, scheme)
+    found = evaluator.evaluate(scheme.tree)
     begin = clock.cpu_seconds()
     steady = ContentionSimulator(evaluator).simulate(found)
     spent = clock.cpu_seconds() - begin
-    on_device = None
-    if device is not None:
-        memory = memory_of(evaluator.system, device)
-        on_device = ContentionSimulator(evaluator, memory).simulate(found).time
-    whole = found.rows[0]
+    time = scheme.cycles
     return Contended(
-        name, scheme, found.edp, whole.time, steady.free, steady.time, on_device, steady.edp, steady.flit_hops, spent
+        run.name,
+        scheme.name,
+        scheme.energy_pj * time,
+        time,
+        steady.free,
+        steady.time,
+        None if device is None else _on_device(evaluator, scheme, device),
+        steady.edp,
+        steady.flit_hops,
+        steady.complete,
+        spent,
     )
 
 
-def contended_schemes(runs: list[Run], device: str | None) -> list[Contended]:
-    """All recorded schemes but Gemini's before annealing, whose rules leave links out."""
-    found = []
-    for run in runs:
-        for scheme in run.schemes:
-            if scheme.semantics != GEMINI_START_RULES:
-                evaluator = evaluator_of(run, scheme)
-                found.append(contend(run.name, scheme.name, evaluator, evaluator.evaluate(scheme.tree), device))
-    return found
+def _on_device(evaluator: Evaluator, scheme: Scheme, device: str) -> int:
+    """Time with a DRAM as a device, at the system's peak."""
+    memory = DeviceMemory(evaluator.system.memories.words_per_cycle_each, load_device(device))
+    return ContentionSimulator(evaluator, memory).simulate(evaluator.evaluate(scheme.tree)).time
 
 
-def table_lines(found: Iterable[Contended]) -> list[str]:
-    """The table of all schemes."""
-    lines = [
-        "| scheme | recorded time | steps without contention | simulated | simulated / recorded | simulated / steps | with DRAM device | CPU s |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
+COLUMNS = (
+    "scheme",
+    "recorded cycles",
+    "simulated over recorded",
+    "over the same steps without contention",
+    "place in its run, recorded and simulated",
+    "CPU s",
+)
+
+
+def table_rows(found: list[Contended]) -> list[list[str]]:
+    """The table of all schemes, `COLUMNS` and the DRAM device where there is one."""
+    rows = []
     for c in found:
-        device = "-" if c.on_device is None else f"{c.on_device / c.time:.3f}"
-        lines.append(
-            f"| {c.run} {c.scheme} | {c.time:,} | {c.free:,} | {c.simulated:,} | {c.simulated / c.time:.3f}"
-            f" | {c.simulated / c.free:.3f} | {device} | {c.cpu_seconds:.2f} |"
-        )
-    return lines
+        places = f"{_place(found, c, 'edp')}, {_place(found, c, 'simulated_edp')}"
+        row = [
+            f"{c.run} {c.scheme}",
+            f"{c.time:,}",
+            f"{c.simulated / c.time:.3f}",
+            f"{c.simulated / c.free:.3f}",
+            places,
+        ]
+        rows.append([*row, f"{c.cpu_seconds:.1f}"] + ([] if c.on_device is None else [f"{c.on_device / c.time:.3f}"]))
+    return rows
+
+
+def _place(found: list[Contended], one: Contended, key: str) -> int:
+    """Place of a scheme among those of its run, 1 for the least energy x time."""
+    return 1 + sum(c.run == one.run and getattr(c, key) < getattr(one, key) for c in found)
 
 
 def overtaken(found: list[Contended]) -> list[str]:
@@ -96,22 +111,34 @@ def overtaken(found: list[Contended]) -> list[str]:
     for run in dict.fromkeys(c.run for c in found):
         mine = [c for c in found if c.run == run]
         best, now = min(mine, key=lambda c: c.edp), min(mine, key=lambda c: c.simulated_edp)
-        if len(mine) > 1 and best.scheme != now.scheme:
+        if best.scheme != now.scheme:
             lines.append(
-                f"{run}: {best.scheme} recorded {best.edp:.3e}, simulated {best.simulated_edp:.3e};"
-                f" {now.scheme} recorded {now.edp:.3e}, simulated {now.simulated_edp:.3e}"
+                f"{run}: {best.scheme} recorded {best.edp:.4e}, simulated {best.simulated_edp:.4e};"
+                f" {now.scheme} recorded {now.edp:.4e}, simulated {now.simulated_edp:.4e}"
             )
     return lines
 
 
-def simulate_all(runs: list[Run], device: str | None) -> dict[str, Any]:
+def simulate_all(runs: list[Run], device: str | None, table: Path | None) -> dict[str, Any]:
     """Simulate, print the table and what is overtaken; returns what the last line says of it."""
-    found = contended_schemes(runs, device)
-    for line in (*table_lines(found), *overtaken(found)):
-        print(line, flush=True)
+    found = []
+    for run in runs:
+        for scheme in run.schemes:
+            found.append(contend(run, scheme, device))
+            print(f"{run.name:34} {scheme.name:6} {found[-1].simulated / found[-1].time:.3f}", flush=True)
+    header = [*COLUMNS] + ([] if device is None else [f"with {device} over recorded"])
+    rows = [header, *table_rows(found)]
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+    for line in overtaken(found):
+        print(line)
+    if table is not None:
+        with table.open("w", encoding="utf-8", newline="") as stream:
+            csv.writer(stream, lineterminator="\n").writerows(rows)
     ratios = [c.simulated / c.time for c in found]
     return {
         "simulated": len(found),
+        "simulated_complete": sum(c.complete for c in found),
         "simulated_ratio_median": median(ratios),
         "simulated_ratio_worst": max(ratios),
         "overtaken": len(overtaken(found)),

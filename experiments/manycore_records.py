@@ -37,6 +37,17 @@ class Scheme:
     semantics: Semantics
     core_figures: dict[int, FloatArray]
 
+    @property
+    def cycles(self) -> int:
+        """Recorded time of the whole."""
+        figures = self.rows[0]["eval"]
+        return int(figures["cycles" if "cycles" in figures else "time"])
+
+    @property
+    def energy_pj(self) -> float:
+        """Recorded energy of the whole."""
+        return float(self.rows[0]["eval"]["energy_pj"])
+
 
 @dataclass(frozen=True)
 class Run:
@@ -238,3 +249,9 @@ def evaluator_of(run: Run, scheme: Scheme) -> Evaluator:
     system = one_memory(run.system) if scheme.semantics == GEMINI_START_RULES else run.system
     figures = None if run.core_known else scheme.core_figures
     return Evaluator(system, run.network, scheme.semantics, figures)
+
+
+def simulated_evaluator(run: Run, scheme: Scheme) -> Evaluator:
+    """The evaluator of a scheme that is to be simulated: on its own system, Gemini's first trees too."""
+    rules = GEMINI_RULES if scheme.semantics == GEMINI_START_RULES else scheme.semantics
+    return Evaluator(run.system, run.network, rules, None if run.core_known else scheme.core_figures)

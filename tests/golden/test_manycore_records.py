@@ -1,5 +1,6 @@
 """Trees, systems and costs as SET and Gemini recorded them: every row equal, and better trees under the same rules."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from experiments.manycore import (
     recorded_edp,
     tabled_systems,
 )
+from experiments.manycore_contention import simulate_all
 from experiments.manycore_records import Run, Scheme, evaluator_of, read_runs
 
 DATA = Path(__file__).parents[1] / "data" / "manycore"
@@ -111,3 +113,13 @@ def test_the_command_ends_with_one_object(capsys: pytest.CaptureFixture[str]) ->
     found = main(Config("set", DATA))
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith('{"schemes": 3, ') and found["rows"] == found["cycles_equal"] == found["hops_equal"]
+
+
+def test_recorded_schemes_on_the_routers(tmp_path: Path) -> None:
+    mine = [replace(run, schemes=run.schemes[-1:]) for run in runs("set") if run.name.startswith("goog_4x4")]
+    found = simulate_all(mine, None, tmp_path / "table.csv")
+    assert found["simulated"] == found["simulated_complete"] == 1 and found["overtaken"] == 0
+    (one,) = found["contended"]
+    assert one["simulated"] >= one["free"] and one["edp"] == pytest.approx(recorded_edp(mine[0]))
+    lines = (tmp_path / "table.csv").read_text().splitlines()
+    assert len(lines) == 2 and lines[1].startswith("goog_4x4_b1 SET,") and '"1, 1"' in lines[1]
