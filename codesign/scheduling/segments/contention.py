@@ -51,7 +51,7 @@ class Simulated:
     Attributes:
         time: Of the whole batch.
         free: The same steps without contention.
-        edp: Energy x time; energies are those of the evaluation.
+        energy_pj: That of the evaluation, serial links drawing power for as long as the tree takes.
         segments: Of one run of each.
         flit_hops: Flits that routers sent in the steps simulated.
         complete: Whether no step was given up.
@@ -59,10 +59,15 @@ class Simulated:
 
     time: int
     free: int
-    edp: float
+    energy_pj: float
     segments: tuple[SegmentTime, ...]
     flit_hops: int
     complete: bool
+
+    @property
+    def edp(self) -> float:
+        """Energy x time."""
+        return self.energy_pj * self.time
 
 
 @final
@@ -113,7 +118,7 @@ class ContentionSimulator:
         time, free = (groups * sum(getattr(s, name) for s in segments) for name in ("time", "free"))
         lanes = self.of.system.dies.lanes * int(self.of.system.dies.mw_per_lane)
         energy = found.rows[0].energy_pj + lanes * (time - found.rows[0].time)
-        return Simulated(time, free, energy * time, tuple(segments), run.flit_hops, run.complete)
+        return Simulated(time, free, energy, tuple(segments), run.flit_hops, run.complete)
 
 
 @final

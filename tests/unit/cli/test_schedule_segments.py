@@ -254,6 +254,28 @@ def test_an_exact_front_states_what_schedules_may_still_gain(tmp_path: Path) -> 
     assert {"cost_usd", "area_mm2"} <= set(done.json["front"][0]["metrics"])
 
 
+def test_the_front_is_simulated_with_its_recorded_trees(tmp_path: Path) -> None:
+    done = explore(tmp_path, "--optimizer", "random", "--trials", "2", "--timing", "event")
+    assert done.code == 0, done.err
+    folder = tmp_path / "run"
+    simulated = done.json["front_event_timed"]
+    assert simulated == json.loads((folder / "contention.json").read_text())["front"]
+    assert [d["trial"] for d in simulated] == [t["trial"] for t in done.json["front"]]
+    assert any(d["on_front"] for d in simulated)
+    design, front = simulated[0], done.json["front"][0]
+    assert design["latency_cycles"] * 1e-9 == pytest.approx(design["metrics"]["latency_s"], rel=1e-12)
+    assert design["metrics"]["cost_usd"] == front["metrics"]["cost_usd"]
+    name = f"trial-{design['trial']}"
+    again = run("schedule", "--scheduler", "segments", "--network", NETWORK,
+                "--arch", folder / "schedules" / f"{name}.yaml", "--timing", "event", "--format", "json",
+                "--evaluate", folder / "schedules" / f"{name}-{NETWORK}.json").json  # fmt: skip
+    assert again["simulated_cycles"] == design["networks"][0]["latency_cycles"]
+    refused = explore(tmp_path, "--timing", "event", "--timing-table", "none")
+    assert refused.code == 2 and "--timing-table plays no part with --scheduler segments" in " ".join(
+        refused.err.split()
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
