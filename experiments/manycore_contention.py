@@ -102,7 +102,8 @@ def table_rows(found: list[Contended]) -> list[list[str]]:
 
 def _place(found: list[Contended], one: Contended, key: str) -> int:
     """Place of a scheme among those of its run, 1 for the least energy x time."""
-    return 1 + sum(c.run == one.run and getattr(c, key) < getattr(one, key) for c in found)
+    mine = [float(getattr(c, key)) for c in found if c.run == one.run]
+    return 1 + sum(value < float(getattr(one, key)) for value in mine)
 
 
 def overtaken(found: list[Contended]) -> list[str]:

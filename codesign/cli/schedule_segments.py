@@ -16,6 +16,7 @@ from codesign.core.json_types import JsonObject
 if TYPE_CHECKING:
     from codesign.cost.cost import Infeasible
     from codesign.scheduling.segments.bound import SegmentBound
+    from codesign.scheduling.segments.contention import Simulated
     from codesign.scheduling.segments.evaluate import Evaluation, Evaluator
     from codesign.scheduling.segments.packet_lists import MemoryClock
 
@@ -139,11 +140,8 @@ def _memory(options: ScheduleOptions, evaluator: "Evaluator") -> "MemoryClock | 
     return DeviceMemory(evaluator.system.memories.words_per_cycle_each, load_device(options.dram_device))
 
 
-def _simulated(evaluator: "Evaluator", found: "Evaluation", memory: "MemoryClock | None") -> JsonObject:
+def _simulated(simulated: "Simulated") -> JsonObject:
     """The tree on the routers of the mesh and the queues of the DRAMs."""
-    from codesign.scheduling.segments.contention import ContentionSimulator
-
-    simulated = ContentionSimulator(evaluator, memory).simulate(found)
     return {
         "simulated_cycles": simulated.time,
         "simulated_edp": simulated.edp,
@@ -159,6 +157,7 @@ def _simulated(evaluator: "Evaluator", found: "Evaluation", memory: "MemoryClock
 def run(options: ScheduleOptions) -> None:
     """Schedule and print."""
     from codesign.scheduling.segments.bound import bound_of
+    from codesign.scheduling.segments.contention import ContentionSimulator
     from codesign.scheduling.segments.scheduler import nothing_fits
     from codesign.scheduling.segments.search import NothingFitsError
     from codesign.scheduling.segments.tree_files import core_map, tree_lines
@@ -177,8 +176,9 @@ def run(options: ScheduleOptions) -> None:
         return
     bound = bound_of(evaluator, found.root.batch)
     record = _record(options, evaluator, found, bound, tried)
-    if events:
-        record |= _simulated(evaluator, found, memory)
+    simulated = ContentionSimulator(evaluator, memory).simulate(found) if events else None
+    if simulated is not None:
+        record |= _simulated(simulated)
     if options.out is not None:
         write_json(options.out, record)
     if options.html is not None:
@@ -199,15 +199,14 @@ def run(options: ScheduleOptions) -> None:
         f" {found.rows[0].dram_words:,} DRAM bytes; EDP {found.edp:.6g}, gap {bound.gap(found.edp):.3f}"
         f" to the bound; {tried:,} trees; {record['cost_usd']:.2f} USD"
     )
-    if events:
-        _print_simulated(record)
+    if simulated is not None:
+        _print_simulated(simulated)
 
 
-def _print_simulated(record: JsonObject) -> None:
+def _print_simulated(simulated: "Simulated") -> None:
     """Simulated cycles beside those without contention."""
-    cycles, free = int(record["simulated_cycles"]), int(record["uncontended_cycles"])  # type: ignore[call-overload]
-    partial = "" if record["simulated_complete"] else " (partial: a step went on too long)"
+    partial = "" if simulated.complete else " (partial: a step went on too long)"
     typer.echo(
-        f"on the mesh: {cycles:,} cycles, {cycles / free - 1:+.2%} on {free:,} without contention;"
-        f" EDP {record['simulated_edp']:.6g}{partial}"
+        f"on the mesh: {simulated.time:,} cycles, {simulated.time / simulated.free - 1:+.2%} on {simulated.free:,}"
+        f" without contention; EDP {simulated.edp:.6g}{partial}"
     )
