@@ -7,11 +7,11 @@ from statistics import median
 from typing import Any
 
 from codesign.core import clock
-from codesign.scheduling.segments.contention import ContentionSimulator
+from codesign.scheduling.segments.contention import ContentionSimulator, stretched_pj
 from codesign.scheduling.segments.device_memory import DeviceMemory
 from codesign.scheduling.segments.evaluate import Evaluator
 from codesign.timing.dram.device import load_device
-from experiments.manycore_records import Run, Scheme, simulated_evaluator
+from experiments.manycore_records import Run, Scheme, own_evaluator, their_evaluator
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,10 @@ class Contended:
         scheme: Name of the scheme.
         edp: Recorded energy x time, pJ x cycles.
         time: Recorded time, cycles.
-        free: Time of the same steps without contention.
+        free: Time of the same steps without contention, under our own rules.
         simulated: Time on routers and DRAM queues of a steady rate.
         on_device: Time with the DRAM as a device; None where none was asked for.
-        simulated_edp: Energy x simulated time.
+        simulated_edp: Energy x simulated time; the energy is that of the program's rules.
         flit_hops: Flits sent by routers in the steps simulated.
         complete: Whether every step came to its end.
         cpu_seconds: Of the simulation at a steady rate.
@@ -47,11 +47,13 @@ class Contended:
 
 def contend(run: Run, scheme: Scheme, device: str | None) -> Contended:
     """Simulate a recorded scheme."""
-    evaluator = simulated_evaluator(run, scheme)
+    evaluator = own_evaluator(run, scheme)
     found = evaluator.evaluate(scheme.tree)
     begin = clock.cpu_seconds()
     steady = ContentionSimulator(evaluator).simulate(found)
     spent = clock.cpu_seconds() - begin
+    theirs = their_evaluator(run, scheme)
+    energy_pj = stretched_pj(theirs, theirs.evaluate(scheme.tree), steady.time)
     time = scheme.cycles
     return Contended(
         run.name,
@@ -61,7 +63,7 @@ def contend(run: Run, scheme: Scheme, device: str | None) -> Contended:
         steady.free,
         steady.time,
         None if device is None else _on_device(evaluator, scheme, device),
-        steady.edp,
+        energy_pj * steady.time,
         steady.flit_hops,
         steady.complete,
         spent,

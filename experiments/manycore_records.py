@@ -10,7 +10,14 @@ from codesign.arch.many_core import Buffer, Dies, Links, ManyCore, Memories, Vec
 from codesign.core.errors import UserError
 from codesign.core.files import read_structured
 from codesign.core.kernel_library import FloatArray
-from codesign.scheduling.segments.evaluate import GEMINI_RULES, GEMINI_START_RULES, SET_RULES, Evaluator, Semantics
+from codesign.scheduling.segments.evaluate import (
+    GEMINI_RULES,
+    GEMINI_START_RULES,
+    OWN_RULES,
+    SET_RULES,
+    Evaluator,
+    Semantics,
+)
 from codesign.scheduling.segments.layers import LayerKind, SegmentLayer, SegmentNetwork
 from codesign.scheduling.segments.segment_tree import DIMENSIONS, Cut, CutKind, GivenLayout, Group, Leaf, Node
 
@@ -251,7 +258,12 @@ def evaluator_of(run: Run, scheme: Scheme) -> Evaluator:
     return Evaluator(system, run.network, scheme.semantics, figures)
 
 
-def simulated_evaluator(run: Run, scheme: Scheme) -> Evaluator:
-    """The evaluator of a scheme that is to be simulated: on its own system, Gemini's first trees too."""
+def their_evaluator(run: Run, scheme: Scheme) -> Evaluator:
+    """The evaluator of a scheme under its program's last rules on its own system: Gemini's first trees too."""
     rules = GEMINI_RULES if scheme.semantics == GEMINI_START_RULES else scheme.semantics
     return Evaluator(run.system, run.network, rules, None if run.core_known else scheme.core_figures)
+
+
+def own_evaluator(run: Run, scheme: Scheme) -> Evaluator:
+    """The evaluator of a scheme under our own rules on its own system."""
+    return Evaluator(run.system, run.network, OWN_RULES, None if run.core_known else scheme.core_figures)

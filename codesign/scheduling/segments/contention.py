@@ -116,9 +116,14 @@ class ContentionSimulator:
             node = int(found.arrays.next[node])
         groups = int(found.arrays.groups[0])
         time, free = (groups * sum(getattr(s, name) for s in segments) for name in ("time", "free"))
-        lanes = self.of.system.dies.lanes * int(self.of.system.dies.mw_per_lane)
-        energy = found.rows[0].energy_pj + lanes * (time - found.rows[0].time)
+        energy = stretched_pj(self.of, found, time)
         return Simulated(time, free, energy, tuple(segments), run.flit_hops, run.complete)
+
+
+def stretched_pj(evaluator: Evaluator, found: Evaluation, time: int) -> float:
+    """Energy of a tree that takes another time: serial links between dies draw power for as long as it takes."""
+    lanes = evaluator.system.dies.lanes * int(evaluator.system.dies.mw_per_lane)
+    return float(found.rows[0].energy_pj + lanes * (time - found.rows[0].time))
 
 
 @final
