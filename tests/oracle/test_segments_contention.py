@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 from codesign.arch.many_core import Buffer, Dies, Links, ManyCore, Memories, VectorMacCore
+from codesign.scheduling.segments.bound import bound_of
 from codesign.scheduling.segments.contention import ContentionSimulator
 from codesign.scheduling.segments.device_memory import DeviceMemory
-from codesign.scheduling.segments.evaluate import OWN_RULES, Evaluator
+from codesign.scheduling.segments.evaluate import MESH_RULES, OWN_RULES, Evaluator
 from codesign.scheduling.segments.kernels import core_mapper, fabric
 from codesign.scheduling.segments.layers import LayerKind, SegmentLayer, SegmentNetwork
 from codesign.scheduling.segments.packet_lists import SteadyMemory
+from codesign.scheduling.segments.search import SearchSettings, TreeSearch
 from codesign.scheduling.segments.segment_tree import Cut, CutKind, Leaf, walk
 from codesign.scheduling.segments.transfers import ON_CHIP, TransferLists
 from codesign.timing.dram.device import load_device
@@ -160,3 +162,34 @@ def test_the_order_within_a_transfer_is_kept() -> None:
     served = memory.serve(words, np.zeros(5, np.int64), np.array([0, 1, 0, 1, 0]))
     assert served[0] < served[2] and served[2] <= served[4]
     assert served[1] == served[3], "two packets of one burst"
+
+
+def test_words_are_counted_where_cores_send_and_receive_them() -> None:
+    evaluator = Evaluator(pair(), CHAIN, MESH_RULES)
+    found = evaluator.evaluate(pipeline(4))
+    sites, core = evaluator.sites, [(x + 1) * 1 for x in (0, 1)]
+    ends = [row.counter[fabric.LINKS + 4 * sites :] for row in found.rows[2:]]
+    # a: 16 words of weights and 128 of inputs from DRAM to core 0; nothing leaves it but what b reads
+    assert (ends[0][sites + core[0]], ends[0][: 2 * sites].sum()) == (16 + 128, 16 + 128)
+    # b: 16 words of weights from DRAM and 128 from core 0 to core 1, which writes 128
+    assert ends[1][sites + core[1]] == 16 + 128
+    assert (ends[1][core[0]], ends[1][core[1]]) == (128, 128)
+
+
+def test_steps_are_bounded_by_the_words_of_all_that_run() -> None:
+    own, mesh = (Evaluator(pair(), CHAIN, rules).evaluate(pipeline(4)) for rules in (OWN_RULES, MESH_RULES))
+    fill = Evaluator(pair(), CHAIN, MESH_RULES).fabric.fill
+    # the ends' 144 words at 4 a cycle take 36 x 1.4 cycles; both together keep the DRAM busy for 72
+    alone = 144 // 4 * 140 // 100 + fill
+    assert mesh.rows[0].time == 2 * alone + 3 * (72 + fill)
+    assert own.rows[0].time < mesh.rows[0].time
+    assert mesh.rows[0].energy_pj == own.rows[0].energy_pj
+
+
+def test_a_search_with_loads_in_view_sees_what_the_evaluation_sees() -> None:
+    run = next(run for run in read_runs(DATA, "gemini") if run.name.startswith("bert_4x4"))
+    evaluator = Evaluator(run.system, run.network, MESH_RULES)
+    search = TreeSearch(evaluator, run.batch, SearchSettings(steps=3000))
+    found = search.run()
+    assert search.value(search.best) == pytest.approx(np.log(found.evaluation.edp), abs=1e-9)
+    assert bound_of(evaluator, run.batch).edp <= found.evaluation.edp

@@ -107,7 +107,7 @@ class Row:
     @property
     def busiest_link(self) -> int:
         """Words of the busiest link."""
-        return int(self.counter[fabric.LINKS :].max())
+        return int(self.counter[fabric.LINKS : fabric.LINKS + 4 * self.usage_bytes.shape[1]].max())
 
 
 @final
@@ -217,7 +217,7 @@ class Evaluator:
 
     def _figures_of(self, root: Cut, shape: tree_kernels.Tree, on_chip: IntArray, stored: IntArray) -> Evaluation:
         n = len(shape.kind)
-        counters = np.zeros((n, fabric.LINKS + 4 * self.sites), np.int64)
+        counters = np.zeros((n, fabric.counter_size(self.fabric)), np.int64)
         energies, times = np.zeros((n, 1 + len(PARTS))), np.zeros(n, np.int64)
         usage = np.zeros((n, 3, self.sites), np.int64)
         cores: dict[int, FloatArray] = {}

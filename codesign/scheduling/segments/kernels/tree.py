@@ -302,7 +302,7 @@ def _buffers_in_space(tree: Tree, node: int, segment: bool, usage: IntArray) -> 
 
 
 @njit
-def _time_in_steps(fabric: Fabric, tree: Tree, node: int, counters: IntArray, times: IntArray) -> int:
+def _time_in_steps(fabric: Fabric, tree: Tree, node: int, counters: IntArray, times: IntArray, clock_ghz: float) -> int:
     """Time of a space cut step by step: the longest of its running children, or their words together (rule M33).
 
     The row of the cut's own counter is overwritten.
@@ -319,7 +319,7 @@ def _time_in_steps(fabric: Fabric, tree: Tree, node: int, counters: IntArray, ti
                 together[:] += counters[child]
                 time = max(time, times[child])
             child = tree.next[child]
-        total += count * max(time, filled_cycles(fabric, together))
+        total += count * max(time, int(filled_cycles(fabric, together) / clock_ghz))
         step += count
     return total
 
@@ -355,7 +355,7 @@ def add_up(
         segment = tree.parent[node] == 0
         groups, time = tree.groups[node], 0
         stepped = fabric.fill > 0 and tree.kind[node] == SPACE
-        steps_time = _time_in_steps(fabric, tree, node, counters, times) if stepped else 0
+        steps_time = _time_in_steps(fabric, tree, node, counters, times, clock_ghz) if stepped else 0
         counters[node] = 0
         energies[node] = 0.0
         usage[node] = 0
