@@ -9,7 +9,8 @@ from typing import Any
 from codesign.core import clock
 from codesign.scheduling.segments.contention import ContentionSimulator, stretched_pj
 from codesign.scheduling.segments.device_memory import DeviceMemory
-from codesign.scheduling.segments.evaluate import Evaluator
+from codesign.scheduling.segments.evaluate import MESH_RULES, OWN_RULES, Evaluator
+from codesign.scheduling.segments.search import SearchSettings, TreeSearch
 from codesign.timing.dram.device import load_device
 from experiments.manycore_records import Run, Scheme, own_evaluator, their_evaluator
 
@@ -74,6 +75,63 @@ def _on_device(evaluator: Evaluator, scheme: Scheme, device: str) -> int:
     """Time with a DRAM as a device, at the system's peak."""
     memory = DeviceMemory(evaluator.system.memories.words_per_cycle_each, load_device(device))
     return ContentionSimulator(evaluator, memory).simulate(evaluator.evaluate(scheme.tree)).time
+
+
+STEPS = 20_000
+"""Trees of each search with and without loads in view."""
+
+
+@dataclass(frozen=True)
+class InView:
+    """Trees found with and without the loads of links in view, both simulated.
+
+    Attributes:
+        run: Name of the recorded run: its system, network and batch.
+        edp: Energy x simulated time of the tree found without.
+        edp_in_view: Of the tree found with loads in view.
+        loss: Simulated time over that of the same steps without contention, of the tree found without.
+        loss_in_view: The same of the tree found with.
+        predicted: Simulated time over the time that the search with loads in view saw.
+    """
+
+    run: str
+    edp: float
+    edp_in_view: float
+    loss: float
+    loss_in_view: float
+    predicted: float
+
+
+def search_in_view(run: Run, seed: int) -> InView:
+    """Search a run under our own rules twice, without and with loads in view, and simulate what is found."""
+    own = Evaluator(run.system, run.network, OWN_RULES)
+    found = [
+        TreeSearch(Evaluator(run.system, run.network, rules), run.batch, SearchSettings(steps=STEPS, seed=seed)).run()
+        for rules in (OWN_RULES, MESH_RULES)
+    ]
+    plain, aware = (ContentionSimulator(own).simulate(own.evaluate(f.evaluation.root)) for f in found)
+    predicted = aware.time / found[1].evaluation.rows[0].time
+    return InView(run.name, plain.edp, aware.edp, plain.time / plain.free, aware.time / aware.free, predicted)
+
+
+def compare_searches(runs: list[Run], seed: int) -> dict[str, Any]:
+    """Print what loads in view are worth; returns what the last line says of it."""
+    found = []
+    for run in runs:
+        if run.core_known:
+            found.append(one := search_in_view(run, seed))
+            print(
+                f"| {run.name} | {one.edp:.3e} | {one.edp_in_view / one.edp:.3f} | {one.loss - 1:.1%}"
+                f" | {one.loss_in_view - 1:.1%} | {one.predicted - 1:+.1%} |",
+                flush=True,
+            )
+    return {
+        "in_view_edp_ratio_median": median(f.edp_in_view / f.edp for f in found),
+        "loss_median": median(f.loss - 1 for f in found),
+        "loss_in_view_median": median(f.loss_in_view - 1 for f in found),
+        "loss_in_view_worst": max(f.loss_in_view - 1 for f in found),
+        "in_view": [asdict(f) for f in found],
+    }
 
 
 COLUMNS = (

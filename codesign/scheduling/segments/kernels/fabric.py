@@ -64,7 +64,7 @@ class Fabric(NamedTuple):
 
 def counter_size(fabric: Fabric) -> int:
     """Entries of a counter."""
-    links = fabric.between_dies.shape[0]
+    links = len(fabric.between_dies)
     return LINKS + links + (links // 2 if fabric.fill > 0 else 0)
 
 
