@@ -1,4 +1,4 @@
-"""Compiled sweeps over the tile lattice of one profile (U10-U12, docs/explanation/uneven-mapping.md), whatever the rules.
+"""Compiled sweeps over the tile lattice of one profile (U10-U12, docs/explanation/exact-mapper.md), whatever the rules.
 
 A *cell* is a tile (one entry of every dimension), a *state* says which of a stage's nodes have been placed. A row of `Labels` is
 (bits held at the level, charges so far); charges are energy and the seconds of the ports that are watched.

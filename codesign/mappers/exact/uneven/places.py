@@ -1,4 +1,4 @@
-"""One profile with all places and keep sets of its nodes (P4-P8, docs/explanation/uneven-places.md)."""
+"""One profile with all places and keep sets of its nodes (P4-P8, docs/explanation/exact-mapper.md)."""
 
 import math
 from dataclasses import dataclass
