@@ -49,7 +49,7 @@ class Graph(NamedTuple):
         first: Entry e of dimension d has the links ``first[d] + e``.
         link_in: Entries one loop step further in are ``inwards[link_in[i]:link_in[i + 1]]``.
         inwards: See `link_in`.
-        link_out: The same outwards.
+        link_out: Entries one loop step further out are ``outwards[link_out[i]:link_out[i + 1]]``.
         outwards: See `link_out`.
     """
 
