@@ -29,6 +29,7 @@ def test_json_is_read(folder: Path) -> None:
 
 def test_values_may_have_spaces() -> None:
     assert parse_mark('data/a.csv where="1:20 W,2 W"').where == (1, ("20 W", "2 W"))
+    assert parse_mark('data/a.csv where="1:a, b|c"').where == (1, ("a, b", "c"))
 
 
 @pytest.mark.parametrize(
