@@ -72,8 +72,11 @@ def _evaluator(options: ScheduleOptions) -> "tuple[Evaluator, int]":
     return Evaluator(system, segment_network(source.graph), SEMANTICS[mode]), source.batch
 
 
-def _found(options: ScheduleOptions, evaluator: "Evaluator", batch: int) -> "tuple[Evaluation, int]":
+def _found(
+    options: ScheduleOptions, evaluator: "Evaluator", batch: int, memory: "MemoryClock | None"
+) -> "tuple[Evaluation, int]":
     """The tree of a file, or the best of a search; and how many were tried."""
+    from codesign.scheduling.segments.in_view import search_in_view
     from codesign.scheduling.segments.scheduler import settings_for
     from codesign.scheduling.segments.search import TreeSearch
     from codesign.scheduling.segments.tree_files import check_named_cores, named_cores, tree_from_json
@@ -91,7 +94,10 @@ def _found(options: ScheduleOptions, evaluator: "Evaluator", batch: int) -> "tup
     given = options.evaluations is not None or options.time_limit is not None
     budget = Budget(options.time_limit if given else DEFAULT_SECONDS, options.evaluations)
     settings = settings_for(objective, budget, options.seed or 0)
-    searched = TreeSearch(evaluator, batch, settings).run()
+    if evaluator.semantics.steps and wants_events(options):
+        searched, _ = search_in_view(evaluator, batch, settings, memory)
+    else:
+        searched = TreeSearch(evaluator, batch, settings).run()
     return searched.evaluation, searched.steps
 
 
@@ -167,7 +173,7 @@ def run(options: ScheduleOptions) -> None:
     memory = _memory(options, evaluator)
     overflow: Infeasible | None
     try:
-        found, tried = _found(options, evaluator, batch)
+        found, tried = _found(options, evaluator, batch, memory)
         overflow = evaluator.overflow(found)
     except NothingFitsError as error:
         overflow = nothing_fits(evaluator.system, evaluator.network, error.message)

@@ -193,6 +193,16 @@ def test_slow_links_between_dies_are_simulated(found: dict[str, Any], tmp_path: 
     assert slow.json["simulated_cycles"] > fast["simulated_cycles"]
 
 
+def test_a_tree_is_chosen_by_simulation() -> None:
+    def simulated(*arguments: str) -> Any:
+        return segments("--network", NETWORK, "--timing", "event", "--format", "json", *arguments).json
+
+    chosen = simulated("--mode", "mesh")
+    plain = simulated("--mode", "own", "--evaluations", "10")
+    assert chosen["rules"] == "mesh" and chosen["evaluated"] == 20
+    assert chosen["simulated_edp"] <= plain["simulated_edp"] * (1 + 1e-9)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
