@@ -146,6 +146,17 @@ def _memory(options: ScheduleOptions, evaluator: "Evaluator") -> "MemoryClock | 
     return DeviceMemory(evaluator.system.memories.words_per_cycle_each, load_device(options.dram_device))
 
 
+def _simulate(evaluator: "Evaluator", found: "Evaluation", memory: "MemoryClock | None") -> "Simulated":
+    """Simulate a tree; without contention it is judged by rules that have no loads in view."""
+    from codesign.scheduling.segments.contention import ContentionSimulator
+    from codesign.scheduling.segments.evaluate import OWN_RULES, Evaluator
+
+    if evaluator.semantics.steps:
+        evaluator = Evaluator(evaluator.system, evaluator.network, OWN_RULES)
+        found = evaluator.evaluate(found.root)
+    return ContentionSimulator(evaluator, memory).simulate(found)
+
+
 def _simulated(simulated: "Simulated") -> JsonObject:
     """The tree on the routers of the mesh and the queues of the DRAMs."""
     return {
@@ -163,7 +174,6 @@ def _simulated(simulated: "Simulated") -> JsonObject:
 def run(options: ScheduleOptions) -> None:
     """Schedule and print."""
     from codesign.scheduling.segments.bound import bound_of
-    from codesign.scheduling.segments.contention import ContentionSimulator
     from codesign.scheduling.segments.scheduler import nothing_fits
     from codesign.scheduling.segments.search import NothingFitsError
     from codesign.scheduling.segments.tree_files import core_map, tree_lines
@@ -182,7 +192,7 @@ def run(options: ScheduleOptions) -> None:
         return
     bound = bound_of(evaluator, found.root.batch)
     record = _record(options, evaluator, found, bound, tried)
-    simulated = ContentionSimulator(evaluator, memory).simulate(found) if events else None
+    simulated = _simulate(evaluator, found, memory) if events else None
     if simulated is not None:
         record |= _simulated(simulated)
     if options.out is not None:

@@ -200,6 +200,7 @@ def test_a_tree_is_chosen_by_simulation() -> None:
     chosen = simulated("--mode", "mesh")
     plain = simulated("--mode", "own", "--evaluations", "10")
     assert chosen["rules"] == "mesh" and chosen["evaluated"] == 20
+    assert chosen["uncontended_cycles"] <= chosen["simulated_cycles"]
     assert chosen["simulated_edp"] <= plain["simulated_edp"] * (1 + 1e-9)
 
 
