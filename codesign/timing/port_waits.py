@@ -98,7 +98,7 @@ def to_the_array(plan: Plan, turns: Turns, pace: Pace, k: int, way: int) -> floa
                 j, moved = m, True
         if moved and plan.needs[turns.array, j] == 1:
             found, moved = cycles, False
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 class Passed(NamedTuple):
@@ -149,7 +149,7 @@ def store_chain(plan: Plan, port: int, way: int) -> float:
                 return NEVER
             cycles += plan.duration[k, 0, way] + plan.latency[k]
     stored = stores_on_port(plan, port, way)
-    return cycles + stored if stored > 0.0 else NEVER  # type: ignore[no-any-return]
+    return cycles + stored if stored > 0.0 else NEVER
 
 
 @njit
