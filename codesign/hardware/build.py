@@ -9,7 +9,7 @@ from codesign.core.files import write_atomic
 from codesign.hardware.execute import Job, random_values
 from codesign.hardware.memory_timing import LATENCY_CYCLES, MemoryTiming
 from codesign.hardware.parameters import Control, Parameters
-from codesign.hardware.verilator import LIMIT_CYCLES, bench_flags, bench_text, input_bytes
+from codesign.hardware.verilator import LIMIT_CYCLES, bench_files, bench_flags, input_bytes
 from codesign.hardware.verilog import Netlist, bench_top
 
 PORT_TEXT = {
@@ -18,7 +18,7 @@ PORT_TEXT = {
     "ar_valid": "read request", "ar_ready": "it is taken", "ar_addr": "first byte", "ar_beats": "beats of the burst",
     "r_valid": "a beat is there", "r_ready": "it is taken", "r_data": "the beat",
     "aw_valid": "write request", "aw_ready": "it is taken", "aw_addr": "first byte", "aw_beats": "beats of the burst",
-    "w_valid": "a beat is there", "w_ready": "it is taken", "w_data": "the beat", "w_strb": "its valid bytes",
+    "w_valid": "a beat is there", "w_ready": "it is taken", "w_data": "the beat", "w_strb": "its valid bytes", "w_last": "it ends its burst",
     "ar_tag": "tag of the read request", "r_tag": "tag of the request that the beat answers", "r_error, w_error": "the memory failed",
     "read_fault, write_fault": "why the machine stopped: 0 it did not, 1 an error, 2 an answer out of turn, 3 no answer in time",
     "reads_done, writes_done": "requests that are over; after a fault, the number of the one that failed",
@@ -44,7 +44,7 @@ def write_build(folder: Path, netlist: Netlist, job: Job, seed: int) -> tuple[st
         f"{p.name}.v": netlist.simulation,
         "bench.v": netlist.bench,
         "black_boxes.v": netlist.black_boxes,
-        "testbench.cpp": bench_text(),
+        **bench_files(),
         "Makefile": _makefile(p),
         "registers.json": json.dumps(netlist.registers, indent=1) + "\n",
         "README.md": _readme(p, netlist, job),

@@ -271,6 +271,7 @@ class DmaWrite(_Engine):
     ) -> None:
         super().__init__(p, bus, scratchpad, sets, first, name)
         self.strobe = Signal(p.bus_bytes, name=f"{name}_strobe")
+        self.last = Signal(name=f"{name}_last")
 
     def elaborate(self, platform: object) -> Module:
         """The netlist."""
@@ -284,7 +285,7 @@ class DmaWrite(_Engine):
         beat, taken = self._packed(m, first_byte, chunk_now), Signal()
         full = Signal(8 * p.bus_bytes)
         m.d.comb += [full.eq(joined | beat), self.data.eq(full), self.data_valid.eq(pending & ends_now)]
-        m.d.comb += self.strobe.eq(_first(bytes_now, p.bus_bytes))
+        m.d.comb += [self.strobe.eq(_first(bytes_now, p.bus_bytes)), self.last.eq(self.data_valid & burst_ends)]
         m.d.comb += [taken.eq(pending & (~ends_now | self.data_ready)), self.scratchpad.looks[1].eq(pending)]
         with m.If(taken):
             m.d.sync += [pending.eq(0), joined.eq(Mux(ends_now, 0, full))]
