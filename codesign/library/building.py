@@ -4,23 +4,22 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast, final
+from typing import TYPE_CHECKING, NotRequired, TypedDict, cast, final
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.json_types import Json, JsonObject
-from codesign.core.point import Point
-from codesign.library.arguments import resolve
+from codesign.library.build_jobs import make_job
 from codesign.library.results import AbstractResult
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from codesign.hardware.execute import Job
-    from codesign.hardware.parameters import Parameters
     from codesign.hardware.synthesis import Synthesis
     from codesign.hardware.verilog import Netlist
+    from codesign.library.build_network import HostRecord
     from codesign.study.built import BuiltRecord, RunRecord
 
 
@@ -44,6 +43,9 @@ class BuildOptions:
         simulate: Whether it is run and compared with ``einsum`` and the cost model.
         synthesize: Whether it is mapped to an open cell library.
         simulator: ``verilator`` or ``amaranth``; default verilator where it is.
+        host_driver: Whether a host's program in C is written, and run around the simulated machine.
+        network: ONNX network of integers that the host runs, launch by launch, instead of a layer.
+        axi: Whether the port to DRAM is one of AXI4.
     """
 
     trial: int | None = None
@@ -59,6 +61,9 @@ class BuildOptions:
     simulate: bool = False
     synthesize: bool = False
     simulator: str | None = None
+    host_driver: bool = False
+    network: str | None = None
+    axi: bool = False
 
     def __post_init__(self) -> None:
         for name, value in (
@@ -74,6 +79,10 @@ class BuildOptions:
             raise UserError(f"`seed` must be >= 0, got {self.seed}")
         if self.simulator is not None and not self.simulate:
             raise UserError("--simulator is an option of --simulate", hint="give --simulate, or leave it out")
+        if self.network is not None and self.layer is not None:
+            raise UserError("--network and --layer contradict each other", hint="a network has layers of its own")
+        if (self.network is not None or self.host_driver) and self.simulator == "amaranth":
+            raise UserError("a host's program runs around Verilator's simulation alone", hint="leave --simulator out")
 
 
 DEFAULT_OPTIONS = BuildOptions()
@@ -90,6 +99,7 @@ class BuiltDocument(TypedDict):
     generate_seconds: float
     simulation: NotRequired["RunRecord"]
     synthesis: NotRequired[JsonObject]
+    host: NotRequired["HostRecord"]
 
 
 @final
@@ -180,6 +190,10 @@ def build(
     started, folder = time.perf_counter(), Path(out)
     given = (what,) if isinstance(what, str | Path) else tuple(what)
     request = Request(tuple(str(w) for w in given), options)
+    if options.network is not None:
+        from codesign.library.build_network import build_network
+
+        return build_network(request, folder)
     job, netlist = make_job(request)
     files = write_build(folder, netlist, job, options.seed)
     document: BuiltDocument = {
@@ -193,6 +207,12 @@ def build(
     failed, synthesis = None, None
     if options.simulate:
         document["simulation"], failed = simulated(job, netlist, options.simulator, options.seed)
+    if options.host_driver:
+        from codesign.library.build_network import add_host
+
+        hosted, document["host"], wrong = add_host(request, job, netlist, folder)
+        files, failed = (*files, *hosted), failed or wrong
+        document["files"] = list(files)
     if options.synthesize:
         from codesign.hardware.synthesis import synthesize as map_to_cells
 
@@ -229,182 +249,6 @@ def keep_for_report(
     if "simulation" in document:
         built["simulation"] = document["simulation"]
     record_built(study.folder, request.options.trial, built)
-
-
-def make_job(request: Request) -> "tuple[Job, Netlist]":
-    """What a request asks for.
-
-    Raises:
-        UserError: Too little or too much is named, or a mapping that the family does not run.
-    """
-    if request.options.trial is not None:
-        return _of_trial(request)
-    if request.options.space is not None:
-        return _of_space(request)
-    if not request.what:
-        raise UserError("what is to be built?", hint="give a study with --trial, files, or --space with --layer")
-    if len(request.what) == 1 and Path(request.what[0]).is_dir():
-        raise UserError(
-            f"{request.what[0]} is a folder: which design of the study?", hint="give --trial NUMBER, or three files"
-        )
-    inputs = resolve(request.what, layer=request.options.layer)
-    bus = request.options.bus_bytes or 16
-    return _nest(
-        inputs.need_computation(),
-        inputs.need_architecture(),
-        inputs.need_mapping(),
-        (bus, request.options.burst_bytes or 256),
-        request.options.outstanding,
-    )
-
-
-def _nest(
-    computation: Any, architecture: Any, mapping: Any, dma: tuple[int, int], outstanding: int | None
-) -> "tuple[Job, Netlist]":
-    """The machine of loop nests for a design, and its job; `dma` is bytes of a beat and of a burst."""
-    from codesign.hardware.execute import nest_job
-    from codesign.hardware.nest_plan import NestPlan, parameters_of
-    from codesign.hardware.verilog import generate
-
-    p = _with_bursts(parameters_of(architecture, computation, *dma, "accelerator"), outstanding)
-    NestPlan(computation, architecture, mapping, p)  # refuses before anything is generated
-    netlist = generate(p)
-    return nest_job(computation, architecture, mapping, p, netlist.registers), netlist
-
-
-def _with_bursts(p: "Parameters", outstanding: int | None) -> "Parameters":
-    """The machine with so many bursts under way; None leaves its own number."""
-    return p if outstanding is None else replace(p, outstanding=outstanding)
-
-
-def _dma(point: Point) -> tuple[int, int]:
-    """Bytes of a beat and of a burst of a design.
-
-    Raises:
-        UserError: The space says nothing of a bus.
-    """
-    if "bus_bits" not in point:
-        raise UserError("the design has no `bus_bits`", hint="hardware is generated for the scratchpad and core spaces")
-    bus = int(point["bus_bits"]) // 8
-    return bus, int(point["burst_bytes"]) if "burst_bytes" in point else bus * int(point["burst_beats"])
-
-
-def _of_trial(request: Request) -> "tuple[Job, Netlist]":
-    from codesign.evaluation.replay import recorded_space, replay_layers
-    from codesign.library.studies import open_study
-
-    if len(request.what) != 1:
-        raise UserError("--trial needs one study", hint="codesign build STUDY --trial N")
-    study = open_study(request.what[0]).study
-    trial = next((t for t in study.trials if t.number == request.options.trial), None)
-    if trial is None:
-        raise UserError(
-            f"{study.label} has no trial {request.options.trial}", hint=f"it has {len(study.trials)} trials"
-        )
-    if trial.infeasible:
-        raise UserError(
-            f"trial {request.options.trial} is infeasible: there is nothing to build",
-            where=study.label,
-            hint=str(trial.infeasible),
-        )
-    space = recorded_space(study.config, request.options.space)
-    architecture = space.build(trial.point)
-    layers = replay_layers(space, architecture, study.detail(trial.number))
-    names = {layer.name: layer for layer in layers}
-    if not names:
-        raise UserError(
-            f"trial {request.options.trial} has no layers of its own: it was judged by a schedule", where=study.label
-        )
-    chosen = request.options.layer or next(iter(names))
-    if chosen not in names:
-        raise unknown_name("layer", chosen, names, where=f"trial {request.options.trial}")
-    dma, found = _dma(dict(trial.point)), names[chosen]
-    outstanding = request.options.outstanding or _judged_bursts(study.config)
-    if request.options.remap:
-        from codesign.hardware.network import integer_widths
-
-        computation = integer_widths(found.computation, found.computation.output.bits)
-        return _nest(computation, architecture, _searched(request, computation, architecture), dma, outstanding)
-    try:
-        return _nest(found.computation, architecture, found.mapping, dma, outstanding)
-    except UserError as error:
-        if "sums of 32 bits" not in error.message:
-            raise
-        raise UserError(
-            error.message,
-            where=f"layer {chosen!r} of trial {request.options.trial}",
-            hint="--remap searches a mapping that fits; all trials of explore --space scratchpad-built do",
-        ) from None
-
-
-def _judged_bursts(config: Any) -> int | None:
-    """Bursts under way in the timing table that a study was judged by; None where it was not judged by generated machines."""
-    from codesign.timing.table import Overlap, load_timing
-
-    name = config["evaluation"].get("timing_table")
-    timing = None if name is None else load_timing(name)
-    if timing is None or timing.overlap is not Overlap.GENERATED:
-        return None
-    found = dict(timing.constants).get("outstanding")
-    return None if found is None else int(found)
-
-
-def _of_space(request: Request) -> "tuple[Job, Netlist]":
-    from codesign.evaluation.design import load_design_space
-    from codesign.hardware.network import integer_widths
-    from codesign.library.changes import changes
-
-    if request.options.layer is None:
-        raise UserError("--space needs a --layer", hint='e.g. --layer "gemm M=32 N=32 K=32"')
-    computation = resolve([], layer=request.options.layer).need_computation()
-    space: Any = load_design_space(str(request.options.space))
-    point = dict(next(iter(space.space.presets), {})) | changes(request.options.design or "")
-    point = space.space.to_points(space.space.to_indices([point], "--design"))[0]
-    computation = integer_widths(computation)
-    if getattr(space.builder, "core", None) is not None:
-        return _core_program(request, computation, space.builder.core(point))
-    architecture = space.build(point)
-    mapping = _searched(request, computation, architecture)
-    return _nest(computation, architecture, mapping, _dma(point), request.options.outstanding)
-
-
-def _searched(request: Request, computation: Any, architecture: Any) -> Any:
-    """A mapping found by annealing.
-
-    Raises:
-        UserError: None fits.
-    """
-    from codesign.core.goals import Budget, Objective
-    from codesign.mappers.registry import create
-    from codesign.mapping.constraints import MappingProblem
-
-    problem, budget = MappingProblem(computation, architecture), Budget(evaluations=request.options.evaluations)
-    found = create("anneal").map(problem, Objective.EDP, budget=budget, seed=request.options.seed)
-    if found.mapping is None:
-        raise UserError(f"no mapping of the layer fits the design: {found.infeasible}")
-    return found.mapping
-
-
-def _core_program(request: Request, computation: Any, core: Any) -> "tuple[Job, Netlist]":
-    from codesign.cost.cost import Infeasible
-    from codesign.hardware.core_plan import core_parameters
-    from codesign.hardware.execute import core_job
-    from codesign.hardware.verilog import generate
-    from codesign.tensorization.core_program import found_program, program_on_core
-    from codesign.tensorization.encoding import SoftwareProblem
-    from codesign.tensorization.search_registry import create_search
-
-    problem = SoftwareProblem.of(computation, core)
-    searched = found_program(
-        problem,
-        create_search("heuristic").search(problem, evaluations=request.options.evaluations, seed=request.options.seed),
-    )
-    program = program_on_core(searched)
-    if isinstance(program, Infeasible):
-        raise UserError(f"the program does not fit the core: {program}")
-    p = _with_bursts(core_parameters(core, "accelerator"), request.options.outstanding)
-    netlist = generate(p)
-    return core_job(program, searched.mapping, core, p, netlist.registers), netlist
 
 
 def simulated(job: "Job", netlist: "Netlist", name: str | None, seed: int) -> "tuple[RunRecord, str | None]":
