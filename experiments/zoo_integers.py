@@ -91,7 +91,7 @@ class Maker:
         """A layer with these weights (k, c, r, s), where c is 1 for channels that are apart."""
         given = self.values[o.inputs[0]]
         q, group = given.integers, given.shape[0] if weights.shape[1] == 1 and given.shape[0] > 1 else 1
-        scales = np.float32(np.abs(weights).reshape(len(weights), -1).max(axis=1) / MOST)
+        scales = (np.abs(weights).reshape(len(weights), -1).max(axis=1) / MOST).astype(np.float32)
         integers = np.rint(weights / scales[:, None, None, None]).astype(np.int64)
         bias = self.rng.integers(-1000, 1000, len(weights))
         padded = (given.shape[0], given.shape[1] + pads[0] + pads[2], given.shape[2] + pads[1] + pads[3])

@@ -10,8 +10,8 @@ from codesign.cli.compiling import echo_json
 from codesign.cli.options import OutputFormat, check_format, command
 
 if TYPE_CHECKING:
-    from codesign.library.build_network import HostRecord
-    from codesign.library.building import BuildOptions, BuiltHardware
+    from codesign.library.build_options import BuildOptions
+    from codesign.library.built_hardware import BuiltHardware, HostRecord
 
 _HARDWARE = "Hardware"
 
@@ -51,7 +51,7 @@ class Request:
 
     def options(self, simulate: bool, synthesize: bool, simulator: str | None, host_driver: bool) -> "BuildOptions":
         """The same for the library, with what is done with the hardware."""
-        from codesign.library.building import BuildOptions
+        from codesign.library.build_options import BuildOptions
 
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "what"}
         return BuildOptions(

@@ -180,7 +180,8 @@ class _Writer:
 
     def __init__(self, program: HostProgram) -> None:
         self.program = program
-        self.tables, self.settings, self.words = _Tables(), _Tables(), []
+        self.tables, self.settings = _Tables(), _Tables()
+        self.words: list[int] = []
         self.rows: list[str] = []
         network = program.network
         steps = () if network is None else network.steps

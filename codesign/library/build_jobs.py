@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from codesign.hardware.execute import Job
     from codesign.hardware.parameters import Parameters
     from codesign.hardware.verilog import Netlist
-    from codesign.library.building import Request
+    from codesign.library.build_options import Request
     from codesign.workloads.computation import Computation
 
 NAME = "accelerator"

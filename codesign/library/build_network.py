@@ -3,12 +3,13 @@
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from codesign.core.errors import UserError
 from codesign.library.build_jobs import target_of
+from codesign.library.built_hardware import BuiltDocument, BuiltHardware, HostRecord
 
 if TYPE_CHECKING:
     from codesign.hardware.execute import Job
@@ -16,28 +17,12 @@ if TYPE_CHECKING:
     from codesign.hardware.host_run import HostRun
     from codesign.hardware.host_steps import Array, FloatArray, HostNetwork
     from codesign.hardware.verilog import Netlist
-    from codesign.library.building import BuiltDocument, BuiltHardware, Request
+    from codesign.library.build_options import Request
 
 HOST_FOLDER = "host"
 
 
-class HostRecord(TypedDict):
-    """A host's program in its JSON form, and what it gave where it ran.
-
-    `integers_equal` compares with the rules of ONNX as this package has them (a network) or with `einsum` (a single launch), `onnxruntime_equal` with
-    ONNX Runtime, where that is installed.
-    """
-
-    launches: int
-    predicted_cycles: int
-    cycles: NotRequired[int]
-    cycles_equal: NotRequired[bool]
-    integers_equal: NotRequired[bool]
-    onnxruntime_equal: NotRequired[bool]
-    seconds: NotRequired[float]
-
-
-def build_network(request: "Request", folder: Path) -> "BuiltHardware":
+def build_network(request: "Request", folder: Path) -> BuiltHardware:
     """The machine of a request and a host's program that runs its network; perhaps simulated and synthesised.
 
     Raises:
@@ -48,7 +33,6 @@ def build_network(request: "Request", folder: Path) -> "BuiltHardware":
     from codesign.hardware.host_steps import Convolution
     from codesign.hardware.memory_timing import LATENCY_CYCLES
     from codesign.hardware.network import read_network
-    from codesign.library.building import BuiltHardware
 
     started, options = time.perf_counter(), request.options
     assert options.network is not None

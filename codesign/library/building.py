@@ -4,167 +4,22 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NotRequired, TypedDict, cast, final
+from typing import TYPE_CHECKING
 
-from codesign.core.errors import UserError, unknown_name
-from codesign.core.json_types import Json, JsonObject
+from codesign.core.errors import unknown_name
 from codesign.library.build_jobs import make_job
-from codesign.library.results import AbstractResult
+from codesign.library.build_network import add_host, build_network
+from codesign.library.build_options import DEFAULT_OPTIONS, BuildOptions, Request
+from codesign.library.built_hardware import BuiltDocument, BuiltHardware
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
     from codesign.hardware.execute import Job
     from codesign.hardware.synthesis import Synthesis
     from codesign.hardware.verilog import Netlist
-    from codesign.library.build_network import HostRecord
     from codesign.study.built import BuiltRecord, RunRecord
 
-
-@final
-@dataclass(frozen=True)
-class BuildOptions:
-    """What is built, and what is done with it.
-
-    Args:
-        trial: Number of the trial in the study that is built.
-        layer: Name of a recorded layer, or a layer such as ``gemm M=32 N=32 K=32``.
-        space: Space of the design, where no study and no files say it; or ``module:attribute`` of a study's own.
-        design: Changes to the space's preset, such as ``pe=8,banks=2``.
-        bus_bytes: Bytes of a beat, for files; default 16.
-        burst_bytes: Bytes of a burst, for files; default 256.
-        outstanding: Bursts that a DMA engine has under way at most; default that of the study's timing table, else 16. With 1 the machine
-            does one thing after another.
-        evaluations: Mappings or programs searched for a design of `space`.
-        remap: Whether a mapping with sums of 32 bits is searched instead of the recorded one.
-        seed: Of the operands and the search.
-        simulate: Whether it is run and compared with ``einsum`` and the cost model.
-        synthesize: Whether it is mapped to an open cell library.
-        simulator: ``verilator`` or ``amaranth``; default verilator where it is.
-        host_driver: Whether a host's program in C is written, and run around the simulated machine.
-        network: ONNX network of integers that the host runs, launch by launch, instead of a layer.
-        axi: Whether the port to DRAM is one of AXI4.
-    """
-
-    trial: int | None = None
-    layer: str | None = None
-    space: str | None = None
-    design: str | None = None
-    bus_bytes: int | None = None
-    burst_bytes: int | None = None
-    outstanding: int | None = None
-    evaluations: int = 200
-    remap: bool = False
-    seed: int = 0
-    simulate: bool = False
-    synthesize: bool = False
-    simulator: str | None = None
-    host_driver: bool = False
-    network: str | None = None
-    axi: bool = False
-
-    def __post_init__(self) -> None:
-        for name, value in (
-            ("bus_bytes", self.bus_bytes),
-            ("burst_bytes", self.burst_bytes),
-            ("outstanding", self.outstanding),
-        ):
-            if value is not None and value < 1:
-                raise UserError(f"`{name}` must be >= 1, got {value}")
-        if self.evaluations < 1:
-            raise UserError(f"`evaluations` must be >= 1, got {self.evaluations}")
-        if self.seed < 0:
-            raise UserError(f"`seed` must be >= 0, got {self.seed}")
-        if self.simulator is not None and not self.simulate:
-            raise UserError("--simulator is an option of --simulate", hint="give --simulate, or leave it out")
-        if self.network is not None and self.layer is not None:
-            raise UserError("--network and --layer contradict each other", hint="a network has layers of its own")
-        if (self.network is not None or self.host_driver) and self.simulator == "amaranth":
-            raise UserError("a host's program runs around Verilator's simulation alone", hint="leave --simulator out")
-
-
-DEFAULT_OPTIONS = BuildOptions()
-
-
-class BuiltDocument(TypedDict):
-    """Generated hardware in its JSON form: cycles, and what simulation and synthesis said."""
-
-    status: str
-    out: str
-    files: list[str]
-    predicted_cycles: int
-    analytic_cycles: float
-    generate_seconds: float
-    simulation: NotRequired["RunRecord"]
-    synthesis: NotRequired[JsonObject]
-    host: NotRequired["HostRecord"]
-
-
-@final
-@dataclass(frozen=True)
-class BuiltHardware(AbstractResult):
-    """Generated hardware with its program.
-
-    Args:
-        folder: Where its files are.
-        files: Their names.
-        document: Cycles, and what simulation and synthesis said.
-        mismatch: The first difference between the simulated run and what it should give; None where there is none.
-        synthesis: The netlist mapped to cells, where that was asked for.
-    """
-
-    folder: Path
-    files: tuple[str, ...]
-    document: BuiltDocument
-    mismatch: str | None = None
-    synthesis: "Synthesis | None" = None
-
-    def to_json(self) -> JsonObject:
-        """See `AbstractResult`."""
-        return {name: cast(Json, value) for name, value in self.document.items()}
-
-    def headline(self) -> JsonObject:
-        """See `AbstractResult`."""
-        document = self.document
-        head: JsonObject = {
-            "out": document["out"],
-            "predicted_cycles": document["predicted_cycles"],
-            "analytic_cycles": document["analytic_cycles"],
-        }
-        if "simulation" in self.document:
-            run = self.document["simulation"]
-            return {**head, "simulated_cycles": run["cycles"], "results": "equal" if run["bit_equal"] else "different"}
-        return head
-
-    def rows(self) -> list[JsonObject]:
-        """One row for every file."""
-        return [{"file": name, "size_bytes": (self.folder / name).stat().st_size} for name in self.files]
-
-    def plot(self) -> "go.Figure":
-        """Cycles by pipeline depths, by the cost model and, where it ran, simulated."""
-        from codesign.report.figures import parts_figure
-
-        parts = [("pipeline depths", float(self.document["predicted_cycles"]))]
-        parts.append(("cost model", float(self.document["analytic_cycles"])))
-        if "simulation" in self.document:
-            parts.append(("simulated", float(self.document["simulation"]["cycles"])))
-        return parts_figure(parts, "cycles", f"Cycles of the hardware in {self.folder}")
-
-
-@final
-@dataclass(frozen=True)
-class Request:
-    """What is built: a trial of a study, files, or a design of a space with a layer.
-
-    Args:
-        what: A study, or architecture, problem and mapping files.
-        options: Which part of it, and how.
-    """
-
-    what: tuple[str, ...]
-    options: BuildOptions
+__all__ = ["BuildOptions", "BuiltHardware", "Request", "build", "make_job"]
 
 
 def build(
@@ -191,8 +46,6 @@ def build(
     given = (what,) if isinstance(what, str | Path) else tuple(what)
     request = Request(tuple(str(w) for w in given), options)
     if options.network is not None:
-        from codesign.library.build_network import build_network
-
         return build_network(request, folder)
     job, netlist = make_job(request)
     files = write_build(folder, netlist, job, options.seed)
@@ -208,8 +61,6 @@ def build(
     if options.simulate:
         document["simulation"], failed = simulated(job, netlist, options.simulator, options.seed)
     if options.host_driver:
-        from codesign.library.build_network import add_host
-
         hosted, document["host"], wrong = add_host(request, job, netlist, folder)
         files, failed = (*files, *hosted), failed or wrong
         document["files"] = list(files)
