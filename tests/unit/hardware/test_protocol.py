@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 
 from codesign.core.errors import UserError
-from codesign.hardware.execute import Job, random_values
+from codesign.hardware.execute import Job, execute, random_values
 from codesign.hardware.memory_timing import MemoryTiming, Trouble
 from codesign.hardware.protocol import HardwareError, Protocol
 from codesign.hardware.rtl.machine import register_map
 from codesign.hardware.simulate import simulate_in_python
 from codesign.hardware.verilator import VerilatedMachine, find_verilator
 from codesign.hardware.verilog import generate
-from tests.unit.hardware.test_machines import GEMM, nest_case
+from codesign.workloads.computation import Computation
+from tests.unit.hardware.test_machines import CONV, GEMM, nest_case
 
 QUIET = {
     "ar_valid": 0, "ar_addr": 0, "ar_beats": 0, "ar_tag": 0, "aw_valid": 0, "aw_addr": 0, "aw_beats": 0, "w_valid": 0, "w_data": 0, "w_strb": 0,
@@ -115,3 +116,28 @@ def test_verilator_s_bench_catches_failed_writes_and_planted_faults() -> None:
         faulty = VerilatedMachine(job.image.parameters, replace(netlist, bench=wrong), quick=True)
         with pytest.raises(HardwareError, match=f"rule {rule}"):
             faulty.run(job.image, memory, timing=MemoryTiming(requests=2))
+
+
+@pytest.mark.parametrize(
+    ("computation", "changes"), [(CONV, {}), (GEMM, {"links": "multicast", "dataflow": "output-stationary"})]
+)
+def test_a_machine_with_an_axi4_port_gives_the_same_integers(computation: Computation, changes: dict[str, str]) -> None:
+    job = nest_case(computation, 5, **changes)
+    p = replace(job.image.parameters, axi=True)
+    moved = {port: replace(x, base=x.base + 4000 + 12 * i) for i, (port, x) in enumerate(job.image.layouts.items())}
+    registers = register_map(p)
+    bases = {registers[f"load_base_{port}"][0]: x.base for port, x in moved.items()}
+    pairs = tuple((a, bases.get(a, d)) for a, d in job.image.registers)
+    image = replace(job.image, parameters=p, registers=pairs, layouts=moved, dram_bytes=job.image.dram_bytes + 4096)
+    values = random_values(computation, np.random.default_rng(0))
+    for timing in (MemoryTiming(), MemoryTiming(3, beat_cycles=2, requests=1)):
+        verdict = execute(
+            replace(job, image=image), values, lambda image, given, t=timing: simulate_in_python(image, given, timing=t)
+        )
+        assert verdict.wrong is None
+        assert verdict.dram_differences == ()
+
+
+def test_an_axi4_port_wants_powers_of_two() -> None:
+    with pytest.raises(UserError, match="an AXI4 port needs banks and bytes of a burst that are powers of two"):
+        replace(nest_case(GEMM, 3).image.parameters, axi=True, banks=3)
