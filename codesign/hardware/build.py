@@ -6,9 +6,11 @@ from pathlib import Path
 import numpy as np
 
 from codesign.core.files import write_atomic
+from codesign.hardware.constraints import sdc_text
 from codesign.hardware.execute import Job, random_values
 from codesign.hardware.memory_timing import LATENCY_CYCLES, MemoryTiming
 from codesign.hardware.parameters import Control, Parameters
+from codesign.hardware.synthesis import Synthesis
 from codesign.hardware.verilator import LIMIT_CYCLES, ROWS_APART, bench_files, bench_flags, input_bytes
 from codesign.hardware.verilog import Netlist, bench_top
 
@@ -76,6 +78,13 @@ def write_machine(folder: Path, netlist: Netlist, p: Parameters, does: str) -> t
     for name, text in texts.items():
         write_atomic(folder / name, text)
     return tuple(texts)
+
+
+def write_constraints(folder: Path, p: Parameters, synthesis: Synthesis | None) -> str:
+    """Write the SDC file; returns its name."""
+    name = f"{p.name}.sdc"
+    write_atomic(folder / name, sdc_text(p, synthesis))
+    return name
 
 
 def _expected(job: Job) -> dict[str, object]:

@@ -28,7 +28,7 @@ def build_network(request: "Request", folder: Path) -> BuiltHardware:
     Raises:
         UserError: No machine is named, or the network has what neither host nor machine does.
     """
-    from codesign.hardware.build import write_machine
+    from codesign.hardware.build import write_constraints, write_machine
     from codesign.hardware.host_program import program_of_network, write_host
     from codesign.hardware.host_steps import Convolution
     from codesign.hardware.memory_timing import LATENCY_CYCLES
@@ -62,6 +62,8 @@ def build_network(request: "Request", folder: Path) -> BuiltHardware:
 
         synthesis = synthesize(target.parameters, target.netlist)
         document["synthesis"] = synthesis.to_json()
+    files = (*files, write_constraints(folder, target.parameters, synthesis))
+    document["files"] = list(files)
     (folder / "result.json").write_text(json.dumps(document, indent=1) + "\n", "utf-8")
     return BuiltHardware(folder, files, document, failed, synthesis)
 

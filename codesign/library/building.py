@@ -40,7 +40,7 @@ def build(
     Raises:
         UserError: Too little or too much is named, or a mapping that the generated hardware does not run.
     """
-    from codesign.hardware.build import write_build
+    from codesign.hardware.build import write_build, write_constraints
 
     started, folder = time.perf_counter(), Path(out)
     given = (what,) if isinstance(what, str | Path) else tuple(what)
@@ -63,12 +63,13 @@ def build(
     if options.host_driver:
         hosted, document["host"], wrong = add_host(request, job, netlist, folder)
         files, failed = (*files, *hosted), failed or wrong
-        document["files"] = list(files)
     if options.synthesize:
         from codesign.hardware.synthesis import synthesize as map_to_cells
 
         synthesis = map_to_cells(job.image.parameters, netlist)
         document["synthesis"] = synthesis.to_json()
+    files = (*files, write_constraints(folder, job.image.parameters, synthesis))
+    document["files"] = list(files)
     if options.trial is not None:
         keep_for_report(request, job, document, synthesis, folder)
     (folder / "result.json").write_text(json.dumps(document, indent=1) + "\n", "utf-8")

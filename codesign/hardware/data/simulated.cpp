@@ -1,4 +1,6 @@
-// A host's access to the simulated machine.
+// A host's access to the simulated machine. The environment variable MEMORY_TIMING may say the memory beside it, as six numbers: latency, cycles a beat,
+// requests (0: any number), what goes wrong (1 error, 2 order, 3 silence), with which request of a launch, whether it is one that writes.
+#include <cstdlib>
 #include <memory>
 #include "bench.hpp"
 #include "machine.h"
@@ -9,6 +11,14 @@ constexpr uint64_t limit_cycles = 4000000000ull;  // a launch that takes longer 
 int machine_open(uint64_t dram_bytes) {
   bench = std::make_unique<Bench>();
   bench->memory.assign(dram_bytes + BUS_BYTES, 0xA5);
+  const char* told = getenv("MEMORY_TIMING");
+  if (!told) return 0;
+  unsigned long long n[6];
+  if (sscanf(told, "%llu %llu %llu %llu %llu %llu", n, n + 1, n + 2, n + 3, n + 4, n + 5) != 6 || !n[0] || !n[1]) {
+    fprintf(stderr, "MEMORY_TIMING wants six numbers, the first two at least 1, got '%s'\n", told);
+    return 1;
+  }
+  bench->timing = {n[0], n[1], n[2], n[3], n[4], n[5]};
   return 0;
 }
 
