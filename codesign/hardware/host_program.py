@@ -93,7 +93,7 @@ def program_of_network(network: HostNetwork, netlist: Netlist, parameters: Param
     convolutions = [s for s in network.steps if isinstance(s, Convolution)]
     if not convolutions:
         raise UserError("the network has no convolution: there is nothing to launch")
-    jobs = [plan(s.name, s.computation) for s in convolutions]
+    jobs = [_planned(s, plan) for s in convolutions]
     if any(job.image.parameters != parameters for job in jobs):
         raise UserError("the layers want machines that differ", hint="a program runs on one machine")
     ports = [{x.tensor: port for port, x in job.image.layouts.items()} for job in jobs]
@@ -112,6 +112,18 @@ def program_of_network(network: HostNetwork, netlist: Netlist, parameters: Param
     if at >= 1 << 32:
         raise UserError(f"the network needs {at} bytes of memory, the machine's addresses reach 2^32")
     return HostProgram(netlist, parameters, network, tuple(launches), bytes(first) + b"".join(weights), at)
+
+
+def _planned(step: Convolution, plan: Planner) -> Job:
+    """A layer on the machine.
+
+    Raises:
+        UserError: The machine does not run it; the message names the layer.
+    """
+    try:
+        return plan(step.name, step.computation)
+    except UserError as error:
+        raise error.within(f"layer {step.name!r}") from None
 
 
 def _aligned(size: int) -> int:

@@ -156,7 +156,7 @@ def test_a_name_cannot_leave_its_text(tmp_path: Path) -> None:
 
 @pytest.mark.slow("oracle")
 @needs_verilator
-@pytest.mark.parametrize(("space", "design"), [("scratchpad", SMALL), ("convcore", "")])
+@pytest.mark.parametrize(("space", "design"), [("scratchpad", SMALL), ("dotcore", "pe_rows=4,pe_cols=4")])
 def test_a_network_runs_end_to_end(tmp_path: Path, space: str, design: str) -> None:
     model = Net(3).model()
     made = program(tmp_path, space, design, model)
@@ -202,16 +202,14 @@ def test_a_layer_and_its_makefile(
 
     command = find_linter()
     assert command is not None
-    for once in "01":
-        make = ["make", f"ROWS_ONCE={once}", f"VERILATOR={command[0]}"]
-        output = tmp_path / "host" / "output.bin"
-        wanted = output.read_bytes()
-        output.unlink()
-        for target in ("run", "run-host"):
-            done = subprocess.run([*make, target], cwd=tmp_path, env=environment(), capture_output=True, text=True)
-            assert done.returncode == 0, done.stderr[-2000:]
-        assert output.read_bytes() == wanted
-        subprocess.run([*make, "clean"], cwd=tmp_path, check=True, capture_output=True)
+    output = tmp_path / "host" / "output.bin"
+    wanted = output.read_bytes()
+    output.unlink()
+    for once, target in (("1", "run-host"), ("1", "run"), ("0", "run")):
+        make = ["make", f"ROWS_ONCE={once}", f"VERILATOR={command[0]}", target]
+        done = subprocess.run(make, cwd=tmp_path, env=environment(), capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-2000:]
+    assert output.read_bytes() == wanted
 
 
 def test_rows_are_compiled_once_for_large_arrays() -> None:
@@ -264,6 +262,12 @@ def test_what_is_not_handled_is_refused(change: Any, message: str) -> None:
     change(model)
     with pytest.raises(UserError, match=message):
         read_network(model)
+
+
+def test_a_layer_that_the_machine_does_not_run_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="matches nothing") as refused:
+        program(tmp_path, "convcore", "", Net(0).model())
+    assert str(refused.value.where).startswith("layer 'a'")
 
 
 def test_what_is_no_network_is_refused(tmp_path: Path) -> None:
