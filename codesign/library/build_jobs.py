@@ -81,22 +81,8 @@ def _dma(point: Point) -> tuple[int, int]:
 
 def _of_trial(request: "Request") -> "tuple[Job, Netlist]":
     from codesign.evaluation.replay import recorded_space, replay_layers
-    from codesign.library.studies import open_study
 
-    if len(request.what) != 1:
-        raise UserError("--trial needs one study", hint="codesign build STUDY --trial N")
-    study = open_study(request.what[0]).study
-    trial = next((t for t in study.trials if t.number == request.options.trial), None)
-    if trial is None:
-        raise UserError(
-            f"{study.label} has no trial {request.options.trial}", hint=f"it has {len(study.trials)} trials"
-        )
-    if trial.infeasible:
-        raise UserError(
-            f"trial {request.options.trial} is infeasible: there is nothing to build",
-            where=study.label,
-            hint=str(trial.infeasible),
-        )
+    study, trial = _trial(request)
     space = recorded_space(study.config, request.options.space)
     architecture = space.build(trial.point)
     layers = replay_layers(space, architecture, study.detail(trial.number))
@@ -152,7 +138,7 @@ def _of_space(request: "Request") -> "tuple[Job, Netlist]":
     if request.options.layer is None:
         raise UserError("--space needs a --layer", hint='e.g. --layer "gemm M=32 N=32 K=32"')
     computation = integer_widths(resolve([], layer=request.options.layer).need_computation())
-    space, point = _design(request)
+    space, point, _ = _design(request)
     if getattr(space.builder, "core", None) is not None:
         return _core_program(request, computation, space.builder.core(point))
     architecture = space.build(point)
@@ -160,22 +146,47 @@ def _of_space(request: "Request") -> "tuple[Job, Netlist]":
     return _nest(computation, architecture, mapping, _dma(point), request.options.outstanding, request.options.axi)
 
 
-def _design(request: "Request") -> tuple[Any, Point]:
-    """The space and the design that a request names, or those of a study's trial."""
+def _design(request: "Request") -> tuple[Any, Point, int | None]:
+    """The space and the design that a request names, and the bursts under way that a study's trial was judged with.
+
+    Raises:
+        UserError: There is no such study, trial or design.
+    """
     from codesign.evaluation.design import load_design_space
     from codesign.evaluation.replay import recorded_space
     from codesign.library.changes import changes
-    from codesign.library.studies import open_study
 
     if request.options.trial is not None:
-        study = open_study(request.what[0]).study
-        trial = next((t for t in study.trials if t.number == request.options.trial), None)
-        if trial is None:
-            raise UserError(f"{study.label} has no trial {request.options.trial}")
-        return recorded_space(study.config, request.options.space), trial.point
+        study, trial = _trial(request)
+        return recorded_space(study.config, request.options.space), trial.point, _judged_bursts(study.config)
     space: Any = load_design_space(str(request.options.space))
     point = dict(next(iter(space.space.presets), {})) | changes(request.options.design or "")
-    return space, space.space.to_points(space.space.to_indices([point], "--design"))[0]
+    return space, space.space.to_points(space.space.to_indices([point], "--design"))[0], None
+
+
+def _trial(request: "Request") -> tuple[Any, Any]:
+    """The study and the trial of it that a request names.
+
+    Raises:
+        UserError: There is no such study, no such trial, or the trial is infeasible.
+    """
+    from codesign.library.studies import open_study
+
+    if len(request.what) != 1:
+        raise UserError("--trial needs one study", hint="codesign build STUDY --trial N")
+    study = open_study(request.what[0]).study
+    trial = next((t for t in study.trials if t.number == request.options.trial), None)
+    if trial is None:
+        raise UserError(
+            f"{study.label} has no trial {request.options.trial}", hint=f"it has {len(study.trials)} trials"
+        )
+    if trial.infeasible:
+        raise UserError(
+            f"trial {request.options.trial} is infeasible: there is nothing to build",
+            where=study.label,
+            hint=str(trial.infeasible),
+        )
+    return study, trial
 
 
 @dataclass(frozen=True)
@@ -206,8 +217,8 @@ def target_of(request: "Request", computation: "Computation") -> Target:
 
     if request.options.space is None and request.options.trial is None:
         raise UserError("--network needs a machine", hint="give --space with --design, or a study with --trial")
-    space, point = _design(request)
-    bursts = request.options.outstanding
+    space, point, judged = _design(request)
+    bursts = request.options.outstanding or judged
     if getattr(space.builder, "core", None) is not None:
         core = space.builder.core(point)
         p = _with_port(core_parameters(core, NAME), bursts, request.options.axi)
