@@ -41,6 +41,9 @@ class Request:
     ] = None
     evaluations: Annotated[int, typer.Option(help="Mappings or programs searched for a design of --space.")] = 200
     axi: Annotated[bool, typer.Option("--axi", help="A port of AXI4: aligned beats, bursts within 4 KB.")] = False
+    memory: Annotated[
+        str | None, typer.Option(help="With --simulate: DRAM device that answers the machine, e.g. ddr4_2400_x16.")
+    ] = None
     network: Annotated[
         str | None, typer.Option(help="ONNX network of integers that a host runs instead of a layer.")
     ] = None

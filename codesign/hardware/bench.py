@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from codesign.hardware.device_memory import DeviceMemory
 from codesign.hardware.image import Image
 from codesign.hardware.memory_timing import MemoryTiming, Trouble
 from codesign.hardware.protocol import HardwareError, Protocol, Request
@@ -68,7 +69,7 @@ class Channel:
 
     def __init__(self, timing: MemoryTiming, aligned_bytes: int = 1) -> None:
         self.timing, self.aligned_bytes = timing, aligned_bytes
-        self.waiting: deque[tuple[int, int, int, int]] = deque()  # address, beats, tag, first cycle of its data
+        self.waiting: deque[tuple[int, int, int, tuple[int, ...]]] = deque()  # address, beats, tag, when beats may move
         self.at = self.beats = self.next_cycle = self.served = 0
         self.asked: list[int] = []
 
@@ -83,9 +84,9 @@ class Channel:
         found = [(address, beats, tag) for address, beats, tag, _ in self.waiting]
         return [(self.at, self.beats, found[0][2]), *found[1:]] if found else []
 
-    def ask(self, cycle: int, address: int, beats: int, tag: int) -> None:
-        """A request of this cycle."""
-        self.waiting.append((address, beats, tag, cycle + self.timing.latency_cycles))
+    def ask(self, cycle: int, address: int, beats: int, tag: int, times: tuple[int, ...] = ()) -> None:
+        """A request of this cycle; `times` says by beat when it may move, where that is not the latency for all."""
+        self.waiting.append((address, beats, tag, times or (cycle + self.timing.latency_cycles,) * beats))
         self.asked.append(address)
         if len(self.waiting) == 1:
             self._turn()
@@ -101,7 +102,7 @@ class Channel:
 
     def serves(self, cycle: int) -> bool:
         """Whether a beat is served in that cycle."""
-        return bool(self.waiting) and cycle >= max(self.waiting[0][3], self.next_cycle)
+        return bool(self.waiting) and cycle >= max(self.waiting[0][3][-self.beats], self.next_cycle)
 
     def beat(self, cycle: int, beat_bytes: int) -> None:
         """A beat has moved in that cycle."""
@@ -116,7 +117,10 @@ class Channel:
 class Dram:
     """A memory with a channel for reading and one for writing, each with several requests under way."""
 
-    def __init__(self, image: Image, memory: bytes, timing: MemoryTiming, counts: Counts) -> None:
+    def __init__(
+        self, image: Image, memory: bytes, timing: MemoryTiming, counts: Counts, device: DeviceMemory | None = None
+    ) -> None:
+        self.device = device
         self.memory, self.timing, self.counts = bytearray(memory), timing, counts
         self.beat_bytes = image.parameters.bus_bytes
         self.regions = [(x.base, x.base + x.size_bytes, x.tensor) for x in image.layouts.values()]
@@ -167,11 +171,18 @@ class Dram:
             w.beat(now, self.beat_bytes)
         if seen["ar_valid"] and given["ar_ready"]:
             self.owner(seen["ar_addr"])
-            r.ask(now, seen["ar_addr"], seen["ar_beats"], seen["ar_tag"])
+            r.ask(now, seen["ar_addr"], seen["ar_beats"], seen["ar_tag"], self._times(seen, "ar"))
         if seen["aw_valid"] and given["aw_ready"]:
             self.owner(seen["aw_addr"])
-            w.ask(now, seen["aw_addr"], seen["aw_beats"], 0)
+            w.ask(now, seen["aw_addr"], seen["aw_beats"], 0, self._times(seen, "aw"))
         self.cycles += 1
+
+    def _times(self, seen: Mapping[str, int], channel: str) -> tuple[int, ...]:
+        """When the device lets the beats of a request move; nothing without a device."""
+        if self.device is None:
+            return ()
+        at, beats = seen[f"{channel}_addr"], seen[f"{channel}_beats"]
+        return self.device.ask(self.cycles, at, beats, self.beat_bytes, channel == "aw")
 
     def check(self, seen: Mapping[str, int]) -> None:
         """Whether the machine has stopped with a fault, or with requests under way.

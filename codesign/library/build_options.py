@@ -28,6 +28,7 @@ class BuildOptions:
         simulator: ``verilator`` or ``amaranth``; default verilator where it is.
         host_driver: Whether a host's program in C is written, and run around the simulated machine.
         network: ONNX network of integers that the host runs, launch by launch, instead of a layer.
+        memory: DRAM device of the timing tier whose banks and refresh answer the simulated machine; with ``amaranth``.
         axi: Whether the port to DRAM is one of AXI4.
     """
 
@@ -47,6 +48,7 @@ class BuildOptions:
     host_driver: bool = False
     network: str | None = None
     axi: bool = False
+    memory: str | None = None
 
     def __post_init__(self) -> None:
         for name, value in (
@@ -62,6 +64,12 @@ class BuildOptions:
             raise UserError(f"`seed` must be >= 0, got {self.seed}")
         if self.simulator is not None and not self.simulate:
             raise UserError("--simulator is an option of --simulate", hint="give --simulate, or leave it out")
+        if self.memory is not None and (not self.simulate or self.network is not None or self.host_driver):
+            raise UserError(
+                "--memory is for --simulate of one layer", hint="give --simulate, no --network, no --host-driver"
+            )
+        if self.memory is not None and self.simulator == "verilator":
+            raise UserError("--memory is simulated by amaranth alone", hint="leave --simulator out")
         if self.network is not None and self.layer is not None:
             raise UserError("--network and --layer contradict each other", hint="a network has layers of its own")
         if (self.network is not None or self.host_driver) and self.simulator == "amaranth":

@@ -4,6 +4,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,7 +60,7 @@ def build(
     }
     failed, synthesis = None, None
     if options.simulate:
-        document["simulation"], failed = simulated(job, netlist, options.simulator, options.seed)
+        document["simulation"], failed = simulated(job, netlist, options.simulator, options.seed, options.memory)
     if options.host_driver:
         hosted, document["host"], wrong = add_host(request, job, netlist, folder)
         files, failed = (*files, *hosted), failed or wrong
@@ -103,7 +104,9 @@ def keep_for_report(
     record_built(study.folder, request.options.trial, built)
 
 
-def simulated(job: "Job", netlist: "Netlist", name: str | None, seed: int) -> "tuple[RunRecord, str | None]":
+def simulated(
+    job: "Job", netlist: "Netlist", name: str | None, seed: int, memory: str | None = None
+) -> "tuple[RunRecord, str | None]":
     """The run beside what it should give, and the first mismatch.
 
     Raises:
@@ -117,8 +120,12 @@ def simulated(job: "Job", netlist: "Netlist", name: str | None, seed: int) -> "t
 
     if name not in (None, "verilator", "amaranth"):
         raise unknown_name("simulator", str(name), ["verilator", "amaranth"], where="--simulator")
-    chosen = name or ("verilator" if find_verilator() else "amaranth")
+    chosen = name or ("verilator" if find_verilator() and memory is None else "amaranth")
     run: Simulator = simulate_in_python
+    if memory is not None:
+        from codesign.timing.dram.device import load_device
+
+        run = partial(simulate_in_python, device=load_device(memory))
     if chosen == "verilator":
         run = VerilatedMachine(job.image.parameters, netlist).run
     verdict = execute(job, random_values(job.computation, np.random.default_rng(seed)), run)
