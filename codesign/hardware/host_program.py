@@ -225,7 +225,7 @@ class _Writer:
             fields["scale_at"] = self.tables.add_floats(step.scale)
             operand = "{" + ", ".join(map(str, step.operand_shape)) + "}"
         numbers = ", ".join(f".{k} = {v}" for k, v in fields.items())
-        return f"  {{.name = {_text(launch.name)}, .operand = {operand}, {numbers}}},\n"
+        return f"  {{.name = {c_text(launch.name)}, .operand = {operand}, {numbers}}},\n"
 
     def _places(self, layout: Layout) -> int:
         """Where elements lie, axis by axis; the first axis counts from the memory's first byte."""
@@ -290,7 +290,8 @@ def _list(values: Sequence[int]) -> str:
     return "{" + ", ".join(map(str, values)) + "}"
 
 
-def _text(name: str) -> str:
+def c_text(name: str) -> str:
+    """A name as a string of C; what might end it or begin an escape becomes an underscore."""
     plain = "".join(c if c.isprintable() and c.isascii() and c not in '"\\?' else "_" for c in name)
     return f'"{plain}"'
 
@@ -298,7 +299,7 @@ def _text(name: str) -> str:
 def _value(v: HostValue) -> str:
     q = v.integers
     scale = float(q.scale).hex()
-    return f"  {{{', '.join(map(str, (*v.shape, q.zero, q.low, q.high)))}, {scale}f}}, /* {_text(v.name)[1:-1].replace('*/', '')} */\n"
+    return f"  {{{', '.join(map(str, (*v.shape, q.zero, q.low, q.high)))}, {scale}f}}, /* {c_text(v.name)[1:-1].replace('*/', '')} */\n"
 
 
 def register_header(name: str, netlist: Netlist) -> str:
