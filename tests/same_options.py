@@ -107,6 +107,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "--tile-cost": f"{_SOMA}(tile_mapper)",
         "--evaluate": "codesign.scheduling.soma.evaluator:evaluate(encoding)",
         "--prove": f"{_SOMA}(prove_s)",
+        "--dram-device": "codesign.scheduling.segments.device_memory:DeviceMemory(device)",
         "--halos": "codesign.scheduling.fused.scheduler:FusedScheduler(halos)",
         "--start": f"{_SOMA}(start)",
         "--chains": f"{_SOMA}(chains)",
