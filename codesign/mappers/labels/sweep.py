@@ -13,6 +13,8 @@ from codesign.core.jit import njit
 Array = np.ndarray[Any, np.dtype[Any]]
 
 ENERGY, LATENCY, EDP = 0, 1, 2
+MODES = {"energy": ENERGY, "latency": LATENCY, "edp": EDP}
+"""Number of each objective by its name."""
 
 FULL = 1.0 + 1e-12
 """A share of a memory's capacity, with the rounding of sums."""

@@ -16,10 +16,8 @@ from codesign.mappers.exact.problem.charge_bases import BaseArrays
 from codesign.mappers.exact.problem.instance import Instance
 from codesign.mappers.exact.uneven.nests import write_nest
 from codesign.mappers.exact.uneven.places import Places, Walk
+from codesign.mappers.labels.program import sweep_limit
 from codesign.mapping.nest import Nest
-
-STEPS = (0.02, 0.08, 0.3, 1.0, 5.0)
-"""How far above its bound a profile is searched the first time, the second, ..."""
 
 EXACT = 100
 """Stage at which a profile whose windows were relaxed is bounded again, exactly; sweeps follow."""
@@ -100,9 +98,7 @@ class PlaceSearch:
     def _sweep(self, part: Part) -> None:
         """Sweep a profile up to a limit; go on with a higher one, exactly, or with one more port, if that may pay."""
         places, top = self._places(part), self.best.value * (1.0 - TOLERANCE)
-        tried = part.stage % EXACT - 1
-        step = STEPS[tried] if tried < len(STEPS) else math.inf
-        limit = min(top, part.value * (1.0 + step))
+        limit = sweep_limit(part.value, part.stage % EXACT - 1, top)
         walk = places.best(self.best.goal, limit)
         self.best.count(places.spent)
         if walk is None:
