@@ -2,7 +2,6 @@
 
 import math
 import time
-from typing import Any
 
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
@@ -31,7 +30,7 @@ def certificate(given: Certificate | EvenCertificate) -> JsonObject:
     return {**document, SEAL: seal(document)}
 
 
-def restored(document: dict[str, Any]) -> Certificate | EvenCertificate:
+def restored(document: dict[str, object]) -> Certificate | EvenCertificate:
     """The certificate of a document.
 
     Raises:

@@ -134,7 +134,7 @@ class JointProfile:
             live = np.ones(len(program.level), np.int64)
         run_program(
             table, program, tiles.lattice.grid, tiles.free, tiles.relevant, windows, closings, penalty,
-            np.empty(n), live,
+            np.empty((1, n)), live,
         )  # fmt: skip
         start, value = least_start(table, program.starts, price, fixed, self.fewest)
         self.filled = Filled(program, table, closings, penalty, start)

@@ -164,7 +164,7 @@ def run_program(
         windows: What slides.
         closings: See `fill_charges`.
         penalty: ``L x 2**T x N`` infinite where the tiles of the kept tensors do not fit.
-        scratch: ``N``.
+        scratch: ``1 x N``.
         live: ``S`` 0 where a state is left out; its costs are infinite.
     """
     n, operations = table.shape[1], program.operations
@@ -208,7 +208,7 @@ def _slide(
     """Offer the first loops over d: charge q less what windows share (r)."""
     charge, shared = closings.charge[q], closings.shared[r]
     if closings.steady[r] == 1:
-        offer_window_loops(table[s], table[source], charge, shared, scratch, d, grid)
+        offer_window_loops(table[s], table[source], charge, shared, scratch[0], d, grid)
         return
     for j in range(1, grid.n_divisors[d]):
         offer_window_loop(table[s], table[source], charge, shared, d, j, grid)

@@ -17,7 +17,14 @@ from codesign.mappers.exact.one_keep_set.loop_step import (
     most_after,
     slides_here,
 )
-from codesign.mappers.exact.problem.grid_steps import minima_along, offer_window_loop, offer_window_loops, suffix_minima
+from codesign.mappers.exact.problem.grid_steps import (
+    after_vectors,
+    minima_along,
+    next_vectors,
+    offer_window_loop,
+    offer_window_loops,
+    suffix_minima,
+)
 from codesign.mappers.exact.problem.tables import INF, Chains, Charges, Grid, Machine
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -443,3 +450,19 @@ def run_profile(
             _sweep_free(table[s], grid, machine.loose[level], machine.relevant, machine.open[s])
         for v in range(n_inner + machine.first_virgin[level], n_inner + machine.first_virgin[level + 1]):
             _virgin_state(v, table, grid, machine, charges, chains, scratch)
+
+
+@njit
+def cross_point(
+    row: FloatArray, x: int, m: int, grid: Grid, group: IntArray, vector: IntArray, factors: IntArray
+) -> float:
+    """Least entry of a row at tile x grown by any spatial vectors of fan-out m."""
+    first = group[m]
+    digit = vector[first : group[m + 1]].copy()
+    best, more = INF, True
+    while more:
+        y = after_vectors(x, digit, factors, grid)
+        if y >= 0:
+            best = min(best, row[y])
+        more = next_vectors(vector, first, digit)
+    return best

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.mappers.exact.one_keep_set.dynamic_program import run_profile
+from codesign.mappers.exact.one_keep_set.dynamic_program import cross_point, run_profile
 from codesign.mappers.exact.problem.boundary_costs import (
     Coefficients,
     Hardware,
@@ -19,7 +19,6 @@ from codesign.mappers.exact.problem.boundary_costs import (
 from codesign.mappers.exact.problem.boundary_states import States, make_states
 from codesign.mappers.exact.problem.charge_bases import BaseArrays
 from codesign.mappers.exact.problem.conflict_bound import Fitting, profile_tension, sharpen_choices
-from codesign.mappers.exact.problem.grid_steps import cross_point
 from codesign.mappers.exact.problem.instance import Instance
 from codesign.mappers.exact.problem.spatial import FanoutOptions, options_of
 from codesign.mappers.exact.problem.tables import Chains, Charges, Machine

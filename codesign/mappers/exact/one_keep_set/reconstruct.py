@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from codesign.mappers.exact.one_keep_set.dynamic_program import cross_point
 from codesign.mappers.exact.one_keep_set.fixed_keep_set import FixedKeep, KeepSets
 from codesign.mappers.exact.one_keep_set.loop_step import after_loop, may_loop, most_after, slide_cost, slides_here
-from codesign.mappers.exact.problem.grid_steps import cross_point
 from codesign.mappers.exact.problem.instance import Instance
 from codesign.mappers.exact.problem.loop_rows import LoopRows
 from codesign.mappers.exact.problem.tables import Charges, Machine

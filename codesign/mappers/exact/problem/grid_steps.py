@@ -1,7 +1,5 @@
 """Steps on the lattice that the programs share: tiles grown by a factor, the best loop over a dimension, spatial vectors; compiled."""
 
-import numpy as np
-
 from codesign.core.jit import njit
 from codesign.mappers.exact.problem.tables import Grid
 from codesign.mapping.nest import FloatArray, IntArray
@@ -96,19 +94,3 @@ def after_vectors(x: int, digit: IntArray, factors: IntArray, grid: Grid) -> int
             if j > 0 and y >= 0:
                 y = grown(y, d, j, grid)
     return y
-
-
-@njit
-def cross_point(
-    row: FloatArray, x: int, m: int, grid: Grid, group: IntArray, vector: IntArray, factors: IntArray
-) -> float:
-    """Least entry of a row at tile x grown by any spatial vectors of fan-out m."""
-    first = group[m]
-    digit = vector[first : group[m + 1]].copy()
-    best, more = np.inf, True
-    while more:
-        y = after_vectors(x, digit, factors, grid)
-        if y >= 0:
-            best = min(best, row[y])
-        more = next_vectors(vector, first, digit)
-    return best
