@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.core.kernel_library import FloatArray, IntArray
+from codesign.core.kernel_library import FloatArray
 
 LOW_32 = 0xFFFFFFFF
 
@@ -348,13 +348,3 @@ def map_vector_work(core: Core, operations: int, best: FloatArray) -> None:
     best[ENERGY], best[MAC] = energy, energy
     best[CYCLES] = cycles
     best[FIGURES] = energy * cycles
-
-
-@njit
-def all_figures(core: Core, tiles: IntArray) -> FloatArray:
-    """Figures of many convolutions, n x 10 sizes in the order of `Tile`; infeasible rows have -1 in the last column."""
-    found = np.zeros((tiles.shape[0], FIGURES + 1))
-    for i in range(tiles.shape[0]):
-        t = tiles[i]
-        map_convolution(core, Tile(t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], t[9]), found[i])
-    return found
