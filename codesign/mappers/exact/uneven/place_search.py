@@ -50,9 +50,16 @@ def search_places(instance: Instance, bases: BaseArrays, best: Incumbent) -> flo
 
 
 class PlaceSearch:
-    """Sweeps profiles in the order of their bounds until none can be better."""
+    """Sweeps profiles in the order of their bounds until none can be better.
 
-    def __init__(self, free: FreeKeep, best: Incumbent) -> None:
+    Args:
+        free: Bounds of coarse profiles.
+        best: The incumbent, improved in place.
+        places: What makes a profile's stages.
+    """
+
+    def __init__(self, free: FreeKeep, best: Incumbent, places: type[Places] = Places) -> None:
+        self._make = places
         self.best, self.queue = best, ProfileQueue(free, best)
         self._first = CHAINS if any(free.instance.sliding_axes) else EXACT
         self._ready: OrderedDict[tuple[tuple[int, ...], bool], Places] = OrderedDict()
@@ -79,7 +86,7 @@ class PlaceSearch:
         found = self._ready.get(key)
         if found is None:
             counts_energy = self.best.goal.objective is not Objective.LATENCY
-            found = Places(self.queue.problem, np.array(part.row), part.cycles, counts_energy, relaxed=key[1])
+            found = self._make(self.queue.problem, np.array(part.row), part.cycles, counts_energy, relaxed=key[1])
             self._ready[key] = found
             if len(self._ready) > _READY:
                 self._ready.popitem(last=False)

@@ -93,8 +93,7 @@ class Places:
         self.spatial: IntArray = self.profile.spatial.astype(np.int64)
         self.row = row
         self.watch: list[int] = []
-        parted = tuple(bool(v) for v in (self.spatial > 1).any(axis=1))
-        self.segments = segments(parted, problem.decisions)
+        self.segments = self._segments()
         self.lattice = self.profile.exact.lattice
         self.words = self.profile.exact.words
         self.bits: Array = self.words / self.left * problem.instance.problem.element_bits.T[:, :, None]
@@ -113,6 +112,10 @@ class Places:
     def graph(self) -> Graph:
         """The lattice as the sweeps want it."""
         return lattice_graph(tuple(prime_steps(sizes) for sizes in self.lattice.divisors))
+
+    def _segments(self) -> tuple[Segment, ...]:
+        """What stands between fan-outs of more than one child, innermost first."""
+        return segments(tuple(bool((row > 1).any()) for row in self.spatial), self.problem.decisions)
 
     def _tensors(self) -> tuple[Plain | Windows, ...]:
         """What may be done with each tensor."""
