@@ -7,8 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from codesign.cost.zigzag.accelerator import Accelerator, accelerator_from_zigzag
+from codesign.cost.zigzag.arrays import encode
+from codesign.cost.zigzag.cost import AllocatedOrder, Loop, ZigzagCost, evaluate, load_order, make_workspace
 from codesign.cost.zigzag.layer import UnrolledLayer
 from codesign.formats.documents import parse_yaml
+from codesign.mappers.loop_order.allocation import FITS, allocate
+from codesign.mappers.loop_order.one_order import read_allocation
 from experiments.zigzag_optimum import unrolled
 from tests.reference_data import REFERENCE, supporting_files
 
@@ -50,3 +54,21 @@ def read_layer(path: Path) -> ReferenceLayer:
 def loops_of(order: list[list[Any]]) -> tuple[tuple[str, int], ...]:
     """A loop order of the file, innermost first."""
     return tuple((dim, factor) for dim, factor in order)
+
+
+def evaluate_order(
+    layer: UnrolledLayer, loops: tuple[Loop, ...], *, even: bool = False
+) -> tuple[AllocatedOrder, ZigzagCost]:
+    """The allocation that follows from an order (rules Z4, Z5), and its cost.
+
+    Args:
+        layer: The layer.
+        loops: Innermost first.
+        even: Whether tensors that share a memory must cut the order at the same place.
+    """
+    arrays = encode(layer)
+    work = make_workspace(arrays, len(loops))
+    load_order(layer, arrays, work, loops)
+    assert allocate(arrays, work.order, even, work.allocation) == FITS
+    mapping = read_allocation(arrays, work, loops)
+    return mapping, evaluate(layer, mapping)

@@ -11,6 +11,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+from codesign.core.factors import divisors
 from codesign.workloads.computation import Computation, Role
 from codesign.workloads.touched import touched_words
 
@@ -18,13 +19,6 @@ Floats = NDArray[np.float64]
 
 CYCLES, READ, UPDATE, COPIES, SENT, LOCAL_READ, LOCAL_WRITE, LOCAL_BUSY = range(8)
 """Columns of the rows of `LayerFacts.array_rows`; all but the first and the last are bits."""
-
-
-@cache
-def divisors(number: int) -> tuple[int, ...]:
-    """All divisors, ascending."""
-    small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
-    return tuple(sorted({*small, *(number // d for d in small)}))
 
 
 def undominated(rows: Floats) -> Floats:

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from codesign.arch.architecture import Architecture, Fanout, Links
 from codesign.bounds.chain import ChainTables
-from codesign.bounds.layer import LayerFacts, divisors
+from codesign.bounds.layer import LayerFacts
 from codesign.bounds.searches import CYCLES, ENERGY, PRODUCT, WEIGHTED, LayerSearches, whole_cycles
 from codesign.bounds.structure import prices_of, with_prices
+from codesign.core.factors import divisors
 
 Floats = NDArray[np.float64]
 

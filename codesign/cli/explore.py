@@ -110,29 +110,24 @@ def explore(
 
     check_format(output_format)
     warnings_to_stderr()
-    spec = specification(
-        file,
-        {
-            "workload": workload.to_json(),
-            "place": place.to_json(),
-            "space": search.space,
-            "choices": choices.to_json(),
-            "search": search.to_json(),
-            "judge": judge.to_json(),
-            "fidelity": fidelity.to_json(),
-            "workers": workers.to_json(),
-        },
-    )
+    flags: JsonObject = {
+        "workload": workload.to_json(),
+        "place": place.to_json(),
+        "space": search.space,
+        "choices": choices.to_json(),
+        "search": search.to_json(),
+        "judge": judge.to_json(),
+        "fidelity": fidelity.to_json(),
+        "workers": workers.to_json(),
+    }
+    spec = specification(file, flags)
     place.check(spec)
     place.save(spec)
     run = run_explore(spec, front_to_stderr=output_format == "json", certificate=place.certificate)
     if output_format == "json":
-        echo_json(
-            front_json(
-                run.study, run.certificate, run.timed or run.contended, run.mappings, run.certified, run.schedule_factor
-            ),
-            indent=1,
-        )
+        timed = run.timed or run.contended
+        front = front_json(run.study, run.certificate, timed, run.mappings, run.certified, run.schedule_factor)
+        echo_json(front, indent=1)
 
 
 def specification(file: Path | None, flags: "JsonObject") -> "StudySpec":

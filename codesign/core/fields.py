@@ -4,6 +4,7 @@ import math
 from typing import Any, Final, cast
 
 from codesign.core.errors import UserError, closest, unknown_name
+from codesign.core.json_types import JsonObject
 from codesign.core.quantities import read_field
 
 _REQUIRED: Final = object()
@@ -25,7 +26,7 @@ class Fields:
             raise UserError(f"expected keys and values, got {describe(value)}", where=where)
         self.where = where
         self._loose = loose
-        self._given: dict[str, Any] = {}
+        self._given: JsonObject = {}
         for key, item in value.items():
             name = str(key).replace("-", "_") if loose else str(key)
             if name in self._given:
@@ -130,9 +131,9 @@ class Fields:
         """The keys and values under a key; none when it is absent."""
         return Fields(self.raw(key, {}), f"{self.where}, `{key}`", loose=self._loose)
 
-    def rest(self) -> dict[str, Any]:
+    def rest(self) -> dict[str, object]:
         """What nobody asked for; `finish` passes afterwards."""
-        left = {key: self._given[key] for key in self.unasked()}
+        left: dict[str, object] = {key: self._given[key] for key in self.unasked()}
         self._asked.update(left)
         return left
 

@@ -3,12 +3,13 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from codesign.arch.architecture import Architecture
 from codesign.arch.chiplet_cost import money
 from codesign.arch.many_core import ManyCore
 from codesign.core import clock
+from codesign.core.json_types import JsonObject
 from codesign.core.point import PointValue
 from codesign.core.specs import spec_to_json
 from codesign.evaluation.design import Evaluation, area_of, describe_architecture
@@ -94,7 +95,7 @@ def _record(evaluator: Evaluator, found: Searched, bound: SegmentBound, weight: 
     moved = fabric.dram_cycles(evaluator.fabric, whole.counter)
     computed = sum(evaluator.unit_times) * found.evaluation.root.batch / system.cores
     runs = timeline_of(network, found.evaluation)
-    encoding: dict[str, Any] = {"system": spec_to_json(system), "tree": tree_to_json(found.evaluation.root, network)}
+    encoding: JsonObject = {"system": spec_to_json(system), "tree": tree_to_json(found.evaluation.root, network)}
     return {
         "name": network.name,
         "scheduler": "segments",

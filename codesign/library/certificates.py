@@ -6,10 +6,10 @@ import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from codesign.core.errors import UserError
-from codesign.study.front_check import FRONT, check_front
+from codesign.study.front_check import FRONT, FrontDocument, check_front
 from codesign.verify import Verdict, restored, verify
 from codesign.verify.seal import broken_at, line_of
 from codesign.verify.shape import AGAIN
@@ -53,10 +53,10 @@ def check_certificate(certificate: Mapping[str, Any] | str | Path, time_limit_s:
         raise UserError(line + error.message, where=error.where, hint=error.hint).within(str(certificate)) from None
 
 
-def _checked(document: dict[str, Any], limit: float, text: str | None) -> Verdict:
+def _checked(document: dict[str, object], limit: float, text: str | None) -> Verdict:
     """Check by arithmetic, then the seal; what is refused is named by its line where the text is known."""
     if document.get("format") == FRONT:
-        verdict = check_front(document, time.process_time() + limit)
+        verdict = check_front(cast(FrontDocument, document), time.process_time() + limit)
     else:
         verdict = verify(restored(document), limit)
     place = broken_at(document)
@@ -81,7 +81,7 @@ def _text(path: Path) -> str:
         raise UserError("the file is no JSON: it is no text", hint=AGAIN) from None
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parsed(text: str) -> dict[str, object]:
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:

@@ -118,25 +118,22 @@ def read_files(files: Sequence[str]) -> tuple[dict[str, Any], "Workload"]:
     """
     from codesign.formats.accelforge import load, read_workload
 
-    arch: dict[str, Any] | None = None
-    workload: dict[str, Any] | None = None
+    found: dict[str, dict[str, Any]] = {}
     for name in files:
         path = Path(name)
         if not path.is_file():
             raise UserError(f"file '{name}' does not exist")
         document = load(path.read_text(), folders=(path.resolve().parent,))
-        if isinstance(document, dict) and "arch" in document:
-            arch = document["arch"]
-        if isinstance(document, dict) and "workload" in document:
-            workload = document
-    if arch is None or workload is None:
-        missing = "'arch'" if arch is None else "'workload'"
-        raise UserError(
-            f"no file has the key {missing}",
-            where=", ".join(files) or "no files given",
-            hint="--semantics accelforge reads AccelForge's architecture and workload files",
-        )
-    return arch, read_workload(workload)
+        if isinstance(document, dict):
+            found |= {part: document for part in ("arch", "workload") if document.get(part) is not None}
+    for part in ("arch", "workload"):
+        if part not in found:
+            raise UserError(
+                f"no file has the key '{part}'",
+                where=", ".join(files) or "no files given",
+                hint="--semantics accelforge reads AccelForge's architecture and workload files",
+            )
+    return found["arch"]["arch"], read_workload(found["workload"])
 
 
 def _single(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
@@ -21,6 +21,8 @@ from codesign.study.study import Study, Trial
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+    from codesign.study.front_check import FrontDocument
 
 
 @final
@@ -64,7 +66,7 @@ class Exploration(AbstractResult):
         """Layers, mappings and breakdowns of one trial."""
         return self.study.detail(number)
 
-    def front_certificate(self) -> dict[str, Any]:
+    def front_certificate(self) -> "FrontDocument":
         """The certificate of a proven front, which `codesign.check_certificate` and ``codesign verify`` check.
 
         Raises:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from codesign.core.errors import UserError
+from codesign.core.factors import divisors
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
 from codesign.mappers.protocol import Mapper, MapResult, PaddingReport
@@ -111,21 +112,9 @@ def _richer(bound: int, limit: float) -> tuple[int, ...]:
     if bound == 1:
         return (1,)  # no loop
     near = range(bound, int(bound * min(limit, _NEAR)) + 1)
-    sizes = {bound, max(near, key=lambda size: (_divisors(size), -size))}
+    sizes = {bound, max(near, key=lambda size: (len(divisors(size)), -size))}
     sizes |= {size for of in (4, 16) if (size := -(-bound // of) * of) <= bound * limit}
     return tuple(sorted(sizes))
-
-
-def _divisors(number: int) -> int:
-    count, p = 1, 2
-    while p * p <= number:
-        power = 1
-        while number % p == 0:
-            number //= p
-            power += 1
-        count *= power
-        p += 1
-    return count * (2 if number > 1 else 1)
 
 
 def _macs(bounds: tuple[int, ...]) -> int:

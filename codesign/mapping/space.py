@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.core.errors import UserError
+from codesign.core.factors import prime_factors
 from codesign.core.jit import njit, njit_inline
 from codesign.core.rng import RandomState, below
 from codesign.mapping.constraints import Constraints, Keep, LevelConstraints, MappingProblem
@@ -53,24 +54,6 @@ class MapState(NamedTuple):
     slot: IntArray
     order: IntArray
     keep: IntArray
-
-
-def prime_factors(number: int) -> list[int]:
-    """Prime factors in ascending order, with repetition.
-
-    >>> prime_factors(360)
-    [2, 2, 2, 3, 3, 5]
-    """
-    factors = []
-    divisor = 2
-    while divisor * divisor <= number:
-        while number % divisor == 0:
-            factors.append(divisor)
-            number //= divisor
-        divisor += 1
-    if number > 1:
-        factors.append(number)
-    return factors
 
 
 def make_space(problem: MappingProblem) -> MapSpace:

@@ -11,16 +11,16 @@ from codesign.core.errors import UserError
 from codesign.core.files import write_atomic
 from codesign.core.point import Point
 from codesign.optim.certificate import Certificate
-from codesign.study.front_check import FRONT, DesignFigures, Task, key_of, settles, task_of
+from codesign.study.front_check import FRONT, DesignFigures, FrontDocument, Task, key_of, settles, task_of
 from codesign.study.specification import StudySpec
 from codesign.study.study import Study
-from codesign.verify.seal import SEAL, seal
+from codesign.verify.seal import seal
 
 _PARTS = ("workload", "space", "choices", "search", "judge")
 """What of a study's specification a front depends on."""
 
 
-def front_certificate(spec: StudySpec, study: Study, state: Certificate | None) -> dict[str, Any]:
+def front_certificate(spec: StudySpec, study: Study, state: Certificate | None) -> FrontDocument:
     """The certificate of a study's front.
 
     Bounds here are closed ones, which the checker computes again. They are looser than the search's, so a design that they do not settle is
@@ -43,7 +43,7 @@ def front_certificate(spec: StudySpec, study: Study, state: Certificate | None) 
     asked = {key: given[key] for key in _PARTS if key in given}
     task = task_of(asked)
     figures = DesignFigures(task)
-    document: dict[str, Any] = {
+    document: FrontDocument = {
         "format": FRONT,
         "study": asked,
         "objectives": task.objectives,
@@ -55,11 +55,12 @@ def front_certificate(spec: StudySpec, study: Study, state: Certificate | None) 
     for trial in study.trials:
         _add(document, figures, trial.point, trial.metrics, study.detail(trial.number))
     _add_others(document, task, figures)
-    return {**document, SEAL: seal(document)}
+    document["seal"] = seal(document)
+    return document
 
 
 def _add(
-    document: dict[str, Any], figures: DesignFigures, point: Point, metrics: Mapping[str, float], detail: Any
+    document: FrontDocument, figures: DesignFigures, point: Point, metrics: Mapping[str, float], detail: Any
 ) -> None:
     """A design that was evaluated."""
     if not metrics:
@@ -70,10 +71,10 @@ def _add(
     document["evaluated"].append({"point": dict(point), "values": values, "mappings": mappings})
 
 
-def _add_others(document: dict[str, Any], task: Task, figures: DesignFigures) -> None:
+def _add_others(document: FrontDocument, task: Task, figures: DesignFigures) -> None:
     """All designs that the search left out: those that closed bounds settle, and the others evaluated."""
     epsilon = document["epsilon"]
-    done = {key_of(given["point"]) for part in ("evaluated", "infeasible") for given in document[part]}
+    done = {key_of(given["point"]) for given in (*document["evaluated"], *document["infeasible"])}
     for point in task.points:
         if key_of(point) in done:
             continue

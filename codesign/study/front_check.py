@@ -11,7 +11,7 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NotRequired, TypedDict, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,51 @@ SAMPLE, SAMPLE_S = 8, 10.0
 
 _SLACK = 1e-8
 """Relative; bounds are lowered by it, for sums are rounded in another order here than in an evaluation."""
+
+
+class EvaluatedDesign(TypedDict):
+    """A design of a certificate with its objectives, and the mapping of every distinct layer as in a file."""
+
+    point: Point
+    values: list[float]
+    mappings: list[Any]
+
+
+class InfeasibleDesign(TypedDict):
+    """A design of a certificate that fits nothing."""
+
+    point: Point
+
+
+class LeftOutDesign(TypedDict):
+    """A design of a certificate that was not evaluated, and what its objectives are not below."""
+
+    point: Point
+    bound: list[float]
+
+
+class FrontDocument(TypedDict):
+    """The certificate of a front.
+
+    Attributes:
+        format: `FRONT`.
+        study: What of the specification the front depends on.
+        objectives: Fields of the metrics that are minimised.
+        epsilon: Relative; how near evaluated designs come to all others.
+        evaluated: Designs with their mappings.
+        infeasible: Those that fit nothing.
+        left_out: Those with a bound alone.
+        seal: See `codesign.verify.seal`.
+    """
+
+    format: str
+    study: Mapping[str, Any]
+    objectives: list[str]
+    epsilon: float
+    evaluated: list[EvaluatedDesign]
+    infeasible: list[InfeasibleDesign]
+    left_out: list[LeftOutDesign]
+    seal: NotRequired[dict[str, str]]
 
 
 @final
@@ -190,7 +235,7 @@ def key_of(point: Mapping[str, Any]) -> str:
     return json.dumps(dict(point), sort_keys=True)
 
 
-def check_front(document: dict[str, Any], stop: float) -> Verdict:
+def check_front(document: FrontDocument, stop: float) -> Verdict:
     """Check everything the certificate of a front says; `stop` in CPU seconds of the process.
 
     Raises:
@@ -204,7 +249,7 @@ def check_front(document: dict[str, Any], stop: float) -> Verdict:
         raise UserError(f"the certificate is damaged: {error}") from None
 
 
-def _check(document: dict[str, Any], stop: float) -> Verdict:
+def _check(document: FrontDocument, stop: float) -> Verdict:
     task = task_of(document["study"])
     figures, epsilon = DesignFigures(task), float(document["epsilon"])
     if document["objectives"] != task.objectives or epsilon != (task.prepared.spec.search.epsilon or 0.0):
@@ -218,16 +263,16 @@ def _check(document: dict[str, Any], stop: float) -> Verdict:
         if not _same(given["values"], found):
             return Verdict(False, f"`evaluated[{n}].values` is {given['values']}, its mappings give {found}")
         values.append(found)
-    for n, given in enumerate(document["infeasible"]):
-        if not figures.fits_nothing(given["point"]):
+    for n, infeasible in enumerate(document["infeasible"]):
+        if not figures.fits_nothing(infeasible["point"]):
             return Verdict(False, f"`infeasible[{n}]`: every memory holds an element of each tensor")
     known = np.array(values).reshape(-1, len(task.objectives))
-    for n, given in enumerate(document["left_out"]):
+    for n, left_out in enumerate(document["left_out"]):
         if time.process_time() > stop:
             return Verdict(False, f"the time limit ended the check after {n} designs left out that are")
-        bound = figures.least(given["point"])
-        if not _same(given["bound"], bound):
-            return Verdict(False, f"`left_out[{n}].bound` is {given['bound']}, computed again {bound}")
+        bound = figures.least(left_out["point"])
+        if not _same(left_out["bound"], bound):
+            return Verdict(False, f"`left_out[{n}].bound` is {left_out['bound']}, computed again {bound}")
         if not settles(known, bound, epsilon):
             return Verdict(False, f"`left_out[{n}]`: no evaluated design is within {epsilon:g} of its bound {bound}")
     return _sampled(document, figures, stop)
@@ -239,11 +284,16 @@ def _same(given: Sequence[float], found: Sequence[float]) -> bool:
     )
 
 
-def _not_each_once(document: dict[str, Any], task: Task) -> str:
+def _not_each_once(document: FrontDocument, task: Task) -> str:
     """What is wrong with the list of designs (rule F1); empty where nothing is."""
     left = {key_of(point) for point in task.points}
-    for part in ("evaluated", "infeasible", "left_out"):
-        for n, given in enumerate(document[part]):
+    parts: dict[str, Sequence[EvaluatedDesign | InfeasibleDesign | LeftOutDesign]] = {
+        "evaluated": document["evaluated"],
+        "infeasible": document["infeasible"],
+        "left_out": document["left_out"],
+    }
+    for part, designs in parts.items():
+        for n, given in enumerate(designs):
             key = key_of(given["point"])
             if key not in left:
                 return f"`{part}[{n}].point` is no design of the space, or listed twice"
@@ -251,7 +301,7 @@ def _not_each_once(document: dict[str, Any], task: Task) -> str:
     return f"{len(left)} designs of the space are not listed, one is {min(left)}" if left else ""
 
 
-def _sampled(document: dict[str, Any], figures: DesignFigures, stop: float) -> Verdict:
+def _sampled(document: FrontDocument, figures: DesignFigures, stop: float) -> Verdict:
     """Prove a sample of mappings again, drawn by a digest of all of them."""
     evaluated = document["evaluated"]
     every = [(n, k) for n, given in enumerate(evaluated) for k in range(len(given["mappings"]))]

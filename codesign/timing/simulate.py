@@ -88,7 +88,7 @@ class LineUse:
         """Lines more than full ones."""
         return self.lines - self.least_lines
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Plain values."""
         return {**asdict(self), "conflicts": self.conflicts}
 

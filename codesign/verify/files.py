@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Callable
-from typing import Any
 
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
@@ -43,7 +42,7 @@ def certificate(given: AnyCertificate) -> JsonObject:
     return {**document, SEAL: seal(document)}
 
 
-def restored(document: dict[str, Any]) -> AnyCertificate:
+def restored(document: dict[str, object]) -> AnyCertificate:
     """The certificate of a document.
 
     Raises:
@@ -71,7 +70,7 @@ def restored(document: dict[str, Any]) -> AnyCertificate:
         raise UserError(f"the certificate is damaged: {error}", hint=AGAIN) from None
 
 
-_READERS: dict[str, Callable[[dict[str, Any]], AnyCertificate]] = {
+_READERS: dict[str, Callable[[dict[str, object]], AnyCertificate]] = {
     RULES: uneven_from_document,
     EVEN_RULES: even_from_document,
     NETWORK_RULES: network_from_document,

@@ -6,7 +6,7 @@ A seal shows damage. It proves nothing: what a certificate says is checked by ar
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 SEAL = "seal"
@@ -18,7 +18,7 @@ DIGITS = 4
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
-def seal(document: dict[str, Any]) -> dict[str, str]:
+def seal(document: Mapping[str, object]) -> dict[str, str]:
     """Of every part of a document the digests of its figures one after the other, and under an empty name that of the whole.
 
     >>> sorted(seal({"value": 2.5}))
@@ -29,7 +29,7 @@ def seal(document: dict[str, Any]) -> dict[str, str]:
     return {**found, "": _digest("", parts)}
 
 
-def broken_at(document: dict[str, Any]) -> str | None:
+def broken_at(document: Mapping[str, object]) -> str | None:
     """The first place where a document is not what its seal was made of; None where it is.
 
     >>> whole = {"value": 2.5, "nest": [{"factor": 3}]}

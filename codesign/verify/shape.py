@@ -171,7 +171,7 @@ def check_form(value: Any, form: Any, where: str = "") -> None:
             _check_plain(value, form, where)
 
 
-def _check_record(value: dict[str, Any], form: Record, where: str) -> None:
+def _check_record(value: dict[str, object], form: Record, where: str) -> None:
     for key in form.keys:
         if key not in value:
             near = closest(key, set(value) - set(form.keys))

@@ -8,9 +8,8 @@ import pytest
 from codesign.cost.zigzag.cost import AllocatedOrder, ZigzagCost
 from codesign.cost.zigzag.layer import UnrolledLayer
 from codesign.mappers.loop_order.factors import count_orders, merge_loops, prime_loops
-from codesign.mappers.loop_order.one_order import evaluate_order
 from tests.reference_data import needs_data
-from tests.zigzag_reference import DIRECTIONS, label, layer_files, loops_of, read_layer
+from tests.zigzag_reference import DIRECTIONS, evaluate_order, label, layer_files, loops_of, read_layer
 
 LAYERS = layer_files()
 

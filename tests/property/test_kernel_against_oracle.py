@@ -9,12 +9,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, Links, Ports, StorageLevel
+from codesign.core.factors import prime_factors
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, evaluate
 from codesign.cost.interpreter import execute, interpret, interpret_ports, reference_result
 from codesign.mapping.mapping import Mapping, Node, Spatial, Storage, Temporal
 from codesign.mapping.nest import decode_nest, encode_nest
-from codesign.mapping.space import prime_factors
 from codesign.workloads.computation import Computation
 
 NOTATIONS = [

@@ -155,7 +155,7 @@ def _bounds(name: str, found: list[_Access], einsum: dict[str, Any], top: dict[s
 
 
 def _widths(
-    given: dict[str, Any], accesses: list[tuple[str, list[_Access]]], between: set[str], where: str
+    given: dict[str, object], accesses: list[tuple[str, list[_Access]]], between: set[str], where: str
 ) -> dict[str, float]:
     names = frozenset(a.name for _, found in accesses for a in found)
     sets = _sets(names, frozenset(), frozenset(), frozenset(between), {})

@@ -224,8 +224,7 @@ def choose_orders(
         scored += more
         if value < best:
             best, improved = value, True
-        if scored >= limit:
-            return best, scored
+        improved = improved and scored < limit
     return best, scored
 
 

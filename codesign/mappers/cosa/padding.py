@@ -1,7 +1,7 @@
 """Padding of bounds with large prime factors, which leave a scheduler nothing to choose (CoSA section III-B)."""
 
 from codesign.core.errors import UserError
-from codesign.mapping.space import prime_factors
+from codesign.core.factors import prime_factors
 from codesign.workloads.computation import Computation
 
 SMOOTH = 7

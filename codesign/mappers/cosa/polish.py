@@ -59,26 +59,31 @@ def polish(
                     trial.slot[p] = space.choices[p, a]
                     if trial.slot[p] == state.slot[p]:
                         continue
-                    if not pairs:
-                        value = state_value(kernel, space, trial, nest, table, objective)
-                        scored += 1
-                    else:
-                        value, more = _second_move(
-                            kernel, space, state, trial, p, nest, table, objective, best, limit - scored
-                        )
-                        scored += more
+                    left = limit - scored
+                    value, more = _moved(kernel, space, state, trial, p, pairs, nest, table, objective, best, left)
+                    scored += more
                     if value < best:
                         copy_state(trial, state)
-                        best, improved = value, True
-                        if scored >= limit:
-                            return best, scored
-                        best, more = choose_orders(
-                            kernel, space, state, other, nest, table, orders, objective, limit - scored
-                        )
-                        scored += more
+                        best, improved, left = value, True, left - more
+                        if left > 0:
+                            best, more = choose_orders(
+                                kernel, space, state, other, nest, table, orders, objective, left
+                            )
+                            scored += more
                     if scored >= limit:
                         return best, scored
     return best, scored
+
+
+@njit
+def _moved(
+    kernel: Kernel, space: MapSpace, state: MapState, trial: MapState, first: int, pairs: bool, nest: Nest, table: IntArray,
+    objective: int, bound: float, limit: int,
+) -> tuple[float, int]:  # fmt: skip
+    """The value of `trial`, or with `pairs` the first one below `bound` after moving a second prime; the mappings scored."""
+    if pairs:
+        return _second_move(kernel, space, state, trial, first, nest, table, objective, bound, limit)
+    return state_value(kernel, space, trial, nest, table, objective), 1
 
 
 @njit

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from codesign.core.errors import UserError
+from codesign.core.factors import prime_factors
 from codesign.core.goals import Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost
@@ -22,7 +23,6 @@ from codesign.mappers.driver import Encoded
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping, Spatial, Storage
 from codesign.mapping.nest import FloatArray
-from codesign.mapping.space import prime_factors
 
 
 @dataclass(frozen=True)

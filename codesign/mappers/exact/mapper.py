@@ -79,15 +79,7 @@ class ExactMapper:
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`. Without a budget it runs until the optimum is proven."""
         started = clock.wall_seconds()
-        if objective not in OBJECTIVES:
-            raise UserError(
-                f"the exact mapper minimises {', '.join(o.value for o in OBJECTIVES)}, got {objective.value}",
-                hint="use one of them, or search with anneal",
-            )
-        if reuse is Reuse.WHOLE:
-            raise UserError(
-                "the exact mapper does not search under reuse rule 'whole'", hint="use anneal, genetic or random"
-            )
+        _refuse_uncovered(objective, reuse)
         if self.uneven:
             from codesign.mappers.exact.uneven.mapper import map_uneven
 
@@ -158,6 +150,19 @@ class ExactMapper:
         proof = Proof.NONE if gap is None else Proof.OPTIMAL if gap <= _ROUNDING else Proof.GAP
         return replace(
             found, evaluated=evaluated, seconds=seconds, proof=proof, gap=0.0 if proof is Proof.OPTIMAL else gap
+        )
+
+
+def _refuse_uncovered(objective: Objective, reuse: Reuse) -> None:
+    """Refuse goals and rules that there is no proof for."""
+    if objective not in OBJECTIVES:
+        raise UserError(
+            f"the exact mapper minimises {', '.join(o.value for o in OBJECTIVES)}, got {objective.value}",
+            hint="use one of them, or search with anneal",
+        )
+    if reuse is Reuse.WHOLE:
+        raise UserError(
+            "the exact mapper does not search under reuse rule 'whole'", hint="use anneal, genetic or random"
         )
 
 

@@ -12,7 +12,29 @@ from functools import lru_cache
 
 import numpy as np
 
+from codesign.core.factors import prime_factors
 from codesign.mappers.labels.sweep import Array, Begin, Graph, Labels, Limits, Stage, carry_over, least_to_go, sweep
+
+STEPS = (0.02, 0.08, 0.3, 1.0, 5.0)
+"""How far above its bound a part of the space is swept the first time, the second, ..."""
+
+
+def sweep_limit(low: float, tried: int, top: float) -> float:
+    """The largest value that a sweep looks for.
+
+    Args:
+        low: A bound on what is swept.
+        tried: Sweeps before.
+        top: Larger values do not matter.
+    """
+    return min(top, low * (1.0 + STEPS[tried])) if tried < len(STEPS) and low > 0 else top
+
+
+@lru_cache(maxsize=4096)
+def prime_steps(sizes: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """For each of all divisors of a number, those (by their place) that one prime factor less makes."""
+    at = {size: i for i, size in enumerate(sizes)}
+    return tuple(tuple(at[size // p] for p in dict.fromkeys(prime_factors(size))) for size in sizes)
 
 
 @lru_cache(maxsize=256)
@@ -106,6 +128,29 @@ class LabelProgram:
             else:
                 ends[:, s, : self.timed] = after[:, link.into[s], : self.timed]
         return ends
+
+    def begin(self, states: Array, charges: Array) -> tuple[Begin, Array]:
+        """Labels at the MACs, and the order in which they stand there.
+
+        Args:
+            states: ``labels`` state of each in the innermost stage.
+            charges: ``labels x timed`` energy and watched seconds.
+        """
+        order, stage = np.argsort(states, kind="stable"), self.stages[0]
+        cells, n_states = stage.need.shape
+        offsets = np.full(cells * n_states + 1, len(states), np.int64)
+        offsets[: n_states + 1] = np.searchsorted(states[order], np.arange(n_states + 1))
+        return Begin(offsets, np.concatenate([np.zeros((len(states), 1)), charges[order]], axis=1)), order
+
+    def complete(self, sweeps: Sequence[Sweep]) -> tuple[Array, Array]:
+        """The labels that have come to the end of the last stage: their numbers, and ``labels x timed`` charges."""
+        if len(sweeps) < len(self.stages):
+            return np.zeros(0, np.int64), np.zeros((0, self.timed))
+        into, found = self.links[-1].into, sweeps[-1].labels
+        last = len(found.offsets) - 1 - len(into)
+        numbers = [np.arange(found.offsets[last + s], found.offsets[last + s + 1]) for s in np.flatnonzero(into >= 0)]
+        every = np.concatenate(numbers)
+        return every, found.rows[every, 1 : self.timed + 1]
 
     def run(self, begin: Begin, limits: Limits, stages: int | None = None) -> list[Sweep]:
         """Sweep the stages (the innermost so many of them) outwards; fewer sweeps come back where no label is left.

@@ -13,6 +13,8 @@ from codesign.core.jit import njit
 Array = np.ndarray[Any, np.dtype[Any]]
 
 ENERGY, LATENCY, EDP = 0, 1, 2
+MODES = {"energy": ENERGY, "latency": LATENCY, "edp": EDP}
+"""Number of each objective by its name."""
 
 FULL = 1.0 + 1e-12
 """A share of a memory's capacity, with the rounding of sums."""
@@ -314,6 +316,27 @@ def _enlarged(labels: Labels, n: int, least: int) -> Labels:
 
 
 @njit
+def _stored(labels: Labels, n: int, room: _Room, now: int, k: int) -> Labels:
+    """The labels with the first k of a list after the first n, enlarged where that needs space."""
+    if n + k > labels.parent.shape[0]:
+        labels = _enlarged(labels, n, n + k)
+    for j in range(k):
+        labels.rows[n + j], labels.parent[n + j] = room.rows[now, j], room.origin[now, j]
+        labels.action[n + j] = room.how[now, j]
+    return labels
+
+
+@njit
+def _next_cell(entry: Array, sizes: Array) -> None:
+    """The entries of the next cell."""
+    for d in range(sizes.size - 1, -1, -1):
+        if entry[d] < sizes[d] - 1:
+            entry[d] += 1
+            break
+        entry[d] = 0
+
+
+@njit
 def sweep(graph: Graph, stage: Stage, begin: Begin, to_go: Array, limits: Limits) -> Labels:
     """All labels of one stage that may still lead to a value within the limit (U10, U12).
 
@@ -332,9 +355,8 @@ def sweep(graph: Graph, stage: Stage, begin: Begin, to_go: Array, limits: Limits
         np.empty(1 << 14, np.int32),
     )  # fmt: skip
     room, nothing, row = _room(1 << 10, kinds + 1), np.zeros(kinds), np.empty(kinds + 1)
-    entry = np.zeros(n_dims, np.int64)
     starts = _first_rows(rows, 1, n_states)
-    n = 0
+    entry, n = np.zeros(n_dims, np.int64), 0
     for cell in range(cells):
         for state in range(n_states):
             now, k, at = 0, 0, cell * n_states + state
@@ -370,18 +392,10 @@ def sweep(graph: Graph, stage: Stage, begin: Begin, to_go: Array, limits: Limits
                                 room, now, k, labels.rows, i, end, edge, need, stage.capacity, ahead, limits, row
                             )
                             now = 1 - now
-            if n + k > labels.parent.shape[0]:
-                labels = _enlarged(labels, n, n + k)
-            for j in range(k):
-                labels.rows[n], labels.parent[n] = room.rows[now, j], room.origin[now, j]
-                labels.action[n] = room.how[now, j]
-                n += 1
+            labels = _stored(labels, n, room, now, k)
+            n += k
             labels.offsets[at + 1] = n
-        for d in range(n_dims - 1, -1, -1):
-            if entry[d] < graph.sizes[d] - 1:
-                entry[d] += 1
-                break
-            entry[d] = 0
+        _next_cell(entry, graph.sizes)
     return Labels(labels.offsets, labels.rows[:n], labels.parent[:n], labels.action[:n])
 
 

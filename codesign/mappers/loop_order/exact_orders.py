@@ -16,7 +16,7 @@ from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.zigzag.cost import AllocatedOrder, Loop, ZigzagCost, evaluate
 from codesign.cost.zigzag.layer import UnrolledLayer
 from codesign.mappers.labels.program import LabelProgram, Link, Move
-from codesign.mappers.labels.sweep import ENERGY, Begin, Limits, Stage
+from codesign.mappers.labels.sweep import ENERGY, Limits, Stage
 from codesign.mappers.loop_order.factors import count_orders, prime_loops
 from codesign.mappers.loop_order.order_lattice import SLACK, OrderAutomaton, OrderLattice, automaton_of
 from codesign.mappers.loop_order.salsa import SalsaMapper
@@ -86,16 +86,15 @@ def best_energy(layer: UnrolledLayer, limit: float = math.inf) -> AllocatedOrder
     into = np.full(n_states, -1, np.int64)
     into[-1] = 0
     program = LabelProgram(lattice.graph, [stage], [Link(np.ones(lattice.cells, np.bool_), into)], kinds)
-    start = np.ones(lattice.cells * n_states + 1, np.int64)
-    start[0] = 0
-    begin = np.zeros((1, 1 + kinds))
-    begin[0, 1] = lattice.fixed
+    charges = np.zeros((1, kinds))
+    charges[0, 0] = lattice.fixed
+    begin, _ = program.begin(np.zeros(1, np.int64), charges)
     highest = min(limit * (1 + _TOLERANCE), float(np.finfo(np.float64).max))
-    sweeps = program.run(Begin(start, begin), Limits(kinds, 0.0, 0.0, SLACK, ENERGY, 0.0, highest))
-    offsets, rows = sweeps[0].labels.offsets, sweeps[0].labels.rows
-    if offsets[-1] == offsets[-2]:
+    sweeps = program.run(begin, Limits(kinds, 0.0, 0.0, SLACK, ENERGY, 0.0, highest))
+    numbers, rows = program.complete(sweeps)
+    if not len(numbers):
         return None
-    best = int(offsets[-2]) + int(np.argmin(rows[offsets[-2] : offsets[-1], 1]))
+    best = int(numbers[np.argmin(rows[:, 0])])
     return _order_of(lattice, states, program.trace(sweeps, best)[0])
 
 

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Iterable
 
 from codesign.core.errors import UserError
+from codesign.core.factors import prime_factors
 from codesign.cost.zigzag.cost import Loop
 from codesign.cost.zigzag.layer import UnrolledLayer
-from codesign.mapping.space import prime_factors
 
 
 def prime_loops(layer: UnrolledLayer) -> tuple[Loop, ...]:

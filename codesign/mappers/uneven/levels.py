@@ -8,11 +8,9 @@ from functools import lru_cache
 import numpy as np
 
 from codesign.mappers.labels.program import LabelProgram, Link, Sweep
-from codesign.mappers.labels.sweep import EDP, ENERGY, LATENCY, Array, Begin, Limits, Stage
+from codesign.mappers.labels.sweep import MODES, Array, Limits, Stage
 from codesign.mappers.uneven.space import Node, Space, chain_nodes
 from codesign.mapping.looptree import Goal
-
-MODE = {Goal.ENERGY: ENERGY, Goal.LATENCY: LATENCY, Goal.EDP: EDP}
 
 
 @dataclass(frozen=True)
@@ -223,46 +221,37 @@ class Case:
             energy, behind: What other operators add to energy and latency.
             leak: Watts of leakage; by default the case's.
         """
-        begin = np.zeros((1, 1 + len(self.watch)))
-        begin[0, 1:] = self.fixed[self.watch]
-        begin[0, 1] += energy
-        first = len(self.machine_states[self.levels[0]].states) if self.levels else 1
-        start = np.ones(self.space.cells * first + 1, np.int64)
-        start[0] = 0
+        charges = self.fixed[self.watch]
+        charges[0] += energy
+        begin, _ = self.program.begin(np.zeros(1, np.int64), charges[None])
         limits = Limits(
-            len(self.watch), float(self.floor()), float(behind), float(self.slowest), MODE[goal],
+            len(self.watch), float(self.floor()), float(behind), float(self.slowest), MODES[goal.value],
             float(self.leak if leak is None else leak), float(limit),
         )  # fmt: skip
-        return self.program.run(Begin(start, begin), limits)
+        return self.program.run(begin, limits)
 
     def solve(self, goal: Goal, limit: float) -> tuple[Array, list[Placed]] | None:
         """The best mapping of the watched charges whose objective is at most `limit`; None where there is none."""
-        cells = self.space.cells
         if not self.levels:
-            row = np.concatenate([[0.0], self.fixed[self.watch]])
-            return (row[1:], []) if self.worth(goal, row, self.floor()) <= limit else None
-        sweeps = self.labels(goal, limit)
-        if len(sweeps) < len(self.levels):
+            charges: Array = self.fixed[self.watch]
+            return (charges, []) if self.worth(goal, charges, self.floor()) <= limit else None
+        sweeps, floor = self.labels(goal, limit), self.floor()
+        numbers, rows = self.program.complete(sweeps)
+        found = [(self.worth(goal, row, floor), *row.tolist(), i) for i, row in enumerate(rows)]
+        best = min(found, default=None)
+        if best is None or best[0] > limit:
             return None
-        (start, begin), index = self.program.carried(len(sweeps) - 1, sweeps[-1].labels)
-        lo, hi = int(start[cells - 1]), int(start[cells])
-        if lo == hi:
-            return None
-        values = [self.worth(goal, row, self.floor()) for row in begin[lo:hi]]
-        best = lo + int(np.argmin(values))
-        if values[best - lo] > limit:
-            return None
-        return begin[best, 1:], self.trace(sweeps, int(index[best]))
+        return rows[best[-1]], self.trace(sweeps, int(numbers[best[-1]]))
 
     def floor(self) -> float:
         """Seconds that neither the compute units nor the ports that are not watched can beat."""
         others = [float(self.least[i]) for i in range(1, self.least.size) if i not in self.watch]
         return max([self.space.compute_seconds, *others])
 
-    def worth(self, goal: Goal, row: Array, floor: float) -> float:
-        """Objective of a label."""
-        seconds = float(max(floor, *row[2:], 0.0))
-        return goal.of(float(row[1]), seconds, self.leak) if seconds <= self.slowest else math.inf
+    def worth(self, goal: Goal, charges: Array, floor: float) -> float:
+        """Objective of the energy and watched seconds of a label."""
+        seconds = float(max(floor, *charges[1:], 0.0))
+        return goal.of(float(charges[0]), seconds, self.leak) if seconds <= self.slowest else math.inf
 
     def trace(self, sweeps: list[Sweep], label: int) -> list[Placed]:
         """The nodes of a label of the last sweep, outermost first."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from codesign.core.factors import divisors
 from codesign.mapping.looptree import Factors, Fanout, Machine, Operator
 
 Vector = tuple[tuple[str, int], ...]
@@ -64,18 +65,13 @@ class Profile:
         return same, sharing, self.tiles, self.ragged, self.relaxed
 
 
-def _divisors(n: int) -> list[int]:
-    small = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]
-    return small + [n // d for d in reversed(small) if d * d != n]
-
-
 def _vectors(dims: list[str], left: dict[str, int], size: int, imperfect: frozenset[str]) -> Iterator[Vector]:
     if not dims:
         yield ()
         return
     dim, rest = dims[0], dims[1:]
     most = min(left[dim], size)
-    choices = range(1, most + 1) if dim in imperfect else [f for f in _divisors(left[dim]) if f <= most]
+    choices = range(1, most + 1) if dim in imperfect else [f for f in divisors(left[dim]) if f <= most]
     for factor in choices:
         for tail in _vectors(rest, left, size // factor, imperfect):
             yield ((dim, factor), *tail) if factor > 1 else tail

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from codesign.core import clock
+from codesign.mappers.labels.program import sweep_limit
 from codesign.mappers.labels.sweep import Array
 from codesign.mappers.uneven.levels import Case, Placed
 from codesign.mappers.uneven.profiles import profiles, settled
@@ -101,7 +102,7 @@ def search(cases_given: list[Case], goal: Goal, time_limit: float = math.inf) ->
             continue
         if math.isinf(low):
             break
-        limit = min(top * (1 - TIE), low * (1 + STEPS[min(stage, len(STEPS)) - 1]) if low > 0 else math.inf)
+        limit = sweep_limit(low, stage - 1, top * (1 - TIE))
         sweeps += 1
         answer = case.solve(goal, limit)
         if answer is None:
@@ -111,7 +112,7 @@ def search(cases_given: list[Case], goal: Goal, time_limit: float = math.inf) ->
         _, placed = answer
         charges = case.charges_of(placed)
         value = case.value(goal, charges)
-        reached = case.worth(goal, _row(charges, case.watch), case.floor())
+        reached = case.worth(goal, charges[[0, *case.watch]], case.floor())
         if value > reached * (1 + TIE):
             worst = max((i for i in range(1, charges.size) if i not in case.watch), key=lambda i: charges[i])
             case.watch = [*case.watch, worst]
@@ -131,10 +132,6 @@ def search(cases_given: list[Case], goal: Goal, time_limit: float = math.inf) ->
     seconds = max(case.space.compute_seconds, *charges[1:], 0.0)
     energy = float(case.charged(placed)[0])
     return Found(value, energy, float(seconds), min(bound, value), case, tuple(placed), cases, sweeps)
-
-
-STEPS = (0.02, 0.08, 0.3, 1.0, 5.0, math.inf)
-"""How far above its bound a case is searched the first time, the second, ..."""
 
 
 def _begun(case: Case, goal: Goal) -> float:
@@ -193,8 +190,3 @@ def _children(case: Case, dim: str) -> list[Case]:
         Case(Space(space.operator, space.machine, p), case.keeps, case.slowest, free_energy=case.free_energy)
         for p in settled(space.operator, space.profile, dim)
     ]
-
-
-def _row(charges: Array, watch: list[int]) -> Array:
-    row: Array = charges[[0, *watch]].copy()
-    return row

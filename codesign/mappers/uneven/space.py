@@ -8,28 +8,11 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from codesign.mappers.labels.program import lattice_graph
+from codesign.core.factors import divisors
+from codesign.mappers.labels.program import lattice_graph, prime_steps
 from codesign.mappers.labels.sweep import Array, Graph
 from codesign.mappers.uneven.profiles import Profile
 from codesign.mapping.looptree import Machine, Memory, Operand, Operator
-
-
-def primes(n: int) -> list[int]:
-    """Distinct prime factors."""
-    found, p = [], 2
-    while n > 1:
-        if n % p == 0:
-            found.append(p)
-            while n % p == 0:
-                n //= p
-        p += 1 if p * p <= n else max(n - p, 1)
-    return found
-
-
-def divisors(n: int) -> list[int]:
-    """All divisors, ascending."""
-    small = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]
-    return small + [n // d for d in reversed(small) if d * d != n]
 
 
 @dataclass(frozen=True)
@@ -53,9 +36,7 @@ class Line:
 def perfect(bound: int) -> Line:
     """Divisors of the temporal bound."""
     tiles = divisors(bound)
-    at = {t: i for i, t in enumerate(tiles)}
-    before = tuple(tuple(at[t // p] for p in primes(t)) for t in tiles)
-    return Line(tuple(float(t) for t in tiles), before, tuple(float(bound // t) for t in tiles))
+    return Line(tuple(float(t) for t in tiles), prime_steps(tiles), tuple(float(bound // t) for t in tiles))
 
 
 @lru_cache(maxsize=4096)

@@ -38,14 +38,32 @@ how often the search failed there."""
 
 
 @njit
+def _put(buffer: int, depth: int, bottom: int, instance: Instance, state: State) -> bool:
+    """Place a buffer on the ground; whether other buffers stay in some section of its."""
+    lower, upper, size = instance[0], instance[1], instance[2]
+    placed, offset, ground, load, _ = state
+    placed[buffer], offset[buffer], covered = depth, bottom, False
+    for s in range(lower[buffer], upper[buffer]):
+        ground[s] = bottom + size[buffer]
+        load[s] -= size[buffer]
+        covered = covered or load[s] > 0
+    return covered
+
+
+@njit
+def _take_out(waiting: np.ndarray, depth: int, instance: Instance, state: State) -> None:
+    """Take out what was placed at this depth or below it; the ground is not restored."""
+    lower, upper, size = instance[0], instance[1], instance[2]
+    placed, _, _, load, _ = state
+    for other in waiting:
+        if placed[other] >= depth:
+            placed[other] = -1
+            load[lower[other] : upper[other]] += size[other]
+
+
+@njit
 def search(
-    first: int,
-    last: int,
-    depth: int,
-    capacity: int,
-    instance: Instance,
-    state: State,
-    nodes: np.ndarray,
+    first: int, last: int, depth: int, capacity: int, instance: Instance, state: State, nodes: np.ndarray
 ) -> int:
     """Place the remaining buffers that live within the sections ``first <= s < last``.
 
@@ -61,8 +79,7 @@ def search(
     Returns:
         SOLVED, EXHAUSTED or STOPPED.
     """
-    lower, upper, size = instance[0], instance[1], instance[2]
-    placed, offset, ground, load, _ = state
+    _, _, ground, load, _ = state
     nodes[0] += 1
     if nodes[0] > nodes[1] or depth > _DEEPEST:
         return STOPPED
@@ -79,13 +96,7 @@ def search(
     slack = capacity - bottom - load[section]
     raised = ground[first:last].copy()
     for buffer in _alternatives(section, waiting, lowest, instance, state):
-        placed[buffer] = depth
-        offset[buffer] = bottom
-        covered = False
-        for s in range(lower[buffer], upper[buffer]):
-            ground[s] = bottom + size[buffer]
-            load[s] -= size[buffer]
-            covered = covered or load[s] > 0
+        covered = _put(buffer, depth, bottom, instance, state)
         outcome = SOLVED
         for start, end in _parts(first, last, waiting, instance, state):
             outcome = search(start, end, depth + 1, capacity, instance, state, nodes)
@@ -93,10 +104,7 @@ def search(
                 break
         if outcome != EXHAUSTED:
             return outcome
-        for other in waiting:
-            if placed[other] >= depth:
-                placed[other] = -1
-                load[lower[other] : upper[other]] += size[other]
+        _take_out(waiting, depth, instance, state)
         ground[first:last] = raised
         if not covered:
             slack = 0

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from codesign.mappers.uneven.space import divisors
+from codesign.core.factors import divisors
 from codesign.mapping.looptree import Machine, Memory, Operator
 from codesign.scheduling.fused.network_operators import FusedGraph
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from codesign.core import clock
+from codesign.core.factors import divisors
 from codesign.cost.looptree import Loop
 from codesign.cost.looptree_graph import GraphCost, Leaf, follows, graph_cost, parts_of
 from codesign.formats.accelforge.workload import Workload
+from codesign.mappers.labels.program import STEPS, sweep_limit
 from codesign.mappers.labels.sweep import Array
-from codesign.mappers.uneven.search import STEPS
-from codesign.mappers.uneven.space import divisors
 from codesign.mapping.looptree import Goal, Machine, Operator, renamed
 from codesign.scheduling.fused.operator_front import CopyFront, JoinFront, Limits, Loops, Mapping, OperatorFront, TimeUp
 from codesign.scheduling.fused.pareto import undominated
@@ -396,8 +396,8 @@ class Fusion:
         if best.value <= low * (1 + 1e-9):
             return replace(best, bound=low)
         try:
-            for step in STEPS[1:]:
-                self.limit = min(low * (1 + step), best.value * (1 + 1e-12))
+            for tried in range(1, len(STEPS) + 1):
+                self.limit = sweep_limit(low, tried, best.value * (1 + 1e-12))
                 found = self._within_limit()
                 if found is not None:
                     return found

@@ -8,6 +8,7 @@ import numpy as np
 
 from codesign.core import clock
 from codesign.core.errors import UserError
+from codesign.core.factors import divisors
 from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.core.rng import RandomState, make_state
 from codesign.scheduling.segments.evaluate import Evaluation, Evaluator
@@ -89,11 +90,6 @@ class Searched:
     steps: int
     segments: int
     seconds: float
-
-
-def divisors(n: int) -> list[int]:
-    """The divisors of a number, rising."""
-    return [d for d in range(1, n + 1) if n % d == 0]
 
 
 def partitions(cores: int) -> tuple[IntArray, IntArray]:

@@ -329,17 +329,34 @@ def _region(
 
 
 @njit
+def _digits(step: int, store: bool, factors: IntArray, index: IntArray) -> int:
+    """Write the iteration of every loop at a step; returns the way by which it is entered (a store: left)."""
+    way, rest = 0, step
+    for loop in range(factors.shape[0] - 1, -1, -1):
+        index[loop] = rest % factors[loop]
+        rest //= factors[loop]
+        if way == 0 and (index[loop] + 1 < factors[loop] if store else index[loop] > 0):
+            way = loop + 1
+    return way
+
+
+@njit
 def entered_by(step: IntArray, store: bool, factors: IntArray) -> IntArray:
     """The way by which steps are entered (a store: left): 0, or 1 and the loop that advances."""
-    out = np.zeros(step.shape[0], np.int64)
+    out, index = np.zeros(step.shape[0], np.int64), np.zeros(factors.shape[0], np.int64)
     for i in range(step.shape[0]):
-        rest = step[i]
-        for loop in range(factors.shape[0] - 1, -1, -1):
-            digit = rest % factors[loop]
-            rest //= factors[loop]
-            if out[i] == 0 and (digit + 1 < factors[loop] if store else digit > 0):
-                out[i] = loop + 1
+        out[i] = _digits(step[i], store, factors, index)
     return out
+
+
+@njit
+def _marked(write: IntArray, first: IntArray, listed: int, size: int) -> IntArray:
+    """``B`` 1 for bursts that write."""
+    found = np.zeros(size, np.int64)
+    for i in range(listed):
+        for b in range(write[i], first[i + 1]):
+            found[b] = 1
+    return found
 
 
 @njit
@@ -372,20 +389,8 @@ def list_bursts(
     low = np.zeros(axes, np.int64)
     listed = n
     for i in range(n):
-        k, rest = process[i], step[i]
-        t = regions.tensor[k]
-        for loop in range(n_loops - 1, -1, -1):
-            index[loop] = rest % factors[loop]
-            rest //= factors[loop]
-        way = 0
-        if regions.store[k] == 1:
-            for loop in range(n_loops):
-                if index[loop] + 1 < factors[loop]:
-                    way = loop + 1
-        else:
-            for loop in range(n_loops):
-                if index[loop] > 0:
-                    way = loop + 1
+        k, t = process[i], regions.tensor[process[i]]
+        way = _digits(step[i], regions.store[k] == 1, factors, index)
         begin = size
         for repeat in range(2 if regions.old[k] == 1 else 1):
             writes = regions.store[k] == 1 and repeat == regions.old[k]
@@ -404,11 +409,8 @@ def list_bursts(
                     size, start,
                 )  # fmt: skip
                 elements[t, 1 if writes else 0] += more
-            if (
-                places.sorted[t] == 0
-                or regions.part[k, way] == NEW_PART
-                or regions.first_child[k + 1] - regions.first_child[k] > 1
-            ):
+            children = regions.first_child[k + 1] - regions.first_child[k]
+            if places.sorted[t] == 0 or regions.part[k, way] == NEW_PART or children > 1:
                 size = start + sort_unique(out[start:size])
         if regions.store[k] == 0:
             write[i] = size
@@ -416,8 +418,4 @@ def list_bursts(
         if size >= most and begin < size:
             listed = i + 1
             break
-    is_write = np.zeros(size, np.int64)
-    for i in range(listed):
-        for b in range(write[i], first[i + 1]):
-            is_write[b] = 1
-    return out[:size] * burst_bytes, is_write, first[: listed + 1], elements, listed
+    return out[:size] * burst_bytes, _marked(write, first, listed, size), first[: listed + 1], elements, listed

@@ -8,7 +8,7 @@ from codesign.workloads import operators
 from codesign.workloads.builder import OPERATIONS_PER_ELEMENT
 from codesign.workloads.computation import Computation
 from codesign.workloads.network import Operator, OperatorKind
-from codesign.workloads.onnx.emit import attributes, declare_new, emit_opaque, needed
+from codesign.workloads.onnx.emit import Attributes, declare_new, emit_opaque, needed
 from codesign.workloads.onnx.graph_state import GraphState, Value
 
 
@@ -35,7 +35,7 @@ def convert_attention(walk: GraphState, node: Any) -> None:
     if packed or (node.op_type == "Attention" and node.domain not in ("", "ai.onnx")):
         emit_opaque(walk, node)
         return
-    flags = attributes(node)
+    flags = Attributes(node)
     first_past = {"Attention": 4, "GroupQueryAttention": 3}.get(node.op_type, 6)
     query, key, value = (needed(inputs, i) for i in range(3))
     past = [inputs[i] if len(inputs) > i else None for i in (first_past, first_past + 1)]
@@ -59,14 +59,14 @@ def convert_attention(walk: GraphState, node: Any) -> None:
     _product(walk, node, f"{stem}.pv", (weights, values, result), sizes, sizes.value_width, sizes.keys)
 
 
-def _sizes(query: Value, key: Value, value: Value, past: Value | None, flags: dict[str, Any]) -> _Sizes:
+def _sizes(query: Value, key: Value, value: Value, past: Value | None, flags: Attributes) -> _Sizes:
     if len(query.shape) == 4:
         batch, query_heads, queries, width = query.shape
         key_heads, keys, value_width = key.shape[1], key.shape[2], value.shape[3]
     else:
         batch, queries, features = query.shape
-        query_heads = int(flags.get("q_num_heads", flags.get("num_heads", 1)))
-        key_heads = int(flags.get("kv_num_heads", query_heads))
+        query_heads = flags.integer("q_num_heads", flags.integer("num_heads", 1))
+        key_heads = flags.integer("kv_num_heads", query_heads)
         keys, width, value_width = key.shape[1], features // query_heads, value.shape[2] // key_heads
     cached = 0 if past is None else past.shape[2]
     return _Sizes(batch, query_heads, key_heads, queries, keys + cached, width, value_width)

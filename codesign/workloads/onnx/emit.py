@@ -1,8 +1,9 @@
 """How a node of an ONNX graph becomes an operator of a network: shared by the rules of all operators."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, final
 
 from codesign.core.errors import UserError
 from codesign.workloads.computation import Computation
@@ -10,12 +11,31 @@ from codesign.workloads.network import PHASES, Operator, OperatorKind, Window
 from codesign.workloads.onnx.graph_state import GraphState, Value
 
 
-def attributes(node: Any) -> dict[str, Any]:
-    """The attributes of a node as Python values; texts decoded."""
-    from onnx import helper
+@final
+class Attributes:
+    """The attributes of a node; each is asked for by name and kind.
 
-    found = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-    return {k: v.decode() if isinstance(v, bytes) else v for k, v in found.items()}
+    An attribute without a default that the node lacks is a KeyError.
+    """
+
+    def __init__(self, node: Any) -> None:
+        from onnx import helper
+
+        self._values: dict[str, Any] = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        """A whole number."""
+        return int(self._values[name] if default is None else self._values.get(name, default))
+
+    def integers(self, name: str, default: Iterable[int] | None = None) -> tuple[int, ...]:
+        """A list of whole numbers."""
+        found = self._values[name] if default is None else self._values.get(name, default)
+        return tuple(int(v) for v in found)
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """A text."""
+        found = self._values[name] if default is None else self._values.get(name, default)
+        return found.decode() if isinstance(found, bytes) else str(found)
 
 
 def emit_matrix(
@@ -156,16 +176,16 @@ def needed(inputs: list[Value | None], index: int) -> Value:
     return value
 
 
-def per_axis(flags: dict[str, Any], name: str, rank: int) -> tuple[int, ...]:
+def per_axis(flags: Attributes, name: str, rank: int) -> tuple[int, ...]:
     """An attribute with one entry for each spatial axis; 1 when left out."""
-    values = tuple(int(v) for v in flags.get(name, (1,) * rank))
+    values = flags.integers(name, (1,) * rank)
     if len(values) != rank:
         raise UserError(f"`{name}` must have {rank} entries, got {list(values)}")
     return values
 
 
 def window_padding(
-    flags: dict[str, Any],
+    flags: Attributes,
     size: tuple[int, ...],
     out: tuple[int, ...],
     kernel: tuple[int, ...],
@@ -174,10 +194,11 @@ def window_padding(
 ) -> tuple[tuple[int, int], ...]:
     """(before, after) of every axis, from `pads` or worked out for the automatic kinds."""
     rank = len(kernel)
-    automatic = flags.get("auto_pad", "NOTSET")
+    automatic = flags.text("auto_pad", "NOTSET")
     if automatic in ("NOTSET", "VALID"):
-        pads = tuple(flags.get("pads", (0,) * (2 * rank))) if automatic == "NOTSET" else (0,) * (2 * rank)
-        return tuple((int(pads[i]), int(pads[i + rank])) for i in range(rank))
+        none = (0,) * (2 * rank)
+        pads = flags.integers("pads", none) if automatic == "NOTSET" else none
+        return tuple((pads[i], pads[i + rank]) for i in range(rank))
     ends = []
     for length, o, k, s, d in zip(size, out, kernel, strides, dilations, strict=True):
         total = max(0, (o - 1) * s + d * (k - 1) + 1 - length)

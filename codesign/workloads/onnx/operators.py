@@ -13,7 +13,7 @@ from codesign.workloads.network import Operator, OperatorKind, Window
 from codesign.workloads.onnx.attention import convert_attention
 from codesign.workloads.onnx.element_functions import BINARY, FUNCTIONS, UNARY
 from codesign.workloads.onnx.emit import (
-    attributes,
+    Attributes,
     emit_matrix,
     emit_opaque,
     emit_phases,
@@ -103,13 +103,13 @@ def _quantized_conv(walk: GraphState, node: Any) -> None:
 def _emit_conv(walk: GraphState, node: Any, *, x: int, weight: int, bias: int) -> None:
     inputs = walk.inputs(node)
     image, filters = needed(inputs, x), needed(inputs, weight)
-    flags = attributes(node)
+    flags = Attributes(node)
     out = walk.output(node).shape
     _check_ranks(image.shape, filters.shape, out)
     rank = len(out) - 2
     kernel = filters.shape[2:]
     strides, dilations = per_axis(flags, "strides", rank), per_axis(flags, "dilations", rank)
-    groups = int(flags.get("group", 1))
+    groups = flags.integer("group", 1)
     if filters.shape[1] * groups != image.shape[1]:
         raise UserError(f"filters {list(filters.shape)} of {groups} groups do not fit {image.shape[1]} input channels")
     computation = operators.conv_nd(
@@ -141,10 +141,10 @@ def _conv_transpose(walk: GraphState, node: Any) -> None:
     """The convolutions that a transposed one consists of; several write their phases into one result, in place (rule W2)."""
     inputs = walk.inputs(node)
     image, filters = needed(inputs, 0), needed(inputs, 1)
-    flags = attributes(node)
+    flags = Attributes(node)
     _check_ranks(image.shape, filters.shape, walk.output(node).shape)
     rank = len(image.shape) - 2
-    groups = int(flags.get("group", 1))
+    groups = flags.integer("group", 1)
     if filters.shape[0] != image.shape[1]:
         raise UserError(f"filters {list(filters.shape)} do not fit {image.shape[1]} input channels")
     parts = operators.transposed_conv(
@@ -165,19 +165,19 @@ def _conv_transpose(walk: GraphState, node: Any) -> None:
 def _gemm(walk: GraphState, node: Any) -> None:
     inputs = walk.inputs(node)
     a, b = needed(inputs, 0), needed(inputs, 1)
-    flags = attributes(node)
-    shape_a = a.shape[::-1] if flags.get("transA") else a.shape
-    shape_b = b.shape[::-1] if flags.get("transB") else b.shape
+    flags = Attributes(node)
+    shape_a = a.shape[::-1] if flags.integer("transA", 0) else a.shape
+    shape_b = b.shape[::-1] if flags.integer("transB", 0) else b.shape
     extra = inputs[2] if len(inputs) > 2 else None
     _emit_product(walk, node, a, b, shape_a, shape_b, extra)
 
 
 def _matmul(walk: GraphState, node: Any) -> None:
     inputs = walk.inputs(node)
-    flags = attributes(node)
+    flags = Attributes(node)
     a, b = needed(inputs, 0), needed(inputs, 3 if node.op_type == "QLinearMatMul" else 1)
-    shape_a = (*a.shape[:-2], a.shape[-1], a.shape[-2]) if flags.get("transA") else a.shape
-    shape_b = (*b.shape[:-2], b.shape[-1], b.shape[-2]) if flags.get("transB") else b.shape
+    shape_a = (*a.shape[:-2], a.shape[-1], a.shape[-2]) if flags.integer("transA", 0) else a.shape
+    shape_b = (*b.shape[:-2], b.shape[-1], b.shape[-2]) if flags.integer("transB", 0) else b.shape
     _emit_product(walk, node, a, b, shape_a, shape_b, None)
 
 
@@ -214,7 +214,7 @@ def _operand(walk: GraphState, value: Value, shape: tuple[int, ...]) -> Repeated
 
 
 def _einsum(walk: GraphState, node: Any) -> None:
-    equation = str(attributes(node)["equation"]).replace(" ", "")
+    equation = Attributes(node).text("equation").replace(" ", "")
     terms, _, result = equation.partition("->")
     operands = terms.split(",")
     values = [needed(walk.inputs(node), i) for i in range(len(operands))]
@@ -240,9 +240,9 @@ def _einsum(walk: GraphState, node: Any) -> None:
 
 
 def _pool(walk: GraphState, node: Any) -> None:
-    flags = attributes(node)
+    flags = Attributes(node)
     image, out = needed(walk.inputs(node), 0).shape, walk.output(node).shape
-    kernel = tuple(flags["kernel_shape"])
+    kernel = flags.integers("kernel_shape")
     strides, dilations = per_axis(flags, "strides", len(kernel)), per_axis(flags, "dilations", len(kernel))
     padding = window_padding(flags, image[2:], out[2:], kernel, strides, dilations)
     function = {"MaxPool": "max", "AveragePool": "average"}.get(node.op_type, "lp")
@@ -274,7 +274,7 @@ def _softmax(walk: GraphState, node: Any) -> None:
 
 
 def _lrn(walk: GraphState, node: Any) -> None:
-    size = int(attributes(node)["size"])
+    size = Attributes(node).integer("size")
     # a square and a sum per neighbour, then scale, power and division
     work = math.prod(walk.output(node).shape) * (2 * size + 3)
     emit_vector(walk, node, OperatorKind.NORMALIZATION, "local_response_norm", work)
@@ -300,8 +300,7 @@ def _reduce(walk: GraphState, node: Any) -> None:
 
 
 def _resize(walk: GraphState, node: Any) -> None:
-    flags = attributes(node)
-    mode = str(flags.get("mode", "nearest"))
+    mode = Attributes(node).text("mode", "nearest")
     rank = len(walk.output(node).shape)
     # linear interpolation blends 2 neighbours along each of at most 2 axes, cubic 4
     taps = {"nearest": 0, "linear": 2 ** min(2, rank - 2), "cubic": 4 ** min(2, rank - 2)}.get(mode, 0)
@@ -319,7 +318,7 @@ def _move(walk: GraphState, node: Any) -> None:
         return
     if node.op_type == "Transpose":
         rank = len(walk.output(node).shape)
-        permutation = tuple(attributes(node).get("perm", reversed(range(rank))))
+        permutation = Attributes(node).integers("perm", reversed(range(rank)))
         source = needed(walk.inputs(node), 0)
         moving = [axis for axis in permutation if source.shape[axis] != 1]
         if moving == sorted(moving):  # only axes of length one change places

@@ -7,7 +7,7 @@ from codesign.core.errors import UserError
 from codesign.workloads.builder import matmul_computation
 from codesign.workloads.network import NetworkTensor, Operator, OperatorKind
 from codesign.workloads.onnx.element_types import scale_width, stored_bits
-from codesign.workloads.onnx.emit import attributes, emit_matrix, needed
+from codesign.workloads.onnx.emit import Attributes, emit_matrix, needed
 from codesign.workloads.onnx.graph_state import GraphState, Value
 
 _KNOWN = frozenset(
@@ -53,10 +53,10 @@ def dequantize(walk: GraphState, node: Any) -> None:
 
 def matmul_nbits(walk: GraphState, node: Any) -> None:
     """`MatMulNBits` of ONNX Runtime: a product with packed weights, a scale and perhaps a zero for every block (rule Q3)."""
-    inputs, flags = walk.inputs(node), attributes(node)
+    inputs, flags = walk.inputs(node), Attributes(node)
     a, packed, scales = needed(inputs, 0), needed(inputs, 1), needed(inputs, 2)
-    inner, outer = int(flags["K"]), int(flags["N"])
-    bits, block = int(flags.get("bits", 4)), int(flags["block_size"])
+    inner, outer = flags.integer("K"), flags.integer("N")
+    bits, block = flags.integer("bits", 4), flags.integer("block_size")
     if a.shape[-1] != inner:
         raise UserError(f"`MatMulNBits` sums over K = {inner}, its input has {a.shape[-1]} features")
     if not 2 <= bits <= 8 or block < 1:

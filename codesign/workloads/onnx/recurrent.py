@@ -4,7 +4,7 @@ from typing import Any
 
 from codesign.workloads import operators
 from codesign.workloads.network import Operator, OperatorKind
-from codesign.workloads.onnx.emit import attributes, declare_new, emit_opaque, needed
+from codesign.workloads.onnx.emit import Attributes, declare_new, emit_opaque, needed
 from codesign.workloads.onnx.graph_state import GraphState
 
 _CELL_OPERATIONS = {"RNN": 2, "GRU": 16, "LSTM": 24}
@@ -20,7 +20,7 @@ def convert_recurrent(walk: GraphState, node: Any) -> None:
     """
     inputs = walk.inputs(node)
     x, weights, recurrent = (needed(inputs, i) for i in range(3))
-    if attributes(node).get("layout", 0) or not (weights.constant and recurrent.constant):
+    if Attributes(node).integer("layout", 0) or not (weights.constant and recurrent.constant):
         emit_opaque(walk, node)
         return
     steps, batch, features = x.shape

@@ -86,12 +86,12 @@ def _infer_by_rule(walk: GraphState, node: Any, index: int) -> tuple[int, ...]:
     """Own rules for operators that ONNX does not know, and for shapes that depend on data."""
     inputs = [v for v in walk.inputs(node) if v is not None]
     if node.op_type == "FusedMatMul":
-        from codesign.workloads.onnx.emit import attributes
+        from codesign.workloads.onnx.emit import Attributes
 
-        flags = attributes(node)
+        flags = Attributes(node)
         a, b = inputs[0].shape, inputs[1].shape
-        a = (*a[:-2], a[-1], a[-2]) if flags.get("transA") else a
-        b = (*b[:-2], b[-1], b[-2]) if flags.get("transB") else b
+        a = (*a[:-2], a[-1], a[-2]) if flags.integer("transA", 0) else a
+        b = (*b[:-2], b[-1], b[-2]) if flags.integer("transB", 0) else b
         return matmul_computation(a, b, bits=8)[1]
     if node.op_type in _MICROSOFT_BINARY and index == 0:
         return broadcast_shape(inputs[0].shape, inputs[1].shape)

@@ -16,7 +16,7 @@ from codesign.workloads import operators
 from codesign.workloads.computation import Computation
 from codesign.workloads.network import Operator, OperatorKind
 from codesign.workloads.onnx.element_functions import element_function, is_element_function
-from codesign.workloads.onnx.emit import attributes
+from codesign.workloads.onnx.emit import Attributes
 from codesign.workloads.onnx.graph_state import Factors, GraphState, Repeated, Value
 
 _VIEWS = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
@@ -55,7 +55,7 @@ def _rearranged(walk: GraphState, node: Any, view: Repeated) -> Repeated | None:
         axes = _regrouped(view.axes, target)
     elif node.op_type == "Transpose":
         rank = len(target)
-        axes = [view.axes[i] for i in attributes(node).get("perm", tuple(reversed(range(rank))))]
+        axes = [view.axes[i] for i in Attributes(node).integers("perm", reversed(range(rank)))]
     elif node.op_type == "Expand":
         lengths = [math.prod(n for n, _ in axis) for axis in view.axes]
         missing = len(target) - len(lengths)
@@ -106,7 +106,7 @@ def _picked(walk: GraphState, node: Any, view: Repeated) -> list[Factors] | None
     if indices is None or indices.data is None or np.ndim(indices.data) != 1:
         return None
     chosen = np.asarray(indices.data)
-    axis = int(attributes(node).get("axis", 0)) % len(view.axes)
+    axis = Attributes(node).integer("axis", 0) % len(view.axes)
     length = math.prod(n for n, _ in view.axes[axis])
     times = len(chosen) // length if length else 0
     axes = list(view.axes)
@@ -124,7 +124,7 @@ def _joined(walk: GraphState, node: Any) -> Repeated | None:
     values = [v for v in walk.inputs(node) if v is not None]
     if not values or any(v.constant or not v.shape for v in values):
         return None
-    axis = int(attributes(node)["axis"]) % len(values[0].shape)
+    axis = Attributes(node).integer("axis") % len(values[0].shape)
     if len(values) > 1 and len({v.tensor for v in values}) == 1:
         view = walk.repeated.get(values[0].tensor) or plain(values[0])
         axes = list(view.axes)

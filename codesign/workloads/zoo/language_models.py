@@ -4,7 +4,6 @@ Dimensions are those the authors publish with their weights; the number of param
 one. Closed formulas of MACs, weights and cache bytes are rules W16 to W19 in `docs/reference/workloads.md`.
 """
 
-import math
 from dataclasses import dataclass
 
 from codesign.workloads.builder import NetworkBuilder
@@ -325,30 +324,6 @@ def _mixture(net: NetworkBuilder, experts: Experts, x: str, name: str, routing: 
     return mixed
 
 
-def published_parameters(model: LanguageModel) -> int:
-    """Parameters of a model by closed formula, with which its network is compared (rule W16)."""
-    w, h = model.width, model.heads
-    if model.latent is None:
-        d = model.head_width
-        attention = w * d * (2 * h + 2 * model.key_heads)
-        attention += d * (h + 2 * model.key_heads) if model.query_bias else 0
-        attention += 2 * d if model.query_norm else 0
-    else:
-        latent = model.latent
-        asked = h * (latent.content + latent.rotary)
-        attention = latent.query * (w + asked + 1) if latent.query else w * asked
-        attention += w * (latent.cached + latent.rotary) + latent.cached
-        attention += latent.cached * h * (latent.content + latent.value) + h * latent.value * w
-    dense = model.feed_forward_products * w * model.hidden
-    tables = model.vocabulary * w * (1 if model.tied else 2) + w
-    if model.experts is None:
-        return model.layers * (attention + 2 * w + dense) + tables
-    e = model.experts
-    mixture = 3 * w * e.hidden * (e.count + e.shared) + w * e.count
-    layers = e.dense_layers * dense + (model.layers - e.dense_layers) * mixture
-    return model.layers * (attention + 2 * w) + layers + tables
-
-
 def decode_macs(model: LanguageModel, past: int) -> int:
     """MACs of one new token after `past` cached ones, by closed formula (rule W17)."""
     w, h, t = model.width, model.heads, past + 1
@@ -374,23 +349,3 @@ def decode_macs(model: LanguageModel, past: int) -> int:
     mixture = 3 * w * e.hidden * (e.chosen + e.shared) + w * e.count
     layers = e.dense_layers * 3 * w * model.hidden + (model.layers - e.dense_layers) * mixture
     return model.layers * attention + layers + head
-
-
-def prefill_macs(model: LanguageModel, tokens: int) -> int:
-    """MACs of a prompt of so many tokens, the output layer for the last one alone, by closed formula (rule W17)."""
-    head = model.vocabulary * model.width
-    return (
-        tokens * (decode_macs(model, 0) - head)
-        + head
-        + tokens
-        * (tokens - 1)
-        * model.layers
-        * math.prod(
-            (
-                model.heads,
-                2 * model.head_width
-                if model.latent is None
-                else model.latent.content + model.latent.rotary + model.latent.value,
-            )
-        )
-    )

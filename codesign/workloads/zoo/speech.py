@@ -35,22 +35,6 @@ class SpeechModel:
         decoder = (self.vocabulary + self.positions) * w + self.layers * (2 * attention + feed + 6 * w) + 2 * w
         return encoder + decoder
 
-    def encoder_macs(self) -> int:
-        """MACs of the encoder (rule W17)."""
-        w, sounds = self.width, FRAMES // 2
-        block = 12 * w * w * sounds + 2 * sounds * sounds * w
-        return FRAMES * 3 * MELS * w + sounds * 3 * w * w + self.layers * block
-
-    def decoder_macs(self, tokens: int, past: int) -> int:
-        """MACs of so many tokens after `past`, keys and values of the sound not among them, the output for the last one."""
-        w, sounds = self.width, FRAMES // 2
-        block = tokens * (14 * w * w + 2 * w * (tokens + past) + 2 * w * sounds)
-        return self.layers * block + self.vocabulary * w
-
-    def cross_macs(self) -> int:
-        """MACs of the keys and values of the sound in all layers of the decoder."""
-        return self.layers * 2 * self.width * self.width * (FRAMES // 2)
-
 
 SPEECH_MODELS = {
     "whisper_tiny": SpeechModel(4, 384),

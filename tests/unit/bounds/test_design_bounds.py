@@ -12,8 +12,9 @@ from codesign.arch.sparsity import RankFormat
 from codesign.arch.zero_support import compressed
 from codesign.bounds import DesignBounds, bounds_of
 from codesign.bounds.design import why_not
-from codesign.bounds.layer import COPIES, LOCAL_WRITE, SENT, LayerFacts, divisors, touched_words
+from codesign.bounds.layer import COPIES, LOCAL_WRITE, SENT, LayerFacts, touched_words
 from codesign.core.errors import UserError
+from codesign.core.factors import divisors
 from codesign.core.goals import Budget, Objective
 from codesign.core.point import PointValue
 from codesign.cost.cost import Infeasible

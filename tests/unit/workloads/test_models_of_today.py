@@ -10,10 +10,11 @@ from codesign.workloads.fuse import fuse
 from codesign.workloads.load import load_network
 from codesign.workloads.network import OperatorKind
 from codesign.workloads.zoo import build_model
-from codesign.workloads.zoo.language_models import LANGUAGE_MODELS, decode_macs, prefill_macs, published_parameters
+from codesign.workloads.zoo.language_models import LANGUAGE_MODELS, decode_macs
 from codesign.workloads.zoo.routing import Routing, expected_distinct, expert_load
 from codesign.workloads.zoo.speech import SPEECH_MODELS
 from codesign.workloads.zoo.state_space import STATE_SPACE_MODELS
+from tests.zoo_closed_forms import cross_macs, decoder_macs, encoder_macs, prefill_macs, published_parameters
 
 PUBLISHED = {
     "llama2_7b": 6_738_415_616,
@@ -75,8 +76,8 @@ def test_models_of_speech(name: str, parameters: int) -> None:
     assert model.parameters == parameters
     # a table of positions has the rows that are read
     assert prefill.parameter_elements == parameters - (model.positions - 4) * model.width
-    assert prefill.macs == model.encoder_macs() + model.cross_macs() + model.decoder_macs(4, 0)
-    assert decode.macs == 2 * model.decoder_macs(1, 10)
+    assert prefill.macs == encoder_macs(model) + cross_macs(model) + decoder_macs(model, 4, 0)
+    assert decode.macs == 2 * decoder_macs(model, 1, 10)
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)

@@ -25,6 +25,7 @@ from codesign.mappers.exact.all_keep_sets.fill_states import (
     WHAT,
     JointProgram,
 )
+from codesign.mappers.exact.problem.grid_steps import offer_window_loop, offer_window_loops, suffix_minima
 from codesign.mappers.exact.problem.tables import INF, Grid
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -185,7 +186,7 @@ def run_program(
             for a in range(grid.axis_dim.shape[0]):
                 d = grid.axis_dim[a]
                 if free[c, d] == 1 and relevant[d] & what == 0:
-                    _sweep_row(table, s, grid.axis_size[a], grid.axis_stride[a])
+                    suffix_minima(table[s], grid.axis_size[a], grid.axis_stride[a])
         elif kind == TOUCH:
             for x in range(n):
                 table[s, x] = min(table[s, x], table[source, x])
@@ -205,27 +206,12 @@ def _slide(
     table: FloatArray, s: int, source: int, grid: Grid, d: int, r: int, q: int, closings: Closings, scratch: FloatArray
 ) -> None:
     """Offer the first loops over d: charge q less what windows share (r)."""
-    n, charge, shared = table.shape[1], closings.charge, closings.shared
-    if closings.steady[r] == 1:  # shared / factor is the overlap at the tile outside: suffix minima try all factors
-        for x in range(n):
-            scratch[0, x] = table[source, x] + shared[r, x]
-        for a in range(grid.axis_dim.shape[0]):
-            if grid.axis_dim[a] == d:
-                _sweep_row(scratch, 0, grid.axis_size[a], grid.axis_stride[a])
-        for x in range(n):
-            table[s, x] = min(table[s, x], scratch[0, x] + (charge[q, x] - shared[r, x]))
+    charge, shared = closings.charge[q], closings.shared[r]
+    if closings.steady[r] == 1:
+        offer_window_loops(table[s], table[source], charge, shared, scratch[0], d, grid)
         return
-    block, count = grid.stride[d], grid.n_divisors[d]
-    for j in range(1, count):
-        keep_share = 1.0 - 1.0 / grid.divisor[d, j]
-        for start in range(0, n, count * block):
-            for i in range(count):
-                if grid.grow[d, j, i] < 0:
-                    continue
-                move = (grid.grow[d, j, i] - i) * block
-                for x in range(start + i * block, start + (i + 1) * block):
-                    saved = shared[r, x] * keep_share
-                    table[s, x] = min(table[s, x], table[source, x + move] + charge[q, x] - saved)
+    for j in range(1, grid.n_divisors[d]):
+        offer_window_loop(table[s], table[source], charge, shared, d, j, grid)
 
 
 @njit_inline
@@ -245,17 +231,6 @@ def _chain(
         if fresh > 0:
             saved += shared[r, x] * (windows.saved[k, 2] + windows.saved[k, 1])
         table[s, x] = min(table[s, x], table[source, y] + charge[q, x] - saved)
-
-
-@njit
-def _sweep_row(table: FloatArray, s: int, size: int, inner: int) -> None:
-    """Suffix minima of a row along one prime axis, in place."""
-    block = size * inner
-    for start in range(0, table.shape[1], block):
-        for i in range(size - 2, -1, -1):
-            here = start + i * inner
-            for x in range(here, here + inner):
-                table[s, x] = min(table[s, x], table[s, x + inner])
 
 
 @njit

@@ -142,13 +142,12 @@ class JointTrace:
         d = int(filled.program.shared[r, 4])
         if filled.closings.steady[r] < 0 or self.free[c, d] == 0:
             return None
-        place = x // int(grid.stride[d]) % int(grid.n_divisors[d])
         # suffix minima also try the factor 1: the tensor closes without a loop, which only overestimates (D4)
         smallest = 0 if filled.closings.steady[r] == 1 else 1
         for j in range(smallest, int(grid.n_divisors[d])):
-            if grid.grow[d, j, place] < 0:
+            y = self.lattice.grown(x, d, j)
+            if y < 0:
                 continue
-            y = x + int(grid.grow[d, j, place] - place) * int(grid.stride[d])
             saved = 1.0 - 1.0 / float(grid.divisor[d, j])
             value = float(
                 self.table[source, y] + filled.closings.charge[what, x] - filled.closings.shared[r, x] * saved

@@ -5,12 +5,12 @@ from functools import cached_property
 
 import numpy as np
 
+from codesign.core.factors import prime_factors
 from codesign.mappers.exact.all_keep_sets.fill_states import JointProgram
 from codesign.mappers.exact.all_keep_sets.folded_tiles import Folds
 from codesign.mappers.exact.all_keep_sets.pruned_program import Vectors, screen_profiles
 from codesign.mappers.exact.all_keep_sets.shared_problem import JointProblem
 from codesign.mapping.nest import FloatArray, IntArray
-from codesign.mapping.space import prime_factors
 
 
 class Screen:

@@ -13,6 +13,7 @@ from codesign.core.kernel_library import stable_order
 from codesign.cost.packed import Kernel
 from codesign.mappers.exact.one_keep_set.loop_step import after_loop, edge_cost, gather, may_loop
 from codesign.mappers.exact.one_keep_set.score_nest import Plan, figure_of, score_nest, write_nest
+from codesign.mappers.exact.problem.grid_steps import after_vectors, grown, next_vectors
 from codesign.mappers.exact.problem.sliding_windows import most_saved
 from codesign.mappers.exact.problem.tables import Chains, Charges, Grid, Machine
 from codesign.mapping.nest import FloatArray, IntArray, Nest
@@ -136,14 +137,6 @@ def _doubled(stack: Stack) -> Stack:
 
 
 @njit
-def _grown(x: int, d: int, j: int, grid: Grid) -> int:
-    """Tile x with dimension d grown by its divisor at position j; -1 if there is none."""
-    i = x // grid.stride[d] % grid.n_divisors[d]
-    k = grid.grow[d, j, i]
-    return -1 if k < 0 else x + (k - i) * grid.stride[d]
-
-
-@njit
 def _size(x: int, d: int, grid: Grid) -> int:
     return int(grid.divisor[d, x // grid.stride[d] % grid.n_divisors[d]])
 
@@ -258,31 +251,6 @@ def _sort_best_last(stack: Stack, keys: FloatArray, first: int, top: int) -> Non
 
 
 @njit
-def _next_vector(charges: Charges, first: int, digit: IntArray) -> bool:
-    """Step to the next combination of vectors, the last group fastest; False after the last one."""
-    g = digit.shape[0] - 1
-    while g >= 0:
-        digit[g] += 1
-        if digit[g] < charges.vector[first + g + 1]:
-            return True
-        digit[g] = charges.vector[first + g]
-        g -= 1
-    return False
-
-
-@njit
-def _after_vectors(search: Search, x: int, digit: IntArray) -> int:
-    """Tile x grown by all spatial factors of some vectors; -1 if there is no such tile."""
-    factors, y = search.charges.factors, x
-    for g in range(digit.shape[0]):
-        for d in range(factors.shape[1]):
-            j = factors[digit[g], d]
-            if j > 0 and y >= 0:
-                y = _grown(y, d, j, search.grid)
-    return y
-
-
-@njit
 def push_vectors(
     stack: Stack, top: int, search: Search, s: int, x: int, m: int, spent: float, depth: int, live: Live, n_live: int
 ) -> tuple[Stack, int]:
@@ -294,7 +262,7 @@ def push_vectors(
     begin, keys = top, np.empty(16)
     more = True
     while more:
-        y = _after_vectors(search, x, digit)
+        y = after_vectors(x, digit, charges.factors, search.grid)
         if y >= 0 and _may_win(search, search.constant + spent + table[s, y]):
             stack = _room_for_one(stack, top)
             if top - begin == keys.shape[0]:
@@ -311,7 +279,7 @@ def push_vectors(
             stack.figures[top, :n_live] = live.figures[:n_live]
             keys[top - begin] = table[s, y]
             top += 1
-        more = _next_vector(charges, first, digit)
+        more = next_vectors(charges.vector, first, digit)
     _sort_best_last(stack, keys, begin, top)
     return stack, top
 
@@ -330,7 +298,7 @@ def _push_loops(
             continue
         after, n = -1, 0
         for j in range(1, grid.n_divisors[d]):
-            y = _grown(x, d, j, grid)
+            y = grown(x, d, j, grid)
             if y < 0 or not may_loop(s, d, j, machine):
                 continue
             if after < 0:

@@ -17,6 +17,14 @@ from codesign.mappers.exact.one_keep_set.loop_step import (
     most_after,
     slides_here,
 )
+from codesign.mappers.exact.problem.grid_steps import (
+    after_vectors,
+    minima_along,
+    next_vectors,
+    offer_window_loop,
+    offer_window_loops,
+    suffix_minima,
+)
 from codesign.mappers.exact.problem.tables import INF, Chains, Charges, Grid, Machine
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -42,23 +50,12 @@ def _shift(source: FloatArray, target: FloatArray, grow: IntArray, n: int, inner
 
 
 @njit
-def _sweep(array: FloatArray, size: int, inner: int) -> None:
-    """Suffix minima along one prime axis, in place."""
-    block = size * inner
-    for start in range(0, array.shape[0], block):
-        for i in range(size - 2, -1, -1):
-            here = start + i * inner
-            for x in range(here, here + inner):
-                array[x] = min(array[x], array[x + inner])
-
-
-@njit
 def _sweep_free(array: FloatArray, grid: Grid, allowed: IntArray, relevant: IntArray, open_mask: int) -> None:
     """Suffix minima along every dimension that may be looped over and that no open tensor minds."""
     for a in range(grid.axis_dim.shape[0]):
         d = grid.axis_dim[a]
         if allowed[d] == 1 and relevant[d] & open_mask == 0:
-            _sweep(array, grid.axis_size[a], grid.axis_stride[a])
+            suffix_minima(array, grid.axis_size[a], grid.axis_stride[a])
 
 
 @njit
@@ -359,30 +356,11 @@ def _slide(
                 for x in range(target.shape[0]):
                     shared[x] += weight * overlap[x]
     if steady and machine.free[level, d] == 1 and (machine.stage_dim[v] == d or machine.loose[level, d] == 1):
-        # shared / factor is the overlap at the tile outside: minimise over all factors by suffix minima
-        source, swept = table[after_loop(v, d, machine)], scratch[2]
-        for x in range(target.shape[0]):
-            swept[x] = source[x] + shared[x]
-        for a in range(grid.axis_dim.shape[0]):
-            if grid.axis_dim[a] == d:
-                _sweep(swept, grid.axis_size[a], grid.axis_stride[a])
-        for x in range(target.shape[0]):
-            target[x] = min(target[x], swept[x] + whole[x] - shared[x])
+        offer_window_loops(target, table[after_loop(v, d, machine)], whole, shared, scratch[2], d, grid)
         return
-    inner, n = grid.stride[d], grid.n_divisors[d]
-    for j in range(1, n):
-        if not may_loop(v, d, j, machine):
-            continue
-        keep_share = 1.0 - 1.0 / grid.divisor[d, j]
-        source = table[after_loop(v, d, machine)]
-        for start in range(0, target.shape[0], n * inner):
-            for i in range(n):
-                if grid.grow[d, j, i] < 0:
-                    continue
-                move = (grid.grow[d, j, i] - i) * inner
-                first = start + i * inner
-                for x in range(first, first + inner):
-                    target[x] = min(target[x], source[x + move] + whole[x] - shared[x] * keep_share)
+    for j in range(1, grid.n_divisors[d]):
+        if may_loop(v, d, j, machine):
+            offer_window_loop(target, table[after_loop(v, d, machine)], whole, shared, d, j, grid)
 
 
 @njit
@@ -401,9 +379,7 @@ def _ordered_state(s: int, table: FloatArray, grid: Grid, machine: Machine) -> N
     for x in range(target.shape[0]):
         target[x] = source[x]
     if untouched and machine.free[level, d] == 1:
-        for a in range(grid.axis_dim.shape[0]):
-            if grid.axis_dim[a] == d:
-                _sweep(target, grid.axis_size[a], grid.axis_stride[a])
+        minima_along(target, d, grid)
 
 
 @njit
@@ -480,27 +456,13 @@ def run_profile(
 def cross_point(
     row: FloatArray, x: int, m: int, grid: Grid, group: IntArray, vector: IntArray, factors: IntArray
 ) -> float:
-    """`_cross` at one tile."""
-    first, past = group[m], group[m + 1]
-    digit = vector[first:past].copy()
-    best = INF
-    while True:
-        y = x
-        for g in range(first, past):
-            for d in range(factors.shape[1]):
-                j = factors[digit[g - first], d]
-                if j > 0 and y >= 0:
-                    i = y // grid.stride[d] % grid.n_divisors[d]
-                    k = grid.grow[d, j, i]
-                    y = -1 if k < 0 else y + (k - i) * grid.stride[d]
+    """Least entry of a row at tile x grown by any spatial vectors of fan-out m."""
+    first = group[m]
+    digit = vector[first : group[m + 1]].copy()
+    best, more = INF, True
+    while more:
+        y = after_vectors(x, digit, factors, grid)
         if y >= 0:
             best = min(best, row[y])
-        g = past - first - 1
-        while g >= 0:
-            digit[g] += 1
-            if digit[g] < vector[first + g + 1]:
-                break
-            digit[g] = vector[first + g]
-            g -= 1
-        if g < 0:
-            return best
+        more = next_vectors(vector, first, digit)
+    return best

@@ -1,6 +1,5 @@
 """From the tables of the dynamic program back to a loop nest."""
 
-import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,9 +8,9 @@ from codesign.mappers.exact.one_keep_set.dynamic_program import cross_point
 from codesign.mappers.exact.one_keep_set.fixed_keep_set import FixedKeep, KeepSets
 from codesign.mappers.exact.one_keep_set.loop_step import after_loop, may_loop, most_after, slide_cost, slides_here
 from codesign.mappers.exact.problem.instance import Instance
-from codesign.mappers.exact.problem.spatial import lay_out
-from codesign.mappers.exact.problem.tables import Charges, Grid, Machine
-from codesign.mapping.nest import BYPASSED, FloatArray, IntArray, Nest
+from codesign.mappers.exact.problem.loop_rows import LoopRows
+from codesign.mappers.exact.problem.tables import Charges, Machine
+from codesign.mapping.nest import FloatArray, IntArray, Nest
 
 _EXACT = 1e-12
 
@@ -58,26 +57,14 @@ def trace_nest(fixed: FixedKeep, charges: Charges, tight: bool = True) -> Traced
 
 def build_nest(instance: Instance, keep: KeepSets, levels: list[LevelLoops]) -> tuple[Nest, int]:
     """The nest of a full set of loops, and their number."""
-    rows: list[tuple[int, int, int, int]] = []
-    position = np.full((instance.n_levels, instance.n_tensors), BYPASSED, np.int64)
-    left = {i: int(instance.problem.bounds[i]) for group in instance.members for i in group}
-
-    def place(d: int, factor: int, kind: int, fanout: int) -> None:
-        """Add a loop; where a dimension stands for several, one for each that still has a part of the factor."""
-        for i in instance.members[d]:
-            part = math.gcd(factor, left[i])
-            factor //= part
-            left[i] //= part
-            if part > 1:
-                rows.append((i, part, kind, fanout))
-
+    rows = LoopRows(instance)
     for v, loops in enumerate(levels):
-        position[v, list(np.flatnonzero(keep[v]))] = len(rows)
+        for tensor in np.flatnonzero(keep[v]):
+            rows.node(v, int(tensor))
         for d, f in reversed(loops.temporal):
-            place(d, f, 0, -1)
-        for d, f, axis in lay_out(loops.spatial, instance.fanouts[v]):
-            place(d, f, 1 + axis, v)
-    return Nest(np.array(rows, np.int64).reshape(-1, 4), position), len(rows)
+            rows.temporal(d, f)
+        rows.fanout(v, loops.spatial)
+    return rows.nest()
 
 
 class _Tracer:
@@ -87,7 +74,8 @@ class _Tracer:
         self.fixed, self.charges, self.tight = fixed, charges, tight
         self.table: FloatArray = fixed.table[0]
         self.machine: Machine = fixed.machine
-        self.grid: Grid = fixed.instance.lattice.grid
+        self.lattice = fixed.instance.lattice
+        self.grid = self.lattice.grid
         self.chains = fixed.chains()
         self.words = np.zeros(len(fixed.boundaries))
         self.optimistic = False
@@ -108,12 +96,6 @@ class _Tracer:
         c = self.charges
         return float(cross_point(self.table[s], x, m, self.grid, c.group, c.vector, c.factors))
 
-    def grown(self, x: int, d: int, j: int) -> int:
-        """Tile x with dimension d grown by its divisor at position j; -1 if there is none."""
-        i = x // int(self.grid.stride[d]) % int(self.grid.n_divisors[d])
-        k = int(self.grid.grow[d, j, i])
-        return -1 if k < 0 else x + (k - i) * int(self.grid.stride[d])
-
     def enter(self, s: int, x: int, m: int) -> int:
         """Cross fan-out m into state s: choose the vectors, record them, return the tile outside."""
         wanted = self.value_across(s, x, m)
@@ -133,7 +115,7 @@ class _Tracer:
         for v in range(int(self.charges.vector[g]), int(self.charges.vector[g + 1])):
             vector, y = self.charges.factors[v], x
             for d, j in enumerate(vector):
-                y = self.grown(y, d, int(j)) if j > 0 and y >= 0 else y
+                y = self.lattice.grown(y, d, int(j)) if j > 0 and y >= 0 else y
             rest = self.search_vectors(s, y, g + 1, past, wanted) if y >= 0 else None
             if rest is not None:
                 return rest[0], [vector, *rest[1]]
@@ -164,7 +146,7 @@ class _Tracer:
         for f in range(states.place.shape[1]):
             after, d = int(states.place[s, f]), int(states.fixed_dim[level, f])
             if after >= 0 and self.machine.relevant[d] & states.open[s] == 0:
-                y = self.grown(x, d, int(self.machine.fixed_place[level, f]))
+                y = self.lattice.grown(x, d, int(self.machine.fixed_place[level, f]))
                 if y >= 0 and self.table[after, y] == wanted:
                     self.levels[level].add(d, int(states.fixed_factor[level, f]))
                     return after, y
@@ -251,7 +233,7 @@ class _Tracer:
             if c.chain_of[level, :, d].max() < 0 and not slides_here(s, d, self.machine, c):
                 continue
             for j in range(1, len(divisors[d])):
-                y = self.grown(x, d, j) if may_loop(s, d, j, self.machine) else -1
+                y = self.lattice.grown(x, d, j) if may_loop(s, d, j, self.machine) else -1
                 if y < 0:
                     continue
                 following = after_loop(s, d, self.machine)
@@ -268,7 +250,7 @@ class _Tracer:
         states = self.fixed.states
         after = int(states.advance[s])
         for j, factor in enumerate(self.fixed.instance.lattice.divisors[d]):
-            y = self.grown(x, d, j)
+            y = self.lattice.grown(x, d, j)
             if y >= 0 and self.table[after, y] == wanted:
                 if j > 0:
                     self.levels[level].add(d, factor)

@@ -10,9 +10,9 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from codesign.core.factors import prime_factors
 from codesign.mappers.exact.problem.tables import Grid
 from codesign.mapping.nest import FloatArray, IntArray
-from codesign.mapping.space import prime_factors
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +61,13 @@ class Lattice:
     def place(self, dim: int, divisor: int) -> int:
         """Position of a divisor in a dimension's block."""
         return self.divisors[dim].index(divisor)
+
+    def grown(self, tile: int, dim: int, j: int) -> int:
+        """The tile with a dimension grown by its divisor at position j; -1 if there is none."""
+        stride = int(self.stride[dim])
+        i = tile // stride % int(self.n_divisors[dim])
+        k = int(self.grow[dim, j, i])
+        return -1 if k < 0 else tile + (k - i) * stride
 
     def sizes(self, tile: int) -> tuple[int, ...]:
         """Size of each dimension in a tile."""

@@ -16,10 +16,8 @@ from codesign.mappers.exact.problem.charge_bases import BaseArrays
 from codesign.mappers.exact.problem.instance import Instance
 from codesign.mappers.exact.uneven.nests import write_nest
 from codesign.mappers.exact.uneven.places import Places, Walk
+from codesign.mappers.labels.program import sweep_limit
 from codesign.mapping.nest import Nest
-
-STEPS = (0.02, 0.08, 0.3, 1.0, 5.0)
-"""How far above its bound a profile is searched the first time, the second, ..."""
 
 EXACT = 100
 """Stage at which a profile whose windows were relaxed is bounded again, exactly; sweeps follow."""
@@ -52,9 +50,16 @@ def search_places(instance: Instance, bases: BaseArrays, best: Incumbent) -> flo
 
 
 class PlaceSearch:
-    """Sweeps profiles in the order of their bounds until none can be better."""
+    """Sweeps profiles in the order of their bounds until none can be better.
 
-    def __init__(self, free: FreeKeep, best: Incumbent) -> None:
+    Args:
+        free: Bounds of coarse profiles.
+        best: The incumbent, improved in place.
+        places: What makes a profile's stages.
+    """
+
+    def __init__(self, free: FreeKeep, best: Incumbent, places: type[Places] = Places) -> None:
+        self._make = places
         self.best, self.queue = best, ProfileQueue(free, best)
         self._first = CHAINS if any(free.instance.sliding_axes) else EXACT
         self._ready: OrderedDict[tuple[tuple[int, ...], bool], Places] = OrderedDict()
@@ -81,7 +86,7 @@ class PlaceSearch:
         found = self._ready.get(key)
         if found is None:
             counts_energy = self.best.goal.objective is not Objective.LATENCY
-            found = Places(self.queue.problem, np.array(part.row), part.cycles, counts_energy, relaxed=key[1])
+            found = self._make(self.queue.problem, np.array(part.row), part.cycles, counts_energy, relaxed=key[1])
             self._ready[key] = found
             if len(self._ready) > _READY:
                 self._ready.popitem(last=False)
@@ -100,9 +105,7 @@ class PlaceSearch:
     def _sweep(self, part: Part) -> None:
         """Sweep a profile up to a limit; go on with a higher one, exactly, or with one more port, if that may pay."""
         places, top = self._places(part), self.best.value * (1.0 - TOLERANCE)
-        tried = part.stage % EXACT - 1
-        step = STEPS[tried] if tried < len(STEPS) else math.inf
-        limit = min(top, part.value * (1.0 + step))
+        limit = sweep_limit(part.value, part.stage % EXACT - 1, top)
         walk = places.best(self.best.goal, limit)
         self.best.count(places.spent)
         if walk is None:

@@ -1,13 +1,11 @@
 """One profile with all places and keep sets of its nodes (P4-P8, docs/explanation/exact-mapper.md)."""
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
 import numpy as np
 
-from codesign.core.goals import Objective
 from codesign.cost.arrays import UNBOUNDED
 from codesign.mappers.exact.all_keep_sets.joint_profile import JointProfile
 from codesign.mappers.exact.all_keep_sets.shared_problem import JointProblem
@@ -24,12 +22,10 @@ from codesign.mappers.exact.uneven.segments import (
     segments,
 )
 from codesign.mappers.exact.uneven.windows import AxisDim, Windows, windows_of
-from codesign.mappers.labels.program import LabelProgram, Link, Sweep, lattice_graph
-from codesign.mappers.labels.sweep import EDP, ENERGY, LATENCY, Array, Begin, Graph, Limits, Stage
+from codesign.mappers.labels.program import LabelProgram, Link, Sweep, lattice_graph, prime_steps
+from codesign.mappers.labels.sweep import MODES, Array, Graph, Limits, Stage
 from codesign.mapping.constraints import Keep
 from codesign.mapping.nest import IntArray
-
-MODE = {Objective.ENERGY: ENERGY, Objective.LATENCY: LATENCY, Objective.EDP: EDP}
 
 _STATES_AS_LABELS = 2.0
 """What a cell and state costs beside its labels."""
@@ -97,8 +93,7 @@ class Places:
         self.spatial: IntArray = self.profile.spatial.astype(np.int64)
         self.row = row
         self.watch: list[int] = []
-        parted = tuple(bool(v) for v in (self.spatial > 1).any(axis=1))
-        self.segments = segments(parted, problem.decisions)
+        self.segments = self._segments()
         self.lattice = self.profile.exact.lattice
         self.words = self.profile.exact.words
         self.bits: Array = self.words / self.left * problem.instance.problem.element_bits.T[:, :, None]
@@ -116,11 +111,11 @@ class Places:
     @cached_property
     def graph(self) -> Graph:
         """The lattice as the sweeps want it."""
-        lines = []
-        for sizes in self.lattice.divisors:
-            at = {size: i for i, size in enumerate(sizes)}
-            lines.append(tuple(tuple(at[n // p] for p in _primes(n)) for n in sizes))
-        return lattice_graph(tuple(lines))
+        return lattice_graph(tuple(prime_steps(sizes) for sizes in self.lattice.divisors))
+
+    def _segments(self) -> tuple[Segment, ...]:
+        """What stands between fan-outs of more than one child, innermost first."""
+        return segments(tuple(bool((row > 1).any()) for row in self.spatial), self.problem.decisions)
 
     def _tensors(self) -> tuple[Plain | Windows, ...]:
         """What may be done with each tensor."""
@@ -371,43 +366,30 @@ class Places:
         if not self.allowed(self.segments[0])[0]:
             return None
         limits = Limits(
-            self.timed, float(self.quickest), 0.0, LARGEST, MODE[goal.objective], 0.0, float(min(limit, LARGEST))
+            self.timed, float(self.quickest), 0.0, LARGEST, MODES[goal.objective.value], 0.0, float(min(limit, LARGEST))
         )
-        sweeps = program.run(self._begin(), limits)
-        self.spent = self.cells + sum(float(len(s.labels.rows)) for s in sweeps)
-        return self._least_label(goal, limit, sweeps) if len(sweeps) == len(self.segments) else None
-
-    def _begin(self) -> Begin:
-        """Labels at the MACs: offsets by cell and state, rows of (no bits, energy, watched cycles)."""
         states, cost = self.starts
-        machine = self.machines[0]
-        numbers = np.array([machine.number[s] for s in states], np.int64)
-        rows = np.concatenate([np.zeros((len(states), 1)), cost[:, [0, *self.watch]]], axis=1)
-        order = np.argsort(numbers)
-        self._started = [states[i] for i in order]
-        start = np.full(self.lattice.n_tiles * len(machine.states) + 1, len(states), np.int64)
-        start[: len(machine.states) + 1] = np.searchsorted(numbers[order], np.arange(len(machine.states) + 1))
-        return Begin(start, rows[order])
+        numbers = np.array([self.machines[0].number[s] for s in states], np.int64)
+        begin, order = program.begin(numbers, cost[:, [0, *self.watch]])
+        sweeps = program.run(begin, limits)
+        self.spent = self.cells + sum(float(len(s.labels.rows)) for s in sweeps)
+        return self._least_label(goal, limit, sweeps, [states[i] for i in order])
 
-    def _least_label(self, goal: Goal, limit: float, sweeps: list[Sweep]) -> Walk | None:
-        offsets, labels = sweeps[-1].labels.offsets, sweeps[-1].labels.rows
-        machine, n = self.machines[-1], self.lattice.n_tiles
+    def _least_label(
+        self, goal: Goal, limit: float, sweeps: list[Sweep], started: list[tuple[Status, ...]]
+    ) -> Walk | None:
         best: tuple[float, float, float, int] | None = None
-        for s in range(len(machine.states)):
-            if not machine.ends[s]:
-                continue
-            at = (n - 1) * len(machine.states) + s
-            for j in range(int(offsets[at]), int(offsets[at + 1])):
-                ports = [whole_cycles(float(c)) for c in labels[j, 2 : self.timed + 1]]
-                energy, cycles = float(labels[j, 1]), max([self.quickest, *ports])
-                found = goal.value(energy, cycles), energy, cycles, j
-                if found[0] <= limit and (best is None or found < best):
-                    best = found
+        for label, charges in zip(*self.program.complete(sweeps), strict=True):
+            energy = float(charges[0])
+            cycles = max([self.quickest, *(whole_cycles(float(c)) for c in charges[1:])])
+            found = goal.value(energy, cycles), energy, cycles, int(label)
+            if found[0] <= limit and (best is None or found < best):
+                best = found
         if best is None:
             return None
-        value, energy, cycles, label = best
-        walk, first = self._trace(sweeps, label)
-        return Walk(energy, cycles, value, self._started[first], tuple(walk))
+        value, energy, cycles, number = best
+        walk, first = self._trace(sweeps, number)
+        return Walk(energy, cycles, value, started[first], tuple(walk))
 
     def _trace(self, sweeps: list[Sweep], label: int) -> tuple[list[Step], int]:
         """The steps of a label, outermost first, and the number of the label at the MACs that it began with."""
@@ -425,7 +407,3 @@ class Places:
         factors = self.lattice.value[:, outer] / self.lattice.value[:, inner]
         d = int(np.argmax(factors))
         return d, int(factors[d])
-
-
-def _primes(n: int) -> list[int]:
-    return [p for p in range(2, n + 1) if n % p == 0 and all(p % q for q in range(2, math.isqrt(p) + 1))]

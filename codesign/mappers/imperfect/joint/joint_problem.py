@@ -294,24 +294,19 @@ class JointProblem:
             cuts: Conditions on the tiles (rule IB15).
             outer: What the outer levels cost whatever the profile (rule IB16).
         """
-        levels = len(self.keep)
-        data = self.data
+        levels, data = len(self.keep), self.data
         self.work += _WORK_OF_A_CALL
         deepest = max((cut.level for cut in cuts), default=0)  # tables of levels further in do not know the cuts
         walk = Walk([], [], [], []) if cache is None else None
         inside = np.ones(len(data.bounds), np.int64)
         previous, live, value = self._start(), np.zeros((1, 2), np.int64), np.zeros(1)
         first = levels - 1
-        if cache is not None:
-            for v in range(deepest, levels):
-                if profile.inner[v] in cache.found and self._shared(profile, v, most_steps):
-                    first = v - 1
-                    inside = profile.factor[v:].prod(axis=0)
-                    previous, live, value = cache.found[profile.inner[v]]
-                    inside, live, value = self._cut(v, cuts, inside, previous, live, value)
-                    break
-        if first < levels - 1 and not len(live):
-            return math.inf, None
+        if cache is not None and (known := self._known(profile, cache, deepest, most_steps)) is not None:
+            first, inside = known - 1, profile.factor[known:].prod(axis=0)
+            previous, live, value = cache.found[profile.inner[known]]
+            inside, live, value = self._cut(known, cuts, inside, previous, live, value)
+            if not len(live):
+                return math.inf, None
         for v in range(first, -1, -1):
             inside = inside * profile.factor[v]
             cells = self.cells(v, inside)
@@ -322,16 +317,7 @@ class JointProblem:
             table = np.full((len(states.order), len(cells.place)), math.inf)
             entry = np.full((len(table), 0 if walk is None else table.shape[1]), -1, np.int64)
             source = entry.copy()
-            arrived = cross(
-                previous, cells, live, value, table, entry, profile.factor[v], profile.fewest[v],
-                self.arriving(v), limit,
-                _NO_STEPS if self._shared(profile, v, most_steps) else self.steps(profile, v, previous), most_steps,
-            )  # fmt: skip
-            self.work += len(live)
-            if arrived and outer is not None and outer.level == v:
-                arrived = drop_hopeless(
-                    data, self.closed[v], self.output_words, cells, table, limit, profile.factor, profile.fewest, outer
-                )
+            arrived = self._enter(profile, v, previous, cells, live, value, table, entry, limit, most_steps, outer)
             if arrived:
                 self.work += table.size + walk_level(
                     cells, table, source, states.table, data, profile.price, v, profile.spread, limit
@@ -342,17 +328,42 @@ class JointProblem:
                 cache.found[profile.inner[v]] = (cells, live, value)
             inside, live, value = self._cut(v, cuts, inside, cells, live, value)
             if walk is not None:
-                walk.cells.insert(0, cells)
-                walk.table.insert(0, table)
-                walk.source.insert(0, source)
-                walk.entry.insert(0, entry)
+                walk.add(cells, table, source, entry)
             if not arrived:
                 return math.inf, None
-        last = int(previous.cell[-1]) if len(previous.cell) else -1
-        if last < 0 or (previous.number[last] != 1).any():
-            return math.inf, None
-        at_macs = profile.base - float(profile.each[data.level < levels].sum())
-        return at_macs + float(table[0, last]), walk
+        whole = self._whole(profile, previous, table)
+        return whole, walk if math.isfinite(whole) else None
+
+    def _enter(
+        self, profile: "Profile", v: int, inner: Cells, cells: Cells, live: IntArray, value: FloatArray, table: FloatArray,
+        entry: IntArray, limit: FloatArray, most_steps: float, outer: OuterCosts | None,
+    ) -> bool:  # fmt: skip
+        """Cross the fan-out of level v from the live values inside it; whether anything arrives that matters."""
+        steps = _NO_STEPS if self._shared(profile, v, most_steps) else self.steps(profile, v, inner)
+        arrived = cross(
+            inner, cells, live, value, table, entry, profile.factor[v], profile.fewest[v], self.arriving(v), limit,
+            steps, most_steps,
+        )  # fmt: skip
+        self.work += len(live)
+        if arrived and outer is not None and outer.level == v:
+            arrived = drop_hopeless(
+                self.data, self.closed[v], self.output_words, cells, table, limit, profile.factor, profile.fewest, outer
+            )
+        return bool(arrived)
+
+    def _whole(self, profile: "Profile", outermost: Cells, table: FloatArray) -> float:
+        """The cost of the cell that is everything, infinite where it was not reached."""
+        last = int(outermost.cell[-1]) if len(outermost.cell) else -1
+        if last < 0 or (outermost.number[last] != 1).any():
+            return math.inf
+        at_macs = profile.base - float(profile.each[self.data.level < len(self.keep)].sum())
+        return at_macs + float(table[0, last])
+
+    def _known(self, profile: "Profile", cache: "Cache", deepest: int, most_steps: float) -> int | None:
+        """The outermost level, from `deepest` inwards, whose values are in the cache."""
+        levels = range(deepest, len(self.keep))
+        known = (v for v in levels if profile.inner[v] in cache.found and self._shared(profile, v, most_steps))
+        return next(known, None)
 
     def _cut(
         self, v: int, cuts: tuple[Cut, ...], inside: IntArray, cells: Cells, live: IntArray, value: FloatArray

@@ -106,6 +106,16 @@ def _take(vectors: Vectors, data: Boundaries, spread: Spread, product: IntArray,
 
 
 @njit
+def _undecided(data: Boundaries, vectors: Vectors) -> Spread:
+    """What the fan-outs do before any of them is decided."""
+    levels, dims = vectors.start.shape[0] - 1, data.bounds.shape[0]
+    return Spread(
+        np.ones((levels, dims), np.int64), np.ones((levels, dims), np.int64), np.ones(levels),
+        np.ones((data.related.shape[0], levels)), vectors.children.copy(),
+    )  # fmt: skip
+
+
+@njit
 def list_profiles(
     data: Boundaries, prices: FloatArray, port_level: IntArray, vectors: Vectors, output_words: float, outer: FloatArray,
     limits: Limits,
@@ -130,19 +140,13 @@ def list_profiles(
     left = _units_inside(vectors)
     chosen = np.empty((limits.room, levels), np.int64)
     cycles, energies = np.empty(limits.room), np.empty(limits.room)
-    product = np.ones((levels + 1, dims), np.int64)
-    spread = Spread(
-        np.ones((levels, dims), np.int64), np.ones((levels, dims), np.int64), np.ones(levels),
-        np.ones((data.related.shape[0], levels)), vectors.children.copy(),
-    )  # fmt: skip
+    product, spread = np.ones((levels + 1, dims), np.int64), _undecided(data, vectors)
     each, at = np.zeros(data.level.shape[0]), start[:-1].copy()
     v, n, looks = 0, 0, 0
     while v >= 0:
         if at[v] == start[v + 1]:
             at[v] = start[v]
-            spread.unknown[v] = vectors.children[v]
-            spread.factor[v] = 1
-            spread.fewest[v] = 1
+            spread.unknown[v], spread.factor[v], spread.fewest[v] = vectors.children[v], 1, 1
             v -= 1
             if v >= 0:
                 at[v] += 1
@@ -167,8 +171,7 @@ def list_profiles(
         if fits:
             if n == limits.room:
                 return chosen[:n], cycles[:n], energies[:n], False, looks
-            for u in range(levels):
-                chosen[n, u] = at[u] - start[u]
+            chosen[n] = at - start[:levels]
             cycles[n], energies[n] = slowest, energy
             n += 1
         at[v] += 1

@@ -27,6 +27,13 @@ class Walk:
     source: list[IntArray]
     entry: list[IntArray]
 
+    def add(self, cells: Cells, table: FloatArray, source: IntArray, entry: IntArray) -> None:
+        """Put the next level out in front."""
+        self.cells.insert(0, cells)
+        self.table.insert(0, table)
+        self.source.insert(0, source)
+        self.entry.insert(0, entry)
+
 
 @dataclass(frozen=True)
 class States:

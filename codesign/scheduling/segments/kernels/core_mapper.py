@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.core.kernel_library import FloatArray, IntArray
+from codesign.core.kernel_library import FloatArray
 
 LOW_32 = 0xFFFFFFFF
 
@@ -174,14 +174,7 @@ def _bus_too_slow(core: Core, tile: Tile, split: Split, block: Block, share_k: b
 
 @njit
 def _try(
-    core: Core,
-    tile: Tile,
-    split: Split,
-    block: Block,
-    stream: bool,
-    share_k: bool,
-    share_w: bool,
-    best: FloatArray,
+    core: Core, tile: Tile, split: Split, block: Block, stream: bool, share_k: bool, share_w: bool, best: FloatArray
 ) -> None:
     """Price one choice of sharing; keep it in `best` when energy x cycles is less.
 
@@ -207,9 +200,8 @@ def _try(
     outer_rounds = over_w * block.rounds_h * split.rounds_b
     in_writes, in_local = _input_words(core, tile, split, block, share_w, over_w, over_k)
     heights = _height(tile, split, 1 if over_w == 1 else block.rounds_h)
-    big_inputs = ((heights * _width(tile, split, 1) * tile.C * tile.B) & LOW_32) * (
-        1 if share_k and share_w and not stream else over_k
-    )
+    big_inputs = (heights * _width(tile, split, 1) * tile.C * tile.B) & LOW_32
+    big_inputs *= 1 if share_k and share_w and not stream else over_k
     big_weights = weights * (outer_rounds if share_w or stream else 1)
     refills = inner_rounds if share_k else outer_rounds if stream else 1
     in_reads = (operations // tile.K) * split.rounds_k * split.unit_k
@@ -222,8 +214,7 @@ def _try(
         weight_bus = weight_writes - big_weights
         weight_reads += weight_bus - _weight_local(core, tile, split, block, weights, refills)
     sum_writes = (operations // tile.C) * split.rounds_c * split.unit_c
-    small = _unsigned(in_reads) * core.pj[INPUTS, 0]
-    small += _unsigned(in_writes) * core.pj[INPUTS, 1]
+    small = _unsigned(in_reads) * core.pj[INPUTS, 0] + _unsigned(in_writes) * core.pj[INPUTS, 1]
     small += _unsigned(weight_reads) * core.pj[WEIGHTS, 0]
     small += _unsigned(weight_writes) * core.pj[WEIGHTS, 1]
     small += (sum_writes + split.unit_c * outputs) * core.pj[SUMS, 0]
@@ -232,11 +223,7 @@ def _try(
     small += outputs * core.pj[OUTPUTS, 1]
     from_big = big_inputs + (weights if stream else big_weights)
     big = from_big * core.pj[BIG, 0] + outputs * core.pj[BIG, 1]
-    bus = 0.0
-    if share_k:
-        bus += _unsigned(weight_bus) * core.bus_pj
-    if share_w:
-        bus += _unsigned(in_bus) * core.bus_pj
+    bus = _unsigned(weight_bus) * core.bus_pj + _unsigned(in_bus) * core.bus_pj
     cycles = max(split.compute, ceil_div(from_big * split.together, core.big_words))
     if stream:
         cycles = max(cycles, ceil_div(max(big_weights, weights) * split.together, core.big_words))
@@ -361,13 +348,3 @@ def map_vector_work(core: Core, operations: int, best: FloatArray) -> None:
     best[ENERGY], best[MAC] = energy, energy
     best[CYCLES] = cycles
     best[FIGURES] = energy * cycles
-
-
-@njit
-def all_figures(core: Core, tiles: IntArray) -> FloatArray:
-    """Figures of many convolutions, n x 10 sizes in the order of `Tile`; infeasible rows have -1 in the last column."""
-    found = np.zeros((tiles.shape[0], FIGURES + 1))
-    for i in range(tiles.shape[0]):
-        t = tiles[i]
-        map_convolution(core, Tile(t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], t[9]), found[i])
-    return found

@@ -6,8 +6,6 @@ for x from -1 to width. Link ``4 * site + direction`` leaves a site. A counter i
 
 from typing import NamedTuple
 
-import numpy as np
-
 from codesign.core.jit import njit
 from codesign.core.kernel_library import IntArray
 
@@ -296,12 +294,3 @@ def filled_cycles(fabric: Fabric, counter: IntArray) -> int:
 def clear(counter: IntArray) -> None:
     """Set all counts to 0."""
     counter[:] = 0
-
-
-@njit
-def sites_of_cores(fabric: Fabric) -> IntArray:
-    """Site of every core in mesh order."""
-    found = np.empty(fabric.width * fabric.height, np.int64)
-    for index in range(found.shape[0]):
-        found[index] = site_of(fabric, index)
-    return found

@@ -56,20 +56,27 @@ def pick_channel(free: IntArray) -> int:
 
 
 @njit
+def _lives_fit(
+    order: IntArray, kind: IntArray, use: IntArray, start: IntArray, end: IntArray, T: int, first: int
+) -> bool:
+    """Whether every living duration holds the use, and what stands up to `first` in the order is loaded before all tiles."""
+    for i in range(order.shape[0]):
+        t = order[i]
+        if end[t] <= use[t]:
+            return False
+        if kind[t] == STORE:
+            if end[t] > T or i <= first:
+                return False
+        elif (start[t] < 0) != (i <= first):
+            return False
+    return True
+
+
+@njit
 def simulate(
-    tile_time: IntArray,
-    kind: IntArray,
-    layer: IntArray,
-    source: IntArray,
-    use: IntArray,
-    start: IntArray,
-    end: IntArray,
-    duration: IntArray,
-    order: IntArray,
-    channels: int,
-    tile_start: IntArray,
-    transfer_start: IntArray,
-) -> tuple[int, int]:
+    tile_time: IntArray, kind: IntArray, layer: IntArray, source: IntArray, use: IntArray, start: IntArray, end: IntArray,
+    duration: IntArray, order: IntArray, channels: int, tile_start: IntArray, transfer_start: IntArray,
+) -> tuple[int, int]:  # fmt: skip
     """Run one scheme.
 
     Args:
@@ -89,19 +96,12 @@ def simulate(
     Returns:
         ``(status, latency)``.
     """
-    T = tile_time.shape[0]
-    D = order.shape[0]
+    T, D = tile_time.shape[0], order.shape[0]
     last_needed = np.empty(T + 1, np.int64)
     deadlines(order, kind, use, end, last_needed)
-    for i in range(D):
-        t = order[i]
-        if kind[t] == STORE:
-            if end[t] <= use[t] or end[t] > T or i <= last_needed[0]:
-                return BAD_TENSOR_ORDER, 0
-        elif end[t] <= use[t] or (start[t] < 0) != (i <= last_needed[0]):
-            return BAD_TENSOR_ORDER, 0
-    free = np.zeros(channels, np.int64)
-    ready = np.zeros(T + 1, np.int64)
+    if not _lives_fit(order, kind, use, start, end, T, last_needed[0]):
+        return BAD_TENSOR_ORDER, 0
+    free, ready = np.zeros(channels, np.int64), np.zeros(T + 1, np.int64)
     stored = np.zeros(layer.max() + 1 if D else 1, np.int64)
     tile_end = np.zeros(T + 1, np.int64)
     comp, previous, i = 0, 0, 0
@@ -111,13 +111,11 @@ def simulate(
             return BAD_TENSOR_ORDER, 0
         while i <= last:
             t = order[i]
-            release = 0
             if kind[t] == STORE:
                 release = tile_end[use[t]]
-            elif start[t] > 0:
-                release = tile_end[start[t] - 1]
-            if kind[t] != STORE and source[t] >= 0:
-                release = max(release, stored[source[t]])
+            else:
+                release = tile_end[start[t] - 1] if start[t] > 0 else 0
+                release = max(release, stored[source[t]] if source[t] >= 0 else 0)
             c = pick_channel(free)
             previous = max(previous, release, free[c])
             transfer_start[t] = previous

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from codesign.workloads.load import load_network
-from codesign.workloads.zoo.language_models import LanguageModel, prefill_macs
+from codesign.workloads.zoo.language_models import LanguageModel
+from tests.zoo_closed_forms import prefill_macs
 
 TOKENS = 8
 SIZES: dict[str, Any] = {

@@ -1,0 +1,96 @@
+"""Steps on the lattice that the programs share: tiles grown by a factor, the best loop over a dimension, spatial vectors; compiled."""
+
+from codesign.core.jit import njit
+from codesign.mappers.exact.problem.tables import Grid
+from codesign.mapping.nest import FloatArray, IntArray
+
+
+@njit
+def grown(x: int, d: int, j: int, grid: Grid) -> int:
+    """Tile x with dimension d grown by its divisor at position j; -1 if there is none."""
+    i = x // grid.stride[d] % grid.n_divisors[d]
+    k = grid.grow[d, j, i]
+    return -1 if k < 0 else x + (k - i) * grid.stride[d]
+
+
+@njit
+def suffix_minima(array: FloatArray, size: int, inner: int) -> None:
+    """Suffix minima along one prime axis, in place."""
+    block = size * inner
+    for start in range(0, array.shape[0], block):
+        for i in range(size - 2, -1, -1):
+            here = start + i * inner
+            for x in range(here, here + inner):
+                array[x] = min(array[x], array[x + inner])
+
+
+@njit
+def minima_along(array: FloatArray, d: int, grid: Grid) -> None:
+    """Least over all loops over d, and none, in place."""
+    for a in range(grid.axis_dim.shape[0]):
+        if grid.axis_dim[a] == d:
+            suffix_minima(array, grid.axis_size[a], grid.axis_stride[a])
+
+
+@njit
+def offer_window_loops(
+    target: FloatArray, source: FloatArray, whole: FloatArray, shared: FloatArray, swept: FloatArray, d: int, grid: Grid
+) -> None:
+    """Offer first loops over d of any factor, where the shared words of a step do not depend on its size.
+
+    Args:
+        target: ``N`` lowered.
+        source: ``N`` costs after the loop.
+        whole: ``N`` cost of whole tiles.
+        shared: ``N`` the part that a window keeps at each step.
+        swept: ``N`` scratch.
+        d: The dimension.
+        grid: The lattice.
+    """
+    for x in range(target.shape[0]):  # shared / factor is the overlap at the tile outside
+        swept[x] = source[x] + shared[x]
+    minima_along(swept, d, grid)
+    for x in range(target.shape[0]):
+        target[x] = min(target[x], swept[x] + whole[x] - shared[x])
+
+
+@njit
+def offer_window_loop(
+    target: FloatArray, source: FloatArray, whole: FloatArray, shared: FloatArray, d: int, j: int, grid: Grid
+) -> None:
+    """Offer first loops over d with the factor at position j; arguments as in `offer_window_loops`."""
+    inner, n = grid.stride[d], grid.n_divisors[d]
+    keep_share = 1.0 - 1.0 / grid.divisor[d, j]
+    for start in range(0, target.shape[0], n * inner):
+        for i in range(n):
+            if grid.grow[d, j, i] < 0:
+                continue
+            move = (grid.grow[d, j, i] - i) * inner
+            first = start + i * inner
+            for x in range(first, first + inner):
+                target[x] = min(target[x], source[x + move] + whole[x] - shared[x] * keep_share)
+
+
+@njit
+def next_vectors(vector: IntArray, first: int, digit: IntArray) -> bool:
+    """Step to the next combination of vectors of the groups from `first` on, the last fastest; False after the last one."""
+    g = digit.shape[0] - 1
+    while g >= 0:
+        digit[g] += 1
+        if digit[g] < vector[first + g + 1]:
+            return True
+        digit[g] = vector[first + g]
+        g -= 1
+    return False
+
+
+@njit
+def after_vectors(x: int, digit: IntArray, factors: IntArray, grid: Grid) -> int:
+    """Tile x grown by all spatial factors of some vectors; -1 if there is no such tile."""
+    y = x
+    for g in range(digit.shape[0]):
+        for d in range(factors.shape[1]):
+            j = factors[digit[g], d]
+            if j > 0 and y >= 0:
+                y = grown(y, d, j, grid)
+    return y

@@ -1,0 +1,46 @@
+"""The rows of a nest that a search has found, written from the outside in."""
+
+import math
+
+import numpy as np
+
+from codesign.mappers.exact.problem.instance import Instance
+from codesign.mappers.exact.problem.spatial import lay_out
+from codesign.mapping.nest import BYPASSED, SPATIAL_X, TEMPORAL, Nest
+
+
+class LoopRows:
+    """Loops and nodes, outermost first; the outermost level keeps all tensors."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.rows: list[tuple[int, int, int, int]] = []
+        self.position = np.full((instance.n_levels, instance.n_tensors), BYPASSED, np.int64)
+        self.position[0] = 0
+        self._left = {i: int(instance.problem.bounds[i]) for group in instance.members for i in group}
+
+    def temporal(self, d: int, factor: int) -> None:
+        """A loop in time."""
+        self._place(d, factor, TEMPORAL, -1)
+
+    def fanout(self, m: int, factors: dict[int, int]) -> None:
+        """The spatial loops of one level, by dimension."""
+        for d, f, axis in lay_out(factors, self.instance.fanouts[m]):
+            self._place(d, f, SPATIAL_X + axis, m)
+
+    def node(self, level: int, tensor: int) -> None:
+        """A tensor is kept from here inwards."""
+        self.position[level, tensor] = len(self.rows)
+
+    def nest(self) -> tuple[Nest, int]:
+        """The nest, and the number of its loops."""
+        return Nest(np.array(self.rows, np.int64).reshape(-1, 4), self.position), len(self.rows)
+
+    def _place(self, d: int, factor: int, kind: int, fanout: int) -> None:
+        """A loop; where a dimension stands for several, one for each that still has a part of the factor."""
+        for i in self.instance.members[d]:
+            part = math.gcd(factor, self._left[i])
+            factor //= part
+            self._left[i] //= part
+            if part > 1:
+                self.rows.append((i, part, kind, fanout))
