@@ -62,20 +62,25 @@ def best_plan(
     *,
     memory: MemoryTiming = PLAIN_MEMORY,
 ) -> NestPlan:
-    """The mapping with the layout that takes fewer cycles; a machine with one burst under way has plain layouts.
+    """The mapping with the layout that takes the fewest cycles; a machine with one burst under way has plain layouts.
 
     Raises:
         UserError: A mapping that the family does not run, with the rule.
     """
-    plain = NestPlan(computation, architecture, mapping, p)
+    best = NestPlan(computation, architecture, mapping, p)
     if not p.overlaps:
-        return plain
-    try:
-        blocked = NestPlan(computation, architecture, mapping, p, LayoutKind.BLOCKED)
-        cycles = nest_cycles(blocked, layouts_of(blocked), memory=memory)
-    except UserError:  # more loops than the machine's nests have
-        return plain
-    return blocked if cycles <= nest_cycles(plain, layouts_of(plain), memory=memory) else plain
+        return best
+    cycles = nest_cycles(best, layouts_of(best), memory=memory)
+    given = len(mapping.layouts) == len(PORTS)
+    for kind in (LayoutKind.PADDED,) if given else (LayoutKind.BLOCKED, LayoutKind.PADDED):
+        try:
+            plan = NestPlan(computation, architecture, mapping, p, kind)
+            found = nest_cycles(plan, layouts_of(plan), memory=memory)
+        except UserError:  # more loops than the machine's nests have, or no room to pad
+            continue
+        if found < cycles or (found == cycles and kind is LayoutKind.BLOCKED):
+            best, cycles = plan, found
+    return best
 
 
 def nest_times(plan: NestPlan, layouts: dict[str, Layout], *, memory: MemoryTiming = PLAIN_MEMORY) -> NestTimes:

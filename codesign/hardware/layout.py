@@ -4,14 +4,17 @@ A place is an axis, or a loop of the mapping that cuts an axis. A *plain* layout
 the axis that is spread widest over the array innermost. A *blocked* layout cuts every axis that one dimension alone makes up:
 outside stand the loops outside the tile in the scratchpad, inside those within it, innermost those that are spread over the array. So a
 tile is one contiguous run, and what the elements of the array want in one cycle lies side by side. Axes of sliding windows stay whole.
+A *padded* layout is a blocked one whose innermost places, those that are spread over the array, begin at a bank's word in the scratchpad.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
+
+from codesign.hardware.parameters import WORD_BYTES
 
 Array = npt.NDArray[np.int64]
 
@@ -21,6 +24,7 @@ class LayoutKind(Enum):
 
     PLAIN = "plain"
     BLOCKED = "blocked"
+    PADDED = "padded"
 
 
 @dataclass(frozen=True)
@@ -49,12 +53,23 @@ class Place:
         return self.temporal is None and self.spatial is None
 
 
-def strides_by_place(counts: Sequence[int], element_bytes: int) -> tuple[int, ...]:
-    """Bytes that a step of each place moves; the last place is the innermost."""
+def strides_by_place(counts: Sequence[int], element_bytes: int, padded: Collection[int] = ()) -> tuple[int, ...]:
+    """Bytes that a step of each place moves; the last place is the innermost.
+
+    Args:
+        counts: Steps of each place.
+        element_bytes: Of an element.
+        padded: Places whose whole extent takes whole words of a bank.
+
+    >>> strides_by_place([4, 3, 5], 1), strides_by_place([4, 3, 5], 1, [2])
+    ((15, 5, 1), (24, 8, 1))
+    """
     found, step = [], element_bytes
-    for count in reversed(counts):
+    for i in range(len(counts) - 1, -1, -1):
         found.append(step)
-        step *= count
+        step *= counts[i]
+        if i in padded:
+            step = -(-step // WORD_BYTES) * WORD_BYTES
     return tuple(reversed(found))
 
 
@@ -85,14 +100,23 @@ class Box:
     loops: tuple[tuple[int, int, int], ...]
 
 
-def box_of_places(places: Sequence[Place], element_bytes: int, chip_bytes: int) -> Box:
-    """The transfers of a tile; loops that continue each other are one."""
+def box_of_places(places: Sequence[Place], element_bytes: int, chip_bytes: int, padded: Collection[int] = ()) -> Box:
+    """The transfers of a tile; loops that continue each other are one.
+
+    Args:
+        places: Of the tensor.
+        element_bytes, chip_bytes: Of an element in DRAM and on chip.
+        padded: Places after which the scratchpad leaves bytes free, see `strides_by_place`.
+    """
     dram = strides_by_place([x.count for x in places], element_bytes)
-    chip = strides_by_place([x.inside for x in places], chip_bytes)
+    chip = strides_by_place([x.inside for x in places], chip_bytes, padded)
     run, rest = element_bytes, list(range(len(places)))
     while rest:
-        place = places[rest.pop()]
+        place = places[rest[-1]]
+        if place.inside > 1 and chip[rest[-1]] * element_bytes != run * chip_bytes:
+            break
         run *= place.inside
+        rest.pop()
         if place.inside != place.count:
             break
     loops: list[tuple[int, int, int]] = []

@@ -284,7 +284,7 @@ class NestPlan:
     @cached_property
     def places(self) -> dict[str, tuple[Place, ...]]:
         """By port, the places of its tensor, the outermost first."""
-        blocked = self.layout is LayoutKind.BLOCKED
+        blocked = self.layout is not LayoutKind.PLAIN
         given = {item.tensor: item for item in self.mapping.layouts}
         found = {}
         for port, tensor in self.tensors.items():
@@ -364,7 +364,42 @@ class NestPlan:
     @cached_property
     def chip_strides(self) -> dict[str, tuple[int, ...]]:
         """By port, bytes that a step of each place moves in the scratchpad."""
-        return {q: strides_by_place([x.inside for x in self.places[q]], self.chip_bytes(q)) for q in PORTS}
+        counts = {q: [x.inside for x in self.places[q]] for q in PORTS}
+        return {q: strides_by_place(counts[q], self.chip_bytes(q), self.padded[q]) for q in PORTS}
+
+    @cached_property
+    def padded(self) -> dict[str, tuple[int, ...]]:
+        """By port, the places whose extent in the scratchpad takes whole words: all that are spread over the array, of results those over columns too."""
+        return {q: self._padded(q) if self.layout is LayoutKind.PADDED else () for q in PORTS}
+
+    def _padded(self, port: str) -> tuple[int, ...]:
+        places, found = self.places[port], []
+        for columns in (True, False) if port == "O" else (False,):
+            at = len(places)
+            while at > 0 and self._is_spread(port, places[at - 1], columns):
+                at -= 1
+            if at < len(places):
+                found.append(at)
+        return tuple(found)
+
+    def _is_spread(self, port: str, place: Place, columns: bool) -> bool:
+        """Whether a spatial loop moves the place, or one along the columns does."""
+        for k, (node, step) in enumerate(self.spatial):
+            moves = place.spatial == k or (place.whole and self._moves(port, node.dim, step)[place.axis] != 0)
+            if moves and (node.axis == "x" or not columns):
+                return True
+        return False
+
+    @cached_property
+    def tile_bytes(self) -> dict[str, int]:
+        """By port, bytes that a tile takes in the scratchpad, those left free between its parts included."""
+        found = {}
+        for q in PORTS:
+            outermost = next((i for i, x in enumerate(self.places[q]) if x.inside > 1), None)
+            inside = 1 if outermost is None else self.places[q][outermost].inside
+            step = self.chip_bytes(q) if outermost is None else self.chip_strides[q][outermost]
+            found[q] = inside * step
+        return found
 
     def chip_distance(self, port: str, loop: int) -> int:
         """Bytes in the scratchpad that one iteration of a temporal loop within the tile moves."""
@@ -428,8 +463,9 @@ class NestPlan:
     @cached_property
     def halves(self) -> dict[str, tuple[int, ...]]:
         """By port, the scratchpad address of its tile, or of both where a second one fits (rule G5)."""
-        size = {port: math.prod(self.tile(port, self.sp(port))) * self.chip_bytes(port) for port in PORTS}
-        capacity = self.p.lines * self.p.line_bytes
+        size, capacity = self.tile_bytes, self.p.lines * self.p.line_bytes
+        if sum(size.values()) > capacity:
+            raise UserError("tiles with whole words of a bank do not fit the scratchpad")
         aligned = {port: -(-n // WORD_BYTES) * WORD_BYTES for port, n in size.items()}
         step = aligned if sum(aligned.values()) <= capacity else size
         left = capacity - sum(step.values())
@@ -506,7 +542,7 @@ def layouts_of(plan: NestPlan) -> dict[str, Layout]:
 
 def box_of(plan: NestPlan, port: str, layout: Layout) -> Box:
     """The transfers of a tensor's tile."""
-    box = box_of_places(plan.places[port], layout.element_bytes, plan.chip_bytes(port))
+    box = box_of_places(plan.places[port], layout.element_bytes, plan.chip_bytes(port), plan.padded[port])
     if len(box.loops) > plan.p.box_loops:
         raise UserError(
             f"a tile of {layout.tensor!r} has {len(box.loops)} axes around its runs, the DMA engine walks {plan.p.box_loops} (rule G3)"

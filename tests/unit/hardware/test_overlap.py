@@ -12,7 +12,7 @@ from codesign.cost.cost import Infeasible
 from codesign.hardware.array_cycles import feed_cycles
 from codesign.hardware.core_plan import CorePlan, core_parameters
 from codesign.hardware.cycles import nest_cycles, queue_cycles
-from codesign.hardware.execute import core_job, execute, random_values
+from codesign.hardware.execute import core_job, execute, nest_job, random_values
 from codesign.hardware.layout import Layout, LayoutKind, Place, box_of_places
 from codesign.hardware.memory_timing import MemoryTiming
 from codesign.hardware.nest_plan import NestPlan, layouts_of, parameters_of
@@ -137,10 +137,33 @@ def test_lines_of_a_blocked_layout_carry_more_words() -> None:
         ]
     )
     p = parameters_of(architecture, computation, 8, 32, "machine")
-    plain, blocked = (NestPlan(computation, architecture, mapping, p, kind) for kind in LayoutKind)
+    plain, blocked, _ = (NestPlan(computation, architecture, mapping, p, kind) for kind in LayoutKind)
     assert len(blocked.windows["B"]) < len(plain.windows["B"])
     cycles = [nest_cycles(plan, layouts_of(plan)) for plan in (plain, blocked)]
     assert cycles[1] < cycles[0]
+
+
+def test_a_padded_layout_begins_at_words_and_takes_fewer_lines() -> None:
+    computation = Computation.parse("L[i,j] += M[i,k] * N[k,j]", i=4, j=12, k=9, bits=8, partial_bits=32)
+    architecture = SCRATCHPAD.build(DESIGN | {"dataflow": "output-stationary", "links": "multicast", "banks": 1})
+    mapping = Mapping.from_levels(
+        [
+            LevelMapping("DRAM", ("M", "N", "L"), (("i", 2),)),
+            LevelMapping("Scratchpad", ("M", "N", "L"), (("j", 4), ("i", 2), ("k", 3)), (("k", 3, "y"), ("j", 3, "x"))),
+            LevelMapping("Local", ("L",)),
+        ]
+    )
+    p = parameters_of(architecture, computation, 8, 32, "machine")
+    _, blocked, padded = (NestPlan(computation, architecture, mapping, p, kind) for kind in LayoutKind)
+    assert [len(x.windows["B"]) for x in (blocked, padded)] == [
+        9,
+        2,
+    ]  # nine bytes side by side, from any byte and from a word on
+    assert padded.tile_bytes["B"] > blocked.tile_bytes["B"]
+    job = nest_job(computation, architecture, mapping, p, register_map(p))
+    assert job.predicted_cycles == nest_cycles(padded, layouts_of(padded))
+    verdict = execute(job, random_values(computation, np.random.default_rng(0)), simulate_in_python)
+    assert verdict.wrong is None and not verdict.differences and verdict.run.cycles == job.predicted_cycles
 
 
 # ---------------------------------------------------------------------- feeding and filling at once
