@@ -11,7 +11,8 @@ from codesign.arch.dram import effective_bandwidth
 from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, evaluate
-from codesign.hardware.analytical import as_generated, least_cycles, side_of_table
+from codesign.hardware.analytical import array_least, as_generated, least_cycles, side_of_table
+from codesign.hardware.cycles import best_plan
 from codesign.hardware.nest_plan import parameters_of
 from codesign.hardware.timed import timed_run, timing_at
 from codesign.mappers.registry import create
@@ -68,7 +69,8 @@ def checked(seed: int, count: int) -> tuple[tuple[float, float, float], ...]:
             parameters_of(plain, computation, side.bus_bytes, side.burst_bytes, "m"), outstanding=side.under_way
         )
         widths = {t.name: t.bits // 8 for t in computation.tensors}
-        least = least_cycles(cost, computation.output.name, widths, p, side)
+        array = array_least(best_plan(computation, plain, result.mapping, p))
+        least = least_cycles(cost, computation.output.name, widths, p, side, array)
         found.append((float(run.latency_cycles), cost.latency_cycles + side.ramp_cycles, float(least)))
     return tuple(found)
 
