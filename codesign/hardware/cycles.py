@@ -13,7 +13,7 @@ import numpy.typing as npt
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.core.jit import njit
-from codesign.hardware.array_cycles import IDLE, WENT, array_state, command, feed_cycles, quiet
+from codesign.hardware.array_cycles import APART, IDLE, WENT, array_state, command, feed_cycles, quiet
 from codesign.hardware.bench import HardwareError
 from codesign.hardware.bursts import END, READY, bursts_of, engine_state, engine_timing, move
 from codesign.hardware.layout import Layout, LayoutKind
@@ -71,8 +71,8 @@ def best_plan(
     if not p.overlaps:
         return best
     cycles = nest_cycles(best, layouts_of(best), memory=memory)
-    given = len(mapping.layouts) == len(PORTS)
-    for kind in (LayoutKind.PADDED,) if given else (LayoutKind.BLOCKED, LayoutKind.PADDED):
+    kinds = [LayoutKind.PADDED] if len(mapping.layouts) == len(PORTS) else [LayoutKind.BLOCKED, LayoutKind.PADDED]
+    for kind in [*kinds, LayoutKind.GROUPED] if p.fills_wide else kinds:
         try:
             plan = NestPlan(computation, architecture, mapping, p, kind)
             found = nest_cycles(plan, layouts_of(plan), memory=memory)
@@ -109,7 +109,7 @@ def nest_times(plan: NestPlan, layouts: dict[str, Layout], *, memory: MemoryTimi
     inner = [x.factor for x in plan.loops[n_seq:]]
     lines = len(plan.emissions.lines)
     windows = [len(plan.windows["A"]), len(plan.windows["B"]), lines]
-    words = [math.prod(plan.tile(q, plan.loc(q), local=True)) if q in p.local else 0 for q in PORTS]
+    words = [math.prod(plan.tile(q, plan.loc(q), local=True)) // plan.groups[q] if q in p.local else 0 for q in PORTS]
     state = array_state(p, windows, plan.emissions)
     found = _walk(
         np.array([x.factor for x in plan.loops[:n_seq]], np.int64), plan.n_loads,
@@ -382,10 +382,11 @@ def _walk(
         if ends_any:
             now = max(now, state[IDLE])
         if advanced < 0 or moves[2, advanced]:
-            left = max(max(now, quiet(state, ring, lines)), waiting_until + 1)
+            written = quiet(state, ring, lines)
+            left = max(now if state[APART] else max(now, written), waiting_until + 1)
             spent[5] += left - now
             now = left
-            waiting_until = max(now + 1, writer[READY])  # the cycle in which the writer takes it
+            waiting_until = max(max(now + 1, writer[READY]), written)  # the cycle in which the writer takes it
             before, half = max(writer[END], waiting_until), used[2] % halves[2]
             stored = move(
                 bursts[spans[3, half, 0] : spans[3, half, 1]], True, engine, waiting_until, writer, write_ring

@@ -21,15 +21,22 @@ class Window:
     Args:
         start: Bytes from the tile's address.
         bytes_of: By element, the byte of the line that it takes.
+        group: Words that it takes from there on.
     """
 
     start: int
     bytes_of: Mapping[Element, int]
+    group: int = 1
 
     @property
     def words(self) -> int:
         """Different elements of the tensor that are read."""
-        return len(set(self.bytes_of.values()))
+        return self.group * len(set(self.bytes_of.values()))
+
+    @property
+    def taken(self) -> int:
+        """Words that the elements take, each for itself."""
+        return self.group * len(self.bytes_of)
 
 
 @dataclass(frozen=True)
@@ -85,15 +92,28 @@ def _packed(offsets: Sequence[int], line_bytes: int, size: int, aligned: bool) -
     return found
 
 
-def operand_windows(offset: Mapping[Element, int], line_bytes: int, aligned: bool, shared: bool) -> tuple[Window, ...]:
-    """The reads that serve every element with an operand of one byte.
+def group_bytes(group: int) -> int:
+    """Bytes that a group of operand words takes in a local memory.
+
+    >>> [group_bytes(n) for n in (1, 2, 3, 4)]
+    [1, 2, 4, 4]
+    """
+    return 4 if group == 3 else group
+
+
+def operand_windows(
+    offset: Mapping[Element, int], line_bytes: int, aligned: bool, shared: bool, group: int = 1
+) -> tuple[Window, ...]:
+    """The reads that serve every element with an operand of one byte, or with a group of them.
 
     Args:
         offset: Bytes from the tile's address of what each element wants.
         line_bytes: Bytes of a line.
         aligned: The tile's address is always a multiple of a bank's word.
         shared: Elements that want the same word are served together.
+        group: Words that an element takes at once, in whole pairs or fours of bytes.
     """
+    size = group_bytes(group)
     rounds: list[dict[int, list[Element]]] = []
     if shared:
         together: dict[int, list[Element]] = defaultdict(list)
@@ -108,8 +128,8 @@ def operand_windows(offset: Mapping[Element, int], line_bytes: int, aligned: boo
             free[at] = [element]
     windows = []
     for wanted in rounds:
-        for start, offsets in _packed(list(wanted), line_bytes, 1, aligned):
-            windows.append(Window(start, {e: at - start for at in offsets for e in wanted[at]}))
+        for start, offsets in _packed(list(wanted), line_bytes, size, aligned):
+            windows.append(Window(start, {e: at - start for at in offsets for e in wanted[at]}, group))
     return tuple(windows)
 
 

@@ -5,18 +5,21 @@ the axis that is spread widest over the array innermost. A *blocked* layout cuts
 outside stand the loops outside the tile in the scratchpad, inside those within it, innermost those that are spread over the array. So a
 tile is one contiguous run, and what the elements of the array want in one cycle lies side by side. Axes of sliding windows stay whole.
 A *padded* layout is a blocked one whose innermost places, those that are spread over the array, begin at a bank's word in the scratchpad.
+A *grouped* layout is a padded one in which words that a local memory takes at once lie side by side.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
-from codesign.hardware.parameters import WORD_BYTES
-
 Array = npt.NDArray[np.int64]
+
+NO_PADS: Mapping[int, int] = MappingProxyType({})
+"""No bytes are left free."""
 
 
 class LayoutKind(Enum):
@@ -25,6 +28,7 @@ class LayoutKind(Enum):
     PLAIN = "plain"
     BLOCKED = "blocked"
     PADDED = "padded"
+    GROUPED = "grouped"
 
 
 @dataclass(frozen=True)
@@ -53,15 +57,15 @@ class Place:
         return self.temporal is None and self.spatial is None
 
 
-def strides_by_place(counts: Sequence[int], element_bytes: int, padded: Collection[int] = ()) -> tuple[int, ...]:
+def strides_by_place(counts: Sequence[int], element_bytes: int, padded: Mapping[int, int] = NO_PADS) -> tuple[int, ...]:
     """Bytes that a step of each place moves; the last place is the innermost.
 
     Args:
         counts: Steps of each place.
         element_bytes: Of an element.
-        padded: Places whose whole extent takes whole words of a bank.
+        padded: By place, what its whole extent takes a multiple of, in bytes.
 
-    >>> strides_by_place([4, 3, 5], 1), strides_by_place([4, 3, 5], 1, [2])
+    >>> strides_by_place([4, 3, 5], 1), strides_by_place([4, 3, 5], 1, {2: 8})
     ((15, 5, 1), (24, 8, 1))
     """
     found, step = [], element_bytes
@@ -69,7 +73,7 @@ def strides_by_place(counts: Sequence[int], element_bytes: int, padded: Collecti
         found.append(step)
         step *= counts[i]
         if i in padded:
-            step = -(-step // WORD_BYTES) * WORD_BYTES
+            step = -(-step // padded[i]) * padded[i]
     return tuple(reversed(found))
 
 
@@ -100,7 +104,9 @@ class Box:
     loops: tuple[tuple[int, int, int], ...]
 
 
-def box_of_places(places: Sequence[Place], element_bytes: int, chip_bytes: int, padded: Collection[int] = ()) -> Box:
+def box_of_places(
+    places: Sequence[Place], element_bytes: int, chip_bytes: int, padded: Mapping[int, int] = NO_PADS
+) -> Box:
     """The transfers of a tile; loops that continue each other are one.
 
     Args:

@@ -13,7 +13,7 @@ from codesign.hardware.image import (
     place,
     strides_of,
 )
-from codesign.hardware.lanes import Element, Emissions, Window, operand_windows, result_emissions
+from codesign.hardware.lanes import Element, Emissions, Window, group_bytes, operand_windows, result_emissions
 from codesign.hardware.layout import Box, Layout, LayoutKind, Place, box_of_places, distance, strides_by_place
 from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Control, Parameters
 from codesign.hardware.sharing import shared_out
@@ -359,6 +359,11 @@ class NestPlan:
             if axis not in cut.values():
                 moves = any(self._moves(port, node.dim, step)[axis] for node, step in self.spatial)
                 (wide if moves else whole).append(self._whole(port, axis))
+        if self.layout is LayoutKind.GROUPED and port in self.p.local and port in "AB":
+            local = [x for x in inner if x.temporal is not None and x.temporal >= self.loc(port) and x.step == 1]
+            best = max(local, key=lambda x: (group_of(x.count), -x.count), default=None)
+            if best is not None:
+                return (*outer, *whole, *(x for x in inner if x is not best), *wide, *spread, best)
         return (*outer, *whole, *inner, *wide, *spread)
 
     @cached_property
@@ -368,19 +373,33 @@ class NestPlan:
         return {q: strides_by_place(counts[q], self.chip_bytes(q), self.padded[q]) for q in PORTS}
 
     @cached_property
-    def padded(self) -> dict[str, tuple[int, ...]]:
-        """By port, the places whose extent in the scratchpad takes whole words: all that are spread over the array, of results those over columns too."""
-        return {q: self._padded(q) if self.layout is LayoutKind.PADDED else () for q in PORTS}
+    def padded(self) -> dict[str, dict[int, int]]:
+        """By port, what the extents of places in the scratchpad take whole multiples of, in bytes.
 
-    def _padded(self, port: str) -> tuple[int, ...]:
-        places, found = self.places[port], []
+        All places that are spread over the array take whole words of a bank, of results those over columns too; a group of words takes its
+        own bytes.
+        """
+        pads = self.layout in (LayoutKind.PADDED, LayoutKind.GROUPED)
+        return {q: self._padded(q) if pads else {} for q in PORTS}
+
+    def _padded(self, port: str) -> dict[int, int]:
+        places, end = self.places[port], len(self.places[port])
+        found: dict[int, int] = {}
+        if (
+            self.layout is LayoutKind.GROUPED
+            and port in self.p.local
+            and port in "AB"
+            and places[-1].temporal is not None
+        ):
+            end -= 1
+            found[end] = group_bytes(group_of(places[-1].count))
         for columns in (True, False) if port == "O" else (False,):
-            at = len(places)
+            at = end
             while at > 0 and self._is_spread(port, places[at - 1], columns):
                 at -= 1
-            if at < len(places):
-                found.append(at)
-        return tuple(found)
+            if at < end:
+                found[at] = WORD_BYTES
+        return found
 
     def _is_spread(self, port: str, place: Place, columns: bool) -> bool:
         """Whether a spatial loop moves the place, or one along the columns does."""
@@ -422,9 +441,55 @@ class NestPlan:
         return found
 
     def local_strides(self, port: str) -> tuple[int, ...]:
-        """Bytes a step on each axis moves in a local memory."""
-        shape = self.tile(port, self.loc(port), local=True)
-        return strides_of(shape, tuple(range(len(shape))), self.chip_bytes(port))
+        """Bytes a step on each axis moves in a local memory; the axis of the words that enter at once is the innermost."""
+        shape, last = list(self.tile(port, self.loc(port), local=True)), self.places[port][-1]
+        order = list(range(len(shape)))
+        if self.p.fills_wide and port in "AB" and last.step == 1:
+            order.sort(key=lambda a: a == last.axis)
+            size = group_bytes(group_of(shape[last.axis]))
+            shape[last.axis] = (
+                -(-shape[last.axis] // size) * size if self.layout is LayoutKind.GROUPED else shape[last.axis]
+            )
+        return strides_of(shape, tuple(order), self.chip_bytes(port))
+
+    @cached_property
+    def local_bytes(self) -> dict[str, int]:
+        """By port kept there, bytes that its tile takes in a local memory."""
+        found = {}
+        for q in self.p.local:
+            shape, strides = self.tile(q, self.loc(q), local=True), self.local_strides(q)
+            outermost = max(range(len(shape)), key=lambda a: (strides[a], shape[a]))
+            size = shape[outermost] * strides[outermost]
+            grouped = self.layout is LayoutKind.GROUPED and q in "AB"
+            found[q] = -(-size // PARTIAL_BYTES) * PARTIAL_BYTES if grouped else size
+        if sum(found.values()) > self.p.local_bytes:
+            raise UserError("tiles with whole groups of words do not fit a local memory")
+        return found
+
+    @cached_property
+    def groups(self) -> dict[str, int]:
+        """By operand port, the words of a local tile that an element takes at once: 1 to 4 that lie side by side, in bytes of their own."""
+        return {q: self._group(q) if self.p.fills_wide and q in self.p.local and q in "AB" else 1 for q in PORTS}
+
+    def _group(self, port: str) -> int:
+        words = self.local_words(port)
+        if not words or words[0][1:] != (1, 1):
+            return 1
+        group = group_of(words[0][0])
+        size = group_bytes(group)
+        rows, cols = self.spread(port)
+        places = [*rows, *cols, *self.halves[port], *self.local_halves[port]]
+        places += [d for _, chip, local in words[1:] for d in (chip, local)]
+        places += [self.chip_distance(port, i) for i in range(self.sp(port), self.loc(port))]
+        return group if all(d % size == 0 for d in places) else 1
+
+    def grouped_words(self, port: str) -> list[tuple[int, int, int]]:
+        """`local_words`, in groups of those that enter at once."""
+        words, group = self.local_words(port), self.groups[port]
+        if group == 1:
+            return words
+        first = words[0][0] // group
+        return [(first, group, group), *words[1:]] if first > 1 else words[1:]
 
     def local_distance(self, port: str, loop: int) -> int:
         """Bytes in a local memory that one iteration of a temporal loop moves."""
@@ -488,7 +553,7 @@ class NestPlan:
         Where local memories fill beside the array, an operand whose tile moves has a second place if it fits, the smaller tile first (rule G5).
         """
         kept: list[str] = [q for q in ("O", "A", "B") if q in self.p.local]
-        size = {q: math.prod(self.tile(q, self.loc(q), local=True)) * self.chip_bytes(q) for q in kept}
+        size = self.local_bytes
         left = self.p.local_bytes - sum(size.values())
         two: set[str] = set()
         for q in sorted(set(kept) - {"O"}, key=lambda q: (size[q], q)):
@@ -506,7 +571,7 @@ class NestPlan:
         """Whether every address of the array's is a multiple of a bank's word."""
         distances = [self.chip_distance(port, i) for i in range(self.sp(port), len(self.loops))]
         if port in self.p.local:
-            distances += [stride for _, stride, _ in self.local_words(port)]
+            distances += [stride for _, stride, _ in self.grouped_words(port)]
         if port == "O":
             distances += self.spread(port)[0]
         return all(d % WORD_BYTES == 0 for d in (*distances, *self.halves[port]))
@@ -519,7 +584,7 @@ class NestPlan:
         for port in ("A", "B"):
             rows, cols = self.spread(port)
             offset: dict[Element, int] = {(y, x): r + c for y, r in enumerate(rows) for x, c in enumerate(cols)}
-            found[port] = operand_windows(offset, self.p.line_bytes, self._aligned(port), shared)
+            found[port] = operand_windows(offset, self.p.line_bytes, self._aligned(port), shared, self.groups[port])
         return found
 
     @cached_property
@@ -527,6 +592,17 @@ class NestPlan:
         """How results leave."""
         rows, cols = self.spread("O")
         return result_emissions(rows, cols, self.p.line_bytes, self._aligned("O"), self.p.links is not Links.NONE)
+
+
+def group_of(words: int) -> int:
+    """How many of so many words side by side enter a local memory at once.
+
+    >>> [group_of(n) for n in (1, 2, 3, 4, 5, 6, 7, 8)]
+    [1, 2, 3, 4, 1, 2, 1, 4]
+    """
+    if words <= 4:
+        return words
+    return 4 if words % 4 == 0 else 2 if words % 2 == 0 else 1
 
 
 def layouts_of(plan: NestPlan) -> dict[str, Layout]:

@@ -115,6 +115,11 @@ class Parameters:
         return self.overlaps and self.control is Control.NEST and self.local == frozenset("ABO")
 
     @property
+    def fills_wide(self) -> bool:
+        """Whether a local memory takes up to four operand words of a line at once: a loop nest's machine that overlaps."""
+        return self.overlaps and self.control is Control.NEST and bool(self.local & {"A", "B"})
+
+    @property
     def slots(self) -> int:
         """Partial sums in a line."""
         return self.line_bytes // PARTIAL_BYTES

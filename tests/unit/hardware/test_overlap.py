@@ -137,7 +137,7 @@ def test_lines_of_a_blocked_layout_carry_more_words() -> None:
         ]
     )
     p = parameters_of(architecture, computation, 8, 32, "machine")
-    plain, blocked, _ = (NestPlan(computation, architecture, mapping, p, kind) for kind in LayoutKind)
+    plain, blocked, *_ = (NestPlan(computation, architecture, mapping, p, kind) for kind in LayoutKind)
     assert len(blocked.windows["B"]) < len(plain.windows["B"])
     cycles = [nest_cycles(plan, layouts_of(plan)) for plan in (plain, blocked)]
     assert cycles[1] < cycles[0]
@@ -154,7 +154,7 @@ def test_a_padded_layout_begins_at_words_and_takes_fewer_lines() -> None:
         ]
     )
     p = parameters_of(architecture, computation, 8, 32, "machine")
-    _, blocked, padded = (NestPlan(computation, architecture, mapping, p, kind) for kind in LayoutKind)
+    _, blocked, padded, _ = (NestPlan(computation, architecture, mapping, p, kind) for kind in LayoutKind)
     assert [len(x.windows["B"]) for x in (blocked, padded)] == [
         9,
         2,
@@ -163,6 +163,27 @@ def test_a_padded_layout_begins_at_words_and_takes_fewer_lines() -> None:
     job = nest_job(computation, architecture, mapping, p, register_map(p))
     assert job.predicted_cycles == nest_cycles(padded, layouts_of(padded))
     verdict = execute(job, random_values(computation, np.random.default_rng(0)), simulate_in_python)
+    assert verdict.wrong is None and not verdict.differences and verdict.run.cycles == job.predicted_cycles
+
+
+@pytest.mark.parametrize(("words", "group"), [(2, 2), (3, 3), (4, 4), (8, 4)])
+def test_a_local_memory_takes_words_that_lie_side_by_side_at_once(words: int, group: int) -> None:
+    computation = Computation.parse("L[i,j] += M[i,k] * N[k,j]", i=4, j=4, k=4 * words, bits=8, partial_bits=32)
+    architecture = SCRATCHPAD.build(DESIGN | {"dataflow": "row-stationary", "links": "none", "local_bytes": 64})
+    mapping = Mapping.from_levels(
+        [
+            LevelMapping("DRAM", ("M", "N", "L"), (("i", 2),)),
+            LevelMapping("Scratchpad", ("M", "N", "L"), (("j", 2), ("i", 2), ("k", 4)), (("j", 2, "x"),)),
+            LevelMapping("Local", ("M", "N", "L"), (("k", words),)),
+        ]
+    )
+    p = parameters_of(architecture, computation, 8, 32, "machine")
+    plan = NestPlan(computation, architecture, mapping, p, LayoutKind.GROUPED)
+    assert [plan.groups[q] for q in "ABO"] == [group, group, 1]
+    one = NestPlan(computation, architecture, mapping, p, LayoutKind.BLOCKED)
+    assert nest_cycles(plan, layouts_of(plan)) < nest_cycles(one, layouts_of(one))
+    job = nest_job(computation, architecture, mapping, p, register_map(p))
+    verdict = execute(job, random_values(computation, np.random.default_rng(words)), simulate_in_python)
     assert verdict.wrong is None and not verdict.differences and verdict.run.cycles == job.predicted_cycles
 
 
