@@ -14,6 +14,7 @@ from codesign.hardware.line_uses import accesses
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
 from codesign.hardware.nest_plan import NestPlan
 from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Parameters
+from codesign.hardware.streams import DRAIN, FILL_A, FILL_B, RUN, CoreImage
 from codesign.timing.table import Timing
 
 READ_PORTS, WRITE_PORTS = 2, 2
@@ -174,6 +175,34 @@ def array_least(plan: NestPlan) -> ArrayLeast:
     sums = steps + accesses(plan, "O") if "O" in p.local else steps
     size = {q: math.prod(plan.tile(q, plan.sp(q))) * plan.tensors[q].bits // 8 for q in "ABO"}
     return ArrayLeast(max(feed, results, sums), size["A"] + size["B"], size["O"])
+
+
+def core_least(made: CoreImage) -> ArrayLeast:
+    """Of a core's program: what `array_least` says of a loop nest, command by command."""
+    p, image = made.image.parameters, made.image
+    items = [sum(s.items for s in made.shapes if s.kind == kind) for kind in range(5)]
+    alone = p.links is Links.NONE
+    feeds, fills = [], 0.0
+    for kind, port in ((FILL_A, "A"), (FILL_B, "B")):
+        times = Counter(w.start + byte for w in image.windows[port] for byte in w.bytes_of.values())
+        words, again = (times.total(), max(times.values(), default=0)) if alone else (len(times), 1)
+        if port in p.local:
+            fills += items[kind] * words / p.line_bytes
+        else:
+            feeds.append(items[RUN] * max(again, math.ceil(words / p.line_bytes)))
+    feed = max(feeds, default=0) if p.feeds_both else sum(feeds) + fills
+    e = image.emissions
+    elements, sums = len(e.group) * len(e.window), max(1, len(e.head))
+    words, again = (elements, math.ceil(elements / sums)) if alone else (sums, 1)
+    leaves = items[DRAIN if "O" in p.local else RUN]
+    results = leaves * max(again, math.ceil(words * PARTIAL_BYTES / p.line_bytes))
+    loads = [t for t in made.transfers if not t[4]]
+    stores = [t for t in made.transfers if t[4]]
+    first, last = (
+        math.prod((t[0].run_bytes, *(n for n, _, _ in t[0].loops))) if t else 0
+        for t in (loads[0] if loads else (), stores[-1] if stores else ())
+    )
+    return ArrayLeast(max(feed, results, items[RUN] + (items[DRAIN] if "O" in p.local else 0)), first, last)
 
 
 def _words(plan: NestPlan, port: str) -> tuple[int, int]:

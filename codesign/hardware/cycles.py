@@ -71,12 +71,12 @@ def best_plan(
     if not p.overlaps:
         return best
     cycles = nest_cycles(best, layouts_of(best), memory=memory)
-    kinds = [LayoutKind.PADDED] if len(mapping.layouts) == len(PORTS) else [LayoutKind.BLOCKED, LayoutKind.PADDED]
+    kinds = [] if len(mapping.layouts) == len(PORTS) else [LayoutKind.BLOCKED]
     for kind in [*kinds, LayoutKind.GROUPED] if p.fills_wide else kinds:
         try:
             plan = NestPlan(computation, architecture, mapping, p, kind)
             found = nest_cycles(plan, layouts_of(plan), memory=memory)
-        except UserError:  # more loops than the machine's nests have, or no room to pad
+        except UserError:  # more loops than the machine's nests have, or no room for groups
             continue
         if found < cycles or (found == cycles and kind is LayoutKind.BLOCKED):
             best, cycles = plan, found
@@ -341,7 +341,7 @@ def _walk(
                 spent[4] += max(0, loaded[t, used[t] % 4] + 1 - max(now, state[IDLE]))
                 now = max(now, loaded[t, used[t] % 4] + 1)
         spent[6] += 1
-        now += 1
+        now += 0 if state[APART] else 1  # a machine that overlaps hands its first command over at once
         advanced = -1
         for i in range(n - 1, -1, -1):
             if count[i] + 1 < bounds[i]:
@@ -360,7 +360,7 @@ def _walk(
                 filled = now + 1 + words[kind] * windows[kind]
                 now += 1
                 continue
-            now = max(now, state[IDLE])
+            now = max(now, state[IDLE] - state[APART])  # it takes one in the last cycle of another
             if kind < 4:
                 now = max(now, filled)
             if kind < 3 and local[2]:

@@ -12,7 +12,7 @@ from codesign.arch.architecture import Architecture
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.hardware.agreement import Difference, accesses_of, accesses_of_cost, differences
-from codesign.hardware.analytical import ArrayLeast, array_least, least_cycles, side_of_machine
+from codesign.hardware.analytical import ArrayLeast, array_least, core_least, least_cycles, side_of_machine
 from codesign.hardware.bench import Run
 from codesign.hardware.core_plan import CorePlan
 from codesign.hardware.cycles import best_plan, nest_cycles, queue_cycles
@@ -123,8 +123,11 @@ def core_job(
     cost = evaluate(padded, core.scored, mapping, reuse=Reuse.WHOLE)
     assert not isinstance(cost, Infeasible)
     expected = accesses_of_cost(cost) if padded.sizes == computation.sizes else program_traffic(program)
-    least = analytic_cycles(computation, cost, p)
-    return Job(computation, made.image, queue_cycles(made), least, least, expected)
+    least, counted = (
+        analytic_cycles(computation, cost, p, array=core_least(made)),
+        analytic_cycles(computation, cost, p),
+    )
+    return Job(computation, made.image, queue_cycles(made), least, counted, expected)
 
 
 def analytic_cycles(

@@ -4,8 +4,7 @@ A place is an axis, or a loop of the mapping that cuts an axis. A *plain* layout
 the axis that is spread widest over the array innermost. A *blocked* layout cuts every axis that one dimension alone makes up:
 outside stand the loops outside the tile in the scratchpad, inside those within it, innermost those that are spread over the array. So a
 tile is one contiguous run, and what the elements of the array want in one cycle lies side by side. Axes of sliding windows stay whole.
-A *padded* layout is a blocked one whose innermost places, those that are spread over the array, begin at a bank's word in the scratchpad.
-A *grouped* layout is a padded one in which words that a local memory takes at once lie side by side.
+A *grouped* layout is a blocked one in which words that a local memory takes at once lie side by side, in bytes of their own in the scratchpad.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +26,6 @@ class LayoutKind(Enum):
 
     PLAIN = "plain"
     BLOCKED = "blocked"
-    PADDED = "padded"
     GROUPED = "grouped"
 
 

@@ -80,7 +80,7 @@ def candidates(
 ) -> Iterator[TensorLayout]:
     """Layouts of one tensor: plain and blocked, each with every digit in turn as the innermost, and with the spread ones turned round."""
     seen = set()
-    for kind in (LayoutKind.PLAIN, LayoutKind.BLOCKED):  # a padded one has a blocked one's digits
+    for kind in (LayoutKind.PLAIN, LayoutKind.BLOCKED):  # a grouped one has a blocked one's digits
         plan = NestPlan(computation, architecture, replace(mapping, layouts=()), p, kind)
         places = plan.places[port]
         spread = [x for x in places if x.spatial is not None]

@@ -13,7 +13,7 @@ from codesign.hardware.image import (
     place,
     strides_of,
 )
-from codesign.hardware.lanes import Element, Emissions, Window, group_bytes, operand_windows, result_emissions
+from codesign.hardware.lanes import Element, Emissions, Start, Window, group_bytes, operand_windows, result_emissions
 from codesign.hardware.layout import Box, Layout, LayoutKind, Place, box_of_places, distance, strides_by_place
 from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Control, Parameters
 from codesign.hardware.sharing import shared_out
@@ -359,7 +359,7 @@ class NestPlan:
             if axis not in cut.values():
                 moves = any(self._moves(port, node.dim, step)[axis] for node, step in self.spatial)
                 (wide if moves else whole).append(self._whole(port, axis))
-        if self.layout is LayoutKind.GROUPED and port in self.p.local and port in "AB":
+        if port in self._grouped:
             local = [x for x in inner if x.temporal is not None and x.temporal >= self.loc(port) and x.step == 1]
             best = max(local, key=lambda x: (group_of(x.count), -x.count), default=None)
             if best is not None:
@@ -374,40 +374,18 @@ class NestPlan:
 
     @cached_property
     def padded(self) -> dict[str, dict[int, int]]:
-        """By port, what the extents of places in the scratchpad take whole multiples of, in bytes.
-
-        All places that are spread over the array take whole words of a bank, of results those over columns too; a group of words takes its
-        own bytes.
-        """
-        pads = self.layout in (LayoutKind.PADDED, LayoutKind.GROUPED)
-        return {q: self._padded(q) if pads else {} for q in PORTS}
-
-    def _padded(self, port: str) -> dict[int, int]:
-        places, end = self.places[port], len(self.places[port])
-        found: dict[int, int] = {}
-        if (
-            self.layout is LayoutKind.GROUPED
-            and port in self.p.local
-            and port in "AB"
-            and places[-1].temporal is not None
-        ):
-            end -= 1
-            found[end] = group_bytes(group_of(places[-1].count))
-        for columns in (True, False) if port == "O" else (False,):
-            at = end
-            while at > 0 and self._is_spread(port, places[at - 1], columns):
-                at -= 1
-            if at < end:
-                found[at] = WORD_BYTES
+        """By port, what the extents of places in the scratchpad take whole multiples of, in bytes: groups that enter a local memory at once."""
+        found: dict[str, dict[int, int]] = {q: {} for q in PORTS}
+        for q in self._grouped:
+            last = len(self.places[q]) - 1
+            if self.places[q][last].temporal is not None:
+                found[q][last] = group_bytes(group_of(self.places[q][last].count))
         return found
 
-    def _is_spread(self, port: str, place: Place, columns: bool) -> bool:
-        """Whether a spatial loop moves the place, or one along the columns does."""
-        for k, (node, step) in enumerate(self.spatial):
-            moves = place.spatial == k or (place.whole and self._moves(port, node.dim, step)[place.axis] != 0)
-            if moves and (node.axis == "x" or not columns):
-                return True
-        return False
+    @cached_property
+    def _grouped(self) -> frozenset[str]:
+        """Operand ports whose layout is made for groups."""
+        return self.p.local & {"A", "B"} if self.layout is LayoutKind.GROUPED else frozenset()
 
     @cached_property
     def tile_bytes(self) -> dict[str, int]:
@@ -447,9 +425,7 @@ class NestPlan:
         if self.p.fills_wide and port in "AB" and last.step == 1:
             order.sort(key=lambda a: a == last.axis)
             size = group_bytes(group_of(shape[last.axis]))
-            shape[last.axis] = (
-                -(-shape[last.axis] // size) * size if self.layout is LayoutKind.GROUPED else shape[last.axis]
-            )
+            shape[last.axis] = -(-shape[last.axis] // size) * size if port in self._grouped else shape[last.axis]
         return strides_of(shape, tuple(order), self.chip_bytes(port))
 
     @cached_property
@@ -460,8 +436,7 @@ class NestPlan:
             shape, strides = self.tile(q, self.loc(q), local=True), self.local_strides(q)
             outermost = max(range(len(shape)), key=lambda a: (strides[a], shape[a]))
             size = shape[outermost] * strides[outermost]
-            grouped = self.layout is LayoutKind.GROUPED and q in "AB"
-            found[q] = -(-size // PARTIAL_BYTES) * PARTIAL_BYTES if grouped else size
+            found[q] = -(-size // PARTIAL_BYTES) * PARTIAL_BYTES if q in self._grouped else size
         if sum(found.values()) > self.p.local_bytes:
             raise UserError("tiles with whole groups of words do not fit a local memory")
         return found
@@ -530,7 +505,7 @@ class NestPlan:
         """By port, the scratchpad address of its tile, or of both where a second one fits (rule G5)."""
         size, capacity = self.tile_bytes, self.p.lines * self.p.line_bytes
         if sum(size.values()) > capacity:
-            raise UserError("tiles with whole words of a bank do not fit the scratchpad")
+            raise UserError("tiles with whole groups of words do not fit the scratchpad")
         aligned = {port: -(-n // WORD_BYTES) * WORD_BYTES for port, n in size.items()}
         step = aligned if sum(aligned.values()) <= capacity else size
         left = capacity - sum(step.values())
@@ -567,6 +542,12 @@ class NestPlan:
             at += size[q] * len(found[q])
         return found
 
+    def _begins(self, port: str) -> Start:
+        """Where the lines of the array begin."""
+        if self.p.halved_banks:
+            return Start.ANY
+        return Start.WORD if self._aligned(port) else Start.WITHIN
+
     def _aligned(self, port: str) -> bool:
         """Whether every address of the array's is a multiple of a bank's word."""
         distances = [self.chip_distance(port, i) for i in range(self.sp(port), len(self.loops))]
@@ -584,14 +565,14 @@ class NestPlan:
         for port in ("A", "B"):
             rows, cols = self.spread(port)
             offset: dict[Element, int] = {(y, x): r + c for y, r in enumerate(rows) for x, c in enumerate(cols)}
-            found[port] = operand_windows(offset, self.p.line_bytes, self._aligned(port), shared, self.groups[port])
+            found[port] = operand_windows(offset, self.p.line_bytes, self._begins(port), shared, self.groups[port])
         return found
 
     @cached_property
     def emissions(self) -> Emissions:
         """How results leave."""
         rows, cols = self.spread("O")
-        return result_emissions(rows, cols, self.p.line_bytes, self._aligned("O"), self.p.links is not Links.NONE)
+        return result_emissions(rows, cols, self.p.line_bytes, self._begins("O"), self.p.links is not Links.NONE)
 
 
 def group_of(words: int) -> int:

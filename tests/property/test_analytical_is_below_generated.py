@@ -20,6 +20,9 @@ from codesign.mapping.constraints import MappingProblem
 from codesign.timing.simulate import Run
 from codesign.timing.table import Timing, load_timing, with_constants
 from codesign.workloads.computation import Computation
+from experiments.cycle_ratios import predicted
+from experiments.hardware_agreement import Config
+from spaces.cores import CORE_SPACES
 from spaces.parameters import Value
 from spaces.scratchpad import SCRATCHPAD
 
@@ -96,3 +99,13 @@ def test_one_burst_under_way_has_the_bandwidth_that_it_had() -> None:
         dram = as_generated(SCRATCHPAD.build(design), side).levels[0]
         assert dram.ports is Ports.SEPARATE
         assert dram.read_bandwidth_words_per_cycle == pytest.approx(side.bytes_per_cycle)
+
+
+@pytest.mark.parametrize("outstanding", [1, 16])
+@pytest.mark.parametrize("seed", [3, *(pytest.param(n, marks=pytest.mark.slow("oracle")) for n in range(4, 8))])
+def test_no_core_is_faster_than_its_analytical_cycles(seed: int, outstanding: int) -> None:
+    for family in CORE_SPACES:
+        count = 8 if seed == 3 else 60
+        config = Config(count, seed, family, "none", 4, 60_000, None, outstanding=outstanding)
+        for _, _, least, counted, cycles in predicted(config):
+            assert counted <= least <= cycles

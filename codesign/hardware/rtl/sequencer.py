@@ -226,6 +226,16 @@ class Sequencer(Elaboratable):
                 with m.If(need[name]):
                     m.next = name
 
+        def command(k: int, name: str) -> None:
+            """Hand over the command, and go on when it is taken."""
+            beside = p.fills_beside and k < 2
+            if self.r_two_local is not None and beside:  # without another half the array must have left the tile
+                m.d.comb += [u.fill_valid.eq(self.r_two_local[k] | u.idle), u.fill_b.eq(k)]
+            else:
+                m.d.comb += [u.valid.eq(1), u.kind.eq(Command[name])]
+            with m.If((u.fill_valid & u.fill_ready) if beside else u.ready):
+                follow(k + 1)
+
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += [moved.eq(7), refill.eq(7), self.half.eq(0), self.other.eq(0)]
@@ -235,19 +245,16 @@ class Sequencer(Elaboratable):
             with m.State("WAIT"):
                 m.d.comb += self.busy.eq(1)
                 with m.If((h.ready | ~moved).all()):
-                    follow(0)
+                    if not p.overlaps:
+                        follow(0)
+                    for k, name in enumerate(commands) if p.overlaps else ():
+                        earlier = [need[other] for other in commands[:k]]
+                        with m.If(need[name] & ~Cat(*earlier).any() if earlier else need[name]):
+                            command(k, name)
             for k, name in enumerate(commands):
                 with m.State(name):
                     m.d.comb += self.busy.eq(1)
-                    beside = p.fills_beside and k < 2
-                    if (
-                        self.r_two_local is not None and beside
-                    ):  # without another half the array must have left the tile
-                        m.d.comb += [u.fill_valid.eq(self.r_two_local[k] | u.idle), u.fill_b.eq(k)]
-                    else:
-                        m.d.comb += [u.valid.eq(1), u.kind.eq(Command[name])]
-                    with m.If((u.fill_valid & u.fill_ready) if beside else u.ready):
-                        follow(k + 1)
+                    command(k, name)
             with m.State("ADVANCE"):
                 m.d.comb += self.busy.eq(1)
                 rest = Signal()  # tiles that are left must have been read, and results written, or on their way

@@ -143,16 +143,18 @@ class ArrayUnit(Elaboratable):
         m.d.sync += went.eq(go)
         # a preload reads sums: all must be written; a fill must not meet the last local sum at the local memories' write port
         fills = self.kind <= Command.PRELOAD
-        clash = fills & went if "O" in self.p.local else 0
+        clash = fills & (went | go) if "O" in self.p.local else 0
         filling = self.fill_busy & ((self.kind == Command.PRELOAD) | (self.kind == Command.RUN))
-        m.d.comb += self.ready.eq(~busy & ~clash & ~filling & ~((self.kind == Command.PRELOAD) & ~self.quiet))
+        ends = advance & self.nest.last  # the next command may be taken in the last cycle of this one
+        free = ~busy | ends if self.p.overlaps and self.p.control is Control.NEST else ~busy
+        m.d.comb += self.ready.eq(free & ~clash & ~filling & ~((self.kind == Command.PRELOAD) & ~self.quiet))
         m.d.comb += [self.nest.start.eq(self.valid & self.ready), self.nest.step.eq(advance)]
         self.window = Signal(self.p.window_bits, name="window_now")
         m.d.comb += self.registers.take.eq(self.valid & self.ready)
+        with m.If(ends):
+            m.d.sync += busy.eq(0)
         with m.If(self.valid & self.ready):
             m.d.sync += [busy.eq(1), self.kind_now.eq(self.kind), self.first_now.eq(self.first), self.window.eq(0)]
-        with m.If(advance & self.nest.last):
-            m.d.sync += busy.eq(0)
         self._issue(m, busy, advance, go)
         self._emit(m, go)
         return m
@@ -194,7 +196,7 @@ class ArrayUnit(Elaboratable):
         """Bounds by kind of command; one line address and, where kept, one local address a tensor."""
         p, nest = self.p, self.nest
         self.module = m
-        kind = Mux(self.nest.start, self.kind, self.kind_now)
+        kind = self.kind_now
         fills = {
             "A": kind == Command.FILL_A,
             "B": kind == Command.FILL_B,

@@ -143,7 +143,7 @@ def test_lines_of_a_blocked_layout_carry_more_words() -> None:
     assert cycles[1] < cycles[0]
 
 
-def test_a_padded_layout_begins_at_words_and_takes_fewer_lines() -> None:
+def test_a_line_from_any_byte_on_has_all_its_bytes_where_banks_are_halved() -> None:
     computation = Computation.parse("L[i,j] += M[i,k] * N[k,j]", i=4, j=12, k=9, bits=8, partial_bits=32)
     architecture = SCRATCHPAD.build(DESIGN | {"dataflow": "output-stationary", "links": "multicast", "banks": 1})
     mapping = Mapping.from_levels(
@@ -153,17 +153,15 @@ def test_a_padded_layout_begins_at_words_and_takes_fewer_lines() -> None:
             LevelMapping("Local", ("L",)),
         ]
     )
-    p = parameters_of(architecture, computation, 8, 32, "machine")
-    _, blocked, padded, _ = (NestPlan(computation, architecture, mapping, p, kind) for kind in LayoutKind)
-    assert [len(x.windows["B"]) for x in (blocked, padded)] == [
-        9,
-        2,
-    ]  # nine bytes side by side, from any byte and from a word on
-    assert padded.tile_bytes["B"] > blocked.tile_bytes["B"]
-    job = nest_job(computation, architecture, mapping, p, register_map(p))
-    assert job.predicted_cycles == nest_cycles(padded, layouts_of(padded))
-    verdict = execute(job, random_values(computation, np.random.default_rng(0)), simulate_in_python)
-    assert verdict.wrong is None and not verdict.differences and verdict.run.cycles == job.predicted_cycles
+    windows = []
+    for outstanding in (1, 16):
+        p = replace(parameters_of(architecture, computation, 8, 32, "machine"), outstanding=outstanding)
+        plan = NestPlan(computation, architecture, mapping, p, LayoutKind.BLOCKED)
+        windows.append(len(plan.windows["B"]))
+        job = nest_job(computation, architecture, mapping, p, register_map(p))
+        verdict = execute(job, random_values(computation, np.random.default_rng(0)), simulate_in_python)
+        assert verdict.wrong is None and not verdict.differences and verdict.run.cycles == job.predicted_cycles
+    assert windows == [9, 2]  # nine bytes side by side
 
 
 @pytest.mark.parametrize(("words", "group"), [(2, 2), (3, 3), (4, 4), (8, 4)])
