@@ -18,7 +18,8 @@ from codesign.hardware.bench import HardwareError
 from codesign.hardware.bursts import END, READY, bursts_of, engine_state, engine_timing, move
 from codesign.hardware.layout import Layout, LayoutKind
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
-from codesign.hardware.nest_plan import PORTS, NestPlan, box_of, layouts_of
+from codesign.hardware.nest_loops import PORTS
+from codesign.hardware.nest_plan import NestPlan, box_of, layouts_of
 from codesign.hardware.parameters import Parameters
 from codesign.hardware.streams import FENCE, STORE, CommandShape, CoreImage
 from codesign.mapping.mapping import Mapping
@@ -62,25 +63,38 @@ def best_plan(
     *,
     memory: MemoryTiming = PLAIN_MEMORY,
 ) -> NestPlan:
-    """The mapping with the layout that takes the fewest cycles; a machine with one burst under way has plain layouts.
+    """The mapping with the layout that takes the fewest cycles, see `best_timed_plan`."""
+    return best_timed_plan(computation, architecture, mapping, p, memory=memory)[0]
+
+
+def best_timed_plan(
+    computation: Computation,
+    architecture: Architecture,
+    mapping: Mapping,
+    p: Parameters,
+    *,
+    memory: MemoryTiming = PLAIN_MEMORY,
+) -> tuple[NestPlan, NestTimes]:
+    """The mapping with the layout that takes the fewest cycles, and its times; a machine with one burst under way has plain layouts.
 
     Raises:
         UserError: A mapping that the family does not run, with the rule.
     """
     best = NestPlan(computation, architecture, mapping, p)
-    if not p.overlaps:
-        return best
-    cycles = nest_cycles(best, layouts_of(best), memory=memory)
+    times = nest_times(best, layouts_of(best), memory=memory)
     kinds = [] if len(mapping.layouts) == len(PORTS) else [LayoutKind.BLOCKED]
-    for kind in [*kinds, LayoutKind.GROUPED] if p.fills_wide else kinds:
+    kinds = [*kinds, LayoutKind.GROUPED] if p.fills_wide else kinds
+    for kind in kinds if p.overlaps else []:
         try:
-            plan = NestPlan(computation, architecture, mapping, p, kind)
-            found = nest_cycles(plan, layouts_of(plan), memory=memory)
+            plan = best.in_layout(kind)
+            if kind is LayoutKind.GROUPED and max(plan.groups.values()) == 1:
+                continue  # a blocked one
+            found = nest_times(plan, layouts_of(plan), memory=memory)
         except UserError:  # more loops than the machine's nests have, or no room for groups
             continue
-        if found < cycles or (found == cycles and kind is LayoutKind.BLOCKED):
-            best, cycles = plan, found
-    return best
+        if found.cycles < times.cycles or (found.cycles == times.cycles and kind is LayoutKind.BLOCKED):
+            best, times = plan, found
+    return best, times
 
 
 def nest_times(plan: NestPlan, layouts: dict[str, Layout], *, memory: MemoryTiming = PLAIN_MEMORY) -> NestTimes:

@@ -179,10 +179,10 @@ def result_emissions(
     emissions, heads, begun = [], set(), set()
     for g in sorted(set(group)):
         row = by_row[first_row[g]]
-        begins = row not in begun
+        fresh = row not in begun
         begun.add(row)
         for j, (start, first_round) in enumerate(lines):
-            emissions.append(Emission(row + start, g, j, begins and first_round))
-        if begins:
+            emissions.append(Emission(row + start, g, j, fresh and first_round))
+        if fresh:
             heads |= {(first_row[g], by_column.index(at)) for at in set(by_column)}
     return Emissions(tuple(emissions), tuple(group), tuple(window), tuple(slot), frozenset(heads))

@@ -9,7 +9,8 @@ from codesign.hardware.cycles import best_plan, nest_cycles, nest_times
 from codesign.hardware.layout import LayoutKind
 from codesign.hardware.line_uses import layout_of, line_uses
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
-from codesign.hardware.nest_plan import PORTS, NestPlan, layouts_of
+from codesign.hardware.nest_loops import PORTS
+from codesign.hardware.nest_plan import NestPlan, layouts_of
 from codesign.hardware.parameters import Parameters
 from codesign.mapping.layout import TensorLayout
 from codesign.mapping.mapping import Mapping

@@ -14,7 +14,8 @@ from codesign.hardware.image import (
 )
 from codesign.hardware.lanes import group_bytes
 from codesign.hardware.layout import Layout, distance
-from codesign.hardware.nest_plan import PORTS, NestPlan, box_of, layouts_of
+from codesign.hardware.nest_loops import PORTS
+from codesign.hardware.nest_plan import NestPlan, box_of, layouts_of
 
 
 def nest_image(plan: NestPlan, registers: MappingABC[str, tuple[int, int]]) -> Image:

@@ -263,7 +263,8 @@ def _nest(
 ) -> "tuple[Job, Netlist]":
     """The machine of loop nests for a design, and its job; `dma` is bytes of a beat and of a burst."""
     from codesign.hardware.execute import nest_job
-    from codesign.hardware.nest_plan import NestPlan, parameters_of
+    from codesign.hardware.nest_loops import parameters_of
+    from codesign.hardware.nest_plan import NestPlan
     from codesign.hardware.verilog import generate
 
     p = _with_bursts(parameters_of(architecture, computation, *dma, "accelerator"), outstanding)

@@ -13,7 +13,7 @@ from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, evaluate
 from codesign.hardware.analytical import array_least, as_generated, least_cycles, side_of_table
 from codesign.hardware.cycles import best_plan
-from codesign.hardware.nest_plan import parameters_of
+from codesign.hardware.nest_loops import parameters_of
 from codesign.hardware.timed import timed_run, timing_at
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import MappingProblem

@@ -15,7 +15,8 @@ from codesign.hardware.cycles import nest_cycles, queue_cycles
 from codesign.hardware.execute import core_job, execute, nest_job, random_values
 from codesign.hardware.layout import Layout, LayoutKind, Place, box_of_places
 from codesign.hardware.memory_timing import MemoryTiming
-from codesign.hardware.nest_plan import NestPlan, layouts_of, parameters_of
+from codesign.hardware.nest_loops import parameters_of
+from codesign.hardware.nest_plan import NestPlan, layouts_of
 from codesign.hardware.queue_image import core_image
 from codesign.hardware.rtl.machine import register_map
 from codesign.hardware.simulate import simulate_in_python
