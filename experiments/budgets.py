@@ -51,7 +51,7 @@ class Config:
 
     Args:
         space: As the command line names it.
-        network: Likewise.
+        network: As the command line names it.
         objective: `front` for latency, energy and area, or `edap`.
         optimizers: Names as `codesign.optim.create` takes them, each perhaps with a budget of its own: ``nsga2:50@20000``.
         trials: Designs per run.

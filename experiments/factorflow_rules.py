@@ -40,7 +40,7 @@ class Memory:
         read_pj: Of one value.
         write_pj: Of one value.
         read_rate: Values a cycle and instance.
-        write_rate: Likewise.
+        write_rate: Values written a cycle and instance.
         fixed: Loops that are given, by dimension; None where free.
         order: Its dimensions from outer to inner where that is given.
     """
@@ -83,7 +83,7 @@ class Machine:
         name: Of the machine.
         levels: Memories and fan-outs.
         mac_pj: Of a multiply-accumulate.
-        mac_cycles: Likewise.
+        mac_cycles: Cycles of a multiply-accumulate.
     """
 
     name: str

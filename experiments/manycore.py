@@ -296,8 +296,8 @@ class Race:
         edp: Energy x time found.
         ratio: Over the best recorded.
         gap: (found - bound) / bound.
-        cpu_seconds: Ours.
-        their_seconds: Theirs.
+        cpu_seconds: CPU seconds of the search here.
+        their_seconds: CPU seconds of the recorded search.
         steps: Trees tried.
     """
 

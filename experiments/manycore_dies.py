@@ -65,7 +65,7 @@ class Point:
         dies: With cores.
         way: Of `WAYS`.
         latency_s: Geometric mean over the networks.
-        energy_j: The same.
+        energy_j: Geometric mean over the networks.
         cost_usd: Of the system.
         gap: Largest of the networks' gaps to the bound of energy x time; None where the bound is not shown.
     """

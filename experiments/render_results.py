@@ -7,13 +7,16 @@ A page of `docs/results` says where a table stands, and the table between the tw
     <!-- end -->
 
 The data are CSV, or JSON (a list of objects with the same keys); the first row holds the heads. `columns` picks columns, counted from
-1; `where` keeps the rows whose column has one of the values. A new measurement is written into the data, never into a page.
+1; `where` keeps the rows whose column has one of the values, in quotes where one has spaces, set apart
+by bars where one has commas (``where="2:20 W|2 W"``).
+A new measurement is written into the data, never into a page.
 """
 
 import argparse
 import csv
 import json
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,7 +58,7 @@ def parse_mark(options: str) -> TableMark:
     Raises:
         ValueError: For an option that is not known.
     """
-    file, *rest = options.split()
+    file, *rest = shlex.split(options)
     columns: tuple[int, ...] = ()
     where = None
     for option in rest:
@@ -64,7 +67,7 @@ def parse_mark(options: str) -> TableMark:
             columns = tuple(int(n) for n in value.split(","))
         elif name == "where":
             column, _, values = value.partition(":")
-            where = (int(column), tuple(values.split(",")))
+            where = (int(column), tuple(values.split("|" if "|" in values else ",")))
         else:
             raise ValueError(f"a table mark has `columns` and `where`, got {option!r} for {file}")
     return TableMark(file, columns, where)

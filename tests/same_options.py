@@ -50,7 +50,7 @@ RENAMED: dict[str, dict[str, str | tuple[str, ...]]] = {
     },
     "schedule": {"--arch": "schedule.architecture"},
     "convert": {"--arch": "load_architecture.name_or_path"},
-    "serve": {"--arch": "serve.architecture"},
+    "serve": {"--arch": "serve.architecture", "--system": "serve.architecture"},
     "tensorize": {"notation": "tensorize.computation"},
     "explore": {
         **_BETWEEN,
@@ -133,7 +133,10 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "--search": f"{_PROGRAM}.search_registry:create_search",
         "--evaluations": f"{_PROGRAM}.search_registry:create_search",
     },
-    "explore": {"--save-config": "codesign.study.specification:write_study_spec(path)"},
+    "explore": {
+        "--save-config": "codesign.study.specification:write_study_spec(path)",
+        "--certificate": "codesign.library.studies:Exploration.front_certificate",
+    },
     "compare": {
         "--csv": "codesign.report.compare_files:summary_csv",
         "--latex": "codesign.report.compare_files:latex_table",

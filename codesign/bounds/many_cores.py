@@ -47,8 +47,10 @@ class SystemBounds:
             return ""
         return f"at most {LISTED:,} systems are bounded, the space has up to {count:,}"
 
-    def factor(self, front: Floats, metrics: Sequence[str], limits: Sequence[tuple[str, float]] = ()) -> float:
+    def factor(self, front: Floats, metrics: Sequence[str], limits: Sequence[tuple[str, float]] = ()) -> float | None:
         """No design of the space, however its networks are scheduled, is better than all of a front by more (rule M85).
+
+        None where an objective has no bound: nothing is known then.
 
         Args:
             front: Objectives of evaluated designs: ``k x m``.
@@ -57,6 +59,8 @@ class SystemBounds:
         """
         rows = self._evaluator.space.space.enumerate(LISTED)  # type: ignore[attr-defined]
         bounds = np.maximum(self.lower_bounds(rows, metrics), 1e-300)
+        if np.isnan(bounds).any():
+            return None
         keeps = np.ones(len(rows), dtype=np.bool_)
         for metric, most in limits:
             least = self.lower_bounds(rows, [metric])[:, 0]

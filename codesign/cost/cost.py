@@ -29,8 +29,8 @@ class ZeroTraffic:
         dense_reads: Reads were there no zeros.
         gated_reads: Reads that take their time and no energy.
         skipped_reads: Reads left out.
-        gated_updates: Likewise updates.
-        skipped_updates: Likewise.
+        gated_updates: Updates that take their time and no energy.
+        skipped_updates: Updates left out.
         metadata_bits: Bits of metadata read, filled and updated.
         held_words: Non-zeros in a tile that is not empty.
         overflow: Probability that a tile does not fit.

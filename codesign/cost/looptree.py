@@ -1,4 +1,4 @@
-"""The cost of one uneven nest under LoopTree's rules (U1-U9, docs/explanation/uneven-mapping.md), node by node.
+"""The cost of one uneven nest under LoopTree's rules (U1-U9, docs/explanation/exact-mapper.md), node by node.
 
 The search computes the same charges over whole lattices at once (`codesign.mappers.uneven.space`); tests hold the two equal.
 """

@@ -1,4 +1,4 @@
-"""The cost of a fused schedule under LoopTree's rules (F1-F6, docs/explanation/fused-mapping.md), operator by operator.
+"""The cost of a fused schedule under LoopTree's rules (F1-F6, docs/explanation/exact-mapper.md), operator by operator.
 
 The search computes the same numbers row by row; tests and the scheduler itself hold the two equal.
 """

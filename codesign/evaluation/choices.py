@@ -62,8 +62,8 @@ class AccuracyRow:
     """A line of a table of accuracies.
 
     Args:
-        precision: That it speaks of; None: every one.
-        zeros: Likewise.
+        precision: The precision that the line speaks of; None for every one.
+        zeros: The choice of zeros that the line speaks of; None for every one.
         value: Accuracy from 0 to 1, or an error.
     """
 

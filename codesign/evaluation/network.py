@@ -71,7 +71,7 @@ class LayerResult:
         count: How many operators have it (weights of networks included).
         result: The mapping found and its cost.
         latency_cycles: Of one such operator under the between-layer rules.
-        energy_pj: Likewise, dynamic.
+        energy_pj: Dynamic energy of one such operator under the between-layer rules.
         dram_bytes: Likewise, what crosses the port of the outermost level.
         busy_cycles: Likewise, of computing and of every level's ports, by name (rule L5).
         computation: The computation that all these operators share.

@@ -20,5 +20,6 @@ def explore(spec: StudySpec | str | Path, listener: Listener | None = None) -> E
     Raises:
         UserError: A field that cannot be used; the message names it.
     """
-    run = run_study(spec if isinstance(spec, StudySpec) else read_study_spec(spec), listener)
-    return Exploration(run.study, run.certificate, run.certified)
+    spec = spec if isinstance(spec, StudySpec) else read_study_spec(spec)
+    run = run_study(spec, listener)
+    return Exploration(run.study, run.certificate, run.certified, spec)

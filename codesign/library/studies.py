@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
@@ -15,6 +15,7 @@ from codesign.report.compare import Comparison, comparison_json
 from codesign.report.compare import compare as compare_studies
 from codesign.study.mapping_front import MappingFront
 from codesign.study.retime import TimedDesign
+from codesign.study.specification import StudySpec
 from codesign.study.study import Study, Trial
 
 if TYPE_CHECKING:
@@ -30,11 +31,13 @@ class Exploration(AbstractResult):
         study: The durable record.
         certificate: What is proven of its front, where the search proves.
         certified: What bounds say of the designs not tried, where they were asked (`certify` of the search).
+        spec: What was searched; None for a study that was opened again.
     """
 
     study: Study
     certificate: Certificate | None = None
     certified: CertifiedFront | None = None
+    spec: StudySpec | None = None
 
     @property
     def trials(self) -> list[Trial]:
@@ -59,6 +62,20 @@ class Exploration(AbstractResult):
     def detail(self, number: int) -> DetailRecord:
         """Layers, mappings and breakdowns of one trial."""
         return self.study.detail(number)
+
+    def front_certificate(self) -> dict[str, Any]:
+        """The certificate of a proven front, which `codesign.check_certificate` and ``codesign verify`` check.
+
+        Raises:
+            UserError: The front is not proven, or certificates do not cover the study.
+        """
+        from codesign.study.front_certificate import front_certificate
+
+        if self.spec is None:
+            raise UserError(
+                "a study that was opened again has no certificate", hint="give `explore` its specification: it goes on"
+            )
+        return front_certificate(self.spec, self.study, self.certificate)
 
     def to_json(self) -> JsonObject:
         """See `AbstractResult`; the form of ``codesign explore --format json``."""

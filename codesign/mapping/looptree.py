@@ -1,4 +1,4 @@
-"""What the uneven search maps: one operator on one chain of memories, under the LoopTree rules (U1-U9, docs/explanation/uneven-mapping.md).
+"""What the uneven search maps: one operator on one chain of memories, under the LoopTree rules (U1-U9, docs/explanation/exact-mapper.md).
 
 Units are the caller's: energies in joules, times in seconds, sizes in bits; nothing here depends on them.
 """

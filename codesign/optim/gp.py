@@ -209,8 +209,8 @@ def _gram(
         rectified: r.
         squared: Scaled squared distances: ``n x k``.
         product: Weighted inner products, 1 included: ``n x k``.
-        norm_left: Weighted norms, 1 included: ``n``.
-        norm_right: Likewise: ``k``.
+        norm_left: Weighted norms of the left points, 1 included: ``n``.
+        norm_right: Weighted norms of the right points, 1 included: ``k``.
 
     Returns:
         s M, minus twice the derivative of s M by its squared distance, r A, and the derivatives of r A by the inner product

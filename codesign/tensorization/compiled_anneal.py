@@ -241,12 +241,12 @@ class CoreCost:
 
     @cached_property
     def total_cycles(self) -> float:
-        """Of all layers, one after the other."""
+        """Cycles of all layers, one after the other."""
         return sum(n * c for n, c in zip(self.counts, self.latency_cycles, strict=True))
 
     @property
     def latency_s(self) -> float:
-        """The same in seconds."""
+        """Latency in seconds at the core's clock."""
         return self.total_cycles / self.core.architecture.clock_hz
 
     @cached_property

@@ -61,7 +61,7 @@ class Transfers:
     Args:
         tensor: Its name.
         words: Elements moved.
-        moved_bytes: The same in bytes.
+        moved_bytes: Bytes moved.
         run_words: Elements that lie next to each other in DRAM.
         parts: Sub-tensors moved, one descriptor each.
         cycles: Of the DMA engine.

@@ -19,7 +19,7 @@ class ElementFormat:
     """How one element is written.
 
     Args:
-        name: As said.
+        name: The name by which a specification says it, such as `4g128`.
         bits: Of an element.
         scale_bits: Of the scale that a block shares.
         block: Elements that share it.

@@ -101,3 +101,13 @@ def test_the_factor_of_schedules_is_the_one_of_its_definition(
     expected = max(min(max(p / b) for p in points) for b in bounds)
     assert model.factor(points, METRICS) == pytest.approx(max(1.0, expected))
     assert model.factor(points, METRICS, [(COST_USD, 0.0)]) == 1.0
+
+
+def test_nothing_is_said_of_an_objective_without_a_bound(
+    judged: tuple[SegmentsEvaluator, np.ndarray, np.ndarray],
+) -> None:
+    evaluator, _, values = judged
+    bounds = SystemBounds(evaluator)
+    known = bounds.factor(front(values), METRICS)
+    assert known is not None and known >= 1.0
+    assert bounds.factor(front(values), ("latency_s", "power_w", COST_USD)) is None

@@ -27,6 +27,11 @@ def test_json_is_read(folder: Path) -> None:
     assert render(parse_mark("data/b.json"), folder).endswith("| x | 1 |\n| y | 2.5 |")
 
 
+def test_values_may_have_spaces() -> None:
+    assert parse_mark('data/a.csv where="1:20 W,2 W"').where == (1, ("20 W", "2 W"))
+    assert parse_mark('data/a.csv where="1:a, b|c"').where == (1, ("a, b", "c"))
+
+
 @pytest.mark.parametrize(
     ("mark", "message"),
     [("data/a.csv rows=1", "`columns` and `where`"), ("data/a.csv where=1:z", "has no row"), ("data/c.csv", "3 cells")],

@@ -44,8 +44,8 @@ class Memory:
     Args:
         name: Unique within the accelerator.
         size_bits: Of one instance.
-        read_energy: Per access of `Port.max_bits`.
-        write_energy: The same.
+        read_energy: Per read of `Port.max_bits`.
+        write_energy: Per write of `Port.max_bits`.
         area: Of one instance, in the file's unit.
         operands: Roles it holds, in the file's order.
         ports: Its ports.

@@ -1,4 +1,4 @@
-"""AccelForge's architecture and workload files (docs/explanation/uneven-mapping.md, section Files)."""
+"""AccelForge's architecture and workload files (docs/explanation/exact-mapper.md, uneven mapping under LoopTree's rules)."""
 
 from codesign.formats.accelforge.arch import Costs, machines
 from codesign.formats.accelforge.text import load

@@ -39,12 +39,12 @@ class ExactMapper:
     Args:
         effort: Cells of the dynamic program to fill at most, about 10^8 a second; None: no limit. Unlike a time limit it
             gives the same result on every machine.
-        threads: Profiles to bound at a time in searches that take long (section D10); the optimum found is the same.
+        threads: Profiles to bound at a time in searches that take long (section D11); the optimum found is the same.
         start: A mapping that obeys the constraints, to begin with in place of annealing; one that does not fit is left out.
         annealed: Whether a search that takes long is helped by annealing.
         tolerance: Relative; the search ends when nothing can be better by more than this. The gap says so.
         cycle_pj: With objective energy: what every cycle counts beside it; the gap is that of the sum.
-        uneven: Whether every tensor may have its own place among a level's loops (docs/explanation/uneven-places.md).
+        uneven: Whether every tensor may have its own place among a level's loops (docs/explanation/exact-mapper.md).
     """
 
     effort: float | None = None

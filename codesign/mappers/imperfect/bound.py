@@ -1,4 +1,4 @@
-"""What no mapping with imperfect factors can beat: a bound level by level (rules IB1 to IB6 of docs/explanation/imperfect-factors.md).
+"""What no mapping with imperfect factors can beat: a bound level by level (rules IB1 to IB6 of docs/explanation/exact-mapper.md).
 
 Along one dimension of bound N a tile of x needs at least ceil(N / x) steps, and of all tiles with the same number of steps the
 least one is best. So at most 2 sqrt(N) tiles matter, whatever the loops around them.

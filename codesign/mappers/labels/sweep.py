@@ -1,4 +1,4 @@
-"""Compiled sweeps over the tile lattice of one profile (U10-U12, docs/explanation/uneven-mapping.md), whatever the rules.
+"""Compiled sweeps over the tile lattice of one profile (U10-U12, docs/explanation/exact-mapper.md), whatever the rules.
 
 A *cell* is a tile (one entry of every dimension), a *state* says which of a stage's nodes have been placed. A row of `Labels` is
 (bits held at the level, charges so far); charges are energy and the seconds of the ports that are watched.
@@ -49,7 +49,7 @@ class Graph(NamedTuple):
         first: Entry e of dimension d has the links ``first[d] + e``.
         link_in: Entries one loop step further in are ``inwards[link_in[i]:link_in[i + 1]]``.
         inwards: See `link_in`.
-        link_out: The same outwards.
+        link_out: Entries one loop step further out are ``outwards[link_out[i]:link_out[i + 1]]``.
         outwards: See `link_out`.
     """
 

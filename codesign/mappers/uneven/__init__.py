@@ -1,1 +1,1 @@
-"""Exact uneven mapping: every tensor has its own place among the loops of a level (docs/explanation/uneven-mapping.md)."""
+"""Exact uneven mapping: every tensor has its own place among the loops of a level (docs/explanation/exact-mapper.md)."""

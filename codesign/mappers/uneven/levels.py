@@ -1,4 +1,4 @@
-"""One case (profile and keep sets) as arrays for the sweeps (U8-U12, docs/explanation/uneven-mapping.md)."""
+"""One case (profile and keep sets) as arrays for the sweeps (U8-U12, docs/explanation/exact-mapper.md)."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Profiles: what every fan-out does (U8, U9, docs/explanation/uneven-mapping.md)."""
+"""Profiles: what every fan-out does (U5, U9, U14, docs/explanation/exact-mapper.md)."""
 
 import math
 from collections.abc import Iterator

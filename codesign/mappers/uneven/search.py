@@ -1,4 +1,4 @@
-"""The exact uneven mapper of one operator: profiles and keep sets in the order of their bounds (U13, docs/explanation/uneven-mapping.md)."""
+"""The exact uneven mapper of one operator: profiles and keep sets in the order of their bounds (U13, docs/explanation/exact-mapper.md)."""
 
 import heapq
 import itertools

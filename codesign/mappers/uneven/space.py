@@ -1,4 +1,4 @@
-"""The tile lattice of one profile and what every node costs on it (U1-U7, docs/explanation/uneven-mapping.md)."""
+"""The tile lattice of one profile and what every node costs on it (U1-U7, docs/explanation/exact-mapper.md)."""
 
 import itertools
 import math

@@ -1,1 +1,1 @@
-"""Exact fusion of operator graphs: shared loops, tensors that stay on the chip (docs/explanation/fused-mapping.md)."""
+"""Exact fusion of operator graphs: shared loops, tensors that stay on the chip (docs/explanation/exact-mapper.md)."""

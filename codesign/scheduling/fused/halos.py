@@ -1,4 +1,4 @@
-"""Windows under shared loops: halos computed again, or kept (H1-H6, docs/explanation/fused-mapping.md).
+"""Windows under shared loops: halos computed again, or kept (H1-H6, docs/explanation/exact-mapper.md).
 
 A run of operators is cut into equal steps along one axis. The operators are rewritten so that the step is a dimension of its own; the
 search then treats it like any other, and what it finds is counted like any other schedule.

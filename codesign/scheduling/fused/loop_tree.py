@@ -1,4 +1,4 @@
-"""Trees of shared loops over a sequence of operators, by dynamic programming (F1-F5, docs/explanation/fused-mapping.md)."""
+"""Trees of shared loops over a sequence of operators, by dynamic programming (F1-F5, docs/explanation/exact-mapper.md)."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""An architecture as the chain of memories of one operator under LoopTree's rules (G1-G5, docs/explanation/fused-mapping.md).
+"""An architecture as the chain of memories of one operator under LoopTree's rules (G1-G5, docs/explanation/exact-mapper.md).
 
 Energies are picojoules, times cycles, sizes bits.
 """

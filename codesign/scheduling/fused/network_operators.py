@@ -1,6 +1,6 @@
 """A network as the operators that the fused search takes: tensors, axes that several operators share, memories (G2, G4-G7).
 
-The rules stand in docs/explanation/fused-mapping.md.
+The rules stand in docs/explanation/exact-mapper.md.
 """
 
 import math

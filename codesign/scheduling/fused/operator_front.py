@@ -1,4 +1,4 @@
-"""What one operator can do inside given shared loops: bits held at each depth, energy, seconds (F3, docs/explanation/fused-mapping.md)."""
+"""What one operator can do inside given shared loops: bits held at each depth, energy, seconds (F3, docs/explanation/exact-mapper.md)."""
 
 import itertools
 import math

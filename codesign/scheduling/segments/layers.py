@@ -37,7 +37,7 @@ class SegmentLayer:
         H: Output rows.
         W: Output columns.
         stride_h: Input rows from one output row to the next.
-        stride_w: The same of columns.
+        stride_w: Input columns from one output column to the next.
         operands: Inputs of an elementwise layer.
         groups: Of a group convolution.
         pad_h: Rows of padding before the input.

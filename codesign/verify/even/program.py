@@ -130,8 +130,8 @@ def cheapest(
         price: ``B``.
         rest: ``L x S`` the least that what is not closed yet costs.
         limit: Partial nests are left out that cannot get below it, but for rounding.
-        now: ``N x S`` room.
-        after: Likewise.
+        now: ``N x S`` room for the table of the level at hand.
+        after: ``N x S`` room for the table of the next level.
     """
     levels, tiles, n_states = states.possible.shape[0], grid.left.shape[0], now.shape[1]
     now[:] = np.inf

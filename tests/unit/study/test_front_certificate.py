@@ -40,9 +40,9 @@ def specification(
 def proof(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
     folder = tmp_path_factory.mktemp("front")
     spec = specification(folder, epsilon=0.1)
-    run = run_study(spec)
-    document = front_certificate(spec, run.study, run.certificate)
-    run.study.close()
+    found = codesign.explore(spec)
+    document = found.front_certificate()
+    found.study.close()
     write_front_certificate(folder / "front.json", document)
     return json.loads((folder / "front.json").read_text()), folder
 

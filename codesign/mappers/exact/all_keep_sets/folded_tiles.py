@@ -1,7 +1,7 @@
 """Folded tiles of one profile: dimensions of windows that index the same tensors count as one; compiled.
 
 A folded tile is a vector of prime exponents, one axis for each prime of each group of dimensions. Axes of groups with
-windows come last, so that what depends on windows is a small table that repeats (section D10 in docs/explanation/exact-mapper.md).
+windows come last, so that what depends on windows is a small table that repeats (section D11 in docs/explanation/exact-mapper.md).
 """
 
 from typing import NamedTuple

@@ -27,7 +27,7 @@ class JointProfile:
     """One profile ready to run.
 
     Attributes:
-        problem: What it belongs to.
+        problem: The problem whose fan-outs the profile decides.
         spatial: ``L x D`` its factors.
         inside: ``L x D`` product of the factors from a level inwards.
         price: ``(1 + J) x T x (L + 1) x L`` of a word, see `price_pairs`.

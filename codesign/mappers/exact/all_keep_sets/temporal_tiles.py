@@ -137,7 +137,7 @@ def list_chains(
         counts: ``D`` number of them.
         grid: The lattice of temporal tiles.
         chains: See `Windows`; rows beyond its end are counted only.
-        saved: The same.
+        saved: What each chain may save; rows beyond its end are counted only.
         first: Overwritten; its last entry says how many there are.
     """
     n = 0

@@ -79,8 +79,8 @@ def cheapest_chains(
     """Least sum over tensors of a chain of keeping levels, each boundary carrying its fewest words (bound B1).
 
     Args:
-        price: ``T x (L + 1) x L``.
-        fixed: The same.
+        price: ``T x (L + 1) x L`` what a word costs that enters a level from a parent; the MACs are last.
+        fixed: ``T x (L + 1) x L`` costs of a boundary whatever its words.
         fewest: ``T x (L + 1)`` fewest words that can enter each level; the MACs' last.
         passes: ``L x T`` 1 where a level may leave a tensor to others.
         keeps: ``L x T`` 1 where it may keep it.

@@ -1,4 +1,4 @@
-"""The exact mapper with a place of its own for every tensor (docs/explanation/uneven-places.md)."""
+"""The exact mapper with a place of its own for every tensor (docs/explanation/exact-mapper.md)."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The uneven mapping of least energy, latency or energy-delay product, profile by profile (P8, docs/explanation/uneven-places.md)."""
+"""The uneven mapping of least energy, latency or energy-delay product, profile by profile (P8, docs/explanation/exact-mapper.md)."""
 
 import math
 from collections import OrderedDict

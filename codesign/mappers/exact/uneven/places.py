@@ -1,4 +1,4 @@
-"""One profile with all places and keep sets of its nodes (P4-P8, docs/explanation/uneven-places.md)."""
+"""One profile with all places and keep sets of its nodes (P4-P8, docs/explanation/exact-mapper.md)."""
 
 import math
 from dataclasses import dataclass
@@ -62,8 +62,8 @@ class Walk:
     """A walk from the whole to one point.
 
     Args:
-        energy: By its label.
-        cycles: Likewise, of the ports that are watched and what is known of the others.
+        energy: Energy that the walk's label has summed up.
+        cycles: Cycles of the slowest port: the label's for watched ports, a bound for all others.
         value: What is minimised.
         start: The first keeping level of each tensor.
         steps: Outermost first.
@@ -80,7 +80,7 @@ class Places:
     """One profile: every fan-out's factors are known, the places of loops and nodes are open.
 
     Args:
-        problem: What it belongs to.
+        problem: The problem whose fan-outs the profile decides.
         row: Vector of every fan-out.
         quickest: Cycles that no mapping of the profile can beat.
         counts_energy: Whether energy matters.

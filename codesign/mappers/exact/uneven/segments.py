@@ -1,4 +1,4 @@
-"""Loops and nodes between two fan-outs as states of a walk (P4-P7, docs/explanation/uneven-places.md).
+"""Loops and nodes between two fan-outs as states of a walk (P4-P7, docs/explanation/exact-mapper.md).
 
 A *segment* is what stands between two fan-outs: the nodes of its levels and temporal loops, in any order. Fan-outs of one child
 part nothing.

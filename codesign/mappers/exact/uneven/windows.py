@@ -1,4 +1,4 @@
-"""What is known of a tensor whose windows slide (P9 to P12, docs/explanation/uneven-places.md).
+"""What is known of a tensor whose windows slide (P9 to P12, docs/explanation/exact-mapper.md).
 
 A *run* is a loop along a sliding axis that the walk stands in; a *chain* is what steps of later loops may still save once the
 innermost loop has moved the window (rule R2).

@@ -1,4 +1,4 @@
-"""What fan-outs further out change in the tables of inner levels (rule IB12 of docs/explanation/imperfect-factors.md)."""
+"""What fan-outs further out change in the tables of inner levels (rule IB12 of docs/explanation/exact-mapper.md)."""
 
 from typing import NamedTuple
 

@@ -36,8 +36,8 @@ class JointProblem:
 
     Args:
         problem: What is mapped.
-        arrays: The same, encoded.
-        keep: ``L x T``.
+        arrays: The problem as the arrays that the cost kernel reads.
+        keep: ``L x T`` 1 where a level keeps a tensor.
         work: Steps of the program so far.
         looks: Bounds of profiles by themselves so far.
     """

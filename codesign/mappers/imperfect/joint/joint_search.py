@@ -97,7 +97,7 @@ class JointSearch:
 
     Args:
         joint: The problem.
-        search: The same, ready for scoring nests.
+        search: The problem, ready for scoring nests.
         best: The best mapping known.
         chosen: Vectors of each profile.
         outer: What the outer levels cost whatever the profile (rule IB16).

@@ -1,4 +1,4 @@
-"""The least costs of all that closes outside the first fan-out, and what they drop (rule IB16 of docs/explanation/imperfect-factors.md)."""
+"""The least costs of all that closes outside the first fan-out, and what they drop (rule IB16 of docs/explanation/exact-mapper.md)."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The walk over the levels outside the first fan-out, once for all profiles (rule IB16 of docs/explanation/imperfect-factors.md)."""
+"""The walk over the levels outside the first fan-out, once for all profiles (rule IB16 of docs/explanation/exact-mapper.md)."""
 
 import math
 

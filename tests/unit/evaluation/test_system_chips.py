@@ -1,0 +1,53 @@
+"""Dies of a system as the chips of a language model, worked by hand (docs/explanation/many-cores.md, rules M95 to M97)."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from codesign.arch.many_core_files import load_system
+from codesign.evaluation.system_chips import chips_of, die_architecture, is_closed, one_die
+from codesign.workloads.serving import Chips
+from tests.command_line import run
+
+SERVED = "model: qwen3_0_6b\nrequests: [{prompt: 16, output: 4}]\n"
+
+
+def test_two_dies_share_a_full_side() -> None:
+    """Two dies of 3 x 6 cores: six links of 16 bytes a cycle at 1 GHz; the longest way inside a die is six hops."""
+    chips = chips_of(load_system("gemini-72t"))
+    assert (chips.count, chips.link_bytes_per_s) == (2, 6 * 16e9)
+    assert chips.link_latency_s == pytest.approx(6e-9)
+    assert chips.link_pj_per_byte == pytest.approx(19.2 + 5 * 3.2)
+
+
+def test_a_row_of_three_dies_has_no_ring_of_neighbours() -> None:
+    system = load_system("gemini-72t")
+    row = replace(system, dies=replace(system.dies, x=3))
+    assert not is_closed(row.dies)
+    assert chips_of(row).link_latency_s == pytest.approx(2 * 6e-9)  # the last transfer goes back past both others
+
+
+def test_one_die_has_no_links() -> None:
+    assert chips_of(load_system("set-8x8")) == Chips()
+
+
+def test_a_die_has_its_share_of_the_memory() -> None:
+    system = load_system("gemini-72t")
+    die = one_die(system)
+    assert (die.width, die.height, die.dies.count) == (3, 6, 1)
+    assert die.memories.words_per_cycle_each * len(die.memories.ports) == 4 * 36 // 2
+    assert die_architecture(system).levels[0].read_bandwidth_words_per_cycle == 72
+
+
+def test_a_system_serves(tmp_path: Path) -> None:
+    spec = tmp_path / "serving.yaml"
+    spec.write_text(SERVED)
+    search = ("--mapper", "anneal", "--evaluations", "20", "--format", "json")
+    found = json.loads(run("serve", str(spec), "--system", "gemini-72t", *search).out)
+    assert found["chips"] == 2
+    both = run("serve", str(spec), "--system", "gemini-72t", "--arch", "tpu")
+    assert both.code == 2 and "expected --arch or --system, got both" in both.err
+    spec.write_text(SERVED + "chips: {count: 4}\n")
+    assert "its dies are the chips" in run("serve", str(spec), "--system", "gemini-72t").err
