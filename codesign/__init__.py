@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from codesign.evaluation.specification import ChoicesSpec as ChoicesSpec
     from codesign.evaluation.specification import JudgeSpec as JudgeSpec
     from codesign.evaluation.specification import WorkloadSpec as WorkloadSpec
-    from codesign.library.building import BuildOptions as BuildOptions
+    from codesign.library.build_options import BuildOptions as BuildOptions
     from codesign.library.building import build as build
     from codesign.library.certificates import check_certificate as check_certificate
     from codesign.library.exploring import explore as explore
@@ -61,7 +61,8 @@ _OFFERED = {
     "ScheduleOptions": "codesign.library.scheduling",
     "schedule": "codesign.library.scheduling",
     **dict.fromkeys(("ServeOptions", "serve"), "codesign.library.serving"),
-    **dict.fromkeys(("BuildOptions", "build"), "codesign.library.building"),
+    "BuildOptions": "codesign.library.build_options",
+    "build": "codesign.library.building",
     "TensorizeOptions": "codesign.library.tensorizing",
     "tensorize": "codesign.library.tensorizing",
     "explore": "codesign.library.exploring",

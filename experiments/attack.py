@@ -21,7 +21,7 @@ import numpy as np
 
 from codesign.core.files import write_json
 from codesign.core.json_types import JsonObject
-from experiments.attacks import mapping_modes, other_modes
+from experiments.attacks import certificate_modes, mapping_modes, other_modes
 from experiments.attacks.findings import Findings
 from experiments.options import head_parser
 
@@ -37,6 +37,7 @@ MODES: dict[str, Attack] = {
     "zigzag": other_modes.attack_zigzag,
     "front": other_modes.attack_front,
     "certificate": other_modes.attack_certificate,
+    "network-certificate": certificate_modes.attack_network_certificate,
 }
 
 MOST_S = 60.0

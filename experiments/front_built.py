@@ -26,7 +26,8 @@ from codesign.hardware.nest_loops import parameters_of
 from codesign.hardware.network import run_network
 from codesign.hardware.parameters import Parameters
 from codesign.hardware.verilator import VerilatedMachine
-from codesign.library.building import BuildOptions, Request, make_job
+from codesign.library.build_jobs import make_job
+from codesign.library.building import BuildOptions, Request
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import MappingProblem
 from codesign.report.recommend import recommendations

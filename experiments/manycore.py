@@ -5,6 +5,8 @@ dies too) and cycles must be equal, energies agree within six digits. The last l
 With `--search` each run is searched anew under the same rules, by default in half the CPU seconds that the recorded search
 took, and the energy x time found is divided by the best recorded one. Gemini's trees before annealing follow other rules (no
 links) and are not compared with. Kernels are compiled, and each core mapper is warmed up on nothing, before time is taken.
+With `--contention` every scheme runs on the routers of its mesh, and with `--device` on a DRAM device too; `--table` is a CSV.
+With `--in-view` each run is searched without and with the loads of links in view, and both trees are simulated.
 With `--faults` it prints what each fault of the recorded rules is worth on every scheme, one mended at a time.
 """
 
@@ -20,11 +22,13 @@ import numpy as np
 
 from codesign.arch.chiplet_cost import GEMINI_MONEY, Money, money
 from codesign.arch.many_core import Dies, ManyCore
+from codesign.core.errors import UserError
 from codesign.scheduling.segments.bound import bound_of
 from codesign.scheduling.segments.evaluate import GEMINI_START_RULES, SEMANTICS, Evaluation, Evaluator, Row
 from codesign.scheduling.segments.kernels.fabric import LINKS, OWN
 from codesign.scheduling.segments.search import SearchSettings, TreeSearch, warm_up
-from experiments.manycore_records import Run, Scheme, one_memory, read_runs
+from experiments.manycore_contention import compare_searches, simulate_all
+from experiments.manycore_records import Run, Scheme, evaluator_of, read_runs
 
 ENERGIES = ("energy_pj", "ubuf_pj", "buf_pj", "bus_pj", "mac_pj")
 SET_LEAST_USE = 0.75
@@ -45,6 +49,11 @@ class Config:
         data: Folder with the recorded runs, or above it.
         search: Search each run anew.
         faults: Print what each fault is worth.
+        contention: Run every scheme on the routers of its mesh.
+        device: DRAM device of the simulation; None for a steady rate alone.
+        in_view: Search each run without and with the loads of links in view, and simulate both.
+        only: Part of the names of the runs that are taken; empty for all.
+        table: CSV file for the table of contention; None for none.
         seconds: CPU seconds of each search; None for half of the recorded ones.
         seed: Of the searches.
         out: File for all results as JSON; None for none.
@@ -54,6 +63,11 @@ class Config:
     data: Path
     search: bool = False
     faults: bool = False
+    contention: bool = False
+    device: str | None = None
+    table: Path | None = None
+    in_view: bool = False
+    only: str = ""
     seconds: float | None = None
     seed: int = 0
     out: Path | None = None
@@ -86,13 +100,6 @@ class Totals:
     buffers_equal: int = 0
     money_worst_error: float = 0.0
     differing: list[str] = field(default_factory=list)
-
-
-def evaluator_of(run: Run, scheme: Scheme) -> Evaluator:
-    """The evaluator of a recorded scheme under its own rules."""
-    system = one_memory(run.system) if scheme.semantics == GEMINI_START_RULES else run.system
-    figures = None if run.core_known else scheme.core_figures
-    return Evaluator(system, run.network, scheme.semantics, figures)
 
 
 def relative(ours: float, theirs: float) -> float:
@@ -363,7 +370,9 @@ def races(runs: list[Run], config: Config) -> dict[str, Any]:
 
 def main(config: Config) -> dict[str, Any]:
     """Run and print; returns the last line."""
-    runs = read_runs(config.data, config.program)
+    runs = [run for run in read_runs(config.data, config.program) if config.only in run.name]
+    if not runs:
+        raise UserError(f"no recorded run's name holds {config.only!r}", where="--only")
     totals = Totals()
     for run in runs:
         for scheme in run.schemes:
@@ -374,13 +383,18 @@ def main(config: Config) -> dict[str, Any]:
     if config.faults:
         print_faults(runs)
     found = asdict(totals)
+    if config.contention:
+        found |= simulate_all(runs, config.device, config.table)
+    if config.in_view:
+        found |= compare_searches(runs, config.seed)
     if config.search:
         found |= races(runs, config)
     if config.out is not None:
         from codesign.core.files import write_json
 
         write_json(config.out, found)
-    found.pop("races", None)
+    for key in ("races", "contended", "in_view"):
+        found.pop(key, None)
     print(json.dumps(found))
     return found
 
@@ -392,6 +406,11 @@ def parse(arguments: list[str] | None = None) -> Config:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--search", action="store_true")
     parser.add_argument("--faults", action="store_true")
+    parser.add_argument("--contention", action="store_true")
+    parser.add_argument("--device", help="DRAM device of --contention, for example gddr6_x16")
+    parser.add_argument("--table", type=Path, help="CSV file of --contention")
+    parser.add_argument("--in-view", action="store_true")
+    parser.add_argument("--only", default="", help="part of the names of the runs that are taken")
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)

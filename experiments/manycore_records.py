@@ -10,7 +10,14 @@ from codesign.arch.many_core import Buffer, Dies, Links, ManyCore, Memories, Vec
 from codesign.core.errors import UserError
 from codesign.core.files import read_structured
 from codesign.core.kernel_library import FloatArray
-from codesign.scheduling.segments.evaluate import GEMINI_RULES, GEMINI_START_RULES, SET_RULES, Semantics
+from codesign.scheduling.segments.evaluate import (
+    GEMINI_RULES,
+    GEMINI_START_RULES,
+    OWN_RULES,
+    SET_RULES,
+    Evaluator,
+    Semantics,
+)
 from codesign.scheduling.segments.layers import LayerKind, SegmentLayer, SegmentNetwork
 from codesign.scheduling.segments.segment_tree import DIMENSIONS, Cut, CutKind, GivenLayout, Group, Leaf, Node
 
@@ -36,6 +43,17 @@ class Scheme:
     rows: tuple[dict[str, Any], ...]
     semantics: Semantics
     core_figures: dict[int, FloatArray]
+
+    @property
+    def cycles(self) -> int:
+        """Recorded time of the whole."""
+        figures = self.rows[0]["eval"]
+        return int(figures["cycles" if "cycles" in figures else "time"])
+
+    @property
+    def energy_pj(self) -> float:
+        """Recorded energy of the whole."""
+        return float(self.rows[0]["eval"]["energy_pj"])
 
 
 @dataclass(frozen=True)
@@ -231,3 +249,21 @@ def _given(n: dict[str, Any]) -> GivenLayout | None:
 
 def _groups(groups: list[Any]) -> tuple[Group, ...]:
     return tuple(Group(tuple(box), tuple(zip(at[::2], at[1::2], strict=True))) for box, at in groups)
+
+
+def evaluator_of(run: Run, scheme: Scheme) -> Evaluator:
+    """The evaluator of a recorded scheme under its own rules."""
+    system = one_memory(run.system) if scheme.semantics == GEMINI_START_RULES else run.system
+    figures = None if run.core_known else scheme.core_figures
+    return Evaluator(system, run.network, scheme.semantics, figures)
+
+
+def their_evaluator(run: Run, scheme: Scheme) -> Evaluator:
+    """The evaluator of a scheme under its program's last rules on its own system: Gemini's first trees too."""
+    rules = GEMINI_RULES if scheme.semantics == GEMINI_START_RULES else scheme.semantics
+    return Evaluator(run.system, run.network, rules, None if run.core_known else scheme.core_figures)
+
+
+def own_evaluator(run: Run, scheme: Scheme) -> Evaluator:
+    """The evaluator of a scheme under our own rules on its own system."""
+    return Evaluator(run.system, run.network, OWN_RULES, None if run.core_known else scheme.core_figures)

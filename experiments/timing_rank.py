@@ -5,7 +5,8 @@
 For every distinct layer of a network a pool of mappings is drawn: what annealing for latency finds from several seeds, those with two
 neighbouring loops exchanged, and the best of a few random ones each. All are scored by both models. `lost` says how much longer the mapping
 that the analytical model ranks first takes, by simulation, than the best mapping known. That is the best of the pool, of what `map --timing event`
-chooses with annealing, and of a search with another seed and longer lists. `chosen_lost` says the same of the choice, and `chosen_gap` how far
+chooses with annealing, and of a search with another seed and longer lists. `waits_lost` says the same of the mapping that comes first by the
+analytical cycles with waits (rule E12), `waits_found_lost` of what annealing by them finds without any simulation. `chosen_lost` says the same of the choice, and `chosen_gap` how far
 it is at most from the optimum where `--proof` lets the exact mapper prove what no mapping beats. Times are CPU seconds of one core.
 """
 
@@ -23,21 +24,24 @@ from codesign.arch.presets import load_preset
 from codesign.core.errors import UserError
 from codesign.core.files import write_json
 from codesign.core.goals import Budget, Objective, Proof
-from codesign.cost.arrays import encode_problem
+from codesign.cost.arrays import Reuse, encode_problem
 from codesign.cost.cost import Cost, evaluate
 from codesign.cost.kernel import score
 from codesign.cost.packed import make_kernel
 from codesign.evaluation.timed import EventMapper, exchanges
 from codesign.mappers.annealing import AnnealingMapper
+from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
 from codesign.mappers.exact.mapper import ExactMapper
 from codesign.mappers.random_search import RandomMapper
+from codesign.mappers.timed_annealing import search_timed
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import encode_nest
 from codesign.timing.derive import derive
 from codesign.timing.engine import run
+from codesign.timing.least_cycles import latency_with_waits
 from codesign.timing.simulate import OPERATION_LIMIT, Run, simulate
-from codesign.timing.table import encode_timing, timing_for
+from codesign.timing.table import Timing, encode_timing, timing_for
 from codesign.workloads.computation import Computation
 from codesign.workloads.load import load_network
 from codesign.workloads.workload import Workload
@@ -94,7 +98,7 @@ def pool(problem: MappingProblem, config: Config) -> list[Mapping]:
 def compare_layer(computation: Computation, architecture: Architecture, config: Config) -> dict[str, Any]:
     """Both latencies of a pool of mappings: how they correlate, and what the analytical optimum loses."""
     timing = timing_for(architecture)
-    analytic, events, bounds, kept = [], [], [], []
+    analytic, waits, events, bounds, kept = [], [], [], [], []
     for mapping in pool(MappingProblem(computation, architecture), config):
         cost, timed = (
             evaluate(computation, architecture, mapping),
@@ -102,10 +106,14 @@ def compare_layer(computation: Computation, architecture: Architecture, config: 
         )
         if isinstance(cost, Cost) and isinstance(timed, Run) and timed.complete:
             analytic.append((cost.latency_cycles, cost.energy_pj))
+            least = latency_with_waits(computation, architecture, mapping, timing)
+            assert isinstance(least, int)
+            waits.append((least, cost.energy_pj))
             events.append(timed.latency_cycles)
             bounds.append((timed.bound_by, timed.waits_for))
             kept.append(mapping)
     first = min(range(len(kept)), key=lambda i: analytic[i])
+    second = min(range(len(kept)), key=lambda i: waits[i])
     best = min(range(len(kept)), key=lambda i: (events[i], analytic[i]))
     problem, budget = MappingProblem(computation, architecture), Budget(evaluations=config.evaluations)
     started = time.process_time()
@@ -113,6 +121,7 @@ def compare_layer(computation: Computation, architecture: Architecture, config: 
     seconds = time.process_time() - started
     other = EventMapper(AnnealingMapper(), timing, candidates=32, walks=2 * config.walks)
     known = min(events[best], chosen, chosen_cycles(problem, other, budget, config.seed + 100))
+    by_waits = found_by_waits(problem, kept[second], timing, config)
     return {
         "layer": computation.name or str(computation),
         "mappings": len(kept),
@@ -121,6 +130,11 @@ def compare_layer(computation: Computation, architecture: Architecture, config: 
         "event_optimum": {"analytic_cycles": analytic[best][0], "event_cycles": events[best]},
         "lost": events[first] / known - 1.0,
         "lost_in_pool": events[first] / events[best] - 1.0,
+        "spearman_waits": spearman([w[0] for w in waits], events) if len(kept) > 2 else None,
+        "waits_over_event": [w[0] / e for w, e in zip(waits, events, strict=True)],
+        "waits_lost_in_pool": events[second] / events[best] - 1.0,
+        "waits_lost": events[second] / known - 1.0,
+        "waits_found_lost": by_waits / min(known, by_waits) - 1.0,
         "chosen_cycles": chosen,
         "chosen_lost": chosen / known - 1.0,
         "chosen_seconds": seconds,
@@ -136,6 +150,24 @@ def chosen_cycles(problem: MappingProblem, mapper: EventMapper, budget: Budget, 
     found = mapper.map(problem, Objective.LATENCY, budget=budget, seed=seed).mapping
     assert found is not None
     run = simulate(problem.computation, problem.architecture, found)
+    assert isinstance(run, Run)
+    return run.latency_cycles
+
+
+def found_by_waits(problem: MappingProblem, start: Mapping, timing: Timing, config: Config) -> int:
+    """Simulated cycles of what annealing by rule E12 finds from the best mapping of the pool, without a simulation."""
+    machine, budget = encode_timing(timing, problem.architecture), Budget(evaluations=config.evaluations)
+    found, _ = search_timed(
+        Encoded.of(problem, Reuse.TIMELOOP),
+        [start],
+        machine,
+        OBJECTIVE_CODE[Objective.LATENCY],
+        budget,
+        config.seed,
+        walks=config.walks,
+        operations=0,
+    )
+    run = simulate(problem.computation, problem.architecture, start if found is None else found, timing)
     assert isinstance(run, Run)
     return run.latency_cycles
 
@@ -167,6 +199,12 @@ def simulations_per_second(
     return done / (time.process_time() - started)
 
 
+def _lost(rows: list[dict[str, Any]], key: str) -> dict[str, float]:
+    """Mean and worst of a loss over the layers."""
+    lost = [row[key] for row in rows]
+    return {f"{key}_mean": float(np.mean(lost)), f"{key}_worst": float(max(lost))}
+
+
 def compare_architecture(name: str, config: Config) -> dict[str, Any]:
     """All layers of the network on one preset."""
     architecture = load_preset(name)
@@ -178,6 +216,7 @@ def compare_architecture(name: str, config: Config) -> dict[str, Any]:
     found = [row["spearman"] for row in rows if row["spearman"] is not None]
     gaps = [row["chosen_gap"] for row in rows if row["chosen_gap"] is not None]
     everything = [row["analytical_optimum"] for row in rows]
+    shares = np.concatenate([row.pop("waits_over_event") for row in rows])
     more = np.array([e["event_cycles"] / e["analytic_cycles"] - 1 for e in everything])
     return {
         "architecture": name,
@@ -187,6 +226,13 @@ def compare_architecture(name: str, config: Config) -> dict[str, Any]:
         "spearman_least": float(min(found)),
         "event_over_analytic_median": float(np.median(more)),
         "event_over_analytic_worst": float(more.max()),
+        "spearman_waits_median": float(np.median([row["spearman_waits"] or 1.0 for row in rows])),
+        "spearman_waits_least": float(min(row["spearman_waits"] or 1.0 for row in rows)),
+        "waits_over_event_median": float(np.median(shares)),
+        "waits_over_event_largest": float(shares.max()),
+        **_lost(rows, "waits_lost_in_pool"),
+        **_lost(rows, "waits_lost"),
+        **_lost(rows, "waits_found_lost"),
         "optima_lost": int((lost > 0).sum()),
         "lost_mean": float(lost.mean()),
         "lost_worst": float(lost.max()),

@@ -10,7 +10,8 @@ from codesign.cli.compiling import echo_json
 from codesign.cli.options import OutputFormat, check_format, command
 
 if TYPE_CHECKING:
-    from codesign.library.building import BuildOptions, BuiltHardware
+    from codesign.library.build_options import BuildOptions
+    from codesign.library.built_hardware import BuiltHardware, HostRecord
 
 _HARDWARE = "Hardware"
 
@@ -39,17 +40,26 @@ class Request:
         int | None, typer.Option(help="Bursts under way at most (default: the study's timing table, else 16).")
     ] = None
     evaluations: Annotated[int, typer.Option(help="Mappings or programs searched for a design of --space.")] = 200
+    axi: Annotated[bool, typer.Option("--axi", help="A port of AXI4: aligned beats, bursts within 4 KB.")] = False
+    memory: Annotated[
+        str | None, typer.Option(help="With --simulate: DRAM device that answers the machine, e.g. ddr4_2400_x16.")
+    ] = None
+    network: Annotated[
+        str | None, typer.Option(help="ONNX network of integers that a host runs instead of a layer.")
+    ] = None
     remap: Annotated[
         bool, typer.Option("--remap", help="Search a mapping with sums of 32 bits instead of the recorded one.")
     ] = False
     seed: Annotated[int, typer.Option(help="Of the operands and the search.")] = 0
 
-    def options(self, simulate: bool, synthesize: bool, simulator: str | None) -> "BuildOptions":
+    def options(self, simulate: bool, synthesize: bool, simulator: str | None, host_driver: bool) -> "BuildOptions":
         """The same for the library, with what is done with the hardware."""
-        from codesign.library.building import BuildOptions
+        from codesign.library.build_options import BuildOptions
 
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "what"}
-        return BuildOptions(**own, simulate=simulate, synthesize=synthesize, simulator=simulator)
+        return BuildOptions(
+            **own, simulate=simulate, synthesize=synthesize, simulator=simulator, host_driver=host_driver
+        )
 
 
 def register(app: typer.Typer) -> None:
@@ -70,6 +80,12 @@ def build(
         str | None,
         typer.Option(help="verilator or amaranth; default verilator where it is.", rich_help_panel=_HARDWARE),
     ] = None,
+    host_driver: Annotated[
+        bool,
+        typer.Option(
+            "--host-driver", help="Write a host's program in C; --simulate runs it.", rich_help_panel=_HARDWARE
+        ),
+    ] = False,
     output_format: OutputFormat = "text",
 ) -> None:
     """Generate the hardware of a design with its mapping or program; perhaps simulate and synthesise it.
@@ -81,11 +97,13 @@ def build(
     codesign build arch.yaml problem.yaml mapping.yaml --out runs/chip
 
     codesign build --space gemmcore --design pe=8 --layer "gemm M=32 N=32 K=32" --simulate --synthesize
+
+    codesign build --space convcore --network digits_int8.onnx --host-driver --simulate
     """
     check_format(output_format)
     from codesign.library.building import build as build_hardware
 
-    options = request.options(simulate, synthesize, simulator)
+    options = request.options(simulate, synthesize, simulator, host_driver)
     built = build_hardware(request.what or (), out, options)
     show(built, output_format)
     if built.mismatch is not None:
@@ -110,8 +128,21 @@ def show(built: "BuiltHardware", output_format: str) -> None:
         typer.echo(
             f"accesses    DRAM {'equal' if s['dram_equal'] else 'DIFFERENT'}, all {'equal' if s['accesses_equal'] else 'DIFFERENT'}"
         )
+    if "host" in document:
+        show_host(document["host"])
     if built.synthesis is not None:
         cells = built.synthesis
         typer.echo(
             f"synthesised {cells.nand2:,.0f} NAND2 ({cells.area_um2 / 1e6:.3f} mm2 at 0.18 um), {cells.flip_flops:,} flip-flops, {cells.levels} levels"
         )
+
+
+def show_host(host: "HostRecord") -> None:
+    """Print what a host's program did."""
+    typer.echo(f"host        {host['launches']} launches, {host['predicted_cycles']:,} cycles predicted")
+    if "cycles" not in host:
+        return
+    same = "equal" if host["integers_equal"] else "DIFFERENT"
+    other = {True: ", those of ONNX Runtime", False: ", NOT those of ONNX Runtime"}
+    text = other[host["onnxruntime_equal"]] if "onnxruntime_equal" in host else ""
+    typer.echo(f"host ran    {host['cycles']:,} cycles in {host['seconds']:.2f} s, integers {same}{text}")

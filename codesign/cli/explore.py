@@ -128,7 +128,9 @@ def explore(
     run = run_explore(spec, front_to_stderr=output_format == "json", certificate=place.certificate)
     if output_format == "json":
         echo_json(
-            front_json(run.study, run.certificate, run.timed, run.mappings, run.certified, run.schedule_factor),
+            front_json(
+                run.study, run.certificate, run.timed or run.contended, run.mappings, run.certified, run.schedule_factor
+            ),
             indent=1,
         )
 

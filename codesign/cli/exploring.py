@@ -13,6 +13,7 @@ from rich.table import Table
 from codesign.cli.inputs import counted
 from codesign.evaluation.metrics import UNITS, format_si, unit_of
 from codesign.optim.certificate import Certificate
+from codesign.study.contended import CONTENTION_FILE
 from codesign.study.mapping_front import MAPPING_FRONT_FILE
 from codesign.study.owner import owner_label
 from codesign.study.retime import TIMING_FILE
@@ -39,6 +40,8 @@ def run_explore(spec: StudySpec, *, front_to_stderr: bool, certificate: Path | N
         finish(run.study, Path(spec.place.out), console)
         if run.timed:
             console.print(timed_table(run))
+        if run.contended:
+            console.print(contended_table(run))
         if run.mappings is not None:
             console.print(f"{run.mappings.sentence()} ({MAPPING_FRONT_FILE})", highlight=False)
         if sentence := what_is_certified(run):
@@ -237,6 +240,18 @@ def timed_table(run: StudyRun) -> Table:
         slowest = network.slowest.run
         kept = "yes" if design.on_front else "no"
         table.add_row(str(design.trial), *cycles, more, slowest.bound_by, slowest.waits_for, kept)
+    return table
+
+
+def contended_table(run: StudyRun) -> Table:
+    """The front of systems of many cores under both models, and whether each design stays on it."""
+    table = Table(box=SIMPLE, title=f"The front on routers and DRAM queues ({CONTENTION_FILE})")
+    for header in ("trial", "analytical cycles", "simulated cycles", "more", "kept"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for design in run.contended:
+        more = f"{design.simulated / design.analytic - 1:+.1%}"
+        cycles = (f"{design.analytic:,.0f}", f"{design.simulated:,.0f}")
+        table.add_row(str(design.trial), *cycles, more, "yes" if design.on_front else "no")
     return table
 
 

@@ -94,7 +94,6 @@ def _map_network(
     from codesign.evaluation.whole_network import DEFAULT_MAPPER as DEFAULT_OF_NETWORKS
 
     unread = {
-        "--certificate": search.certificate is not None,
         "--layer": sources.layer is not None,
         "--pad": search.pad,
         f"--semantics {search.semantics}": search.semantics != MapSearch.semantics,
@@ -106,8 +105,10 @@ def _map_network(
     options = EvaluationOptions(search.goal, search.budget, search.seed, search.rule, imperfect=search.imperfect)
     hardware, architecture = sources.hardware(files)
     hardware = hardware.with_free_bypass() if search.free_bypass else hardware
+    if search.certificate is not None:
+        _refuse_certificate(search, timing, DEFAULT_OF_NETWORKS)
     searcher = timing.options(search.candidates).searcher(search.searcher(DEFAULT_OF_NETWORKS), architecture)
-    run_map(network, hardware, searcher, options, output, timing)
+    run_map(network, hardware, searcher, options, output, timing, search.certificate)
 
 
 def _map_accelforge(
@@ -193,9 +194,9 @@ def _map_layer(
         _print(inputs, result, output.out)
 
 
-def _refuse_certificate(search: MapSearch, timing: TimingRequest) -> None:
+def _refuse_certificate(search: MapSearch, timing: TimingRequest, default: str = DEFAULT_MAPPER) -> None:
     """Certificates are of proven even mappings with perfect factors (docs/explanation/certificates.md)."""
-    if search.mapper != "exact":
+    if (search.mapper or default) != "exact":
         raise UserError("--certificate needs --mapper exact: other mappers prove nothing")
     given = {
         "--imperfect": search.imperfect,

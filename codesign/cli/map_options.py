@@ -83,7 +83,9 @@ class MapSearch:
     ] = TIMELOOP
     certificate: Annotated[
         Path | None,
-        typer.Option(help="Write what `codesign verify` needs to check the optimum to this file (--mapper exact)."),
+        typer.Option(
+            help="Write what `codesign verify` needs to check the optimum to this file (--mapper exact); with --network of every layer."
+        ),
     ] = None
     candidates: Annotated[
         int,

@@ -88,6 +88,12 @@ class ScheduleOptions:
         str | None,
         typer.Option(help="With --timing event: table by name or file; default: the one named like the architecture."),
     ] = None
+    dram_device: Annotated[
+        str | None,
+        typer.Option(
+            help="With --timing event (segments): DRAM of the controllers, e.g. gddr6_x16; default: a steady rate."
+        ),
+    ] = None
     trace: Annotated[
         Path | None, typer.Option(help="With --timing event: write the timeline for Perfetto to this JSON file.")
     ] = None

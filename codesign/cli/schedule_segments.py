@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from codesign.cli.inputs import parse_dims
+from codesign.cli.schedule_events import wants_events
 from codesign.cli.schedule_options import ScheduleOptions
 from codesign.core.errors import UserError
 from codesign.core.files import read_structured, write_atomic, write_json
@@ -15,7 +16,9 @@ from codesign.core.json_types import JsonObject
 if TYPE_CHECKING:
     from codesign.cost.cost import Infeasible
     from codesign.scheduling.segments.bound import SegmentBound
+    from codesign.scheduling.segments.contention import Simulated
     from codesign.scheduling.segments.evaluate import Evaluation, Evaluator
+    from codesign.scheduling.segments.packet_lists import MemoryClock
 
 SCHEDULERS: dict[str, frozenset[str]] = {
     "segments": frozenset(
@@ -34,6 +37,8 @@ SCHEDULERS: dict[str, frozenset[str]] = {
             "seed",
             "mode",
             "out",
+            "timing",
+            "dram_device",
             "html",
         }
     )
@@ -67,8 +72,11 @@ def _evaluator(options: ScheduleOptions) -> "tuple[Evaluator, int]":
     return Evaluator(system, segment_network(source.graph), SEMANTICS[mode]), source.batch
 
 
-def _found(options: ScheduleOptions, evaluator: "Evaluator", batch: int) -> "tuple[Evaluation, int]":
+def _found(
+    options: ScheduleOptions, evaluator: "Evaluator", batch: int, memory: "MemoryClock | None"
+) -> "tuple[Evaluation, int]":
     """The tree of a file, or the best of a search; and how many were tried."""
+    from codesign.scheduling.segments.in_view import search_in_view
     from codesign.scheduling.segments.scheduler import settings_for
     from codesign.scheduling.segments.search import TreeSearch
     from codesign.scheduling.segments.tree_files import check_named_cores, named_cores, tree_from_json
@@ -86,7 +94,10 @@ def _found(options: ScheduleOptions, evaluator: "Evaluator", batch: int) -> "tup
     given = options.evaluations is not None or options.time_limit is not None
     budget = Budget(options.time_limit if given else DEFAULT_SECONDS, options.evaluations)
     settings = settings_for(objective, budget, options.seed or 0)
-    searched = TreeSearch(evaluator, batch, settings).run()
+    if evaluator.semantics.steps and wants_events(options):
+        searched, _ = search_in_view(evaluator, batch, settings, memory)
+    else:
+        searched = TreeSearch(evaluator, batch, settings).run()
     return searched.evaluation, searched.steps
 
 
@@ -119,6 +130,47 @@ def _record(
     }
 
 
+def _memory(options: ScheduleOptions, evaluator: "Evaluator") -> "MemoryClock | None":
+    """The DRAMs of the simulation; None for a steady rate.
+
+    Raises:
+        UserError: A kind of timing or a device that there is not, or a device without simulation.
+    """
+    from codesign.scheduling.segments.device_memory import DeviceMemory
+    from codesign.timing.dram.device import load_device
+
+    if options.dram_device is None:
+        return None
+    if not wants_events(options):
+        raise UserError("--dram-device is an option of --timing event", hint="give --timing event, or leave it out")
+    return DeviceMemory(evaluator.system.memories.words_per_cycle_each, load_device(options.dram_device))
+
+
+def _simulate(evaluator: "Evaluator", found: "Evaluation", memory: "MemoryClock | None") -> "Simulated":
+    """Simulate a tree; without contention it is judged by rules that have no loads in view."""
+    from codesign.scheduling.segments.contention import ContentionSimulator
+    from codesign.scheduling.segments.evaluate import OWN_RULES, Evaluator
+
+    if evaluator.semantics.steps:
+        evaluator = Evaluator(evaluator.system, evaluator.network, OWN_RULES)
+        found = evaluator.evaluate(found.root)
+    return ContentionSimulator(evaluator, memory).simulate(found)
+
+
+def _simulated(simulated: "Simulated") -> JsonObject:
+    """The tree on the routers of the mesh and the queues of the DRAMs."""
+    return {
+        "simulated_cycles": simulated.time,
+        "simulated_edp": simulated.edp,
+        "uncontended_cycles": simulated.free,
+        "simulated_complete": simulated.complete,
+        "flit_hops": simulated.flit_hops,
+        "simulated_segments": [
+            {"cycles": s.time, "uncontended_cycles": s.free, "steps": s.steps} for s in simulated.segments
+        ],
+    }
+
+
 def run(options: ScheduleOptions) -> None:
     """Schedule and print."""
     from codesign.scheduling.segments.bound import bound_of
@@ -126,10 +178,12 @@ def run(options: ScheduleOptions) -> None:
     from codesign.scheduling.segments.search import NothingFitsError
     from codesign.scheduling.segments.tree_files import core_map, tree_lines
 
+    events = wants_events(options)
     evaluator, batch = _evaluator(options)
+    memory = _memory(options, evaluator)
     overflow: Infeasible | None
     try:
-        found, tried = _found(options, evaluator, batch)
+        found, tried = _found(options, evaluator, batch, memory)
         overflow = evaluator.overflow(found)
     except NothingFitsError as error:
         overflow = nothing_fits(evaluator.system, evaluator.network, error.message)
@@ -138,6 +192,9 @@ def run(options: ScheduleOptions) -> None:
         return
     bound = bound_of(evaluator, found.root.batch)
     record = _record(options, evaluator, found, bound, tried)
+    simulated = _simulate(evaluator, found, memory) if events else None
+    if simulated is not None:
+        record |= _simulated(simulated)
     if options.out is not None:
         write_json(options.out, record)
     if options.html is not None:
@@ -157,4 +214,15 @@ def run(options: ScheduleOptions) -> None:
         f"{evaluator.network.name} on {system.name}: {found.rows[0].time:,} cycles, {found.rows[0].energy_pj:.6g} pJ,"
         f" {found.rows[0].dram_words:,} DRAM bytes; EDP {found.edp:.6g}, gap {bound.gap(found.edp):.3f}"
         f" to the bound; {tried:,} trees; {record['cost_usd']:.2f} USD"
+    )
+    if simulated is not None:
+        _print_simulated(simulated)
+
+
+def _print_simulated(simulated: "Simulated") -> None:
+    """Simulated cycles beside those without contention."""
+    partial = "" if simulated.complete else " (partial: a step went on too long)"
+    typer.echo(
+        f"on the mesh: {simulated.time:,} cycles, {simulated.time / simulated.free - 1:+.2%} on {simulated.free:,}"
+        f" without contention; EDP {simulated.edp:.6g}{partial}"
     )

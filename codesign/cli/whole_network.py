@@ -1,5 +1,6 @@
 """What `map --network` and `evaluate --network` do: a whole network on one accelerator, as table, JSON, page and files."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -226,14 +227,21 @@ def run_map(
     options: "EvaluationOptions",
     output: "Output",
     timed: "TimingRequest | None" = None,
+    certificate: Path | None = None,
 ) -> None:
-    """Map every distinct layer and show what the network costs."""
+    """Map every distinct layer and show what the network costs; write the certificate to a file where one is named."""
     from codesign.evaluation.whole_network import map_network
 
     assert hardware.architecture is not None
     architecture = request.knowing(hardware.architecture)
     _refuse_events(request, timed)
     network, judged = request.load(architecture), request.judged(options)
+    if certificate is not None:
+        from codesign.evaluation.network_certificate import refuse_options
+        from codesign.verify.network import refuse_uncovered
+
+        refuse_options(judged, "exact")
+        refuse_uncovered(network, architecture, judged.objective, hardware.constraints_of)
     with _progress("mapping") as progress:
         result = map_network(
             network,
@@ -243,7 +251,24 @@ def run_map(
             constraints_of=hardware.constraints_of,
             progress=progress,
         )
+    if certificate is not None:
+        _certify(certificate, result, hardware)
     show(result, network, output, timed, _masked(request, result))
+
+
+def _certify(path: Path, result: "NetworkResult | Infeasible", hardware: "Hardware") -> None:
+    """Write the certificate of a network's mappings.
+
+    Raises:
+        UserError: The network cannot run, or a layer has neither a proof nor a gap.
+    """
+    from codesign.core.files import write_atomic
+    from codesign.cost.cost import Infeasible
+    from codesign.evaluation.network_certificate import network_certificate
+
+    if isinstance(result, Infeasible):
+        raise UserError(f"{path} is not written: the network cannot run: {result}")
+    write_atomic(path, json.dumps(network_certificate(result, hardware.constraints_of), indent=1) + "\n")
 
 
 def run_evaluate(

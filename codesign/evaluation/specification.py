@@ -228,10 +228,15 @@ class JudgeSpec:
             raise UserError(
                 "--timing-table is an option of --timing event", hint="give --timing event, or leave it out"
             )
-        if self.timing == EVENT and self.scheduler != "layers":
+        if self.timing == EVENT and self.scheduler not in ("layers", SEGMENTS):
             raise UserError(
-                f"--timing event is used with --scheduler layers, not {self.scheduler}",
+                f"--timing event is used with --scheduler layers or {SEGMENTS}, not {self.scheduler}",
                 hint="`codesign schedule --timing event` simulates a schedule",
+            )
+        if self.timing_table is not None and self.scheduler == SEGMENTS:
+            raise UserError(
+                f"--timing-table plays no part with --scheduler {SEGMENTS}: a system names its links and DRAMs",
+                hint="leave it out",
             )
         if self.timing == EVENT and self.between_layers != BetweenLayers():
             raise UserError(

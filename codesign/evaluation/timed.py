@@ -31,7 +31,7 @@ from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
 from codesign.mappers.exact.halved_buffers import map_with_room
 from codesign.mappers.exact.mapper import ExactMapper
 from codesign.mappers.protocol import Mapper, MapResult
-from codesign.mappers.timed_annealing import WALKS, search_timed
+from codesign.mappers.timed_annealing import OPERATIONS, WALKS, search_timed
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping, Temporal
 from codesign.timing.simulate import OPERATION_LIMIT, Event, Run
@@ -81,7 +81,7 @@ def exchanges(mapping: Mapping) -> Iterable[Mapping]:
 
 def _only_tiles(architecture: Architecture, timing: Timing) -> bool:
     """Whether compiled simulations are all there is to a run: no commands of a DRAM, no mesh, no batches, no other machine."""
-    plain = timing.overlap is Overlap.EVENTS and timing.batch_outputs is None
+    plain = timing.overlap in (Overlap.EVENTS, Overlap.WAITS) and timing.batch_outputs is None
     return plain and all(level.dram is None and level.fanout.mesh is None for level in architecture.levels)
 
 
@@ -236,7 +236,10 @@ class EventMapper:
         machine = encode_timing(timing, problem.architecture)
         starts = [candidate.mapping for candidate in ranked[:STARTS]]
         encoded, code = Encoded.of(problem, reuse), OBJECTIVE_CODE[objective]
-        mapping, scored = search_timed(encoded, starts, machine, code, budget, seed, walks=self.walks)
+        operations = 0 if timing.overlap is Overlap.WAITS else OPERATIONS
+        mapping, scored = search_timed(
+            encoded, starts, machine, code, budget, seed, walks=self.walks, operations=operations
+        )
         if mapping is None:
             return [], scored
         found = rank_by_events(

@@ -1,6 +1,6 @@
 """What stands around a machine in a simulation: a memory that answers in time or not, and counters of what the machine does.
 
-`codesign/hardware/data/testbench.cpp` is the same in C++; a test holds the two equal.
+`codesign/hardware/data/bench.hpp` is the same in C++; a test holds the two equal.
 """
 
 from collections import Counter, deque
@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from codesign.core.errors import CodesignError
+from codesign.hardware.device_memory import DeviceMemory
 from codesign.hardware.image import Image
 from codesign.hardware.memory_timing import MemoryTiming, Trouble
+from codesign.hardware.protocol import HardwareError, Protocol, Request
 
-
-class HardwareError(CodesignError):
-    """A simulated machine did what no correct machine does."""
+__all__ = ["Channel", "Counts", "Dram", "HardwareError", "Run", "count", "fault_text"]
 
 
 @dataclass
@@ -61,18 +60,34 @@ class Run:
 
 
 class Channel:
-    """One direction of a memory: bursts are served one after another, in the order of their requests."""
+    """One direction of a memory: bursts are served one after another, in the order of their requests.
 
-    def __init__(self, timing: MemoryTiming) -> None:
-        self.timing = timing
-        self.waiting: deque[tuple[int, int, int, int]] = deque()  # address, beats, tag, first cycle of its data
-        self.at = self.beats = self.next_cycle = 0
-        self.asked = self.served = 0
+    Args:
+        timing: Of the memory.
+        aligned_bytes: Beats begin at a multiple of so many bytes, the first one of a burst aside; 1 where they begin at any byte.
+    """
 
-    def ask(self, cycle: int, address: int, beats: int, tag: int) -> None:
-        """A request of this cycle."""
-        self.waiting.append((address, beats, tag, cycle + self.timing.latency_cycles))
-        self.asked += 1
+    def __init__(self, timing: MemoryTiming, aligned_bytes: int = 1) -> None:
+        self.timing, self.aligned_bytes = timing, aligned_bytes
+        self.waiting: deque[tuple[int, int, int, tuple[int, ...]]] = deque()  # address, beats, tag, when beats may move
+        self.at = self.beats = self.next_cycle = self.served = 0
+        self.asked: list[int] = []
+
+    @property
+    def base(self) -> int:
+        """Address of the first byte lane of the beat at hand."""
+        return self.at - self.at % self.aligned_bytes
+
+    @property
+    def under_way(self) -> list[Request]:
+        """Requests, oldest first, with the beats that they still want."""
+        found = [(address, beats, tag) for address, beats, tag, _ in self.waiting]
+        return [(self.at, self.beats, found[0][2]), *found[1:]] if found else []
+
+    def ask(self, cycle: int, address: int, beats: int, tag: int, times: tuple[int, ...] = ()) -> None:
+        """A request of this cycle; `times` says by beat when it may move, where that is not the latency for all."""
+        self.waiting.append((address, beats, tag, times or (cycle + self.timing.latency_cycles,) * beats))
+        self.asked.append(address)
         if len(self.waiting) == 1:
             self._turn()
 
@@ -87,11 +102,11 @@ class Channel:
 
     def serves(self, cycle: int) -> bool:
         """Whether a beat is served in that cycle."""
-        return bool(self.waiting) and cycle >= max(self.waiting[0][3], self.next_cycle)
+        return bool(self.waiting) and cycle >= max(self.waiting[0][3][-self.beats], self.next_cycle)
 
     def beat(self, cycle: int, beat_bytes: int) -> None:
         """A beat has moved in that cycle."""
-        self.at, self.beats = self.at + beat_bytes, self.beats - 1
+        self.at, self.beats = self.base + beat_bytes, self.beats - 1
         self.next_cycle = cycle + self.timing.beat_cycles
         if self.beats == 0:
             self.waiting.popleft()
@@ -102,12 +117,16 @@ class Channel:
 class Dram:
     """A memory with a channel for reading and one for writing, each with several requests under way."""
 
-    def __init__(self, image: Image, memory: bytes, timing: MemoryTiming, counts: Counts) -> None:
+    def __init__(
+        self, image: Image, memory: bytes, timing: MemoryTiming, counts: Counts, device: DeviceMemory | None = None
+    ) -> None:
+        self.device = device
         self.memory, self.timing, self.counts = bytearray(memory), timing, counts
         self.beat_bytes = image.parameters.bus_bytes
         self.regions = [(x.base, x.base + x.size_bytes, x.tensor) for x in image.layouts.values()]
-        self.read, self.write = Channel(timing), Channel(timing)
-        self.asked: list[int] = []
+        aligned = self.beat_bytes if image.parameters.axi else 1
+        self.read, self.write = Channel(timing, aligned), Channel(timing, aligned)
+        self.protocol = Protocol(image.parameters)
         self.cycles = 0
         self.written_cycle = np.zeros(len(memory), np.uint32)
 
@@ -121,51 +140,62 @@ class Dram:
     def inputs(self) -> dict[str, int]:
         """What the machine sees in this cycle."""
         r, w, t = self.read, self.write, self.timing
-        troubled = t.trouble if r.served == t.at_request else Trouble.NONE
+        troubled = t.trouble if not t.of_writes and r.served == t.at_request else Trouble.NONE
+        spoilt = t.trouble if t.of_writes and w.served == t.at_request else Trouble.NONE
         valid = r.serves(self.cycles) and troubled is not Trouble.SILENCE
-        data = int.from_bytes(self.memory[r.at : r.at + self.beat_bytes], "little") if valid else 0
+        ready = w.serves(self.cycles) and spoilt is not Trouble.SILENCE
+        data = int.from_bytes(self.memory[r.base : r.base + self.beat_bytes], "little") if valid else 0
         tag = r.waiting[0][2] if valid else 0
         if valid and troubled is Trouble.ORDER:
             tag = tag ^ 1
         return {
             "r_valid": int(valid), "r_data": data, "r_tag": tag, "r_error": int(valid and troubled is Trouble.ERROR),
-            "w_ready": int(w.serves(self.cycles)), "ar_ready": int(r.takes), "aw_ready": int(w.takes),
+            "w_ready": int(ready), "w_error": int(ready and spoilt is Trouble.ERROR), "ar_ready": int(r.takes), "aw_ready": int(w.takes),
         }  # fmt: skip
 
     def cycle(self, seen: Mapping[str, int], given: Mapping[str, int]) -> None:
         """What the machine did in this cycle."""
         r, w, now = self.read, self.write, self.cycles
+        self.protocol.check(seen, given, r.under_way, w.under_way)
         if given["r_valid"]:
             self.counts.loaded[self.owner(r.at)] += seen["ev_loaded"]
             if seen["r_ready"]:
                 r.beat(now, self.beat_bytes)
         if given["w_ready"] and seen["w_valid"]:
-            count = seen["w_strb"].bit_length()
             data = seen["w_data"].to_bytes(self.beat_bytes, "little")
-            self.counts.stored[self.owner(w.at)] += count
-            self.memory[w.at : w.at + count] = data[:count]
-            self.written_cycle[w.at : w.at + count] = now + 1
+            lanes = [i for i in range(self.beat_bytes) if seen["w_strb"] >> i & 1]
+            self.counts.stored[self.owner(w.at)] += len(lanes)
+            for i in lanes:
+                self.memory[w.base + i] = data[i]
+                self.written_cycle[w.base + i] = now + 1
             w.beat(now, self.beat_bytes)
         if seen["ar_valid"] and given["ar_ready"]:
             self.owner(seen["ar_addr"])
-            self.asked.append(seen["ar_addr"])
-            r.ask(now, seen["ar_addr"], seen["ar_beats"], seen["ar_tag"])
+            r.ask(now, seen["ar_addr"], seen["ar_beats"], seen["ar_tag"], self._times(seen, "ar"))
         if seen["aw_valid"] and given["aw_ready"]:
             self.owner(seen["aw_addr"])
-            w.ask(now, seen["aw_addr"], seen["aw_beats"], 0)
+            w.ask(now, seen["aw_addr"], seen["aw_beats"], 0, self._times(seen, "aw"))
         self.cycles += 1
 
+    def _times(self, seen: Mapping[str, int], channel: str) -> tuple[int, ...]:
+        """When the device lets the beats of a request move; nothing without a device."""
+        if self.device is None:
+            return ()
+        at, beats = seen[f"{channel}_addr"], seen[f"{channel}_beats"]
+        return self.device.ask(self.cycles, at, beats, self.beat_bytes, channel == "aw")
+
     def check(self, seen: Mapping[str, int]) -> None:
-        """Whether the machine has stopped with a fault.
+        """Whether the machine has stopped with a fault, or with requests under way.
 
         Raises:
             HardwareError: It has; the message names the request.
         """
-        if seen["read_fault"]:
-            number = seen["reads_done"]
-            raise HardwareError(fault_text("read", seen["read_fault"], number, self.asked[number : number + 1]))
-        if seen["write_fault"]:
-            raise HardwareError(fault_text("write", seen["write_fault"], seen["writes_done"], []))
+        for direction, channel in (("read", self.read), ("write", self.write)):
+            if seen[f"{direction}_fault"]:
+                number = seen[f"{direction}s_done"]
+                at = channel.asked[number : number + 1]
+                raise HardwareError(fault_text(direction, seen[f"{direction}_fault"], number, at))
+        self.protocol.end(self.read.under_way, self.write.under_way)
 
 
 FAULTS = {1: "was answered with an error", 2: "was answered out of turn", 3: "was not answered in time"}

@@ -6,10 +6,12 @@ from pathlib import Path
 import numpy as np
 
 from codesign.core.files import write_atomic
+from codesign.hardware.constraints import sdc_text
 from codesign.hardware.execute import Job, random_values
 from codesign.hardware.memory_timing import LATENCY_CYCLES, MemoryTiming
 from codesign.hardware.parameters import Control, Parameters
-from codesign.hardware.verilator import LIMIT_CYCLES, bench_flags, bench_text, input_bytes
+from codesign.hardware.synthesis import Synthesis
+from codesign.hardware.verilator import LIMIT_CYCLES, ROWS_APART, bench_files, bench_flags, input_bytes
 from codesign.hardware.verilog import Netlist, bench_top
 
 PORT_TEXT = {
@@ -18,7 +20,7 @@ PORT_TEXT = {
     "ar_valid": "read request", "ar_ready": "it is taken", "ar_addr": "first byte", "ar_beats": "beats of the burst",
     "r_valid": "a beat is there", "r_ready": "it is taken", "r_data": "the beat",
     "aw_valid": "write request", "aw_ready": "it is taken", "aw_addr": "first byte", "aw_beats": "beats of the burst",
-    "w_valid": "a beat is there", "w_ready": "it is taken", "w_data": "the beat", "w_strb": "its valid bytes",
+    "w_valid": "a beat is there", "w_ready": "it is taken", "w_data": "the beat", "w_strb": "its valid bytes", "w_last": "it ends its burst",
     "ar_tag": "tag of the read request", "r_tag": "tag of the request that the beat answers", "r_error, w_error": "the memory failed",
     "read_fault, write_fault": "why the machine stopped: 0 it did not, 1 an error, 2 an answer out of turn, 3 no answer in time",
     "reads_done, writes_done": "requests that are over; after a fault, the number of the one that failed",
@@ -36,26 +38,53 @@ def write_build(folder: Path, netlist: Netlist, job: Job, seed: int) -> tuple[st
         job: What it runs.
         seed: Of the operands in the memory image.
     """
-    p, image = job.image.parameters, job.image
+    image = job.image
+    memory = image.memory(random_values(job.computation, np.random.default_rng(seed)))
+    does = (
+        f"It computes `{job.computation}` with bounds {job.computation.sizes}. "
+        f"Expected: {job.predicted_cycles} cycles with a DRAM that answers after {LATENCY_CYCLES}.\n\n"
+        "`make run` builds the simulation with Verilator and runs it on `input.bin`; `output.bin` is DRAM afterwards.\n"
+        "`expected.json` says where tensors lie and what the cost model counts. A run begins with writes to all registers that `input.bin` lists, then `start`."
+    )
+    files = write_machine(folder, netlist, image.parameters, does)
+    write_atomic(folder / "expected.json", json.dumps(_expected(job), indent=1) + "\n")
+    (folder / "input.bin").write_bytes(input_bytes(image, memory, MemoryTiming(), LIMIT_CYCLES))
+    (folder / "dram.bin").write_bytes(memory)
+    return (*files, "expected.json", "input.bin", "dram.bin")
+
+
+def write_machine(folder: Path, netlist: Netlist, p: Parameters, does: str) -> tuple[str, ...]:
+    """Write what belongs to a machine whatever it runs; returns the names.
+
+    Args:
+        folder: Made if it is not there.
+        netlist: Of the machine.
+        p: Its parameters.
+        does: What it is going to do, for the README.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    values = random_values(job.computation, np.random.default_rng(seed))
-    memory = image.memory(values)
     texts = {
         f"{p.name}.v": netlist.simulation,
         "bench.v": netlist.bench,
+        "row.v": netlist.row,
+        "around.v": netlist.around,
         "black_boxes.v": netlist.black_boxes,
-        "testbench.cpp": bench_text(),
-        "Makefile": _makefile(p),
+        **bench_files(),
+        "Makefile": makefile(p),
         "registers.json": json.dumps(netlist.registers, indent=1) + "\n",
-        "README.md": _readme(p, netlist, job),
+        "README.md": _readme(p, netlist, does),
         "diagram.svg": diagram(p),
-        "expected.json": json.dumps(_expected(job), indent=1) + "\n",
     }
     for name, text in texts.items():
         write_atomic(folder / name, text)
-    (folder / "input.bin").write_bytes(input_bytes(image, memory, MemoryTiming(), LIMIT_CYCLES))
-    (folder / "dram.bin").write_bytes(memory)
-    return (*texts, "input.bin", "dram.bin")
+    return tuple(texts)
+
+
+def write_constraints(folder: Path, p: Parameters, synthesis: Synthesis | None) -> str:
+    """Write the SDC file; returns its name."""
+    name = f"{p.name}.sdc"
+    write_atomic(folder / name, sdc_text(p, synthesis))
+    return name
 
 
 def _expected(job: Job) -> dict[str, object]:
@@ -69,22 +98,57 @@ def _expected(job: Job) -> dict[str, object]:
     }
 
 
-def _makefile(p: Parameters) -> str:
-    flags = " ".join(bench_flags(p))
-    return (
-        "# make run: build the simulation and run it; make lint: check the Verilog.\nVERILATOR ?= verilator\n\n"
-        f"simulation: {p.name}.v bench.v testbench.cpp\n"
-        "\t$(VERILATOR) --cc --exe --build -O3 --x-assign fast --x-initial fast --no-assert -Wno-fatal --prefix Vtop "
-        f'--top-module {bench_top(p.name)} -CFLAGS "-std=c++17 -O2 {flags}" '
-        '-MAKEFLAGS "CFG_CXXFLAGS_PCH_I=-include CFG_LDLIBS_THREADS=-pthread" '
-        f"-o ../simulation {p.name}.v bench.v testbench.cpp\n\n"
-        "run: simulation\n\t./simulation input.bin output.bin\n\n"
-        f"lint:\n\t$(VERILATOR) --lint-only -Wall --top-module {p.name} {p.name}.v\n\n"
-        "clean:\n\trm -rf obj_dir simulation output.bin\n\n.PHONY: run lint clean\n"
-    )
+def makefile(p: Parameters) -> str:
+    """A Makefile for Verilator: the machine, its rows once or all, with the test bench or with a host's program."""
+    row, top = f"{p.name}_row", bench_top(p.name)
+    flags = "--cc -O3 --x-assign fast --x-initial fast --no-assert -Wno-fatal -Wno-lint"
+    once = int(p.pes >= ROWS_APART)
+    return f"""# make run: build the simulation and run it; make host, make run-host: a host's program; make lint: check the Verilog.
+VERILATOR ?= verilator
+ROWS_ONCE ?= {once}
+
+FLAGS = {flags}
+PRECOMPILED = CFG_CXXFLAGS_PCH_I=-include CFG_LDLIBS_THREADS=-pthread
+DEFINES = {" ".join(bench_flags(p))}
+TOP = $(FLAGS) --exe --build --prefix Vtop --top-module {top} -CFLAGS "-std=c++17 -O2 $(DEFINES)" -MAKEFLAGS "$(PRECOMPILED)"
+
+ifeq ($(ROWS_ONCE),1)
+SOURCES = around.v bench.v row/{row}.sv
+OBJECTS = row/lib{row}.a
+else
+SOURCES = {p.name}.v bench.v
+endif
+
+simulation: $(SOURCES) $(OBJECTS) testbench.cpp bench.hpp
+	$(VERILATOR) $(TOP) -Mdir obj_dir -o ../simulation $(SOURCES) testbench.cpp $(addprefix ../,$(OBJECTS))
+
+row/{row}.sv row/lib{row}.a: row.v
+	$(VERILATOR) $(FLAGS) --build --prefix Vrow --top-module {row} --lib-create {row} -CFLAGS "-std=c++17 -O2" -MAKEFLAGS "$(PRECOMPILED)" -Mdir row row.v
+
+host/network: $(SOURCES) $(OBJECTS) host/network.c host/simulated.cpp host/bench.hpp host/machine.h host/program.h
+	$(CC) -std=c11 -O2 -ffp-contract=off -c host/network.c -o host/network.o
+	$(VERILATOR) $(TOP) -Mdir host/obj_dir -o ../network $(SOURCES) host/simulated.cpp $(addprefix ../../,host/network.o $(OBJECTS))
+
+host: host/network
+
+run-host: host/network
+	cd host && ./network . picture.bin output.bin
+
+run: simulation
+	./simulation input.bin output.bin
+
+lint:
+	$(VERILATOR) --lint-only -Wall --top-module {p.name} {p.name}.v
+
+clean:
+	rm -rf obj_dir row host/obj_dir host/network host/network.o simulation output.bin
+
+.PHONY: run run-host host lint clean
+.DEFAULT_GOAL := simulation
+"""
 
 
-def _readme(p: Parameters, netlist: Netlist, job: Job) -> str:
+def _readme(p: Parameters, netlist: Netlist, does: str) -> str:
     ports = "\n".join(f"| `{name}` | {text} |" for name, text in PORT_TEXT.items())
     memories = "\n".join(f"| `{k}` | {n} | {words} x {bits} bits |" for k, (words, bits, n) in netlist.shapes.items())
     registers = "\n".join(f"| `{k}` | {a} | {b} |" for k, (a, b) in netlist.registers.items())
@@ -93,10 +157,10 @@ def _readme(p: Parameters, netlist: Netlist, job: Job) -> str:
 {p.rows} x {p.cols} elements, links {p.links.value}, scratchpad of {p.lines * p.line_bytes} bytes in {p.banks} banks, {p.local_bytes} bytes in each element
 for {", ".join(sorted(p.local)) or "nothing"}, bus of {p.bus_bytes} bytes, bursts of {p.burst_bytes}. Control: {p.control.value}.
 
-It computes `{job.computation}` with bounds {job.computation.sizes}. Expected: {job.predicted_cycles} cycles with a DRAM that answers after {LATENCY_CYCLES}.
+{does}
 
-`make run` builds the simulation with Verilator and runs it on `input.bin`; `output.bin` is DRAM afterwards. `make lint` checks the Verilog.
-`expected.json` says where tensors lie and what the cost model counts. A run begins with writes to all registers that `input.bin` lists, then `start`.
+`make lint` checks the Verilog. `make ROWS_ONCE=1` compiles one row of elements for all rows (`row.v`, `around.v`): large arrays compile sooner and run slower.
+`make host` compiles the host's program in `host`, where there is one, and `make run-host` runs it on `host/picture.bin`.
 
 | port | meaning |
 |---|---|

@@ -31,8 +31,9 @@ class MemoryTiming:
         latency_cycles: From a request to its first beat, at least 1.
         beat_cycles: From one beat to the next at the earliest: 1 is a beat a cycle.
         requests: Bursts a channel takes before the first of them is over; 0 stands for any number.
-        trouble: What goes wrong in the channel for reading.
+        trouble: What goes wrong.
         at_request: With which request, counted from 0.
+        of_writes: Whether it is a request of the channel for writing.
     """
 
     latency_cycles: int = LATENCY_CYCLES
@@ -40,11 +41,14 @@ class MemoryTiming:
     requests: int = 0
     trouble: Trouble = Trouble.NONE
     at_request: int = 0
+    of_writes: bool = False
 
     def __post_init__(self) -> None:
         for name, least in (("latency_cycles", 1), ("beat_cycles", 1), ("requests", 0), ("at_request", 0)):
             if getattr(self, name) < least:
                 raise UserError(f"`{name}` must be >= {least}, got {getattr(self, name)}", where="memory timing")
+        if self.of_writes and self.trouble is Trouble.ORDER:
+            raise UserError("writes carry no tags: they cannot be answered out of order", where="memory timing")
 
     def under_way(self, outstanding: int) -> int:
         """Bursts under way at most, for an engine that has so many."""

@@ -51,6 +51,8 @@ class Parameters:
         outer_loops: Levels of the sequencer's and the loader's loop nests (`Control.NEST`).
         box_loops: Levels of a DMA engine's nest of contiguous runs.
         outstanding: Bursts that a DMA engine has under way at most. With one, a machine does one thing after another wherever it talks to DRAM.
+        axi: The port is one of AXI4: beats are aligned, and a burst ends where an address is a multiple of its longest length. Otherwise a burst and its
+            beats begin at any byte.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Parameters:
     outer_loops: int = 14
     box_loops: int = 5
     outstanding: int = 16
+    axi: bool = False
 
     def __post_init__(self) -> None:
         where = f"hardware {self.name!r}"
@@ -81,6 +84,13 @@ class Parameters:
         if self.burst_bytes % self.bus_bytes:
             raise UserError(
                 f"a burst of {self.burst_bytes} bytes is not whole beats of {self.bus_bytes} bytes", where=where
+            )
+        if self.axi and (
+            self.banks & (self.banks - 1) or self.burst_bytes & (self.burst_bytes - 1) or self.burst_bytes > 4096
+        ):
+            raise UserError(
+                f"an AXI4 port needs banks and bytes of a burst that are powers of two, up to 4096 bytes, got {self.banks} and {self.burst_bytes}",
+                where=where,
             )
         if self.scratchpad_bytes < self.line_bytes * 2:
             raise UserError(f"the scratchpad has {self.scratchpad_bytes} bytes, needs two lines", where=where)

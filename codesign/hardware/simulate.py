@@ -5,13 +5,20 @@ import warnings
 
 from codesign.core.errors import MissingDependencyError
 from codesign.hardware.bench import Counts, Dram, HardwareError, Run, count
+from codesign.hardware.device_memory import DeviceMemory
 from codesign.hardware.image import Image
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
 from codesign.hardware.parameters import Control
+from codesign.timing.dram.device import DramDevice
 
 
 def simulate_in_python(
-    image: Image, memory: bytes, *, timing: MemoryTiming = PLAIN_MEMORY, limit: int = 2_000_000
+    image: Image,
+    memory: bytes,
+    *,
+    timing: MemoryTiming = PLAIN_MEMORY,
+    device: DramDevice | None = None,
+    limit: int = 2_000_000,
 ) -> Run:
     """Run an image.
 
@@ -19,6 +26,7 @@ def simulate_in_python(
         image: What the machine is given.
         memory: DRAM at the start.
         timing: Of the memory.
+        device: DRAM whose timing stands in the place of the memory's latency.
         limit: Cycles after which the machine counts as stuck.
 
     Raises:
@@ -35,7 +43,7 @@ def simulate_in_python(
 
     machine = Machine(image.parameters)
     counts = Counts()
-    dram = Dram(image, memory, timing, counts)
+    dram = Dram(image, memory, timing, counts, None if device is None else DeviceMemory(device))
     queued = image.parameters.control is Control.QUEUE
     streams = {"aq": image.array_words, "dq": image.dma_words} if queued else {}
     result: dict[str, int] = {}

@@ -192,11 +192,15 @@ def map_to_cells(text: str, top: str, boxes: tuple[str, ...] = ()) -> Synthesis:
 
 
 def _script(top: str, boxes: tuple[str, ...]) -> str:
-    """Generic gates are made without `abc`, which then maps them once: half the time, areas within a few per cent."""
+    """Generic gates are made without `abc`, which then maps them once: half the time, areas within a few per cent.
+
+    Paths are looked for among wires and gates alone: flip-flops and modules inside a module end them. Yosys knows the gates' directions from the library.
+    """
+    gates = " ".join(f"t:{c['cell']}" for c in cell_library()["cells"] if "functions" in c and not c["cell"].startswith(("DFF", "LATCH")))  # fmt: skip
     lines = [
         "read_verilog -sv design.v", *(f"blackbox {b}" for b in boxes), f"hierarchy -top {top}",
         f"synth -top {top} -noalumacc -noabc -noshare", "dfflibmap -liberty cells.lib", "abc -liberty cells.lib", "opt_clean -purge",
-        "tee -q -o paths.txt ltp -noff", "tee -q -o stat.json stat -json -liberty cells.lib", "",
+        "tee -q -o stat.json stat -json -liberty cells.lib", "read_liberty -lib cells.lib", f"tee -q -o paths.txt ltp w:* {gates}", "",
     ]  # fmt: skip
     return "\n".join(lines)
 

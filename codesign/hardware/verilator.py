@@ -92,9 +92,14 @@ def environment() -> dict[str, str]:
     return found
 
 
-def bench_text() -> str:
-    """The C++ test bench."""
-    return resources.files("codesign.hardware").joinpath("data/testbench.cpp").read_text("utf-8")
+def bench_files() -> dict[str, str]:
+    """The C++ test bench by file: what stands around a machine, and the program that runs one image."""
+    return {name: data_text(name) for name in ("bench.hpp", "testbench.cpp")}
+
+
+def data_text(name: str) -> str:
+    """One of the C and C++ files that are delivered with a machine."""
+    return resources.files("codesign.hardware").joinpath(f"data/{name}").read_text("utf-8")
 
 
 def verilate_flags(prefix: str, top: str) -> list[str]:
@@ -109,8 +114,11 @@ def bench_flags(p: Parameters) -> list[str]:
     """What the test bench must be told at compile time."""
     return [
         f"-DBUS_BYTES={p.bus_bytes}",
+        f"-DBURST_BYTES={p.burst_bytes}",
+        f"-DOUTSTANDING={p.outstanding}",
         f"-DWINDOWS={p.windows}",
         *(["-DQUEUES"] if p.control is Control.QUEUE else []),
+        *(["-DAXI_PORT"] if p.axi else []),
     ]
 
 
@@ -160,40 +168,77 @@ class VerilatedMachine:
     def __init__(
         self, p: Parameters, netlist: Netlist | None = None, *, quick: bool = False, rows_apart: bool | None = None
     ) -> None:
-        command = need_verilator()
         self.p, self.netlist = p, netlist or generate(p)
-        apart = p.pes >= ROWS_APART if rows_apart is None else rows_apart
-        level = "-O0" if quick else "-O1"
-        parts = verilated_parts(self.netlist, apart)
+        self.apart = p.pes >= ROWS_APART if rows_apart is None else rows_apart
+        self.level = "-O0" if quick else "-O1"
+        self.verilator = need_verilator()
+        self.folder = self._machine()
+        texts = bench_files()
+        key = hashlib.sha256("".join([*texts.values(), *bench_flags(p), self.level]).encode()).hexdigest()[:16]
+        self.program = self.folder / f"simulation-{key}"
+        if not self.program.exists():
+            with tempfile.TemporaryDirectory(dir=self.folder) as made:
+                for name, text in texts.items():
+                    Path(made, name).write_text(text, "utf-8")
+                self.link(Path(made), ("testbench.cpp",)).rename(self.program)
+
+    def _machine(self) -> Path:
+        """The folder with the machine's C++ as one archive of objects and its headers."""
+        parts = verilated_parts(self.netlist, self.apart)
         told = [text for part in parts for text in (part.text, *part.flags)]
-        key = hashlib.sha256("".join([*told, bench_text(), *bench_flags(p), level]).encode()).hexdigest()[:16]
-        folder = cache_folder() / key
-        self.program = folder / "simulation"
-        if self.program.exists():
-            return
+        folder = cache_folder() / hashlib.sha256("".join([*told, self.level]).encode()).hexdigest()[:16]
+        if (folder / "machine.a").exists():
+            return folder
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "testbench.cpp").write_text(bench_text(), "utf-8")
         for part in parts:
             (folder / f"{part.name}.v").write_text(part.text, "utf-8")
-            _command([*command, *part.flags, "-Mdir", part.name, f"{part.name}.v"], folder, p.name)
-        compiler, include = _compiler(), _include(command)
-        flags = ["-std=c++17", *(f"-I{part.name}" for part in parts), f"-I{include}", f"-I{include}/vltstd", *bench_flags(p)]  # fmt: skip
-        runtime = ["verilated", "verilated_threads", *(["verilated_dpi"] if apart else [])]
-        sources = [f"{part.name}/{f.name}" for part in parts for f in sorted((folder / part.name).glob("*.cpp"))]
+            _command([*self.verilator, *part.flags, "-Mdir", part.name, f"{part.name}.v"], folder, self.p.name)
+        flags = self._flags(parts)
 
         def compiled(source: str) -> str:
             done = source.replace(".cpp", ".o")
             once = source.endswith("Slow.cpp")  # what runs at the start alone
-            _command([compiler, *flags, "-O0" if once else level, "-c", source, "-o", done], folder, p.name)
+            _command(
+                [_compiler(), *flags, "-O0" if once else self.level, "-c", source, "-o", done], folder, self.p.name
+            )
             return done
 
+        sources = [f"{part.name}/{f.name}" for part in parts for f in sorted((folder / part.name).glob("*.cpp"))]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            objects = list(pool.map(compiled, [*sources, "testbench.cpp"]))
-        objects += [str(_runtime(compiler, include, name)) for name in runtime]
-        _command([compiler, *objects, "-pthread", "-o", "building"], folder, p.name)
+            objects = list(pool.map(compiled, sources))
+        _command(["ar", "rcs", "building.a", *objects], folder, self.p.name)
+        for header in (folder / "made").glob("*.h"):
+            shutil.copy(header, folder)
         for part in parts:
             shutil.rmtree(folder / part.name)
-        (folder / "building").rename(self.program)
+        (folder / "building.a").rename(folder / "machine.a")
+        return folder
+
+    def _flags(self, parts: tuple[VerilatedPart, ...] = ()) -> list[str]:
+        include = _include(self.verilator)
+        return ["-std=c++17", *(f"-I{part.name}" for part in parts), f"-I{include}", f"-I{include}/vltstd", *bench_flags(self.p)]  # fmt: skip
+
+    def link(self, folder: Path, sources: tuple[str, ...]) -> Path:
+        """A program around the machine.
+
+        Args:
+            folder: Where its files lie.
+            sources: Those that are compiled: C++, or C without contraction of multiplications and additions.
+
+        Raises:
+            HardwareError: They do not compile.
+        """
+        compiler, objects = _compiler(), []
+        for source in sources:
+            done = source + ".o"
+            language = ["-x", "c", "-std=c11", "-ffp-contract=off"] if source.endswith(".c") else self._flags()
+            told = [compiler, *language, f"-I{self.folder}", "-I.", "-O2", "-c", source, "-o", done]
+            _command(told, folder, self.p.name)
+            objects.append(done)
+        runtime = ["verilated", "verilated_threads", *(["verilated_dpi"] if self.apart else [])]
+        others = [str(_runtime(compiler, _include(self.verilator), name)) for name in runtime]
+        _command([compiler, *objects, str(self.folder / "machine.a"), *others, "-pthread", "-lm", "-o", "program"], folder, self.p.name)  # fmt: skip
+        return folder / "program"
 
     def run(
         self, image: Image, memory: bytes, *, timing: MemoryTiming = PLAIN_MEMORY, limit: int = LIMIT_CYCLES
@@ -217,6 +262,7 @@ def input_bytes(image: Image, memory: bytes, timing: MemoryTiming, limit: int) -
         timing.requests,
         int(timing.trouble),
         timing.at_request,
+        int(timing.of_writes),
         limit,
         len(image.registers),
         len(image.array_words),
@@ -224,7 +270,7 @@ def input_bytes(image: Image, memory: bytes, timing: MemoryTiming, limit: int) -
         len(memory),
         len(regions),
     )
-    parts = [struct.pack("<11Q", *head)]
+    parts = [struct.pack("<12Q", *head)]
     parts += [struct.pack("<2I", a, d) for a, d in image.registers]
     parts += [struct.pack(f"<{len(words)}Q", *words) for words in (image.array_words, image.dma_words)]
     parts += [struct.pack("<2Q", *r) for r in regions]

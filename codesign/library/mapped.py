@@ -1,6 +1,6 @@
 """`MappedLayer` and `MappedNetwork`: what a search of mappings found."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, final
 
 from codesign.arch.architecture import Architecture
@@ -8,6 +8,7 @@ from codesign.core.errors import UserError
 from codesign.core.goals import Objective, Proof
 from codesign.core.json_types import JsonObject
 from codesign.cost.cost import Cost, Infeasible
+from codesign.evaluation.network import ConstraintsOf
 from codesign.evaluation.whole_network import NetworkResult
 from codesign.library.map_options import DEFAULT_OPTIONS, MapOptions
 from codesign.library.results import AbstractResult
@@ -195,12 +196,14 @@ class MappedNetwork(AbstractResult):
         network: The network.
         architecture: The accelerator.
         events: Every layer simulated, with the event tier.
+        constraints_of: Those on the mapping of a layer; None of mappings that were given.
     """
 
     result: NetworkResult | Infeasible
     network: Network
     architecture: Architecture
     events: "TimedNetwork | None" = None
+    constraints_of: ConstraintsOf | None = field(default=None, compare=False)
 
     @property
     def feasible(self) -> bool:
@@ -253,6 +256,18 @@ class MappedNetwork(AbstractResult):
         if isinstance(self.result, Infeasible):
             return {**self.result.to_json(), "network": self.network.name}
         return self.result.to_json() | ({} if self.events is None else self.events.to_json())
+
+    def certificate(self) -> JsonObject:
+        """What `codesign verify` needs to check that the mappings are optimal, or how near they are.
+
+        Raises:
+            UserError: Nothing is proven of a layer, or certificates do not cover how it was searched.
+        """
+        from codesign.evaluation.network_certificate import network_certificate
+
+        if self.constraints_of is None or self.events is not None:
+            raise UserError("there is no proof to certify", hint="search with `map_network`, without the event tier")
+        return network_certificate(self._found, self.constraints_of)
 
     def headline(self) -> JsonObject:
         """See `AbstractResult`."""

@@ -13,6 +13,7 @@ from codesign.optim.certificate import Certificate
 from codesign.optim.certify import CertifiedFront
 from codesign.report.compare import Comparison, comparison_json
 from codesign.report.compare import compare as compare_studies
+from codesign.study.contended import ContendedDesign
 from codesign.study.mapping_front import MappingFront
 from codesign.study.retime import TimedDesign
 from codesign.study.specification import StudySpec
@@ -133,7 +134,7 @@ class Exploration(AbstractResult):
 def front_json(
     study: Study,
     certificate: Certificate | None = None,
-    timed: Sequence[TimedDesign] = (),
+    timed: Sequence[TimedDesign | ContendedDesign] = (),
     mappings: MappingFront | None = None,
     certified: CertifiedFront | None = None,
     schedule_factor: float | None = None,

@@ -1,7 +1,7 @@
 """Annealing of mappings by their simulated cycles, in compiled code.
 
-The analytical cycles of a mapping are never above its simulated ones, and every objective grows with the cycles. So a
-move that its analytical value already rules out is rejected without a simulation. The walk is the one that simulates
+The analytical cycles of a mapping, and those with waits in closed form (rule E12), are never above its simulated ones, and every
+objective grows with the cycles. So a move that either value already rules out is rejected without a simulation. The walk is the one that simulates
 every move: the number that decides on acceptance is drawn first, and turned into the largest value accepted.
 """
 
@@ -26,6 +26,7 @@ from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state, f
 from codesign.timing.derive import Machine, derive
 from codesign.timing.engine import COMPLETE, run
 from codesign.timing.event_state import SIMULATED
+from codesign.timing.least_cycles import least_cycles
 
 HOT, COLD = 0.5, 0.003
 """First and last temperature: relative worsening accepted with probability 1/e."""
@@ -48,7 +49,7 @@ class TimedWalk(NamedTuple):
     Attributes:
         machine: Constants of the event tier.
         objective: As in `codesign.mappers.driver.OBJECTIVE_CODE`.
-        operations: Of one simulation at most.
+        operations: Of one simulation at most; 0: nothing is simulated, rule E12 gives the cycles.
     """
 
     machine: Machine
@@ -57,13 +58,20 @@ class TimedWalk(NamedTuple):
 
 
 @njit
-def timed_value(kernel: Kernel, nest: Nest, count: int, walk: TimedWalk, energy: float) -> tuple[float, int]:
+def timed_value(
+    kernel: Kernel, nest: Nest, count: int, walk: TimedWalk, energy: float, cycles: float, most: float
+) -> tuple[float, int]:
     """The objective with simulated cycles of a nest that `score` has just found valid; infinite where cut short.
+
+    Where the cycles with waits in closed form already give more than `most`, the value is theirs and nothing is simulated.
 
     Returns:
         The value, and the operations simulated.
     """
     plan, _ = derive(kernel, nest, count, walk.machine)
+    least = value_of(walk.objective, energy, max(cycles, least_cycles(plan)))
+    if walk.operations == 0 or least > most:
+        return least, 0
     result = run(plan, True, walk.operations, np.zeros((0, 4)))
     value = value_of(walk.objective, energy, result[1]) if result[0] == COMPLETE else np.inf
     return value, result[5][SIMULATED]
@@ -97,7 +105,7 @@ def anneal_timed(
         most = current * uniform(random) ** -temperature if current < np.inf else np.inf
         if status != VALID or value_of(walk.objective, energy, cycles) > most:
             continue
-        value, spent = timed_value(kernel, nest, count, walk, energy)
+        value, spent = timed_value(kernel, nest, count, walk, energy, cycles, most)
         operations += spent
         if value > most or value == np.inf:
             continue
@@ -155,6 +163,7 @@ def search_timed(
     seed: int,
     *,
     walks: int = WALKS,
+    operations: int = OPERATIONS,
 ) -> tuple[Mapping | None, int]:
     """The best mapping by simulated cycles that walks meet, and how many mappings were scored.
 
@@ -168,10 +177,11 @@ def search_timed(
         budget: Of the search.
         seed: Of the random choices.
         walks: How many at most.
+        operations: Of one simulation at most; 0: cycles are those of rule E12.
     """
     began = clock.wall_seconds()
     space, table = encoded.space, factor_table(encoded.space)
-    walk = TimedWalk(machine, objective, OPERATIONS)
+    walk = TimedWalk(machine, objective, operations)
     best, value = outermost_state(space), math.inf
     scored = operations = 0
     for i in range(walks):

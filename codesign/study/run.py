@@ -40,6 +40,7 @@ from codesign.optim.protocols import LowerBounds
 from codesign.optim.registry import Option
 from codesign.study.certified import certify_study
 from codesign.study.config import StudyConfig
+from codesign.study.contended import ContendedDesign, contend_front, write_contended_front
 from codesign.study.explore import AskTell, explore, replay
 from codesign.study.former_records import LOW_FIDELITY_PREFIX, LOW_FIDELITY_SUFFIX
 from codesign.study.goals import Goals, read_goals, ruled
@@ -118,6 +119,7 @@ class StudyRun:
         mappings: Its front over designs and mappings, where that was asked for.
         certified: What bounds say of the designs not tried; None where there are no bounds, or the certificate says it.
         schedule_factor: What bounds say of every design under every schedule, where schedules are searched and not proven.
+        contended: Its front of systems on routers and DRAM queues, where that was asked for.
         pages: Drawings of the systems of its front with their schedules, where there are some.
     """
 
@@ -127,6 +129,7 @@ class StudyRun:
     mappings: MappingFront | None = None
     certified: CertifiedFront | None = None
     schedule_factor: float | None = None
+    contended: tuple[ContendedDesign, ...] = ()
     pages: tuple[Path, ...] = ()
 
     @property
@@ -254,10 +257,8 @@ def run_study(spec: StudySpec, listener: Listener | None = None) -> StudyRun:
         with _terminated_as_interrupted():
             run = _run(prepared, study, listener or Silent())
         if isinstance(systems := judge_behind(prepared.judge), SegmentsEvaluator):
-            from codesign.study.system_pages import write_system_pages
-
-            run = replace(run, pages=tuple(write_system_pages(study, systems)))
-        if spec.judge.timing == EVENT:
+            run = _with_systems(run, systems, spec)
+        elif spec.judge.timing == EVENT:
             run = replace(run, timed=time_front(study, spec.judge.timing_table))
             write_timed_front(run.timed, Path(place.out))
         if spec.judge.per_design == PARETO:
@@ -267,6 +268,17 @@ def run_study(spec: StudySpec, listener: Listener | None = None) -> StudyRun:
     except BaseException:
         study.close()
         raise
+    return run
+
+
+def _with_systems(run: StudyRun, systems: SegmentsEvaluator, spec: StudySpec) -> StudyRun:
+    """The front of systems of many cores as files, and on routers and DRAM queues where that is asked for."""
+    from codesign.study.system_pages import write_system_pages
+
+    run = replace(run, pages=tuple(write_system_pages(run.study, systems)))
+    if spec.judge.timing == EVENT:
+        run = replace(run, contended=contend_front(run.study, systems))
+        write_contended_front(run.contended, Path(spec.place.out))
     return run
 
 

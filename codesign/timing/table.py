@@ -25,11 +25,13 @@ class Overlap(Enum):
 
     EVENTS: operations wait for data, buffers and ports.
     PERFECT: nothing waits; the busiest resource alone says how long a run takes. This is the analytical model.
+    WAITS: cycles are those of rule E12: waits in closed form, nothing is simulated.
     GENERATED: what generated hardware overlaps (`codesign.hardware.timed`); the event engine refuses it.
     """
 
     EVENTS = "events"
     PERFECT = "perfect"
+    WAITS = "waits"
     GENERATED = "generated"
 
 

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Callable
 from typing import Any
 
 from codesign.core.errors import UserError
@@ -14,24 +15,35 @@ from codesign.verify.even.check import verify_even
 from codesign.verify.even.claims import EVEN_RULES, EvenCertificate
 from codesign.verify.even.claims import from_document as even_from_document
 from codesign.verify.even.claims import to_document as even_to_document
+from codesign.verify.network import NETWORK_RULES, NetworkCertificate, verify_network
+from codesign.verify.network import from_document as network_from_document
+from codesign.verify.network import to_document as network_to_document
 from codesign.verify.seal import SEAL, seal
-from codesign.verify.shape import AGAIN, EVEN, UNEVEN, check_form
+from codesign.verify.shape import AGAIN, EVEN, NETWORK, UNEVEN, check_form
 from codesign.verify.verdict import Verdict
 
 CERTIFICATE = "codesign certificate 2"
 """Format and version; the second version has a seal."""
 
+AnyCertificate = Certificate | EvenCertificate | NetworkCertificate
+"""Of every set of rules."""
 
-def certificate(given: Certificate | EvenCertificate) -> JsonObject:
+_FORMS = {RULES: UNEVEN, EVEN_RULES: EVEN, NETWORK_RULES: NETWORK}
+
+
+def certificate(given: AnyCertificate) -> JsonObject:
     """As a sealed document of lists, numbers and text."""
-    if isinstance(given, EvenCertificate):
-        document = even_to_document(given, CERTIFICATE)
-    else:
-        document = uneven_to_document(given, CERTIFICATE)
+    match given:
+        case EvenCertificate():
+            document = even_to_document(given, CERTIFICATE)
+        case NetworkCertificate():
+            document = network_to_document(given, CERTIFICATE)
+        case _:
+            document = uneven_to_document(given, CERTIFICATE)
     return {**document, SEAL: seal(document)}
 
 
-def restored(document: dict[str, Any]) -> Certificate | EvenCertificate:
+def restored(document: dict[str, Any]) -> AnyCertificate:
     """The certificate of a document.
 
     Raises:
@@ -42,12 +54,13 @@ def restored(document: dict[str, Any]) -> Certificate | EvenCertificate:
             f"not a certificate of this version: `format` must be '{CERTIFICATE}', got {document.get('format')!r}",
             hint=AGAIN,
         )
-    if document.get("rules") not in (RULES, EVEN_RULES):
-        raise UserError(f"rules {document.get('rules')!r} cannot be checked, only '{RULES}' and '{EVEN_RULES}'")
-    even = document["rules"] == EVEN_RULES
-    check_form(document, EVEN if even else UNEVEN)
+    rules = document.get("rules")
+    if not isinstance(rules, str) or rules not in _FORMS:
+        known = ", ".join(f"'{name}'" for name in _FORMS)
+        raise UserError(f"`rules` {rules!r} cannot be checked, only {known}")
+    check_form(document, _FORMS[rules])
     try:
-        return even_from_document(document) if even else uneven_from_document(document)
+        return _READERS[rules](document)
     except UserError:
         raise
     except KeyError as error:
@@ -58,9 +71,20 @@ def restored(document: dict[str, Any]) -> Certificate | EvenCertificate:
         raise UserError(f"the certificate is damaged: {error}", hint=AGAIN) from None
 
 
-def verify(given: Certificate | EvenCertificate, time_limit: float = math.inf) -> Verdict:
+_READERS: dict[str, Callable[[dict[str, Any]], AnyCertificate]] = {
+    RULES: uneven_from_document,
+    EVEN_RULES: even_from_document,
+    NETWORK_RULES: network_from_document,
+}
+
+
+def verify(given: AnyCertificate, time_limit: float = math.inf) -> Verdict:
     """Check everything a certificate says; `time_limit` counts CPU seconds."""
     stop = time.process_time() + time_limit
-    if isinstance(given, EvenCertificate):
-        return verify_even(given, stop)
-    return verify_uneven(given, stop)
+    match given:
+        case EvenCertificate():
+            return verify_even(given, stop)
+        case NetworkCertificate():
+            return verify_network(given, stop)
+        case _:
+            return verify_uneven(given, stop)

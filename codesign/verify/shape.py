@@ -69,16 +69,24 @@ _EVEN_CLAIM = Record({"keep": ByName(ListOf(TEXT)), "spatial": ByName(ByName(INT
 _LEVEL = Record(
     {"level": TEXT, "keep": ListOf(TEXT), "temporal": _COUNTS, "spatial": ListOf(Row((TEXT, INTEGER, ANY)))},
 )
+_PROOF = {"value": NUMBER, "constraints": ANY, "nest": ListOf(_LEVEL), "claims": ListOf(_EVEN_CLAIM)}
 EVEN = Record(
-    {
-        **dict.fromkeys(("format", "rules", "problem", "architecture", "constraints"), ANY),
-        "objective": TEXT,
-        "value": NUMBER,
-        "nest": ListOf(_LEVEL),
-        "claims": ListOf(_EVEN_CLAIM),
-    }
+    {**dict.fromkeys(("format", "rules", "problem", "architecture"), ANY), "objective": TEXT, **_PROOF},
+    {"shown": NUMBER},
 )
 """A certificate of even mappings."""
+
+NETWORK = Record(
+    {
+        **dict.fromkeys(("format", "rules", "network", "architecture"), ANY),
+        "objective": TEXT,
+        "energy_pj": NUMBER,
+        "latency_cycles": NUMBER,
+        "bound": NUMBER,
+        "layers": ListOf(Record({"operator": TEXT, **_PROOF}, {"shown": NUMBER})),
+    }
+)
+"""A certificate of a whole network."""
 
 _TENSOR = Record({"name": TEXT, "axes": ListOf(_COUNTS), "output": FLAG, "bits": NUMBER})
 _OPERATOR = Record({"name": TEXT, "bounds": ByName(INTEGER), "copy": FLAG, "tensors": ListOf(_TENSOR)})

@@ -22,6 +22,7 @@ SETS = {
     "noc": ("noc", "compare_noc"),
     "drampower": ("drampower", "compare_drampower"),
     "areas": ("areas", "compare_areas"),
+    "tt-npe": ("tt_npe", "compare_tt_npe"),
     "imc": ("in_memory", "compare_imc"),
 }
 

@@ -95,12 +95,13 @@ def read_rows(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     """
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
+            reader = csv.DictReader(file)
+            rows, found = list(reader), reader.fieldnames or ()
     except OSError as error:
         raise UserError(f"cannot read the recorded rows: {error.strerror}", where=str(path)) from None
     for name in columns:
-        if rows and name not in rows[0]:
-            raise UserError(f"column `{name}` is missing", where=str(path), hint=f"found: {', '.join(rows[0])}")
+        if name not in found:
+            raise UserError(f"column `{name}` is missing", where=str(path), hint=f"found: {', '.join(found)}")
     return rows
 
 

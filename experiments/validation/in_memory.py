@@ -19,6 +19,7 @@ from codesign.arch.in_memory import (
     tops_per_watt,
 )
 from codesign.core.errors import UserError
+from codesign.core.fields import Fields
 from experiments.validation.common import Comparison, Point, read_json, read_rows
 
 _QUANTITIES = (("area", "area_mm2"), ("clock", "clock_ns"), ("energy", "energy_fJ_per_mac"))
@@ -28,30 +29,37 @@ def compare_imc(folder: Path, smoke: bool) -> Comparison:
     """Every chip of `zigzag_imc_chips.json`; macros of `cimloop_references.csv` in `more`."""
     path = folder / "zigzag_imc_chips.json"
     chips = read_json(path)
+    if not isinstance(chips, list):
+        raise UserError("expected a list of chips", where=str(path))
     points: list[Point] = []
     theirs: list[float] = []
     missing: dict[str, str] = {}
     apart: dict[str, Any] = {}
     for chip in chips[: 2 if smoke else None]:
-        name, where = str(chip.get("chip", "?")), f"{path}: {chip.get('chip', '?')}"
+        name = Fields(chip, str(path)).text("chip", "?")
+        given = Fields(chip, f"{path}: {name}")
+        recorded, modelled = given.child("measured"), given.child("zigzag_imc_model")
+        remark = given.text("remark", "")
         try:
-            array = array_of_chip(chip, where)
+            array = array_of_chip(given)
         except UserError as error:
             missing[name] = str(error)
             continue
         mine = predictions(array)
         for quantity, field in _QUANTITIES:
-            measured, other = chip["measured"].get(field), chip["zigzag_imc_model"].get(field)
+            measured, other = (part.number(field, None, above=0) for part in (recorded, modelled))
             label = f"{name} {quantity}"
-            if not measured:
+            if measured is None:
                 missing[label] = "not measured"
-            elif quantity == "energy" and any(w in chip.get("remark", "") for w in ("sparsity", "not comparable")):
+            elif quantity == "energy" and any(w in remark for w in ("sparsity", "not comparable")):
                 missing[label] = "the sparsity of the measurement is unknown"
                 apart[name] = {"predicted_fj": mine[quantity], "measured_fj": measured, "zigzag_imc_fj": other}
             else:
-                points.append(Point(label, mine[quantity], float(measured), quantity))
-                theirs.append(abs(float(other) / float(measured) - 1) if other else float("nan"))
+                points.append(Point(label, mine[quantity], measured, quantity))
+                theirs.append(abs(other / measured - 1) if other else float("nan"))
         apart.setdefault("tops_per_w", {})[name] = tops_per_watt(array)
+    if not points and missing:
+        raise UserError(f"no chip can be compared: {next(iter(missing.values()))}", where=str(path))
     more = {"beside": _beside(points, theirs), "energies_not_comparable": apart}
     macros = folder / "cimloop_references.csv"
     if macros.exists() and not smoke:
@@ -61,37 +69,35 @@ def compare_imc(folder: Path, smoke: bool) -> Comparison:
     return Comparison("imc", points, "mm2, ns, fJ", constants, fitted, more, missing)
 
 
-def array_of_chip(chip: dict[str, Any], where: str) -> InMemoryArray:
+def array_of_chip(chip: Fields) -> InMemoryArray:
     """The array that a chip's recorded parameters describe.
 
     Raises:
-        UserError: A parameter is missing or contradicts another.
+        UserError: A parameter is missing, no number, or contradicts another.
     """
+    p = chip.child("parameters")
     try:
-        p = chip["parameters"]
         return InMemoryArray(
-            node_nm=chip["node_nm"],
-            volt=p["vdd"],
-            rows=p["rows"],
-            columns=p["cols"],
-            banks=p["banks"],
-            inputs=p["input_channel"],
-            outputs=p["output_channel"],
-            input_bits=p["activation_precision"],
-            bits_per_cycle=p["input_precision"],
-            weight_bits=p["weight_precision"],
-            adder_bits=p["adder_input_precision"],
-            accumulator_bits=p["accumulator_precision"] or 0,
-            adc_bits=p.get("adc_resolution"),
-            dac_bits=p.get("dac_resolution") or 1,
-            booth=p["booth_encoding"],
-            toggle=p["input_toggle_rate"],
-            zero_weights=p["weight_sparsity"],
+            node_nm=chip.number("node_nm"),
+            volt=p.number("vdd"),
+            rows=p.integer("rows"),
+            columns=p.integer("cols"),
+            banks=p.integer("banks"),
+            inputs=p.integer("input_channel"),
+            outputs=p.integer("output_channel"),
+            input_bits=p.integer("activation_precision"),
+            bits_per_cycle=p.integer("input_precision"),
+            weight_bits=p.integer("weight_precision"),
+            adder_bits=p.integer("adder_input_precision", None),
+            accumulator_bits=p.integer("accumulator_precision", 0),
+            adc_bits=p.integer("adc_resolution", None),
+            dac_bits=p.integer("dac_resolution", 1) or 1,
+            booth=p.flag("booth_encoding"),
+            toggle=p.number("input_toggle_rate"),
+            zero_weights=p.number("weight_sparsity"),
         )
-    except KeyError as error:
-        raise UserError(f"parameter {error} is missing", where=where) from None
     except UserError as error:
-        raise error.within(where) from None
+        raise error.within(chip.where) from None
 
 
 def predictions(array: InMemoryArray) -> dict[str, float]:
@@ -105,8 +111,12 @@ def _beside(points: Sequence[Point], theirs: Sequence[float]) -> dict[str, Any]:
     for quantity in ("area", "clock", "energy", "all"):
         rows = [(abs(p.error), t) for p, t in zip(points, theirs, strict=True) if quantity in ("all", p.group)]
         if rows:
-            mine, other = (float(np.nanmedian([r[k] for r in rows])) for k in (0, 1))
-            found[quantity] = {"rows": len(rows), "median_error": mine, "zigzag_imc_median_error": other}
+            predicted = [r[1] for r in rows if not np.isnan(r[1])]
+            found[quantity] = {
+                "rows": len(rows),
+                "median_error": float(np.median([r[0] for r in rows])),
+                "zigzag_imc_median_error": float(np.median(predicted)) if predicted else None,
+            }
     return found
 
 

@@ -1,5 +1,6 @@
 """Trees, systems and costs as SET and Gemini recorded them: every row equal, and better trees under the same rules."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from codesign.arch.chiplet_cost import GEMINI_MONEY, money
+from codesign.core.errors import UserError
 from codesign.scheduling.segments.bound import bound_of
 from codesign.scheduling.segments.evaluate import OWN_RULES, SEMANTICS, Evaluator
 from codesign.scheduling.segments.search import SearchSettings, TreeSearch
@@ -15,13 +17,13 @@ from experiments.manycore import (
     Config,
     Totals,
     compare_scheme,
-    evaluator_of,
     main,
     money_error,
     recorded_edp,
     tabled_systems,
 )
-from experiments.manycore_records import Run, Scheme, read_runs
+from experiments.manycore_contention import compare_searches, simulate_all
+from experiments.manycore_records import Run, Scheme, evaluator_of, read_runs
 
 DATA = Path(__file__).parents[1] / "data" / "manycore"
 
@@ -112,3 +114,28 @@ def test_the_command_ends_with_one_object(capsys: pytest.CaptureFixture[str]) ->
     found = main(Config("set", DATA))
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith('{"schemes": 3, ') and found["rows"] == found["cycles_equal"] == found["hops_equal"]
+
+
+def test_recorded_schemes_on_the_routers(tmp_path: Path) -> None:
+    mine = [replace(run, schemes=run.schemes[-1:]) for run in runs("set") if run.name.startswith("goog_4x4")]
+    found = simulate_all(mine, None, tmp_path / "table.csv")
+    assert found["simulated"] == found["simulated_complete"] == 1 and found["overtaken"] == 0
+    (one,) = found["contended"]
+    assert one["simulated"] >= one["free"] and one["edp"] == pytest.approx(recorded_edp(mine[0]))
+    lines = (tmp_path / "table.csv").read_text().splitlines()
+    assert len(lines) == 2 and lines[1].startswith("goog_4x4_b1 SET,") and '"1, 1"' in lines[1]
+
+
+def test_searches_with_and_without_loads_in_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("experiments.manycore_contention.STEPS", 300)
+    mine = [run for run in runs("set") if run.name.startswith("goog_4x4")]
+    found = compare_searches(mine, 0)
+    (one,) = found["in_view"]
+    assert one["loss"] >= 1 and one["loss_in_view"] >= 1 and one["predicted"] > 0
+    assert found["loss_in_view_worst"] == one["loss_in_view"] - 1
+
+
+def test_runs_are_picked_by_name() -> None:
+    assert main(Config("gemini", DATA, only="6x6"))["schemes"] == 1
+    with pytest.raises(UserError, match="no recorded run's name holds '9x9'"):
+        main(Config("gemini", DATA, only="9x9"))

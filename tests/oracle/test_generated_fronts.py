@@ -24,7 +24,7 @@ LISTED = DesignSpace(
             Categorical("links", ["multicast"]),
             Ordinal("scratchpad_kib", [32, 1024]),
             Ordinal("local_bytes", [64]),
-            Ordinal("banks", [2, 8]),
+            Ordinal("banks", [8]),
             Ordinal("burst_beats", [16]),
             Ordinal("bus_bits", [32]),
             Categorical("dataflow", ["weight-stationary"]),
@@ -53,7 +53,7 @@ def test_the_proven_front_is_that_of_enumeration(tmp_path: Path) -> None:
     run = run_study(asked)
     certificate = run.certificate
     assert certificate is not None and certificate.proven, certificate
-    assert certificate.designs == 16 and certificate.evaluated < 16
+    assert certificate.designs == 8 and certificate.evaluated < 8
     evaluate = prepare(asked).judge.evaluate
     values = []
     for point in LISTED.space.to_points(LISTED.space.enumerate()):

@@ -98,3 +98,22 @@ def test_an_area_that_is_no_number_is_a_mistake(tmp_path: Path) -> None:
     path.write_text("chip,block,measured_mm2,llmcompass_mm2\nGA100,Cores,large,440\n")
     with pytest.raises(UserError, match="areas must be numbers, got 'large'"):
         die_blocks(path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (("[", '{"chips": ['), "expected a list of chips"),
+        (('"rows": 1024', '"rows": "many"'), "`rows` must be an integer, got 'many'"),
+        (('"vdd": 0.8', '"vdd": -0.8'), "`volt` must be > 0, got -0.8"),
+        (('"area_mm2": 1.9425', '"area_mm2": "big"'), "`area_mm2` must be a number > 0, got 'big'"),
+    ],
+)
+def test_bad_chips_are_refused(
+    changed: tuple[str, str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chips = json.loads((KEPT_HERE / "measured" / "imc" / "zigzag_imc_chips.json").read_text())
+    text = json.dumps(chips[:1]).replace(*changed, 1)
+    (tmp_path / "zigzag_imc_chips.json").write_text(text + ("}" if text.startswith("{") else ""))
+    assert main(["--set", "imc", "--data", str(tmp_path)]) == 2
+    assert message in capsys.readouterr().err

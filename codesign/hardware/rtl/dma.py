@@ -1,6 +1,8 @@
 """The DMA engines: boxes of contiguous runs between DRAM and the scratchpad, in bursts, several of them under way.
 
-Channels are those of AXI4: an address with a number of beats and a tag, then data with valid and ready. A burst may begin at any byte.
+Channels are like those of AXI4: an address with a number of beats and a tag, then data with valid and ready. A burst and its beats begin at any byte.
+With `axi` they are those of AXI4: a burst begins at any byte and its beats are aligned, so its first may be a part of one; it ends where an address is a
+multiple of the longest burst, so none crosses 4 KB.
 Results are 32 bits wide on chip and 1, 2 or 4 bytes in DRAM (`result_log2`): the low bytes are stored, and come back with their sign.
 
 An engine has two sides. The address side walks the runs of a command and asks for one burst a cycle, as long as fewer than `outstanding`
@@ -53,6 +55,8 @@ class Bursts(Elaboratable):
         bits, sizes = p.row_bits + p.offset_bits, range(p.burst_bytes + 1)
         self.tag_bits = max(1, (p.outstanding - 1).bit_length())
         self.widths = {"line": bits, "bytes": len(Signal(sizes)), "last": 1, "which": 2, "wide": 1}
+        if p.axi:
+            self.widths["offset"] = (p.bus_bytes - 1).bit_length()
         self.given = {k: Signal(n, name=f"{name}_give_{k}") for k, n in self.widths.items()}
         self.now = {k: Signal(n, name=f"{name}_now_{k}") for k, n in self.widths.items()}
         self.push, self.pop, self.skip = (Signal(name=f"{name}_{n}") for n in ("push", "pop", "skip"))
@@ -136,14 +140,23 @@ class _Engine(Elaboratable):
         left_now, line_now = Signal(24, name="left_now"), Signal(len(line), name="line_now")
         m.d.comb += [left_now.eq(Mux(fresh, run_bytes, left)), line_now.eq(Mux(fresh, lines.address, line))]
         ends = Signal(name="run_ends")
-        m.d.comb += [ends.eq(left_now <= p.burst_bytes), self.address.eq(Mux(fresh, runs.address, here))]
-        size = Signal(len(table.given["bytes"]), name="burst_size")
-        m.d.comb += size.eq(Mux(ends, left_now, p.burst_bytes))
-        m.d.comb += self.beats.eq((size + (p.bus_bytes - 1)) >> (p.bus_bytes - 1).bit_length())
+        size, most = (
+            Signal(len(table.given["bytes"]), name="burst_size"),
+            Signal(range(p.burst_bytes + 1), name="burst_most"),
+        )
+        m.d.comb += [ends.eq(left_now <= most), self.address.eq(Mux(fresh, runs.address, here))]
+        m.d.comb += size.eq(Mux(ends, left_now, most))
         given = {"line": line_now, "bytes": size, "last": ends & nest.last, "which": which_now, "wide": wide_now}
+        offset: Value = Value.cast(0)
+        if p.axi:
+            offset = given["offset"] = self.address[: (p.bus_bytes - 1).bit_length()]
+        m.d.comb += most.eq(
+            p.burst_bytes - self.address[: (p.burst_bytes - 1).bit_length()] if p.axi else p.burst_bytes
+        )
+        m.d.comb += self.beats.eq((size + offset + (p.bus_bytes - 1)) >> (p.bus_bytes - 1).bit_length())
         m.d.comb += [table.given[k].eq(v) for k, v in given.items()]
         following = line_sum(
-            m, line_now, self._burst_line(m, wide_now), p.row_bits, p.offset_bits, p.line_bytes, "burst_next"
+            m, line_now, self._burst_line(m, wide_now, most), p.row_bits, p.offset_bits, p.line_bytes, "burst_next"
         )
         with m.FSM():
             with m.State("IDLE"):
@@ -158,16 +171,19 @@ class _Engine(Elaboratable):
                     table.push.eq(self.request & self.granted),
                 ]
                 with m.If(table.push):
-                    m.d.sync += [left.eq(left_now - p.burst_bytes), here.eq(self.address + p.burst_bytes)]
+                    m.d.sync += [left.eq(left_now - most), here.eq(self.address + most)]
                     m.d.sync += [line.eq(following), fresh.eq(ends)]
                     m.d.comb += nest.step.eq(ends)
                     with m.If(ends & nest.last):
                         m.next = "IDLE"
 
-    def _burst_line(self, m: Module, wide: Value) -> Signal:
+    def _burst_line(self, m: Module, wide: Value, most: Signal) -> Signal:
         """How far a whole burst reaches in the scratchpad, as a packed address: results take 4 bytes an element."""
         p = self.p
         step = Signal(p.row_bits + p.offset_bits, name="burst_line")
+        if p.axi:  # lines are a power of two: bytes are packed addresses
+            m.d.comb += step.eq(Mux(wide, (most << 2) >> self.result_log2, most))
+            return step
         sizes = [p.burst_bytes, *(p.burst_bytes * 4 >> log2 for log2 in range(3))]
         packed = [(n // p.line_bytes << p.offset_bits | n % p.line_bytes) % (1 << len(step)) for n in sizes]
         widened = Mux(self.result_log2 == 0, packed[1], Mux(self.result_log2 == 1, packed[2], packed[3]))
@@ -186,12 +202,16 @@ class _Engine(Elaboratable):
         m.d.comb += self.left.eq(Mux(self.midst, self.left_kept, now["bytes"]))
         m.d.comb += self.line.eq(Mux(self.midst, self.line_kept, now["line"]))
         self.taken = Signal(range(p.bus_bytes + 1), name="taken")
+        self.taken_kept = self.taken
+        if p.axi:
+            self.taken_kept = Signal(range(p.bus_bytes + 1), name="taken_kept")
+            m.d.comb += self.taken.eq(Mux(self.midst, self.taken_kept, now["offset"]))
         self.ends_burst = Signal(name="ends_burst")
 
     def _advance(self, m: Module, dram: Value, ends: Value, line: Value) -> None:
         """A chunk has moved: to the next, or to the next burst."""
         m.d.sync += [self.left_kept.eq(self.left - dram), self.line_kept.eq(line), self.midst.eq(~self.ends_burst)]
-        m.d.sync += self.taken.eq(Mux(ends, 0, self.taken + dram))
+        m.d.sync += self.taken_kept.eq(Mux(ends, 0, self.taken + dram))
         m.d.comb += self.bursts.skip.eq(self.ends_burst)
 
     def _chunk(self, m: Module, wide: Value) -> tuple[Signal, Signal, Signal, Value]:
@@ -274,6 +294,7 @@ class DmaWrite(_Engine):
     ) -> None:
         super().__init__(p, bus, scratchpad, sets, first, name)
         self.strobe = Signal(p.bus_bytes, name=f"{name}_strobe")
+        self.last = Signal(name=f"{name}_last")
 
     def elaborate(self, platform: object) -> Module:
         """The netlist."""
@@ -287,7 +308,11 @@ class DmaWrite(_Engine):
         beat, taken = self._packed(m, first_byte, chunk_now), Signal()
         full = Signal(8 * p.bus_bytes)
         m.d.comb += [full.eq(joined | beat), self.data.eq(full), self.data_valid.eq(pending & ends_now)]
-        m.d.comb += self.strobe.eq(_first(bytes_now, p.bus_bytes))
+        lanes = _first(bytes_now, p.bus_bytes)
+        if p.axi:
+            below = Signal(range(p.bus_bytes), name="below")  # bytes of the beat that lie before its burst
+            lanes = lanes & ~_first(below, p.bus_bytes)
+        m.d.comb += [self.strobe.eq(lanes), self.last.eq(self.data_valid & burst_ends)]
         m.d.comb += [taken.eq(pending & (~ends_now | self.data_ready)), self.scratchpad.looks[1].eq(pending)]
         with m.If(taken):
             m.d.sync += [pending.eq(0), joined.eq(Mux(ends_now, 0, full))]
@@ -297,6 +322,8 @@ class DmaWrite(_Engine):
         with m.If(more):
             self._advance(m, dram, ends, line)
             m.d.sync += [pending.eq(1), ends_now.eq(ends), first_byte.eq(self.taken), bytes_now.eq(self.taken + dram)]
+            if p.axi:
+                m.d.sync += below.eq(Mux(~self.midst, table.now["offset"], Mux(self.taken == 0, 0, below)))
             m.d.sync += [chunk_now.eq(dram), burst_ends.eq(self.ends_burst), command_ends.eq(table.now["last"])]
         m.d.comb += table.pop.eq(self.data_valid & self.data_ready & burst_ends)
         m.d.comb += self.done.eq(table.pop & command_ends)

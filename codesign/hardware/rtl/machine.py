@@ -67,7 +67,7 @@ class Machine(Elaboratable):
             "aw_valid": w.request, "aw_addr": w.address, "aw_beats": w.beats, "w_valid": w.data_valid, "w_data": w.data,
             "read_fault": r.fault, "write_fault": w.fault, "reads_done": r.bursts.number, "writes_done": w.bursts.number,
         }  # fmt: skip
-        self.outputs["w_strb"] = w.strobe
+        self.outputs |= {"w_strb": w.strobe, "w_last": w.last}
         self.outputs |= self.unit.events | {"ev_loaded": r.moved}
         if self.p.control is Control.QUEUE:
             for name, q in (("aq", self.control.array), ("dq", self.control.dma)):

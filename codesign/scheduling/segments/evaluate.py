@@ -5,18 +5,18 @@ from typing import final
 
 import numpy as np
 
-from codesign.arch.many_core import Buffer, ManyCore, VectorMacCore
+from codesign.arch.many_core import ManyCore
 from codesign.core.errors import UserError
 from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.cost.cost import Infeasible
-from codesign.scheduling.segments.kernels import core_mapper, fabric, layout, traffic
+from codesign.scheduling.segments.kernels import core_mapper, fabric, traffic
 from codesign.scheduling.segments.kernels import tree as tree_kernels
 from codesign.scheduling.segments.kernels.layout import Layout
-from codesign.scheduling.segments.layers import LayerKind, SegmentLayer, SegmentNetwork, unit_time
+from codesign.scheduling.segments.layers import LayerKind, SegmentNetwork, unit_time
+from codesign.scheduling.segments.layouts import layout_of
 from codesign.scheduling.segments.segment_tree import (
     Cut,
     CutKind,
-    GivenLayout,
     Leaf,
     check_tree,
     leaf_places,
@@ -24,6 +24,7 @@ from codesign.scheduling.segments.segment_tree import (
     tree_arrays,
     walk,
 )
+from codesign.scheduling.segments.system_arrays import core_arrays, core_tile, fabric_arrays
 
 PARTS = ("big_buffer", "small_buffers", "bus", "mac")
 """Parts of the energy that are not words on the way."""
@@ -41,6 +42,7 @@ class Semantics:
         forget_drams: Take producers of earlier segments from all DRAMs, wherever they were written (rule M25).
         links_bound: Links bound the time of segments.
         leaf_links: Links bound the time of every layer.
+        steps: Words of all that runs together bound the time of every step (rule M33).
     """
 
     counting: int
@@ -49,14 +51,16 @@ class Semantics:
     forget_drams: bool = False
     links_bound: bool = True
     leaf_links: bool = False
+    steps: bool = False
 
 
 SET_RULES = Semantics(fabric.SET, drop_shifted=True, groups_as_given=True)
 GEMINI_RULES = Semantics(fabric.GEMINI, drop_shifted=True, groups_as_given=True, forget_drams=True, leaf_links=True)
 GEMINI_START_RULES = replace(GEMINI_RULES, links_bound=False, leaf_links=False)
 OWN_RULES = Semantics(fabric.OWN, leaf_links=True)
+MESH_RULES = replace(OWN_RULES, steps=True)
 
-SEMANTICS = {"set": SET_RULES, "gemini": GEMINI_RULES, "own": OWN_RULES}
+SEMANTICS = {"set": SET_RULES, "gemini": GEMINI_RULES, "own": OWN_RULES, "mesh": MESH_RULES}
 """By the names of the command line."""
 
 
@@ -103,7 +107,7 @@ class Row:
     @property
     def busiest_link(self) -> int:
         """Words of the busiest link."""
-        return int(self.counter[fabric.LINKS :].max())
+        return int(self.counter[fabric.LINKS : fabric.LINKS + 4 * self.usage_bytes.shape[1]].max())
 
 
 @final
@@ -131,89 +135,6 @@ class Evaluation:
         return self.rows[0].energy_pj * self.rows[0].time
 
 
-def core_arrays(core: VectorMacCore) -> core_mapper.Core:
-    """A core in the kernels' form."""
-
-    def pair(buffer: Buffer) -> list[float]:
-        return [buffer.read_pj, buffer.write_pj]
-
-    return core_mapper.Core(
-        core.vector,
-        core.lanes,
-        core.elements_a,
-        core.elements_o,
-        core.inputs.bytes,
-        core.weights.bytes,
-        core.sums.bytes,
-        core.bus_words_per_cycle,
-        float(core.bus_pj),
-        float(core.mac_pj),
-        core.vector_unit_macs,
-        float(core.vector_unit_pj),
-        core.buffer_words_per_cycle,
-        np.array([pair(b) for b in (core.inputs, core.weights, core.sums, core.outputs, core.big)], np.float64),
-    )
-
-
-def links_between_dies(system: ManyCore) -> IntArray:
-    """1 for every link that leaves a die; with several dies those to the DRAM columns too."""
-    height = system.height
-    found = np.zeros(4 * (system.width + 2) * height, np.int64)
-    if system.dies.count == 1:
-        return found
-    die_w, die_h = system.width // system.dies.x, height // system.dies.y
-    for y in range(height):
-        for x in range(0, system.width + 1, die_w):
-            found[4 * (x * height + y) + fabric.EAST] = 1
-            found[4 * ((x + 1) * height + y) + fabric.WEST] = 1
-    for x in range(system.width):
-        for y in range(die_h, height, die_h):
-            found[4 * ((x + 1) * height + y - 1) + fabric.NORTH] = 1
-            found[4 * ((x + 1) * height + y) + fabric.SOUTH] = 1
-    return found
-
-
-def fabric_arrays(system: ManyCore, semantics: Semantics) -> fabric.Fabric:
-    """The network in the kernels' form."""
-    ports = [[(x + 1) * system.height + y for x, y in ports] for ports in system.memories.ports]
-    return fabric.Fabric(
-        system.width,
-        system.height,
-        system.stride,
-        system.width // system.dies.x,
-        system.height // system.dies.y,
-        system.links.words_per_cycle,
-        system.dies.words_per_cycle,
-        system.memories.words_per_cycle_each,
-        len(ports),
-        np.array(ports, np.int64),
-        links_between_dies(system),
-        semantics.counting,
-        int(semantics.drop_shifted),
-    )
-
-
-def _ceil(a: int, b: int) -> int:
-    return -(-a // b)
-
-
-def core_tile(layer: SegmentLayer, parts: tuple[int, ...], batch: int, fetch: tuple[int, ...] | None) -> list[int]:
-    """Sizes of the largest tile of a layer in the order of `core_mapper.Tile` (rule M11)."""
-    pieces = fetch or (1, 1, 1, 1)
-    b = _ceil(_ceil(batch, parts[1]), pieces[1])
-    h = _ceil(_ceil(layer.H, parts[2]), pieces[2])
-    w = _ceil(_ceil(layer.W, parts[3]), pieces[3])
-    k, c, groups = _ceil(layer.K, parts[0]), layer.C, 1
-    if layer.kind is LayerKind.GROUP_CONV:
-        per_k = layer.K // layer.groups
-        groups, c = _ceil(k, per_k), layer.C // layer.groups
-        k = per_k if groups > 1 else k
-    k = _ceil(k, pieces[0])
-    if layer.computes and layer.weight_inputs:
-        groups, b = groups * b, 1
-    return [c, k, layer.R, layer.S, h, w, layer.stride_h, layer.stride_w, b, groups]
-
-
 @final
 class Evaluator:
     """Evaluates trees of one network on one system.
@@ -233,7 +154,10 @@ class Evaluator:
         core_figures: dict[int, FloatArray] | None = None,
     ) -> None:
         self.system, self.network, self.semantics = system, network, semantics
-        self.core, self.fabric = core_arrays(system.core), fabric_arrays(system, semantics)
+        self.core, self.fabric = (
+            core_arrays(system.core),
+            fabric_arrays(system, semantics.counting, semantics.drop_shifted, semantics.steps),
+        )
         self.table, self.edges = network.table(), network.edges()
         self._given = core_figures
         self._figures: dict[tuple[int, ...], FloatArray] = {}
@@ -293,7 +217,7 @@ class Evaluator:
 
     def _figures_of(self, root: Cut, shape: tree_kernels.Tree, on_chip: IntArray, stored: IntArray) -> Evaluation:
         n = len(shape.kind)
-        counters = np.zeros((n, fabric.LINKS + 4 * self.sites), np.int64)
+        counters = np.zeros((n, fabric.counter_size(self.fabric)), np.int64)
         energies, times = np.zeros((n, 1 + len(PARTS))), np.zeros(n, np.int64)
         usage = np.zeros((n, 3, self.sites), np.int64)
         cores: dict[int, FloatArray] = {}
@@ -390,7 +314,8 @@ class _Run:
     ) -> FloatArray:
         """Fill the figures of a leaf; returns those of one core."""
         of, row = self.of, self.of.table[leaf.layer]
-        place = self._layout(leaf, node)
+        first = int(self.shape.core_first[node])
+        place = layout_of(of.fabric, row, leaf, first, of.semantics.groups_as_given)
         self.layouts[leaf.layer], self.leaves[leaf.layer] = place, (leaf, node)
         fetch = np.array(leaf.fetch or (0,) * 6, np.int64)
         self._traffic(leaf, node, place, counter, int(fetch[5]))
@@ -413,6 +338,8 @@ class _Run:
         segment = self.shape.parent[node] == 0 and of.semantics.counting == fabric.SET
         if of.semantics.leaf_links or segment:
             time = max(time, fabric.link_cycles(of.fabric, counter))
+        if of.fabric.fill:
+            time = max(time, fabric.filled_cycles(of.fabric, counter))
         return int(time / of.system.clock_ghz)
 
     def _words_pj(self, counter: IntArray) -> float:
@@ -423,20 +350,6 @@ class _Run:
             + counter[fabric.DIE_HOPS] * die_pj
             + counter[fabric.DRAM] * system.memories.pj_per_word
         )
-
-    def _layout(self, leaf: Leaf, node: int) -> Layout:
-        of = self.of
-        parts = np.array(leaf.parts, np.int64)
-        row = of.table[leaf.layer]
-        if leaf.given is not None:
-            place = _given_layout(leaf.given, of.system.height)
-            if not of.semantics.groups_as_given:
-                _groups_by_need(row, place)
-            return place
-        place = empty_layout(leaf.cores)
-        order = np.array(leaf.order, np.int64)
-        layout.lay_out(of.fabric, row, leaf.batch, parts, order, int(self.shape.core_first[node]), place)
-        return place
 
     def _traffic(self, leaf: Leaf, node: int, place: Layout, counter: IntArray, fetches: int) -> None:
         of, layer = self.of, self.of.network.layers[leaf.layer]
@@ -492,60 +405,3 @@ class _Run:
         dram = source.drams[2] if same or not of.semantics.forget_drams else fabric.ALL_DRAMS
         past = shift + of.network.layers[producer].K
         traffic.channels_from_dram(of.fabric, counter, *groups, shift, past, dram)
-
-
-def empty_layout(cores: int) -> Layout:
-    """Room for the layout of a layer on some cores."""
-    ranges = [np.zeros((cores, 8), np.int64) for _ in range(3)]
-    starts = [np.zeros(cores + 1, np.int64) for _ in range(2)]
-    sites = [np.zeros(cores, np.int64) for _ in range(3)]
-    return Layout(
-        np.zeros(3, np.int64), ranges[0], sites[0], ranges[1], starts[0], sites[1], ranges[2], starts[1], sites[2]
-    )
-
-
-def _given_layout(given: GivenLayout, height: int) -> Layout:
-    place = empty_layout(len(given.tiles))
-    places = (
-        (place.tiles, np.zeros(len(given.tiles) + 1, np.int64), place.tile_sites),
-        (place.in_ranges, place.in_starts, place.in_sites),
-        (place.weight_ranges, place.weight_starts, place.weight_sites),
-    )
-    for which, groups in enumerate((given.tiles, given.inputs, given.weights)):
-        ranges, starts, sites = places[which]
-        at = 0
-        for g, group in enumerate(groups):
-            members = sorted((x + 1) * height + y for x, y in group.places)
-            ranges[g] = group.box
-            sites[at : at + len(members)] = members
-            at += len(members)
-            starts[g + 1] = at
-        place.counts[which] = len(groups)
-    return place
-
-
-def _groups_by_need(row: IntArray, place: Layout) -> None:
-    """Form the groups of a given layout anew: cores that need the same range (rule M9)."""
-    n = int(place.counts[0])
-    for which, (ranges, starts, sites) in enumerate(
-        (
-            (place.in_ranges, place.in_starts, place.in_sites),
-            (place.weight_ranges, place.weight_starts, place.weight_sites),
-        )
-    ):
-        if place.counts[1 + which] == 0:
-            continue
-        found: dict[tuple[int, ...], list[int]] = {}
-        for t in range(n):
-            box = np.zeros(8, np.int64)
-            (layout.input_range if which == 0 else layout.weight_range)(row, place.tiles[t], box)
-            alone = which == 0 and row[layout.TYPE] >= layout.GROUP_CONV
-            found.setdefault((*map(int, box), t if alone else -1), []).append(int(place.tile_sites[t]))
-        at = 0
-        for g, (key, members) in enumerate(found.items()):
-            ranges[g] = key[:8]
-            starts[g] = at
-            sites[at : at + len(members)] = sorted(members)
-            at += len(members)
-        starts[len(found)] = at
-        place.counts[1 + which] = len(found)

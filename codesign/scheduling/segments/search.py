@@ -152,7 +152,7 @@ def make_caches(problem: Problem) -> Caches:
     layers, batches = len(problem.table), len(problem.batches)
     cores = problem.fabric.width * problem.fabric.height
     sites = (problem.fabric.width + 2) * problem.fabric.height
-    counter = fabric.LINKS + 4 * sites
+    counter = fabric.counter_size(problem.fabric)
     slot = 8 * (3 * cores * 8 + 3 * (cores + 1) + 3 * cores + counter + 3 * sites + 8)
     slots = min(max(2 * layers, SLOT_BYTES // slot), 2**14)
     return Caches(
@@ -193,7 +193,7 @@ def make_scratch(problem: Problem) -> Scratch:
     return Scratch._make(
         [
             tree,
-            np.zeros((nodes, fabric.LINKS + 4 * sites), np.int64),
+            np.zeros((nodes, fabric.counter_size(problem.fabric)), np.int64),
             np.zeros((nodes, 1)),
             np.zeros(nodes, np.int64),
             np.zeros((nodes, 3, sites), np.int64),

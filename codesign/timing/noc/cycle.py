@@ -21,6 +21,7 @@ from codesign.timing.noc.state import (
     FLIGHT,
     FLIT,
     FLIT_HOPS,
+    FREE_AT,
     GONE,
     HELD,
     HIGHEST,
@@ -28,11 +29,13 @@ from codesign.timing.noc.state import (
     IN_NETWORK,
     INJECTION,
     LAST_ARRIVAL,
+    LINK_TICKS,
     MOVED,
     NOBODY,
     NODE,
     PACKET,
     PENDING,
+    PERIOD,
     ROUND_DONE,
     ROUTED,
     SENT,
@@ -281,11 +284,14 @@ def allocate_channels(routers: Routers, network: Network, requests: Requests, r:
 def cross_switch(
     routers: Routers, traffic: TreeTraffic, packets: Packets, network: Network, requests: Requests, r: int, t: int
 ) -> None:
-    """One iteration of iSLIP between ports (M6); an input sends one flit, to every output that grants it (M11)."""
+    """One iteration of iSLIP between ports (M6); an input sends one flit, to every output that grants it (M11).
+
+    A link that is slower than the routers takes no flit before its period is over (M14).
+    """
     offers = 0  # bit p * PORTS + o
     for o in range(PORTS):
         those = (requests.to_send[0] >> (o * PORTS)) & _ALL_PORTS
-        if those:
+        if those and network.link[r, o, FREE_AT] <= t * LINK_TICKS:
             offers |= 1 << (first_from(those, network.port[r, o, SWITCH_GRANT]) * PORTS + o)
     for p in range(PORTS):
         those = (offers >> (p * PORTS)) & _ALL_PORTS
@@ -333,6 +339,8 @@ def _send(
             return
     packet = network.input[r, i, PACKET]
     network.output[r, v, CREDIT] -= 1
+    free = network.link[r, o, FREE_AT]  # what is left of a period within a cycle is kept
+    network.link[r, o, FREE_AT] = (free if free > (t - 1) * LINK_TICKS else t * LINK_TICKS) + network.link[r, o, PERIOD]
     network.totals[FLIT_HOPS] += 1
     network.totals[MOVED] = 1
     sent = network.branch[r, i, o, BRANCH_SENT] + 1

@@ -34,6 +34,9 @@ BRANCH_VC, BRANCH_SENT = 0, 1
 SWITCH_GRANT, SWITCH_ACCEPT, SWITCH_VC = 0, 1, 2
 """Ports: pointers of M6 of the output, of the input, and the channel at which the input looks first."""
 
+PERIOD, FREE_AT, LINK_TICKS = 0, 1, 64
+"""Links: ticks from one flit to the next, the tick from which the next may go; a cycle has so many ticks."""
+
 AT, SENT, SOURCE_VC = 0, 1, 2
 """Sources: place in the queue, flits sent of the packet there, the channel it goes to."""
 
@@ -128,6 +131,7 @@ class Network(NamedTuple):
         branch: ``R x V x PORTS x 2`` columns `BRANCH_VC`, `BRANCH_SENT`.
         output: ``R x V x 3`` columns `CREDIT`, `HOLDER`, `VC_GRANT`.
         port: ``R x PORTS x 3`` columns `SWITCH_GRANT`, `SWITCH_ACCEPT`, `SWITCH_VC`.
+        link: ``R x PORTS x 2`` columns `PERIOD`, `FREE_AT` of the link behind each output.
         first: ``R + 1`` packets of node r are ``queue[first[r] : first[r + 1]]``.
         queue: ``N`` packets by source, in order.
         source: ``R x 3`` columns `AT`, `SENT`, `SOURCE_VC`.
@@ -143,6 +147,7 @@ class Network(NamedTuple):
     branch: IntArray
     output: IntArray
     port: IntArray
+    link: IntArray
     first: IntArray
     queue: IntArray
     source: IntArray
@@ -172,6 +177,13 @@ class Requests(NamedTuple):
     to_send: IntArray
 
 
+def _full_speed(nodes: int) -> IntArray:
+    """Links that take a flit every cycle."""
+    link = np.zeros((nodes, PORTS, 2), np.int64)
+    link[:, :, PERIOD] = LINK_TICKS
+    return link
+
+
 def empty_network(routers: Routers, source: IntArray) -> Network:
     """The network before its first cycle; `source` are the packets' nodes."""
     nodes, channels, n_vc = routers.nodes, routers.channels, PORTS * routers.channels
@@ -194,6 +206,7 @@ def empty_network(routers: Routers, source: IntArray) -> Network:
         branch=np.zeros((nodes, n_vc, PORTS, 2), np.int64),
         output=output,
         port=np.zeros((nodes, PORTS, 3), np.int64),
+        link=_full_speed(nodes),
         first=first,
         queue=np.argsort(source, kind="stable"),
         source=sources,

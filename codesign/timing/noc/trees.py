@@ -115,7 +115,7 @@ def _run(
     while totals[DELIVERED] < n_packets:
         if totals[CYCLE] >= max_cycles:
             return CUT_SHORT
-        _run_cycle(routers, traffic, packets, network, requests, rounds)
+        run_cycle(routers, traffic, packets, network, requests, rounds)
         if totals[ROUND_DONE] == 1:
             kept = skip_rounds(routers, traffic, packets, network, rounds, kept)
         if not _next_cycle(routers, packets, network, max_cycles):
@@ -124,7 +124,7 @@ def _run(
 
 
 @njit
-def _run_cycle(
+def run_cycle(
     routers: Routers, traffic: TreeTraffic, packets: Packets, network: Network, requests: Requests, rounds: Rounds
 ) -> None:
     """One cycle: what arrives, the sources, every router that holds flits."""

@@ -95,7 +95,8 @@ class Bounded:
     def least(self, wanted: float) -> float:
         """A bound of the objective over all nests, sharp up to `wanted`; infinite where it is above."""
         n, m = self.objective.energy_exponent, self.objective.latency_exponent
-        energy, cycles = self.profile.closed_bound()
+        energy = self.profile.closed_energy()
+        cycles = self.profile.closed_cycles() if m else 1.0
         if n:
             energy = lowered(self.program.cheapest(*self._energy_prices, (wanted / cycles**m) ** (1.0 / n)))
         if not m or np.isinf(energy):

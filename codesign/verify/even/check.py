@@ -18,45 +18,79 @@ ROUNDING = 1e-12
 """Relative; values are made by the same kernel when a certificate is written and when it is checked."""
 
 
-def verify_even(given: EvenCertificate, stop: float) -> Verdict:
-    """Check everything the certificate says; `stop` in CPU seconds of the process."""
-    reason = _nest_fault(given)
+def verify_even(given: EvenCertificate, stop: float, at: str = "") -> Verdict:
+    """Check everything the certificate says.
+
+    Args:
+        given: The certificate.
+        stop: In CPU seconds of the process.
+        at: Where it stands in a document, such as ``layers[2].``, for the places that a refusal names.
+    """
+    reason = _value_fault(given, at) or _nest_fault(given, at)
     if reason is not None:
-        return Verdict(False, f"the nest: {reason}")
-    claimed = {(c.kept, c.vectors): c.bound for c in given.claims}
-    checked = walked = 0
-    for kept, found in open_profiles(given.space, given.value):
+        return Verdict(False, reason)
+    claimed = {(c.kept, c.vectors): (n, c.bound) for n, c in enumerate(given.claims)}
+    used: set[int] = set()
+    walked = 0
+    for kept, found in open_profiles(given.space, given.bound):
         for vectors in found:
-            bound = claimed.get((kept, vectors))
+            n, bound = claimed.get((kept, vectors), (-1, None))
             if bound is None:
                 return Verdict(False, f"no claim covers the spatial factors {_named(given.space, vectors)}")
-            if bound < given.value * (1.0 - SAME):
-                return Verdict(False, f"a claim says only {bound:.12g}, below the value {given.value:.12g}")
-            if bound > given.value * (1.0 + ROUNDING):
-                return Verdict(
-                    False, f"a claim says {bound:.17g}, more than the value {given.value:.17g} that is checked"
-                )
-            if time.process_time() > stop:
-                return Verdict(False, f"the time limit ended the check after {checked} claims that hold")
+            reason = _bound_fault(bound, given, f"{at}claims[{n}].bound")
+            if reason is not None:
+                return Verdict(False, reason)
             try:
+                if time.process_time() > stop:
+                    raise TimeoutError
                 walks = _holds(given, kept, vectors, stop)
             except TimeoutError:
-                return Verdict(False, f"the time limit ended the check after {checked} claims that hold")
+                return Verdict(False, f"the time limit ended the check after {len(used)} claims that hold")
             if walks is None:
-                return Verdict(
-                    False,
-                    f"a mapping below {given.value:.12g} exists with the spatial factors {_named(given.space, vectors)}",
-                )
-            checked, walked = checked + 1, walked + walks
+                factors = _named(given.space, vectors)
+                return Verdict(False, f"a mapping below {given.bound:.12g} exists with the spatial factors {factors}")
+            used.add(n)
+            walked += walks
+    if len(used) < len(given.claims):
+        spare = next(n for n in range(len(given.claims)) if n not in used)
+        return Verdict(False, f"`{at}claims[{spare}]` is of no profile that closed bounds leave, or stands twice")
+    gap = "" if given.shown is None else f"; the value is at most {given.value / given.bound - 1.0:.3%} above the bound"
+    return Verdict(True, _counted(len(used), walked) + gap, len(used), walked)
+
+
+def _counted(checked: int, walked: int) -> str:
     if not checked:
-        return Verdict(True, "closed bounds rule out every profile; no claim is needed")
+        return "closed bounds rule out every profile; no claim is needed"
     how = f" ({walked} by walking nests)" if walked else ""
-    return Verdict(
-        True, f"{checked} claim{'s' if checked > 1 else ''} checked{how}; closed bounds rule out all other profiles"
-    )
+    return f"{checked} claim{'s' if checked > 1 else ''} checked{how}; closed bounds rule out all other profiles"
 
 
-def _nest_fault(given: EvenCertificate) -> str | None:
+def _bound_fault(bound: float, given: EvenCertificate, place: str) -> str | None:
+    """Why a claim's bound is not the one that is checked."""
+    name = "value" if given.shown is None else "bound"
+    if bound < given.bound * (1.0 - SAME):
+        return f"`{place}`: a claim says only {bound:.12g}, below the {name} {given.bound:.12g}"
+    if not math.isclose(bound, given.bound, rel_tol=ROUNDING):
+        return f"`{place}`: a claim says {bound:.17g}, not the {name} {given.bound:.17g} that is checked"
+    return None
+
+
+def _value_fault(given: EvenCertificate, at: str) -> str | None:
+    """What is wrong with value and bound in themselves; no number is as good as one that is none."""
+    if not (math.isfinite(given.value) and given.value >= 0.0):
+        return f"`{at}value` must be a finite number >= 0, got {given.value:g}"
+    if given.shown is not None and not 0.0 < given.shown <= given.value:
+        return f"`{at}shown` must be above 0 and at most the value {given.value:.12g}, got {given.shown:.12g}"
+    return None
+
+
+def _nest_fault(given: EvenCertificate, at: str) -> str | None:
+    """Why the nest is none of the space, or has another value."""
+    reason = _unfit(given)
+    return None if reason is None else f"the nest: {reason}".replace("`value`", f"`{at}value`")
+
+
+def _unfit(given: EvenCertificate) -> str | None:
     source = given.space.source
     try:
         reason = fault(given.space, given.nest)
@@ -71,7 +105,7 @@ def _nest_fault(given: EvenCertificate) -> str | None:
         return str(cost)
     value = given.space.objective.score(cost.energy_pj, cost.latency_cycles)
     if not math.isclose(value, given.value, rel_tol=ROUNDING):
-        return f"it has the value {value:.12g}, the certificate says {given.value:.12g}"
+        return f"it has the value {value:.12g}, the certificate says {given.value:.12g} in `value`"
     return None
 
 
@@ -81,7 +115,7 @@ def _holds(given: EvenCertificate, kept: Kept, vectors: tuple[Vector, ...], stop
     Raises:
         TimeoutError: CPU seconds ran out.
     """
-    limit = given.value * (1.0 - SAME)
+    limit = given.bound * (1.0 - SAME)
     walked = False
     for profile, diagonals in exact(given.space, kept, vectors):
         program = Program(profile, diagonals)

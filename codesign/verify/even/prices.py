@@ -129,6 +129,13 @@ class Profile:
         """Fewest words that enter an instance: those its part of the nest touches; at the MACs one a cycle (T1)."""
         if b.level == self.space.n_levels:
             return float(self.space.arrays.macs) / float(self.instances[-1])
+        return self._fewest[b]
+
+    @cached_property
+    def _fewest(self) -> dict[Boundary, float]:
+        return {b: self._touched(b) for b in self.boundaries}
+
+    def _touched(self, b: Boundary) -> float:
         rest = self.space.bounds / self.outside[b.level]
         return math.prod(1.0 + float(((row > 0) * (rest - 1.0)).sum()) for row in self.space.coef[b.tensor])
 
@@ -155,12 +162,19 @@ class Profile:
 
     def closed_bound(self) -> tuple[float, float]:
         """Least energy and cycles by the fewest words."""
-        energy = self.fixed_energy() + sum(self.price(b)[0] * self.fewest(b) for b in self.boundaries)
+        return self.closed_energy(), self.closed_cycles()
+
+    def closed_energy(self) -> float:
+        """Least energy by the fewest words."""
+        return lowered(self.fixed_energy() + sum(self.price(b)[0] * self.fewest(b) for b in self.boundaries))
+
+    def closed_cycles(self) -> float:
+        """Least cycles by the fewest words."""
         cycles = self.compute
         for port in self.ports():
             busy = self.fixed_cycles(port) + sum(self.demand(b, port)[0] * self.fewest(b) for b in self.boundaries)
             cycles = max(cycles, whole_cycles(busy))
-        return lowered(energy), cycles
+        return cycles
 
 
 def lowered(value: float) -> float:

@@ -4,6 +4,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -46,6 +47,8 @@ def _classes(space: Space, m: int, vectors: tuple[Vector, ...]) -> list[tuple[tu
     dims = (
         tuple(int(d) for d in np.flatnonzero((vector > 1) & np.any([row > 0 for row in rows], axis=0))) if rows else ()
     )
+    if not dims:
+        return [(_alike(space, vectors[m]), None)]
     inside = np.prod(np.array(vectors[m + 1 :]).reshape(-1, len(space.dims)), axis=0)
     every = np.prod(np.array(vectors), axis=0)
     found: dict[tuple[float, ...], set[tuple[int, ...]]] = defaultdict(set)
@@ -53,9 +56,14 @@ def _classes(space: Space, m: int, vectors: tuple[Vector, ...]) -> list[tuple[tu
         tile = inside.copy()
         tile[list(dims)] *= np.array(sizes, np.int64)
         found[tuple(_different(space, t, vector, tile) for t in range(space.n_tensors))].add(sizes)
-    if not dims:
-        return [(distinct, None) for distinct in found]
     return [(distinct, Diagonal(m, dims, frozenset(sizes))) for distinct, sizes in found.items()]
+
+
+@lru_cache(maxsize=4096)
+def _alike(space: Space, vector: Vector) -> tuple[float, ...]:
+    """Different words among the children where no axis has two spatial loops: the same whatever the tile."""
+    ones = np.ones(len(space.dims), np.int64)
+    return tuple(_different(space, t, np.array(vector), ones) for t in range(space.n_tensors))
 
 
 def _different(space: Space, t: int, vector: np.ndarray, tile: np.ndarray) -> float:

@@ -1,7 +1,8 @@
 """The tiles of one profile and what its boundaries move, as the compiled program reads them (rules K4 to K6)."""
 
+import itertools
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -127,27 +128,13 @@ class Program:
         self, table: FloatArray, row: IntArray, dims: IntArray, inside: IntArray, sizes: IntArray, count: IntArray
     ) -> None:
         """Write the shares of one sliding axis: they depend on the sizes of its dimensions alone."""
-        columns = self.tiles[:, dims].astype(np.int64)
-        kinds, where = np.unique(columns, axis=0, return_inverse=True)
-        most = np.array([sizes[d, count[d] - 1] for d in dims])
-        for n, tile in enumerate(kinds):
-            at = where.reshape(-1) == n
-            for k, d in enumerate(dims):
-                for j in range(count[d]):
-                    if sizes[d, j] <= tile[k] or sizes[d, j] % tile[k] != 0:
-                        continue
-                    after = tile.copy()
-                    after[k] = sizes[d, j]
-                    if (after == most).all():
-                        continue
-                    for v in range(len(inside)):
-                        far = int(row[d] * tile[k] * inside[v, d])
-                        for fresh in (0, 1):
-                            share = chain_share(
-                                row[dims], np.ascontiguousarray(inside[:, dims]), after.copy(), most // after, v,
-                                far if fresh else 0, far, 1.0,
-                            )  # fmt: skip
-                            table[fresh, v, d, j, at] = share
+        along = tuple(tuple(int(n) for n in sizes[d, : count[d]]) for d in dims)
+        fan = tuple(tuple(int(f) for f in line) for line in inside[:, dims])
+        shares = _axis_shares(tuple(int(c) for c in row[dims]), fan, along)
+        digits = np.indices(tuple(int(n) for n in count)).reshape(len(count), -1)[dims]
+        where = np.ravel_multi_index(tuple(digits), tuple(int(count[d]) for d in dims))
+        for k, d in enumerate(dims):
+            table[:, :, d, : count[d]] = shares[k][..., where]
 
     @property
     def starts(self) -> bool:
@@ -169,3 +156,37 @@ class Program:
         rest = np.where(states.waiting >= 0, np.append(fewest, 0.0)[states.waiting], 0.0).sum(axis=2)
         now, after = np.zeros((2, len(self.tiles), states.possible.shape[1]))
         return fixed + cheapest(self.grid, states, price, rest, limit - fixed, now, after)
+
+
+@lru_cache(maxsize=1024)
+def _axis_shares(
+    coef: tuple[int, ...], inside: tuple[tuple[int, ...], ...], sizes: tuple[tuple[int, ...], ...]
+) -> tuple[FloatArray, ...]:
+    """Shares of later tiles that may slide along one axis (rule K6), for each of its K dimensions; many profiles have the same.
+
+    Args:
+        coef: Coefficients of the dimensions.
+        inside: ``L x K`` spatial factors of each inside the loops of a level.
+        sizes: Divisors of each dimension's iterations in time.
+
+    Returns:
+        ``2 x L x V x N`` for each dimension: fresh or not, level, size after the loop, tile of these dimensions.
+    """
+    rows, fan = np.array(coef, np.int64), np.array(inside, np.int64)
+    most = np.array([row[-1] for row in sizes], np.int64)
+    tiles = np.array(list(itertools.product(*sizes)), np.int64)
+    found = tuple(np.zeros((2, len(inside), len(row), len(tiles))) for row in sizes)
+    for n, tile in enumerate(tiles):
+        for k, row in enumerate(sizes):
+            for j, size in enumerate(row):
+                after = tile.copy()
+                after[k] = size
+                if size <= tile[k] or size % tile[k] != 0 or (after == most).all():
+                    continue
+                for v in range(len(inside)):
+                    far = int(rows[k] * tile[k] * fan[v, k])
+                    for fresh in (0, 1):
+                        found[k][fresh, v, j, n] = chain_share(
+                            rows, fan, after.copy(), most // after, v, far if fresh else 0, far, 1.0
+                        )
+    return found

@@ -17,6 +17,7 @@ from codesign.arch.in_memory import (
 )
 from codesign.arch.presets import load_preset
 from codesign.core.errors import UserError
+from codesign.core.fields import Fields
 from experiments.validation.in_memory import array_of_chip
 
 CHIPS = json.loads((Path(__file__).parents[2] / "data/measured/imc/zigzag_imc_chips.json").read_text("utf-8"))
@@ -55,7 +56,7 @@ def test_a_finer_converter_costs_more() -> None:
 
 @pytest.mark.parametrize("chip", CHIPS, ids=lambda c: c["chip"])
 def test_a_preset_is_what_the_rules_say_of_its_chip(chip: dict[str, object]) -> None:
-    array, preset = array_of_chip(chip, "chips"), load_preset(f"imc-{str(chip['chip']).lower()}")
+    array, preset = array_of_chip(Fields(chip, "chips")), load_preset(f"imc-{str(chip['chip']).lower()}")
     assert preset.mac_units == array.macs
     assert preset.mac.energy_pj == pytest.approx(1e-3 * mac_energy_fj(array), rel=1e-4)
     assert preset.mac.area_mm2 == pytest.approx(array_area_mm2(array) / array.macs, rel=1e-4)

@@ -55,6 +55,22 @@ def test_a_core_is_written_and_its_simulation_agrees(
         ((), "what is to be built?"),
         (("--space", "gemmcore"), "--space needs a --layer"),
         (("--trial", "3"), "--trial needs one study"),
+        (("--network", "experiments/data/digits_int8.onnx"), "--network needs a machine"),
+        (("--network", "no.onnx", "--space", "scratchpad"), "not an ONNX network"),
+        (("--network", "a.onnx", "--layer", "gemm M=8 N=8 K=8"), "--network and --layer contradict each other"),
+        (
+            (
+                "--host-driver",
+                "--simulate",
+                "--simulator",
+                "amaranth",
+                "--space",
+                "gemmcore",
+                "--layer",
+                "gemm M=8 N=8 K=8",
+            ),
+            "a host's program runs around Verilator's simulation alone",
+        ),
         (
             ("--space", "scratchpad", "--layer", "gemm M=8 N=8 K=8", "--outstanding", "0"),
             "`outstanding` must be >= 1, got 0",

@@ -168,6 +168,56 @@ def test_a_wrong_option_is_named(arguments: tuple[str, ...], message: str) -> No
     assert done.code == 2 and message in " ".join(done.err.split()), done.err
 
 
+# ---- simulated ------------------------------------------------------------------------------------
+
+
+def test_a_tree_is_simulated_on_the_mesh(found: dict[str, Any], tmp_path: Path) -> None:
+    plain = judge(found["tree"], tmp_path, "--timing", "event", "--format", "json").json
+    assert plain["latency_cycles"] == found["latency_cycles"] and plain["simulated_complete"]
+    assert plain["simulated_cycles"] >= plain["uncontended_cycles"] > 0 and plain["flit_hops"] > 0
+    segments = plain["simulated_segments"]
+    assert len(segments) == len(found["tree"]["children"])
+    groups = found["tree"]["batch"] // found["tree"]["children"][0]["batch"]
+    assert plain["simulated_cycles"] == groups * sum(s["cycles"] for s in segments)
+    device = judge(found["tree"], tmp_path, "--timing", "event", "--dram-device", "gddr6_x16", "--format", "json").json
+    assert device["simulated_cycles"] > plain["simulated_cycles"]
+    text = judge(found["tree"], tmp_path, "--timing", "event")
+    assert f"on the mesh: {plain['simulated_cycles']:,} cycles" in text.out
+
+
+def test_slow_links_between_dies_are_simulated(found: dict[str, Any], tmp_path: Path) -> None:
+    system = changed(tmp_path, dies={"x": 2, "words_per_cycle": 1})
+    slow = judge(found["tree"], tmp_path, "--arch", system, "--timing", "event", "--format", "json")
+    assert slow.code == 0, slow.err
+    fast = judge(found["tree"], tmp_path, "--timing", "event", "--format", "json").json
+    assert slow.json["simulated_cycles"] > fast["simulated_cycles"]
+
+
+def test_a_tree_is_chosen_by_simulation() -> None:
+    def simulated(*arguments: str) -> Any:
+        return segments("--network", NETWORK, "--timing", "event", "--format", "json", *arguments).json
+
+    chosen = simulated("--mode", "mesh")
+    plain = simulated("--mode", "own", "--evaluations", "10")
+    assert chosen["rules"] == "mesh" and chosen["evaluated"] == 20
+    assert chosen["uncontended_cycles"] <= chosen["simulated_cycles"]
+    assert chosen["simulated_edp"] <= plain["simulated_edp"] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--timing", "events"), "unknown --timing 'events'; did you mean 'event'?"),
+        (("--timing", "event", "--dram-device", "gddr6"), "unknown DRAM device 'gddr6'"),
+        (("--dram-device", "gddr6_x16"), "--dram-device is an option of --timing event"),
+        (("--timing", "event", "--trace", "t.json"), "--trace is not used by scheduler 'segments'"),
+    ],
+)
+def test_a_wrong_option_of_the_simulation_is_named(arguments: tuple[str, ...], message: str) -> None:
+    done = segments("--network", NETWORK, *arguments)
+    assert done.code == 2 and message in " ".join(done.err.split()), done.err
+
+
 # ---- explore --------------------------------------------------------------------------------------
 
 SPACE = """
@@ -213,6 +263,28 @@ def test_an_exact_front_states_what_schedules_may_still_gain(tmp_path: Path) -> 
     assert done.code == 0, done.err
     assert done.json["schedule_factor"] > 1.0
     assert {"cost_usd", "area_mm2"} <= set(done.json["front"][0]["metrics"])
+
+
+def test_the_front_is_simulated_with_its_recorded_trees(tmp_path: Path) -> None:
+    done = explore(tmp_path, "--optimizer", "random", "--trials", "2", "--timing", "event")
+    assert done.code == 0, done.err
+    folder = tmp_path / "run"
+    simulated = done.json["front_event_timed"]
+    assert simulated == json.loads((folder / "contention.json").read_text())["front"]
+    assert [d["trial"] for d in simulated] == [t["trial"] for t in done.json["front"]]
+    assert any(d["on_front"] for d in simulated)
+    design, front = simulated[0], done.json["front"][0]
+    assert design["latency_cycles"] * 1e-9 == pytest.approx(design["metrics"]["latency_s"], rel=1e-12)
+    assert design["metrics"]["cost_usd"] == front["metrics"]["cost_usd"]
+    name = f"trial-{design['trial']}"
+    again = run("schedule", "--scheduler", "segments", "--network", NETWORK,
+                "--arch", folder / "schedules" / f"{name}.yaml", "--timing", "event", "--format", "json",
+                "--evaluate", folder / "schedules" / f"{name}-{NETWORK}.json").json  # fmt: skip
+    assert again["simulated_cycles"] == design["networks"][0]["latency_cycles"]
+    refused = explore(tmp_path, "--timing", "event", "--timing-table", "none")
+    assert refused.code == 2 and "--timing-table plays no part with --scheduler segments" in " ".join(
+        refused.err.split()
+    )
 
 
 @pytest.mark.parametrize(

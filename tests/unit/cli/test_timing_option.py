@@ -99,3 +99,15 @@ def test_map_ranks_again_and_reports_both(files: list[str]) -> None:
     assert found["latency_cycles"] <= single["latency_cycles"]
     assert found["analytic_cycles"] <= found["latency_cycles"]
     assert found["mapping"]
+
+
+def test_waits_in_closed_form_search_without_simulations() -> None:
+    found = {}
+    layer = "conv K=32 C=32 P=14 Q=14 R=3 S=3"
+    for table in ("waits", None):
+        extra = [] if table is None else ["--timing-table", table]
+        words = ["map", "--arch", "gemmini", "--layer", layer, "--timing", "event", *extra, "--format", "json"]
+        found[table] = json.loads(run(*words, "--evaluations", "500").out)
+    closed, simulated = found["waits"], found[None]
+    assert closed["analytic_cycles"] <= closed["latency_cycles"]
+    assert closed["latency_cycles"] <= 1.05 * simulated["latency_cycles"]

@@ -72,7 +72,10 @@ def test_a_judge_of_events_is_the_dear_fidelity() -> None:
     [
         ({"timing": "events"}, "unknown --timing 'events'"),
         ({"timing_table": "gemmini-rtl"}, "--timing-table is an option of --timing event"),
-        ({"timing": "event", "scheduler": "cosma"}, "--timing event is used with --scheduler layers, not cosma"),
+        (
+            {"timing": "event", "scheduler": "cosma"},
+            "--timing event is used with --scheduler layers or segments, not cosma",
+        ),
         (
             {"timing": "event", "between_layers": BetweenLayers(resident_weights=True)},
             "--timing event moves all activations and weights through DRAM",

@@ -16,7 +16,7 @@ EAST, WEST, NORTH, SOUTH = 0, 1, 2, 3
 HOPS, DIE_HOPS, CORE_HOPS, DRAM, PORTS = 0, 1, 2, 3, 4
 LINKS = 8
 """Entries of a counter: words x links, words x links between dies, words x links between cores, DRAM words, those of each of up to four
-DRAMs, then words of every link."""
+DRAMs, then words of every link; where steps are bounded (rule M33), then those that every site sends and receives."""
 
 ALL_DRAMS = -2
 
@@ -41,6 +41,8 @@ class Fabric(NamedTuple):
         between_dies: Whether each link crosses a border of dies.
         counting: `SET`, `GEMINI` or `OWN`: whose rules count hops between dies and divide batches.
         drop_shifted: Whether a consumer's range that starts before its producer's channels gives no traffic (a fault of the release).
+        fill: Cycles from the first word of a step to its last on an empty way; 0 where links bound whole segments alone (rule M33).
+        margin: Percent by which words on links and at cores are counted higher than they are (rule M33).
     """
 
     width: int
@@ -56,6 +58,14 @@ class Fabric(NamedTuple):
     between_dies: IntArray
     counting: int
     drop_shifted: int
+    fill: int
+    margin: int
+
+
+def counter_size(fabric: Fabric) -> int:
+    """Entries of a counter."""
+    links = len(fabric.between_dies)
+    return LINKS + links + (links // 2 if fabric.fill > 0 else 0)
 
 
 @njit
@@ -67,6 +77,21 @@ def site_of(fabric: Fabric, index: int) -> int:
     if stripe % 2 == 1:
         y = fabric.height - 1 - y
     return (x + 1) * fabric.height + y
+
+
+@njit
+def count_ends(fabric: Fabric, counter: IntArray, source: int, targets: IntArray, words: int) -> None:
+    """Count words where a core sends them (-1 for none) and where cores receive them, itself apart (rule M33)."""
+    if fabric.fill == 0:
+        return
+    links = fabric.between_dies.shape[0]
+    sends, sent = LINKS + links, 0
+    for t in range(targets.shape[0]):
+        if targets[t] != source:
+            counter[sends + links // 4 + targets[t]] += words
+            sent = words
+    if source >= 0:
+        counter[sends + source] += sent
 
 
 @njit
@@ -206,6 +231,10 @@ def move_dram(fabric: Fabric, counter: IntArray, cores: IntArray, words: int, dr
         dram: Which DRAM; negative for all, a quarter each.
         leaving: Whether words go to DRAM.
     """
+    if leaving and fabric.fill > 0:
+        counter[LINKS + fabric.between_dies.shape[0] + cores[0]] += words
+    elif fabric.fill > 0:
+        count_ends(fabric, counter, -1, cores, words)
     if fabric.drams == 1:
         _one_dram(fabric, counter, cores, words, 0, leaving)
     elif dram >= 0:
@@ -219,7 +248,7 @@ def move_dram(fabric: Fabric, counter: IntArray, cores: IntArray, words: int, dr
 def recount_hops(fabric: Fabric, counter: IntArray) -> None:
     """Under our own rules hops are the words of links, and those between dies are all that cross a border (rule M26)."""
     inside, between = 0, 0
-    for link in range(counter.shape[0] - LINKS):
+    for link in range(fabric.between_dies.shape[0]):
         if fabric.between_dies[link] == 1:
             between += counter[LINKS + link]
         else:
@@ -242,7 +271,7 @@ def dram_cycles(fabric: Fabric, counter: IntArray) -> int:
 def link_cycles(fabric: Fabric, counter: IntArray) -> int:
     """Cycles of the busiest link of either kind."""
     inside, between = 0, 0
-    for link in range(counter.shape[0] - LINKS):
+    for link in range(fabric.between_dies.shape[0]):
         words = counter[LINKS + link]
         if fabric.between_dies[link] == 1:
             between = max(between, words)
@@ -253,12 +282,14 @@ def link_cycles(fabric: Fabric, counter: IntArray) -> int:
 
 
 @njit
-def busiest_link(counter: IntArray) -> int:
-    """Words of the busiest link."""
+def filled_cycles(fabric: Fabric, counter: IntArray) -> int:
+    """Cycles of the busiest DRAM, link, sender or receiver, and those in which the way fills (rule M33)."""
     most = 0
-    for link in range(LINKS, counter.shape[0]):
-        most = max(most, counter[link])
-    return most
+    for end in range(LINKS + fabric.between_dies.shape[0], counter.shape[0]):
+        most = max(most, counter[end])
+    on_mesh = max(link_cycles(fabric, counter), (most + fabric.link_words - 1) // fabric.link_words)
+    cycles = max(dram_cycles(fabric, counter), on_mesh * (100 + fabric.margin) // 100)
+    return cycles + fabric.fill if cycles > 0 else 0
 
 
 @njit

@@ -10,6 +10,7 @@ from codesign.scheduling.segments.kernels.fabric import (
     OWN,
     SET,
     dram_cycles,
+    filled_cycles,
     link_cycles,
     recount_hops,
 )
@@ -215,6 +216,8 @@ def _leaf_figures(problem: Problem, caches: Caches, tree: Tree, scratch: Scratch
     time = max(int(caches.leaf_figures[slot, 1]), dram_cycles(problem.fabric, counter))
     if problem.leaf_links == 1 or (problem.fabric.counting == SET and tree.parent[node] == 0):
         time = max(time, link_cycles(problem.fabric, counter))
+    if problem.fabric.fill > 0:
+        time = max(time, filled_cycles(problem.fabric, counter))
     scratch.times[node] = int(time / prices[CLOCK])
 
 

@@ -10,6 +10,7 @@ from codesign.scheduling.segments.kernels.fabric import (
     HOPS,
     LINKS,
     Fabric,
+    count_ends,
     move_dram,
     multicast,
     unicast,
@@ -101,6 +102,7 @@ def between_layers(
                 total += unicast(fabric, counter, sites[t], group[0], words)
             else:
                 total += multicast(fabric, counter, sites[t], group, words)
+            count_ends(fabric, counter, sites[t], group, words)
     if fabric.counting == GEMINI:
         total //= ratio
     counter[HOPS] += total

@@ -9,7 +9,7 @@ import numpy as np
 
 from codesign.core.jit import njit
 from codesign.core.kernel_library import FloatArray, IntArray
-from codesign.scheduling.segments.kernels.fabric import Fabric, dram_cycles, link_cycles
+from codesign.scheduling.segments.kernels.fabric import Fabric, dram_cycles, filled_cycles, link_cycles
 
 LEAF, SPACE, TIME = 0, 1, 2
 
@@ -302,6 +302,29 @@ def _buffers_in_space(tree: Tree, node: int, segment: bool, usage: IntArray) -> 
 
 
 @njit
+def _time_in_steps(fabric: Fabric, tree: Tree, node: int, counters: IntArray, times: IntArray, clock_ghz: float) -> int:
+    """Time of a space cut step by step: the longest of its running children, or their words together (rule M33).
+
+    The row of the cut's own counter is overwritten.
+    """
+    groups, stages, together = tree.groups[node], tree.stages[node], counters[node]
+    total, step = 0, 0
+    while step < groups + stages:
+        count = groups - step if stages <= step < groups else 1
+        time = 0
+        together[:] = 0
+        child = tree.first[node]
+        while child >= 0:
+            if tree.stage[child] <= step < tree.stage[child] + groups:
+                together[:] += counters[child]
+                time = max(time, times[child])
+            child = tree.next[child]
+        total += count * max(time, int(filled_cycles(fabric, together) / clock_ghz))
+        step += count
+    return total
+
+
+@njit
 def add_up(
     fabric: Fabric,
     tree: Tree,
@@ -331,6 +354,8 @@ def add_up(
             continue
         segment = tree.parent[node] == 0
         groups, time = tree.groups[node], 0
+        stepped = fabric.fill > 0 and tree.kind[node] == SPACE
+        steps_time = _time_in_steps(fabric, tree, node, counters, times, clock_ghz) if stepped else 0
         counters[node] = 0
         energies[node] = 0.0
         usage[node] = 0
@@ -343,6 +368,8 @@ def add_up(
         counters[node] *= groups
         energies[node] *= float(groups)
         times[node] = time * (groups + tree.stages[node] if tree.kind[node] == SPACE else groups)
+        if stepped:
+            times[node] = steps_time
         if node > 0:
             if tree.kind[node] == SPACE:
                 _buffers_in_space(tree, node, segment, usage)

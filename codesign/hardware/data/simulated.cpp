@@ -1,0 +1,43 @@
+// A host's access to the simulated machine. The environment variable MEMORY_TIMING may say the memory beside it, as six numbers: latency, cycles a beat,
+// requests (0: any number), what goes wrong (1 error, 2 order, 3 silence), with which request of a launch, whether it is one that writes.
+#include <cstdlib>
+#include <memory>
+#include "bench.hpp"
+#include "machine.h"
+
+static std::unique_ptr<Bench> bench;
+constexpr uint64_t limit_cycles = 4000000000ull;  // a launch that takes longer is stuck
+
+int machine_open(uint64_t dram_bytes) {
+  bench = std::make_unique<Bench>();
+  bench->memory.assign(dram_bytes + BUS_BYTES, 0xA5);
+  const char* told = getenv("MEMORY_TIMING");
+  if (!told) return 0;
+  unsigned long long n[6];
+  if (sscanf(told, "%llu %llu %llu %llu %llu %llu", n, n + 1, n + 2, n + 3, n + 4, n + 5) != 6 || !n[0] || !n[1]) {
+    fprintf(stderr, "MEMORY_TIMING wants six numbers, the first two at least 1, got '%s'\n", told);
+    return 1;
+  }
+  bench->timing = {n[0], n[1], n[2], n[3], n[4], n[5]};
+  return 0;
+}
+
+unsigned char* machine_dram(void) { return bench->memory.data(); }
+
+void machine_regions(const uint32_t* pairs, size_t count) {
+  bench->regions.clear();
+  for (size_t i = 0; i < count; i++) bench->regions.push_back({pairs[2 * i], pairs[2 * i + 1]});
+}
+
+void machine_write(uint32_t address, uint32_t data) { bench->write(address, data); }
+
+int machine_run(const uint64_t* array_words, size_t array_count, const uint64_t* dma_words, size_t dma_count, machine_status* status) {
+  *status = machine_status{};
+  try {
+    status->cycles = bench->run({array_words, array_words + array_count}, {dma_words, dma_words + dma_count}, limit_cycles);
+  } catch (const Stopped& stopped) {
+    status->code = stopped.code;
+    snprintf(status->text, sizeof status->text, "%s", stopped.text.c_str());
+  }
+  return status->code;
+}

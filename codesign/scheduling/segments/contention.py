@@ -1,0 +1,269 @@
+"""Trees of segments on the routers of the mesh and the memories' queues (docs/explanation/many-cores.md, rules M101 to M108)."""
+
+from dataclasses import dataclass
+from math import ceil
+from typing import final
+
+import numpy as np
+
+from codesign.core.errors import UserError
+from codesign.core.kernel_library import FloatArray, IntArray
+from codesign.scheduling.segments.evaluate import Evaluation, Evaluator
+from codesign.scheduling.segments.kernels import core_mapper
+from codesign.scheduling.segments.kernels.fabric import dram_cycles, link_cycles
+from codesign.scheduling.segments.kernels.tree import LEAF, SPACE, TIME
+from codesign.scheduling.segments.packet_lists import MemoryClock, PacketLists, Packets, SteadyMemory, joined
+from codesign.scheduling.segments.segment_tree import Leaf, walk
+from codesign.scheduling.segments.transfers import TransferLists
+from codesign.timing.noc import programs
+from codesign.timing.noc.mesh import Mesh
+from codesign.timing.noc.programs import Program
+from codesign.timing.noc.state import FINISHED, LINK_TICKS, STUCK
+
+CYCLE_LIMIT = 200_000_000
+"""Cycles of one step after which its simulation is given up."""
+
+PACKET_FLITS = 8
+KINDS = {SPACE: programs.TOGETHER, TIME: programs.IN_TURN}
+
+
+@final
+@dataclass(frozen=True)
+class SegmentTime:
+    """A segment as it was simulated.
+
+    Attributes:
+        time: Of one run, in the unit of the tree's rows.
+        free: The same steps without contention: of each the longest running child, by the analytical figures.
+        steps: Steps of which no two have the same running parts.
+    """
+
+    time: int
+    free: int
+    steps: int
+
+
+@final
+@dataclass(frozen=True)
+class Simulated:
+    """A tree as it was simulated.
+
+    Attributes:
+        time: Of the whole batch.
+        free: The same steps without contention.
+        energy_pj: That of the evaluation, serial links drawing power for as long as the tree takes.
+        segments: Of one run of each.
+        flit_hops: Flits that routers sent in the steps simulated.
+        complete: Whether no step was given up.
+    """
+
+    time: int
+    free: int
+    energy_pj: float
+    segments: tuple[SegmentTime, ...]
+    flit_hops: int
+    complete: bool
+
+    @property
+    def edp(self) -> float:
+        """Energy x time."""
+        return self.energy_pj * self.time
+
+
+@final
+class ContentionSimulator:
+    """Simulates the trees of one evaluator.
+
+    Args:
+        evaluator: Network, system and rules.
+        memory: When a DRAM serves packets; None for a steady rate.
+        channels: Virtual channels of a port.
+        buffer_flits: Flits of each; a packet has as many at most, and eight at most.
+    """
+
+    def __init__(
+        self, evaluator: Evaluator, memory: MemoryClock | None = None, channels: int = 4, buffer_flits: int = 8
+    ) -> None:
+        system = evaluator.system
+        self.of = evaluator
+        steady = memory or SteadyMemory(system.memories.words_per_cycle_each)
+        self.lists = PacketLists(system, steady, min(PACKET_FLITS, buffer_flits))
+        self.mesh = Mesh(self.lists.trees.width, self.lists.trees.height, channels, buffer_flits)
+        self.period = self._periods()
+
+    def _periods(self) -> IntArray:
+        """Ticks between flits of every link: those between dies are slower (rule M105)."""
+        found = np.full((self.mesh.nodes, 5), LINK_TICKS, np.int64)
+        system, between = self.of.system, self.of.fabric.between_dies
+        slow = ceil(LINK_TICKS * system.links.words_per_cycle / system.dies.words_per_cycle)
+        for site in range(len(between) // 4):
+            for port in range(4):
+                if between[4 * site + port]:
+                    found[self.lists.trees.node(site), port] = max(LINK_TICKS, slow)
+        return found
+
+    def simulate(self, found: Evaluation) -> Simulated:
+        """Time of a tree on routers and DRAM queues (rules M106 to M108).
+
+        Raises:
+            UserError: Packets block each other for good; rule M102 excludes it.
+        """
+        run = _Run(self, found)
+        segments = []
+        node = int(found.arrays.first[0])
+        while node >= 0:
+            segments.append(run.segment(node))
+            node = int(found.arrays.next[node])
+        groups = int(found.arrays.groups[0])
+        time, free = (groups * sum(getattr(s, name) for s in segments) for name in ("time", "free"))
+        energy = stretched_pj(self.of, found, time)
+        return Simulated(time, free, energy, tuple(segments), run.flit_hops, run.complete)
+
+
+def stretched_pj(evaluator: Evaluator, found: Evaluation, time: int) -> float:
+    """Energy of a tree that takes another time: serial links between dies draw power for as long as it takes."""
+    lanes = evaluator.system.dies.lanes * int(evaluator.system.dies.mw_per_lane)
+    return float(found.rows[0].energy_pj + lanes * (time - found.rows[0].time))
+
+
+@final
+class _Run:
+    """The simulation of one tree: parts of its leaves, times of its nodes."""
+
+    def __init__(self, simulator: ContentionSimulator, found: Evaluation) -> None:
+        self.by, self.found, self.shape = simulator, found, found.arrays
+        lists = TransferLists(simulator.of, found)
+        self.parts = {
+            i: simulator.lists.packets(lists.of_leaf(leaf), _core_cycles(found.rows[i].core))
+            for i, leaf in enumerate(walk(found.root))
+            if isinstance(leaf, Leaf)
+        }
+        self.ports = simulator.lists.trees.output_ports()
+        self.flit_hops, self.complete, self.steps = 0, True, 0
+
+    def segment(self, node: int) -> SegmentTime:
+        """Time of one run of a child of the root."""
+        self.steps = 0
+        cycles = self._alone(node)
+        ghz = self.by.of.system.clock_ghz
+        return SegmentTime(int(cycles / ghz), max(self._free(node), int(self._moved(node) / ghz)), self.steps)
+
+    def _moved(self, node: int) -> int:
+        """Cycles of the busiest DRAM or link of a segment."""
+        mesh, counter = self.by.of.fabric, self.found.rows[node].counter
+        return max(dram_cycles(mesh, counter), link_cycles(mesh, counter))
+
+    def _free(self, node: int) -> int:
+        """Time of a node's steps without contention."""
+        if self.shape.kind[node] == LEAF:
+            return self.found.rows[node].time
+        total = 0
+        for running, times in self._steps(node):
+            total += times * max(self._free(child) for child in running)
+        return total
+
+    def _steps(self, node: int) -> list[tuple[tuple[int, ...], int]]:
+        """Which children run together, and in how many steps of one run of a cut."""
+        shape, groups = self.shape, int(self.shape.groups[node])
+        children = self._children(node)
+        if shape.kind[node] != SPACE:
+            return [((child,), groups) for child in children]
+        found: dict[tuple[int, ...], int] = {}
+        for step in range(groups + int(shape.stages[node])):
+            running = tuple(c for c in children if shape.stage[c] <= step < shape.stage[c] + groups)
+            found[running] = found.get(running, 0) + 1
+        return list(found.items())
+
+    def _alone(self, node: int) -> int:
+        """Cycles of a node while nothing else runs: equal steps are simulated once (rule M108)."""
+        if self.shape.kind[node] == LEAF:
+            return self._together((node,))
+        total = 0
+        for running, times in self._steps(node):
+            total += times * (self._alone(running[0]) if len(running) == 1 else self._together(running))
+        return total
+
+    def _children(self, node: int) -> list[int]:
+        found, child = [], int(self.shape.first[node])
+        while child >= 0:
+            found.append(child)
+            child = int(self.shape.next[child])
+        return found
+
+    def _together(self, running: tuple[int, ...]) -> int:
+        """Cycles of one step in which some children of a cut run side by side, from an empty mesh."""
+        program, whole = self._program(running)
+        mesh = self.by.mesh
+        kept, tree = np.unique(whole.tree, return_inverse=True)
+        run = programs.run_program(
+            mesh.routers,
+            whole.source,
+            whole.flits,
+            tree.astype(np.int64),
+            self.ports[kept],
+            self.by.period,
+            program,
+            CYCLE_LIMIT,
+        )
+        if run.status == STUCK:
+            raise UserError("packets block each other", where=f"system {self.by.of.system.name!r}")
+        self.flit_hops += run.flit_hops
+        self.complete = self.complete and run.status == FINISHED
+        self.steps += 1
+        return run.cycles
+
+    def _program(self, running: tuple[int, ...]) -> tuple[Program, Packets]:
+        """Nodes of a step: a whole of one group and one stage over the children that run."""
+        shape = self.shape
+        nodes = [-1]
+        for child in running:
+            last = child
+            while last + 1 < len(shape.kind) and shape.leaf_first[last + 1] < shape.leaf_past[child]:
+                last += 1
+            nodes += range(child, last + 1)
+        place = {node: i for i, node in enumerate(nodes)}
+        n = len(nodes)
+        kind, parent, first, following = (np.full(n, -1, np.int64) for _ in range(4))
+        groups, stage, stages, compute, counts = (np.zeros(n, np.int64) for _ in range(5))
+        kind[0], first[0], groups[0] = programs.TOGETHER, 1, 1
+        parts = [self.parts[node] for node in nodes if node in self.parts]
+        busy = np.zeros((n, len(self.by.lists.trees.ports)), np.int64)
+        for i, node in enumerate(nodes[1:], 1):
+            inside, leaf = node not in running, shape.kind[node] == LEAF
+            kind[i] = programs.PART if leaf else KINDS[int(shape.kind[node])]
+            parent[i] = place[int(shape.parent[node])] if inside else 0
+            after = int(shape.next[node]) if inside else _after(running, node)
+            following[i] = place[after] if after >= 0 else -1
+            first[i] = -1 if leaf else place[int(shape.first[node])]
+            groups[i], stages[i] = shape.groups[node], shape.stages[node]
+            stage[i] = shape.stage[node] if inside else 0
+            if leaf:
+                part = self.parts[node]
+                counts[i], compute[i], busy[i] = len(part.source), part.compute, part.busy
+        whole = joined(parts)
+        begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        found = Program(
+            kind,
+            parent,
+            first,
+            following,
+            groups,
+            stage,
+            stages,
+            compute,
+            begins,
+            whole.memory,
+            whole.served,
+            whole.reads,
+            busy,
+        )
+        return found, whole
+
+
+def _after(running: tuple[int, ...], node: int) -> int:
+    at = running.index(node)
+    return running[at + 1] if at + 1 < len(running) else -1
+
+
+def _core_cycles(core: FloatArray | None) -> int:
+    return 0 if core is None else int(core[core_mapper.CYCLES])

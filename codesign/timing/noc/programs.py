@@ -1,0 +1,358 @@
+"""Parts of work that send packets and compute, one after another and side by side, on one mesh of routers.
+
+A part begins when its turn comes: its packets enter the queues of their sources, those from a memory in the order and at the
+times in which the memory serves them. It ends when all its packets have arrived, its memories have served it and its cores
+have computed (rules M101 to M105 in docs/explanation/many-cores.md). Routers are those of `codesign.timing.noc.cycle`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from codesign.core.jit import njit
+from codesign.core.kernel_library import IntArray
+from codesign.timing.noc.rounds import Rounds
+from codesign.timing.noc.state import (
+    AT,
+    CUT_SHORT,
+    CYCLE,
+    DELIVERED,
+    FINISHED,
+    FLIT_HOPS,
+    IN_NETWORK,
+    LINK_TICKS,
+    MOVED,
+    PENDING,
+    PERIOD,
+    QUIET,
+    STUCK,
+    WAITING,
+    Network,
+    Packets,
+    Requests,
+    Routers,
+    TreeTraffic,
+    empty_network,
+    empty_requests,
+)
+from codesign.timing.noc.trees import run_cycle
+
+PART, TOGETHER, IN_TURN = 0, 1, 2
+"""Kinds of nodes: a part; children side by side in steps; children one after another."""
+
+_QUIET_CYCLES = 64
+"""Cycles in which nothing moves though flits are on the way, after which nothing can; those of the routers and links come on top."""
+
+_FOREVER = 1 << 60
+
+
+class Program(NamedTuple):
+    """Nodes of a program in preorder; node 0 is the whole. Shapes: ``n`` nodes, ``M`` memories, ``N`` packets.
+
+    Attributes:
+        kind: ``n`` `PART`, `TOGETHER` or `IN_TURN`.
+        parent: ``n`` node above, -1 for the whole.
+        first: ``n`` first child, -1 for none.
+        next: ``n`` next child of the same parent, -1 for the last.
+        groups: ``n`` runs of the children in a run of the node.
+        stage: ``n`` of a child of `TOGETHER`: it runs in steps ``stage`` to ``stage + groups - 1``.
+        stages: ``n`` of `TOGETHER`: the largest stage of its children.
+        compute: ``n`` cycles of the cores of a part.
+        packet_first: ``n + 1`` where the packets of each part begin.
+        memory: ``N`` that serves the packet, -1 for none.
+        served: ``N`` cycles after the memory's turn begins at which it has served the packet; of writes as well.
+        reads: ``N`` 1 where the packet comes from its memory and waits for it.
+        busy: ``n x M`` cycles of each memory for a run of a part.
+    """
+
+    kind: IntArray
+    parent: IntArray
+    first: IntArray
+    next: IntArray
+    groups: IntArray
+    stage: IntArray
+    stages: IntArray
+    compute: IntArray
+    packet_first: IntArray
+    memory: IntArray
+    served: IntArray
+    reads: IntArray
+    busy: IntArray
+
+
+class ProgramRun(NamedTuple):
+    """What became of a program.
+
+    Attributes:
+        cycles: To its end.
+        flit_hops: Flits sent by routers, ejections included.
+        status: `FINISHED`, `CUT_SHORT` or `STUCK`.
+        longest: ``n`` cycles of the longest run of each part.
+    """
+
+    cycles: int
+    flit_hops: int
+    status: int
+    longest: IntArray
+
+
+class _State(NamedTuple):
+    """Where a program is.
+
+    Attributes:
+        turn: ``n`` group or step that a node is in.
+        left: ``n`` children that have not ended in this step; of a part 1 while it runs.
+        began: ``n`` cycle.
+        ends: ``n`` earliest end of a running part.
+        longest: ``n`` see `ProgramRun`.
+        free: ``M`` cycle from which each memory is free.
+        base: ``R`` where the queue of each source begins.
+        todo: ``2 x n`` nodes to begin or that have ended, as ``2 node + ended``.
+    """
+
+    turn: IntArray
+    left: IntArray
+    began: IntArray
+    ends: IntArray
+    longest: IntArray
+    free: IntArray
+    base: IntArray
+    todo: IntArray
+
+
+def run_program(
+    routers: Routers,
+    source: IntArray,
+    flits: IntArray,
+    tree: IntArray,
+    ports: IntArray,
+    period: IntArray,
+    program: Program,
+    max_cycles: int,
+) -> ProgramRun:
+    """Run a program on a mesh; gives up at cycle `max_cycles`.
+
+    Args:
+        routers: The mesh.
+        source: ``N`` node of each packet.
+        flits: ``N`` its length.
+        tree: ``N`` its tree.
+        ports: ``K x R`` output ports of each tree at each node, as bits.
+        period: ``R x PORTS`` ticks from one flit to the next of each link (`LINK_TICKS` is one a cycle).
+        program: What runs.
+        max_cycles: Limit.
+    """
+    n, parts = len(source), len(program.kind)
+    network = empty_network(routers, source)
+    network.link[:, :, PERIOD] = np.maximum(period, LINK_TICKS)
+    base = network.first[:-1].copy()
+    network.first[1:] = base  # the queues are empty; each end is kept in the place behind its source's
+    follower = np.repeat(np.arange(parts), np.diff(program.packet_first)) + n
+    zeros = np.zeros(n, np.int64)
+    traffic = TreeTraffic(zeros, source, flits, tree, ports, zeros, follower, 0, 0, 0)
+    packets = Packets(*(np.zeros(n + parts, np.int64) for _ in range(6)))
+    rounds = Rounds(np.zeros(routers.nodes, np.int64), np.array([-1, -1, 0, 0, 0]))
+    turn, left, began, ends, longest = (np.zeros(parts, np.int64) for _ in range(5))
+    free, todo = np.zeros(program.busy.shape[1], np.int64), np.zeros(2 * parts + 2, np.int64)
+    state = _State(turn, left, began, ends, longest, free, base, todo)
+    leaves = (ports >> 4 & 1).sum(axis=1)
+    requests = empty_requests(routers.channels)
+    quiet = _QUIET_CYCLES + routers.routing_cycles + routers.credit_cycles + int(period.max()) // LINK_TICKS
+    status = _run(routers, traffic, packets, network, requests, rounds, program, state, leaves, quiet, max_cycles)
+    return ProgramRun(int(network.totals[CYCLE]), int(network.totals[FLIT_HOPS]), status, state.longest)
+
+
+@njit
+def _run(
+    routers: Routers,
+    traffic: TreeTraffic,
+    packets: Packets,
+    network: Network,
+    requests: Requests,
+    rounds: Rounds,
+    program: Program,
+    state: _State,
+    leaves: IntArray,
+    quiet: int,
+    max_cycles: int,
+) -> int:
+    """Cycle after cycle until the whole has ended, or nothing has moved for `quiet` cycles; returns how."""
+    totals, n = network.totals, traffic.flits.shape[0]
+    state.todo[0] = 0
+    count, seen, soon = 1, 0, 0
+    while totals[CYCLE] < max_cycles:
+        if count > 0 and _settle(traffic, packets, network, program, state, leaves, count):
+            return FINISHED
+        if count > 0:
+            soon = _next_end(packets, program, state, n)
+        run_cycle(routers, traffic, packets, network, requests, rounds)
+        if totals[DELIVERED] != seen:
+            seen, soon = totals[DELIVERED], _next_end(packets, program, state, n)
+        if not _go_on(routers, packets, network, soon, quiet):
+            return STUCK
+        count = _ended_parts(packets, program, state, totals[CYCLE], n) if totals[CYCLE] >= soon else 0
+    return CUT_SHORT
+
+
+@njit
+def _next_end(packets: Packets, program: Program, state: _State, n_packets: int) -> int:
+    """The first cycle in which a part ends whose packets have all arrived."""
+    soon = _FOREVER
+    for node in range(program.kind.shape[0]):
+        if program.kind[node] == PART and state.left[node] == 1 and packets.waits[n_packets + node] == 0:
+            soon = min(soon, max(state.ends[node], packets.created[n_packets + node]))
+    return soon
+
+
+@njit
+def _go_on(routers: Routers, packets: Packets, network: Network, soon: int, quiet: int) -> bool:
+    """Go to the next cycle in which something can happen; False where nothing can."""
+    totals = network.totals
+    if totals[IN_NETWORK] > 0 or totals[PENDING] > 0 or totals[WAITING] > 0:
+        totals[QUIET] = 0 if totals[MOVED] == 1 else totals[QUIET] + 1
+        totals[CYCLE] += 1
+        return totals[QUIET] < quiet  # type: ignore[no-any-return]
+    upcoming = soon
+    for r in range(routers.nodes):
+        if network.source[r, AT] < network.first[r + 1]:
+            upcoming = min(upcoming, packets.created[network.queue[network.source[r, AT]]])
+    if upcoming == _FOREVER:
+        return False
+    totals[CYCLE] = max(totals[CYCLE] + 1, upcoming)
+    totals[QUIET] = 0
+    return True
+
+
+@njit
+def _ended_parts(packets: Packets, program: Program, state: _State, t: int, n_packets: int) -> int:
+    """Note the parts that have ended by cycle t; returns how many."""
+    count = 0
+    for node in range(program.kind.shape[0]):
+        if program.kind[node] != PART or state.left[node] == 0 or packets.waits[n_packets + node] > 0:
+            continue
+        if state.ends[node] <= t and packets.created[n_packets + node] <= t:
+            state.left[node] = 0
+            state.longest[node] = max(state.longest[node], t - state.began[node])
+            state.todo[count] = 2 * node + 1
+            count += 1
+    return count
+
+
+@njit
+def _settle(
+    traffic: TreeTraffic,
+    packets: Packets,
+    network: Network,
+    program: Program,
+    state: _State,
+    leaves: IntArray,
+    count: int,
+) -> bool:
+    """Begin and end nodes until only running parts are left; whether the whole has ended."""
+    while count > 0:
+        count -= 1
+        node, ended = state.todo[count] // 2, state.todo[count] % 2
+        if ended == 0:
+            count = _begin(traffic, packets, network, program, state, leaves, node, count)
+            continue
+        above = program.parent[node]
+        if above < 0:
+            return True
+        if program.kind[above] == IN_TURN:
+            following = program.next[node]
+            if following < 0:
+                state.turn[above] += 1
+                following = program.first[above]
+                if state.turn[above] == program.groups[above]:
+                    following = -1
+            state.todo[count] = 2 * following if following >= 0 else 2 * above + 1
+            count += 1
+            continue
+        state.left[above] -= 1
+        if state.left[above] == 0:
+            state.turn[above] += 1
+            count = _step(program, state, above, count)
+    return False
+
+
+@njit
+def _step(program: Program, state: _State, node: int, count: int) -> int:
+    """Begin the children of a step, or end the node; returns how many nodes are to be looked at."""
+    step = state.turn[node]
+    if step >= program.groups[node] + program.stages[node]:
+        state.todo[count] = 2 * node + 1
+        return count + 1
+    child = program.first[node]
+    while child >= 0:
+        if program.stage[child] <= step < program.stage[child] + program.groups[node]:
+            for i in range(state.left[node], 0, -1):  # the first child is to be looked at first
+                state.todo[count + i] = state.todo[count + i - 1]
+            state.todo[count] = 2 * child
+            state.left[node] += 1
+        child = program.next[child]
+    return count + state.left[node]  # type: ignore[no-any-return]
+
+
+@njit
+def _begin(
+    traffic: TreeTraffic,
+    packets: Packets,
+    network: Network,
+    program: Program,
+    state: _State,
+    leaves: IntArray,
+    node: int,
+    count: int,
+) -> int:
+    """Begin a node; returns how many nodes are to be looked at."""
+    state.turn[node] = 0
+    if program.kind[node] == IN_TURN:
+        state.todo[count] = 2 * program.first[node]
+        return count + 1
+    state.left[node] = 0
+    if program.kind[node] == TOGETHER:
+        return _step(program, state, node, count)
+    _begin_part(traffic, packets, network, program, state, leaves, node)
+    return count
+
+
+@njit
+def _begin_part(
+    traffic: TreeTraffic,
+    packets: Packets,
+    network: Network,
+    program: Program,
+    state: _State,
+    leaves: IntArray,
+    node: int,
+) -> None:
+    """Put the packets of a part into the queues of their sources, and reserve the memories."""
+    t, gate = network.totals[CYCLE], traffic.flits.shape[0] + node
+    first, past = program.packet_first[node], program.packet_first[node + 1]
+    state.left[node], state.began[node], state.ends[node] = 1, t, t + program.compute[node]
+    packets.waits[gate], packets.created[gate] = past - first, 0
+    for p in range(first, past):
+        packets.created[p], packets.waits[p] = t, 0
+        packets.remaining[p] = leaves[traffic.tree[p]]
+        packets.arrive[p], packets.head_arrive[p] = -1, -1
+        memory = program.memory[p]
+        if memory >= 0 and program.reads[p] == 1:
+            packets.created[p] = max(t, state.free[memory]) + program.served[p]
+        _append(network, state, traffic.source[p], p)
+    for memory in range(state.free.shape[0]):
+        if program.busy[node, memory] > 0:
+            state.free[memory] = max(t, state.free[memory]) + program.busy[node, memory]
+            state.ends[node] = max(state.ends[node], state.free[memory])
+
+
+@njit
+def _append(network: Network, state: _State, source: int, packet: int) -> None:
+    """Put a packet behind those that wait at its source; packets that were sent leave their places."""
+    begin, at, end = state.base[source], network.source[source, AT], network.first[source + 1]
+    if at > begin:
+        for i in range(at, end):
+            network.queue[begin + i - at] = network.queue[i]
+        network.source[source, AT] = begin
+        end = begin + end - at
+    network.queue[end] = packet
+    network.first[source + 1] = end + 1
