@@ -22,7 +22,7 @@ from codesign.core.files import write_atomic
 from codesign.core.goals import Budget, Objective
 from codesign.evaluation.replay import recorded_space
 from codesign.hardware.execute import Job, Verdict, execute, nest_job, random_values
-from codesign.hardware.nest_plan import parameters_of
+from codesign.hardware.nest_loops import parameters_of
 from codesign.hardware.network import run_network
 from codesign.hardware.parameters import Parameters
 from codesign.hardware.verilator import VerilatedMachine

@@ -35,7 +35,7 @@ from codesign.core.goals import Budget, Objective, Proof
 from codesign.evaluation.timed import EventMapper
 from codesign.hardware.execute import execute, nest_job, random_values
 from codesign.hardware.memory_timing import MemoryTiming
-from codesign.hardware.nest_plan import parameters_of
+from codesign.hardware.nest_loops import parameters_of
 from codesign.hardware.parameters import Parameters
 from codesign.hardware.timed import timed_run
 from codesign.hardware.verilator import VerilatedMachine

@@ -29,7 +29,7 @@ from codesign.hardware.array_cycles import EMIT_CYCLES
 from codesign.hardware.core_plan import core_parameters
 from codesign.hardware.execute import Job, Simulator, core_job, execute, nest_job, random_values
 from codesign.hardware.memory_timing import LATENCY_CYCLES
-from codesign.hardware.nest_plan import parameters_of
+from codesign.hardware.nest_loops import parameters_of
 from codesign.hardware.parameters import Parameters
 from codesign.hardware.simulate import simulate_in_python
 from codesign.hardware.timed import timed_run, timing_at

@@ -10,7 +10,7 @@ from codesign.arch.architecture import Architecture
 from codesign.core.point import PointValue
 from codesign.evaluation.design import AlteredSpace, DesignSpace
 from codesign.hardware.analytical import as_generated, side_of_table
-from codesign.hardware.nest_plan import check_family
+from codesign.hardware.nest_loops import check_family
 from codesign.hardware.timed import timing_at
 from codesign.timing.table import Overlap, Timing, load_timing
 

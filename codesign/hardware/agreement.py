@@ -22,7 +22,7 @@ def accesses_of(image: Image, run: Run) -> Accesses:
         loaded = counts.loaded[tensor] // width[port]
         lines = {k: n for k, n in counts.feeds.items() if k[0] == code}
         read = sum(n * windows[w].words for (_, _, w), n in lines.items())
-        filled = sum(n * len(windows[w].bytes_of) for (_, into, w), n in lines.items() if into)
+        filled = sum(n * windows[w].taken for (_, into, w), n in lines.items() if into)
         found["DRAM", tensor] = (loaded, 0, 0)
         found["scratchpad", tensor] = (read, loaded, 0)
         if port in p.local:

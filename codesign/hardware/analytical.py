@@ -5,12 +5,16 @@ machine has bursts under way, a channel each way, and more ports. This module sa
 """
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 
-from codesign.arch.architecture import Architecture, LevelKind, Ports
+from codesign.arch.architecture import Architecture, LevelKind, Links, Ports
 from codesign.cost.cost import Cost
+from codesign.hardware.line_uses import accesses
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
+from codesign.hardware.nest_plan import NestPlan
 from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Parameters
+from codesign.hardware.streams import DRAIN, FILL_A, FILL_B, RUN, CoreImage
 from codesign.timing.table import Timing
 
 READ_PORTS, WRITE_PORTS = 2, 2
@@ -110,7 +114,24 @@ def as_generated(architecture: Architecture, side: DramSide) -> Architecture:
     return replace(architecture, levels=tuple(levels))
 
 
-def least_cycles(cost: Cost, output: str, widths: dict[str, int], p: Parameters, side: DramSide) -> int:
+@dataclass(frozen=True)
+class ArrayLeast:
+    """What a mapping's steps and tiles need of a machine at least, whatever the layouts (K7).
+
+    Args:
+        cycles: In which the busiest port of the array is at work.
+        first_bytes: Of the operands' first tiles in DRAM: nothing is computed before they have come, whole (R4).
+        last_bytes: Of the last tile of results: it leaves when everything is computed.
+    """
+
+    cycles: float
+    first_bytes: int
+    last_bytes: int
+
+
+def least_cycles(
+    cost: Cost, output: str, widths: dict[str, int], p: Parameters, side: DramSide, array: ArrayLeast | None = None
+) -> int:
     """Cycles that no run of a mapping on its machine is below (K7).
 
     Every port moves what the cost model counts; the array makes a step in every compute cycle.
@@ -121,6 +142,7 @@ def least_cycles(cost: Cost, output: str, widths: dict[str, int], p: Parameters,
         widths: By tensor, bytes of an element in DRAM.
         p: The machine.
         side: How it talks to DRAM.
+        array: What the mapping's steps and tiles need of it; None leaves the array to the counts alone.
     """
     dram, scratchpad = cost.levels[0].tensors, cost.levels[1].tensors
     chip = {t.tensor: PARTIAL_BYTES if t.tensor == output else 1 for t in scratchpad}
@@ -130,9 +152,70 @@ def least_cycles(cost: Cost, output: str, widths: dict[str, int], p: Parameters,
         sum(t.updates * chip[t.tensor] for t in scratchpad),
     )
     inside = max(cost.compute_cycles, lines / p.line_bytes) + side.ramp_cycles
+    if array is not None:
+        alone = (array.first_bytes + array.last_bytes) / side.bus_bytes
+        inside = max(inside, max(inside - side.ramp_cycles, array.cycles) + side.ramp_cycles + alone)
     loaded = sum(t.reads * widths[t.tensor] for t in dram)
     stored = sum(t.updates * widths[t.tensor] for t in dram)
     return math.ceil(max(inside, side.cycles(loaded), side.cycles(stored)) - 1e-9)
+
+
+def array_least(plan: NestPlan) -> ArrayLeast:
+    """Of a mapping shared out on a machine of loop nests.
+
+    A step's words come in lines of their own, since an element has one register an operand. Without links a word that several elements
+    want is read, or added to, once for each of them, and a memory gives or takes a word once a cycle. A local memory gives one sum a cycle:
+    to a step, or to the scratchpad.
+    """
+    p, steps = plan.p, math.prod(loop.factor for loop in plan.loops)
+    streams = [steps * _step_lines(plan, q) for q in "AB" if q not in p.local]
+    fills = sum(accesses(plan, q) * _words(plan, q)[0] / p.line_bytes for q in "AB" if q in p.local)
+    feed = max([*streams, fills]) if p.feeds_both else sum(streams) + fills
+    results = accesses(plan, "O") * _step_lines(plan, "O")
+    sums = steps + accesses(plan, "O") if "O" in p.local else steps
+    size = {q: math.prod(plan.tile(q, plan.sp(q))) * plan.tensors[q].bits // 8 for q in "ABO"}
+    return ArrayLeast(max(feed, results, sums), size["A"] + size["B"], size["O"])
+
+
+def core_least(made: CoreImage) -> ArrayLeast:
+    """Of a core's program: what `array_least` says of a loop nest, command by command."""
+    p, image = made.image.parameters, made.image
+    items = [sum(s.items for s in made.shapes if s.kind == kind) for kind in range(5)]
+    alone = p.links is Links.NONE
+    feeds, fills = [], 0.0
+    for kind, port in ((FILL_A, "A"), (FILL_B, "B")):
+        times = Counter(w.start + byte for w in image.windows[port] for byte in w.bytes_of.values())
+        words, again = (times.total(), max(times.values(), default=0)) if alone else (len(times), 1)
+        if port in p.local:
+            fills += items[kind] * words / p.line_bytes
+        else:
+            feeds.append(items[RUN] * max(again, math.ceil(words / p.line_bytes)))
+    feed = max(feeds, default=0) if p.feeds_both else sum(feeds) + fills
+    e = image.emissions
+    elements, sums = len(e.group) * len(e.window), max(1, len(e.head))
+    words, again = (elements, math.ceil(elements / sums)) if alone else (sums, 1)
+    leaves = items[DRAIN if "O" in p.local else RUN]
+    results = leaves * max(again, math.ceil(words * PARTIAL_BYTES / p.line_bytes))
+    loads = [t for t in made.transfers if not t[4]]
+    stores = [t for t in made.transfers if t[4]]
+    first, last = (
+        math.prod((t[0].run_bytes, *(n for n, _, _ in t[0].loops))) if t else 0
+        for t in (loads[0] if loads else (), stores[-1] if stores else ())
+    )
+    return ArrayLeast(max(feed, results, items[RUN] + (items[DRAIN] if "O" in p.local else 0)), first, last)
+
+
+def _words(plan: NestPlan, port: str) -> tuple[int, int]:
+    """Words of a tensor that the array moves in a step, and how often the busiest of them."""
+    rows, cols = plan.spread(port)
+    times = Counter(r + c for r in rows for c in cols)
+    return (sum(times.values()), max(times.values())) if plan.p.links is Links.NONE else (len(times), 1)
+
+
+def _step_lines(plan: NestPlan, port: str) -> int:
+    """Lines in which those words come or go at least."""
+    words, again = _words(plan, port)
+    return max(again, math.ceil(words * plan.chip_bytes(port) / plan.p.line_bytes))
 
 
 def _read_bytes(moved: dict[str, int], output: str, p: Parameters) -> float:

@@ -4,6 +4,7 @@ An engine asks for one burst a cycle while fewer than N are under way. The memor
 request on. A read's chunk moves in the cycle of its beat; a write's chunk is read from the scratchpad one cycle before.
 """
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -24,7 +25,16 @@ READY, END, COUNT, ASKED = range(4)
 
 @njit
 def _run_bursts(
-    run: int, phase: int, bus: int, burst: int, line: int, element: int, wide: bool, beat_cycles: int, out: IntArray
+    run: int,
+    phase: int,
+    bus: int,
+    burst: int,
+    line: int,
+    element: int,
+    wide: bool,
+    beat_cycles: int,
+    whole: bool,
+    out: IntArray,
 ) -> None:
     """One contiguous run: by burst, cycles of a read from its first chunk to its last, chunks of its first beat, cycles of a write after its first beat."""
     k = 0
@@ -35,7 +45,7 @@ def _run_bursts(
             rest, count = min(run, bus), 0
             run -= rest
             while rest > 0:
-                room = line - phase % WORD_BYTES
+                room = line if whole else line - phase % WORD_BYTES
                 if wide:
                     n = min(rest // element, room // PARTIAL_BYTES)
                     rest -= n * element
@@ -57,10 +67,10 @@ def _run_bursts(
 
 @lru_cache(maxsize=4096)
 def _bursts_of_run(
-    run: int, phase: int, bus: int, burst: int, line: int, element: int, wide: bool, beat_cycles: int
+    run: int, phase: int, bus: int, burst: int, line: int, element: int, wide: bool, beat_cycles: int, whole: bool
 ) -> IntArray:
     out = np.zeros((-(-run // burst), 3), np.int64)
-    _run_bursts(run, phase, bus, burst, line, element, wide, beat_cycles, out)
+    _run_bursts(run, phase, bus, burst, line, element, wide, beat_cycles, whole, out)
     return out
 
 
@@ -75,12 +85,14 @@ def bursts_of(p: Parameters, box: Box, at: int, element_bytes: int, wide: bool, 
         wide: Elements take 4 bytes on chip.
         memory: What answers.
     """
+    shape = (p.bus_bytes, p.burst_bytes, p.line_bytes, element_bytes, wide, memory.beat_cycles, p.halved_banks)
+    if p.halved_banks:  # every line has room for all its bytes
+        return np.tile(_bursts_of_run(box.run_bytes, 0, *shape), (math.prod(bound for bound, _, _ in box.loops), 1))
     starts = np.zeros(1, np.int64)
     for bound, _, chip in box.loops:
         starts = (starts[None, :] + (np.arange(bound) * chip)[:, None]).ravel()
     phases = (starts + at) % WORD_BYTES
     known, place = np.unique(phases, return_inverse=True)
-    shape = (p.bus_bytes, p.burst_bytes, p.line_bytes, element_bytes, wide, memory.beat_cycles)
     tables = np.stack([_bursts_of_run(box.run_bytes, int(phase), *shape) for phase in known])
     found: IntArray = tables[place].reshape(-1, 3)
     return found

@@ -13,12 +13,13 @@ import numpy.typing as npt
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.core.jit import njit
-from codesign.hardware.array_cycles import IDLE, WENT, array_state, command, feed_cycles, quiet
+from codesign.hardware.array_cycles import APART, IDLE, WENT, array_state, command, feed_cycles, quiet
 from codesign.hardware.bench import HardwareError
 from codesign.hardware.bursts import END, READY, bursts_of, engine_state, engine_timing, move
 from codesign.hardware.layout import Layout, LayoutKind
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
-from codesign.hardware.nest_plan import PORTS, NestPlan, box_of, layouts_of
+from codesign.hardware.nest_loops import PORTS
+from codesign.hardware.nest_plan import NestPlan, box_of, layouts_of
 from codesign.hardware.parameters import Parameters
 from codesign.hardware.streams import FENCE, STORE, CommandShape, CoreImage
 from codesign.mapping.mapping import Mapping
@@ -62,20 +63,38 @@ def best_plan(
     *,
     memory: MemoryTiming = PLAIN_MEMORY,
 ) -> NestPlan:
-    """The mapping with the layout that takes fewer cycles; a machine with one burst under way has plain layouts.
+    """The mapping with the layout that takes the fewest cycles, see `best_timed_plan`."""
+    return best_timed_plan(computation, architecture, mapping, p, memory=memory)[0]
+
+
+def best_timed_plan(
+    computation: Computation,
+    architecture: Architecture,
+    mapping: Mapping,
+    p: Parameters,
+    *,
+    memory: MemoryTiming = PLAIN_MEMORY,
+) -> tuple[NestPlan, NestTimes]:
+    """The mapping with the layout that takes the fewest cycles, and its times; a machine with one burst under way has plain layouts.
 
     Raises:
         UserError: A mapping that the family does not run, with the rule.
     """
-    plain = NestPlan(computation, architecture, mapping, p)
-    if not p.overlaps:
-        return plain
-    try:
-        blocked = NestPlan(computation, architecture, mapping, p, LayoutKind.BLOCKED)
-        cycles = nest_cycles(blocked, layouts_of(blocked), memory=memory)
-    except UserError:  # more loops than the machine's nests have
-        return plain
-    return blocked if cycles <= nest_cycles(plain, layouts_of(plain), memory=memory) else plain
+    best = NestPlan(computation, architecture, mapping, p)
+    times = nest_times(best, layouts_of(best), memory=memory)
+    kinds = [] if len(mapping.layouts) == len(PORTS) else [LayoutKind.BLOCKED]
+    kinds = [*kinds, LayoutKind.GROUPED] if p.fills_wide else kinds
+    for kind in kinds if p.overlaps else []:
+        try:
+            plan = best.in_layout(kind)
+            if kind is LayoutKind.GROUPED and max(plan.groups.values()) == 1:
+                continue  # a blocked one
+            found = nest_times(plan, layouts_of(plan), memory=memory)
+        except UserError:  # more loops than the machine's nests have, or no room for groups
+            continue
+        if found.cycles < times.cycles or (found.cycles == times.cycles and kind is LayoutKind.BLOCKED):
+            best, times = plan, found
+    return best, times
 
 
 def nest_times(plan: NestPlan, layouts: dict[str, Layout], *, memory: MemoryTiming = PLAIN_MEMORY) -> NestTimes:
@@ -104,7 +123,7 @@ def nest_times(plan: NestPlan, layouts: dict[str, Layout], *, memory: MemoryTimi
     inner = [x.factor for x in plan.loops[n_seq:]]
     lines = len(plan.emissions.lines)
     windows = [len(plan.windows["A"]), len(plan.windows["B"]), lines]
-    words = [math.prod(plan.tile(q, plan.loc(q), local=True)) if q in p.local else 0 for q in PORTS]
+    words = [math.prod(plan.tile(q, plan.loc(q), local=True)) // plan.groups[q] if q in p.local else 0 for q in PORTS]
     state = array_state(p, windows, plan.emissions)
     found = _walk(
         np.array([x.factor for x in plan.loops[:n_seq]], np.int64), plan.n_loads,
@@ -336,7 +355,7 @@ def _walk(
                 spent[4] += max(0, loaded[t, used[t] % 4] + 1 - max(now, state[IDLE]))
                 now = max(now, loaded[t, used[t] % 4] + 1)
         spent[6] += 1
-        now += 1
+        now += 0 if state[APART] else 1  # a machine that overlaps hands its first command over at once
         advanced = -1
         for i in range(n - 1, -1, -1):
             if count[i] + 1 < bounds[i]:
@@ -355,7 +374,7 @@ def _walk(
                 filled = now + 1 + words[kind] * windows[kind]
                 now += 1
                 continue
-            now = max(now, state[IDLE])
+            now = max(now, state[IDLE] - state[APART])  # it takes one in the last cycle of another
             if kind < 4:
                 now = max(now, filled)
             if kind < 3 and local[2]:
@@ -377,10 +396,11 @@ def _walk(
         if ends_any:
             now = max(now, state[IDLE])
         if advanced < 0 or moves[2, advanced]:
-            left = max(max(now, quiet(state, ring, lines)), waiting_until + 1)
+            written = quiet(state, ring, lines)
+            left = max(now if state[APART] else max(now, written), waiting_until + 1)
             spent[5] += left - now
             now = left
-            waiting_until = max(now + 1, writer[READY])  # the cycle in which the writer takes it
+            waiting_until = max(max(now + 1, writer[READY]), written)  # the cycle in which the writer takes it
             before, half = max(writer[END], waiting_until), used[2] % halves[2]
             stored = move(
                 bursts[spans[3, half, 0] : spans[3, half, 1]], True, engine, waiting_until, writer, write_ring

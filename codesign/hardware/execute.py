@@ -12,7 +12,7 @@ from codesign.arch.architecture import Architecture
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.hardware.agreement import Difference, accesses_of, accesses_of_cost, differences
-from codesign.hardware.analytical import least_cycles, side_of_machine
+from codesign.hardware.analytical import ArrayLeast, array_least, core_least, least_cycles, side_of_machine
 from codesign.hardware.bench import Run
 from codesign.hardware.core_plan import CorePlan
 from codesign.hardware.cycles import best_plan, nest_cycles, queue_cycles
@@ -46,6 +46,7 @@ class Job:
         image: Registers, streams, layouts.
         predicted_cycles: By the pipeline depths of the machine (K1 to K6).
         analytic_cycles: By the cost model with the machine's ports (K7); no run takes fewer.
+        counted_cycles: The same by the counts of words alone, without what steps and tiles need of the array.
         expected: The cost model's accesses under reuse rule `whole`; of DRAM alone, by the program's own transfers, where a program pads.
     """
 
@@ -53,6 +54,7 @@ class Job:
     image: Image
     predicted_cycles: int
     analytic_cycles: float
+    counted_cycles: float
     expected: dict[tuple[str, str], tuple[int, int, int]]
 
 
@@ -106,6 +108,7 @@ def nest_job(
         computation,
         image,
         nest_cycles(plan, dict(image.layouts), memory=memory),
+        analytic_cycles(computation, cost, p, memory, array_least(plan)),
         analytic_cycles(computation, cost, p, memory),
         accesses_of_cost(cost),
     )
@@ -120,10 +123,20 @@ def core_job(
     cost = evaluate(padded, core.scored, mapping, reuse=Reuse.WHOLE)
     assert not isinstance(cost, Infeasible)
     expected = accesses_of_cost(cost) if padded.sizes == computation.sizes else program_traffic(program)
-    return Job(computation, made.image, queue_cycles(made), analytic_cycles(computation, cost, p), expected)
+    least, counted = (
+        analytic_cycles(computation, cost, p, array=core_least(made)),
+        analytic_cycles(computation, cost, p),
+    )
+    return Job(computation, made.image, queue_cycles(made), least, counted, expected)
 
 
-def analytic_cycles(computation: Computation, cost: Cost, p: Parameters, memory: MemoryTiming = PLAIN_MEMORY) -> int:
+def analytic_cycles(
+    computation: Computation,
+    cost: Cost,
+    p: Parameters,
+    memory: MemoryTiming = PLAIN_MEMORY,
+    array: ArrayLeast | None = None,
+) -> int:
     """Cycles of the cost model with a machine's ports (K7).
 
     Args:
@@ -131,9 +144,10 @@ def analytic_cycles(computation: Computation, cost: Cost, p: Parameters, memory:
         cost: Of its mapping, under reuse rule `whole`.
         p: The machine.
         memory: What answers it.
+        array: What its steps and tiles need at least.
     """
     widths = {t.name: t.bits // 8 for t in computation.tensors}
-    return least_cycles(cost, computation.output.name, widths, p, side_of_machine(p, memory))
+    return least_cycles(cost, computation.output.name, widths, p, side_of_machine(p, memory), array)
 
 
 def program_traffic(program: Program) -> dict[tuple[str, str], tuple[int, int, int]]:

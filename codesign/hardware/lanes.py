@@ -7,6 +7,7 @@ whose words lie in it. Elements that want the same word share it (S1 of docs/ref
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES
 
@@ -21,15 +22,22 @@ class Window:
     Args:
         start: Bytes from the tile's address.
         bytes_of: By element, the byte of the line that it takes.
+        group: Words that it takes from there on.
     """
 
     start: int
     bytes_of: Mapping[Element, int]
+    group: int = 1
 
     @property
     def words(self) -> int:
         """Different elements of the tensor that are read."""
-        return len(set(self.bytes_of.values()))
+        return self.group * len(set(self.bytes_of.values()))
+
+    @property
+    def taken(self) -> int:
+        """Words that the elements take, each for itself."""
+        return self.group * len(self.bytes_of)
 
 
 @dataclass(frozen=True)
@@ -67,33 +75,58 @@ class Emissions:
     head: frozenset[Element]
 
 
-def _reach(line_bytes: int, aligned: bool, size: int) -> int:
-    """Bytes of a line that can be used from its first word on: all, or what a start within a word leaves."""
-    return line_bytes if aligned else line_bytes - WORD_BYTES + size
+class Start(Enum):
+    """Where lines begin.
+
+    WORD: Every address is a multiple of a bank's word.
+    WITHIN: Lines begin within words, and have what that leaves of them.
+    ANY: Lines begin at any byte and have all their bytes.
+    """
+
+    WORD = 0
+    WITHIN = 1
+    ANY = 2
+
+    def reach(self, line_bytes: int, size: int) -> int:
+        """Bytes of a line that can be used from its first word of so many bytes on."""
+        return line_bytes - WORD_BYTES + size if self is Start.WITHIN else line_bytes
 
 
-def _packed(offsets: Sequence[int], line_bytes: int, size: int, aligned: bool) -> list[tuple[int, list[int]]]:
+def _packed(offsets: Sequence[int], line_bytes: int, size: int, begins: Start) -> list[tuple[int, list[int]]]:
     """Sorted distinct offsets in as few lines as a sweep finds: (start, offsets)."""
     found: list[tuple[int, list[int]]] = []
-    reach = _reach(line_bytes, aligned, size)
+    reach = begins.reach(line_bytes, size)
     for offset in sorted(set(offsets)):
         if found and offset + size <= found[-1][0] + reach:
             found[-1][1].append(offset)
         else:
-            start = offset - offset % WORD_BYTES if aligned else offset
+            start = offset - offset % WORD_BYTES if begins is Start.WORD else offset
             found.append((start, [offset]))
     return found
 
 
-def operand_windows(offset: Mapping[Element, int], line_bytes: int, aligned: bool, shared: bool) -> tuple[Window, ...]:
-    """The reads that serve every element with an operand of one byte.
+def group_bytes(group: int) -> int:
+    """Bytes that a group of operand words takes in a local memory.
+
+    >>> [group_bytes(n) for n in (1, 2, 3, 4)]
+    [1, 2, 4, 4]
+    """
+    return 4 if group == 3 else group
+
+
+def operand_windows(
+    offset: Mapping[Element, int], line_bytes: int, begins: Start, shared: bool, group: int = 1
+) -> tuple[Window, ...]:
+    """The reads that serve every element with an operand of one byte, or with a group of them.
 
     Args:
         offset: Bytes from the tile's address of what each element wants.
         line_bytes: Bytes of a line.
-        aligned: The tile's address is always a multiple of a bank's word.
+        begins: Where the lines begin.
         shared: Elements that want the same word are served together.
+        group: Words that an element takes at once, in whole pairs or fours of bytes.
     """
+    size = group_bytes(group)
     rounds: list[dict[int, list[Element]]] = []
     if shared:
         together: dict[int, list[Element]] = defaultdict(list)
@@ -108,20 +141,20 @@ def operand_windows(offset: Mapping[Element, int], line_bytes: int, aligned: boo
             free[at] = [element]
     windows = []
     for wanted in rounds:
-        for start, offsets in _packed(list(wanted), line_bytes, 1, aligned):
-            windows.append(Window(start, {e: at - start for at in offsets for e in wanted[at]}))
+        for start, offsets in _packed(list(wanted), line_bytes, size, begins):
+            windows.append(Window(start, {e: at - start for at in offsets for e in wanted[at]}, group))
     return tuple(windows)
 
 
 def result_emissions(
-    by_row: Sequence[int], by_column: Sequence[int], line_bytes: int, aligned: bool, shared: bool
+    by_row: Sequence[int], by_column: Sequence[int], line_bytes: int, begins: Start, shared: bool
 ) -> Emissions:
     """The lines in which results leave: rows that reach the same words form a group, columns of neighbouring words a window.
 
     Args:
         by_row, by_column: Bytes from the tile's address; an element's word lies at the sum of its row's and its column's.
         line_bytes: Bytes of a line.
-        aligned: Every line's address is a multiple of a bank's word.
+        begins: Where the lines begin.
         shared: Sums are formed on the way; otherwise every element's value is added on its own.
     """
     group = [sorted(set(by_row)).index(r) for r in by_row] if shared else list(range(len(by_row)))
@@ -137,7 +170,7 @@ def result_emissions(
     window, slot = [0] * len(by_column), [0] * len(by_column)
     lines: list[tuple[int, bool]] = []
     for number, columns in enumerate(rounds):
-        for start, offsets in _packed([by_column[x] for x in columns], line_bytes, PARTIAL_BYTES, aligned):
+        for start, offsets in _packed([by_column[x] for x in columns], line_bytes, PARTIAL_BYTES, begins):
             for x in columns:
                 if by_column[x] in offsets:
                     window[x], slot[x] = len(lines), (by_column[x] - start) // PARTIAL_BYTES
@@ -146,10 +179,10 @@ def result_emissions(
     emissions, heads, begun = [], set(), set()
     for g in sorted(set(group)):
         row = by_row[first_row[g]]
-        begins = row not in begun
+        fresh = row not in begun
         begun.add(row)
         for j, (start, first_round) in enumerate(lines):
-            emissions.append(Emission(row + start, g, j, begins and first_round))
-        if begins:
+            emissions.append(Emission(row + start, g, j, fresh and first_round))
+        if fresh:
             heads |= {(first_row[g], by_column.index(at)) for at in set(by_column)}
     return Emissions(tuple(emissions), tuple(group), tuple(window), tuple(slot), frozenset(heads))

@@ -4,16 +4,21 @@ A place is an axis, or a loop of the mapping that cuts an axis. A *plain* layout
 the axis that is spread widest over the array innermost. A *blocked* layout cuts every axis that one dimension alone makes up:
 outside stand the loops outside the tile in the scratchpad, inside those within it, innermost those that are spread over the array. So a
 tile is one contiguous run, and what the elements of the array want in one cycle lies side by side. Axes of sliding windows stay whole.
+A *grouped* layout is a blocked one in which words that a local memory takes at once lie side by side, in bytes of their own in the scratchpad.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.int64]
+
+NO_PADS: Mapping[int, int] = MappingProxyType({})
+"""No bytes are left free."""
 
 
 class LayoutKind(Enum):
@@ -21,6 +26,7 @@ class LayoutKind(Enum):
 
     PLAIN = "plain"
     BLOCKED = "blocked"
+    GROUPED = "grouped"
 
 
 @dataclass(frozen=True)
@@ -49,12 +55,23 @@ class Place:
         return self.temporal is None and self.spatial is None
 
 
-def strides_by_place(counts: Sequence[int], element_bytes: int) -> tuple[int, ...]:
-    """Bytes that a step of each place moves; the last place is the innermost."""
+def strides_by_place(counts: Sequence[int], element_bytes: int, padded: Mapping[int, int] = NO_PADS) -> tuple[int, ...]:
+    """Bytes that a step of each place moves; the last place is the innermost.
+
+    Args:
+        counts: Steps of each place.
+        element_bytes: Of an element.
+        padded: By place, what its whole extent takes a multiple of, in bytes.
+
+    >>> strides_by_place([4, 3, 5], 1), strides_by_place([4, 3, 5], 1, {2: 8})
+    ((15, 5, 1), (24, 8, 1))
+    """
     found, step = [], element_bytes
-    for count in reversed(counts):
+    for i in range(len(counts) - 1, -1, -1):
         found.append(step)
-        step *= count
+        step *= counts[i]
+        if i in padded:
+            step = -(-step // padded[i]) * padded[i]
     return tuple(reversed(found))
 
 
@@ -85,14 +102,25 @@ class Box:
     loops: tuple[tuple[int, int, int], ...]
 
 
-def box_of_places(places: Sequence[Place], element_bytes: int, chip_bytes: int) -> Box:
-    """The transfers of a tile; loops that continue each other are one."""
+def box_of_places(
+    places: Sequence[Place], element_bytes: int, chip_bytes: int, padded: Mapping[int, int] = NO_PADS
+) -> Box:
+    """The transfers of a tile; loops that continue each other are one.
+
+    Args:
+        places: Of the tensor.
+        element_bytes, chip_bytes: Of an element in DRAM and on chip.
+        padded: Places after which the scratchpad leaves bytes free, see `strides_by_place`.
+    """
     dram = strides_by_place([x.count for x in places], element_bytes)
-    chip = strides_by_place([x.inside for x in places], chip_bytes)
+    chip = strides_by_place([x.inside for x in places], chip_bytes, padded)
     run, rest = element_bytes, list(range(len(places)))
     while rest:
-        place = places[rest.pop()]
+        place = places[rest[-1]]
+        if place.inside > 1 and chip[rest[-1]] * element_bytes != run * chip_bytes:
+            break
         run *= place.inside
+        rest.pop()
         if place.inside != place.count:
             break
     loops: list[tuple[int, int, int]] = []

@@ -9,7 +9,8 @@ from codesign.hardware.cycles import best_plan, nest_cycles, nest_times
 from codesign.hardware.layout import LayoutKind
 from codesign.hardware.line_uses import layout_of, line_uses
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
-from codesign.hardware.nest_plan import PORTS, NestPlan, layouts_of
+from codesign.hardware.nest_loops import PORTS
+from codesign.hardware.nest_plan import NestPlan, layouts_of
 from codesign.hardware.parameters import Parameters
 from codesign.mapping.layout import TensorLayout
 from codesign.mapping.mapping import Mapping
@@ -36,7 +37,7 @@ def with_layouts(
     *,
     memory: MemoryTiming = PLAIN_MEMORY,
 ) -> Mapping:
-    """The mapping with a layout of every tensor: no more cycles than with the better of the two kinds, by steps down.
+    """The mapping with a layout of every tensor: no more cycles than with the best of the three kinds, by steps down.
 
     Args:
         computation: What is computed.
@@ -58,7 +59,7 @@ def with_layouts(
                 layouts = (*best.mapping.layouts[:number], layout, *best.mapping.layouts[number + 1 :])
                 tried = replace(mapping, layouts=layouts)
                 try:
-                    found = NestPlan(computation, architecture, tried, p)
+                    found = best_plan(computation, architecture, tried, p, memory=memory)
                     cycles = nest_cycles(found, layouts_of(found), memory=memory)
                 except UserError:  # more loops around its runs than the machine walks
                     continue
@@ -78,9 +79,9 @@ def may_save(plan: NestPlan, memory: MemoryTiming) -> int:
 def candidates(
     computation: Computation, architecture: Architecture, mapping: Mapping, p: Parameters, port: str
 ) -> Iterator[TensorLayout]:
-    """Layouts of one tensor: both kinds, each with every digit in turn as the innermost, and with the spread ones turned round."""
+    """Layouts of one tensor: plain and blocked, each with every digit in turn as the innermost, and with the spread ones turned round."""
     seen = set()
-    for kind in LayoutKind:
+    for kind in (LayoutKind.PLAIN, LayoutKind.BLOCKED):  # a grouped one has a blocked one's digits
         plan = NestPlan(computation, architecture, replace(mapping, layouts=()), p, kind)
         places = plan.places[port]
         spread = [x for x in places if x.spatial is not None]

@@ -26,12 +26,13 @@ def line_uses(plan: NestPlan) -> tuple[LineUse, ...]:
     line = plan.p.line_bytes
     found = []
     for port in ("A", "B", "O"):
+        times = accesses(plan, port)
         if port == "O":
             at_once, full = len(plan.emissions.lines), -(-results_at_once(plan) * PARTIAL_BYTES // line)
         else:
             at_once = len(plan.windows[port])
+            times //= plan.groups[port]
             full = -(-sum(w.words for w in plan.windows[port]) * plan.chip_bytes(port) // line)
-        times = accesses(plan, port)
         layout = str(layout_of(plan, port, plan.places[port]))
         found.append(LineUse(plan.tensors[port].name, layout, times * at_once, times * full))
     return tuple(found)

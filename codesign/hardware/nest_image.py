@@ -12,8 +12,10 @@ from codesign.hardware.image import (
     line_address,
     place,
 )
+from codesign.hardware.lanes import group_bytes
 from codesign.hardware.layout import Layout, distance
-from codesign.hardware.nest_plan import PORTS, NestPlan, box_of, layouts_of
+from codesign.hardware.nest_loops import PORTS
+from codesign.hardware.nest_plan import NestPlan, box_of, layouts_of
 
 
 def nest_image(plan: NestPlan, registers: MappingABC[str, tuple[int, int]]) -> Image:
@@ -131,7 +133,9 @@ def _write_unit(plan: NestPlan, w: RegisterWriter) -> None:
             continue
         local = deltas(bounds, [plan.local_distance(port, i) if i >= plan.loc(port) else 0 for i in loops])
         w.many(f"run_local_{port}", local, p.run_loops)
-        words = plan.local_words(port)
+        words = plan.grouped_words(port)
+        if port in "AB" and p.fills_wide:
+            w.set(f"fill_group_{port}", group_bytes(plan.groups[port]) >> 1)
         inner = [n for n, _, _ in words]
         w.many(f"fill_{port}_bound", [n - 1 for n in inner], p.run_loops)
         line = deltas(inner, [chip for _, chip, _ in words])

@@ -125,6 +125,16 @@ class Parameters:
         return self.overlaps and self.control is Control.NEST and self.local == frozenset("ABO")
 
     @property
+    def fills_wide(self) -> bool:
+        """Whether a local memory takes up to four operand words of a line at once: a loop nest's machine that overlaps."""
+        return self.overlaps and self.control is Control.NEST and bool(self.local & {"A", "B"})
+
+    @property
+    def halved_banks(self) -> bool:
+        """Whether each bank has even and odd rows in memories of their own, so that a line from any byte on has all its bytes."""
+        return self.overlaps
+
+    @property
     def slots(self) -> int:
         """Partial sums in a line."""
         return self.line_bytes // PARTIAL_BYTES

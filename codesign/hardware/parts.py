@@ -111,7 +111,9 @@ def _alone(p: Parameters, part: str) -> tuple[str, str, tuple[str, ...]]:
     from codesign.hardware.rtl.memory import Scratchpad
     from codesign.hardware.rtl.registers import WriteBus
 
-    scratchpad = Scratchpad(p.banks, p.lines, p.row_bits, p.offset_bits, True, sums_apart=p.overlaps)
+    scratchpad = Scratchpad(
+        p.banks, p.lines, p.row_bits, p.offset_bits, True, sums_apart=p.overlaps, halved=p.halved_banks
+    )
     boxes = ""
     signals = [getattr(scratchpad, n) for n in ("raddr", "ren", "rdata", "looks", "waddr", "wen", "wdata")]
     every, pad = [port for group in signals for port in group], [group[1] for group in signals]

@@ -21,7 +21,7 @@ from codesign.hardware.image import (
     line_address,
     strides_of,
 )
-from codesign.hardware.lanes import Element, Emissions, Window, operand_windows, result_emissions
+from codesign.hardware.lanes import Element, Emissions, Start, Window, operand_windows, result_emissions
 from codesign.hardware.layout import Box
 from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES
 from codesign.hardware.streams import (
@@ -242,11 +242,15 @@ class _Encoder:
                 continue
             rows, cols = plan.spread(port, o)
             offset: dict[Element, int] = {(y, x): r + c for y, r in enumerate(rows) for x, c in enumerate(cols)}
-            self.windows[port] = operand_windows(offset, self.p.line_bytes, self._aligned(port, o), shared)
+            self.windows[port] = operand_windows(offset, self.p.line_bytes, self._begins(port, o), shared)
         rows, cols = plan.spread("O", operands["O"])
-        self.emissions = result_emissions(
-            rows, cols, self.p.line_bytes, self._aligned("O", operands["O"], rows), shared
-        )
+        self.emissions = result_emissions(rows, cols, self.p.line_bytes, self._begins("O", operands["O"], rows), shared)
+
+    def _begins(self, port: str, o: Operand, rows: Sequence[int] = ()) -> Start:
+        """Where the lines of the array begin."""
+        if self.p.halved_banks:
+            return Start.ANY
+        return Start.WORD if self._aligned(port, o, rows) else Start.WITHIN
 
     def _aligned(self, port: str, o: Operand, rows: Sequence[int] = ()) -> bool:
         """Whether every address at which a window begins is a multiple of a bank's word."""

@@ -10,11 +10,11 @@ from codesign.core.errors import UserError
 from codesign.core.point import Point
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible, evaluate
-from codesign.hardware.cycles import NestTimes, best_plan, nest_times
+from codesign.hardware.cycles import NestTimes, best_timed_plan
 from codesign.hardware.layout_search import with_layouts
 from codesign.hardware.line_uses import line_uses
 from codesign.hardware.memory_timing import MemoryTiming
-from codesign.hardware.nest_plan import TilesTooLargeError, layouts_of, parameters_of
+from codesign.hardware.nest_loops import TilesTooLargeError, parameters_of
 from codesign.hardware.parameters import Parameters
 from codesign.mapping.mapping import Mapping
 from codesign.timing.simulate import OPERATION_LIMIT, ResourceUse, Run, simulate
@@ -57,11 +57,10 @@ def generated_run(
         return cost
     p, memory = machine_of(computation, architecture, timing)
     try:
-        plan = best_plan(computation, architecture, mapping, p, memory=memory)
+        plan, times = best_timed_plan(computation, architecture, mapping, p, memory=memory)
     except TilesTooLargeError as error:
         return Infeasible(error.memory, error.demand_bytes, error.limit_bytes, "bytes", error.message)
-    run = run_from(nest_times(plan, layouts_of(plan), memory=memory))
-    return replace(run, lines=line_uses(plan))
+    return replace(run_from(times), lines=line_uses(plan))
 
 
 def machine_of(computation: Computation, architecture: Architecture, timing: Timing) -> tuple[Parameters, MemoryTiming]:

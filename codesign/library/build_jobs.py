@@ -53,7 +53,8 @@ def _nest(
 ) -> "tuple[Job, Netlist]":
     """The machine of loop nests for a design, and its job; `dma` is bytes of a beat and of a burst."""
     from codesign.hardware.execute import nest_job
-    from codesign.hardware.nest_plan import NestPlan, parameters_of
+    from codesign.hardware.nest_loops import parameters_of
+    from codesign.hardware.nest_plan import NestPlan
     from codesign.hardware.verilog import generate
 
     p = _with_port(parameters_of(architecture, computation, *dma, NAME), outstanding, axi)
@@ -212,7 +213,7 @@ def target_of(request: "Request", computation: "Computation") -> Target:
     """
     from codesign.hardware.core_plan import core_parameters
     from codesign.hardware.execute import core_job
-    from codesign.hardware.nest_plan import parameters_of
+    from codesign.hardware.nest_loops import parameters_of
     from codesign.hardware.verilog import generate
 
     if request.options.space is None and request.options.trial is None:

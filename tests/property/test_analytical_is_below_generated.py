@@ -11,14 +11,18 @@ from codesign.arch.dram import effective_bandwidth
 from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, evaluate
-from codesign.hardware.analytical import as_generated, least_cycles, side_of_table
-from codesign.hardware.nest_plan import parameters_of
+from codesign.hardware.analytical import array_least, as_generated, least_cycles, side_of_table
+from codesign.hardware.cycles import best_plan
+from codesign.hardware.nest_loops import parameters_of
 from codesign.hardware.timed import timed_run, timing_at
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import MappingProblem
 from codesign.timing.simulate import Run
 from codesign.timing.table import Timing, load_timing, with_constants
 from codesign.workloads.computation import Computation
+from experiments.cycle_ratios import predicted
+from experiments.hardware_agreement import Config
+from spaces.cores import CORE_SPACES
 from spaces.parameters import Value
 from spaces.scratchpad import SCRATCHPAD
 
@@ -68,7 +72,8 @@ def checked(seed: int, count: int) -> tuple[tuple[float, float, float], ...]:
             parameters_of(plain, computation, side.bus_bytes, side.burst_bytes, "m"), outstanding=side.under_way
         )
         widths = {t.name: t.bits // 8 for t in computation.tensors}
-        least = least_cycles(cost, computation.output.name, widths, p, side)
+        array = array_least(best_plan(computation, plain, result.mapping, p))
+        least = least_cycles(cost, computation.output.name, widths, p, side, array)
         found.append((float(run.latency_cycles), cost.latency_cycles + side.ramp_cycles, float(least)))
     return tuple(found)
 
@@ -94,3 +99,13 @@ def test_one_burst_under_way_has_the_bandwidth_that_it_had() -> None:
         dram = as_generated(SCRATCHPAD.build(design), side).levels[0]
         assert dram.ports is Ports.SEPARATE
         assert dram.read_bandwidth_words_per_cycle == pytest.approx(side.bytes_per_cycle)
+
+
+@pytest.mark.parametrize("outstanding", [1, 16])
+@pytest.mark.parametrize("seed", [3, *(pytest.param(n, marks=pytest.mark.slow("oracle")) for n in range(4, 8))])
+def test_no_core_is_faster_than_its_analytical_cycles(seed: int, outstanding: int) -> None:
+    for family in CORE_SPACES:
+        count = 8 if seed == 3 else 60
+        config = Config(count, seed, family, "none", 4, 60_000, None, outstanding=outstanding)
+        for _, _, least, counted, cycles in predicted(config):
+            assert counted <= least <= cycles

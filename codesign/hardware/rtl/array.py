@@ -35,6 +35,7 @@ class Wires:
         go: Multiply; `first` starts a sum, `drain` reads a local sum instead.
         la, lb, lo: Local byte addresses.
         lf: Where local memories fill beside the array, the local address of a word that enters.
+        fw: Words that enter at once: 0 one, 1 two, 2 four.
         line_b, also_b: Where both operands are fed at once: operand B's line, and whether it is fed.
         ny, nx, nl: Rows in use, columns in use, columns in use of row ny.
         emit, emit_group: The elements of that row group give their value to their columns.
@@ -50,6 +51,8 @@ class Wires:
             shapes |= {"line_b": 8 * p.line_bytes, "also_b": 1}
         if p.fills_beside:
             shapes["lf"] = p.local_bits
+        if p.fills_wide:
+            shapes["fw"] = 2
         self.emit, self.emit_group = Signal(name=f"{name}_emit"), Signal(7, name=f"{name}_emit_group")
         self.fields = {k: Signal(bits, name=f"{name}_{k}") for k, bits in shapes.items()}
         self.fields |= {"emit": self.emit, "emit_group": self.emit_group}
@@ -68,6 +71,8 @@ def element_ports(p: Parameters) -> tuple[dict[str, Signal], dict[str, Signal]]:
         inputs["line_b"] = 8 * p.line_bytes
     if p.fills_beside:
         inputs["lf"] = p.local_bits
+    if p.fills_wide:
+        inputs["fw"] = 2
     outputs = {"value": 32, "counts": 1}
     if p.links is Links.SYSTOLIC:
         inputs |= {"emit": 1, "sum_in": 32, "some_in": 1}
@@ -187,10 +192,11 @@ class ProcessingElement(Elaboratable):
             if t not in self.port:
                 continue
             beside = self.p.fills_beside
-            address, byte, port = i["lf" if beside else "l" + t.lower()], self._byte(m, t), int(beside)
+            address, port = i["lf" if beside else "l" + t.lower()], int(beside)
+            data, lanes = self._enters(m, t, address)
             with m.If(i["feed_" + t.lower()] & i["fill"] & (i["window"] == self.listens[t]) & i["active"]):
-                m.d.comb += [memory.waddr[port].eq(address[2:]), memory.wdata[port].eq(byte.replicate(4))]
-                m.d.comb += memory.wen[port].eq(1 << address[:2])
+                m.d.comb += [memory.waddr[port].eq(address[2:]), memory.wdata[port].eq(data)]
+                m.d.comb += memory.wen[port].eq(lanes)
         if "O" in self.port:
             with m.If(i["cfg_head"]):
                 m.d.sync += self.head.eq(i["cfg_data"])
@@ -198,6 +204,17 @@ class ProcessingElement(Elaboratable):
                 word = i["line"].word_select(i["slot"], 32)
                 m.d.comb += [memory.waddr[0].eq(i["lo"][2:]), memory.wdata[0].eq(Mux(self.head, word, 0))]
                 m.d.comb += memory.wen[0].eq(15)
+
+    def _enters(self, m: Module, t: str, address: Signal) -> tuple[Value, Value]:
+        """What a word of the local memory takes from the line, and in which of its bytes: one word of the operand, two or four."""
+        if not self.p.fills_wide:
+            return self._byte(m, t).replicate(4), Value.cast(1 << address[:2])
+        word, select, wide = Signal(32, name=f"line_word_{t}"), self.select[t], self.inputs["fw"]
+        m.d.comb += word.eq(self.inputs["line"].word_select(select[2:], 32))
+        byte, half = word.word_select(select[:2], 8), word.word_select(select[1], 16)
+        data = Mux(wide[1], word, Mux(wide[0], half.replicate(2), byte.replicate(4)))
+        upper = address[1]
+        return data, Mux(wide[1], 15, Mux(wide[0], Cat(~upper, ~upper, upper, upper), 1 << address[:2]))
 
 
 class Array(Elaboratable):
@@ -296,6 +313,8 @@ class Array(Elaboratable):
             given |= {"feed_b": w["also_b"], "line_b": w["line_b"]}
         if p.fills_beside:
             given["lf"] = w["lf"]
+        if p.fills_wide:
+            given["fw"] = w["fw"]
         if p.links is Links.SYSTOLIC:
             emit = w.emit & (w.emit_group == self.group[y])
             given |= {"emit": emit, "sum_in": above[0], "some_in": above[1]}

@@ -221,7 +221,10 @@ class _Engine(Elaboratable):
         beat, room = Signal(on_bus, name="beat_left"), Signal(on_chip, name="room")
         dram, chip, ends = Signal(on_bus, name="chunk"), Signal(on_chip, name="chunk_on_chip"), Signal(name="beat_ends")
         rest = p.bus_bytes - self.taken
-        m.d.comb += [beat.eq(Mux(self.left < rest, self.left, rest)), room.eq(p.line_bytes - self.line[:3])]
+        m.d.comb += [
+            beat.eq(Mux(self.left < rest, self.left, rest)),
+            room.eq(p.line_bytes - (0 if p.halved_banks else self.line[:3])),
+        ]
         with m.If(wide):
             have, fit = Signal(on_bus, name="have"), Signal(on_chip, name="fit")
             m.d.comb += [have.eq(beat >> self.result_log2), fit.eq(room >> 2)]

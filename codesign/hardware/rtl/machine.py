@@ -30,7 +30,9 @@ class Machine(Elaboratable):
         self.p = p
         self.host = WriteBus("cfg")
         self.start, self.busy = Signal(name="start"), Signal(name="busy")
-        self.scratchpad = Scratchpad(p.banks, p.lines, p.row_bits, p.offset_bits, instance, sums_apart=p.overlaps)
+        self.scratchpad = Scratchpad(
+            p.banks, p.lines, p.row_bits, p.offset_bits, instance, sums_apart=p.overlaps, halved=p.halved_banks
+        )
         self.array_bus, self.dma_bus = WriteBus("array_side"), WriteBus("dma_side")
         self.unit = ArrayUnit(p, self.array_bus, self.scratchpad, FIRST_REGISTER, instance)
         at = FIRST_REGISTER + len(self.unit.registers.signals)

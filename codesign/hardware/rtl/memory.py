@@ -5,7 +5,7 @@ The Verilog of `memory_verilog` is what a simulator reads; a synthesis reads `bl
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Cat, ClockSignal, Const, Elaboratable, Instance, Module, Signal, Value
+from amaranth.hdl import Cat, ClockSignal, Const, Elaboratable, Instance, Module, Mux, Signal, Value
 from amaranth.lib.memory import Memory
 
 from codesign.hardware.rtl.shift import Turn
@@ -134,7 +134,8 @@ class Scratchpad(Elaboratable):
     Addresses run through the banks word by word. A port is given (line, byte): the bank of a word before that byte serves the next line,
     so the line may start at any byte; only bytes of the first word that lie before the byte wrap to the end of the result
     and are those of the next line's word, which is not fetched. Two ports: 0 is the array's, 1 the DMA engines'. With `sums_apart` a
-    third port reads the old sums that results are added to, so that operands are read in the same cycle.
+    third port reads the old sums that results are added to, so that operands are read in the same cycle. With `halved` a bank's even and odd rows
+    are two memories: then the next line's word is fetched too, and a line has all its bytes from any byte on.
 
     Attributes:
         raddr, ren, rdata: Per port: packed (line, byte), enable, the line turned so that the addressed byte is byte 0.
@@ -146,7 +147,15 @@ class Scratchpad(Elaboratable):
     WRITES = 2
 
     def __init__(
-        self, banks: int, lines: int, row_bits: int, offset_bits: int, instance: bool, *, sums_apart: bool = False
+        self,
+        banks: int,
+        lines: int,
+        row_bits: int,
+        offset_bits: int,
+        instance: bool,
+        *,
+        sums_apart: bool = False,
+        halved: bool = False,
     ) -> None:
         self.banks, self.lines, self.row_bits, self.offset_bits = banks, lines, row_bits, offset_bits
         self.line_bytes = banks * 8
@@ -160,7 +169,9 @@ class Scratchpad(Elaboratable):
         self.wen = [Signal(self.line_bytes, name=f"wen{p}") for p in range(self.WRITES)]
         self.wdata = [Signal(8 * self.line_bytes, name=f"wdata{p}") for p in range(self.WRITES)]
         self.looks = [Signal(name=f"looks{p}") for p in range(reads)]
-        self.bank = [Ram(lines, 64, 8, reads, self.WRITES, (self.sums_port,), instance) for _ in range(banks)]
+        self.halved, depth = halved, -(-lines // 2) if halved else lines
+        memories = banks * (2 if halved else 1)  # halved: a bank's even rows, then its odd ones
+        self.bank = [Ram(depth, 64, 8, reads, self.WRITES, (self.sums_port,), instance) for _ in range(memories)]
         wide, lanes = 8 * self.line_bytes, self.line_bytes
         self.turns = {
             kind: [Turn(width, lane, up, instance) for _ in range(ports)]
@@ -180,24 +191,72 @@ class Scratchpad(Elaboratable):
             byte = Signal(self.offset_bits, name=f"turn{p}")
             with m.If(self.ren[p]):
                 m.d.sync += byte.eq(self.raddr[p][: self.offset_bits])
-            line = Cat(*(ram.rdata[p] for ram in self.bank))
+            line = self._halves_read(m, p) if self.halved else self._banks_read(m, p)
             self._turn(m, p, "read", line, byte, self.looks[p])
             m.d.comb += self.rdata[p].eq(self.turns["read"][p].result)
-            first = self.raddr[p][3 : self.offset_bits]
-            for b, ram in enumerate(self.bank):
-                next_line = (first > b) if self.banks > 1 else 0
-                m.d.comb += [ram.ren[p].eq(self.ren[p])]
-                m.d.comb += ram.raddr[p].eq(self.raddr[p][self.offset_bits :] + next_line)
         for p in range(self.WRITES):
             at, row = self.waddr[p][: self.offset_bits], self.waddr[p][self.offset_bits :]
             self._turn(m, p, "write", self.wdata[p], at, self.wen[p].any())
             self._turn(m, p, "lanes", self.wen[p], at, Const(1))
             data, lanes = self.turns["write"][p].result, self.turns["lanes"][p].result
+            if self.halved:
+                self._halves_write(m, p, data, lanes)
+                continue
             for b, ram in enumerate(self.bank):
                 next_row = (at[3:] > b) if self.banks > 1 else 0
                 m.d.comb += [ram.waddr[p].eq(row + next_row), ram.wen[p].eq(lanes[8 * b : 8 * b + 8])]
                 m.d.comb += ram.wdata[p].eq(data[64 * b : 64 * b + 64])
         return m
+
+    def _banks_read(self, m: Module, p: int) -> Value:
+        """A line of whole banks."""
+        first = self.raddr[p][3 : self.offset_bits]
+        for b, ram in enumerate(self.bank):
+            next_line = (first > b) if self.banks > 1 else 0
+            m.d.comb += [ram.ren[p].eq(self.ren[p])]
+            m.d.comb += ram.raddr[p].eq(self.raddr[p][self.offset_bits :] + next_line)
+        return Cat(*(ram.rdata[p] for ram in self.bank))
+
+    def _half_rows(self, m: Module, address: Value, name: str) -> tuple[Signal, list[Signal], list[Signal]]:
+        """Bytes of the first word that lie in the next line; by bank, the row of its word and whether the word is the first."""
+        bits = len(address) - self.offset_bits
+        row, following = address[self.offset_bits :], Signal(bits, name=f"{name}_following")
+        before, first = Signal(8, name=f"{name}_before"), address[3 : self.offset_bits]
+        m.d.comb += [following.eq(row + 1), before.eq(Cat(*(address[:3] > k for k in range(8))))]
+        rows, firsts = [], []
+        for b in range(self.banks):
+            mine, is_first = Signal(bits, name=f"{name}_row_{b}"), Signal(name=f"{name}_first_{b}")
+            later, begins = (first > b, first == b) if self.banks > 1 else (Const(0), Const(1))
+            m.d.comb += [mine.eq(Mux(later, following, row)), is_first.eq(begins)]
+            rows.append(mine)
+            firsts.append(is_first)
+        return before, rows, firsts
+
+    def _halves_read(self, m: Module, p: int) -> Value:
+        """A line out of even and odd rows: each byte from the half in which its row lies."""
+        before, rows, firsts = self._half_rows(m, self.raddr[p], f"read{p}")
+        words: list[Value] = []
+        for b, (row, first) in enumerate(zip(rows, firsts, strict=True)):
+            even, odd = self.bank[2 * b], self.bank[2 * b + 1]
+            from_odd = Signal(8, name=f"from_odd{p}_{b}")
+            m.d.comb += [even.raddr[p].eq((row + 1)[1:]), odd.raddr[p].eq(row[1:])]
+            m.d.comb += [even.ren[p].eq(self.ren[p]), odd.ren[p].eq(self.ren[p])]
+            with m.If(self.ren[p]):
+                m.d.sync += from_odd.eq(row[0].replicate(8) ^ Mux(first, before, 0))
+            pairs = ((even.rdata[p][8 * k : 8 * k + 8], odd.rdata[p][8 * k : 8 * k + 8]) for k in range(8))
+            words.append(Cat(*(Mux(from_odd[k], o, e) for k, (e, o) in enumerate(pairs))))
+        return Cat(*words)
+
+    def _halves_write(self, m: Module, p: int, data: Signal, lanes: Signal) -> None:
+        """A line into even and odd rows."""
+        before, rows, firsts = self._half_rows(m, self.waddr[p], f"write{p}")
+        for b, (row, first) in enumerate(zip(rows, firsts, strict=True)):
+            even, odd = self.bank[2 * b], self.bank[2 * b + 1]
+            to_odd, mine = Signal(8, name=f"to_odd{p}_{b}"), lanes[8 * b : 8 * b + 8]
+            m.d.comb += to_odd.eq(row[0].replicate(8) ^ Mux(first, before, 0))
+            m.d.comb += [even.waddr[p].eq((row + 1)[1:]), odd.waddr[p].eq(row[1:])]
+            m.d.comb += [even.wen[p].eq(mine & ~to_odd), odd.wen[p].eq(mine & to_odd)]
+            m.d.comb += [ram.wdata[p].eq(data[64 * b : 64 * b + 64]) for ram in (even, odd)]
 
     def _turn(self, m: Module, port: int, kind: str, value: Value, amount: Value, enable: Value) -> None:
         turn = self.turns[kind][port]

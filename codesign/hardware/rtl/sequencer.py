@@ -175,21 +175,27 @@ class Sequencer(Elaboratable):
         return out
 
     def _store(self, m: Module, out: FlatAddress) -> tuple[Signal, Signal]:
-        """One finished result tile waits for the writer."""
-        w, loader = self.writer, self.loader
+        """One finished result tile waits for its last words to be written, then for the writer."""
+        w, loader, settling = self.writer, self.loader, self.unit.settling
         push, waiting = Signal(name="push"), Signal(name="store_waits")
         address, half, under_way = Signal(DRAM_BITS), Signal(), Signal(2, name="stores_under_way")
+        left = Signal(len(settling), name="store_settles")
         with m.If(push):
             m.d.sync += [waiting.eq(1), address.eq(out.address), half.eq(self.half[2])]
+            m.d.sync += left.eq(Mux(settling == 0, 0, settling - 1))
+        with m.Elif(left != 0):
+            m.d.sync += left.eq(left - 1)
         m.d.comb += [
-            w.valid.eq(waiting),
+            w.valid.eq(waiting & (left == 0)),
             w.which.eq(0),
             w.dram.eq(address),
             w.at.eq(Mux(half, loader.r_half["O"][1], loader.r_half["O"][0])),
         ]
-        with m.If(waiting & w.ready):
+        taken = Signal(name="store_taken")
+        m.d.comb += taken.eq(w.valid & w.ready)
+        with m.If(taken):
             m.d.sync += waiting.eq(0)
-        m.d.sync += under_way.eq(under_way + (waiting & w.ready) - w.done)
+        m.d.sync += under_way.eq(under_way + taken - w.done)
         m.d.comb += self.halves.free[2].eq(w.done)
         busy = Signal(name="stores")
         m.d.comb += busy.eq(waiting | (under_way != 0))
@@ -220,6 +226,16 @@ class Sequencer(Elaboratable):
                 with m.If(need[name]):
                     m.next = name
 
+        def command(k: int, name: str) -> None:
+            """Hand over the command, and go on when it is taken."""
+            beside = p.fills_beside and k < 2
+            if self.r_two_local is not None and beside:  # without another half the array must have left the tile
+                m.d.comb += [u.fill_valid.eq(self.r_two_local[k] | u.idle), u.fill_b.eq(k)]
+            else:
+                m.d.comb += [u.valid.eq(1), u.kind.eq(Command[name])]
+            with m.If((u.fill_valid & u.fill_ready) if beside else u.ready):
+                follow(k + 1)
+
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += [moved.eq(7), refill.eq(7), self.half.eq(0), self.other.eq(0)]
@@ -229,23 +245,21 @@ class Sequencer(Elaboratable):
             with m.State("WAIT"):
                 m.d.comb += self.busy.eq(1)
                 with m.If((h.ready | ~moved).all()):
-                    follow(0)
+                    if not p.overlaps:
+                        follow(0)
+                    for k, name in enumerate(commands) if p.overlaps else ():
+                        earlier = [need[other] for other in commands[:k]]
+                        with m.If(need[name] & ~Cat(*earlier).any() if earlier else need[name]):
+                            command(k, name)
             for k, name in enumerate(commands):
                 with m.State(name):
                     m.d.comb += self.busy.eq(1)
-                    beside = p.fills_beside and k < 2
-                    if (
-                        self.r_two_local is not None and beside
-                    ):  # without another half the array must have left the tile
-                        m.d.comb += [u.fill_valid.eq(self.r_two_local[k] | u.idle), u.fill_b.eq(k)]
-                    else:
-                        m.d.comb += [u.valid.eq(1), u.kind.eq(Command[name])]
-                    with m.If((u.fill_valid & u.fill_ready) if beside else u.ready):
-                        follow(k + 1)
+                    command(k, name)
             with m.State("ADVANCE"):
                 m.d.comb += self.busy.eq(1)
-                rest = Signal()  # tiles that are left must have been read, and results written
-                m.d.comb += rest.eq((~Cat(*ends).any() | u.idle) & (~ends[2] | (u.quiet & ~self.store_full)))
+                rest = Signal()  # tiles that are left must have been read, and results written, or on their way
+                written = ~self.store_full if p.overlaps else u.quiet & ~self.store_full
+                m.d.comb += rest.eq((~Cat(*ends).any() | u.idle) & (~ends[2] | written))
                 with m.If(rest):
                     m.d.comb += [
                         nest.step.eq(1),

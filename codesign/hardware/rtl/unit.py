@@ -19,7 +19,7 @@ f + 4 + column_cycles + e and written a cycle later.
 
 from enum import IntEnum
 
-from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, Value
 
 from codesign.arch.architecture import Links
 from codesign.hardware.parameters import Control, Parameters
@@ -66,6 +66,7 @@ class ArrayUnit(Elaboratable):
         local_at: By tensor kept in the local memories, local address of its tile.
         fill_valid, fill_ready, fill_b: Handshake of a fill beside the array, where there are such, and whether it is operand B's.
         idle: No command is at work. quiet: No emission is under way.
+        settling: Cycles until every result given so far is written; looked at while no command is at work.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class ArrayUnit(Elaboratable):
         self.registers = reg.RegisterFile(bus, first_register, prepared=prepared)
         self.valid, self.ready = Signal(name="cmd_valid"), Signal(name="cmd_ready")
         self.idle, self.quiet = Signal(name="idle"), Signal(name="quiet")
+        self.settling = Signal(range(EMIT_CYCLES + p.column_cycles + p.windows + 1), name="settling")
         self.kind, self.first = Signal(3, name="cmd_kind"), Signal(name="cmd_first")
         bits = p.row_bits + p.offset_bits
         self.at = {t: Signal(bits, name=f"cmd_at_{t}") for t in "ABO"}
@@ -112,6 +114,8 @@ class ArrayUnit(Elaboratable):
             k: [r.field(f"{k}_bound_{i}", 16) for i in range(p.run_loops)]
             for k in ("run", *(f"fill_{t}" for t in "ABO" if t in p.local))
         }
+        wide = [t for t in "AB" if t in p.local] if p.fills_wide else []
+        self.r_group = {t: r.field(f"fill_group_{t}", 2) for t in wide}
         self.r_line = {}
         self.r_local = {}
         for t in "ABO":
@@ -139,16 +143,18 @@ class ArrayUnit(Elaboratable):
         m.d.sync += went.eq(go)
         # a preload reads sums: all must be written; a fill must not meet the last local sum at the local memories' write port
         fills = self.kind <= Command.PRELOAD
-        clash = fills & went if "O" in self.p.local else 0
+        clash = fills & (went | go) if "O" in self.p.local else 0
         filling = self.fill_busy & ((self.kind == Command.PRELOAD) | (self.kind == Command.RUN))
-        m.d.comb += self.ready.eq(~busy & ~clash & ~filling & ~((self.kind == Command.PRELOAD) & ~self.quiet))
+        ends = advance & self.nest.last  # the next command may be taken in the last cycle of this one
+        free = ~busy | ends if self.p.overlaps and self.p.control is Control.NEST else ~busy
+        m.d.comb += self.ready.eq(free & ~clash & ~filling & ~((self.kind == Command.PRELOAD) & ~self.quiet))
         m.d.comb += [self.nest.start.eq(self.valid & self.ready), self.nest.step.eq(advance)]
         self.window = Signal(self.p.window_bits, name="window_now")
         m.d.comb += self.registers.take.eq(self.valid & self.ready)
+        with m.If(ends):
+            m.d.sync += busy.eq(0)
         with m.If(self.valid & self.ready):
             m.d.sync += [busy.eq(1), self.kind_now.eq(self.kind), self.first_now.eq(self.first), self.window.eq(0)]
-        with m.If(advance & self.nest.last):
-            m.d.sync += busy.eq(0)
         self._issue(m, busy, advance, go)
         self._emit(m, go)
         return m
@@ -190,7 +196,7 @@ class ArrayUnit(Elaboratable):
         """Bounds by kind of command; one line address and, where kept, one local address a tensor."""
         p, nest = self.p, self.nest
         self.module = m
-        kind = Mux(self.nest.start, self.kind, self.kind_now)
+        kind = self.kind_now
         fills = {
             "A": kind == Command.FILL_A,
             "B": kind == Command.FILL_B,
@@ -317,6 +323,10 @@ class ArrayUnit(Elaboratable):
         sent |= {n: self.r_limits[n] for n in ("ny", "nx", "nl")}
         sent |= {"also_b": feed[1]} if p.feeds_both else {}
         sent |= {"lf": self.fill_local.address} if p.fills_beside else {}
+        if p.fills_wide:
+            of_b = self.filled_b if p.fills_beside else self.kind_now == Command.FILL_B
+            a, b = (self.r_group.get(t, Const(0)) for t in "AB")
+            sent["fw"] = Mux(of_b, b, a)
         row0 = self.array.row0
         for name, value in sent.items():
             issued = Signal(len(row0[name]), name=f"issue_{name}")
@@ -348,6 +358,11 @@ class ArrayUnit(Elaboratable):
             m.d.sync += self.pace.eq(self.r_windows["O"])
         with m.Elif(self.pace != 0):
             m.d.sync += self.pace.eq(self.pace - 1)
+        if p.overlaps:
+            with m.If(emitting):
+                m.d.sync += self.settling.eq(self.r_windows["O"] + (EMIT_CYCLES + p.column_cycles + 1))
+            with m.Elif(self.settling != 0):
+                m.d.sync += self.settling.eq(self.settling - 1)
         # four cycles later the array's first row begins; addresses come along
         old_sum = Signal()  # the head's emission begins the word here: it finds a sum only if it did not begin now
         m.d.comb += old_sum.eq(~self.step_first & (self.kind_now != Command.DRAIN))

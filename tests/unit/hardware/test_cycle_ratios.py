@@ -11,8 +11,8 @@ def test_the_sample_is_predicted_on_both_machines() -> None:
 
 
 def test_the_table_has_a_line_a_family_and_one_for_all() -> None:
-    rows = [Ratio("scratchpad", "exact", 100.0, 400, 200), Ratio("dotcore", "random program", 10.0, 80, 40)]
+    rows = [Ratio("scratchpad", "exact", 100.0, 50.0, 400, 200), Ratio("dotcore", "random program", 10.0, 10.0, 80, 40)]
     lines = table(rows)
     assert [line[0] for line in lines] == ["scratchpad", "dotcore", "all"]
-    assert lines[0] == ["scratchpad", "1", "4.00", "4.00", "2.00", "2.00"]
-    assert csv_text(rows).splitlines()[1] == "scratchpad,exact,100,400,200"
+    assert lines[0] == ["scratchpad", "1", "4.00", "4.00", "2.00", "2.00", "4.00", "4.00"]
+    assert csv_text(rows).splitlines()[1] == "scratchpad,exact,100,50,400,200"

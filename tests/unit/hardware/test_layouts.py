@@ -12,7 +12,8 @@ from codesign.hardware.cycles import best_plan, nest_cycles
 from codesign.hardware.execute import execute, nest_job, random_values
 from codesign.hardware.layout_search import candidates, with_layouts
 from codesign.hardware.line_uses import line_uses
-from codesign.hardware.nest_plan import PORTS, NestPlan, layouts_of, parameters_of
+from codesign.hardware.nest_loops import PORTS, parameters_of
+from codesign.hardware.nest_plan import NestPlan, layouts_of
 from codesign.hardware.rtl.machine import register_map
 from codesign.hardware.simulate import simulate_in_python
 from codesign.hardware.timed import timed_run, timing_at

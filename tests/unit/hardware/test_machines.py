@@ -10,7 +10,8 @@ from codesign.core.goals import Budget, Objective
 from codesign.cost.cost import Infeasible
 from codesign.hardware.core_plan import CorePlan, core_parameters
 from codesign.hardware.execute import Job, core_job, execute, nest_job, random_values
-from codesign.hardware.nest_plan import NestPlan, parameters_of
+from codesign.hardware.nest_loops import parameters_of
+from codesign.hardware.nest_plan import NestPlan
 from codesign.hardware.rtl.machine import register_map
 from codesign.hardware.simulate import simulate_in_python
 from codesign.mappers.registry import create

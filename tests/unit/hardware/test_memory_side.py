@@ -13,7 +13,8 @@ from codesign.hardware.cycles import best_plan, nest_cycles
 from codesign.hardware.execute import Job, execute, nest_job, random_values
 from codesign.hardware.layout import Box
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming, Trouble
-from codesign.hardware.nest_plan import NestPlan, layouts_of, parameters_of
+from codesign.hardware.nest_loops import parameters_of
+from codesign.hardware.nest_plan import NestPlan, layouts_of
 from codesign.hardware.parameters import Parameters
 from codesign.hardware.rtl.machine import register_map
 from codesign.hardware.simulate import simulate_in_python

@@ -11,7 +11,7 @@ from onnx import helper
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.hardware.execute import execute, nest_job
-from codesign.hardware.nest_plan import parameters_of
+from codesign.hardware.nest_loops import parameters_of
 from codesign.hardware.network import Quantisation, requantise, run_network
 from codesign.hardware.verilator import VerilatedMachine, find_verilator
 from codesign.mappers.registry import create

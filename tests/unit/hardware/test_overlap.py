@@ -12,10 +12,11 @@ from codesign.cost.cost import Infeasible
 from codesign.hardware.array_cycles import feed_cycles
 from codesign.hardware.core_plan import CorePlan, core_parameters
 from codesign.hardware.cycles import nest_cycles, queue_cycles
-from codesign.hardware.execute import core_job, execute, random_values
+from codesign.hardware.execute import core_job, execute, nest_job, random_values
 from codesign.hardware.layout import Layout, LayoutKind, Place, box_of_places
 from codesign.hardware.memory_timing import MemoryTiming
-from codesign.hardware.nest_plan import NestPlan, layouts_of, parameters_of
+from codesign.hardware.nest_loops import parameters_of
+from codesign.hardware.nest_plan import NestPlan, layouts_of
 from codesign.hardware.queue_image import core_image
 from codesign.hardware.rtl.machine import register_map
 from codesign.hardware.simulate import simulate_in_python
@@ -137,10 +138,52 @@ def test_lines_of_a_blocked_layout_carry_more_words() -> None:
         ]
     )
     p = parameters_of(architecture, computation, 8, 32, "machine")
-    plain, blocked = (NestPlan(computation, architecture, mapping, p, kind) for kind in LayoutKind)
+    plain, blocked, *_ = (NestPlan(computation, architecture, mapping, p, kind) for kind in LayoutKind)
     assert len(blocked.windows["B"]) < len(plain.windows["B"])
     cycles = [nest_cycles(plan, layouts_of(plan)) for plan in (plain, blocked)]
     assert cycles[1] < cycles[0]
+
+
+def test_a_line_from_any_byte_on_has_all_its_bytes_where_banks_are_halved() -> None:
+    computation = Computation.parse("L[i,j] += M[i,k] * N[k,j]", i=4, j=12, k=9, bits=8, partial_bits=32)
+    architecture = SCRATCHPAD.build(DESIGN | {"dataflow": "output-stationary", "links": "multicast", "banks": 1})
+    mapping = Mapping.from_levels(
+        [
+            LevelMapping("DRAM", ("M", "N", "L"), (("i", 2),)),
+            LevelMapping("Scratchpad", ("M", "N", "L"), (("j", 4), ("i", 2), ("k", 3)), (("k", 3, "y"), ("j", 3, "x"))),
+            LevelMapping("Local", ("L",)),
+        ]
+    )
+    windows = []
+    for outstanding in (1, 16):
+        p = replace(parameters_of(architecture, computation, 8, 32, "machine"), outstanding=outstanding)
+        plan = NestPlan(computation, architecture, mapping, p, LayoutKind.BLOCKED)
+        windows.append(len(plan.windows["B"]))
+        job = nest_job(computation, architecture, mapping, p, register_map(p))
+        verdict = execute(job, random_values(computation, np.random.default_rng(0)), simulate_in_python)
+        assert verdict.wrong is None and not verdict.differences and verdict.run.cycles == job.predicted_cycles
+    assert windows == [9, 2]  # nine bytes side by side
+
+
+@pytest.mark.parametrize(("words", "group"), [(2, 2), (3, 3), (4, 4), (8, 4)])
+def test_a_local_memory_takes_words_that_lie_side_by_side_at_once(words: int, group: int) -> None:
+    computation = Computation.parse("L[i,j] += M[i,k] * N[k,j]", i=4, j=4, k=4 * words, bits=8, partial_bits=32)
+    architecture = SCRATCHPAD.build(DESIGN | {"dataflow": "row-stationary", "links": "none", "local_bytes": 64})
+    mapping = Mapping.from_levels(
+        [
+            LevelMapping("DRAM", ("M", "N", "L"), (("i", 2),)),
+            LevelMapping("Scratchpad", ("M", "N", "L"), (("j", 2), ("i", 2), ("k", 4)), (("j", 2, "x"),)),
+            LevelMapping("Local", ("M", "N", "L"), (("k", words),)),
+        ]
+    )
+    p = parameters_of(architecture, computation, 8, 32, "machine")
+    plan = NestPlan(computation, architecture, mapping, p, LayoutKind.GROUPED)
+    assert [plan.groups[q] for q in "ABO"] == [group, group, 1]
+    one = NestPlan(computation, architecture, mapping, p, LayoutKind.BLOCKED)
+    assert nest_cycles(plan, layouts_of(plan)) < nest_cycles(one, layouts_of(one))
+    job = nest_job(computation, architecture, mapping, p, register_map(p))
+    verdict = execute(job, random_values(computation, np.random.default_rng(words)), simulate_in_python)
+    assert verdict.wrong is None and not verdict.differences and verdict.run.cycles == job.predicted_cycles
 
 
 # ---------------------------------------------------------------------- feeding and filling at once

@@ -7,7 +7,7 @@ import pytest
 from amaranth.back import rtlil
 
 from codesign.hardware.core_plan import core_parameters
-from codesign.hardware.nest_plan import parameters_of
+from codesign.hardware.nest_loops import parameters_of
 from codesign.hardware.parameters import Parameters
 from codesign.hardware.rtl.array import ProcessingElement
 from codesign.hardware.rtl.machine import Machine

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from codesign.arch.architecture import Links
-from codesign.hardware.lanes import result_emissions
+from codesign.hardware.lanes import Start, result_emissions
 from codesign.hardware.parameters import Control, Parameters
 from codesign.hardware.sharing import lines_of, shared_out
 from codesign.mapping.mapping import Axis, Spatial
@@ -46,5 +46,5 @@ def test_the_count_is_that_of_the_collector(links: Links, rows: tuple[int, bool]
     p = replace(P, links=links, banks=2)
     by_column = [4 * x * cols[1] for x in range(cols[0])]
     by_row = [4 * 8 * y * rows[1] for y in range(rows[0])]
-    made = result_emissions(by_row, by_column, p.line_bytes, True, links is not Links.NONE)
+    made = result_emissions(by_row, by_column, p.line_bytes, Start.WORD, links is not Links.NONE)
     assert lines_of([rows[0], cols[0]], [rows[1], cols[1]], [False, True], p) == len(made.lines)

@@ -10,7 +10,8 @@ from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.evaluation.timed import EventMapper
 from codesign.hardware.cycles import best_plan, nest_cycles
-from codesign.hardware.nest_plan import layouts_of, parameters_of
+from codesign.hardware.nest_loops import parameters_of
+from codesign.hardware.nest_plan import layouts_of
 from codesign.hardware.timed import timed_run, timing_at
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import MappingProblem
