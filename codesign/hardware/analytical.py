@@ -6,14 +6,15 @@ machine has bursts under way, a channel each way, and more ports. This module sa
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from codesign.arch.architecture import Architecture, LevelKind, Links, Ports
-from codesign.cost.cost import Cost
 from codesign.hardware.line_uses import accesses
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
 from codesign.hardware.nest_plan import NestPlan
 from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Parameters
+from codesign.hardware.port_counts import PortCounts, box_bytes
 from codesign.hardware.streams import DRAIN, FILL_A, FILL_B, RUN, CoreImage
 from codesign.timing.table import Timing
 
@@ -130,34 +131,25 @@ class ArrayLeast:
 
 
 def least_cycles(
-    cost: Cost, output: str, widths: dict[str, int], p: Parameters, side: DramSide, array: ArrayLeast | None = None
+    counts: PortCounts, output: str, p: Parameters, side: DramSide, array: ArrayLeast | None = None
 ) -> int:
-    """Cycles that no run of a mapping on its machine is below (K7).
+    """Cycles that no run on a machine is below (K7).
 
-    Every port moves what the cost model counts; the array makes a step in every compute cycle.
+    Every port moves what is counted; the array makes a step in every cycle in which it multiplies.
 
     Args:
-        cost: Of the mapping.
+        counts: Of the mapping or program.
         output: Name of the result.
-        widths: By tensor, bytes of an element in DRAM.
         p: The machine.
         side: How it talks to DRAM.
-        array: What the mapping's steps and tiles need of it; None leaves the array to the counts alone.
+        array: What the steps and tiles need of it; None leaves the array to the counts alone.
     """
-    dram, scratchpad = cost.levels[0].tensors, cost.levels[1].tensors
-    chip = {t.tensor: PARTIAL_BYTES if t.tensor == output else 1 for t in scratchpad}
-    lines = max(
-        _read_bytes({t.tensor: t.reads * chip[t.tensor] for t in scratchpad}, output, p),
-        sum(t.fills * chip[t.tensor] for t in scratchpad),
-        sum(t.updates * chip[t.tensor] for t in scratchpad),
-    )
-    inside = max(cost.compute_cycles, lines / p.line_bytes) + side.ramp_cycles
+    lines = max(_read_bytes(counts.reads, output, p), counts.filled, counts.updated)
+    inside = max(counts.steps, lines / p.line_bytes) + side.ramp_cycles
     if array is not None:
         alone = (array.first_bytes + array.last_bytes) / side.bus_bytes
         inside = max(inside, max(inside - side.ramp_cycles, array.cycles) + side.ramp_cycles + alone)
-    loaded = sum(t.reads * widths[t.tensor] for t in dram)
-    stored = sum(t.updates * widths[t.tensor] for t in dram)
-    return math.ceil(max(inside, side.cycles(loaded), side.cycles(stored)) - 1e-9)
+    return math.ceil(max(inside, side.cycles(counts.loaded), side.cycles(counts.stored)) - 1e-9)
 
 
 def array_least(plan: NestPlan) -> ArrayLeast:
@@ -198,10 +190,7 @@ def core_least(made: CoreImage) -> ArrayLeast:
     results = leaves * max(again, math.ceil(words * PARTIAL_BYTES / p.line_bytes))
     loads = [t for t in made.transfers if not t[4]]
     stores = [t for t in made.transfers if t[4]]
-    first, last = (
-        math.prod((t[0].run_bytes, *(n for n, _, _ in t[0].loops))) if t else 0
-        for t in (loads[0] if loads else (), stores[-1] if stores else ())
-    )
+    first, last = (box_bytes(t[0]) if t else 0 for t in (loads[0] if loads else (), stores[-1] if stores else ()))
     return ArrayLeast(max(feed, results, items[RUN] + (items[DRAIN] if "O" in p.local else 0)), first, last)
 
 
@@ -218,7 +207,7 @@ def _step_lines(plan: NestPlan, port: str) -> int:
     return max(again, math.ceil(words * plan.chip_bytes(port) / plan.p.line_bytes))
 
 
-def _read_bytes(moved: dict[str, int], output: str, p: Parameters) -> float:
+def _read_bytes(moved: Mapping[str, float], output: str, p: Parameters) -> float:
     """Bytes that the busiest read port of the array gives at least, by tensor."""
     total, sums = sum(moved.values()), moved.get(output, 0)
     if not p.overlaps:

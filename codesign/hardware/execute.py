@@ -10,16 +10,18 @@ import numpy.typing as npt
 
 from codesign.arch.architecture import Architecture
 from codesign.cost.arrays import Reuse
-from codesign.cost.cost import Cost, Infeasible, evaluate
+from codesign.cost.cost import Infeasible, evaluate
 from codesign.hardware.agreement import Difference, accesses_of, accesses_of_cost, differences
 from codesign.hardware.analytical import ArrayLeast, array_least, core_least, least_cycles, side_of_machine
 from codesign.hardware.bench import Run
+from codesign.hardware.core_blocks import by_blocks
 from codesign.hardware.core_plan import CorePlan
 from codesign.hardware.cycles import best_plan, nest_cycles, queue_cycles
 from codesign.hardware.image import Image
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
 from codesign.hardware.nest_image import nest_image
 from codesign.hardware.parameters import Parameters
+from codesign.hardware.port_counts import PortCounts, counts_of_cost, counts_of_program
 from codesign.hardware.queue_image import core_image
 from codesign.mapping.mapping import Mapping
 from codesign.tensorization.execute import affine_einsum
@@ -104,12 +106,13 @@ def nest_job(
     image = nest_image(plan, registers)
     cost = evaluate(computation, architecture, mapping, reuse=Reuse.WHOLE)
     assert not isinstance(cost, Infeasible)
+    counts = counts_of_cost(cost, computation.output.name, _widths(computation))
     return Job(
         computation,
         image,
         nest_cycles(plan, dict(image.layouts), memory=memory),
-        analytic_cycles(computation, cost, p, memory, array_least(plan)),
-        analytic_cycles(computation, cost, p, memory),
+        analytic_cycles(computation, counts, p, memory, array_least(plan)),
+        analytic_cycles(computation, counts, p, memory),
         accesses_of_cost(cost),
     )
 
@@ -122,32 +125,37 @@ def core_job(
     padded, computation = program.schedule.padded, program.schedule.choice.computation
     cost = evaluate(padded, core.scored, mapping, reuse=Reuse.WHOLE)
     assert not isinstance(cost, Infeasible)
-    expected = accesses_of_cost(cost) if padded.sizes == computation.sizes else program_traffic(program)
-    least, counted = (
-        analytic_cycles(computation, cost, p, array=core_least(made)),
-        analytic_cycles(computation, cost, p),
-    )
+    if padded.sizes == computation.sizes:
+        counts = counts_of_cost(cost, computation.output.name, _widths(computation))
+        expected = by_blocks(core, program.schedule, accesses_of_cost(cost))
+    else:
+        counts, expected = counts_of_program(made), program_traffic(program)
+    least, counted = (analytic_cycles(computation, counts, p, array=a) for a in (core_least(made), None))
     return Job(computation, made.image, queue_cycles(made), least, counted, expected)
 
 
 def analytic_cycles(
     computation: Computation,
-    cost: Cost,
+    counts: PortCounts,
     p: Parameters,
     memory: MemoryTiming = PLAIN_MEMORY,
     array: ArrayLeast | None = None,
 ) -> int:
-    """Cycles of the cost model with a machine's ports (K7).
+    """Cycles of the analytical model with a machine's ports (K7).
 
     Args:
         computation: What is computed.
-        cost: Of its mapping, under reuse rule `whole`.
+        counts: Of its mapping under reuse rule `whole`, or of its program's commands.
         p: The machine.
         memory: What answers it.
         array: What its steps and tiles need at least.
     """
-    widths = {t.name: t.bits // 8 for t in computation.tensors}
-    return least_cycles(cost, computation.output.name, widths, p, side_of_machine(p, memory), array)
+    return least_cycles(counts, computation.output.name, p, side_of_machine(p, memory), array)
+
+
+def _widths(computation: Computation) -> dict[str, int]:
+    """By tensor, bytes of an element in DRAM."""
+    return {t.name: t.bits // 8 for t in computation.tensors}
 
 
 def program_traffic(program: Program) -> dict[tuple[str, str], tuple[int, int, int]]:

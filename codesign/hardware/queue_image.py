@@ -12,6 +12,7 @@ import numpy as np
 
 from codesign.arch.architecture import Links
 from codesign.core.errors import UserError
+from codesign.hardware.core_blocks import tile_of
 from codesign.hardware.core_plan import PORTS, CorePlan
 from codesign.hardware.image import (
     PATIENCE_CYCLES,
@@ -196,7 +197,7 @@ class _Encoder:
         valid = self._valid(operands)
         self._settle(operands)
         bounds = {i: valid[i] for i in plan.follow}
-        self._enter_tile(operands)
+        self._enter_tile(call, operands)
         slot = self._slot(operands, valid)
         first = self._first(operands["O"])
         used = [o.buffer for o in operands.values() if o.buffer is not None]
@@ -269,30 +270,18 @@ class _Encoder:
         return [("ny", used["y"]), ("nx", used["x"]), ("nl", 0)]
 
     # ------------------------------------------------------------------ local memories
-    def _enter_tile(self, operands: MappingABC[str, Operand]) -> None:
+    def _enter_tile(self, call: Call, operands: MappingABC[str, Operand]) -> None:
         """A block outside the present local tile begins another: the old one's sums leave."""
         o = operands[self.stationary]
         if o.buffer is None:
             return
-        tile = (self.q.dma_use.get(self._key(o.buffer), -1) if self.stationary != "O" else -1, *self._tile_of(o))
+        loaded = self.q.dma_use.get(self._key(o.buffer), -1) if self.stationary != "O" else -1
+        tensor = self.plan.buffers[o.buffer].tensor
+        tile = (loaded, *tile_of(self.core, self.plan.program.schedule, call, tensor))
         if tile != self.tile:
             self._flush()
             self.resident.clear()
             self.tile = tile
-
-    def _tile_of(self, o: Operand) -> tuple[int, ...]:
-        """The local tile a block lies in: the inner loops that Q3 lets stand inside the local memories cover it."""
-        plan = self.plan
-        schedule = plan.program.schedule
-        start = self.core.local_start(plan.choice, schedule.inner)
-        name = plan.operand_buffer[self.stationary]
-        assert name is not None and o.buffer is not None
-        tensor = plan.choice.computation.tensor(name)
-        sizes = {d: plan.choice.tile[d] for d in plan.choice.computation.dims}
-        for dim, count in schedule.inner[start:]:
-            sizes[dim] *= count
-        extents = [axis.extent(sizes) for axis in tensor.axes]
-        return tuple(a // n for a, n in zip(o.at, extents, strict=True))
 
     def _slot(self, operands: MappingABC[str, Operand], valid: MappingABC[str, int]) -> int:
         """Local address of the call's block, which is brought in if it is not there."""

@@ -179,7 +179,7 @@ class Program:
         """The unrolled program.
 
         Args:
-            whole_tiles: Load every part anew and in one piece, for machines that cannot shift a window in place.
+            whole_tiles: Load every part that moved in one piece (R4), for machines that cannot shift a window in place.
         """
         return _Unroller(self, whole_tiles).run()
 
@@ -391,6 +391,8 @@ class _Unroller:
         buffer = self.program.buffer_of(tensor.name)
         new, old = self._box(tensor), self.resident.get(tensor.name)
         self.resident[tensor.name] = new
+        if old == new and self.whole_tiles:
+            return  # a tile that has not moved (R4): two loops slid it there and back
         shared = None if old is None or not self._keeps(tensor, old, new) else _overlap(old, new)
         if shared is None or old is None:
             yield Transfer("load", buffer.name, new[0], (0,) * len(new[0]), new[1])

@@ -14,6 +14,7 @@ from codesign.cost.cost import Cost, evaluate
 from codesign.hardware.analytical import array_least, as_generated, least_cycles, side_of_table
 from codesign.hardware.cycles import best_plan
 from codesign.hardware.nest_loops import parameters_of
+from codesign.hardware.port_counts import counts_of_cost
 from codesign.hardware.timed import timed_run, timing_at
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import MappingProblem
@@ -73,7 +74,8 @@ def checked(seed: int, count: int) -> tuple[tuple[float, float, float], ...]:
         )
         widths = {t.name: t.bits // 8 for t in computation.tensors}
         array = array_least(best_plan(computation, plain, result.mapping, p))
-        least = least_cycles(cost, computation.output.name, widths, p, side, array)
+        counts = counts_of_cost(cost, computation.output.name, widths)
+        least = least_cycles(counts, computation.output.name, p, side, array)
         found.append((float(run.latency_cycles), cost.latency_cycles + side.ramp_cycles, float(least)))
     return tuple(found)
 
