@@ -190,6 +190,15 @@ class VerilatedMachine:
         if (folder / "machine.a").exists():
             return folder
         folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as made:  # of its own: another process may build the same machine
+            self._compile(parts, Path(made))
+            for header in Path(made, "made").glob("*.h"):
+                header.rename(folder / header.name)
+            Path(made, "building.a").rename(folder / "machine.a")
+        return folder
+
+    def _compile(self, parts: tuple[VerilatedPart, ...], folder: Path) -> None:
+        """Translate and compile the parts in a folder: `building.a`, and headers in `made`."""
         for part in parts:
             (folder / f"{part.name}.v").write_text(part.text, "utf-8")
             _command([*self.verilator, *part.flags, "-Mdir", part.name, f"{part.name}.v"], folder, self.p.name)
@@ -207,12 +216,6 @@ class VerilatedMachine:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             objects = list(pool.map(compiled, sources))
         _command(["ar", "rcs", "building.a", *objects], folder, self.p.name)
-        for header in (folder / "made").glob("*.h"):
-            shutil.copy(header, folder)
-        for part in parts:
-            shutil.rmtree(folder / part.name)
-        (folder / "building.a").rename(folder / "machine.a")
-        return folder
 
     def _flags(self, parts: tuple[VerilatedPart, ...] = ()) -> list[str]:
         include = _include(self.verilator)

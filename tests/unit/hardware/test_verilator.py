@@ -1,5 +1,8 @@
 """Simulations by Verilator: as one program, and with one row of elements compiled for all rows."""
 
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -30,3 +33,18 @@ def test_verilator_agrees_with_einsum_and_the_predicted_cycles(links: str, rows_
     assert verdict.wrong is None
     assert verdict.differences == ()
     assert verdict.run.cycles == job.predicted_cycles
+
+
+@pytest.mark.slow("oracle")
+@pytest.mark.skipif(find_verilator() is None, reason="no Verilator or no C++ compiler")
+def test_two_may_build_one_machine_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codesign.hardware.verilator.cache_folder", lambda: tmp_path)
+    job = nest_case(CONV, 5)
+    netlist = generate(job.image.parameters)
+    with ThreadPoolExecutor(2) as pool:
+        waiting = [pool.submit(VerilatedMachine, job.image.parameters, netlist, quick=True) for _ in range(2)]
+        simulations = [w.result() for w in waiting]
+    values = random_values(job.computation, np.random.default_rng(1))
+    assert all(execute(job, values, s.run).run.cycles == job.predicted_cycles for s in simulations)
+    (archive,) = tmp_path.glob("*/machine.a")
+    assert not [f for f in archive.parent.iterdir() if f.is_dir()]
