@@ -8,7 +8,7 @@ A page of `docs/results` says where a table stands, and the table between the tw
 
 The data are CSV, or JSON (a list of objects with the same keys); the first row holds the heads. `columns` picks columns, counted from
 1; `where` keeps the rows whose column has one of the values, in quotes where one has spaces, set apart
-by bars where one has commas (``where="2:20 W|2 W"``).
+by bars where one has commas (``where="2:20 W|2 W"``). A star stands for any text (``where="1:* SET"``).
 A new measurement is written into the data, never into a page.
 """
 
@@ -18,6 +18,7 @@ import json
 import re
 import shlex
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -31,7 +32,7 @@ class TableMark:
     Args:
         file: Of the data, from the page's folder.
         columns: Numbers of the columns, from 1; empty for all.
-        where: Column and the values that its rows may have; None keeps all rows.
+        where: Column and the values that its rows may have, with stars for any text; None keeps all rows.
     """
 
     file: str
@@ -93,7 +94,7 @@ def render(mark: TableMark, folder: Path) -> str:
         raise ValueError(f"every row of {mark.file} must have {len(heads)} cells")
     if mark.where is not None:
         column, values = mark.where
-        rows = [row for row in rows if row[column - 1] in values]
+        rows = [row for row in rows if any(fnmatchcase(row[column - 1], v) for v in values)]
     if not rows:
         raise ValueError(f"{mark.file} has no row for {mark.where}")
     picked = [n - 1 for n in mark.columns] or list(range(len(heads)))

@@ -2,6 +2,19 @@
 
 Cells keep weights; inputs are shared along rows, products summed along columns, by adders (digital) or on bit lines before a converter
 (analogue). The rest of the model takes such an array as a fan-out with shared inputs and sums; it needs no cost model of its own.
+
+* I1: An operand of ``b`` bits that enters ``k`` bits a cycle takes ``ceil(b / k)`` cycles.
+* I2: A tree that adds n operands of b bits has ``n (b + 1) - (b + log2 n + 1)`` one-bit adders, one tree for every b
+  bits of a weight. Behind converters of r bits, w bits of a weight are added with ``r (w - 1) + w (log2 w - 1/2)``
+  adders. An accumulator has an adder and a flip-flop a bit. An AND gate multiplies a bit; a Booth digit takes 4 gates
+  a bit.
+* I3: Area: cells, gates, and converters of ``10^(1.206 - 0.0369 r) 2^r`` um2 each.
+* I4: Cycle: the slower of the adder tree and the accumulator; with converters, ``r (0.64 + 0.00653 n)`` ns for n
+  inputs and the adders behind.
+* I5: Energy: gates that switch at ``V^2``, times the share of inputs that change and of weights that are not zero;
+  converters ``(100 r + 0.001 4^r) V^2`` fF, those before word lines 50 fF a bit.
+* I6: The array is a fan-out, outputs along X and inputs along Y: inputs are shared along X, sums are formed along Y.
+  Cells hold weights; loading them costs what the buffer's reads cost.
 """
 
 import json

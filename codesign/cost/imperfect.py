@@ -12,7 +12,7 @@ import numpy as np
 
 from codesign.arch.architecture import Architecture, Links
 from codesign.core.errors import UserError
-from codesign.core.jit import njit
+from codesign.core.jit import njit, njit_apart
 from codesign.cost.arrays import Reuse
 from codesign.cost.columns import (
     AXES,
@@ -439,7 +439,7 @@ def _slowest(imperfect: ImperfectKernel, compute_cycles: int) -> float:
     return worst
 
 
-@njit
+@njit_apart
 def score_imperfect(imperfect: ImperfectKernel, nest: Nest, count: int) -> tuple[int, float, float]:
     """Score one mapping whose factors may multiply to more than the bounds.
 

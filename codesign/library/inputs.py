@@ -87,8 +87,8 @@ def load_layer(layer: "Computation | str | Path", *, precision: str | None = Non
     Raises:
         UserError: It is no layer, or the precision says nothing that is known of one.
 
-    >>> [t.bits for t in load_layer("gemm M=4 N=4 K=4", precision="W4A8").inputs]
-    [8, 4]
+    >>> tuple(t.bits for t in load_layer("gemm M=4 N=4 K=4", precision="W4A8").inputs)
+    (8, 4)
     """
     found = as_computation(layer)
     return found if precision is None else narrowed_layer(found, precision)

@@ -11,7 +11,7 @@ import numpy as np
 
 from codesign.core.errors import UserError
 from codesign.core.factors import prime_factors
-from codesign.core.jit import njit, njit_inline
+from codesign.core.jit import njit, njit_apart, njit_inline
 from codesign.core.rng import RandomState, below
 from codesign.mapping.constraints import Constraints, Keep, LevelConstraints, MappingProblem
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, SPATIAL_X, TEMPORAL, FloatArray, IntArray, Nest
@@ -275,7 +275,7 @@ def write_nest(order: IntArray, keep: IntArray, table: IntArray, nest: Nest) -> 
     return count
 
 
-@njit
+@njit_apart
 def build_nest(space: MapSpace, state: MapState, table: IntArray, nest: Nest) -> int:
     """Write the nest of a state; returns its number of loops. `table` is scratch space of `factor_table`."""
     n_levels = space.order.shape[0]

@@ -5,7 +5,7 @@
 
 import numpy as np
 
-from codesign.core.jit import njit
+from codesign.core.jit import njit, njit_apart
 from codesign.cost.columns import AXES, CAPACITY, CYCLES, READS, TILE, UPDATES, WORDS
 from codesign.cost.kernel import score
 from codesign.cost.packed import VALID, Kernel
@@ -64,7 +64,7 @@ def axis_extent(terms: IntArray, first_term: IntArray, a: int, t: int, sizes: In
     return length
 
 
-@njit
+@njit_apart
 def part_bits(problem: ProgramArrays, sizes: IntArray) -> int:
     """Bits that the parts of all tensors take in the scratchpad (Q6)."""
     kernel = problem.kernel

@@ -3,7 +3,20 @@
 The unit loads the inputs and the weights of every tile again, executes it on a weight-stationary array, and stores its
 results after the last reduction tile. Requests go through two caches with random replacement. The physics is in
 `codesign.timing.pieces` and `codesign.timing.cache`; what waits for what is a plan of the event engine; the constants
-are those of a timing table. Rules L1-L8 in docs/explanation/timing.md.
+are those of a timing table.
+
+* L1: Loops over tiles are those outside the first buffer. Two contexts hold a tile from its load to its store.
+* L2: A tile of a convolution reads ``(columns stride + R - 1)(rows stride + S - 1)`` pixels, clipped to the image;
+  what is clipped is written as zeros.
+* L3: A block of weights meets each output row in pieces of at most 16 pixels: 16 cycles after a change of weights,
+  else the piece, at least 4. At most 5 pieces are in flight, 33 cycles to retirement.
+* L4: Inputs and weights of every tile are loaded again. A request brings 64 bytes of a row.
+* L5: A request takes its hit cycles; a line that misses takes those of the last-level cache or of DRAM.
+* L6: A share ``h = exp(-(1 - h) d / Z)`` of lines is still in a cache of Z bytes after d other bytes. Rows narrower
+  than their stride share sets only with tiles of the same slot.
+* L7: A row of 16 results takes its store cycles; a line that misses is fetched and written back.
+* L8: A convolution executes after its tile's last load and stores after execution, slower while results leave. A
+  matrix product overlaps the three.
 """
 
 import itertools

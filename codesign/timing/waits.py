@@ -6,6 +6,22 @@ that change sides: the array up to one step, then transfers of a port, then the 
 is written down once for each loop and counted as often as that loop advances. Every term is a chain that the event engine
 keeps (E3 to E9), so the sum is a lower bound of its cycles; `tests/property/test_waits_bound.py` holds the two together.
 
+The chains, summed over the advances of loops. With N advances of a loop, a step of c cycles, and n steps to a tile:
+
+* One buffer: N times the stores of the old tile and the loads of the new one, one after another: none of them is
+  issued before the step.
+* In order: a port takes loads in step order. The load that changes most often is issued one tile ahead; what an outer
+  advance brings in waits behind it. So of each such advance, what its loads and stores take on the port beyond ``m n
+  c`` cycles is added, for chains that leave the array m = 0, 1 or 2 tiles before and return at the advance or a tile
+  later.
+* One port for both: where the array's step shares a port with these loads, as partial sums share the accumulator's,
+  the step before the advance already waits for them.
+* A slot of output: a store behind a long load, or behind the store of an outer level with one buffer, keeps the array
+  from its second next tile.
+
+Chains that could overlap are not added up; the best is taken. Where no wait is known, the bound is L3 with whole cycles,
+first loads and last stores.
+
 Shapes as in `codesign.timing.event_plan.Plan`. *Way* `1 + l` enters a step by an advance of loop l. A load with two buffers
 is issued one tile of its own ahead, so its buffer is handed over when the tile before is taken up.
 """

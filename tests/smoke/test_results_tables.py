@@ -23,6 +23,11 @@ def test_columns_and_rows_are_picked(folder: Path) -> None:
     assert render_page(render_page(PAGE, folder), folder) == render_page(PAGE, folder)
 
 
+def test_a_star_stands_for_any_text(folder: Path) -> None:
+    (folder / "data" / "c.csv").write_text("name,cycles\nnet one,1\nnet two,2\n")
+    assert render(parse_mark('data/c.csv where="1:*two"'), folder).endswith("| --- | --- |\n| net two | 2 |")
+
+
 def test_json_is_read(folder: Path) -> None:
     assert render(parse_mark("data/b.json"), folder).endswith("| x | 1 |\n| y | 2.5 |")
 

@@ -1,4 +1,16 @@
-"""What a trace of commands makes of the banks and ranks of a DRAM: counts, and cycles by state (docs/reference/dram-energy.md, P7 to P12)."""
+"""What a trace of commands makes of the banks and ranks of a DRAM: counts, and cycles by state.
+
+* P7: A bank is open from its activation to its precharge. A precharge of a closed bank counts nothing.
+* P8: A rank is active while any of its banks is open. Cycles neither active nor in power-down nor in self-refresh are
+  those with all banks closed.
+* P9: A bank that refreshes counts as open until the refresh ends, then it is closed.
+* P10: Power-down begins when no activation, precharge or refresh is under way: ``tRCD`` after the last activation,
+  ``tRP`` after the last precharge. Open banks draw nothing of their own meanwhile.
+* P11: A column command with auto-precharge closes its bank ``tRAS`` after the activation, or a fixed distance after
+  the command, whichever is later.
+* P12: Self-refresh begins with a refresh of all banks; its own cycles count from the end of that. Deep sleep lies
+  within self-refresh and counts instead of it.
+"""
 
 import heapq
 from collections.abc import Sequence

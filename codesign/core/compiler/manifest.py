@@ -64,12 +64,14 @@ def resolve(signature: str) -> tuple[Any, tuple[Type, ...]]:
     """The kernel and the argument types of a signature.
 
     Raises:
-        CodesignError: It names a kernel or a tuple that does not exist.
+        CodesignError: It names a kernel or a tuple that does not exist, or that has other parameters or fields.
     """
     name, _, arguments = signature.partition("(")
     kernel = _attribute(name)
-    tokens = iter(_TOKEN.findall(arguments))
-    return kernel, tuple(_types(tokens))
+    kinds = tuple(_types(iter(_TOKEN.findall(arguments))))
+    if len(kinds) != len(kernel.source.parameters):
+        raise CodesignError(f"the list of kernels knows other parameters of {name!r}: record it again")
+    return kernel, kinds
 
 
 def _attribute(name: str) -> Any:
@@ -89,7 +91,10 @@ def _types(tokens: Iterator[str]) -> Iterator[Type]:
             continue
         if token.endswith("("):
             cls = _attribute(token[:-1]) if token != "(" else None
-            yield Record(tuple(_types(tokens)), cls)
+            items = tuple(_types(tokens))
+            if cls is not None and len(cls._fields) != len(items):
+                raise CodesignError(f"the list of kernels knows other fields of {token[:-1]!r}: record it again")
+            yield Record(items, cls)
         elif token in _SCALARS:
             yield _SCALARS[token]
         else:

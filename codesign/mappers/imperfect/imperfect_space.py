@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.core.errors import UserError
-from codesign.core.jit import njit
+from codesign.core.jit import njit, njit_apart
 from codesign.core.rng import RandomState, below, uniform
 from codesign.cost.arrays import Reuse, encode_problem
 from codesign.cost.imperfect import ImperfectKernel, make_imperfect, refuse_imperfect
@@ -233,7 +233,7 @@ def state_of(space: ImperfectSpace, problem: MappingProblem, mapping: Mapping) -
     return state
 
 
-@njit
+@njit_apart
 def build_imperfect(space: ImperfectSpace, state: ImperfectState, table: IntArray, nest: Nest) -> int:
     """Write the nest of a state and its factors as cut; returns the number of loops, -1 where fixed factors do not fit the bounds."""
     n_levels, n_dims = space.order.shape

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.core.jit import njit
+from codesign.core.jit import njit, njit_apart
 from codesign.cost.kernel import score
 from codesign.cost.packed import VALID, Kernel
 from codesign.mappers.driver import value_of
@@ -193,7 +193,7 @@ def _is_ordered(space: MapSpace, v: int, dim: int) -> bool:
     return found
 
 
-@njit
+@njit_apart
 def score_even(
     kernel: Kernel, space: MapSpace, loops: Loops, tables: Tables, order: IntArray, nest: Nest, objective: int
 ) -> float:

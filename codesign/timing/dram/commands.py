@@ -1,4 +1,4 @@
-"""Which command a DRAM channel issues next, and what follows from it (D2, D5-D8, D10 in docs/explanation/timing.md)."""
+"""Which command a DRAM channel issues next, and what follows from it (D2, D5-D8, D10 of `codesign.timing.dram.controller`)."""
 
 from codesign.core.jit import njit_inline
 from codesign.timing.dram.channel import (

@@ -1,7 +1,23 @@
 """One DRAM channel, command by command: banks, row buffers, command gaps, refresh, first-ready scheduling.
 
-The rules (D1-D10 in docs/explanation/timing.md) describe a controller as S. Rixner et al., "Memory access scheduling", ISCA 2000, and the
-JEDEC gaps between commands; queues, batches of writes and the order of refreshes are parameters of the device table.
+The rules below describe a controller as S. Rixner et al., "Memory access scheduling", ISCA 2000, and the JEDEC gaps
+between commands; queues, batches of writes and the order of refreshes are parameters of the device table.
+
+* D1: An address falls into row, channel, rank, bank group, bank, column by the order of ``address_mapping``.
+* D2: Commands keep JEDEC's least distances by scope. At most four activates of a rank fall into tFAW (GDDR: 32 into
+  t32AW).
+* D3: One burst is taken each cycle, in order. A full queue holds up what comes behind.
+* D4: Each cycle one burst moves to its bank's queue. Reads go first. Writes go in batches: when their queue is full,
+  or more than ``write_batch`` wait and no bank has work. A batch ends before a write whose address a waiting read
+  has; where nothing else could move, reads then go until that one has.
+* D5: Bank queues are asked in turn; the first command that keeps its distances is issued, a hit before a miss.
+* D6: A row stays open until another is wanted and no queued burst wants it, or after ``row_limit`` hits.
+* D7: Every tREFI / ranks cycles one rank, in turn, closes its rows and refreshes for tRFC.
+* D8: Two waiting reads of one burst are one command. A read takes a burst from a waiting write.
+* D9: Energy is VDD x current x time: activate ``IDD0 tRC - IDD3N tRAS - IDD2N tRP``, read ``(IDD4R - IDD3N) burst``,
+  refresh ``(IDD5AB - IDD3N) tRFC``, and standby.
+* D10: HBM issues a row and a column command in one cycle. With ``open_page: false`` a row closes when its queue is
+  empty.
 """
 
 from codesign.core.jit import njit, njit_inline

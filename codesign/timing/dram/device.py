@@ -181,12 +181,12 @@ class DramDevice:
         return max(self.timing.burst_cycle, self.timing.tCCD_S)
 
     def refreshes(self, cycles: int) -> int:
-        """Refreshes of a channel's ranks that fall due in so many cycles (docs/explanation/timing.md, D7)."""
+        """Refreshes of a channel's ranks that fall due in so many cycles (D7 of `codesign.timing.dram.controller`)."""
         interval = self.timing.tREFI // self.ranks
         return cycles // interval if interval > 0 else 0
 
     def energy_pj(self) -> dict[str, float]:
-        """Energy by command (of a whole rank) and of a rank's standby cycle, from the IDD currents (docs/explanation/timing.md, D9)."""
+        """Energy by command (of a whole rank) and of a rank's standby cycle, from the IDD currents (D9 of `codesign.timing.dram.controller`)."""
         t, ma = self.timing, dict(self.currents_ma)
         scale = self.vdd_v * self.devices_per_rank * self.clock_ns
         return {
@@ -199,7 +199,7 @@ class DramDevice:
         }
 
     def gaps(self) -> IntArray:
-        """Least cycles between commands, ``5 x 5 x 5`` by scope, first and second command (docs/explanation/timing.md, D2)."""
+        """Least cycles between commands, ``5 x 5 x 5`` by scope, first and second command (D2 of `codesign.timing.dram.controller`)."""
         t = self.timing
         gap = np.full((5, 5, 5), NO_GAP, np.int64)
         far = self.bank_groups > 1  # one bank group: the short distances hold

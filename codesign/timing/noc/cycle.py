@@ -1,8 +1,30 @@
 """The phases of one cycle of a mesh of routers, in their order.
 
 Events arrive, sources inject, then router by router: heads are routed and ask for channels, channels ask for the switch,
-channels are allocated, flits cross the switch, channels that were won are taken (rules M1-M7 in docs/explanation/timing.md, M10 and
-M11 in docs/explanation/dram-and-mesh.md). A packet with one target is a tree with one branch at every node.
+channels are allocated, flits cross the switch, channels that were won are taken. The rules:
+
+* M1: A flit that leaves the source in cycle t is in its router in t + 2. One that wins the switch in s is in the next
+  buffer, or ejected, in s + 3.
+* M2: A head at the front in x is routed in x, asks for an output channel from x + ``routing_cycles``, and for the
+  switch one cycle later. A speculative router asks for both at once.
+* M3: A freed slot is a credit two cycles after the switch win; an ejected flit's slot two cycles after the ejection.
+* M4: An output channel is taken when won and free in the cycle after the tail has won the switch. It needs no credit;
+  the switch does.
+* M5: Channels: iSLIP, one iteration, between input and output channels. Pointers move on acceptance.
+* M6: Switch: iSLIP, one iteration, between ports. An input is represented by its first channel at or after its
+  pointer, certain requests first. A speculative win counts only with a channel and a credit.
+* M7: A source takes, for each packet, the first channel after its last one that has credit. It sends one flit a
+  cycle.
+* M8: Zero load: ``2 + (D + 1)(H + 1) + F - 1 + max(0, 5 + credit - B) floor((F - 1) / B)`` cycles for F flits over H
+  links, D pipeline cycles, buffers of B flits.
+* M9: No run ends before its latest zero-load arrival, nor before any link or port has passed its flits.
+* M10: A packet asks at every node for all ports of its tree there. Each branch has an output channel, and a place in
+  the buffer, of its own.
+* M11: An input sends one flit a cycle, to every output that grants it that flit. A flit leaves its buffer with its
+  last branch.
+* M12: With trees, ``packet_flits`` is at most ``buffer_flits``.
+* M13: A packet with one target is a tree with one branch at every node, with the recorded arrivals.
+* M14: A link that is slower than the routers takes a flit when its period is over; periods count in 64ths of a cycle.
 """
 
 from codesign.core.jit import njit_inline

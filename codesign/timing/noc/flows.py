@@ -1,7 +1,13 @@
 """Transfers as flows that share links fairly: max-min rates (D. Bertsekas and R. Gallager, Data Networks, 1992, 6.5.2).
 
 Coarser than the routers of `codesign.timing.noc.cycle`, for networks whose routers are not known: a flow has a rate rather than
-flits. Rates hold until a flow begins or ends (rules F1 to F4 in docs/explanation/dram-and-mesh.md).
+flits. The rules:
+
+* F1: Rates hold until a flow begins to move or has arrived.
+* F2: Rates are max-min fair: the tightest link or limit is filled first, then what is left. A flow is no faster than
+  its own limit.
+* F3: A processor issues its reads in order, a gap apart. Behind a fence a read waits for all earlier ones.
+* F4: A flow moves after its latency, over all links of its way at once.
 """
 
 from typing import NamedTuple

@@ -70,7 +70,7 @@ class Mesh:
         return abs(x) + abs(y)
 
     def zero_load_cycles(self, hops: int, flits: int) -> int:
-        """Cycles from creation to the arrival of the tail in an empty mesh (docs/explanation/timing.md, M8)."""
+        """Cycles from creation to the arrival of the tail in an empty mesh (M8 of `codesign.timing.noc.cycle`)."""
         starved = max(0, 5 + self.credit_cycles - self.buffer_flits) * ((flits - 1) // self.buffer_flits)
         return 2 + self.hop_cycles * (hops + 1) + flits - 1 + starved
 
@@ -116,7 +116,7 @@ def link_flits(width: int, nodes: int, traffic: Traffic) -> IntArray:
 
 @njit
 def _bound(width: int, nodes: int, traffic: Traffic, hop: int, buffer_flits: int, starved: int) -> tuple[int, int]:
-    """Latest zero-load arrival, and the latest time any link lets its last flit arrive (docs/explanation/timing.md, M9)."""
+    """Latest zero-load arrival, and the latest time any link lets its last flit arrive (M9 of `codesign.timing.noc.cycle`)."""
     first = np.full((nodes, PORTS + 1), 1 << 60, np.int64)
     after = np.full((nodes, PORTS + 1), 1 << 60, np.int64)
     flits = np.zeros((nodes, PORTS + 1), np.int64)

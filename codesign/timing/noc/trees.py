@@ -1,9 +1,9 @@
 """Cycle by cycle: wormhole routers of a 2-D mesh with virtual channels, credits, iSLIP allocators and packets that branch.
 
-The rules (M1-M9 in docs/explanation/timing.md) are those of input-queued routers as the literature has them (W. Dally and B. Towles,
+The rules (M1 to M14, `codesign.timing.noc.cycle`) are those of input-queued routers as the literature has them (W. Dally and B. Towles,
 "Principles and Practices of Interconnection Networks", 2004; N. McKeown, "The iSLIP scheduling algorithm for input-queued
 switches", 1999). A packet follows a tree: at every node a set of output ports. Each branch has a channel and a place in the
-buffer of its own, so one that is blocked holds up no other (rules M10-M13 in docs/explanation/dram-and-mesh.md).
+buffer of its own, so one that is blocked holds up no other (M10 to M13).
 
 A flit costs a few dozen machine operations; empty routers and empty stretches of time cost nothing, and traffic that
 repeats in rounds is skipped (`codesign.timing.noc.rounds`).

@@ -1,6 +1,6 @@
 """The cost of a tree for the search: segments one by one, each looked up where it was seen before (rules M29 to M32)."""
 
-from codesign.core.jit import njit
+from codesign.core.jit import njit, njit_apart
 from codesign.core.kernel_library import IntArray
 from codesign.scheduling.segments.kernels import layout
 from codesign.scheduling.segments.kernels.fabric import (
@@ -221,7 +221,7 @@ def _leaf_figures(problem: Problem, caches: Caches, tree: Tree, scratch: Scratch
     scratch.times[node] = int(time / prices[CLOCK])
 
 
-@njit
+@njit_apart
 def evaluate_segment(
     problem: Problem, caches: Caches, tokens: Tokens, scratch: Scratch, start: int
 ) -> tuple[bool, float, float]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from codesign.core.jit import njit, njit_inline
+from codesign.core.jit import njit, njit_apart, njit_inline
 from codesign.scheduling.soma.kernels.decode import (
     NO_CUT,
     NO_MAPPING,
@@ -345,7 +345,7 @@ def build(
     return float(joules + score[DRAM_BYTES] * reals[_E_DRAM])
 
 
-@njit
+@njit_apart
 def score_scheme(
     net: Arrays, setting: Arrays, scheme: Scheme, old: Scheme, whole: bool, cache: Arrays, groups: Arrays, lists: Arrays,
     work: Arrays, score: IntArray,

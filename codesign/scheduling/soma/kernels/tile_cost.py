@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from codesign.core.jit import njit
+from codesign.core.jit import njit, njit_apart
 from codesign.scheduling.soma.model import hardware as hw
 from codesign.scheduling.soma.model import layer_graph as nw
 from codesign.scheduling.soma.model import rules as model
@@ -327,7 +327,7 @@ def matrix_tile(
         try_partition(shape, split, vec, capacity, context, reals, out)
 
 
-@njit
+@njit_apart
 def tile_cost(
     row: IntArray, b: int, k: int, h: int, w: int, ints: IntArray, reals: FloatArray, flags: int, out: FloatArray
 ) -> None:
