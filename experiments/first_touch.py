@@ -56,6 +56,7 @@ FURTHER: dict[str, list[list[str]]] = {
     "schedule": [
         ["schedule", "--scheduler", "cosma", "--network", "resnet18", "--capacity", "8MiB", "--time-limit", "5"],
         ["schedule", "--scheduler", "fused", "--network", "resnet18", "--arch", "soma-edge", "--time-limit", "5"],
+        ["schedule", "--scheduler", "segments", "--network", "resnet18", "--arch", "gemini-72t", "--evaluations", "500"],
     ],
     "evaluate": [["evaluate", *(str(INPUTS / name) for name in CASES), "--timing", "event"]],
     "explore": [
