@@ -5,10 +5,10 @@
     python -m experiments.proven_front --smoke
 
 Cases are gemmcore, convcore and eyeriss (`experiments.exhaustive`), dosa:NETWORK (resnet50, bert, unet, retinanet; the energy-delay product of the network on
-Gemmini-like designs, `spaces.dosa`), and SPACE:NETWORK for any space and network that the command line knows.
+Gemmini-like designs, `spaces.dosa`), wide (with mobilenet_v2), and SPACE:NETWORK for any space and network that the command line knows.
 Designs are judged by proven EDP-optimal mappings; latency, energy and area are minimised. The last line is one JSON object. `front_equal`
 says whether the front found is that of the table, `worst_factor` how much better than an evaluated design any design of the table is; both are null
-where there is no table. A run that meets `--time-limit` says what it has proven so far. With one objective the line names the `best` design; the file of
+where there is no table. A run that meets `--time-limit` (or `--seconds`) says what it has proven so far. With one objective the line names the `best` design; the file of
 `--out` holds the front in any case.
 """
 
@@ -42,6 +42,9 @@ from spaces.dosa import DOSA
 Floats = NDArray[np.float64]
 
 OBJECTIVES = ("latency_s", "energy_j", "area_mm2")
+
+_WIDE_RUNS = "mobilenet_v2"
+"""What the space `wide` runs unless the case says otherwise, as in `experiments.budgets`."""
 
 _SAME = 1e-6
 """Relative; tables have nine digits, and mappings of equal energy-delay product may differ in the tenth."""
@@ -78,8 +81,10 @@ def case_of(name: str) -> Case:
     space_name, colon, network = name.partition(":")
     if space_name == "dosa" and colon:
         return Case(name, DOSA, dosa_network(network), objectives=("edp_js",))
+    if name == "wide":
+        network, colon = _WIDE_RUNS, ":"
     if not colon:
-        raise unknown_name("case", name, [*cases(), "scratchpad:NETWORK"])
+        raise unknown_name("case", name, [*cases(), "wide", "scratchpad:NETWORK"])
     space = load_design_space(space_name)
     return Case(name, space, load_network(network, bits=space.bits, partial_bits=space.partial_bits))
 
@@ -162,11 +167,12 @@ def compare(case: Case, values: Floats) -> dict[str, Any]:
 def main(arguments: list[str]) -> None:
     """Prove one case and print the line."""
     parser = head_parser(__doc__, out=None, smoke="convcore within 50 %%", about_out="folder for the line as a file")
-    parser.add_argument("--case", default="gemmcore", help="gemmcore, convcore, eyeriss or SPACE:NETWORK")
+    parser.add_argument("--case", default="gemmcore", help="gemmcore, convcore, eyeriss, wide or SPACE:NETWORK")
     parser.add_argument("--epsilon", type=float, default=0.0, help="designs at most this share better are left out")
     parser.add_argument(
         "--time-limit",
         "--cpu-limit",
+        "--seconds",
         dest="cpu_limit",
         type=float,
         default=3600.0,

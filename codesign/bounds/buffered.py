@@ -92,6 +92,10 @@ class Split:
         found: Floats = self.array_pj[self.array[design]] + self.dram_pj[self.dram[design]]
         return np.asarray(found + self.mac_pj[design] * self.macs)
 
+    def layers_cycles(self, design: int) -> Floats:
+        """Cycles of each layer of a design: ``layers``."""
+        return np.asarray(np.maximum(self.array_cycles[self.array[design]], self.dram_cycles[self.dram[design]]))
+
     def energy_pj(self, counts: Floats) -> Floats:
         """Dynamic energy of all layers: ``n``."""
         return np.asarray((self.array_pj @ counts)[self.array] + self._fixed_pj(counts))

@@ -9,17 +9,19 @@ from typing import Any, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.arch.architecture import Architecture, Fanout, LevelKind
+from codesign.arch.architecture import Architecture, Fanout
 from codesign.bounds.box_bounds import BoxBounds
 from codesign.bounds.buffered import BufferedTables, Split, is_buffered
 from codesign.bounds.chain import ChainTables
+from codesign.bounds.chosen import ChosenMappings
 from codesign.bounds.dram import DramTables
 from codesign.bounds.layer import LayerFacts
 from codesign.bounds.machine_searches import MachineSearches, optimistic
-from codesign.bounds.parts import Figures, Parts, figures_of, projected
+from codesign.bounds.parts import Figures, Parts, area_mm2, figures_of, leakage_w, projected
 from codesign.bounds.structure import prices_of, with_prices
 from codesign.bounds.vector import VectorWork
 from codesign.core.errors import UserError
+from codesign.core.goals import Objective
 from codesign.core.point import PointValue
 from codesign.cost.arrays import Reuse
 from codesign.evaluation.metrics import OBJECTIVES
@@ -47,6 +49,9 @@ LEFT = 1e-3
 
 PART = 0.1
 """Of the share asked to be proven, that searches of layers may be off by."""
+
+_PLENTY = 1e100
+"""Seconds and joules beyond any design's."""
 
 RELATIVES = 64
 """Designs beside it that are looked at again after searches for one."""
@@ -110,6 +115,7 @@ class DesignBounds:
         options: How they are judged; constraints that name X or Y tell a machine from its quarter turn.
         run_cycles: Of designs judged by generated machines: cycles of every layer's run beside those of its busiest resource (rule LB17).
             Such machines tell all designs apart.
+        chosen: What the mapping of every layer is optimal for (`chosen_by`); None where bounds are to hold for all mappings.
     """
 
     exact_metrics = frozenset({"area_mm2", "leakage_w"})
@@ -120,6 +126,7 @@ class DesignBounds:
         workload: Workload | Network,
         options: EvaluationOptions | None = None,
         run_cycles: float | None = None,
+        chosen: Objective | None = None,
     ) -> None:
         self._space = space
         self.turns = options is None or all(c.along_x is None for c in options.constraints.levels)
@@ -131,6 +138,7 @@ class DesignBounds:
         self.buffered = BufferedTables(self.layers, self.dram)
         self.chain = ChainTables(self.layers, self.counts, self.dram)
         self.machines = MachineSearches(self.layers, self.counts, self.chain)
+        self.chosen = None if chosen is None else ChosenMappings(self.machines, self.counts, chosen)
         self.told_apart = run_cycles is not None
         fixed = float(self.counts.sum()) * (run_cycles or 0.0)
         self.vector = replace(VectorWork.of(self._workload), fixed_cycles=fixed)
@@ -163,7 +171,7 @@ class DesignBounds:
         count = sum(len(figures.rows) for figures in found)
         area, leakage = np.zeros(count), np.zeros(count)
         for figures in found:
-            area[figures.rows], leakage[figures.rows] = _area_mm2(figures), _leakage_w(figures)
+            area[figures.rows], leakage[figures.rows] = area_mm2(figures), leakage_w(figures)
         return self.table_of(found, area, leakage)
 
     def table_of(self, found: Sequence[Figures], area: Floats, leakage: Floats) -> "BoundTable":
@@ -236,6 +244,7 @@ class BoundTable:
             self._piece[figures.rows] = k
             self._within[figures.rows] = np.arange(len(figures.rows))
         self._sharp = np.full(len(latency_s), np.inf)  # the share within which searches are done
+        self._power_w = leakage_w.copy()
 
     exact_metrics = DesignBounds.exact_metrics
 
@@ -250,7 +259,7 @@ class BoundTable:
                 "energy_j": lambda: energy * (1.0 - SLACK),
                 "edp_js": lambda: energy * latency * (1.0 - 2.0 * SLACK),
                 "area_mm2": lambda: self.area_mm2[rows] * (1.0 - 1e-12),
-                "power_w": lambda: leakage * (1.0 - SLACK),
+                "power_w": lambda: self._power_w[rows] * (1.0 - SLACK),
                 "leakage_w": lambda: leakage * (1.0 - SLACK),
             }
             columns = [
@@ -311,7 +320,8 @@ class BoundTable:
         latency = np.maximum(latency, energy / caps["power_w"])
         reachable = (latency < top_latency) & (energy < top_energy)
         reachable &= self.area_mm2[at][:, None] * (1.0 - 1e-12) < caps["area_mm2"]
-        reachable &= leakage * (1.0 - SLACK) < np.minimum(caps["power_w"], caps["leakage_w"])
+        reachable &= leakage * (1.0 - SLACK) < caps["leakage_w"]
+        reachable &= self._power_w[at][:, None] * (1.0 - SLACK) < caps["power_w"]
         for q in range(slopes.shape[1]):
             with np.errstate(invalid="ignore"):
                 reachable &= ~(slopes[:, q : q + 1] * top_latency + top_energy <= least[:, q : q + 1])
@@ -361,7 +371,7 @@ class BoundTable:
         """
         left = max(LEFT, PART * within)
         if self._sharp[at] <= left:
-            return False
+            return self._of_chosen(at, enough)
         related = self._related(at, peers)
         machines: dict[Architecture, list[int]] = {}
         for k in related:
@@ -377,7 +387,47 @@ class BoundTable:
             for k in designs:
                 self._raise(k, float(self._model.counts @ searches.least_pj(machine, self._layers_pj(k))))
         self._sharp[machines[own]] = left
+        self._of_chosen(at, enough)
         return True
+
+    def _of_chosen(self, at: int, enough: Callable[[], bool]) -> bool:
+        """Raise the bounds of a design by what the judge chooses, if its power matters (rule LB18); whether that did."""
+        chosen, machine = self._model.chosen, self._architecture(at)
+        everything = np.array([_PLENTY, _PLENTY, 0.0])  # enough where no power is asked for
+        if chosen is None or not chosen.covers(machine) or self._would(at, everything, enough):
+            return False
+        floors = self._layers_pj(at), self._layers_cycles(at)
+        found = chosen.sharpen(machine, floors, lambda *found: self._would(at, self._judged(at, *found), enough))
+        before, after = self._columns(at), self._judged(at, *found)
+        self.latency_s[at], self.dynamic_j[at], self._power_w[at] = after
+        return bool((after > before).any())
+
+    def _judged(self, design: int, least_pj: Floats, least: Floats, most: Floats) -> Floats:
+        """Bounds of latency, dynamic energy and power from ranges of the layers' chosen mappings, nowhere below those known: ``3``."""
+        counts, clock, beside = self._model.counts, self._clock_hz[design], self.vector_cycles[design]
+        latency, dynamic, power = self._columns(design)
+        latency = max(latency, (float(counts @ least) + beside) / clock)
+        dynamic = max(dynamic, (float(counts @ least_pj) + self.vector_pj[design]) * 1e-12)
+        slowest = (float(counts @ most) + beside) / clock
+        return np.array([latency, dynamic, max(power, dynamic / slowest + self.leakage_w[design])])
+
+    def _columns(self, design: int) -> Floats:
+        return np.array([self.latency_s[design], self.dynamic_j[design], self._power_w[design]])
+
+    def _would(self, design: int, columns: Floats, enough: Callable[[], bool]) -> bool:
+        """Whether these bounds of latency, dynamic energy and power would be enough."""
+        before = self._columns(design)
+        self.latency_s[design], self.dynamic_j[design], self._power_w[design] = columns
+        found = enough()
+        self.latency_s[design], self.dynamic_j[design], self._power_w[design] = before
+        return found
+
+    def _layers_cycles(self, design: int) -> Floats:
+        """Bounds on the cycles of each layer without a search: ``layers``."""
+        split = self._pieces[int(self._piece[design])][1]
+        if split is None:
+            return self._model.chain.bound(self._architecture(design))[1]
+        return split.layers_cycles(int(self._within[design]))
 
     def _layers_pj(self, design: int) -> Floats:
         """Bounds on the energy of each layer without a search: ``layers``."""
@@ -388,11 +438,9 @@ class BoundTable:
 
     def _would_do(self, design: int, energy_pj: float, enough: Callable[[], bool]) -> bool:
         """Whether a bound on the energy of a design's layers would be enough."""
-        before = self.dynamic_j[design]
-        self._raise(design, energy_pj)
-        found = enough()
-        self.dynamic_j[design] = before
-        return found
+        latency, dynamic, power = self._columns(design)
+        raised = max(dynamic, (energy_pj + self.vector_pj[design]) * 1e-12)
+        return self._would(design, np.array([latency, raised, power]), enough)
 
     def _related(self, design: int, peers: Indices) -> Indices:
         """A design and at most `RELATIVES` peers whose machines its searches may say something of."""
@@ -442,21 +490,3 @@ def _numbered(machine: Indices, others: Sequence[Indices]) -> Indices:
     if all(np.array_equal(column[first][which], column) for column in (machine, *others)):
         return np.asarray(which, dtype=np.int64)
     return np.arange(len(machine))  # two rows of one hash: none is alike another
-
-
-def _area_mm2(figures: Figures) -> Floats:
-    """As `Architecture.area_mm2`, which a test holds it equal to."""
-    total = figures.extra_area_mm2.copy()
-    for depth in range(figures.depth):
-        total += figures.instances(depth) * figures.of_level(
-            depth, lambda level: 0.0 if level.kind is LevelKind.DRAM else level.area_mm2 or 0.0
-        )
-    return np.asarray(total + figures.instances(figures.depth) * figures.of_mac(lambda mac: mac.area_mm2 or 0.0))
-
-
-def _leakage_w(figures: Figures) -> Floats:
-    """As `Architecture.leakage_w`, which a test holds it equal to."""
-    total = figures.extra_leakage_mw + figures.instances(figures.depth) * figures.of_mac(lambda m: m.leakage_mw or 0.0)
-    for depth in range(figures.depth):
-        total += figures.instances(depth) * figures.of_level(depth, lambda level: level.leakage_mw or 0.0)
-    return np.asarray(total * 1e-3)

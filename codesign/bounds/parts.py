@@ -11,7 +11,7 @@ from typing import Any, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.arch.architecture import Architecture, Arithmetic, Fanout, StorageLevel
+from codesign.arch.architecture import Architecture, Arithmetic, Fanout, LevelKind, StorageLevel
 from codesign.arch.constants import Constant, scaled_fanout, scaled_level, scaled_mac
 from codesign.core.errors import UserError
 from codesign.core.point import Point, PointValue
@@ -280,3 +280,21 @@ def projected(columns: Sequence[Indices]) -> tuple[Indices, Indices]:
     first = np.zeros(int(number[-1]) + 1, dtype=np.int64)
     first[which[::-1]] = np.arange(len(code) - 1, -1, -1)
     return first, which
+
+
+def area_mm2(figures: Figures) -> Floats:
+    """As `Architecture.area_mm2`, which a test holds it equal to."""
+    total = figures.extra_area_mm2.copy()
+    for depth in range(figures.depth):
+        total += figures.instances(depth) * figures.of_level(
+            depth, lambda level: 0.0 if level.kind is LevelKind.DRAM else level.area_mm2 or 0.0
+        )
+    return np.asarray(total + figures.instances(figures.depth) * figures.of_mac(lambda mac: mac.area_mm2 or 0.0))
+
+
+def leakage_w(figures: Figures) -> Floats:
+    """As `Architecture.leakage_w`, which a test holds it equal to."""
+    total = figures.extra_leakage_mw + figures.instances(figures.depth) * figures.of_mac(lambda m: m.leakage_mw or 0.0)
+    for depth in range(figures.depth):
+        total += figures.instances(depth) * figures.of_level(depth, lambda level: level.leakage_mw or 0.0)
+    return np.asarray(total * 1e-3)

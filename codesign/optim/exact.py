@@ -236,10 +236,15 @@ class FrontProof:
             self._known[self._alike == self._alike[at]] = True
             if valid and np.isfinite(values).all():
                 self._check(at, values)
-                with np.errstate(divide="ignore"):
-                    self._ratios.append(np.log(values) - np.log(self._bounds[at]))
+                self._ratios.append(self._ratio(at, values))
         if good and np.isfinite(values).all():
             self._cover(values)
+
+    def _ratio(self, at: int, values: Floats) -> Floats:
+        """Logarithm of metrics over bounds; of no bound nothing is learned: ``m``."""
+        with np.errstate(divide="ignore"):
+            found = np.log(values) - np.log(self._bounds[at])
+        return np.where(self._bounds[at] > _LEAST, found, 0.0)
 
     def _check(self, at: int, values: Floats) -> None:
         low = (values < self._bounds[at] * (1.0 - SOUND)) & (self._bounds[at] > _LEAST)
@@ -353,6 +358,8 @@ class FrontProof:
 
     def _may_be_settled(self, at: int, epsilon: float) -> bool:
         """Whether sharper bounds can be expected to settle a design."""
+        if (self._bounds[at] <= _LEAST).any():  # nothing is known yet
+            return True
         if len(self._rows) > STEPPED:  # what it is expected to be is settled
             return bool((self._front <= (1.0 + epsilon) * self._expected(np.array([at]))).all(axis=1).any())
         loose = float(np.exp(min(2.0 * np.max(np.mean(self._ratios, axis=0)), 100.0))) if self._ratios else 1.0

@@ -380,6 +380,7 @@ def _judge_that_bounds_know(judge: Judge) -> object:
 
 def _lower_bounds(judge: Judge) -> LowerBounds | None:
     """What no design can be below, where the judge maps layer by layer in a way that bounds cover."""
+    from codesign.bounds.chosen import chosen_by
     from codesign.bounds.design import DesignBounds, why_not
     from codesign.bounds.scenarios import ScenarioBounds
 
@@ -395,7 +396,8 @@ def _lower_bounds(judge: Judge) -> LowerBounds | None:
         if not isinstance(plain, DesignEvaluator) or why_not(plain.options, plain.mapper.name) is not None:
             return None
         run_cycles = one.ramp_cycles if isinstance(one, EventEvaluator) else None
-        models.append(DesignBounds(plain.space, plain.workload, plain.options, run_cycles))
+        chosen = chosen_by(plain.options, plain.mapper.name) if run_cycles is None else None
+        models.append(DesignBounds(plain.space, plain.workload, plain.options, run_cycles, chosen))
     return models[0] if len(models) == 1 else ScenarioBounds(models)
 
 
